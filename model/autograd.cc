@@ -1,0 +1,210 @@
+#include "model/autograd.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "model/tensor_ops.h"
+
+namespace gradsync::model {
+
+struct Node {
+  const char* name;
+  // The inputs' tensors are dropped: what backward needs of them, `backward` has captured.
+  std::vector<Var> inputs;
+  Var::BackwardFn backward;
+  Shape shape;
+  DType dtype;
+  DevicePtr device;
+
+  // A chain of a million operations must not recurse a million destructors deep.
+  ~Node() {
+    std::vector<std::shared_ptr<Node>> orphans;
+    TakeInputs(orphans);
+    while (!orphans.empty()) {
+      std::shared_ptr<Node> node = std::move(orphans.back());
+      orphans.pop_back();
+      if (node.use_count() == 1) {
+        node->backward = nullptr;
+        node->TakeInputs(orphans);
+      }
+    }
+  }
+
+  void TakeInputs(std::vector<std::shared_ptr<Node>>& into);
+};
+
+// The state of one Backward call.
+class BackwardPass {
+ public:
+  BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready) : params_(params), on_ready_(on_ready) {}
+
+  void Run(const Var& loss) {
+    const std::vector<std::shared_ptr<Node>> order = SortFromLoss(loss.node_);
+    grads_.at(loss.node_.get()) = One(*loss.node_);
+    for (const std::shared_ptr<Node>& node : order) {
+      OpGradient op(*this, *node, std::move(grads_.at(node.get())));
+      grads_.erase(node.get());
+      if (!op.output_grad().defined()) {
+        throw std::logic_error(Join("Backward: no operation contributed to the gradient of '", node->name, "'"));
+      }
+      TraceRange range(node->device->tracer(), node->name);
+      // Taken out of the node, so that the tensors it keeps are freed when it is done.
+      Var::BackwardFn backward = std::move(node->backward);
+      node->backward = nullptr;
+      backward(op);
+    }
+    FinishUnreached();
+  }
+
+  OpGradient::Place Open(const Var& input) {
+    if (input.parameter_ != nullptr) {
+      return {.grad = input.parameter_->grad(), .accumulate = input.parameter_->has_grad()};
+    }
+    Tensor& grad = grads_.at(input.node_.get());
+    if (!grad.defined()) {
+      grad = Tensor::Empty(input.node_->device, input.node_->shape, input.node_->dtype);
+      return {.grad = grad, .accumulate = false};
+    }
+    // Someone else holds this storage too (PassThrough shares it): adding in place would change theirs.
+    if (!grad.unique()) grad = grad.Clone();
+    return {.grad = grad, .accumulate = true};
+  }
+
+  void Close(const Var& input) {
+    if (input.parameter_ == nullptr) return;
+    input.parameter_->MarkGrad();
+    if (--pending_.at(input.parameter_) == 0 && on_ready_) on_ready_(*input.parameter_);
+  }
+
+  // Takes `grad` over as the first contribution to an intermediate value. Returns false if it is not the
+  // first, or if the input is a parameter, whose gradient has a fixed place.
+  bool TakeOver(const Var& input, const Tensor& grad) {
+    if (input.parameter_ != nullptr) return false;
+    Tensor& first = grads_.at(input.node_.get());
+    if (first.defined()) return false;
+    first = grad.View(input.node_->shape);
+    return true;
+  }
+
+ private:
+  // All operations that the loss depends on, each before the operations it took its inputs from; counts every
+  // parameter's contributions on the way. Depth first with an explicit stack, inputs in their order: the
+  // result depends on the graph alone, so every rank gets the same.
+  std::vector<std::shared_ptr<Node>> SortFromLoss(const std::shared_ptr<Node>& loss) {
+    struct Visit {
+      std::shared_ptr<Node> node;
+      size_t next_input = 0;
+    };
+    for (Parameter* param : params_) pending_.emplace(param, 0);
+    std::vector<std::shared_ptr<Node>> order;
+    std::vector<Visit> stack;
+    auto enter = [&](const std::shared_ptr<Node>& node) {
+      if (!grads_.try_emplace(node.get()).second) return;
+      if (!node->backward) throw std::logic_error(Join("Backward: the graph at '", node->name, "' has been used already"));
+      stack.push_back({node});
+    };
+    enter(loss);
+    while (!stack.empty()) {
+      Visit& visit = stack.back();
+      if (visit.next_input == visit.node->inputs.size()) {
+        order.push_back(std::move(visit.node));
+        stack.pop_back();
+        continue;
+      }
+      const Var& input = visit.node->inputs[visit.next_input++];
+      if (input.node_ != nullptr) enter(input.node_);
+      if (input.parameter_ == nullptr) continue;
+      const auto pending = pending_.find(input.parameter_);
+      Require(pending != pending_.end(), "Backward: the loss depends on parameter '", input.parameter_->name(),
+              "', which is not in the list");
+      ++pending->second;
+    }
+    std::reverse(order.begin(), order.end());
+    for (Parameter* param : params_) {
+      if (pending_.at(param) == 0) unreached_.push_back(param);
+    }
+    return order;
+  }
+
+  void FinishUnreached() {
+    for (Parameter* param : unreached_) {
+      if (!param->has_grad()) param->grad().Zero();
+      param->MarkGrad();
+      if (on_ready_) on_ready_(*param);
+    }
+  }
+
+  static Tensor One(const Node& node) {
+    return DispatchFloat(node.dtype, "Backward", [&]<class T>() {
+      const T one{1};
+      return Tensor::From<T>(node.device, node.shape, std::span<const T>(&one, 1));
+    });
+  }
+
+  const std::span<Parameter* const> params_;
+  const GradHook& on_ready_;
+  std::unordered_map<const Node*, Tensor> grads_;    // of operations' outputs; undefined before the first contribution
+  std::unordered_map<Parameter*, int64_t> pending_;  // contributions still to come
+  std::vector<Parameter*> unreached_;
+};
+
+void Node::TakeInputs(std::vector<std::shared_ptr<Node>>& into) {
+  for (Var& input : inputs) {
+    if (std::shared_ptr<Node> node = std::move(input.node_)) into.push_back(std::move(node));
+  }
+  inputs.clear();
+}
+
+const Tensor& Parameter::grad() {
+  if (!grad_.defined()) grad_ = Tensor::Empty(value_.device(), value_.shape(), value_.dtype());
+  return grad_;
+}
+
+void Parameter::PlaceGrad(Tensor place) {
+  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype(), "gradient of '", name_, "': place has shape ",
+          ToString(place.shape()), " ", Name(place.dtype()), ", the parameter ", ToString(value_.shape()), " ",
+          Name(value_.dtype()));
+  grad_ = std::move(place);
+}
+
+Var::Var(Parameter& parameter) : value_(parameter.value()), parameter_(&parameter) {}
+
+Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {
+  const bool requires_grad = std::any_of(inputs.begin(), inputs.end(), [](const Var& v) { return v.requires_grad(); });
+  Var output(std::move(value));
+  if (!requires_grad) return output;
+  for (Var& input : inputs) input.value_ = Tensor();
+  const Tensor& v = output.value_;
+  output.node_ = std::make_shared<Node>(Node{.name = name,
+                                             .inputs = std::move(inputs),
+                                             .backward = std::move(backward),
+                                             .shape = v.shape(),
+                                             .dtype = v.dtype(),
+                                             .device = v.device()});
+  return output;
+}
+
+bool OpGradient::Needs(int i) const { return node_.inputs.at(static_cast<size_t>(i)).requires_grad(); }
+
+OpGradient::Place OpGradient::Open(int i) { return pass_.Open(node_.inputs.at(static_cast<size_t>(i))); }
+
+void OpGradient::Close(int i) { pass_.Close(node_.inputs.at(static_cast<size_t>(i))); }
+
+void OpGradient::PassThrough(int i) {
+  if (!Needs(i)) return;
+  if (pass_.TakeOver(node_.inputs[static_cast<size_t>(i)], output_grad_)) return;
+  Contribute(i, [&](const Tensor& grad, bool accumulate) {
+    const Tensor contribution = output_grad_.View(grad.shape());
+    accumulate ? AddTo(contribution, grad) : grad.CopyFrom(contribution);
+  });
+}
+
+void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready) {
+  Require(loss.value().defined() && loss.value().numel() == 1, "Backward: the loss must have one element, has shape ",
+          ToString(loss.value().shape()));
+  Require(loss.node_ != nullptr, "Backward: the loss depends on no parameter");
+  BackwardPass(params, on_ready).Run(loss);
+}
+
+}  // namespace gradsync::model

@@ -1,0 +1,157 @@
+#ifndef GRADSYNC_MODEL_AUTOGRAD_H_
+#define GRADSYNC_MODEL_AUTOGRAD_H_
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/tensor.h"
+
+// Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
+//
+// An operation computes its output and says how its output's gradient becomes its inputs' gradients:
+//
+//   Var Scale(const Var& x, double factor) {
+//     Tensor y = ...;                                           // forward
+//     return Var::FromOp("scale", y, {x}, [=](OpGradient& op) { // backward, run once
+//       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
+//         kernels::Scale(op.output_grad(), factor, dx, accumulate);
+//       });
+//     });
+//   }
+//
+// A gradient kernel writes to, or adds to, the place where the gradient finally lives. For a parameter this
+// is Parameter::grad(), which its owner may have put anywhere, for example into a communication bucket:
+// there is no temporary, no zero-fill and no copy between the kernel and the bucket.
+namespace gradsync::model {
+
+// A trainable tensor with a name and a gradient of the same shape and dtype.
+class Parameter {
+ public:
+  Parameter(std::string name, Tensor value) : name_(std::move(name)), value_(std::move(value)) {}
+  Parameter(const Parameter&) = delete;
+  Parameter& operator=(const Parameter&) = delete;
+
+  const std::string& name() const { return name_; }
+  const Tensor& value() const { return value_; }
+  int64_t numel() const { return value_.numel(); }
+
+  // Where Backward puts the gradient. Allocated when first asked for, unless PlaceGrad came before.
+  const Tensor& grad();
+  // From now on the gradient lives in `place`, usually a view into a larger buffer. Contents and
+  // has_grad() are left as they are. Throws InvalidInput if shape or dtype differ from the value's.
+  void PlaceGrad(Tensor place);
+
+  // Whether grad() holds a gradient. The next Backward overwrites it if not, and adds to it if so.
+  bool has_grad() const { return has_grad_; }
+  // Forgets the gradient without touching memory; to be called before each step's first Backward.
+  void ResetGrad() { has_grad_ = false; }
+  // Declares that grad() has been filled by someone else.
+  void MarkGrad() { has_grad_ = true; }
+
+ private:
+  const std::string name_;
+  const Tensor value_;
+  Tensor grad_;
+  bool has_grad_ = false;
+};
+
+class OpGradient;
+struct Node;
+
+// A tensor in the graph: a constant, a parameter, or the output of an operation. Copying copies a handle.
+class Var {
+ public:
+  using BackwardFn = std::function<void(OpGradient&)>;
+
+  Var() = default;
+  // A constant: no gradient flows into it.
+  explicit Var(Tensor constant) : value_(std::move(constant)) {}
+  // A leaf. The parameter must outlive the graph. Implicit, so that parameters can be passed to operations.
+  Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
+
+  // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
+  // once, when the gradient of `value` is complete, and destroyed right after, with all tensors it keeps.
+  // It must contribute exactly once to every input, parameters first: the earlier a parameter is done,
+  // the earlier it can be sent.
+  static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
+
+  const Tensor& value() const { return value_; }
+  bool requires_grad() const { return parameter_ != nullptr || node_ != nullptr; }
+
+ private:
+  friend class BackwardPass;
+  friend struct Node;
+  friend void Backward(const Var& loss, std::span<Parameter* const> params,
+                       const std::function<void(Parameter&)>& on_ready);
+
+  Tensor value_;
+  Parameter* parameter_ = nullptr;  // set for a leaf
+  std::shared_ptr<Node> node_;      // set for the output of an operation
+};
+
+// One operation's share of a backward pass: the gradient that arrives, and the places where the gradients
+// of its inputs are wanted.
+class OpGradient {
+ public:
+  // The gradient of the loss with respect to the operation's output.
+  const Tensor& output_grad() const { return output_grad_; }
+
+  // Whether input i leads to a parameter. Contribute and the calls below ignore an input that does not.
+  bool Needs(int i) const;
+
+  // Calls write(grad, accumulate), which must set `grad` (input i's shape) to the contribution of this
+  // operation, or add the contribution to it if `accumulate`. When it is the input's last one and the
+  // input is a parameter, the parameter is ready on return.
+  template <class Write>
+  void Contribute(int i, Write&& write) {
+    if (!Needs(i)) return;
+    const Place place = Open(i);
+    write(place.grad, place.accumulate);
+    Close(i);
+  }
+
+  // The gradient of input i is the output's gradient itself (or a reshaped view of it). An intermediate value
+  // takes it over without a copy.
+  void PassThrough(int i);
+
+  // For a kernel that computes several inputs' gradients at once: open them all, compute, close them all.
+  struct Place {
+    Tensor grad;
+    bool accumulate = false;
+  };
+  // Requires Needs(i).
+  Place Open(int i);
+  void Close(int i);
+
+ private:
+  friend class BackwardPass;
+  OpGradient(class BackwardPass& pass, Node& node, Tensor output_grad)
+      : pass_(pass), node_(node), output_grad_(std::move(output_grad)) {}
+
+  class BackwardPass& pass_;
+  Node& node_;
+  Tensor output_grad_;
+};
+
+// Called with a parameter whose gradient is complete.
+using GradHook = std::function<void(Parameter&)>;
+
+// Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
+// Where p.has_grad(), it is added. Afterwards every p.has_grad().
+//
+// Calls on_ready exactly once for each parameter, as soon as its last contribution has been added and before
+// any further operation runs. Parameters that the loss does not reach follow at the end in list order,
+// zero-filled (or unchanged, if they had a gradient).
+//
+// The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
+// call on it throws std::logic_error. Throws InvalidInput if the loss has more than one element, depends on
+// no parameter, or reaches one that is not in `params`.
+void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {});
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_AUTOGRAD_H_

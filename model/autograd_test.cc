@@ -1,0 +1,170 @@
+#include "model/autograd.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "model/tensor_ops.h"
+
+namespace gradsync::model {
+namespace {
+
+// Records what runs and what becomes ready, in order.
+struct Log {
+  std::vector<std::string> events;
+};
+
+class AutogradTest : public testing::Test {
+ protected:
+  Tensor Of(std::vector<double> values) {
+    const Shape shape{static_cast<int64_t>(values.size())};
+    return Tensor::From<double>(device_, shape, std::span<const double>(values));
+  }
+
+  // a[i] * b[i]; contributes to its inputs in the given order.
+  Var Mul(const Var& a, const Var& b, std::vector<int> order = {0, 1}) {
+    const Tensor x = a.value(), y = b.value();
+    return Var::FromOp("mul", Product(x, y), {a, b}, [this, x, y, order](OpGradient& op) {
+      for (const int i : order) {
+        op.Contribute(i, [&](const Tensor& grad, bool accumulate) {
+          log_.events.push_back("mul" + std::to_string(i));
+          const Tensor g = Product(op.output_grad(), i == 0 ? y : x);
+          accumulate ? AddTo(g, grad) : grad.CopyFrom(g);
+        });
+      }
+    });
+  }
+
+  Var Add(const Var& a, const Var& b) {
+    Tensor sum = a.value().Clone();
+    AddTo(b.value(), sum);
+    return Var::FromOp("add", sum, {a, b}, [](OpGradient& op) {
+      op.PassThrough(0);
+      op.PassThrough(1);
+    });
+  }
+
+  Tensor Product(const Tensor& x, const Tensor& y) {
+    std::vector<double> a = x.ToVector<double>();
+    const std::vector<double> b = y.ToVector<double>();
+    for (size_t i = 0; i < a.size(); ++i) a[i] *= b[i];
+    return Tensor::From<double>(device_, x.shape(), std::span<const double>(a));
+  }
+
+  GradHook Hook() {
+    return [this](Parameter& p) { log_.events.push_back("ready " + p.name()); };
+  }
+
+  static double Grad(Parameter& p) { return p.grad().ToVector<double>().at(0); }
+
+  DevicePtr device_ = CpuDevice();
+  Parameter a_{"a", Of({3})};
+  Parameter b_{"b", Of({5})};
+  Parameter c_{"c", Of({7})};
+  std::vector<Parameter*> params_{&a_, &b_, &c_};
+  Log log_;
+};
+
+TEST_F(AutogradTest, SumsOverAllPaths) {
+  // (a*b + a) * a = a^2 b + a^2: d/da = 2ab + 2a, d/db = a^2.
+  Backward(Mul(Add(Mul(a_, b_), a_), a_), params_);
+  EXPECT_EQ(Grad(a_), 2 * 3 * 5 + 2 * 3);
+  EXPECT_EQ(Grad(b_), 9);
+  EXPECT_EQ(Grad(c_), 0);
+}
+
+TEST_F(AutogradTest, SharedGradientIsNotChangedByALaterContribution) {
+  // x + x*b, where the gradient of the sum is shared by both branches.
+  const Var x = Mul(a_, c_);
+  Backward(Add(x, Mul(x, b_)), params_);
+  EXPECT_EQ(Grad(b_), 21);
+  EXPECT_EQ(Grad(a_), 7 + 7 * 5);
+  EXPECT_EQ(Grad(c_), 3 + 3 * 5);
+}
+
+TEST_F(AutogradTest, SameVarTwice) {
+  const Var x = Mul(a_, b_);
+  Backward(Add(x, x), params_);
+  EXPECT_EQ(Grad(a_), 10);
+  const Var y = Mul(a_, b_);
+  for (Parameter* p : params_) p->ResetGrad();
+  Backward(Mul(y, y), params_);
+  EXPECT_EQ(Grad(a_), 2 * 15 * 5);
+}
+
+TEST_F(AutogradTest, ReadyRightAfterTheLastContributionAndOnce) {
+  Backward(Mul(Mul(a_, b_), a_), params_, Hook());
+  // The outer product contributes to its intermediate input, then to a; the inner one completes a, then b.
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "mul1", "mul0", "ready a", "mul1", "ready b", "ready c"}));
+}
+
+TEST_F(AutogradTest, ReadinessDoesNotDependOnArgumentOrder) {
+  Backward(Mul(Mul(b_, a_), a_), params_, Hook());
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "mul1", "mul0", "ready b", "mul1", "ready a", "ready c"}));
+  log_.events.clear();
+  for (Parameter* p : params_) p->ResetGrad();
+  // An operation that serves its parameter first makes it ready before it computes the other gradient.
+  Backward(Mul(Mul(b_, b_), a_, {1, 0}), params_, Hook());
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul1", "ready a", "mul0", "mul0", "mul1", "ready b", "ready c"}));
+}
+
+TEST_F(AutogradTest, OverwritesAfterResetAndAccumulatesOtherwise) {
+  a_.grad().CopyFrom(Of({1e9}));  // stale
+  Backward(Mul(a_, b_), params_);
+  EXPECT_EQ(Grad(a_), 5);
+  Backward(Mul(a_, b_), params_);
+  EXPECT_EQ(Grad(a_), 10);
+  for (Parameter* p : params_) p->ResetGrad();
+  Backward(Mul(a_, b_), params_);
+  EXPECT_EQ(Grad(a_), 5);
+}
+
+TEST_F(AutogradTest, WritesIntoPlacedStorage) {
+  const Tensor bucket = Of({-1, -1, -1});
+  for (int i = 0; i < 3; ++i) params_[static_cast<size_t>(i)]->PlaceGrad(bucket.Slice(i, {1}));
+  Backward(Mul(a_, b_), params_);
+  EXPECT_EQ(bucket.ToVector<double>(), (std::vector<double>{5, 3, 0}));
+  EXPECT_THROW(a_.PlaceGrad(bucket), InvalidInput);
+}
+
+TEST_F(AutogradTest, ConstantsGetNoGradient) {
+  const Var constant(Of({2}));
+  EXPECT_FALSE(Mul(constant, constant).requires_grad());
+  Backward(Mul(constant, a_), params_, Hook());
+  EXPECT_EQ(log_.events.front(), "mul1");
+  EXPECT_EQ(Grad(a_), 2);
+}
+
+TEST_F(AutogradTest, FreesWhatOperationsKeptAsItGoes) {
+  Var y = Mul(a_, b_);
+  const size_t before = device_->allocator().stats().bytes_in_use;
+  for (int i = 0; i < 100; ++i) y = Mul(y, b_);
+  const Var loss = y;
+  y = Var();
+  Backward(loss, params_);
+  // Only the loss itself and the three gradients are left.
+  EXPECT_LE(device_->allocator().stats().bytes_in_use, before + 4 * 64);
+}
+
+TEST_F(AutogradTest, DeepGraph) {
+  Var y = Mul(a_, b_);
+  for (int i = 0; i < 200000; ++i) y = Add(y, Var(a_));
+  Backward(y, params_);
+  EXPECT_EQ(Grad(a_), 200005);
+  Var unused = Mul(a_, b_);
+  for (int i = 0; i < 200000; ++i) unused = Add(unused, Var(a_));  // destroyed without a backward pass
+}
+
+TEST_F(AutogradTest, RefusesWhatCannotWork) {
+  const Var loss = Mul(a_, b_);
+  Backward(loss, params_);
+  EXPECT_THROW(Backward(loss, params_), std::logic_error);
+  EXPECT_THROW(Backward(Var(Of({1})), params_), InvalidInput);
+  EXPECT_THROW(Backward(Mul(Var(Of({1, 2})), Var(Of({1, 2}))), params_), InvalidInput);
+  std::vector<Parameter*> only_a{&a_};
+  EXPECT_THROW(Backward(Mul(a_, b_), only_a), InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::model

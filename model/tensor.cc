@@ -1,0 +1,106 @@
+#include "model/tensor.h"
+
+#include <utility>
+
+namespace gradsync::model {
+
+struct Tensor::Storage {
+  Storage(DevicePtr owner, size_t bytes) : device(std::move(owner)), memory(device->allocator().Allocate(bytes)) {}
+  ~Storage() { device->allocator().Free(memory); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  const DevicePtr device;
+  void* const memory;
+};
+
+std::string ToString(const Shape& shape) {
+  std::string text = "(";
+  for (size_t i = 0; i < shape.size(); ++i) text += Join(i == 0 ? "" : ", ", shape[i]);
+  return text + ")";
+}
+
+int64_t Numel(const Shape& shape) {
+  int64_t numel = 1;
+  for (const int64_t dim : shape) {
+    Require(dim >= 0, "shape ", ToString(shape), " has a negative dimension");
+    Require(!__builtin_mul_overflow(numel, dim, &numel), "shape ", ToString(shape), " has too many elements");
+  }
+  return numel;
+}
+
+Tensor Tensor::Empty(DevicePtr device, Shape shape, DType dtype) {
+  Tensor tensor;
+  tensor.numel_ = Numel(shape);
+  tensor.shape_ = std::move(shape);
+  tensor.dtype_ = dtype;
+  tensor.storage_ = std::make_shared<Storage>(std::move(device), tensor.nbytes());
+  tensor.data_ = tensor.storage_->memory;
+  return tensor;
+}
+
+Tensor Tensor::Zeros(DevicePtr device, Shape shape, DType dtype) {
+  Tensor tensor = Empty(std::move(device), std::move(shape), dtype);
+  tensor.Zero();
+  return tensor;
+}
+
+Tensor Tensor::FromBytes(DevicePtr device, Shape shape, DType dtype, std::span<const std::byte> bytes) {
+  Tensor tensor = Empty(std::move(device), std::move(shape), dtype);
+  Require(bytes.size() == tensor.nbytes(), "tensor of shape ", ToString(tensor.shape()), " and dtype ", Name(dtype),
+          " takes ", tensor.nbytes(), " bytes, got ", bytes.size());
+  tensor.device()->Copy(tensor.raw_data(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+int64_t Tensor::dim(int i) const {
+  const int index = i < 0 ? i + rank() : i;
+  Require(index >= 0 && index < rank(), "dimension ", i, " of a tensor of shape ", ToString(shape_));
+  return shape_[static_cast<size_t>(index)];
+}
+
+const DevicePtr& Tensor::device() const {
+  Require(defined(), "an undefined tensor has no device");
+  return storage_->device;
+}
+
+Tensor Tensor::View(Shape shape) const {
+  Require(Numel(shape) == numel_, "cannot view shape ", ToString(shape_), " as ", ToString(shape));
+  return Slice(0, std::move(shape));
+}
+
+Tensor Tensor::Slice(int64_t offset, Shape shape) const {
+  Require(defined(), "an undefined tensor has no slices");
+  const int64_t numel = Numel(shape);
+  Require(offset >= 0 && numel <= numel_ && offset <= numel_ - numel, "elements [", offset, ", ", offset + numel,
+          ") do not lie in a tensor of ", numel_);
+  Tensor view = *this;
+  view.data_ = static_cast<std::byte*>(data_) + static_cast<size_t>(offset) * SizeOf(dtype_);
+  view.shape_ = std::move(shape);
+  view.numel_ = numel;
+  return view;
+}
+
+void Tensor::CopyFrom(const Tensor& source) const {
+  Require(source.dtype_ == dtype_, "copy: source is ", Name(source.dtype_), ", target is ", Name(dtype_));
+  Require(source.shape_ == shape_, "copy: source has shape ", ToString(source.shape_), ", target ", ToString(shape_));
+  // Whichever side is not the host knows how to reach the other.
+  Device& mover = device()->is_cpu() ? *source.device() : *device();
+  mover.Copy(data_, source.data_, nbytes());
+}
+
+void Tensor::Zero() const { device()->Zero(data_, nbytes()); }
+
+Tensor Tensor::To(const DevicePtr& device) const {
+  Tensor copy = Empty(device, shape_, dtype_);
+  copy.CopyFrom(*this);
+  return copy;
+}
+
+void Tensor::CopyToHost(void* target) const { device()->Copy(target, data_, nbytes()); }
+
+void Tensor::ThrowWrongDType(DType expected) const {
+  throw InvalidInput(Join("tensor of shape ", ToString(shape_), " holds ", Name(dtype_), ", asked for ", Name(expected)));
+}
+
+}  // namespace gradsync::model

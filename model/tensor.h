@@ -1,0 +1,102 @@
+#ifndef GRADSYNC_MODEL_TENSOR_H_
+#define GRADSYNC_MODEL_TENSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/device.h"
+#include "model/dtype.h"
+
+namespace gradsync::model {
+
+using Shape = std::vector<int64_t>;
+
+// "(2, 128, 768)".
+std::string ToString(const Shape& shape);
+// The product of the dimensions; 1 for a scalar's empty shape. Throws InvalidInput for a negative dimension.
+int64_t Numel(const Shape& shape);
+
+// A dense row-major array on a device. Copying a Tensor copies a handle: both share storage. A view is a
+// Tensor over a part of another's storage, which it keeps alive.
+class Tensor {
+ public:
+  // Undefined: only defined(), assignment and destruction are allowed.
+  Tensor() = default;
+
+  // Contents are whatever the allocator left there.
+  static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
+  static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
+  // Copies `values` (row-major, on the host). Throws InvalidInput unless there are Numel(shape) of them.
+  template <class T>
+  static Tensor From(DevicePtr device, Shape shape, std::span<const T> values) {
+    return FromBytes(std::move(device), std::move(shape), kDTypeOf<T>, std::as_bytes(values));
+  }
+  static Tensor FromBytes(DevicePtr device, Shape shape, DType dtype, std::span<const std::byte> bytes);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  int rank() const { return static_cast<int>(shape_.size()); }
+  // Size of dimension i; negative i counts from the end. Throws InvalidInput out of range.
+  int64_t dim(int i) const;
+  int64_t numel() const { return numel_; }
+  size_t nbytes() const { return static_cast<size_t>(numel_) * SizeOf(dtype_); }
+  DType dtype() const { return dtype_; }
+  const DevicePtr& device() const;
+
+  // The first element. The pointer is the device's: do not read CUDA memory through it.
+  void* raw_data() const { return data_; }
+  // Throws InvalidInput if T is not the dtype.
+  template <class T>
+  T* data() const {
+    if (kDTypeOf<T> != dtype_) [[unlikely]] ThrowWrongDType(kDTypeOf<T>);
+    return static_cast<T*>(data_);
+  }
+
+  // The same elements under another shape. Throws InvalidInput if the number of elements differs.
+  Tensor View(Shape shape) const;
+  // Numel(shape) consecutive elements starting at flat index `offset`, as a view.
+  // Throws InvalidInput if they do not lie inside this tensor.
+  Tensor Slice(int64_t offset, Shape shape) const;
+
+  // Whether no other Tensor shares the storage, so that writing here changes nobody else's values.
+  bool unique() const { return storage_.use_count() == 1; }
+  // Whether both are the same elements in the same storage.
+  bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
+
+  // Overwrites the elements with those of `source`, from this device or the host's.
+  // Throws InvalidInput if shape or dtype differ.
+  void CopyFrom(const Tensor& source) const;
+  void Zero() const;
+  // A copy in storage of its own, on the same device or on another.
+  Tensor Clone() const { return To(device()); }
+  Tensor To(const DevicePtr& device) const;
+
+  // The elements, on the host. Throws InvalidInput if T is not the dtype.
+  template <class T>
+  std::vector<T> ToVector() const {
+    if (kDTypeOf<T> != dtype_) [[unlikely]] ThrowWrongDType(kDTypeOf<T>);
+    std::vector<T> values(static_cast<size_t>(numel_));
+    CopyToHost(values.data());
+    return values;
+  }
+  void CopyToHost(void* target) const;
+
+ private:
+  struct Storage;
+
+  [[noreturn]] void ThrowWrongDType(DType expected) const;
+
+  std::shared_ptr<Storage> storage_;
+  void* data_ = nullptr;
+  Shape shape_;
+  int64_t numel_ = 0;
+  DType dtype_ = DType::kF32;
+};
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_TENSOR_H_

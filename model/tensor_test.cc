@@ -1,0 +1,99 @@
+#include "model/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "model/tensor_ops.h"
+
+namespace gradsync::model {
+namespace {
+
+Tensor Iota(const DevicePtr& device, Shape shape) {
+  std::vector<float> values(static_cast<size_t>(Numel(shape)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  return Tensor::From<float>(device, std::move(shape), std::span<const float>(values));
+}
+
+TEST(TensorTest, ViewsShareStorageAndKeepItAlive) {
+  const DevicePtr device = CpuDevice();
+  Tensor slice;
+  {
+    const Tensor tensor = Iota(device, {4, 3});
+    slice = tensor.Slice(3, {2, 3});
+    EXPECT_FALSE(tensor.unique());
+    slice.data<float>()[0] = 100;
+    EXPECT_EQ(tensor.data<float>()[3], 100);
+  }
+  EXPECT_TRUE(slice.unique());
+  EXPECT_EQ(slice.ToVector<float>(), (std::vector<float>{100, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(slice.View({6}).dim(-1), 6);
+}
+
+TEST(TensorTest, BoundsAndTypesAreChecked) {
+  const Tensor tensor = Iota(CpuDevice(), {4, 3});
+  EXPECT_THROW(tensor.Slice(7, {2, 3}), InvalidInput);
+  EXPECT_THROW(tensor.Slice(-1, {1}), InvalidInput);
+  EXPECT_THROW(tensor.Slice(std::numeric_limits<int64_t>::max(), {1}), InvalidInput);
+  EXPECT_THROW(tensor.View({5}), InvalidInput);
+  EXPECT_THROW(tensor.dim(2), InvalidInput);
+  EXPECT_THROW(tensor.data<double>(), InvalidInput);
+  EXPECT_THROW(Tensor::Empty(CpuDevice(), {-1}, DType::kF32), InvalidInput);
+  EXPECT_THROW(Tensor::Empty(CpuDevice(), {int64_t{1} << 40, int64_t{1} << 40}, DType::kF32), InvalidInput);
+  EXPECT_THROW(AddTo(tensor, tensor.View({12})), InvalidInput);
+  EXPECT_THROW(CpuDevice(0), InvalidInput);
+}
+
+TEST(TensorTest, ArithmeticAcrossThreads) {
+  const DevicePtr device = CpuDevice(3);
+  const Tensor x = Iota(device, {10007});
+  const Tensor y = x.Clone();
+  AddTo(x, y);
+  Scale(y, 0.5);
+  EXPECT_EQ(x.ToVector<float>(), y.ToVector<float>());
+  const Tensor empty = Tensor::Empty(device, {0}, DType::kF32);
+  AddTo(empty, empty);
+}
+
+TEST(TensorTest, BF16RoundsToNearestEven) {
+  EXPECT_EQ(static_cast<float>(BF16(1.0f)), 1.0f);
+  EXPECT_EQ(static_cast<float>(BF16(1.0f + 1.0f / 256)), 1.0f);               // a tie, down to even
+  EXPECT_EQ(static_cast<float>(BF16(1.0f + 3.0f / 256)), 1.0f + 4.0f / 256);  // a tie, up to even
+  EXPECT_TRUE(std::isnan(static_cast<float>(BF16(std::nanf("")))));
+  EXPECT_TRUE(std::isinf(static_cast<float>(BF16(std::numeric_limits<float>::max()))));
+}
+
+TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
+  const DevicePtr device = CpuDevice();
+  auto step = [&] {
+    std::vector<Tensor> kept;
+    for (int64_t numel : {0, 1, 1000, 1 << 20, 3 << 20}) {
+      kept.push_back(Tensor::Empty(device, {numel}, DType::kF32));
+      Tensor::Empty(device, {numel + 5}, DType::kF32);
+    }
+  };
+  step();
+  const CachingAllocator::Stats first = device->allocator().stats();
+  EXPECT_EQ(first.bytes_in_use, 0u);
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(device->allocator().stats().source_allocations, first.source_allocations);
+  device->allocator().Trim();
+  EXPECT_EQ(device->allocator().stats().bytes_held, 0u);
+}
+
+TEST(AllocatorTest, BlocksAreAlignedAndDistinct) {
+  CachingAllocator allocator(HostMemory());
+  std::vector<void*> blocks;
+  for (size_t bytes = 0; bytes < 4096; bytes += 37) blocks.push_back(allocator.Allocate(bytes));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(blocks[i]) % 64, 0u);
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(blocks[i], blocks[j]);
+  }
+  for (void* block : blocks) allocator.Free(block);
+}
+
+}  // namespace
+}  // namespace gradsync::model

@@ -1,0 +1,13 @@
+"""The C++ rules that Bazel carries itself, under the names that rules_cc exports.
+
+Debian's bazel-rules-cc does not load in Bazel 4.2, and Bazel must not download one.
+"""
+
+cc_binary = native.cc_binary
+cc_import = native.cc_import
+cc_library = native.cc_library
+cc_proto_library = native.cc_proto_library
+cc_test = native.cc_test
+cc_toolchain = native.cc_toolchain
+cc_toolchain_suite = native.cc_toolchain_suite
+objc_library = native.objc_library
