@@ -1,0 +1,158 @@
+#ifndef GRADSYNC_BENCH_RECORD_H_
+#define GRADSYNC_BENCH_RECORD_H_
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// What the benchmarks write and the tools read: raw samples, and everything needed to judge them.
+//
+// One record is one JSON line, for one (configuration, rank) of one run. One file holds the records of one
+// rank: DIR/<experiment>.<run_id>.rank<r>.jsonl. No statistics are computed here or in a benchmark.
+namespace gradsync::bench {
+
+inline constexpr std::string_view kRecordSchema = "gradsync.record/1";
+
+// One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
+// double that is not finite is written as null, and null is read as NaN.
+using Value = std::variant<bool, int64_t, double, std::string>;
+
+// Names with values, in the order in which they were first set.
+class Fields {
+ public:
+  // Sets `name`, in place if it is there already.
+  void Set(std::string_view name, Value value);
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
+    Set(name, Value(static_cast<int64_t>(value)));
+  }
+  void Set(std::string_view name, std::string_view value) { Set(name, Value(std::string(value))); }
+  void Set(std::string_view name, const char* value) { Set(name, Value(std::string(value))); }
+
+  // Null when there is no such name.
+  const Value* Find(std::string_view name) const;
+  // The value, or `fallback` when there is none or it is of another type. DoubleOr takes integers too.
+  bool BoolOr(std::string_view name, bool fallback) const;
+  int64_t IntOr(std::string_view name, int64_t fallback) const;
+  double DoubleOr(std::string_view name, double fallback) const;
+  std::string StringOr(std::string_view name, std::string_view fallback) const;
+
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+ private:
+  std::vector<std::pair<std::string, Value>> entries_;
+};
+
+// What one collective of a step sent.
+struct BucketRecord {
+  int64_t bytes = 0;
+  int64_t tensors = 0;
+};
+
+// Where, on what and from what the samples came.
+struct Provenance {
+  std::string gradsync_commit = "unknown";  // 40 hex digits
+  bool dirty = false;                       // files differed from the commit
+  std::string host;
+  std::string os;         // "Debian GNU/Linux 12 (bookworm)"
+  std::string kernel;     // "Linux 6.1.0-18-amd64"
+  std::string cpu_model;  // as the CPU names itself
+  int64_t cpu_count = 0;  // logical CPUs that this process may use
+  int64_t memory_bytes = 0;
+  std::string gpu;       // empty: none used
+  std::string compiler;  // "gcc 12.2.0"
+  std::string build;     // "opt", "dbg", with "+asan", "+ubsan" or "+tsan"
+  Fields libraries;      // name -> version
+  std::string command_line;
+  std::string clock = "steady_clock, host, ns";  // what the samples mean: "CUDA events, device, ns" for a GPU
+};
+
+struct Record {
+  std::string experiment;  // "ddp", "all_reduce", "compare"
+  std::string run_id;      // NewRunId() of rank 0: the same on all ranks and for all configurations of a run
+  std::string time_utc;    // NowUtc()
+  int64_t rank = 0;
+  int64_t world_size = 1;
+  // Everything that makes this measurement different from another. The same on all ranks.
+  // "model", "strategy", "backend", "device", "dtype", "batch_size", "seq_len", "bucket_bytes",
+  // "threads_per_rank", "comm_threads", "placement", "order", "seed", "warmup_steps", "steps", "optimizer",
+  // ...
+  Fields config;
+  // One entry per measured step. ddp: "step_ns", "forward_ns", "backward_ns", "sync_exposed_ns",
+  // "comm_busy_ns", "optimizer_ns" (DESIGN.md, measurement contract 2). all_reduce: "time_ns". "position":
+  // the index of the step in the run's own order over all its configurations. All of one length.
+  std::map<std::string, std::vector<int64_t>> samples;
+  std::vector<BucketRecord> buckets;
+  // "reference" ("single_process" or "none"), "grad_rel_error", "param_rel_error", "grads_equal",
+  // "wrong_elements", ...
+  Fields checks;
+  // "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step", "allocations_in_timed_steps", ...
+  Fields facts;
+  Provenance provenance;
+  Fields link;  // optional: what is known of the link between ranks
+};
+
+// One line, without the newline at its end. Bytes that are not UTF-8 are replaced.
+std::string ToJsonLine(const Record& record);
+
+// A record, or the reason why the line is none: one line of text.
+using ParseResult = std::variant<Record, std::string>;
+
+// Reads lines. Keeps its buffers from line to line, so use one for many. Not thread safe.
+class RecordParser {
+ public:
+  RecordParser();
+  ~RecordParser();
+  RecordParser(const RecordParser&) = delete;
+  RecordParser& operator=(const RecordParser&) = delete;
+
+  // `line` without its newline. Names that are not in the schema are skipped; of those that are, "schema",
+  // "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there.
+  ParseResult Parse(std::string_view line);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+ParseResult ParseRecord(std::string_view line);
+
+// Appends the records of one rank to its file.
+class RecordWriter {
+ public:
+  // Creates `dir` and the directories above it. Throws InvalidInput, naming the path and the system's reason,
+  // if that or opening the file fails.
+  RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
+  ~RecordWriter();
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  // Returns when the line is on disk, so a crash loses at most the line being written. Throws
+  // std::runtime_error with the path and the system's reason.
+  void Write(const Record& record);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+  bool at_line_start_ = true;
+};
+
+// The time in UTC and four random hexadecimal digits: "20261121T101500-4f2a".
+std::string NewRunId();
+
+// "2026-11-21T10:15:00Z"
+std::string NowUtc();
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_RECORD_H_
