@@ -1,0 +1,39 @@
+#ifndef GRADSYNC_COMM_FACTORY_H_
+#define GRADSYNC_COMM_FACTORY_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/process_group.h"
+#include "comm/world.h"
+#include "model/device.h"
+
+namespace gradsync::comm {
+
+struct GroupOptions {
+  std::string backend = "gloo";
+  World world;
+  // How long to wait for a peer that makes no progress, at the rendezvous and in any collective.
+  std::chrono::milliseconds timeout{60000};
+  // Communication threads: so many collectives progress at the same time.
+  int num_threads = 2;
+  // A network interface ("eth0") or an address of this host. Empty: loopback if the ranks were launched on
+  // one host by this program, else the address of this host's name.
+  std::string interface_or_address;
+};
+
+// The names that MakeProcessGroup takes.
+std::vector<std::string> BackendNames();
+
+// Joins the world: returns when all ranks have. With GRADSYNC_CHECK_COLLECTIVES=1 in the environment of all
+// ranks, they compare every collective before they run it.
+// Throws InvalidInput for an unknown backend, or one that cannot serve the device; CollectiveError, naming
+// the ranks that are missing, if they did not all arrive within the timeout, or disagree on the size of the
+// world.
+std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_FACTORY_H_

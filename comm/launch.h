@@ -1,0 +1,36 @@
+#ifndef GRADSYNC_COMM_LAUNCH_H_
+#define GRADSYNC_COMM_LAUNCH_H_
+
+#include <chrono>
+#include <span>
+#include <string>
+
+namespace gradsync::comm {
+
+struct LaunchOptions {
+  int world_size = 2;
+  // Between asking the other ranks to stop (SIGTERM) and making them (SIGKILL), once one has failed.
+  std::chrono::milliseconds grace{2000};
+  // What to run: this very program.
+  std::string program = "/proc/self/exe";
+};
+
+// Starts world_size copies of the program, each by executing it anew with the arguments argv (argv[0]
+// included) and GRADSYNC_RANK, GRADSYNC_WORLD_SIZE, GRADSYNC_LOCAL_RANK, GRADSYNC_LOCAL_WORLD_SIZE and
+// GRADSYNC_RENDEZVOUS in the environment: WorldFromEnvironment() then answers "self". The rendezvous is a
+// fresh directory under TMPDIR, removed at the end. Waits for all of them and returns the exit status for
+// main:
+//
+//   0  every rank exited with 0
+//   1  a rank failed: the others were stopped, and the last line on stderr names the first cause
+//   2  a rank exited with 2 (bad arguments): only the lowest such rank's stderr was shown
+//
+// Rank 0's output passes through. The other ranks' lines on stderr pass with "[rank N] " before them; their
+// stdout goes to stderr likewise. SIGINT and SIGTERM are handed on to the ranks; ranks never outlive this
+// process. Call it while the process has a single thread. Throws InvalidInput for a world_size below 1, and
+// std::system_error if a rank cannot be started.
+int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_LAUNCH_H_

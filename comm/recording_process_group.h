@@ -1,0 +1,66 @@
+#ifndef GRADSYNC_COMM_RECORDING_PROCESS_GROUP_H_
+#define GRADSYNC_COMM_RECORDING_PROCESS_GROUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/process_group.h"
+
+namespace gradsync::comm {
+
+// Passes every collective on to another group and keeps a log of them.
+class RecordingProcessGroup : public ProcessGroup {
+ public:
+  struct Entry {
+    int64_t sequence = 0;  // counts from 0 since construction
+    Collective collective = Collective::kBarrier;
+    ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
+    int root = -1;                 // of kBroadcast
+    model::DType dtype = model::DType::kF32;
+    // The whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
+    int64_t bytes = 0;
+    int64_t issue_ns = 0;  // when the call was made, on Now()
+    Interval interval;     // when the data moved; a barrier's is its call
+  };
+
+  explicit RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner);
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::string_view backend() const override { return inner_->backend(); }
+  int num_threads() const override { return inner_->num_threads(); }
+
+  Work AllReduce(model::Tensor tensor, ReduceOp op) override;
+  Work Broadcast(model::Tensor tensor, int root) override;
+  Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) override;
+  Work AllGather(model::Tensor input, model::Tensor output) override;
+  void Barrier() override;
+
+  // Everything issued since Clear, in that order. An interval is empty until Finish has been called.
+  const std::vector<Entry>& entries() const { return entries_; }
+  // Waits for all of it, and fills in the intervals. Throws CollectiveError if one failed.
+  const std::vector<Entry>& Finish();
+  // Forgets everything so far. sequence goes on counting.
+  void Clear();
+
+ private:
+  Work Log(Entry entry, Work work);
+
+  std::unique_ptr<ProcessGroup> inner_;
+  std::vector<Entry> entries_;
+  std::vector<Work> works_;  // of entries_, one each
+  int64_t next_sequence_ = 0;
+  size_t num_finished_ = 0;  // so many entries have their interval
+};
+
+// The intervals of the entries.
+std::vector<Interval> Intervals(std::span<const RecordingProcessGroup::Entry> entries);
+
+// How long at least one of the intervals was in progress within [from_ns, to_ns).
+int64_t BusyNs(std::span<const Interval> intervals, int64_t from_ns, int64_t to_ns);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_RECORDING_PROCESS_GROUP_H_
