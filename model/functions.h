@@ -1,0 +1,65 @@
+#ifndef GRADSYNC_MODEL_FUNCTIONS_H_
+#define GRADSYNC_MODEL_FUNCTIONS_H_
+
+#include <cstdint>
+
+#include "model/autograd.h"
+#include "model/tensor.h"
+
+// The differentiable operations of the transformer. Floating-point tensors are f32 or f64 and on one device;
+// within one call all have the same dtype, which the result has too. Otherwise, and for shapes other than
+// those stated, an operation throws InvalidInput with its name, what it found and what it expected.
+//
+// Dimensions: `...` stands for any number of leading ones, also none.
+//
+// What each keeps for its backward pass, beside inputs that others keep anyway:
+//
+//   Linear           x, weight
+//   Embedding        ids
+//   RmsNorm          x, weight, one number per row
+//   Rope             nothing (its cosines and sines belong to the device)
+//   CausalAttention  q, k, v, the output, one number per (batch, head, position)
+//   SwiGlu           gate, up
+//   Add, Scale       nothing
+//   CrossEntropy     logits, targets, one number per position
+//
+// An input that no parameter leads to gets no gradient. Gradients of parameters are computed first.
+namespace gradsync::model {
+
+// x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
+Var Linear(const Var& x, const Var& weight);
+
+// Rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput for an
+// id outside [0, vocab). The gradient is dense: rows that no id names are zero.
+Var Embedding(const Tensor& ids, const Var& weight);
+
+// x / sqrt(mean(x^2) + eps) * weight, the mean over the last dimension. x (..., d), weight (d) -> (..., d).
+// Root Mean Square Layer Normalization, arXiv:1910.07467.
+Var RmsNorm(const Var& x, const Var& weight, double eps);
+
+// Rotary position embedding, arXiv:2104.09864. x (batch, seq, d_model), d_model being num_heads heads side by
+// side, of an even size each. At position p the pair (x[2i], x[2i+1]) of a head is rotated by the angle
+// p * theta^(-2i / head_dim).
+Var Rope(const Var& x, int64_t num_heads, double theta);
+
+// softmax(q k^T / sqrt(head_dim)) v for each head, a position seeing itself and those before it.
+// q, k, v (batch, seq, d_model) -> the same, d_model being num_heads heads side by side.
+// No (seq, seq) matrix is kept: backward computes the probabilities again, as in arXiv:2205.14135.
+Var CausalAttention(const Var& q, const Var& k, const Var& v, int64_t num_heads);
+
+// silu(gate) * up, where silu(g) = g / (1 + exp(-g)). Both of one shape. arXiv:2002.05202.
+Var SwiGlu(const Var& gate, const Var& up);
+
+// a + b, of one shape.
+Var Add(const Var& a, const Var& b);
+
+// x * factor.
+Var Scale(const Var& x, double factor);
+
+// The mean over all positions of -log(softmax(logits)[target]). logits (..., vocab), targets i32 (...) -> ().
+// Throws InvalidInput for a target outside [0, vocab), or when there are no positions.
+Var CrossEntropy(const Var& logits, const Tensor& targets);
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_FUNCTIONS_H_
