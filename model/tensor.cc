@@ -81,6 +81,20 @@ Tensor Tensor::Slice(int64_t offset, Shape shape) const {
   return view;
 }
 
+Tensor Tensor::SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const {
+  Require(defined(), "an undefined tensor has no slices");
+  Tensor view = *this;
+  view.data_ = static_cast<std::byte*>(data_) + offset_bytes;
+  view.numel_ = Numel(shape);
+  view.shape_ = std::move(shape);
+  view.dtype_ = dtype;
+  Require(offset_bytes <= nbytes() && view.nbytes() <= nbytes() - offset_bytes, "bytes [", offset_bytes, ", ",
+          offset_bytes + view.nbytes(), ") do not lie in a tensor of ", nbytes(), " bytes");
+  Require(reinterpret_cast<uintptr_t>(view.data_) % SizeOf(dtype) == 0, "offset of ", offset_bytes,
+          " bytes is not aligned for ", Name(dtype));
+  return view;
+}
+
 void Tensor::CopyFrom(const Tensor& source) const {
   Require(source.dtype_ == dtype_, "copy: source is ", Name(source.dtype_), ", target is ", Name(dtype_));
   Require(source.shape_ == shape_, "copy: source has shape ", ToString(source.shape_), ", target ", ToString(shape_));

@@ -62,6 +62,10 @@ class Tensor {
   // Throws InvalidInput if they do not lie inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
+  // Numel(shape) elements of `dtype` starting `offset_bytes` into this tensor, as a view: for a buffer that holds
+  // several tensors. Throws InvalidInput if they do not lie inside, or are not aligned to the dtype's size.
+  Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
+
   // Whether no other Tensor shares the storage, so that writing here changes nobody else's values.
   bool unique() const { return storage_.use_count() == 1; }
   // Whether both are the same elements in the same storage.

@@ -33,6 +33,15 @@ TEST(TensorTest, ViewsShareStorageAndKeepItAlive) {
   EXPECT_EQ(slice.View({6}).dim(-1), 6);
 }
 
+TEST(TensorTest, ByteSlicesReinterpret) {
+  const Tensor bytes = Tensor::Zeros(CpuDevice(), {32}, DType::kU8);
+  const Tensor floats = bytes.SliceBytes(8, {2, 3}, DType::kF32);
+  floats.data<float>()[5] = 1.0f;
+  EXPECT_EQ(bytes.data<uint8_t>()[31], 0x3f);
+  EXPECT_THROW(bytes.SliceBytes(12, {2, 3}, DType::kF32), InvalidInput);
+  EXPECT_THROW(bytes.SliceBytes(2, {1}, DType::kF32), InvalidInput);
+}
+
 TEST(TensorTest, BoundsAndTypesAreChecked) {
   const Tensor tensor = Iota(CpuDevice(), {4, 3});
   EXPECT_THROW(tensor.Slice(7, {2, 3}), InvalidInput);

@@ -1,0 +1,139 @@
+#include "ddp/bucket.h"
+
+#include <algorithm>
+
+namespace gradsync::ddp {
+namespace {
+
+using model::Parameter;
+using model::Tensor;
+
+template <class T>
+T RoundUp(T value, T step) {
+  return (value + step - 1) / step * step;
+}
+
+// Where the next gradient would start in the bucket, in elements.
+int64_t NextOffset(const Bucket& bucket, model::DType dtype, size_t alignment_bytes) {
+  return RoundUp(bucket.numel, static_cast<int64_t>(std::max<size_t>(1, alignment_bytes / SizeOf(dtype))));
+}
+
+void Append(Parameter* param, size_t alignment_bytes, Bucket& bucket) {
+  const int64_t offset = NextOffset(bucket, param->value().dtype(), alignment_bytes);
+  bucket.params.push_back(param);
+  bucket.offsets.push_back(offset);
+  bucket.numel = offset + param->numel();
+}
+
+// Whether the bucket stays within `limit_bytes` and in one dtype when the parameter joins.
+bool Fits(const Parameter& param, size_t alignment_bytes, size_t limit_bytes, const Bucket& bucket) {
+  const model::DType dtype = param.value().dtype();
+  const int64_t numel = NextOffset(bucket, dtype, alignment_bytes) + param.numel();
+  return dtype == bucket.dtype() && static_cast<size_t>(numel) * SizeOf(dtype) <= limit_bytes;
+}
+
+// The first index of the longest tail of `order` that stays within `bytes` and in one dtype; at least one
+// parameter long unless `order` is empty.
+size_t TailStart(std::span<Parameter* const> order, size_t bytes) {
+  size_t start = order.size();
+  size_t tail_bytes = 0;
+  while (start > 0) {
+    const Parameter& param = *order[start - 1];
+    const bool is_last = start == order.size();
+    if (!is_last && (tail_bytes + param.value().nbytes() > bytes ||
+                     param.value().dtype() != order.back()->value().dtype())) {
+      break;
+    }
+    tail_bytes += param.value().nbytes();
+    --start;
+  }
+  return start;
+}
+
+}  // namespace
+
+int64_t BucketPlan::numel() const {
+  int64_t numel = 0;
+  for (const Bucket& bucket : buckets) numel += bucket.numel;
+  return numel;
+}
+
+BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& limits) {
+  Require(limits.bytes > 0 && limits.first_bytes > 0 && limits.last_bytes > 0 && limits.alignment_bytes > 0,
+          "bucket size is 0 bytes, expected at least 1");
+  BucketPlan plan;
+  // With equal limits the tail needs no treatment of its own, and plain greedy filling makes fewer buckets.
+  const size_t tail = limits.last_bytes < limits.bytes ? TailStart(order, limits.last_bytes) : order.size();
+  for (size_t i = 0; i < order.size(); ++i) {
+    const bool opens = plan.buckets.empty() || i == tail;
+    const size_t limit_bytes = plan.buckets.size() <= 1 ? limits.first_bytes : limits.bytes;
+    // The tail was measured without gaps, and takes them on top of its limit.
+    const bool joins = !opens && (i > tail || Fits(*order[i], limits.alignment_bytes, limit_bytes, plan.buckets.back()));
+    if (!joins) plan.buckets.emplace_back();
+    Append(order[i], limits.alignment_bytes, plan.buckets.back());
+  }
+  return plan;
+}
+
+BucketPlan PlanSingles(std::span<Parameter* const> order) {
+  BucketPlan plan;
+  for (Parameter* param : order) Append(param, 1, plan.buckets.emplace_back());
+  return plan;
+}
+
+BucketPlan PlanReverse(std::span<Parameter* const> forward_order, size_t bucket_bytes) {
+  BucketPlan plan = PlanBuckets(
+      forward_order, {.bytes = bucket_bytes, .first_bytes = bucket_bytes, .last_bytes = bucket_bytes});
+  std::reverse(plan.buckets.begin(), plan.buckets.end());
+  return plan;
+}
+
+Tensor MakeBuffer(const Bucket& bucket) {
+  return Tensor::Empty(bucket.params.front()->value().device(), {bucket.numel}, bucket.dtype());
+}
+
+std::vector<Tensor> MakeBuffers(const BucketPlan& plan) {
+  std::vector<Tensor> buffers;
+  for (const Bucket& bucket : plan.buckets) buffers.push_back(MakeBuffer(bucket));
+  return buffers;
+}
+
+Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes) {
+  size_t total_bytes = 0;
+  for (const Bucket& bucket : plan.buckets) total_bytes += RoundUp(bucket.bytes(), alignment_bytes);
+  return Tensor::Zeros(plan.buckets.front().params.front()->value().device(), {static_cast<int64_t>(total_bytes)},
+                       model::DType::kU8);
+}
+
+std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const Tensor& storage) {
+  std::vector<Tensor> buffers;
+  size_t offset_bytes = 0;
+  for (const Bucket& bucket : plan.buckets) {
+    buffers.push_back(storage.SliceBytes(offset_bytes, {bucket.numel}, bucket.dtype()));
+    offset_bytes += RoundUp(bucket.bytes(), alignment_bytes);
+  }
+  return buffers;
+}
+
+void CopyIn(const Bucket& bucket, const Tensor& buffer) {
+  for (size_t i = 0; i < bucket.params.size(); ++i) bucket.View(buffer, i).CopyFrom(bucket.params[i]->grad());
+}
+
+void CopyOut(const Bucket& bucket, const Tensor& buffer) {
+  for (size_t i = 0; i < bucket.params.size(); ++i) bucket.params[i]->grad().CopyFrom(bucket.View(buffer, i));
+}
+
+InOrderLauncher::InOrderLauncher(const BucketPlan& plan) : plan_(&plan) {
+  for (size_t i = 0; i < plan.buckets.size(); ++i) {
+    for (const Parameter* param : plan.buckets[i].params) bucket_of_.emplace(param, i);
+  }
+  Reset();
+}
+
+void InOrderLauncher::Reset() {
+  missing_.clear();
+  for (const Bucket& bucket : plan_->buckets) missing_.push_back(bucket.params.size());
+  next_ = 0;
+}
+
+}  // namespace gradsync::ddp

@@ -1,0 +1,94 @@
+#ifndef GRADSYNC_DDP_BUCKET_H_
+#define GRADSYNC_DDP_BUCKET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "model/autograd.h"
+
+namespace gradsync::ddp {
+
+// Parameters whose gradients travel together. All have the same dtype.
+struct Bucket {
+  std::vector<model::Parameter*> params;
+  std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
+  int64_t numel = 0;             // elements on the wire, with padding
+
+  model::DType dtype() const { return params.front()->value().dtype(); }
+  size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
+  // The place of parameter i's gradient in `storage`, which holds the bucket.
+  model::Tensor View(const model::Tensor& storage, size_t i) const {
+    return storage.Slice(offsets[i], params[i]->value().shape());
+  }
+};
+
+// What is sent together, in the order in which it is sent.
+struct BucketPlan {
+  std::vector<Bucket> buckets;
+
+  int64_t numel() const;
+};
+
+// How to fill buckets.
+struct BucketLimits {
+  size_t bytes;        // a parameter joins the open bucket while the sum stays within this
+  size_t first_bytes;  // the same for the bucket that is sent first
+  size_t last_bytes;   // and for the one sent last, which is filled from the end
+  // Gradients start at multiples of this many bytes; the gap is sent along.
+  size_t alignment_bytes = 1;
+};
+
+// Fills buckets greedily in the given order. A parameter larger than the limit gets a bucket of its own; a
+// change of dtype starts a new bucket. Throws InvalidInput if a limit is 0.
+BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
+
+// One bucket for each parameter.
+BucketPlan PlanSingles(std::span<model::Parameter* const> order);
+
+// The plan of the published bucketed strategies: filled greedily in forward order, sent last bucket first,
+// because backward completes the last layers first.
+BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
+
+// An uninitialised buffer for a bucket, and one for each bucket of a plan.
+model::Tensor MakeBuffer(const Bucket& bucket);
+std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan);
+
+// One buffer for all buckets of a plan, zeroed, with every bucket at a multiple of `alignment_bytes`; and the buckets
+// as views of it. With a plan made with the same alignment, the room does not depend on the plan's order.
+model::Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes);
+std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const model::Tensor& storage);
+
+// Copies gradients into the bucket's buffer, and back.
+void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
+void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
+
+// Counts gradients as they become ready and launches buckets strictly in plan order: a bucket that is full before
+// its predecessor waits for it, so that all ranks issue the same collectives in the same order.
+class InOrderLauncher {
+ public:
+  // The plan must outlive this.
+  explicit InOrderLauncher(const BucketPlan& plan);
+
+  // Forgets all readiness: a new step begins.
+  void Reset();
+
+  // Calls launch(i) for every bucket i that can now go.
+  template <class Launch>
+  void MarkReady(const model::Parameter& param, Launch&& launch) {
+    --missing_[bucket_of_.at(&param)];
+    while (next_ < missing_.size() && missing_[next_] == 0) launch(next_++);
+  }
+
+ private:
+  const BucketPlan* plan_;
+  std::unordered_map<const model::Parameter*, size_t> bucket_of_;
+  std::vector<size_t> missing_;  // gradients each bucket still waits for
+  size_t next_ = 0;              // first bucket that has not been launched
+};
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_BUCKET_H_

@@ -1,0 +1,35 @@
+#include "ddp/strategies.h"
+#include "model/tensor_ops.h"
+
+namespace gradsync::ddp::bucketed_sync {
+namespace {
+
+// After backward, bucket by bucket: copy in, one blocking all-reduce, copy back. Between naive and flat in the
+// number of collectives, and needs room for one bucket only.
+class BucketedSync : public Strategy {
+ public:
+  explicit BucketedSync(const StrategyContext& context)
+      : group_(context.group), plan_(PlanReverse(context.params, context.options.bucket_bytes)) {}
+
+  void Finish() override {
+    for (const Bucket& bucket : plan_.buckets) {
+      const model::Tensor buffer = MakeBuffer(bucket);
+      CopyIn(bucket, buffer);
+      Scale(buffer, 1.0 / group_.size());
+      group_.AllReduce(buffer, comm::ReduceOp::kSum).Wait();
+      CopyOut(bucket, buffer);
+    }
+  }
+
+  BucketPlan plan() const override { return plan_; }
+
+ private:
+  comm::ProcessGroup& group_;
+  const BucketPlan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<BucketedSync>(context); }
+
+}  // namespace gradsync::ddp::bucketed_sync

@@ -1,0 +1,37 @@
+#ifndef GRADSYNC_DDP_FACTORY_H_
+#define GRADSYNC_DDP_FACTORY_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/process_group.h"
+#include "ddp/strategy.h"
+
+namespace gradsync::ddp {
+
+struct StrategyOptions {
+  // Capacity of a bucket, for the strategies that have buckets.
+  size_t bucket_bytes = size_t{25} << 20;
+};
+
+// What a strategy is made from. Parameters in forward order; they and the group must outlive it. Every rank
+// makes the same strategies with the same parameters.
+struct StrategyContext {
+  std::span<model::Parameter* const> params;
+  comm::ProcessGroup& group;
+  StrategyOptions options;
+};
+
+// All strategies, the simplest first.
+std::vector<std::string> StrategyNames();
+
+// Throws InvalidInput if there is no strategy of that name, or no parameter.
+std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_FACTORY_H_

@@ -1,0 +1,39 @@
+#include <limits>
+
+#include "ddp/strategies.h"
+#include "model/tensor_ops.h"
+
+namespace gradsync::ddp::flat {
+namespace {
+
+// After backward, all gradients are concatenated, reduced at once, and split again. Pays the latency of one
+// collective (one per dtype) instead of one per parameter, for two copies of every gradient.
+class Flat : public Strategy {
+ public:
+  explicit Flat(const StrategyContext& context)
+      : group_(context.group), plan_(PlanReverse(context.params, kEverything)), buffers_(MakeBuffers(plan_)) {}
+
+  void Finish() override {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      CopyIn(plan_.buckets[i], buffers_[i]);
+      Scale(buffers_[i], 1.0 / group_.size());
+      group_.AllReduce(buffers_[i], comm::ReduceOp::kSum).Wait();
+      CopyOut(plan_.buckets[i], buffers_[i]);
+    }
+  }
+
+  BucketPlan plan() const override { return plan_; }
+
+ private:
+  static constexpr size_t kEverything = std::numeric_limits<size_t>::max();
+
+  comm::ProcessGroup& group_;
+  const BucketPlan plan_;
+  const std::vector<model::Tensor> buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Flat>(context); }
+
+}  // namespace gradsync::ddp::flat

@@ -1,0 +1,32 @@
+#include "ddp/strategies.h"
+#include "model/tensor_ops.h"
+
+namespace gradsync::ddp::naive {
+namespace {
+
+// After backward, one blocking all-reduce per parameter: each waits for the one before it, and all of them for
+// the last gradient.
+class Naive : public Strategy {
+ public:
+  explicit Naive(const StrategyContext& context)
+      : params_(context.params.begin(), context.params.end()), group_(context.group) {}
+
+  void Finish() override {
+    for (model::Parameter* param : params_) {
+      Scale(param->grad(), 1.0 / group_.size());
+      group_.AllReduce(param->grad(), comm::ReduceOp::kSum).Wait();
+    }
+  }
+
+  BucketPlan plan() const override { return PlanSingles(params_); }
+
+ private:
+  const std::vector<model::Parameter*> params_;
+  comm::ProcessGroup& group_;
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Naive>(context); }
+
+}  // namespace gradsync::ddp::naive

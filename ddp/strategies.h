@@ -1,0 +1,29 @@
+#ifndef GRADSYNC_DDP_STRATEGIES_H_
+#define GRADSYNC_DDP_STRATEGIES_H_
+
+#include <memory>
+
+#include "ddp/factory.h"
+
+// One row per strategy: the file's name, which is also the value of --strategies and the name in records.
+#define GRADSYNC_STRATEGIES(ROW) \
+  ROW(none)                      \
+  ROW(naive)                     \
+  ROW(flat)                      \
+  ROW(overlap)                   \
+  ROW(bucketed_sync)             \
+  ROW(bucketed_async)            \
+  ROW(core)
+
+namespace gradsync::ddp {
+
+#define GRADSYNC_DECLARE(name) \
+  namespace name {             \
+  std::unique_ptr<Strategy> Make(const StrategyContext& context); \
+  }
+GRADSYNC_STRATEGIES(GRADSYNC_DECLARE)
+#undef GRADSYNC_DECLARE
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_STRATEGIES_H_
