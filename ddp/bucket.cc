@@ -68,7 +68,8 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
     const bool opens = plan.buckets.empty() || i == tail;
     const size_t limit_bytes = plan.buckets.size() <= 1 ? limits.first_bytes : limits.bytes;
     // The tail was measured without gaps, and takes them on top of its limit.
-    const bool joins = !opens && (i > tail || Fits(*order[i], limits.alignment_bytes, limit_bytes, plan.buckets.back()));
+    const bool joins =
+        !opens && (i > tail || Fits(*order[i], limits.alignment_bytes, limit_bytes, plan.buckets.back()));
     if (!joins) plan.buckets.emplace_back();
     Append(order[i], limits.alignment_bytes, plan.buckets.back());
   }
@@ -101,8 +102,8 @@ std::vector<Tensor> MakeBuffers(const BucketPlan& plan) {
 Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes) {
   size_t total_bytes = 0;
   for (const Bucket& bucket : plan.buckets) total_bytes += RoundUp(bucket.bytes(), alignment_bytes);
-  return Tensor::Zeros(plan.buckets.front().params.front()->value().device(), {static_cast<int64_t>(total_bytes)},
-                       model::DType::kU8);
+  return Tensor::Zeros(plan.buckets.front().params.front()->value().device(),
+                       {static_cast<int64_t>(total_bytes)}, model::DType::kU8);
 }
 
 std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const Tensor& storage) {

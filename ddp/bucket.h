@@ -56,17 +56,19 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 model::Tensor MakeBuffer(const Bucket& bucket);
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan);
 
-// One buffer for all buckets of a plan, zeroed, with every bucket at a multiple of `alignment_bytes`; and the buckets
-// as views of it. With a plan made with the same alignment, the room does not depend on the plan's order.
+// One buffer for all buckets of a plan, zeroed, with every bucket at a multiple of `alignment_bytes`; and the
+// buckets as views of it. With a plan made with the same alignment, the room does not depend on the plan's
+// order.
 model::Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes);
-std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const model::Tensor& storage);
+std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes,
+                                        const model::Tensor& storage);
 
 // Copies gradients into the bucket's buffer, and back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
 
-// Counts gradients as they become ready and launches buckets strictly in plan order: a bucket that is full before
-// its predecessor waits for it, so that all ranks issue the same collectives in the same order.
+// Counts gradients as they become ready and launches buckets strictly in plan order: a bucket that is full
+// before its predecessor waits for it, so that all ranks issue the same collectives in the same order.
 class InOrderLauncher {
  public:
   // The plan must outlive this.

@@ -4,8 +4,8 @@
 namespace gradsync::ddp::bucketed_async {
 namespace {
 
-// During backward, a bucket whose gradients are all ready is copied together and all-reduced asynchronously, in
-// plan order. Afterwards: wait, copy back.
+// During backward, a bucket whose gradients are all ready is copied together and all-reduced asynchronously,
+// in plan order. Afterwards: wait, copy back.
 class BucketedAsync : public Strategy {
  public:
   explicit BucketedAsync(const StrategyContext& context)
@@ -44,6 +44,8 @@ class BucketedAsync : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<BucketedAsync>(context); }
+std::unique_ptr<Strategy> Make(const StrategyContext& context) {
+  return std::make_unique<BucketedAsync>(context);
+}
 
 }  // namespace gradsync::ddp::bucketed_async

@@ -4,8 +4,8 @@
 namespace gradsync::ddp::bucketed_sync {
 namespace {
 
-// After backward, bucket by bucket: copy in, one blocking all-reduce, copy back. Between naive and flat in the
-// number of collectives, and needs room for one bucket only.
+// After backward, bucket by bucket: copy in, one blocking all-reduce, copy back. Between naive and flat in
+// the number of collectives, and needs room for one bucket only.
 class BucketedSync : public Strategy {
  public:
   explicit BucketedSync(const StrategyContext& context)
@@ -30,6 +30,8 @@ class BucketedSync : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<BucketedSync>(context); }
+std::unique_ptr<Strategy> Make(const StrategyContext& context) {
+  return std::make_unique<BucketedSync>(context);
+}
 
 }  // namespace gradsync::ddp::bucketed_sync

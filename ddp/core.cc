@@ -6,22 +6,25 @@
 namespace gradsync::ddp::core {
 namespace {
 
-// The best known way. Gradients live in the buckets: kernels write them there, all-reduces run on them there, the
-// optimizer reads them there, and nothing is copied. Buckets are filled in the order in which gradients
-// became ready in the first step (rank 0's, broadcast), so that each is full as early as it can be. The first is
-// small, to start the link early; the last is small, because nothing hides it. The mean costs no pass over
+// The best known way. Gradients live in the buckets: kernels write them there, all-reduces run on them there,
+// the optimizer reads them there, and nothing is copied. Buckets are filled in the order in which gradients
+// became ready in the first step (rank 0's, broadcast), so that each is full as early as it can be. The first
+// is small, to start the link early; the last is small, because nothing hides it. The mean costs no pass over
 // memory: the loss is divided by the world size, and the all-reduce sums.
 class Core : public Strategy {
  public:
   explicit Core(const StrategyContext& context)
-      : params_(context.params.begin(), context.params.end()), group_(context.group), options_(context.options) {
+      : params_(context.params.begin(), context.params.end()),
+        group_(context.group),
+        options_(context.options) {
     Layout({params_.rbegin(), params_.rend()});
   }
 
   void BeginStep() override {
     for (size_t i = 0; i < plan_.buckets.size(); ++i) {
       const Bucket& bucket = plan_.buckets[i];
-      for (size_t k = 0; k < bucket.params.size(); ++k) bucket.params[k]->PlaceGrad(bucket.View(buffers_[i], k));
+      for (size_t k = 0; k < bucket.params.size(); ++k)
+        bucket.params[k]->PlaceGrad(bucket.View(buffers_[i], k));
     }
     launcher_->Reset();
   }
@@ -43,7 +46,8 @@ class Core : public Strategy {
   BucketPlan plan() const override { return plan_; }
 
  private:
-  // A bucket that nothing hides, or that everything waits for, holds at most this; as do all if they are smaller.
+  // A bucket that nothing hides, or that everything waits for, holds at most this; as do all if they are
+  // smaller.
   static constexpr size_t kEdgeBytes = size_t{1} << 20;
   // Gradient kernels store whole vectors; a bucket that starts on a cache line keeps them aligned.
   static constexpr size_t kAlignmentBytes = 64;
@@ -54,8 +58,8 @@ class Core : public Strategy {
                                 .first_bytes = edge_bytes,
                                 .last_bytes = edge_bytes,
                                 .alignment_bytes = kAlignmentBytes});
-    // Every order takes the same room, so that a new layout needs no new storage. Zeroed once: the gaps between
-    // gradients are sent along, and must not hold NaNs.
+    // Every order takes the same room, so that a new layout needs no new storage. Zeroed once: the gaps
+    // between gradients are sent along, and must not hold NaNs.
     if (!storage_.defined()) storage_ = MakeStorage(plan_, kAlignmentBytes);
     buffers_ = PlaceBuffers(plan_, kAlignmentBytes, storage_);
     launcher_.emplace(plan_);

@@ -11,7 +11,9 @@ namespace {
 class Flat : public Strategy {
  public:
   explicit Flat(const StrategyContext& context)
-      : group_(context.group), plan_(PlanReverse(context.params, kEverything)), buffers_(MakeBuffers(plan_)) {}
+      : group_(context.group),
+        plan_(PlanReverse(context.params, kEverything)),
+        buffers_(MakeBuffers(plan_)) {}
 
   void Finish() override {
     for (size_t i = 0; i < buffers_.size(); ++i) {

@@ -4,8 +4,8 @@
 namespace gradsync::ddp::naive {
 namespace {
 
-// After backward, one blocking all-reduce per parameter: each waits for the one before it, and all of them for
-// the last gradient.
+// After backward, one blocking all-reduce per parameter: each waits for the one before it, and all of them
+// for the last gradient.
 class Naive : public Strategy {
  public:
   explicit Naive(const StrategyContext& context)

@@ -17,8 +17,8 @@
 
 namespace gradsync::ddp {
 
-#define GRADSYNC_DECLARE(name) \
-  namespace name {             \
+#define GRADSYNC_DECLARE(name)                                    \
+  namespace name {                                                \
   std::unique_ptr<Strategy> Make(const StrategyContext& context); \
   }
 GRADSYNC_STRATEGIES(GRADSYNC_DECLARE)

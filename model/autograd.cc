@@ -37,7 +37,8 @@ struct Node {
 // The state of one Backward call.
 class BackwardPass {
  public:
-  BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready) : params_(params), on_ready_(on_ready) {}
+  BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready)
+      : params_(params), on_ready_(on_ready) {}
 
   void Run(const Var& loss) {
     const std::vector<std::shared_ptr<Node>> order = SortFromLoss(loss.node_);
@@ -46,7 +47,8 @@ class BackwardPass {
       OpGradient op(*this, *node, std::move(grads_.at(node.get())));
       grads_.erase(node.get());
       if (!op.output_grad().defined()) {
-        throw std::logic_error(Join("Backward: no operation contributed to the gradient of '", node->name, "'"));
+        throw std::logic_error(
+            Join("Backward: no operation contributed to the gradient of '", node->name, "'"));
       }
       TraceRange range(node->device->tracer(), node->name);
       // Taken out of the node, so that the tensors it keeps are freed when it is done.
@@ -101,7 +103,8 @@ class BackwardPass {
     std::vector<Visit> stack;
     auto enter = [&](const std::shared_ptr<Node>& node) {
       if (!grads_.try_emplace(node.get()).second) return;
-      if (!node->backward) throw std::logic_error(Join("Backward: the graph at '", node->name, "' has been used already"));
+      if (!node->backward)
+        throw std::logic_error(Join("Backward: the graph at '", node->name, "' has been used already"));
       stack.push_back({node});
     };
     enter(loss);
@@ -116,8 +119,8 @@ class BackwardPass {
       if (input.node_ != nullptr) enter(input.node_);
       if (input.parameter_ == nullptr) continue;
       const auto pending = pending_.find(input.parameter_);
-      Require(pending != pending_.end(), "Backward: the loss depends on parameter '", input.parameter_->name(),
-              "', which is not in the list");
+      Require(pending != pending_.end(), "Backward: the loss depends on parameter '",
+              input.parameter_->name(), "', which is not in the list");
       ++pending->second;
     }
     std::reverse(order.begin(), order.end());
@@ -144,7 +147,8 @@ class BackwardPass {
 
   const std::span<Parameter* const> params_;
   const GradHook& on_ready_;
-  std::unordered_map<const Node*, Tensor> grads_;    // of operations' outputs; undefined before the first contribution
+  std::unordered_map<const Node*, Tensor>
+      grads_;  // of operations' outputs; undefined before the first contribution
   std::unordered_map<Parameter*, int64_t> pending_;  // contributions still to come
   std::vector<Parameter*> unreached_;
 };
@@ -162,16 +166,17 @@ const Tensor& Parameter::grad() {
 }
 
 void Parameter::PlaceGrad(Tensor place) {
-  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype(), "gradient of '", name_, "': place has shape ",
-          ToString(place.shape()), " ", Name(place.dtype()), ", the parameter ", ToString(value_.shape()), " ",
-          Name(value_.dtype()));
+  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype(), "gradient of '", name_,
+          "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()), ", the parameter ",
+          ToString(value_.shape()), " ", Name(value_.dtype()));
   grad_ = std::move(place);
 }
 
 Var::Var(Parameter& parameter) : value_(parameter.value()), parameter_(&parameter) {}
 
 Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {
-  const bool requires_grad = std::any_of(inputs.begin(), inputs.end(), [](const Var& v) { return v.requires_grad(); });
+  const bool requires_grad =
+      std::any_of(inputs.begin(), inputs.end(), [](const Var& v) { return v.requires_grad(); });
   Var output(std::move(value));
   if (!requires_grad) return output;
   for (Var& input : inputs) input.value_ = Tensor();
@@ -201,8 +206,8 @@ void OpGradient::PassThrough(int i) {
 }
 
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready) {
-  Require(loss.value().defined() && loss.value().numel() == 1, "Backward: the loss must have one element, has shape ",
-          ToString(loss.value().shape()));
+  Require(loss.value().defined() && loss.value().numel() == 1,
+          "Backward: the loss must have one element, has shape ", ToString(loss.value().shape()));
   Require(loss.node_ != nullptr, "Backward: the loss depends on no parameter");
   BackwardPass(params, on_ready).Run(loss);
 }

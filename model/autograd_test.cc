@@ -96,17 +96,20 @@ TEST_F(AutogradTest, SameVarTwice) {
 TEST_F(AutogradTest, ReadyRightAfterTheLastContributionAndOnce) {
   Backward(Mul(Mul(a_, b_), a_), params_, Hook());
   // The outer product contributes to its intermediate input, then to a; the inner one completes a, then b.
-  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "mul1", "mul0", "ready a", "mul1", "ready b", "ready c"}));
+  EXPECT_EQ(log_.events,
+            (std::vector<std::string>{"mul0", "mul1", "mul0", "ready a", "mul1", "ready b", "ready c"}));
 }
 
 TEST_F(AutogradTest, ReadinessDoesNotDependOnArgumentOrder) {
   Backward(Mul(Mul(b_, a_), a_), params_, Hook());
-  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "mul1", "mul0", "ready b", "mul1", "ready a", "ready c"}));
+  EXPECT_EQ(log_.events,
+            (std::vector<std::string>{"mul0", "mul1", "mul0", "ready b", "mul1", "ready a", "ready c"}));
   log_.events.clear();
   for (Parameter* p : params_) p->ResetGrad();
   // An operation that serves its parameter first makes it ready before it computes the other gradient.
   Backward(Mul(Mul(b_, b_), a_, {1, 0}), params_, Hook());
-  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul1", "ready a", "mul0", "mul0", "mul1", "ready b", "ready c"}));
+  EXPECT_EQ(log_.events,
+            (std::vector<std::string>{"mul1", "ready a", "mul0", "mul0", "mul1", "ready b", "ready c"}));
 }
 
 TEST_F(AutogradTest, OverwritesAfterResetAndAccumulatesOtherwise) {

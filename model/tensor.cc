@@ -5,7 +5,8 @@
 namespace gradsync::model {
 
 struct Tensor::Storage {
-  Storage(DevicePtr owner, size_t bytes) : device(std::move(owner)), memory(device->allocator().Allocate(bytes)) {}
+  Storage(DevicePtr owner, size_t bytes)
+      : device(std::move(owner)), memory(device->allocator().Allocate(bytes)) {}
   ~Storage() { device->allocator().Free(memory); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -47,8 +48,8 @@ Tensor Tensor::Zeros(DevicePtr device, Shape shape, DType dtype) {
 
 Tensor Tensor::FromBytes(DevicePtr device, Shape shape, DType dtype, std::span<const std::byte> bytes) {
   Tensor tensor = Empty(std::move(device), std::move(shape), dtype);
-  Require(bytes.size() == tensor.nbytes(), "tensor of shape ", ToString(tensor.shape()), " and dtype ", Name(dtype),
-          " takes ", tensor.nbytes(), " bytes, got ", bytes.size());
+  Require(bytes.size() == tensor.nbytes(), "tensor of shape ", ToString(tensor.shape()), " and dtype ",
+          Name(dtype), " takes ", tensor.nbytes(), " bytes, got ", bytes.size());
   tensor.device()->Copy(tensor.raw_data(), bytes.data(), bytes.size());
   return tensor;
 }
@@ -72,8 +73,8 @@ Tensor Tensor::View(Shape shape) const {
 Tensor Tensor::Slice(int64_t offset, Shape shape) const {
   Require(defined(), "an undefined tensor has no slices");
   const int64_t numel = Numel(shape);
-  Require(offset >= 0 && numel <= numel_ && offset <= numel_ - numel, "elements [", offset, ", ", offset + numel,
-          ") do not lie in a tensor of ", numel_);
+  Require(offset >= 0 && numel <= numel_ && offset <= numel_ - numel, "elements [", offset, ", ",
+          offset + numel, ") do not lie in a tensor of ", numel_);
   Tensor view = *this;
   view.data_ = static_cast<std::byte*>(data_) + static_cast<size_t>(offset) * SizeOf(dtype_);
   view.shape_ = std::move(shape);
@@ -97,7 +98,8 @@ Tensor Tensor::SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const {
 
 void Tensor::CopyFrom(const Tensor& source) const {
   Require(source.dtype_ == dtype_, "copy: source is ", Name(source.dtype_), ", target is ", Name(dtype_));
-  Require(source.shape_ == shape_, "copy: source has shape ", ToString(source.shape_), ", target ", ToString(shape_));
+  Require(source.shape_ == shape_, "copy: source has shape ", ToString(source.shape_), ", target ",
+          ToString(shape_));
   // Whichever side is not the host knows how to reach the other.
   Device& mover = device()->is_cpu() ? *source.device() : *device();
   mover.Copy(data_, source.data_, nbytes());
@@ -114,7 +116,8 @@ Tensor Tensor::To(const DevicePtr& device) const {
 void Tensor::CopyToHost(void* target) const { device()->Copy(target, data_, nbytes()); }
 
 void Tensor::ThrowWrongDType(DType expected) const {
-  throw InvalidInput(Join("tensor of shape ", ToString(shape_), " holds ", Name(dtype_), ", asked for ", Name(expected)));
+  throw InvalidInput(
+      Join("tensor of shape ", ToString(shape_), " holds ", Name(dtype_), ", asked for ", Name(expected)));
 }
 
 }  // namespace gradsync::model

@@ -52,7 +52,8 @@ class Tensor {
   // Throws InvalidInput if T is not the dtype.
   template <class T>
   T* data() const {
-    if (kDTypeOf<T> != dtype_) [[unlikely]] ThrowWrongDType(kDTypeOf<T>);
+    if (kDTypeOf<T> != dtype_) [[unlikely]]
+      ThrowWrongDType(kDTypeOf<T>);
     return static_cast<T*>(data_);
   }
 
@@ -62,8 +63,9 @@ class Tensor {
   // Throws InvalidInput if they do not lie inside this tensor.
   Tensor Slice(int64_t offset, Shape shape) const;
 
-  // Numel(shape) elements of `dtype` starting `offset_bytes` into this tensor, as a view: for a buffer that holds
-  // several tensors. Throws InvalidInput if they do not lie inside, or are not aligned to the dtype's size.
+  // Numel(shape) elements of `dtype` starting `offset_bytes` into this tensor, as a view: for a buffer that
+  // holds several tensors. Throws InvalidInput if they do not lie inside, or are not aligned to the dtype's
+  // size.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
   // Whether no other Tensor shares the storage, so that writing here changes nobody else's values.
@@ -82,7 +84,8 @@ class Tensor {
   // The elements, on the host. Throws InvalidInput if T is not the dtype.
   template <class T>
   std::vector<T> ToVector() const {
-    if (kDTypeOf<T> != dtype_) [[unlikely]] ThrowWrongDType(kDTypeOf<T>);
+    if (kDTypeOf<T> != dtype_) [[unlikely]]
+      ThrowWrongDType(kDTypeOf<T>);
     std::vector<T> values(static_cast<size_t>(numel_));
     CopyToHost(values.data());
     return values;

@@ -8,9 +8,9 @@
 
 namespace gradsync::model::kernels::cpu {
 
-// Calls fn(begin, end) for consecutive parts of [0, n), one per compute thread of the device, and returns when
-// all are done. Parts other than the last are multiples of `grain`; work of at most one grain stays on the
-// calling thread. fn must not throw.
+// Calls fn(begin, end) for consecutive parts of [0, n), one per compute thread of the device, and returns
+// when all are done. Parts other than the last are multiples of `grain`; work of at most one grain stays on
+// the calling thread. fn must not throw.
 template <class Fn>
 void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 4096) {
   const int64_t grains = (n + grain - 1) / grain;
@@ -19,7 +19,7 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
     if (n > 0) fn(int64_t{0}, n);
     return;
   }
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t begin = std::min(n, grains * part / parts * grain);
     const int64_t end = std::min(n, grains * (part + 1) / parts * grain);

@@ -49,10 +49,10 @@ void Scale(T* y, double factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = T(C(y[i]) * scale);
 }
 
-#define GRADSYNC_INSTANTIATE(T)                          \
-  template void Add<T>(const T* x, T* y, int64_t n);     \
-  template void Max<T>(const T* x, T* y, int64_t n);     \
-  template void Min<T>(const T* x, T* y, int64_t n);     \
+#define GRADSYNC_INSTANTIATE(T)                      \
+  template void Add<T>(const T* x, T* y, int64_t n); \
+  template void Max<T>(const T* x, T* y, int64_t n); \
+  template void Min<T>(const T* x, T* y, int64_t n); \
   template void Scale<T>(T * y, double factor, int64_t n);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)

@@ -1,0 +1,133 @@
+#include "ddp/bucket.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace gradsync::ddp {
+namespace {
+
+using model::DType;
+using model::Parameter;
+using model::Tensor;
+
+class BucketTest : public testing::Test {
+ protected:
+  void Add(int64_t numel, DType dtype = DType::kF32) {
+    owned_.push_back(std::make_unique<Parameter>("p", Tensor::Zeros(device_, {numel}, dtype)));
+    params_.push_back(owned_.back().get());
+  }
+
+  // The sizes of each bucket's parameters.
+  static std::vector<std::vector<int64_t>> Numels(const BucketPlan& plan) {
+    std::vector<std::vector<int64_t>> numels;
+    for (const Bucket& bucket : plan.buckets) {
+      numels.emplace_back();
+      for (const Parameter* param : bucket.params) numels.back().push_back(param->numel());
+    }
+    return numels;
+  }
+
+  static BucketLimits Equal(size_t bytes) {
+    return {.bytes = bytes, .first_bytes = bytes, .last_bytes = bytes};
+  }
+
+  using Lists = std::vector<std::vector<int64_t>>;
+  model::DevicePtr device_ = model::CpuDevice();
+  std::vector<std::unique_ptr<Parameter>> owned_;
+  std::vector<Parameter*> params_;
+};
+
+TEST_F(BucketTest, AParameterJoinsWhileTheSumStaysWithinTheLimit) {
+  for (const int64_t numel : {3, 5, 2, 20, 1, 9, 1}) Add(numel);
+  EXPECT_EQ(Numels(PlanBuckets(params_, Equal(40))), (Lists{{3, 5, 2}, {20}, {1, 9}, {1}}));
+  EXPECT_EQ(Numels(PlanBuckets(params_, Equal(4))), (Lists{{3}, {5}, {2}, {20}, {1}, {9}, {1}}));
+  EXPECT_EQ(Numels(PlanBuckets(params_, Equal(4000))), (Lists{{3, 5, 2, 20, 1, 9, 1}}));
+  EXPECT_EQ(Numels(PlanReverse(params_, 40)), (Lists{{1}, {1, 9}, {20}, {3, 5, 2}}));
+  EXPECT_EQ(PlanSingles(params_).buckets.size(), params_.size());
+  EXPECT_EQ(PlanBuckets(params_, Equal(40)).numel(), 41);
+}
+
+TEST_F(BucketTest, SmallFirstAndLast) {
+  for (int i = 0; i < 12; ++i) Add(10);
+  const BucketLimits limits{.bytes = 160, .first_bytes = 40, .last_bytes = 80};
+  EXPECT_EQ(Numels(PlanBuckets(params_, limits)),
+            (Lists{{10}, {10, 10, 10, 10}, {10, 10, 10, 10}, {10}, {10, 10}}));
+  // A last parameter above the limit stands alone.
+  Add(1000);
+  EXPECT_EQ(Numels(PlanBuckets(params_, limits)).back(), (std::vector<int64_t>{1000}));
+}
+
+TEST_F(BucketTest, ADTypeChangeStartsABucket) {
+  Add(2);
+  Add(2, DType::kF64);
+  Add(2, DType::kF64);
+  Add(2);
+  EXPECT_EQ(Numels(PlanBuckets(params_, Equal(4000))), (Lists{{2}, {2, 2}, {2}}));
+  EXPECT_EQ(PlanBuckets(params_, {.bytes = 4000, .first_bytes = 4000, .last_bytes = 3999}).buckets.size(),
+            3u);
+}
+
+TEST_F(BucketTest, AlignmentIsKeptInEveryOrder) {
+  for (const int64_t numel : {3, 17, 16, 1, 40}) Add(numel);
+  const BucketLimits limits{.bytes = 300, .first_bytes = 70, .last_bytes = 70, .alignment_bytes = 64};
+  const BucketPlan plan = PlanBuckets(params_, limits);
+  const std::vector<Parameter*> reversed(params_.rbegin(), params_.rend());
+  const BucketPlan other = PlanBuckets(reversed, limits);
+  const Tensor storage = MakeStorage(plan, 64);
+  EXPECT_EQ(storage.nbytes(), MakeStorage(other, 64).nbytes());
+  for (const BucketPlan* p : {&plan, &other}) {
+    const std::vector<Tensor> buffers = PlaceBuffers(*p, 64, storage);
+    for (size_t b = 0; b < buffers.size(); ++b) {
+      for (size_t i = 0; i < p->buckets[b].params.size(); ++i) {
+        const Tensor view = p->buckets[b].View(buffers[b], i);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(view.raw_data()) % 64, 0u);
+        EXPECT_EQ(view.shape(), p->buckets[b].params[i]->value().shape());
+      }
+    }
+  }
+}
+
+TEST_F(BucketTest, CopiesInAndOut) {
+  Add(3);
+  Add(2);
+  const BucketPlan plan = PlanBuckets(params_, Equal(4000));
+  const Tensor buffer = MakeBuffer(plan.buckets[0]);
+  params_[0]->grad().CopyFrom(Tensor::From<float>(device_, {3}, std::vector<float>{1, 2, 3}));
+  params_[1]->grad().CopyFrom(Tensor::From<float>(device_, {2}, std::vector<float>{4, 5}));
+  CopyIn(plan.buckets[0], buffer);
+  EXPECT_EQ(buffer.ToVector<float>(), (std::vector<float>{1, 2, 3, 4, 5}));
+  buffer.data<float>()[4] = 50;
+  CopyOut(plan.buckets[0], buffer);
+  EXPECT_EQ(params_[1]->grad().ToVector<float>(), (std::vector<float>{4, 50}));
+}
+
+TEST_F(BucketTest, LaunchesInPlanOrderWhateverTheReadyOrder) {
+  for (int i = 0; i < 6; ++i) Add(1);
+  const BucketPlan plan = PlanBuckets(params_, Equal(8));  // {0 1} {2 3} {4 5}
+  InOrderLauncher launcher(plan);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    launcher.Reset();
+    std::vector<size_t> launched;
+    auto ready = [&](int i) {
+      launcher.MarkReady(*params_[static_cast<size_t>(i)],
+                         [&](size_t bucket) { launched.push_back(bucket); });
+    };
+    for (const int i : {2, 3, 0}) ready(i);
+    EXPECT_TRUE(launched.empty());
+    ready(1);
+    EXPECT_EQ(launched, (std::vector<size_t>{0, 1}));
+    ready(5);
+    ready(4);
+    EXPECT_EQ(launched, (std::vector<size_t>{0, 1, 2}));
+  }
+}
+
+TEST_F(BucketTest, AZeroLimitIsRefused) {
+  Add(1);
+  EXPECT_THROW(PlanBuckets(params_, Equal(0)), InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::ddp

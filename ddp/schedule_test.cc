@@ -1,0 +1,248 @@
+// What each strategy sends, and when, relative to the computation of gradients. Overlap is an order of
+// events: an all-reduce issued before the last gradient is computed. No clock is involved.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ddp/factory.h"
+#include "ddp/test_model.h"
+
+namespace gradsync::ddp {
+namespace {
+
+using comm::ReduceOp;
+using model::Tensor;
+
+// Two ranks that agree on everything; writes what is asked of it into a log shared with backward.
+class LoggingGroup : public comm::ProcessGroup {
+ public:
+  explicit LoggingGroup(std::vector<std::string>& log) : log_(log) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::string_view backend() const override { return "logging"; }
+  int num_threads() const override { return 0; }
+
+  comm::Work AllReduce(Tensor tensor, ReduceOp) override {
+    bytes_.push_back(tensor.nbytes());
+    return Issue("reduce", tensor);
+  }
+  comm::Work Broadcast(Tensor tensor, int) override { return Issue("broadcast", tensor); }
+  comm::Work ReduceScatter(Tensor, Tensor output, ReduceOp) override {
+    return Issue("reduce_scatter", output);
+  }
+  comm::Work AllGather(Tensor, Tensor output) override { return Issue("all_gather", output); }
+  void Barrier() override { log_.push_back("barrier"); }
+
+  std::vector<size_t>& bytes() { return bytes_; }
+
+ private:
+  // Logs the moment of issue, and the first wait.
+  class Issued : public comm::Work::State {
+   public:
+    Issued(std::vector<std::string>& log, std::string name) : log_(log), name_(std::move(name)) {}
+    void Wait() override { log_.push_back("wait " + name_); }
+    comm::Interval interval() override { return {}; }
+
+   private:
+    std::vector<std::string>& log_;
+    const std::string name_;
+  };
+
+  comm::Work Issue(const std::string& what, const Tensor& tensor) {
+    const std::string name = what + " " + std::to_string(tensor.nbytes());
+    log_.push_back(name);
+    return comm::Work(std::make_shared<Issued>(log_, name));
+  }
+
+  std::vector<std::string>& log_;
+  std::vector<size_t> bytes_;
+};
+
+class ScheduleTest : public testing::Test {
+ protected:
+  // Five parameters of 256 KiB each; buckets of 512 KiB.
+  static constexpr int64_t kNumel = 64 << 10;
+  static constexpr size_t kBytes = size_t{256} << 10;
+
+  void Make(std::string_view name, size_t bucket_bytes = 2 * kBytes) {
+    strategy_ = MakeStrategy(name, {.params = model_.params(), .group = group_, .options = {bucket_bytes}});
+  }
+
+  // One step; returns its events. "grad i": the gradient of parameter i is being computed.
+  std::vector<std::string> Step() {
+    log_.clear();
+    group_.bytes().clear();
+    for (model::Parameter* param : model_.params()) param->ResetGrad();
+    strategy_->BeginStep();
+    const model::Var loss = model_.Loss(0, 0, [this](int i) { log_.push_back("grad " + std::to_string(i)); });
+    model::Backward(TestModel::Scaled(loss, strategy_->loss_scale()), model_.params(),
+                    [this](model::Parameter& p) { strategy_->OnGradReady(p); });
+    strategy_->Finish();
+    return log_;
+  }
+
+  static size_t IndexOf(const std::vector<std::string>& events, const std::string& event) {
+    const auto found = std::find(events.begin(), events.end(), event);
+    EXPECT_NE(found, events.end()) << event;
+    return static_cast<size_t>(found - events.begin());
+  }
+
+  static size_t CountReduces(const std::vector<std::string>& events) {
+    return static_cast<size_t>(std::count_if(events.begin(), events.end(),
+                                             [](const std::string& e) { return e.starts_with("reduce"); }));
+  }
+
+  std::vector<std::string> log_;
+  LoggingGroup group_{log_};
+  TestModel model_{std::vector<int64_t>(5, kNumel)};
+  std::unique_ptr<Strategy> strategy_;
+};
+
+using Events = std::vector<std::string>;
+const Events kGradients = {"grad 4", "grad 3", "grad 2", "grad 1", "grad 0"};
+
+Events Concat(Events a, const Events& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST_F(ScheduleTest, NoneSendsNothing) {
+  Make("none");
+  EXPECT_EQ(Step(), kGradients);
+}
+
+TEST_F(ScheduleTest, NaiveSendsEveryParameterAfterBackwardAndBlocks) {
+  Make("naive");
+  Events expected = kGradients;
+  for (int i = 0; i < 5; ++i) expected = Concat(expected, {"reduce 262144", "wait reduce 262144"});
+  EXPECT_EQ(Step(), expected);
+}
+
+TEST_F(ScheduleTest, FlatSendsOnceAfterBackward) {
+  Make("flat");
+  EXPECT_EQ(Step(), Concat(kGradients, {"reduce 1310720", "wait reduce 1310720"}));
+}
+
+TEST_F(ScheduleTest, OverlapSendsEachGradientBeforeTheNextIsComputed) {
+  Make("overlap");
+  Events expected;
+  for (int i = 4; i >= 0; --i) expected = Concat(expected, {"grad " + std::to_string(i), "reduce 262144"});
+  expected.insert(expected.end(), 5, "wait reduce 262144");
+  EXPECT_EQ(Step(), expected);
+}
+
+TEST_F(ScheduleTest, BucketedSyncSendsBucketsAfterBackwardAndBlocks) {
+  Make("bucketed_sync");
+  // Filled in forward order, {0 1} {2 3} {4}, and sent last first.
+  EXPECT_EQ(Step(), Concat(kGradients, {"reduce 262144", "wait reduce 262144", "reduce 524288",
+                                        "wait reduce 524288", "reduce 524288", "wait reduce 524288"}));
+}
+
+TEST_F(ScheduleTest, BucketedAsyncSendsAFullBucketBeforeTheNextGradient) {
+  Make("bucketed_async");
+  const Events expected = {"grad 4",
+                           "reduce 262144",
+                           "grad 3",
+                           "grad 2",
+                           "reduce 524288",
+                           "grad 1",
+                           "grad 0",
+                           "reduce 524288",
+                           "wait reduce 262144",
+                           "wait reduce 524288",
+                           "wait reduce 524288"};
+  EXPECT_EQ(Step(), expected);
+  EXPECT_EQ(Step(), expected);
+}
+
+TEST_F(ScheduleTest, CoreSendsFromTheFirstStepOnAndAgreesOnTheOrder) {
+  Make("core");
+  const Events first = Step();
+  EXPECT_LT(IndexOf(first, "reduce 524288"), IndexOf(first, "grad 0"));
+  EXPECT_EQ(first.at(first.size() - 2), "broadcast 20");  // five indices
+  const Events second = Step();
+  EXPECT_EQ(CountReduces(second), CountReduces(first));
+  EXPECT_LT(IndexOf(second, "reduce 524288"), IndexOf(second, "grad 0"));
+  EXPECT_EQ(
+      std::count_if(second.begin(), second.end(), [](const auto& e) { return e.starts_with("broadcast"); }),
+      0);
+}
+
+TEST_F(ScheduleTest, CoreHasASmallFirstAndLastBucket) {
+  TestModel big(std::vector<int64_t>(20, 128 << 10));  // 512 KiB each
+  const std::unique_ptr<Strategy> core =
+      MakeStrategy("core", {.params = big.params(), .group = group_, .options = {size_t{4} << 20}});
+  const BucketPlan plan = core->plan();
+  EXPECT_EQ(plan.buckets.front().bytes(), size_t{1} << 20);
+  EXPECT_EQ(plan.buckets.back().bytes(), size_t{1} << 20);
+  EXPECT_EQ(plan.buckets.at(1).bytes(), size_t{4} << 20);
+}
+
+TEST_F(ScheduleTest, CoreLaysBucketsOutInReadyOrder) {
+  // The graph uses the parameters in the order 0..4, the list names them in another: the first plan is wrong.
+  const auto& p = model_.params();
+  const std::vector<model::Parameter*> shuffled = {p[4], p[0], p[3], p[1], p[2]};
+  strategy_ = MakeStrategy("core", {.params = shuffled, .group = group_, .options = {kBytes}});
+  Step();
+  std::vector<model::Parameter*> order;
+  for (const Bucket& bucket : strategy_->plan().buckets) order.push_back(bucket.params.at(0));
+  EXPECT_EQ(order, (std::vector<model::Parameter*>{p[4], p[3], p[2], p[1], p[0]}));
+  // Now every gradient is sent as soon as it is there.
+  const Events second = Step();
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(second.at(2 * i + 1), "reduce 262144");
+}
+
+TEST_F(ScheduleTest, CoreGradientsAreTheBucketsThemselves) {
+  Make("core");
+  Step();
+  Step();
+  const BucketPlan plan = strategy_->plan();
+  for (const Bucket& bucket : plan.buckets) {
+    const auto* start = static_cast<const std::byte*>(bucket.params.front()->grad().raw_data());
+    for (size_t i = 0; i < bucket.params.size(); ++i) {
+      EXPECT_EQ(bucket.params[i]->grad().raw_data(), start + static_cast<size_t>(bucket.offsets[i]) * 4);
+    }
+  }
+}
+
+TEST_F(ScheduleTest, EveryStrategySendsEveryByteOnce) {
+  for (const std::string& name : StrategyNames()) {
+    if (name == "none") continue;
+    for (const size_t bucket_bytes : {size_t{1}, kBytes, 3 * kBytes, size_t{1} << 30}) {
+      Make(name, bucket_bytes);
+      for (int step = 0; step < 3; ++step) {
+        Step();
+        size_t sum = 0;
+        for (const size_t bytes : group_.bytes()) sum += bytes;
+        EXPECT_EQ(sum, 5 * kBytes) << name << ", buckets of " << bucket_bytes;
+      }
+      std::vector<size_t> planned;
+      for (const Bucket& bucket : strategy_->plan().buckets) planned.push_back(bucket.bytes());
+      EXPECT_EQ(group_.bytes(), planned) << name;
+    }
+  }
+}
+
+TEST(FactoryTest, BadInputIsNamed) {
+  std::vector<std::string> log;
+  LoggingGroup group(log);
+  const TestModel model({1});
+  try {
+    MakeStrategy("fast", {.params = model.params(), .group = group, .options = {}});
+    FAIL();
+  } catch (const InvalidInput& error) {
+    EXPECT_STREQ(error.what(),
+                 "unknown strategy 'fast', expected one of none, naive, flat, overlap, bucketed_sync, "
+                 "bucketed_async, core");
+  }
+  EXPECT_THROW(MakeStrategy("core", {.params = {}, .group = group, .options = {}}), InvalidInput);
+  EXPECT_THROW(MakeStrategy("core", {.params = model.params(), .group = group, .options = {0}}),
+               InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::ddp

@@ -1,0 +1,83 @@
+#ifndef GRADSYNC_DDP_TEST_MODEL_H_
+#define GRADSYNC_DDP_TEST_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/autograd.h"
+#include "model/tensor_ops.h"
+
+// A model whose gradients are known exactly: the loss is sum over parameters of <p, x_p>, so that the
+// gradient of p is its data x_p. Data are small integers: sums and means over a power-of-two number of ranks
+// have no rounding.
+namespace gradsync::ddp {
+
+class TestModel {
+ public:
+  // One parameter for each entry of `numels`, in forward order.
+  explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice())
+      : device_(std::move(device)) {
+    for (const int64_t numel : numels) {
+      const auto index = static_cast<int>(owned_.size());
+      owned_.push_back(std::make_unique<model::Parameter>(
+          "p" + std::to_string(index), Integers(numel, [&](int64_t i) { return (i * 7 + index) % 11; })));
+      params_.push_back(owned_.back().get());
+    }
+  }
+
+  const std::vector<model::Parameter*>& params() const { return params_; }
+  const model::DevicePtr& device() const { return device_; }
+
+  // The data that `rank` sees in `step`: element i of the gradient of parameter `param`.
+  static float DataAt(int rank, int step, int64_t param, int64_t i) {
+    return static_cast<float>((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32);
+  }
+
+  // Forward pass. `visit` is called with a parameter's index when backward is about to compute its gradient.
+  model::Var Loss(int rank, int step, std::function<void(int)> visit = {}) const {
+    model::Var loss(Integers(1, [](int64_t) { return 0; }));
+    for (size_t p = 0; p < params_.size(); ++p) {
+      const model::Tensor x = Integers(
+          params_[p]->numel(), [&](int64_t i) { return DataAt(rank, step, static_cast<int64_t>(p), i); });
+      const int index = static_cast<int>(p);
+      loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=](model::OpGradient& op) {
+        op.Contribute(1, [&](const model::Tensor& grad, bool accumulate) {
+          if (visit) visit(index);
+          const model::Tensor scaled = x.Clone();
+          Scale(scaled, op.output_grad().ToVector<float>().at(0));
+          accumulate ? AddTo(scaled, grad) : grad.CopyFrom(scaled);
+        });
+        op.PassThrough(0);
+      });
+    }
+    return loss;
+  }
+
+  // loss * factor.
+  static model::Var Scaled(const model::Var& loss, double factor) {
+    return model::Var::FromOp("scale", loss.value(), {loss}, [factor](model::OpGradient& op) {
+      op.Contribute(0, [&](const model::Tensor& grad, bool) {
+        grad.CopyFrom(op.output_grad());
+        Scale(grad, factor);
+      });
+    });
+  }
+
+ private:
+  template <class Fn>
+  model::Tensor Integers(int64_t numel, Fn fn) const {
+    std::vector<float> values;
+    for (int64_t i = 0; i < numel; ++i) values.push_back(static_cast<float>(fn(i)));
+    return model::Tensor::From<float>(device_, {numel}, std::span<const float>(values));
+  }
+
+  const model::DevicePtr device_;
+  std::vector<std::unique_ptr<model::Parameter>> owned_;
+  std::vector<model::Parameter*> params_;
+};
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_TEST_MODEL_H_
