@@ -32,8 +32,10 @@ class Fields {
   requires(!std::same_as<T, bool>) void Set(std::string_view name, T value) {
     Set(name, Value(static_cast<int64_t>(value)));
   }
-  void Set(std::string_view name, std::string_view value) { Set(name, Value(std::string(value))); }
-  void Set(std::string_view name, const char* value) { Set(name, Value(std::string(value))); }
+  template <std::convertible_to<std::string_view> T>
+  void Set(std::string_view name, const T& value) {
+    Set(name, Value(std::string(std::string_view(value))));
+  }
 
   // Null when there is no such name.
   const Value* Find(std::string_view name) const;
@@ -69,7 +71,7 @@ struct Provenance {
   int64_t memory_bytes = 0;
   std::string gpu;       // empty: none used
   std::string compiler;  // "gcc 12.2.0"
-  std::string build;     // "opt", "dbg", with "+asan", "+ubsan" or "+tsan"
+  std::string build;     // "opt" or "dbg", with "+asan" or "+tsan"
   Fields libraries;      // name -> version
   std::string command_line;
   std::string clock = "steady_clock, host, ns";  // what the samples mean: "CUDA events, device, ns" for a GPU

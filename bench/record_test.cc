@@ -1,0 +1,198 @@
+#include "bench/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <variant>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+Record Sample() {
+  Record record;
+  record.experiment = "ddp";
+  record.run_id = "20261121T101500-4f2a";
+  record.time_utc = "2026-11-21T10:15:00Z";
+  record.rank = 1;
+  record.world_size = 2;
+  record.config.Set("model", "small");
+  record.config.Set("batch_size", 2);
+  record.config.Set("rate", 0.5);
+  record.config.Set("whole", 3.0);
+  record.config.Set("trace", false);
+  record.samples["step_ns"] = {1, 2, std::numeric_limits<int64_t>::max()};
+  record.samples["position"] = {0, 3, 4};
+  record.buckets = {{1024, 3}, {8, 1}};
+  record.checks.Set("grad_rel_error", 1e-7);
+  record.facts.Set("num_parameters", int64_t{1998235200});
+  record.provenance.host = "a \"quoted\" host\n";
+  record.provenance.cpu_count = 2;
+  record.provenance.dirty = true;
+  record.provenance.libraries.Set("gloo", "0.5.0");
+  record.link.Set("rate_bits", int64_t{8000000000});
+  return record;
+}
+
+std::string ReasonFor(std::string_view line) {
+  const ParseResult result = ParseRecord(line);
+  return std::holds_alternative<std::string>(result) ? std::get<std::string>(result) : "";
+}
+
+// The line of Sample() with `from` replaced, once.
+std::string Changed(std::string_view from, std::string_view to) {
+  std::string line = ToJsonLine(Sample());
+  const size_t at = line.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return line.replace(at, from.size(), to);
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string FreshDir(const std::string& name) {
+  const std::string dir = ::testing::TempDir() + "record_test_" + name;
+  std::filesystem::remove_all(dir);
+  return dir;
+}
+
+TEST(FieldsTest, KeepsOrderTypesAndReplaces) {
+  Fields fields;
+  fields.Set("b", 1);
+  fields.Set("a", "text");
+  fields.Set("b", 2.5);
+  fields.Set("c", true);
+  fields.Set("d", size_t{7});
+  EXPECT_EQ(fields.begin()->first, "b");
+  EXPECT_EQ(fields.DoubleOr("b", 0), 2.5);
+  EXPECT_EQ(fields.StringOr("a", ""), "text");
+  EXPECT_TRUE(fields.BoolOr("c", false));
+  EXPECT_EQ(fields.IntOr("d", 0), 7);
+  EXPECT_EQ(fields.DoubleOr("d", 0), 7.0);
+  EXPECT_EQ(fields.IntOr("a", -1), -1);
+  EXPECT_EQ(fields.IntOr("missing", -1), -1);
+  EXPECT_EQ(fields.Find("missing"), nullptr);
+}
+
+TEST(RecordTest, RoundTrips) {
+  const std::string line = ToJsonLine(Sample());
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/1","experiment":"ddp",)")) << line;
+  const ParseResult result = ParseRecord(line);
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  const Record& record = std::get<Record>(result);
+  EXPECT_EQ(ToJsonLine(record), line);
+  EXPECT_EQ(record.rank, 1);
+  EXPECT_EQ(record.samples.at("step_ns").back(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(record.buckets.at(0).bytes, 1024);
+  EXPECT_EQ(record.provenance.host, "a \"quoted\" host\n");
+  // A double stays one, even without a fraction.
+  EXPECT_TRUE(std::holds_alternative<double>(*record.config.Find("whole")));
+  EXPECT_TRUE(std::holds_alternative<int64_t>(*record.config.Find("batch_size")));
+}
+
+TEST(RecordTest, NumbersThatAreNotFiniteAreNull) {
+  Record record = Sample();
+  record.checks.Set("grad_rel_error", std::numeric_limits<double>::quiet_NaN());
+  record.checks.Set("param_rel_error", std::numeric_limits<double>::infinity());
+  const std::string line = ToJsonLine(record);
+  EXPECT_THAT(line, HasSubstr(R"("grad_rel_error":null,"param_rel_error":null)"));
+  const ParseResult result = ParseRecord(line);
+  EXPECT_TRUE(std::isnan(std::get<Record>(result).checks.DoubleOr("grad_rel_error", 0)));
+}
+
+TEST(RecordTest, BytesThatAreNotTextDoNotSpoilTheLine) {
+  Record record = Sample();
+  record.provenance.command_line = "--out=\xff\xfe";
+  EXPECT_EQ(ReasonFor(ToJsonLine(record)), "");
+}
+
+TEST(RecordTest, UnknownNamesAreSkipped) {
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("new":{"a":[1]},"rank":1)")), "");
+}
+
+TEST(RecordTest, SaysWhyALineIsNoRecord) {
+  const std::string line = ToJsonLine(Sample());
+  EXPECT_EQ(ReasonFor(line.substr(0, 100)), "cut off after 100 bytes");
+  EXPECT_THAT(ReasonFor("hello"), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(""), HasSubstr("not JSON"));
+  EXPECT_EQ(ReasonFor("[1]"), "\"line\" is an array, expected an object");
+  EXPECT_EQ(ReasonFor(R"({"a":1})"), "no \"schema\": not a gradsync record");
+  EXPECT_EQ(ReasonFor(Changed("record/1", "record/2")),
+            "schema \"gradsync.record/2\", expected \"gradsync.record/1\"");
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":"one")")),
+            "\"rank\" is a string, expected a whole number");
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":2)")), "rank 2 of world size 2");
+  EXPECT_EQ(ReasonFor(Changed(R"("run_id")", R"("run")")), "no \"run_id\"");
+  EXPECT_EQ(ReasonFor(Changed(R"("batch_size":2)", R"("batch_size":[2])")),
+            "\"batch_size\" is an array, expected a plain value");
+  EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3]")), "samples \"step_ns\" has 3 entries, the others have 2");
+  EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3,4.5]")), "\"position\" is a number, expected a whole number");
+}
+
+TEST(RecordWriterTest, WritesOneLineEach) {
+  const std::string dir = FreshDir("lines") + "/below/it";
+  RecordWriter writer(dir, "ddp", "20261121T101500-4f2a", 1);
+  EXPECT_EQ(writer.path(), dir + "/ddp.20261121T101500-4f2a.rank1.jsonl");
+  writer.Write(Sample());
+  const std::string line = ToJsonLine(Sample()) + "\n";
+  EXPECT_EQ(ReadAll(writer.path()), line);
+  writer.Write(Sample());
+  EXPECT_EQ(ReadAll(writer.path()), line + line);
+}
+
+TEST(RecordWriterTest, StartsANewLineAfterOneThatWasCutOff) {
+  const std::string dir = FreshDir("cut");
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir + "/ddp.id.rank0.jsonl") << R"({"schema":"grads)";
+  RecordWriter writer(dir, "ddp", "id", 0);
+  writer.Write(Sample());
+  EXPECT_EQ(ReadAll(writer.path()), "{\"schema\":\"grads\n" + ToJsonLine(Sample()) + "\n");
+}
+
+TEST(RecordWriterTest, NamesThePathAndTheReason) {
+  const std::string dir = FreshDir("taken");
+  std::ofstream(dir.c_str()) << "a file";
+  try {
+    RecordWriter writer(dir, "ddp", "id", 0);
+    FAIL() << "a file was taken for a directory";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr(dir));
+    EXPECT_THAT(error.what(), HasSubstr("irectory"));
+  }
+}
+
+TEST(RecordWriterTest, ReportsAFullDisk) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  const std::string dir = FreshDir("full");
+  std::filesystem::create_directories(dir);
+  std::filesystem::create_symlink("/dev/full", dir + "/ddp.id.rank0.jsonl");
+  RecordWriter writer(dir, "ddp", "id", 0);
+  try {
+    writer.Write(Sample());
+    FAIL() << "a full disk went unnoticed";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank0.jsonl: No space left on device"));
+  }
+}
+
+TEST(RunIdTest, IsTimeAndRandomDigits) {
+  EXPECT_THAT(NewRunId(), MatchesRegex("[0-9]{8}T[0-9]{6}-[0-9a-f]{4}"));
+  EXPECT_THAT(NowUtc(), MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"));
+}
+
+}  // namespace
+}  // namespace gradsync::bench
