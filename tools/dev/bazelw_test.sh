@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# bazelw with stand-ins for dpkg-query, apt-get, sudo, id and bazel: what it installs, says and runs.
+set -euo pipefail
+
+bazelw=$PWD/bazelw
+list=$PWD/tools/dev/packages.txt
+scratch=$TEST_TMPDIR
+tools=$scratch/bin
+calls=$scratch/calls
+mkdir -p "$tools" "$scratch/workspace/tools/dev" "$scratch/workspace/model" "$scratch/workspace/third_party/shim"
+cp "$bazelw" "$scratch/workspace/bazelw"
+printf '# a comment\n\nlibone-dev\ng++\nformatter dev\n' >"$scratch/workspace/tools/dev/packages.txt"
+
+stand_in() {  # stand_in NAME BODY: a program on PATH that logs its call and runs BODY
+  # shellcheck disable=SC2016  # the stand-in expands them
+  printf '#!/bin/bash\necho "%s $*" >>%q\n%s\n' "$1" "$calls" "$2" >"$tools/$1"
+  chmod +x "$tools/$1"
+}
+
+run_bazelw() {  # runs it in directory $1 with the remaining arguments; sets status, leaves output and calls
+  local directory=$1
+  shift
+  : >"$calls"
+  status=0
+  (cd "$directory" && PATH=$tools:/usr/bin:/bin BAZEL=$tools/bazel "$scratch/workspace/bazelw" "$@") \
+    >"$scratch/output" 2>&1 </dev/null || status=$?
+}
+
+expect() {  # expect WHAT CONDITION...: a condition is a command
+  local what=$1
+  shift
+  if ! "$@"; then
+    printf 'FAILED: %s\n-- status %s, output:\n%s\n-- calls:\n%s\n' "$what" "$status" "$(<"$scratch/output")" "$(<"$calls")"
+    exit 1
+  fi
+}
+called() { grep -qF -- "$1" "$calls"; }
+not_called() { ! grep -qF -- "$1" "$calls"; }
+said() { grep -qF -- "$1" "$scratch/output"; }
+exited() { ((status == $1)); }
+
+# shellcheck disable=SC2016
+stand_in bazel 'echo "in $PWD" >>'"$(printf %q "$calls")"'; exit 7'
+stand_in apt-get ''
+stand_in id 'echo 0'
+stand_in sudo 'exit 1'
+
+stand_in dpkg-query 'printf "g++:installed\nlibone-dev:amd64:installed\n"'
+run_bazelw "$scratch/workspace/model" build --config=x '//a b'
+expect "Bazel's own exit status" exited 7
+expect "the arguments as given" called "bazel build --config=x //a b"
+expect "the current directory kept" called "in $scratch/workspace/model"
+expect "nothing installed" not_called apt-get
+run_bazelw /
+expect "the workspace from outside" called "in $scratch/workspace"
+run_bazelw "$scratch/workspace/third_party/shim"
+expect "not another WORKSPACE" called "in $scratch/workspace"
+
+stand_in dpkg-query 'printf "g++:amd64:config-files\nlibone-dev-extra:amd64:installed\n"; exit 1'
+run_bazelw /
+expect "what is missing, without extras" called "apt-get install --quiet --yes --no-install-recommends libone-dev g++"
+expect "no extras" not_called formatter
+expect "Bazel afterwards" exited 7
+BAZELW_EXTRAS=dev run_bazelw /
+expect "the extras asked for" called "libone-dev g++ formatter"
+
+# shellcheck disable=SC2016
+stand_in apt-get 'if [[ $1 == install ]]; then echo "E: Unable to locate package g++"; exit 100; fi'
+run_bazelw /
+expect "a failed installation ends it" exited 1
+expect "apt's own words" said "E: Unable to locate package g++"
+expect "no Bazel" not_called "bazel "
+
+stand_in id 'echo 1000'
+run_bazelw /
+expect "no root and no sudo ends it" exited 1
+expect "the command to type" said "sudo apt-get update && sudo apt-get install --no-install-recommends libone-dev g++"
+expect "no attempt" not_called apt-get
+# shellcheck disable=SC2016
+stand_in sudo 'shift; exec "$@"'
+stand_in apt-get ''
+run_bazelw /
+expect "sudo in place of root" called "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get install"
+
+rm "$tools/apt-get" "$tools/dpkg-query"
+ln -s /usr/bin/{dirname,readlink,bash,env} "$tools/"
+: >"$calls"
+status=0
+(cd / && PATH=$tools "$scratch/workspace/bazelw") >"$scratch/output" 2>&1 || status=$?
+expect "another distribution ends it" exited 1
+expect "why" said "no apt-get and dpkg"
+
+# The real list: names only, each once.
+duplicates=$(sed -e 's/#.*//' -e '/^$/d' "$list" | awk '{print $1}' | sort | uniq -d)
+expect "no package twice: $duplicates" test -z "$duplicates"
+echo PASSED
