@@ -1,0 +1,29 @@
+#ifndef GRADSYNC_MODEL_RANDOM_H_
+#define GRADSYNC_MODEL_RANDOM_H_
+
+#include <array>
+#include <cstdint>
+
+#include "model/tensor.h"
+
+// Random numbers that are the same on every machine, for every thread count and whatever was drawn before:
+// element i of stream s under a seed is a pure function of (seed, s, i). The standard library's
+// distributions promise none of that.
+namespace gradsync::model {
+
+// Four independent uniform words for each (key, counter): Philox4x32-10 of Salmon, Moraes, Dror and Shaw,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint32_t, 4> counter);
+
+// Fills `tensor` (f32 or f64) with a normal distribution of mean 0 and standard deviation `stddev`, cut off
+// at 3 stddev to either side (by inversion, so no value is clamped). Both dtypes get the same values, rounded
+// to f32. Throws InvalidInput for another dtype.
+void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
+
+// Fills `tensor` (i32) with integers from [0, upper), uniform to one part in 2^32 / upper.
+// Throws InvalidInput for another dtype or an upper bound outside [1, 2^31).
+void FillUniformIntegers(const Tensor& tensor, int64_t upper, uint64_t seed, uint64_t stream);
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_RANDOM_H_
