@@ -30,15 +30,15 @@ struct Interval {
 // Nanoseconds on the steady clock that all host-side intervals are on.
 int64_t Now();
 
-// A collective failed, or made no progress within the deadline. what() is one line with rank, sequence number,
-// operation, bytes, backend, cause, and the peer if it is known.
+// A collective failed, or made no progress within the deadline. what() is one line with rank, sequence
+// number, operation, bytes, backend, cause, and the peer if it is known.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A collective in flight. Copying copies a handle. Dropping it does not cancel the collective, which keeps its
-// tensors alive; but a failure is seen only by Wait.
+// A collective in flight. Copying copies a handle. Dropping it does not cancel the collective, which keeps
+// its tensors alive; but a failure is seen only by Wait.
 class Work {
  public:
   // What a backend implements.
@@ -67,8 +67,8 @@ class Work {
 // The ranks that train together, and the collectives between them.
 //
 // Every rank issues the same collectives in the same order, from one thread at a time. Calls return at once;
-// several collectives may be in flight. Tensors must be contiguous (they always are), are used in place, and must
-// not be touched until Wait has returned. A collective starts after work already given to the device.
+// several collectives may be in flight. Tensors must be contiguous (they always are), are used in place, and
+// must not be touched until Wait has returned. A collective starts after work already given to the device.
 // Bad arguments throw InvalidInput before anything is sent.
 class ProcessGroup {
  public:
@@ -86,8 +86,8 @@ class ProcessGroup {
   virtual Work AllReduce(model::Tensor tensor, ReduceOp op) = 0;
   // Every rank's tensor becomes root's.
   virtual Work Broadcast(model::Tensor tensor, int root) = 0;
-  // input: size() * n elements; output: n. Rank r's output becomes the reduction of everyone's r-th n elements.
-  // output may be that very part of input; the rest of input is then left undefined.
+  // input: size() * n elements; output: n. Rank r's output becomes the reduction of everyone's r-th n
+  // elements. output may be that very part of input; the rest of input is then left undefined.
   virtual Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) = 0;
   // input: n elements; output: size() * n. Everyone's output becomes all inputs in rank order.
   // input may be this rank's part of output.

@@ -22,7 +22,7 @@ class RecordingProcessGroup : public ProcessGroup {
     // The whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
     int64_t bytes = 0;
     int64_t issue_ns = 0;  // when the call was made, on Now()
-    Interval interval;     // when the data moved; a barrier's is its call
+    Interval interval{};   // when the data moved; a barrier's is its call
   };
 
   explicit RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner);

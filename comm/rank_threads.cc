@@ -1,0 +1,71 @@
+#include "comm/rank_threads.h"
+
+#include <stdlib.h>
+
+#include <exception>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "comm/local_process_group.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+std::vector<std::exception_ptr> Exceptions(int size, const std::function<void(int rank)>& body) {
+  std::vector<std::exception_ptr> exceptions(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (...) {
+        exceptions[static_cast<size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return exceptions;
+}
+
+}  // namespace
+
+void RunRanks(int size, const std::function<void(int rank)>& body) {
+  for (const std::exception_ptr& exception : Exceptions(size, body)) {
+    if (exception != nullptr) std::rethrow_exception(exception);
+  }
+}
+
+std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body) {
+  std::vector<std::string> errors;
+  for (const std::exception_ptr& exception : Exceptions(size, body)) {
+    std::string text;
+    try {
+      if (exception != nullptr) std::rethrow_exception(exception);
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    errors.push_back(text);
+  }
+  return errors;
+}
+
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend, int size,
+                                                      std::chrono::milliseconds timeout) {
+  if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
+  throw InvalidInput(Join("unknown backend ", backend));
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = (std::filesystem::temp_directory_path() / "gradsync_XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,40 @@
+#ifndef GRADSYNC_COMM_RANK_THREADS_H_
+#define GRADSYNC_COMM_RANK_THREADS_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/process_group.h"
+
+// For tests: a world whose ranks are threads.
+namespace gradsync::comm {
+
+// Calls body(rank) on a thread for each rank, waits for all of them, then rethrows the lowest rank's
+// exception.
+void RunRanks(int size, const std::function<void(int rank)>& body);
+// What body(rank) threw, in words, for each rank; empty for a rank that returned.
+std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
+
+// One group per rank, for that rank's thread to use: backend "local", or one that the factory knows.
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
+    const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+// A fresh directory, removed with everything in it at the end of its life.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_RANK_THREADS_H_

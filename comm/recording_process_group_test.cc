@@ -1,0 +1,102 @@
+#include "comm/recording_process_group.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/local_process_group.h"
+#include "comm/rank_threads.h"
+
+namespace gradsync::comm {
+namespace {
+
+using model::DType;
+using model::Tensor;
+
+TEST(BusyTest, IsZeroWithoutIntervals) { EXPECT_EQ(BusyNs({}, 0, 100), 0); }
+
+TEST(BusyTest, AddsDisjointIntervals) {
+  const std::vector<Interval> intervals = {{10, 20}, {30, 35}};
+  EXPECT_EQ(BusyNs(intervals, 0, 100), 15);
+}
+
+TEST(BusyTest, CountsOverlapOnceInAnyOrder) {
+  const std::vector<Interval> intervals = {{40, 60}, {10, 30}, {20, 25}, {55, 70}, {10, 30}};
+  EXPECT_EQ(BusyNs(intervals, 0, 100), 20 + 30);
+}
+
+TEST(BusyTest, JoinsTouchingIntervals) {
+  const std::vector<Interval> intervals = {{10, 20}, {20, 30}};
+  EXPECT_EQ(BusyNs(intervals, 0, 100), 20);
+}
+
+TEST(BusyTest, ClipsToTheWindow) {
+  const std::vector<Interval> intervals = {{0, 15}, {18, 40}, {50, 60}};
+  EXPECT_EQ(BusyNs(intervals, 10, 30), 5 + 12);
+  EXPECT_EQ(BusyNs(intervals, 41, 49), 0);
+  EXPECT_EQ(BusyNs(intervals, 30, 10), 0);
+}
+
+TEST(RecordingTest, LogsEveryCollective) {
+  auto groups = MakeLocalGroups(2);
+  RunRanks(2, [&](int rank) {
+    RecordingProcessGroup group(std::move(groups[static_cast<size_t>(rank)]));
+    const auto device = model::CpuDevice();
+    const Tensor one = Tensor::Zeros(device, {3}, DType::kF32);
+    const Tensor two = Tensor::Zeros(device, {6}, DType::kF32);
+    const Tensor ids = Tensor::Zeros(device, {5}, DType::kI64);
+    group.AllReduce(one, ReduceOp::kMax);
+    group.Broadcast(ids, 1);
+    group.ReduceScatter(two, one, ReduceOp::kMean);
+    group.AllGather(one, two);
+    group.Barrier();
+
+    ASSERT_EQ(group.entries().size(), 5u);
+    const auto& entries = group.Finish();
+    const int64_t end_ns = Now();
+    using Entry = RecordingProcessGroup::Entry;
+    const auto check = [&](const Entry& entry, int64_t sequence, Collective collective, int64_t bytes,
+                           DType dtype) {
+      EXPECT_EQ(entry.sequence, sequence);
+      EXPECT_EQ(entry.collective, collective);
+      EXPECT_EQ(entry.bytes, bytes);
+      EXPECT_EQ(entry.dtype, dtype);
+      EXPECT_GT(entry.issue_ns, 0);
+      EXPECT_LE(entry.issue_ns, entry.interval.start_ns);
+      EXPECT_LE(entry.interval.start_ns, entry.interval.end_ns);
+      EXPECT_LE(entry.interval.end_ns, end_ns);
+    };
+    check(entries[0], 0, Collective::kAllReduce, 12, DType::kF32);
+    check(entries[1], 1, Collective::kBroadcast, 40, DType::kI64);
+    check(entries[2], 2, Collective::kReduceScatter, 24, DType::kF32);
+    check(entries[3], 3, Collective::kAllGather, 24, DType::kF32);
+    check(entries[4], 4, Collective::kBarrier, 0, DType::kU8);
+    EXPECT_EQ(entries[0].op, ReduceOp::kMax);
+    EXPECT_EQ(entries[1].root, 1);
+    EXPECT_EQ(entries[2].op, ReduceOp::kMean);
+    EXPECT_EQ(Intervals(entries).size(), 5u);
+
+    group.Clear();
+    EXPECT_TRUE(group.entries().empty());
+    group.AllReduce(one, ReduceOp::kSum);
+    EXPECT_EQ(group.Finish().at(0).sequence, 5);
+  });
+}
+
+TEST(RecordingTest, PassesOnTheInnerGroup) {
+  auto groups = MakeLocalGroups(1);
+  const ProcessGroup& inner = *groups[0];
+  RecordingProcessGroup group(std::move(groups[0]));
+  EXPECT_EQ(group.rank(), inner.rank());
+  EXPECT_EQ(group.size(), inner.size());
+  EXPECT_EQ(group.backend(), "local");
+  EXPECT_EQ(group.num_threads(), inner.num_threads());
+}
+
+TEST(RecordingTest, LogsNothingForBadArguments) {
+  auto groups = MakeLocalGroups(1);
+  RecordingProcessGroup group(std::move(groups[0]));
+  EXPECT_THROW(group.AllReduce(Tensor(), ReduceOp::kSum), InvalidInput);
+  EXPECT_TRUE(group.entries().empty());
+}
+
+}  // namespace
+}  // namespace gradsync::comm

@@ -1,0 +1,21 @@
+#ifndef GRADSYNC_COMM_REDUCTION_H_
+#define GRADSYNC_COMM_REDUCTION_H_
+
+#include <cstdint>
+
+#include "comm/process_group.h"
+#include "model/dtype.h"
+
+// Reductions on the CPU, by dtype. They run on the calling thread.
+namespace gradsync::comm {
+
+// y[i] = x[i] op y[i] for n elements. A mean is summed here; its division is Finish's part.
+using Combine = void (*)(const void* x, void* y, int64_t n);
+Combine CombineFunction(model::DType dtype, ReduceOp op);
+
+// y[i] /= size if op is the mean, which needs a floating-point dtype; else nothing.
+void Finish(model::DType dtype, ReduceOp op, int size, void* y, int64_t n);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_REDUCTION_H_

@@ -1,0 +1,107 @@
+#include "comm/request.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using model::DType;
+using model::Tensor;
+
+void CheckTensor(Collective collective, std::string_view role, const Tensor& tensor) {
+  Require(tensor.defined(), Name(collective), ": ", role, " is undefined");
+  Require(tensor.device()->is_cpu(), Name(collective), ": ", role, " is on ", tensor.device()->name(),
+          ", expected cpu");
+}
+
+void CheckReduction(Collective collective, DType dtype, ReduceOp op) {
+  const bool is_float = dtype == DType::kF32 || dtype == DType::kF64 || dtype == DType::kBF16;
+  Require(op != ReduceOp::kMean || is_float, Name(collective), ": mean of ", Name(dtype),
+          ", expected f32, f64 or bf16");
+}
+
+// One tensor holds a part for each of `size` ranks; the other is one such part.
+void CheckParts(Collective collective, std::string_view whole_role, const Tensor& whole,
+                std::string_view part_role, const Tensor& part, int size) {
+  CheckTensor(collective, whole_role, whole);
+  CheckTensor(collective, part_role, part);
+  Require(whole.dtype() == part.dtype(), Name(collective), ": ", whole_role, " is ", Name(whole.dtype()),
+          " but ", part_role, " is ", Name(part.dtype()));
+  Require(whole.numel() == part.numel() * size, Name(collective), ": ", whole_role, " has ", whole.numel(),
+          " elements, expected ", part.numel() * size, ": the ", part.numel(), " of ", part_role,
+          " for each of ", size, " ranks");
+}
+
+}  // namespace
+
+int64_t Request::bytes() const {
+  if (!output.defined()) return 0;
+  return static_cast<int64_t>(std::max(input.nbytes(), output.nbytes()));
+}
+
+Request AllReduceRequest(Tensor tensor, ReduceOp op) {
+  CheckTensor(Collective::kAllReduce, "tensor", tensor);
+  CheckReduction(Collective::kAllReduce, tensor.dtype(), op);
+  return {.collective = Collective::kAllReduce, .op = op, .input = tensor, .output = tensor};
+}
+
+Request BroadcastRequest(Tensor tensor, int root, int size) {
+  CheckTensor(Collective::kBroadcast, "tensor", tensor);
+  Require(root >= 0 && root < size, "broadcast: root is ", root, ", expected a rank below ", size);
+  return {.collective = Collective::kBroadcast, .root = root, .input = tensor, .output = tensor};
+}
+
+Request ReduceScatterRequest(Tensor input, Tensor output, ReduceOp op, int size) {
+  CheckParts(Collective::kReduceScatter, "input", input, "output", output, size);
+  CheckReduction(Collective::kReduceScatter, input.dtype(), op);
+  return {.collective = Collective::kReduceScatter,
+          .op = op,
+          .input = std::move(input),
+          .output = std::move(output)};
+}
+
+Request AllGatherRequest(Tensor input, Tensor output, int size) {
+  CheckParts(Collective::kAllGather, "output", output, "input", input, size);
+  return {.collective = Collective::kAllGather, .input = std::move(input), .output = std::move(output)};
+}
+
+Signature::Signature(const Request& request)
+    : sequence(request.sequence),
+      bytes(request.bytes()),
+      collective(request.collective),
+      op(request.op),
+      dtype(request.dtype()),
+      root(request.root) {}
+
+std::string ToString(const Signature& signature) {
+  const Collective collective = signature.collective;
+  if (collective == Collective::kBarrier) return "barrier";
+  std::string text = Join(Name(collective), " of ", signature.bytes, " bytes ", Name(signature.dtype));
+  if (collective == Collective::kAllReduce || collective == Collective::kReduceScatter) {
+    text += Join(" (", Name(signature.op), ")");
+  } else if (collective == Collective::kBroadcast) {
+    text += Join(" (root ", signature.root, ")");
+  }
+  return text;
+}
+
+std::string Mismatch(int rank, const Signature& signature, int other_rank, const Signature& other) {
+  std::string text = Join("rank ", rank, " issues ", ToString(signature), " where rank ", other_rank,
+                          " issues ", ToString(other), " (#", other.sequence);
+  if (signature.sequence != other.sequence) text += Join(" against #", signature.sequence);
+  return text + ")";
+}
+
+std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
+                    std::string_view cause) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%.1f", static_cast<double>(elapsed_ns) * 1e-9);
+  return Join("rank ", rank, ": ", Name(signature.collective), " #", signature.sequence, " of ",
+              signature.bytes, " bytes (", backend, ") failed after ", seconds, " s: ", cause);
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,60 @@
+#ifndef GRADSYNC_COMM_REQUEST_H_
+#define GRADSYNC_COMM_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "comm/process_group.h"
+
+// What the backends have in common: a collective as the caller asked for it, checked.
+namespace gradsync::comm {
+
+struct Request {
+  Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
+  int root = -1;                 // of kBroadcast
+  int64_t sequence = 0;          // counts the collectives of this rank from 0
+  // In place: the same tensor twice. A barrier has none.
+  model::Tensor input{};
+  model::Tensor output{};
+
+  // The whole vector: the larger of the two tensors.
+  int64_t bytes() const;
+  model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
+};
+
+// These throw InvalidInput, naming the operation, for a tensor that is undefined or not on the CPU, a mean of
+// integers, a root that is not a rank, and for shapes or dtypes that do not go together.
+Request AllReduceRequest(model::Tensor tensor, ReduceOp op);
+Request BroadcastRequest(model::Tensor tensor, int root, int size);
+Request ReduceScatterRequest(model::Tensor input, model::Tensor output, ReduceOp op, int size);
+Request AllGatherRequest(model::Tensor input, model::Tensor output, int size);
+
+// What has to be equal on all ranks.
+struct Signature {
+  int64_t sequence = 0;
+  int64_t bytes = 0;
+  Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  model::DType dtype = model::DType::kU8;
+  int32_t root = -1;
+
+  explicit Signature(const Request& request);
+  Signature() = default;
+  bool operator==(const Signature&) const = default;
+};
+
+// "all_reduce of 4 bytes i32 (sum)".
+std::string ToString(const Signature& signature);
+// "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 bytes i32 (sum) (#3)".
+std::string Mismatch(int rank, const Signature& signature, int other_rank, const Signature& other);
+
+// The text of a CollectiveError: "rank 0: all_reduce #17 of 26214400 bytes (gloo) failed after 60.0 s:
+// CAUSE".
+std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
+                    std::string_view cause);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_REQUEST_H_
