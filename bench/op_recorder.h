@@ -1,0 +1,57 @@
+#ifndef GRADSYNC_BENCH_OP_RECORDER_H_
+#define GRADSYNC_BENCH_OP_RECORDER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/device.h"
+
+namespace gradsync::bench {
+
+// One range that a device's tracer was told of.
+struct TracedOp {
+  std::string name;
+  int64_t begin_ns = 0;  // on comm::Now()
+  int64_t end_ns = 0;
+  int parent = -1;  // index of the range around it, -1 if there is none
+};
+
+// Keeps the ranges of one step, in the order of their begins.
+class OpRecorder : public model::Tracer {
+ public:
+  void Begin(std::string_view name) override;
+  void End() override;
+
+  const std::vector<TracedOp>& ops() const { return ops_; }
+  // Forgets the ranges, all of which must have ended.
+  void Clear();
+
+ private:
+  std::vector<TracedOp> ops_;
+  int open_ = -1;
+};
+
+// Adds up where time goes, by name of operation.
+class OpProfile {
+ public:
+  // Adds the ranges of one step. A range's own time is what is not spent in the ranges inside it.
+  void Add(const std::vector<TracedOp>& ops);
+
+  // A table, the largest share first: name, calls per step, ms per step, share of all.
+  std::string ToString() const;
+
+ private:
+  struct Total {
+    int64_t calls = 0;
+    int64_t own_ns = 0;
+  };
+  std::map<std::string, Total> totals_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_OP_RECORDER_H_
