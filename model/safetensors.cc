@@ -1,0 +1,349 @@
+#include "model/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+namespace gradsync::model {
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
+
+constexpr uint64_t kLengthBytes = 8;
+// The limit of the format's own library. It keeps a wrong file from asking for any amount of memory.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr char kMetadata[] = "__metadata__";
+
+constexpr std::array<std::pair<std::string_view, DType>, 6> kDTypes{{{"F32", DType::kF32},
+                                                                     {"F64", DType::kF64},
+                                                                     {"BF16", DType::kBF16},
+                                                                     {"I32", DType::kI32},
+                                                                     {"I64", DType::kI64},
+                                                                     {"U8", DType::kU8}}};
+
+std::optional<DType> ParseDType(const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  for (const auto& [name, dtype] : kDTypes) {
+    if (value.get_ref<const std::string&>() == name) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::string_view FormatDType(DType dtype) {
+  return std::find_if(kDTypes.begin(), kDTypes.end(), [=](const auto& pair) { return pair.second == dtype; })
+      ->first;
+}
+
+// A value of the header as an error message shows it: on one line, and not a whole file of it.
+std::string Excerpt(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  return text;
+}
+
+// Parses the header. The library keeps the last of several equal keys; here they are an error. So is nesting,
+// of which the format needs three levels: printing a value of a million would overflow the stack.
+Json ParseHeader(const std::string& path, std::string_view text) {
+  std::vector<std::set<std::string>> keys;  // seen so far, of each object that is open
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    Require(depth <= 4, path, ": the header is nested too deeply for a safetensors file");
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key) {
+      Require(keys.back().insert(parsed.get<std::string>()).second, path, ": the header has ",
+              Excerpt(parsed), " twice");
+    }
+    return true;
+  };
+  Json header;
+  try {
+    header = Json::parse(text, watch);
+  } catch (const Json::parse_error& error) {
+    // Its message would quote bytes of the file.
+    throw InvalidInput(Join(path, ": the header is not valid JSON at its byte ", error.byte));
+  } catch (const Json::exception&) {
+    throw InvalidInput(Join(path, ": the header has a number that is out of range"));
+  }
+  Require(header.is_object(), path, ": the header is ", Excerpt(header), ", expected an object of tensors");
+  return header;
+}
+
+Shape ParseShape(const std::string& where, const Json& value) {
+  Shape shape;
+  bool ok = value.is_array();
+  for (size_t i = 0; ok && i < value.size(); ++i) {
+    ok = value[i].is_number_unsigned() && value[i].get<uint64_t>() <= uint64_t{INT64_MAX};
+    if (ok) shape.push_back(value[i].get<int64_t>());
+  }
+  Require(ok, where, " has shape ", Excerpt(value), ", expected a list of sizes");
+  return shape;
+}
+
+// One tensor of the header; its data lies in [data_begin, file_bytes) of the file.
+SafetensorsFile::Entry ParseEntry(const std::string& path, const std::string& name, const Json& fields,
+                                  uint64_t data_begin, uint64_t file_bytes) {
+  const std::string where = Join(path, ": tensor ", Excerpt(name));
+  Require(fields.is_object(), where, " is ", Excerpt(fields), ", expected an object");
+  for (const char* field : {"dtype", "shape", "data_offsets"}) {
+    Require(fields.contains(field), where, " has no ", field);
+  }
+  Require(fields.size() == 3, where, " is ", Excerpt(fields),
+          ", expected dtype, shape and data_offsets only");
+
+  const std::optional<DType> dtype = ParseDType(fields["dtype"]);
+  Require(dtype.has_value(), where, " has dtype ", Excerpt(fields["dtype"]),
+          ", expected F32, F64, BF16, I32, I64 or U8");
+  Shape shape = ParseShape(where, fields["shape"]);
+  const Json& offsets = fields["data_offsets"];
+  Require(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
+              offsets[1].is_number_unsigned(),
+          where, " has data_offsets ", Excerpt(offsets), ", expected [begin, end]");
+  const uint64_t begin = offsets[0], end = offsets[1], available = file_bytes - data_begin;
+  Require(begin <= end, where, " has data_offsets ", Excerpt(offsets), ", which end before they begin");
+  Require(end <= available, where, " has data_offsets ", Excerpt(offsets), ", but the file has only ",
+          available, " bytes of data: it is truncated or damaged");
+
+  uint64_t wanted_bytes = SizeOf(*dtype);
+  bool fits = true;
+  for (const int64_t size : shape)
+    fits &= !__builtin_mul_overflow(wanted_bytes, static_cast<uint64_t>(size), &wanted_bytes);
+  Require(fits && wanted_bytes == end - begin, where, " has ", end - begin, " bytes of data, but its shape ",
+          ToString(shape), " and dtype ", FormatDType(*dtype), " take ",
+          fits ? std::to_string(wanted_bytes) : "more than there are numbers");
+  return {.name = name,
+          .dtype = *dtype,
+          .shape = std::move(shape),
+          .offset_bytes = data_begin + begin,
+          .size_bytes = end - begin};
+}
+
+std::map<std::string, std::string> ParseMetadata(const std::string& path, const Json& fields) {
+  std::map<std::string, std::string> metadata;
+  Require(fields.is_object(), path, ": ", kMetadata, " is ", Excerpt(fields),
+          ", expected an object of strings");
+  for (const auto& [key, value] : fields.items()) {
+    Require(value.is_string(), path, ": ", kMetadata, " has ", Excerpt(value), " under ", Excerpt(key),
+            ", expected a string");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+// Every byte of data belongs to exactly one tensor. `entries` are in the order of their offsets.
+void RequireNoGapsAndOverlaps(const std::string& path, const std::vector<SafetensorsFile::Entry>& entries,
+                              uint64_t data_begin, uint64_t file_bytes) {
+  uint64_t end = data_begin;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Require(entries[i].offset_bytes >= end, path, ": the data of tensors ",
+            Excerpt(entries[i == 0 ? 0 : i - 1].name), " and ", Excerpt(entries[i].name), " overlap");
+    Require(entries[i].offset_bytes == end, path, ": ", entries[i].offset_bytes - end,
+            " bytes of data before tensor ", Excerpt(entries[i].name), " belong to no tensor");
+    end += entries[i].size_bytes;
+  }
+  Require(end == file_bytes, path, ": ", file_bytes - end, " bytes at the end belong to no tensor");
+}
+
+std::string MakeHeader(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  std::set<std::string_view> names{kMetadata};
+  uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    Require(names.insert(name).second, path, ": cannot write two tensors named '", name, "'");
+    header[name] = {{"dtype", FormatDType(tensor.dtype())},
+                    {"shape", tensor.shape()},
+                    {"data_offsets", {offset, offset + tensor.nbytes()}}};
+    offset += tensor.nbytes();
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const Json::exception&) {
+    throw InvalidInput(Join(path, ": cannot write a tensor name or metadata that is not UTF-8"));
+  }
+  // Padded so that data begins at a multiple of 8, for readers that map the file.
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+// A file that takes its name when it is complete. Until Publish it is removed on destruction.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::string path)
+      : path_(std::move(path)), temporary_path_(Join(path_, ".", gettid(), ".tmp")) {
+    descriptor_ = open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    Require(descriptor_ >= 0, path_, ": cannot create: ", std::strerror(errno));
+  }
+  ~TemporaryFile() {
+    if (descriptor_ < 0) return;
+    close(descriptor_);
+    unlink(temporary_path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void Write(const void* data, size_t bytes) {
+    const char* next = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t written = write(descriptor_, next, bytes);
+      if (written < 0 && errno == EINTR) continue;
+      Check(written >= 0);
+      next += written;
+      bytes -= static_cast<size_t>(written);
+    }
+  }
+
+  void Publish() {
+    Check(fsync(descriptor_) == 0);
+    Check(rename(temporary_path_.c_str(), path_.c_str()) == 0);
+    close(std::exchange(descriptor_, -1));
+    // The new name is an entry of the directory, which is written on its own. Not every file system can.
+    std::string directory = std::filesystem::path(path_).parent_path();
+    const int descriptor =
+        open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    fsync(descriptor);
+    close(descriptor);
+  }
+
+ private:
+  void Check(bool ok) const {
+    if (!ok) throw std::runtime_error(Join(path_, ": cannot write: ", std::strerror(errno)));
+  }
+
+  const std::string path_;
+  const std::string temporary_path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::Open(std::string path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  Require(descriptor >= 0, path, ": cannot open: ", std::strerror(errno));
+  SafetensorsFile file(std::move(path), descriptor);
+  file.ReadHeader();
+  return file;
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      entries_(std::move(other.entries_)),
+      index_(std::move(other.index_)),
+      metadata_(std::move(other.metadata_)) {}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void SafetensorsFile::ReadHeader() {
+  struct stat status {};
+  Require(fstat(descriptor_, &status) == 0, path_, ": cannot examine: ", std::strerror(errno));
+  Require(S_ISREG(status.st_mode), path_, ": not a regular file");
+  const uint64_t file_bytes = static_cast<uint64_t>(status.st_size);
+  Require(file_bytes >= kLengthBytes, path_, ": ", file_bytes,
+          " bytes are too short for a safetensors file, which begins with 8 bytes of header length");
+  uint64_t header_bytes = 0;
+  Read(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  Require(header_bytes <= kMaxHeaderBytes, path_, ": the header length is ", header_bytes,
+          ", expected at most ", kMaxHeaderBytes, ": not a safetensors file");
+  Require(header_bytes <= file_bytes - kLengthBytes, path_, ": the header length is ", header_bytes,
+          ", but only ", file_bytes - kLengthBytes, " bytes follow: the file is truncated or damaged");
+  std::string text(header_bytes, '\0');
+  Read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+
+  const uint64_t data_begin = kLengthBytes + header_bytes;
+  const Json header = ParseHeader(path_, text);
+  for (const auto& [name, fields] : header.items()) {
+    if (name == kMetadata) {
+      metadata_ = ParseMetadata(path_, fields);
+    } else {
+      entries_.push_back(ParseEntry(path_, name, fields, data_begin, file_bytes));
+    }
+  }
+  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.offset_bytes, a.size_bytes) < std::pair(b.offset_bytes, b.size_bytes);
+  });
+  RequireNoGapsAndOverlaps(path_, entries_, data_begin, file_bytes);
+  for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].name, i);
+}
+
+const SafetensorsFile::Entry* SafetensorsFile::Find(std::string_view name) const {
+  const auto found = index_.find(name);
+  return found == index_.end() ? nullptr : &entries_[found->second];
+}
+
+const SafetensorsFile::Entry& SafetensorsFile::Get(std::string_view name) const {
+  const Entry* entry = Find(name);
+  if (entry == nullptr) {
+    std::string others;
+    for (size_t i = 0; i < std::min<size_t>(entries_.size(), 3); ++i)
+      others += (i == 0 ? "" : ", ") + entries_[i].name;
+    if (entries_.size() > 3) others += ", ...";
+    throw InvalidInput(
+        Join(path_, ": no tensor '", name, "' among its ", entries_.size(), " (", others, ")"));
+  }
+  return *entry;
+}
+
+Tensor SafetensorsFile::Load(std::string_view name, const DevicePtr& device) const {
+  const Entry& entry = Get(name);
+  Tensor tensor = Tensor::Empty(device, entry.shape, entry.dtype);
+  LoadInto(name, tensor);
+  return tensor;
+}
+
+void SafetensorsFile::LoadInto(std::string_view name, const Tensor& target) const {
+  const Entry& entry = Get(name);
+  Require(entry.shape == target.shape() && entry.dtype == target.dtype(), path_, ": tensor '", name, "' is ",
+          ToString(entry.shape), " ", Name(entry.dtype), ", expected ", ToString(target.shape()), " ",
+          Name(target.dtype()));
+  const Tensor host =
+      target.device()->is_cpu() ? target : Tensor::Empty(CpuDevice(), target.shape(), target.dtype());
+  Read(entry.offset_bytes, {static_cast<std::byte*>(host.raw_data()), host.nbytes()});
+  if (!target.device()->is_cpu()) target.CopyFrom(host);
+}
+
+void SafetensorsFile::Read(uint64_t offset_bytes, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t count = pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset_bytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw std::runtime_error(Join(path_, ": cannot read: ", std::strerror(errno)));
+    if (count == 0)
+      throw std::runtime_error(
+          Join(path_, ": ends at byte ", offset_bytes, ", earlier than when it was opened"));
+    offset_bytes += static_cast<uint64_t>(count);
+    into = into.subspan(static_cast<size_t>(count));
+  }
+}
+
+void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  const std::string header = MakeHeader(path, tensors, metadata);
+  TemporaryFile file(path);
+  const uint64_t header_bytes = header.size();
+  file.Write(&header_bytes, kLengthBytes);
+  file.Write(header.data(), header.size());
+  for (const auto& [name, tensor] : tensors) {
+    const Tensor host = tensor.device()->is_cpu() ? tensor : tensor.To(CpuDevice());
+    file.Write(host.raw_data(), host.nbytes());
+  }
+  file.Publish();
+}
+
+}  // namespace gradsync::model

@@ -1,0 +1,79 @@
+#ifndef GRADSYNC_MODEL_SAFETENSORS_H_
+#define GRADSYNC_MODEL_SAFETENSORS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/tensor.h"
+
+// Named tensors in a file, in Hugging Face's safetensors format:
+//
+//   8 bytes   length of the header, little-endian
+//   header    JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...,
+//             "__metadata__": {"key": "value"}}, may be padded with spaces
+//   data      the tensors, row-major, little-endian; offsets count from here; no gaps and no overlaps
+//
+// Of its dtypes those of gradsync: F32, F64, BF16, I32, I64, U8.
+namespace gradsync::model {
+
+// A file that has been opened and whose header has been checked completely: every tensor in it can be loaded.
+class SafetensorsFile {
+ public:
+  struct Entry {
+    std::string name;
+    DType dtype = DType::kF32;
+    Shape shape;
+    uint64_t offset_bytes = 0;  // from the beginning of the file
+    uint64_t size_bytes = 0;
+  };
+
+  // Throws InvalidInput if the file cannot be opened or is not as described above. The message names the file
+  // and, where there is one, the tensor.
+  static SafetensorsFile Open(std::string path);
+
+  SafetensorsFile(SafetensorsFile&& other) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
+  ~SafetensorsFile();
+
+  const std::string& path() const { return path_; }
+  // In the order of their data.
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // Null if there is no tensor of that name.
+  const Entry* Find(std::string_view name) const;
+
+  // Reads one tensor, straight into its memory if that is the host's. Throws InvalidInput if there is none of
+  // that name, and std::runtime_error if the file cannot be read.
+  Tensor Load(std::string_view name, const DevicePtr& device) const;
+  // The same into an existing tensor. Throws InvalidInput also if its shape or dtype is not the file's.
+  void LoadInto(std::string_view name, const Tensor& target) const;
+
+ private:
+  SafetensorsFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+
+  void ReadHeader();
+  const Entry& Get(std::string_view name) const;
+  void Read(uint64_t offset_bytes, std::span<std::byte> into) const;
+
+  std::string path_;
+  int descriptor_;
+  std::vector<Entry> entries_;
+  std::map<std::string, size_t, std::less<>> index_;  // by name, into entries_
+  std::map<std::string, std::string> metadata_;
+};
+
+// Writes tensors in the given order. The file appears under its name only when it is complete and on disk:
+// until then it is a temporary file beside it, which is removed if writing fails. Throws InvalidInput if the
+// file cannot be created or a name occurs twice, std::runtime_error if it cannot be written.
+void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
+                      const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_SAFETENSORS_H_
