@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_MODEL_FUNCTION_CASES_H_
+#define GRADSYNC_MODEL_FUNCTION_CASES_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "model/gradient_check.h"
+#include "model/tensor.h"
+
+// Every operation of model/functions.h on a range of shapes, each with an independent implementation in plain
+// loops. For tests: whatever runs on these cases is checked for all operations.
+namespace gradsync::model {
+
+// What a plain implementation in f64 makes of the inputs and the gradient of the output.
+struct PlainResult {
+  std::vector<double> output;
+  std::vector<std::vector<double>> input_grads;
+};
+
+using PlainFunction =
+    std::function<PlainResult(const std::vector<std::vector<double>>& inputs, const std::vector<double>& dy)>;
+
+struct FunctionCase {
+  std::string name;           // as part of a test's name
+  std::vector<Shape> inputs;  // shapes of the differentiable inputs
+  Function function;
+  PlainFunction plain;
+  // Terms of the longest sum in it, forward or backward: rounding errors grow with its square root.
+  int64_t longest_sum = 1;
+  // Whether every thread computes elements of its own in the same way, however many there are.
+  bool same_for_any_threads = true;
+
+  friend std::ostream& operator<<(std::ostream& out, const FunctionCase& c) { return out << c.name; }
+};
+
+// Small shapes, with sizes of 1, odd ones, and blocks of attention that are not full.
+std::vector<FunctionCase> SmallFunctionCases();
+// Shapes that are shared out to several threads.
+std::vector<FunctionCase> LargeFunctionCases();
+
+// Tensors of the case's input shapes with values in [-3, 3] that f32 holds exactly.
+std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_FUNCTION_CASES_H_

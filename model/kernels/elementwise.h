@@ -1,0 +1,32 @@
+#ifndef GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_
+#define GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_
+
+#include <cstdint>
+
+#include "model/device.h"
+#include "model/kernels/target.h"
+
+// Elementwise operations on contiguous arrays of n elements with all of the device's threads. T is float or
+// double.
+namespace gradsync::model::kernels::cpu {
+
+// y = a + b.
+template <class T>
+void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y);
+
+// y = or += x * factor.
+template <class T>
+void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate);
+
+// y = gate * s * up, where s = 1 / (1 + exp(-gate)).
+template <class T>
+void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y);
+
+// dgate = or += dy * up * s * (1 + gate * (1 - s));  dup = or += dy * gate * s.
+template <class T>
+void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
+                Target<T> dup);
+
+}  // namespace gradsync::model::kernels::cpu
+
+#endif  // GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_

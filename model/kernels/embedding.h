@@ -1,0 +1,25 @@
+#ifndef GRADSYNC_MODEL_KERNELS_EMBEDDING_H_
+#define GRADSYNC_MODEL_KERNELS_EMBEDDING_H_
+
+#include <cstdint>
+
+#include "model/device.h"
+
+// Looking rows up in a table. ids are in [0, vocab). T is float or double.
+namespace gradsync::model::kernels::cpu {
+
+template <class T>
+void Embedding(const Device& device, const int32_t* ids,  // (n)
+               const T* table,                            // (vocab, d)
+               int64_t n, int64_t d,
+               T* y);  // (n, d)
+
+// dtable (vocab, d) = or += dy (n, d) added into the rows that ids name. The gradient is dense: unless it is
+// accumulated, the table is zero-filled first.
+template <class T>
+void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_t n, int64_t vocab, int64_t d,
+                   T* dtable, bool accumulate);
+
+}  // namespace gradsync::model::kernels::cpu
+
+#endif  // GRADSYNC_MODEL_KERNELS_EMBEDDING_H_

@@ -1,0 +1,113 @@
+#include <dnnl.h>
+#include <omp.h>
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <stdexcept>
+#include <type_traits>
+
+#include "model/error.h"
+#include "model/kernels/gemm.h"
+#include "model/kernels/parallel.h"
+
+namespace gradsync::model::kernels::cpu {
+namespace {
+
+// c = 0 (m, n), the product of matrices with nothing between them. The libraries refuse a stride of 0.
+template <class T>
+void StoreEmptySum(int64_t m, int64_t n, T* c, int64_t c_stride, bool accumulate) {
+  if (accumulate) return;
+  for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{0});
+}
+
+// oneDNN's sgemm and not its matmul primitive: on f32 both run the same code, and this one has nothing to
+// prepare and keep per shape.
+void Multiply(int num_threads, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b, float* c,
+              int64_t c_stride, bool accumulate) {
+  // OpenMP's setting belongs to the calling thread, so ranks in one process do not disturb each other.
+  omp_set_num_threads(num_threads);
+  const dnnl_status_t status =
+      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride, b.data,
+                 b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
+  if (status != dnnl_success) {
+    throw std::runtime_error(Join("dnnl_sgemm of m=", m, " n=", n, " k=", k, ": status ", status));
+  }
+}
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using Stride = Eigen::OuterStride<>;
+using MatrixMap = Eigen::Map<Matrix, Eigen::Unaligned, Stride>;
+using ConstMatrixMap = Eigen::Map<const Matrix, Eigen::Unaligned, Stride>;
+
+template <class A, class B>
+void StoreProduct(const A& a, const B& b, MatrixMap& c, bool accumulate) {
+  if (accumulate) {
+    c.noalias() += a * b;
+  } else {
+    c.noalias() = a * b;
+  }
+}
+
+// f64 is there to check f32 and gradients against: it must be right, not fast.
+void Multiply(int64_t m, int64_t n, int64_t k, Operand<double> a, Operand<double> b, double* c,
+              int64_t c_stride, bool accumulate) {
+  const auto stored = [](const Operand<double>& x, int64_t rows, int64_t cols) {
+    return x.transposed ? ConstMatrixMap(x.data, cols, rows, Stride(x.stride))
+                        : ConstMatrixMap(x.data, rows, cols, Stride(x.stride));
+  };
+  const ConstMatrixMap a_map = stored(a, m, k);
+  const ConstMatrixMap b_map = stored(b, k, n);
+  MatrixMap c_map(c, m, n, Stride(c_stride));
+  if (a.transposed && b.transposed) {
+    StoreProduct(a_map.transpose(), b_map.transpose(), c_map, accumulate);
+  } else if (a.transposed) {
+    StoreProduct(a_map.transpose(), b_map, c_map, accumulate);
+  } else if (b.transposed) {
+    StoreProduct(a_map, b_map.transpose(), c_map, accumulate);
+  } else {
+    StoreProduct(a_map, b_map, c_map, accumulate);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
+                bool accumulate) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) return StoreEmptySum(m, n, c, c_stride, accumulate);
+  if constexpr (std::is_same_v<T, float>) {
+    Multiply(1, m, n, k, a, b, c, c_stride, accumulate);
+  } else {
+    Multiply(m, n, k, a, b, c, c_stride, accumulate);
+  }
+}
+
+template <class T>
+void Gemm(const Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c,
+          int64_t c_stride, bool accumulate) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) return StoreEmptySum(m, n, c, c_stride, accumulate);
+  if constexpr (std::is_same_v<T, float>) {
+    Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
+  } else {
+    constexpr int64_t kRowGrain = 16;
+    ParallelFor(
+        device, m,
+        [&](int64_t begin, int64_t end) {
+          Operand<T> rows = a;
+          rows.data += a.transposed ? begin : begin * a.stride;
+          Multiply(end - begin, n, k, rows, b, c + begin * c_stride, c_stride, accumulate);
+        },
+        kRowGrain);
+  }
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                      \
+  template void SerialGemm<T>(int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool); \
+  template void Gemm<T>(const Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cpu

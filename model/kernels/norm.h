@@ -1,0 +1,31 @@
+#ifndef GRADSYNC_MODEL_KERNELS_NORM_H_
+#define GRADSYNC_MODEL_KERNELS_NORM_H_
+
+#include <cstdint>
+
+#include "model/device.h"
+
+// Root mean square normalisation of rows: y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
+// T is float or double.
+namespace gradsync::model::kernels::cpu {
+
+template <class T>
+void RmsNorm(const Device& device, const T* x,  // (rows, d)
+             const T* weight,                   // (d)
+             int64_t rows, int64_t d, double eps,
+             T* y,   // (rows, d)
+             T* r);  // (rows)
+
+// dweight (d) = or += the sum over rows of dy * x * r.
+template <class T>
+void RmsNormWeightGrad(const Device& device, const T* x, const T* r, const T* dy, int64_t rows, int64_t d,
+                       T* dweight, bool accumulate);
+
+// dx (rows, d) = or += r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
+template <class T>
+void RmsNormInputGrad(const Device& device, const T* x, const T* weight, const T* r, const T* dy,
+                      int64_t rows, int64_t d, T* dx, bool accumulate);
+
+}  // namespace gradsync::model::kernels::cpu
+
+#endif  // GRADSYNC_MODEL_KERNELS_NORM_H_
