@@ -157,7 +157,18 @@ void CheckComplete(unsigned seen, const Record& record) {
   }
 }
 
-Record GetRecord(element root) {
+void SetBody(std::string_view key, element entry, Record& record) {
+  if (key == "samples") record.samples = GetSamples(entry);
+  if (key == "buckets") record.buckets = GetBuckets(entry);
+  if (key == "checks") record.checks = GetFields(entry, key);
+  if (key == "facts") record.facts = GetFields(entry, key);
+  if (key == "provenance") record.provenance = GetProvenance(entry);
+  if (key == "link") record.link = GetFields(entry, key);
+}
+
+enum class Part { kHead, kAll };
+
+Record GetRecord(element root, Part part) {
   Record record;
   unsigned seen = 0;
   const object fields = Get<object>(root, "line", "an object");
@@ -176,12 +187,8 @@ Record GetRecord(element root) {
     if (key == "rank") record.rank = GetInt(entry, key), seen |= kRank;
     if (key == "world_size") record.world_size = GetInt(entry, key), seen |= kWorldSize;
     if (key == "config") record.config = GetFields(entry, key), seen |= kConfig;
-    if (key == "samples") record.samples = GetSamples(entry), seen |= kSamples;
-    if (key == "buckets") record.buckets = GetBuckets(entry);
-    if (key == "checks") record.checks = GetFields(entry, key);
-    if (key == "facts") record.facts = GetFields(entry, key);
-    if (key == "provenance") record.provenance = GetProvenance(entry);
-    if (key == "link") record.link = GetFields(entry, key);
+    if (key == "samples") seen |= kSamples;
+    if (part == Part::kAll) SetBody(key, entry, record);
   }
   CheckComplete(seen, record);
   return record;
@@ -191,25 +198,29 @@ Record GetRecord(element root) {
 
 struct RecordParser::Impl {
   simdjson::dom::parser parser;
+
+  ParseResult Parse(std::string_view line, Part part) {
+    element root;
+    const simdjson::error_code error = parser.parse(line.data(), line.size()).get(root);
+    if (error != simdjson::SUCCESS) {
+      const bool cut_off = line.starts_with('{') && !line.ends_with('}');
+      return cut_off ? Join("cut off after ", line.size(), " bytes")
+                     : Join("not JSON: ", simdjson::error_message(error));
+    }
+    try {
+      return GetRecord(root, part);
+    } catch (const Malformed& malformed) {
+      return malformed.reason;
+    }
+  }
 };
 
 RecordParser::RecordParser() : impl_(std::make_unique<Impl>()) {}
 RecordParser::~RecordParser() = default;
 
-ParseResult RecordParser::Parse(std::string_view line) {
-  element root;
-  const simdjson::error_code error = impl_->parser.parse(line.data(), line.size()).get(root);
-  if (error != simdjson::SUCCESS) {
-    const bool cut_off = line.starts_with('{') && !line.ends_with('}');
-    return cut_off ? Join("cut off after ", line.size(), " bytes")
-                   : Join("not JSON: ", simdjson::error_message(error));
-  }
-  try {
-    return GetRecord(root);
-  } catch (const Malformed& malformed) {
-    return malformed.reason;
-  }
-}
+ParseResult RecordParser::Parse(std::string_view line) { return impl_->Parse(line, Part::kAll); }
+
+ParseResult RecordParser::ParseHead(std::string_view line) { return impl_->Parse(line, Part::kHead); }
 
 ParseResult ParseRecord(std::string_view line) { return RecordParser().Parse(line); }
 

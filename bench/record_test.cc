@@ -124,6 +124,17 @@ TEST(RecordTest, UnknownNamesAreSkipped) {
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("new":{"a":[1]},"rank":1)")), "");
 }
 
+TEST(RecordTest, TheHeadIsTheRecordUpToItsConfiguration) {
+  RecordParser parser;
+  const ParseResult result = parser.ParseHead(Changed("[0,3,4]", "[0,3,4.5]"));
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  const Record& head = std::get<Record>(result);
+  EXPECT_EQ(head.run_id, Sample().run_id);
+  EXPECT_EQ(head.config.StringOr("model", ""), "small");
+  EXPECT_TRUE(head.samples.empty());
+  EXPECT_TRUE(std::holds_alternative<std::string>(parser.ParseHead(Changed(R"("samples")", R"("sample")"))));
+}
+
 TEST(RecordTest, SaysWhyALineIsNoRecord) {
   const std::string line = ToJsonLine(Sample());
   EXPECT_EQ(ReasonFor(line.substr(0, 100)), "cut off after 100 bytes");
