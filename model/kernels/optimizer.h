@@ -1,0 +1,39 @@
+#ifndef GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
+#define GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
+
+#include <cstdint>
+
+#include "model/device.h"
+
+// Updates of n parameters in one pass over memory, which is what bounds them. Arrays do not overlap.
+// T is float or double.
+namespace gradsync::model::kernels::cpu {
+
+// value -= learning_rate * grad. 12 bytes per element in f32.
+template <class T>
+void Sgd(const Device& device, int64_t n, double learning_rate, const T* grad, T* value);
+
+// velocity = momentum * velocity + grad; value -= learning_rate * velocity. 20 bytes per element in f32.
+template <class T>
+void SgdMomentum(const Device& device, int64_t n, double learning_rate, double momentum, const T* grad,
+                 T* velocity, T* value);
+
+// The factors of one step of AdamW, the same for all parameters.
+struct AdamWFactors {
+  double decay;      // of the value: 1 - learning_rate * weight_decay
+  double beta1;      // of the mean
+  double beta2;      // of the mean square
+  double step_size;  // learning_rate / (1 - beta1^step)
+  double scale;      // of the root of the mean square: 1 / sqrt(1 - beta2^step)
+  double eps;
+};
+
+// mean = beta1 * mean + (1 - beta1) * grad; square = beta2 * square + (1 - beta2) * grad^2;
+// value = decay * value - step_size * mean / (scale * sqrt(square) + eps). 28 bytes per element in f32.
+template <class T>
+void AdamW(const Device& device, int64_t n, const AdamWFactors& factors, const T* grad, T* mean, T* square,
+           T* value);
+
+}  // namespace gradsync::model::kernels::cpu
+
+#endif  // GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_

@@ -1,0 +1,173 @@
+#include "model/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "model/random.h"
+
+namespace gradsync::model {
+namespace {
+
+// Large enough for several threads, and no multiple of a vector.
+constexpr int64_t kNumel = 20'011;
+constexpr int kSteps = 5;
+
+// The update of one element, written down from the definition, with its own state.
+using Update = std::function<double(double value, double grad)>;
+
+template <class T>
+class OptimizerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    FillTruncatedNormal(a_.value(), 1.0, 0, 0);
+    FillTruncatedNormal(b_.value(), 1.0, 0, 1);
+  }
+
+  // Gradients of very different sizes; some are zero throughout.
+  void MakeGradients(uint64_t step) {
+    for (size_t i = 0; i < params_.size(); ++i) {
+      FillTruncatedNormal(params_[i]->grad(), i == 0 ? 1.0 : 1e-6, step, 10 + i);
+      T* grad = params_[i]->grad().template data<T>();
+      grad[1] = 0;
+      params_[i]->MarkGrad();
+    }
+  }
+
+  // Takes kSteps steps, and compares every element with what `make_update`() computes for it.
+  void ExpectFollows(Optimizer& optimizer, const std::function<Update()>& make_update) {
+    std::vector<std::vector<double>> expected;
+    std::vector<std::vector<Update>> updates;
+    for (Parameter* p : params_) {
+      const std::vector<T> values = p->value().template ToVector<T>();
+      expected.emplace_back(values.begin(), values.end());
+      std::vector<Update>& of_p = updates.emplace_back();
+      for (size_t k = 0; k < values.size(); ++k) of_p.push_back(make_update());
+    }
+    for (int step = 0; step < kSteps; ++step) {
+      MakeGradients(100 + static_cast<uint64_t>(step));
+      optimizer.Step();
+      for (size_t i = 0; i < params_.size(); ++i) {
+        const std::vector<T> grad = params_[i]->grad().template ToVector<T>();
+        for (size_t k = 0; k < grad.size(); ++k) expected[i][k] = updates[i][k](expected[i][k], grad[k]);
+      }
+    }
+    // Each step rounds a handful of times, relative to a value of at most 3 and a change of at most 0.1.
+    const double tolerance = kSteps * 4 * std::numeric_limits<T>::epsilon();
+    for (size_t i = 0; i < params_.size(); ++i) {
+      const std::vector<T> actual = params_[i]->value().template ToVector<T>();
+      for (size_t k = 0; k < actual.size(); ++k) {
+        ASSERT_NEAR(actual[k], expected[i][k], tolerance * (0.3 + std::abs(expected[i][k])))
+            << params_[i]->name() << "[" << k << "]";
+      }
+    }
+  }
+
+  DevicePtr device_ = CpuDevice(2);
+  Parameter a_{"a", Tensor::Empty(device_, {kNumel}, kDTypeOf<T>)};
+  Parameter b_{"b", Tensor::Empty(device_, {3, 1}, kDTypeOf<T>)};
+  std::vector<Parameter*> params_{&a_, &b_};
+};
+
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(OptimizerTest, Types);
+
+Update PlainSgd() {
+  return [](double value, double grad) { return value - 0.1 * grad; };
+}
+
+Update MomentumSgd() {
+  return [velocity = 0.0](double value, double grad) mutable {
+    velocity = 0.9 * velocity + grad;
+    return value - 0.01 * velocity;
+  };
+}
+
+Update PlainAdamW() {
+  return [mean = 0.0, square = 0.0, step = 0](double value, double grad) mutable {
+    ++step;
+    mean = 0.9 * mean + 0.1 * grad;
+    square = 0.99 * square + 0.01 * grad * grad;
+    value -= 0.02 * 0.1 * value;
+    const double unbiased_mean = mean / (1 - std::pow(0.9, step));
+    const double unbiased_square = square / (1 - std::pow(0.99, step));
+    return value - 0.02 * unbiased_mean / (std::sqrt(unbiased_square) + 1e-8);
+  };
+}
+
+constexpr AdamW::Options kAdamW{
+    .learning_rate = 0.02, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+
+TYPED_TEST(OptimizerTest, SgdFollowsItsDefinition) {
+  Sgd optimizer(this->params_, {.learning_rate = 0.1});
+  this->ExpectFollows(optimizer, PlainSgd);
+}
+
+TYPED_TEST(OptimizerTest, SgdWithMomentumFollowsItsDefinition) {
+  Sgd optimizer(this->params_, {.learning_rate = 0.01, .momentum = 0.9});
+  this->ExpectFollows(optimizer, MomentumSgd);
+  optimizer.Reset();
+  this->ExpectFollows(optimizer, MomentumSgd);
+}
+
+TYPED_TEST(OptimizerTest, AdamWFollowsItsDefinition) {
+  AdamW optimizer(this->params_, kAdamW);
+  this->ExpectFollows(optimizer, PlainAdamW);
+  optimizer.Reset();
+  this->ExpectFollows(optimizer, PlainAdamW);
+}
+
+TYPED_TEST(OptimizerTest, StepsAllocateNothing) {
+  Sgd sgd(this->params_, {.momentum = 0.9});
+  AdamW adamw(this->params_, kAdamW);
+  this->MakeGradients(0);
+  CachingAllocator& allocator = this->device_->allocator();
+  const size_t before = allocator.stats().peak_bytes_in_use;
+  ASSERT_EQ(allocator.stats().bytes_in_use, before);
+  for (int step = 0; step < 3; ++step) {
+    sgd.Step();
+    adamw.Step();
+  }
+  EXPECT_EQ(allocator.stats().peak_bytes_in_use, before);
+}
+
+TYPED_TEST(OptimizerTest, MissingGradientStopsTheWholeStep) {
+  AdamW adamw(this->params_, kAdamW);
+  Sgd sgd(this->params_, {});
+  this->MakeGradients(0);
+  this->b_.ResetGrad();
+  const std::vector<TypeParam> before = this->a_.value().template ToVector<TypeParam>();
+  for (Optimizer* optimizer : {static_cast<Optimizer*>(&adamw), static_cast<Optimizer*>(&sgd)}) {
+    try {
+      optimizer->Step();
+      ADD_FAILURE() << "no exception";
+    } catch (const InvalidInput& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("parameter 'b' has no gradient"));
+    }
+  }
+  EXPECT_EQ(this->a_.value().template ToVector<TypeParam>(), before);
+}
+
+TEST(Optimizer, RefusesWhatCannotWork) {
+  Parameter p("p", Tensor::Zeros(CpuDevice(), {2}, DType::kF32));
+  Parameter ints("ints", Tensor::Zeros(CpuDevice(), {2}, DType::kI32));
+  std::vector<Parameter*> good{&p}, bad{&ints};
+  EXPECT_THROW(Sgd(bad, {}), InvalidInput);
+  EXPECT_THROW(AdamW(bad, {}), InvalidInput);
+  const double nan = std::nan("");
+  EXPECT_THROW(Sgd(good, {.learning_rate = -1}), InvalidInput);
+  EXPECT_THROW(Sgd(good, {.learning_rate = nan}), InvalidInput);
+  EXPECT_THROW(Sgd(good, {.momentum = 1}), InvalidInput);
+  EXPECT_THROW(AdamW(good, {.learning_rate = -1}), InvalidInput);
+  EXPECT_THROW(AdamW(good, {.beta1 = 1}), InvalidInput);
+  EXPECT_THROW(AdamW(good, {.beta2 = -0.1}), InvalidInput);
+  EXPECT_THROW(AdamW(good, {.eps = 0}), InvalidInput);
+  EXPECT_THROW(AdamW(good, {.weight_decay = nan}), InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::model
