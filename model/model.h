@@ -1,0 +1,44 @@
+#ifndef GRADSYNC_MODEL_MODEL_H_
+#define GRADSYNC_MODEL_MODEL_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "model/autograd.h"
+#include "model/tensor.h"
+
+namespace gradsync::model {
+
+// What a model is trained on in one step, rows first. A language model: i32 token ids and the ids that follow
+// them, both (batch, seq). An image model: images (batch, channels, height, width) and targets (batch,
+// classes).
+struct Batch {
+  Tensor inputs;
+  Tensor targets;
+};
+
+// Something that can be trained: parameters and a loss.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual std::string_view name() const = 0;
+  // In forward order: by layer.
+  virtual std::span<Parameter* const> parameters() const = 0;
+  // The forward pass: the mean loss over the batch, of shape (). Throws InvalidInput for a batch of other
+  // shapes or dtypes than the model takes.
+  virtual Var Loss(const Batch& batch) = 0;
+};
+
+// Overwrites every parameter's value with the tensor of its name in a safetensors file. Throws InvalidInput,
+// naming the file and the tensor, if one is missing, left over, or of another shape or dtype; nothing has
+// been loaded then.
+void LoadParameters(std::span<Parameter* const> params, const std::string& path);
+
+// Writes every parameter's value under its name.
+void SaveParameters(std::span<Parameter* const> params, const std::string& path);
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_MODEL_H_

@@ -1,0 +1,86 @@
+#ifndef GRADSYNC_MODEL_TRANSFORMER_H_
+#define GRADSYNC_MODEL_TRANSFORMER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/model.h"
+
+namespace gradsync::model {
+
+struct TransformerConfig {
+  std::string name;
+  int64_t d_model = 0;
+  int64_t d_ff = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t vocab_size = 10000;
+  int64_t context_length = 1024;  // longest sequence that Loss takes
+  double rope_theta = 10000;
+  double rms_eps = 1e-5;
+};
+
+// The names that TransformerByName takes: tiny, small, medium, large, xl, 2.7b.
+std::vector<std::string> TransformerNames();
+// Throws InvalidInput for another name.
+TransformerConfig TransformerByName(std::string_view name);
+// Throws InvalidInput, naming the field, for a configuration that cannot be built: a size below 1, a d_model
+// that the heads do not divide, an odd head size (RoPE rotates pairs).
+void Validate(const TransformerConfig& config);
+// 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d elements, in 3 + 9 L tensors.
+int64_t NumParameters(const TransformerConfig& config);
+
+// A decoder-only language model: token embeddings; pre-norm blocks of causal attention with rotary positions
+// and of SwiGLU, each added to its input; a final norm; an untied output projection. RMSNorm, no biases.
+//
+//   x = x + output_proj(attention(rope(q_proj(h)), rope(k_proj(h)), v_proj(h))),  h = ln1(x)
+//   x = x + w2(silu(w1(h)) * w3(h)),                                              h = ln2(x)
+//
+// Parameters are called token_embeddings.weight, layers.N.ln1.weight,
+// layers.N.attn.{q,k,v,output}_proj.weight, layers.N.ln2.weight, layers.N.ffn.{w1,w2,w3}.weight,
+// ln_final.weight and lm_head.weight. Matrices are (out, in).
+class Transformer : public Model {
+ public:
+  // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
+  // from the standard normal, both cut off at 3 standard deviations; norms are 1. They are a function of
+  // `seed` and of the parameter's place alone. dtype f32 or f64. Throws InvalidInput as Validate does.
+  Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
+
+  const TransformerConfig& config() const { return config_; }
+  std::string_view name() const override { return config_.name; }
+  std::span<Parameter* const> parameters() const override { return params_; }
+
+  // i32 ids (batch, seq) -> logits (batch, seq, vocab_size).
+  Var Logits(const Tensor& ids);
+  // Mean cross-entropy over all positions.
+  Var Loss(const Batch& batch) override;
+
+ private:
+  struct Block {
+    Parameter *ln1, *q_proj, *k_proj, *v_proj, *output_proj;
+    Parameter *ln2, *w1, *w2, *w3;
+  };
+
+  Parameter* NewParameter(std::string name, Shape shape);
+  void Initialize(uint64_t seed);
+  Var Attention(const Block& block, const Var& x) const;
+  Var FeedForward(const Block& block, const Var& x) const;
+
+  const TransformerConfig config_;
+  const DevicePtr device_;
+  const DType dtype_;
+  std::vector<std::unique_ptr<Parameter>> owned_;
+  std::vector<Parameter*> params_;
+  Parameter* token_embeddings_ = nullptr;
+  std::vector<Block> blocks_;
+  Parameter* ln_final_ = nullptr;
+  Parameter* lm_head_ = nullptr;
+};
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_TRANSFORMER_H_
