@@ -23,20 +23,21 @@ struct World {
 // The value of an environment variable, or nullopt.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 
-// The world that a launcher described in the environment; nullopt without a launcher. The first that is found
-// of
+// The world that a launcher described in the environment; nullopt without a launcher. Looked for, in this
+// order:
 //
 //   self      GRADSYNC_RANK, GRADSYNC_WORLD_SIZE, GRADSYNC_LOCAL_RANK, GRADSYNC_LOCAL_WORLD_SIZE
 //   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
 //   mpirun    OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE} (Open MPI), or
 //             PMI_{RANK,SIZE} and MPI_LOCAL{RANKID,NRANKS} (MPICH)
-//   srun      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, SLURM_NTASKS_PER_NODE
+//   srun      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
-// own store may listen on MASTER_PORT itself. GRADSYNC_RENDEZVOUS must name a new place for every run. Slurm
-// sets neither: with one task it is not needed; else export one of them. Throws InvalidInput, naming the
-// variable and its value, for a malformed or contradictory one, and for a world of more than one rank that
-// does not say where to meet.
+// own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their
+// ranks.
+//
+// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory one, and for a
+// world of several ranks without a place to meet.
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

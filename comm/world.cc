@@ -1,0 +1,92 @@
+#include "comm/world.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+// The names of one launcher's variables. Those for the ranks of a host are optional.
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+constexpr Launcher kLaunchers[] = {
+    {"self", "GRADSYNC_RANK", "GRADSYNC_WORLD_SIZE", "GRADSYNC_LOCAL_RANK", "GRADSYNC_LOCAL_WORLD_SIZE"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
+};
+
+// The value of a variable that is a whole number in [minimum, limit).
+std::optional<int> Number(const EnvironmentLookup& environment, const char* name, int minimum, int limit) {
+  const std::optional<std::string> text = name == nullptr ? std::nullopt : environment(name);
+  if (!text.has_value()) return std::nullopt;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  const bool is_number = error == std::errc() && end == text->data() + text->size();
+  Require(is_number && value >= minimum && value < limit, name, " is '", *text,
+          "', expected a whole number from ", minimum, " to ", limit - 1);
+  return value;
+}
+
+constexpr int kMaxSize = 1 << 20;
+
+std::string Rendezvous(const EnvironmentLookup& environment, const World& world) {
+  if (auto url = environment("GRADSYNC_RENDEZVOUS"); url.has_value() && !url->empty()) return *url;
+  const std::optional<std::string> host = environment("MASTER_ADDR");
+  const std::optional<int> port = Number(environment, "MASTER_PORT", 1, 65535);
+  if (host.has_value() && !host->empty() && port.has_value()) {
+    const bool is_ipv6 = host->find(':') != std::string::npos && host->front() != '[';
+    return Join("tcp://", is_ipv6 ? "[" : "", *host, is_ipv6 ? "]" : "", ":", *port + 1);
+  }
+  Require(world.size == 1, "GRADSYNC_RENDEZVOUS is not set: ", world.launcher, " started ", world.size,
+          " ranks, which need a place to meet: file:///shared/directory or tcp://host_of_rank_0:port (or set "
+          "MASTER_ADDR and MASTER_PORT)");
+  return "";
+}
+
+}  // namespace
+
+std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    const bool has_rank = environment(launcher.rank).has_value();
+    const bool has_size = environment(launcher.size).has_value();
+    // A batch script of Slurm has the number of tasks without being one.
+    if (!has_rank && !(has_size && launcher.name == std::string("self"))) continue;
+    Require(has_rank, launcher.size, " is set but ", launcher.rank, " is not");
+    Require(has_size, launcher.rank, " is set but ", launcher.size, " is not");
+
+    World world;
+    world.launcher = launcher.name;
+    world.size = *Number(environment, launcher.size, 1, kMaxSize);
+    world.rank = *Number(environment, launcher.rank, 0, kMaxSize);
+    Require(world.rank < world.size, launcher.rank, " is ", world.rank, " but ", launcher.size, " is ",
+            world.size);
+    world.local_rank = Number(environment, launcher.local_rank, 0, kMaxSize).value_or(world.rank);
+    world.local_size = Number(environment, launcher.local_size, 1, world.size + 1).value_or(world.size);
+    Require(launcher.local_size == nullptr || world.local_rank < world.local_size, launcher.local_rank,
+            " is ", world.local_rank, " but ", launcher.local_size, " is ", world.local_size);
+    world.rendezvous = Rendezvous(environment, world);
+    return world;
+  }
+  return std::nullopt;
+}
+
+std::optional<World> WorldFromEnvironment() {
+  return WorldFromEnvironment([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+}
+
+}  // namespace gradsync::comm
