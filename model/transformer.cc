@@ -19,6 +19,9 @@ constexpr NamedSize kNamedSizes[] = {
     {"large", 1280, 5120, 36, 20}, {"xl", 1600, 6400, 48, 25},   {"2.7b", 2560, 10240, 32, 32},
 };
 
+// Far more than any machine holds, and far less than overflows.
+constexpr double kMaxParameters = 1e12;
+
 void FillOnes(const Tensor& tensor) {
   DispatchFloat(tensor.dtype(), "transformer", [&]<class T>() {
     const std::vector<T> ones(static_cast<size_t>(tensor.numel()), T{1});
@@ -64,6 +67,13 @@ void Validate(const TransformerConfig& config) {
   const int64_t head_dim = config.d_model / config.num_heads;
   Require(head_dim % 2 == 0, "model '", config.name, "': d_model / num_heads is ", head_dim,
           ", expected an even number (rotary positions rotate pairs)");
+  // In floating point, because the count itself may overflow.
+  const double d = static_cast<double>(config.d_model);
+  const double estimate =
+      2 * static_cast<double>(config.vocab_size) * d +
+      static_cast<double>(config.num_layers) * d * (4 * d + 3 * static_cast<double>(config.d_ff));
+  Require(estimate <= kMaxParameters, "model '", config.name, "': would have ", estimate,
+          " parameters, expected at most ", kMaxParameters);
 }
 
 int64_t NumParameters(const TransformerConfig& config) {

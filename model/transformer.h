@@ -29,7 +29,7 @@ std::vector<std::string> TransformerNames();
 // Throws InvalidInput for another name.
 TransformerConfig TransformerByName(std::string_view name);
 // Throws InvalidInput, naming the field, for a configuration that cannot be built: a size below 1, a d_model
-// that the heads do not divide, an odd head size (RoPE rotates pairs).
+// that the heads do not divide, an odd head size (RoPE rotates pairs), more than 10^12 parameters.
 void Validate(const TransformerConfig& config);
 // 2 V d + L (4 d^2 + 3 d d_ff + 2 d) + d elements, in 3 + 9 L tensors.
 int64_t NumParameters(const TransformerConfig& config);
