@@ -97,24 +97,28 @@ void Rendezvous::Serve() {
     Answer("");
     for (const std::string& key : store_->Keys(run_id_ + ".refused.")) {
       const int rank = std::stoi(key.substr(key.rfind('.') + 1));
-      const std::string verdict =
-          SizeMismatch(rank, store_->Get(key).value_or("?"), std::to_string(world_.size));
-      Answer(verdict);
-      Throw(verdict);
+      GiveUp(SizeMismatch(rank, store_->Get(key).value_or("?"), std::to_string(world_.size)));
     }
     while (num_joined < world_.size && HasArrived(num_joined)) ++num_joined;
     if (num_joined == world_.size) return store_->Set(run_id_ + ".ready", "");
   } while (poll.Again());
-  const std::string verdict = Missing();
-  Answer(verdict);
+  GiveUp(Missing());
+}
+
+void Rendezvous::GiveUp(const std::string& verdict) {
+  // A rank that is only just starting should hear it too.
+  Poll poll(std::min(deadline_, Clock::now() + std::chrono::seconds(2)));
+  do {
+    Answer(verdict);
+  } while (static_cast<int>(hellos_.size()) < world_.size - 1 && poll.Again());
   Throw(verdict);
 }
 
 void Rendezvous::Answer(const std::string& verdict) {
   std::map<std::string, std::string> hellos;
   for (const std::string& key : store_->Keys(kHello)) hellos[key] = store_->Get(key).value_or("");
-  if (has_answered_ && hellos == hellos_ && verdict.empty()) return;
-  has_answered_ = true;
+  if (hellos == hellos_ && verdict == verdict_) return;
+  verdict_ = verdict;
   hellos_ = hellos;
   std::string answer = Join("run ", run_id_, " ", world_.size, "\n");
   for (const auto& [key, hello] : hellos_) {

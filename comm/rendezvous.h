@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ class Rendezvous {
   void Enter();
   // Rank 0: writes down the run and whoever has said hello; with a verdict, that the run will not be.
   void Answer(const std::string& verdict);
+  // Rank 0: answers with the verdict, and throws it.
+  [[noreturn]] void GiveUp(const std::string& verdict);
   // Other ranks: what rank 0 wrote, if it was written for this rank; else empty.
   std::string AnswerToMe();
   bool HasArrived(int rank);
@@ -51,7 +54,7 @@ class Rendezvous {
   const Deadline deadline_;
   const std::string nonce_;
   std::unique_ptr<Store> store_;
-  bool has_answered_ = false;
+  std::optional<std::string> verdict_;         // rank 0: what the answer says; nullopt before the first
   std::string run_id_;                         // rank 0's nonce; empty until joined
   std::map<std::string, std::string> hellos_;  // rank 0: those answered, by key
 };
