@@ -1,0 +1,172 @@
+"""cuda_library and cuda_test: nvcc for .cu files, the C++ rules for the rest, stubs where there is no toolkit."""
+
+load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
+load("@local_cuda//:defs.bzl", "CUDA_MAJOR", "HAVE_CUDA", "HAVE_PART", "NVCC")
+
+# Machine code for A100 and H100, and PTX that later GPUs compile for themselves.
+_ARCHITECTURES = [
+    "arch=compute_80,code=sm_80",
+    "arch=compute_90,code=[sm_90,compute_90]",
+]
+
+_NVCC_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "-ccbin=/usr/bin/g++",
+    "--expt-relaxed-constexpr",
+    "-Werror=all-warnings",
+    "-Xcompiler=-fPIC,-Wall,-Wextra,-Werror",
+    # Temporary files take their names from the object's, not from the process.
+    "--objdir-as-tempdir",
+]
+
+def _same_bytes_everywhere(source):
+    """Flags for the names that nvcc gives to internal symbols: from the source's relative path, not from its
+    absolute one and a random number."""
+    flags = ["-Xcudafe", "--orig_src_path_name", "-Xcudafe", source.path]
+    if CUDA_MAJOR >= 13:
+        flags.append("--frandom-seed=" + source.path)
+    return flags
+
+def _cuda_objects_impl(ctx):
+    toolchain = find_cpp_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
+
+    flags = ctx.actions.args()
+    flags.add_all(_NVCC_FLAGS)
+    flags.add_all(_ARCHITECTURES, before_each = "-gencode")
+    flags.add_all(ctx.fragments.cpp.copts, before_each = "-Xcompiler")
+    flags.add_all(context.defines, before_each = "-D")
+    flags.add_all(context.quote_includes, before_each = "-I")
+    flags.add_all(context.includes, before_each = "-I")
+    flags.add_all(context.system_includes, before_each = "-isystem")
+
+    objects = []
+    for source in ctx.files.srcs:
+        object = ctx.actions.declare_file("_objs/%s/%s.o" % (ctx.label.name, source.basename))
+        ctx.actions.run(
+            executable = NVCC,
+            arguments = [flags] + _same_bytes_everywhere(source) + ["-c", source.path, "-o", object.path],
+            inputs = depset([source] + ctx.files.hdrs, transitive = [context.headers]),
+            outputs = [object],
+            mnemonic = "CudaCompile",
+            progress_message = "Compiling %s with nvcc" % source.short_path,
+            use_default_shell_env = True,
+        )
+        objects.append(object)
+
+    compiled = cc_common.create_compilation_outputs(objects = depset(objects), pic_objects = depset(objects))
+    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        name = ctx.label.name,
+        feature_configuration = features,
+        cc_toolchain = toolchain,
+        compilation_outputs = compiled,
+        linking_contexts = [dep[CcInfo].linking_context for dep in ctx.attr.deps],
+        alwayslink = ctx.attr.alwayslink,
+        disallow_dynamic_library = True,
+    )
+    return [
+        DefaultInfo(files = depset(objects)),
+        CcInfo(compilation_context = context, linking_context = linking_context),
+    ]
+
+_cuda_objects = rule(
+    implementation = _cuda_objects_impl,
+    attrs = {
+        "alwayslink": attr.bool(),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "hdrs": attr.label_list(allow_files = [".h", ".cuh"]),
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
+    incompatible_use_toolchain_transition = True,
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
+
+def _split(srcs):
+    """(.cu files, other files)"""
+    return [src for src in srcs if src.endswith(".cu")], [src for src in srcs if not src.endswith(".cu")]
+
+def cuda_library(name, srcs, stub_srcs, hdrs = [], deps = [], requires = [], stub_deps = None, **kwargs):
+    """A C++ library with .cu files among its sources; without its parts of CUDA, the same library from stubs.
+
+    Args:
+      name: the library.
+      srcs: .cu files for nvcc, .cc files and private headers for the C++ compiler.
+      stub_srcs: sources that define the same functions, each of which says "built without CUDA" when called.
+      hdrs: public headers, the same for both; they name no CUDA type.
+      deps: libraries that both need.
+      requires: parts of @local_cuda that srcs use beside cudart: cublasLt, cudnn, nccl, nvtx.
+      stub_deps: dependencies of the stubs if not deps.
+      **kwargs: visibility, tags and the like, for cc_library.
+    """
+    if not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]]:
+        native.cc_library(
+            name = name,
+            srcs = stub_srcs,
+            hdrs = hdrs,
+            deps = deps if stub_deps == None else stub_deps,
+            **kwargs
+        )
+        return
+    kernels, sources = _split(srcs)
+    headers = hdrs + [source for source in sources if source.endswith(".h")]
+    all_deps = deps + ["@local_cuda//:" + part for part in ["cudart"] + requires]
+    if kernels:
+        _cuda_objects(
+            name = name + "_kernels",
+            srcs = kernels,
+            hdrs = headers,
+            deps = all_deps,
+            visibility = ["//visibility:private"],
+        )
+        all_deps = all_deps + [":%s_kernels" % name]
+    native.cc_library(name = name, srcs = sources, hdrs = hdrs, deps = all_deps, **kwargs)
+
+def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwargs):
+    """A GoogleTest program that needs GPUs: only `--config=gpu` runs it.
+
+    Without its parts of CUDA it becomes a program that says so and skips.
+
+    Args:
+      name: the test.
+      srcs: .cu and .cc files.
+      deps: libraries under test; @googletest//:gtest_main is added.
+      gpus: how many GPUs of one machine it needs.
+      requires: as in cuda_library.
+      tags: further tags.
+      **kwargs: size and the like, for cc_test.
+    """
+    tags = tags + ["gpu", "requires-gpu-nvidia" + (":%d" % gpus if gpus > 1 else "")]
+    all_deps = deps + ["@googletest//:gtest_main"]
+    if not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]]:
+        native.cc_test(
+            name = name,
+            srcs = ["//third_party:built_without_cuda_test.cc"],
+            tags = tags,
+            deps = ["@googletest//:gtest_main"],
+            **kwargs
+        )
+        return
+    kernels, sources = _split(srcs)
+    all_deps = all_deps + ["@local_cuda//:" + part for part in ["cudart"] + requires]
+    if kernels:
+        _cuda_objects(
+            name = name + "_kernels",
+            testonly = True,
+            srcs = kernels,
+            alwayslink = True,  # TEST registers itself; nothing refers to it
+            deps = all_deps,
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+        )
+        all_deps = all_deps + [":%s_kernels" % name]
+    native.cc_test(name = name, srcs = sources, tags = tags, deps = all_deps, **kwargs)
