@@ -23,7 +23,7 @@ struct LaunchOptions {
 //
 //   0  every rank exited with 0
 //   1  a rank failed: the others were stopped, and the last line on stderr names the first cause
-//   2  a rank exited with 2 (bad arguments): only the lowest such rank's stderr was shown
+//   2  the first rank to fail exited with 2 (bad arguments): what ranks say about them is shown once
 //
 // Rank 0's output passes through. The other ranks' lines on stderr pass with "[rank N] " before them; their
 // stdout goes to stderr likewise. SIGINT and SIGTERM are handed on to the ranks; ranks never outlive this

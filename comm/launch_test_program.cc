@@ -1,0 +1,85 @@
+// A program for launch_test: starts copies of itself, which then behave as the first argument says.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "comm/launch.h"
+#include "comm/world.h"
+
+namespace gradsync::comm {
+namespace {
+
+void SleepForever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+int RunRank(const World& world, const std::string& mode, const std::string& argument) {
+  if (mode == "talk") {
+    std::printf("rank %d of %d (%d of %d), %s\n", world.rank, world.size, world.local_rank, world.local_size,
+                argument.c_str());
+    std::fflush(stdout);
+    std::fprintf(stderr, "unfinished line of rank %d", world.rank);
+    return 0;
+  }
+  if (mode == "place") {
+    if (world.rank == 0) std::printf("%s\n", world.rendezvous.c_str());
+    return 0;
+  }
+  if (mode == "bad_arguments") {
+    std::fprintf(stderr, "--sizes is 'x', expected a number\n");
+    return 2;
+  }
+  if (mode == "bad_arguments_in_rank_1") {
+    if (world.rank == 0) SleepForever();
+    std::fprintf(stderr, "rank 1 alone has something to say\n");
+    return 2;
+  }
+  if (mode == "exit") {
+    if (world.rank == 1) return 7;
+    SleepForever();
+  }
+  if (mode == "kill") {
+    if (world.rank == 1) raise(SIGKILL);
+    SleepForever();
+  }
+  if (mode == "kill_after_peer_failed") {
+    // The others notice before the launcher does.
+    if (world.rank != 1) return 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    raise(SIGKILL);
+  }
+  if (mode == "stubborn") {
+    if (world.rank == 1) return 1;
+    signal(SIGTERM, SIG_IGN);
+    SleepForever();
+  }
+  if (mode == "sleep") {
+    std::printf("%d\n", getpid());
+    std::fflush(stdout);
+    SleepForever();
+  }
+  return 99;
+}
+
+}  // namespace
+}  // namespace gradsync::comm
+
+int main(int argc, char** argv) {
+  using namespace gradsync::comm;
+  const std::string mode = argc > 1 ? argv[1] : "";
+  const std::string argument = argc > 2 ? argv[2] : "";
+  try {
+    if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
+    return LaunchSelf({.world_size = 3, .grace = std::chrono::milliseconds(300)},
+                      std::span<char* const>(argv, static_cast<size_t>(argc)));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
