@@ -1,10 +1,9 @@
 #include "model/functions.h"
 
-#include <array>
-#include <ostream>
 #include <string_view>
 #include <utility>
 
+#include "model/function_support.h"
 #include "model/kernels/attention.h"
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/elementwise.h"
@@ -17,48 +16,6 @@ namespace gradsync::model {
 namespace {
 
 namespace cpu = kernels::cpu;
-
-// Calls kernel.operator()<T>() with the C++ type of the dtype of `like`.
-template <class Kernel>
-void Run(std::string_view op, const Tensor& like, const Kernel& kernel) {
-  Require(like.device()->is_cpu(), op, ": has no kernel for ", like.device()->name());
-  DispatchFloat(like.dtype(), op, kernel);
-}
-
-// A tensor as an error message shows it. Formatted only when there is an error to show.
-struct Describe {
-  const Tensor& tensor;
-};
-
-std::ostream& operator<<(std::ostream& out, const Describe& described) {
-  const Tensor& tensor = described.tensor;
-  if (!tensor.defined()) return out << "undefined";
-  return out << ToString(tensor.shape()) << " " << Name(tensor.dtype()) << " on " << tensor.device()->name();
-}
-
-// Two tensors that one kernel reads. `ok` is what the operation wants of their shapes.
-void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,
-                 std::string_view b_name, const Tensor& b, std::string_view expected) {
-  Require(ok, op, ": ", a_name, " is ", Describe{a}, ", ", b_name, " is ", Describe{b}, ", expected ",
-          expected);
-}
-
-bool SameKind(const Tensor& a, const Tensor& b) {
-  return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
-}
-
-bool SameShape(const Tensor& a, const Tensor& b) { return SameKind(a, b) && a.shape() == b.shape(); }
-
-// (..., n) -> the number of rows of n elements.
-int64_t Rows(const Tensor& x) { return Numel(Shape(x.shape().begin(), x.shape().end() - 1)); }
-
-Tensor EmptyLike(const Tensor& x) { return Tensor::Empty(x.device(), x.shape(), x.dtype()); }
-
-Tensor EmptyWithLast(const Tensor& x, int64_t last) {
-  Shape shape = x.shape();
-  shape.back() = last;
-  return Tensor::Empty(x.device(), std::move(shape), x.dtype());
-}
 
 // Names the first id that is not a row of a table.
 void RequireIds(std::string_view op, std::string_view name, const Tensor& ids, int64_t vocab) {
@@ -78,40 +35,6 @@ kernels::AttentionShape Heads(std::string_view op, std::string_view name, const 
   Require(num_heads >= 1 && d_model >= 1 && d_model % num_heads == 0, op, ": d_model ", d_model, " of ", name,
           " ", Describe{x}, " does not divide into ", num_heads, " heads");
   return {.batch = x.dim(0), .seq = x.dim(1), .num_heads = num_heads, .head_dim = d_model / num_heads};
-}
-
-// The gradients of the first N inputs, from one kernel. An undefined tensor stands for one not wanted.
-template <size_t N>
-using Places = std::array<OpGradient::Place, N>;
-
-// Calls compute(places) for the inputs that need a gradient: for all at once, or, if two inputs may be the
-// same variable (`shared`), for one at a time, as the second adds to what the first has written.
-template <size_t N, class Compute>
-void ContributeTogether(OpGradient& op, bool shared, const Compute& compute) {
-  if (shared) {
-    for (size_t i = 0; i < N; ++i) {
-      op.Contribute(static_cast<int>(i), [&](const Tensor& grad, bool accumulate) {
-        Places<N> places;
-        places[i] = {.grad = grad, .accumulate = accumulate};
-        compute(places);
-      });
-    }
-    return;
-  }
-  Places<N> places;
-  for (size_t i = 0; i < N; ++i) {
-    if (op.Needs(static_cast<int>(i))) places[i] = op.Open(static_cast<int>(i));
-  }
-  compute(places);
-  for (size_t i = 0; i < N; ++i) {
-    if (op.Needs(static_cast<int>(i))) op.Close(static_cast<int>(i));
-  }
-}
-
-template <class T>
-kernels::Target<T> TargetOf(const OpGradient::Place& place) {
-  if (!place.grad.defined()) return {};
-  return {.data = place.grad.data<T>(), .accumulate = place.accumulate};
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+#ifndef GRADSYNC_MODEL_KERNELS_ACTIVATION_H_
+#define GRADSYNC_MODEL_KERNELS_ACTIVATION_H_
+
+#include <compare>
+#include <cstdint>
+
+namespace gradsync::model::kernels {
+
+// An image activation in channel blocks: a dense row-major array
+//
+//   (batch, channels / block, height, width, block)
+//
+// Channel c is element c % block of block c / block. block divides channels and is 1, 8 or 16: block 1 is the
+// usual (batch, channels, height, width); 8 and 16 are oneDNN's nChw8c and nChw16c, in which the innermost
+// dimension is one or two vector registers.
+struct ActivationShape {
+  int64_t batch;
+  int64_t channels;
+  int64_t height;
+  int64_t width;
+  int64_t block;
+
+  int64_t channel_blocks() const { return channels / block; }
+  // Pixels of one channel in one image.
+  int64_t pixels() const { return height * width; }
+  // Consecutive elements that belong to one image and one block of channels.
+  int64_t plane() const { return pixels() * block; }
+  int64_t numel() const { return batch * channels * pixels(); }
+
+  friend auto operator<=>(const ActivationShape&, const ActivationShape&) = default;
+};
+
+}  // namespace gradsync::model::kernels
+
+#endif  // GRADSYNC_MODEL_KERNELS_ACTIVATION_H_

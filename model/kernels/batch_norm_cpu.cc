@@ -1,0 +1,287 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/kernels/batch_norm.h"
+#include "model/kernels/parallel.h"
+
+namespace gradsync::model::kernels::cpu {
+namespace {
+
+// Consecutive elements are worked on in rows of kLanes: lane l of every row belongs to channel l % block of
+// its block, as block divides kLanes.
+constexpr int64_t kLanes = 16;
+// As much as stays in the first-level cache between two passes over it.
+constexpr int64_t kPiece = 2048;
+
+template <class T>
+struct Lanes {
+  alignas(64) T at[kLanes] = {};
+};
+
+// The block's values, one for each lane.
+template <class T>
+Lanes<T> Spread(const T* of_block, int64_t block) {
+  Lanes<T> lanes;
+  for (int64_t l = 0; l < kLanes; ++l) lanes.at[l] = of_block[l % block];
+  return lanes;
+}
+
+// fn(i, l) for all elements i < n and their lanes.
+template <class Fn>
+inline void ForLanes(int64_t n, const Fn& fn) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l) fn(i + l, l);
+  }
+  for (int64_t l = 0; i + l < n; ++l) fn(i + l, l);
+}
+
+// fn(offset, n) for the pieces of a block of channels in all images.
+template <class Fn>
+void ForPieces(const ActivationShape& shape, int64_t channel_block, const Fn& fn) {
+  for (int64_t image = 0; image < shape.batch; ++image) {
+    const int64_t plane = (image * shape.channel_blocks() + channel_block) * shape.plane();
+    for (int64_t at = 0; at < shape.plane(); at += kPiece)
+      fn(plane + at, std::min(kPiece, shape.plane() - at));
+  }
+}
+
+// fn(channel_block) for all of them.
+template <class Fn>
+void ForChannelBlocks(const Device& device, const ActivationShape& shape, const Fn& fn) {
+  ParallelFor(
+      device, shape.channel_blocks(),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t channel_block = begin; channel_block < end; ++channel_block) fn(channel_block);
+      },
+      1);
+}
+
+// Of a set of numbers: how many, their mean, and the sum of squares of their deviations from it.
+struct Moments {
+  double count = 0, mean = 0, squares = 0;
+
+  // Joins another set, without the cancellation that sums of x and x^2 would suffer: Chan, Golub and LeVeque,
+  // "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+  void Join(const Moments& other) {
+    if (other.count == 0) return;
+    const double all = count + other.count, delta = other.mean - mean;
+    mean += delta * (other.count / all);
+    squares += other.squares + delta * delta * (count * other.count / all);
+    count = all;
+  }
+};
+
+template <class T>
+void JoinPiece(const T* x, int64_t n, Moments (&lanes)[kLanes]) {
+  Lanes<T> count, mean, squares;
+  for (int64_t l = 0; l < kLanes; ++l) count.at[l] = static_cast<T>(n / kLanes + (l < n % kLanes ? 1 : 0));
+  ForLanes(n, [&](int64_t i, int64_t l) { mean.at[l] += x[i]; });
+  for (int64_t l = 0; l < std::min(n, kLanes); ++l) mean.at[l] /= count.at[l];
+  ForLanes(n, [&](int64_t i, int64_t l) {
+    const T deviation = x[i] - mean.at[l];
+    squares.at[l] += deviation * deviation;
+  });
+  for (int64_t l = 0; l < kLanes; ++l) lanes[l].Join({count.at[l], mean.at[l], squares.at[l]});
+}
+
+// The values that a block's channels are normalised with, one for each lane.
+template <class T>
+struct Affine {
+  Affine(const ActivationShape& shape, const BatchNormInputs<T>& in, int64_t channel, const T* all_mean,
+         const T* all_r)
+      : mean(Spread(all_mean + channel, shape.block)),
+        r(Spread(all_r + channel, shape.block)),
+        scale(Spread(in.weight + channel, shape.block)),
+        bias(Spread(in.bias + channel, shape.block)) {
+    for (int64_t l = 0; l < kLanes; ++l) scale.at[l] *= r.at[l];
+  }
+
+  // Rounded once, whatever is computed with it: forward and backward agree on its sign.
+  T Of(T x, int64_t lane) const { return std::fma(x - mean.at[lane], scale.at[lane], bias.at[lane]); }
+
+  Lanes<T> mean, r, scale, bias;
+};
+
+template <class T>
+inline T Relu(T value) {
+  return T{0} > value ? T{0} : value;  // NaN passes
+}
+
+template <bool kRelu, class T>
+void Normalize(const T* x, int64_t n, const Affine<T>& affine, T* y) {
+  ForLanes(n, [&](int64_t i, int64_t l) {
+    const T value = affine.Of(x[i], l);
+    y[i] = kRelu ? Relu(value) : value;
+  });
+}
+
+template <bool kRelu, class T>
+void NormalizeAndAdd(const T* x, const T* residual, int64_t n, const Affine<T>& affine, T* y) {
+  ForLanes(n, [&](int64_t i, int64_t l) {
+    const T value = affine.Of(x[i], l) + residual[i];
+    y[i] = kRelu ? Relu(value) : value;
+  });
+}
+
+// g = dy where the relu let its input through. Without a residual, its input is computed again from x, which
+// is read anyway; with one, its output says the same.
+template <class T>
+void MaskFromInput(const T* x, const T* dy, int64_t n, const Affine<T>& affine, T* g) {
+  ForLanes(n, [&](int64_t i, int64_t l) { g[i] = affine.Of(x[i], l) <= T{0} ? T{0} : dy[i]; });
+}
+
+template <class T>
+void MaskFromOutput(const T* y, const T* dy, int64_t n, T* g) {
+  ForLanes(n, [&](int64_t i, int64_t) { g[i] = y[i] <= T{0} ? T{0} : dy[i]; });
+}
+
+// out = or += value(i, l).
+template <class T, class Value>
+void StoreLanes(T* out, int64_t n, bool accumulate, const Value& value) {
+  if (accumulate) {
+    ForLanes(n, [&](int64_t i, int64_t l) { out[i] += value(i, l); });
+  } else {
+    ForLanes(n, [&](int64_t i, int64_t l) { out[i] = value(i, l); });
+  }
+}
+
+// The sum of all lanes of a channel, in each of them.
+template <class T>
+Lanes<T> SumOfChannel(const Lanes<double>& lanes, int64_t block, double factor) {
+  Lanes<T> sums;
+  for (int64_t l = 0; l < kLanes; ++l) {
+    double sum = 0;
+    for (int64_t other = l % block; other < kLanes; other += block) sum += lanes.at[other];
+    sums.at[l] = static_cast<T>(sum * factor);
+  }
+  return sums;
+}
+
+template <class T>
+void StoreChannels(const Target<T>& target, int64_t channel, int64_t block, const Lanes<T>& lanes) {
+  if (target.data == nullptr) return;
+  for (int64_t c = 0; c < block; ++c) {
+    T& out = target.data[channel + c];
+    out = target.accumulate ? out + lanes.at[c] : lanes.at[c];
+  }
+}
+
+// mean, r and unbiased_variance are those of the channel block.
+template <class T>
+void Statistics(const ActivationShape& shape, int64_t channel_block, const T* x, double eps, T* mean, T* r,
+                T* unbiased_variance) {
+  Moments lanes[kLanes];
+  ForPieces(shape, channel_block, [&](int64_t at, int64_t n) { JoinPiece(x + at, n, lanes); });
+  for (int64_t c = 0; c < shape.block; ++c) {
+    Moments channel = lanes[c];
+    for (int64_t l = c + shape.block; l < kLanes; l += shape.block) channel.Join(lanes[l]);
+    mean[c] = static_cast<T>(channel.mean);
+    r[c] = static_cast<T>(1 / std::sqrt(channel.squares / channel.count + eps));
+    unbiased_variance[c] = static_cast<T>(channel.squares / (channel.count - 1));
+  }
+}
+
+template <class T>
+void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const BatchNormInputs<T>& in,
+                 const T* mean, const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
+  const int64_t channel = channel_block * shape.block;
+  const Affine<T> affine(shape, in, channel, mean, r);
+  alignas(64) T masked[kPiece];
+  const auto mask = [&](int64_t at, int64_t n) -> const T* {
+    if (!in.relu) return dy + at;
+    if (y != nullptr) {
+      MaskFromOutput(y + at, dy + at, n, masked);
+    } else {
+      MaskFromInput(in.x + at, dy + at, n, affine, masked);
+    }
+    return masked;
+  };
+
+  Lanes<double> sum_g, sum_gx;
+  ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
+    const T* g = mask(at, n);
+    const T* x = in.x + at;
+    Lanes<T> piece_g, piece_gx;
+    ForLanes(n, [&](int64_t i, int64_t l) {
+      piece_g.at[l] += g[i];
+      piece_gx.at[l] += g[i] * (x[i] - affine.mean.at[l]);
+    });
+    for (int64_t l = 0; l < kLanes; ++l) {
+      sum_g.at[l] += static_cast<double>(piece_g.at[l]);
+      sum_gx.at[l] += static_cast<double>(piece_gx.at[l]);
+    }
+    if (grads.dresidual.data != nullptr) {
+      StoreLanes(grads.dresidual.data + at, n, grads.dresidual.accumulate,
+                 [&](int64_t i, int64_t) { return g[i]; });
+    }
+  });
+  Lanes<T> dweight = SumOfChannel<T>(sum_gx, shape.block, 1);
+  for (int64_t l = 0; l < kLanes; ++l) dweight.at[l] *= affine.r.at[l];
+  StoreChannels(grads.dbias, channel, shape.block, SumOfChannel<T>(sum_g, shape.block, 1));
+  StoreChannels(grads.dweight, channel, shape.block, dweight);
+  if (grads.dx.data == nullptr) return;
+
+  const double per_pixel = 1 / static_cast<double>(shape.batch * shape.pixels());
+  const Lanes<T> mean_g = SumOfChannel<T>(sum_g, shape.block, per_pixel);
+  Lanes<T> slope = SumOfChannel<T>(sum_gx, shape.block, per_pixel);
+  for (int64_t l = 0; l < kLanes; ++l) slope.at[l] *= affine.r.at[l] * affine.r.at[l];
+  const bool stored_g = grads.dresidual.data != nullptr && !grads.dresidual.accumulate;
+  ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
+    const T* g = stored_g ? grads.dresidual.data + at : mask(at, n);
+    const T* x = in.x + at;
+    StoreLanes(grads.dx.data + at, n, grads.dx.accumulate, [&](int64_t i, int64_t l) {
+      return affine.scale.at[l] * (g[i] - mean_g.at[l] - (x[i] - affine.mean.at[l]) * slope.at[l]);
+    });
+  });
+}
+
+}  // namespace
+
+template <class T>
+void BatchNorm(const Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps,
+               T* y, T* mean, T* r, T* unbiased_variance) {
+  ForChannelBlocks(device, shape, [&](int64_t channel_block) {
+    const int64_t channel = channel_block * shape.block;
+    Statistics(shape, channel_block, in.x, eps, mean + channel, r + channel, unbiased_variance + channel);
+    const Affine<T> affine(shape, in, channel, mean, r);
+    ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
+      const T* x = in.x + at;
+      if (in.residual != nullptr) {
+        const T* residual = in.residual + at;
+        in.relu ? NormalizeAndAdd<true>(x, residual, n, affine, y + at)
+                : NormalizeAndAdd<false>(x, residual, n, affine, y + at);
+      } else {
+        in.relu ? Normalize<true>(x, n, affine, y + at) : Normalize<false>(x, n, affine, y + at);
+      }
+    });
+  });
+}
+
+template <class T>
+void MoveAverage(const T* x, int64_t n, double momentum, T* average) {
+  const T factor = static_cast<T>(momentum);
+  for (int64_t i = 0; i < n; ++i) average[i] += factor * (x[i] - average[i]);
+}
+
+template <class T>
+void BatchNormGrad(const Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
+                   const T* mean, const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
+  ForChannelBlocks(device, shape, [&](int64_t channel_block) {
+    GradOfBlock(shape, channel_block, in, mean, r, y, dy, grads);
+  });
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                              \
+  template void BatchNorm<T>(const Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*,   \
+                             T*, T*, T*);                                                                    \
+  template void MoveAverage<T>(const T*, int64_t, double, T*);                                               \
+  template void BatchNormGrad<T>(const Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*, \
+                                 const T*, const T*, const T*, const BatchNormGrads<T>&);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cpu

@@ -1,0 +1,59 @@
+#ifndef GRADSYNC_MODEL_KERNELS_CONV_H_
+#define GRADSYNC_MODEL_KERNELS_CONV_H_
+
+#include <compare>
+#include <cstdint>
+
+#include "model/device.h"
+#include "model/kernels/activation.h"
+
+namespace gradsync::model::kernels {
+
+// A two-dimensional convolution (in deep learning's sense: the kernel is not flipped) with a square kernel,
+// the same stride and the same padding by zeros in both directions, and no bias. Input and output may have
+// different channel blocks. The weight is (out_channels, in_channels, size, size), row-major.
+struct ConvShape {
+  ActivationShape in;
+  int64_t out_channels;
+  int64_t out_block;
+  int64_t size;  // of the kernel, in both directions
+  int64_t stride;
+  int64_t padding;
+
+  ActivationShape out() const {
+    return {.batch = in.batch,
+            .channels = out_channels,
+            .height = (in.height + 2 * padding - size) / stride + 1,
+            .width = (in.width + 2 * padding - size) / stride + 1,
+            .block = out_block};
+  }
+  int64_t weight_numel() const { return out_channels * in.channels * size * size; }
+
+  friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
+};
+
+namespace cpu {
+
+// The channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
+int64_t PreferredChannelBlock();
+
+// T is float or double. f32 goes through oneDNN, in primitives that are made once per shape and device; the
+// weight is brought into the primitive's own layout in each call, as it changes in each step. f64 runs plain
+// loops on one thread: it is there to check f32 and gradients against.
+template <class T>
+void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y);
+
+// dweight = or += the gradient with respect to the weight.
+template <class T>
+void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, T* dweight,
+                      bool accumulate);
+
+// dx = or += the gradient with respect to the input.
+template <class T>
+void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, const T* dy, T* dx,
+                     bool accumulate);
+
+}  // namespace cpu
+}  // namespace gradsync::model::kernels
+
+#endif  // GRADSYNC_MODEL_KERNELS_CONV_H_

@@ -1,0 +1,150 @@
+#include <algorithm>
+
+#include "model/kernels/parallel.h"
+#include "model/kernels/pool.h"
+
+namespace gradsync::model::kernels::cpu {
+namespace {
+
+// Calls fn.operator()<block>() with the channel block as a constant, so that loops over it become vectors.
+template <class Fn>
+void WithBlock(int64_t block, const Fn& fn) {
+  if (block == 16) return fn.template operator()<16>();
+  if (block == 8) return fn.template operator()<8>();
+  fn.template operator()<1>();
+}
+
+// fn(i) for the planes of an activation: one image's pixels of one block of channels.
+template <class Fn>
+void ForPlanes(const Device& device, const ActivationShape& shape, const Fn& fn) {
+  ParallelFor(
+      device, shape.batch * shape.channel_blocks(),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t plane = begin; plane < end; ++plane) fn(plane);
+      },
+      std::max<int64_t>(1, 4096 / shape.plane()));
+}
+
+template <int64_t kBlock, class T>
+void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
+  const ActivationShape in = shape.in, out = shape.out();
+  for (int64_t row = 0; row < out.height; ++row) {
+    const int64_t top = row * shape.stride - shape.padding;
+    for (int64_t col = 0; col < out.width; ++col) {
+      const int64_t left = col * shape.stride - shape.padding;
+      // Padding is less than the window, so some of it lies in the image.
+      const int64_t first_i = std::max<int64_t>(0, -top), first_j = std::max<int64_t>(0, -left);
+      const auto pixel = [&](int64_t i, int64_t j) { return x + ((top + i) * in.width + left + j) * kBlock; };
+      T best[kBlock];
+      std::copy_n(pixel(first_i, first_j), kBlock, best);
+      uint8_t best_at[kBlock];
+      std::fill_n(best_at, kBlock, static_cast<uint8_t>(first_i * shape.size + first_j));
+      for (int64_t i = first_i; i < std::min(shape.size, in.height - top); ++i) {
+        for (int64_t j = first_j; j < std::min(shape.size, in.width - left); ++j) {
+          const T* candidate = pixel(i, j);
+          const uint8_t at = static_cast<uint8_t>(i * shape.size + j);
+          for (int64_t c = 0; c < kBlock; ++c) {
+            const bool larger = candidate[c] > best[c] || candidate[c] != candidate[c];
+            best[c] = larger ? candidate[c] : best[c];
+            best_at[c] = larger ? at : best_at[c];
+          }
+        }
+      }
+      const int64_t to = (row * out.width + col) * kBlock;
+      std::copy_n(best, kBlock, y + to);
+      std::copy_n(best_at, kBlock, largest + to);
+    }
+  }
+}
+
+// Gathers: for each input pixel, from all windows that it is in. So each is written once, and with vectors.
+template <int64_t kBlock, class T>
+void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx, bool accumulate) {
+  const ActivationShape in = shape.in, out = shape.out();
+  // The first and the last window that reach a padded pixel.
+  const auto first = [&](int64_t pixel) {
+    return pixel < shape.size ? 0 : (pixel - shape.size) / shape.stride + 1;
+  };
+  for (int64_t row = 0; row < in.height; ++row) {
+    const int64_t padded_row = row + shape.padding;
+    const int64_t last_out_row = std::min(out.height - 1, padded_row / shape.stride);
+    for (int64_t col = 0; col < in.width; ++col) {
+      const int64_t padded_col = col + shape.padding;
+      const int64_t last_out_col = std::min(out.width - 1, padded_col / shape.stride);
+      T sum[kBlock] = {};
+      for (int64_t i = first(padded_row); i <= last_out_row; ++i) {
+        for (int64_t j = first(padded_col); j <= last_out_col; ++j) {
+          const int64_t at = (padded_row - i * shape.stride) * shape.size + padded_col - j * shape.stride;
+          const int64_t from = (i * out.width + j) * kBlock;
+          for (int64_t c = 0; c < kBlock; ++c) sum[c] += largest[from + c] == at ? dy[from + c] : T{0};
+        }
+      }
+      T* target = dx + (row * in.width + col) * kBlock;
+      for (int64_t c = 0; c < kBlock; ++c) target[c] = accumulate ? target[c] + sum[c] : sum[c];
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
+  const int64_t in_plane = shape.in.plane(), out_plane = shape.out().plane();
+  WithBlock(shape.in.block, [&]<int64_t kBlock>() {
+    ForPlanes(device, shape.in, [&](int64_t plane) {
+      MaxPoolPlane<kBlock>(shape, x + plane * in_plane, y + plane * out_plane, largest + plane * out_plane);
+    });
+  });
+}
+
+template <class T>
+void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
+                 bool accumulate) {
+  const int64_t in_plane = shape.in.plane(), out_plane = shape.out().plane();
+  WithBlock(shape.in.block, [&]<int64_t kBlock>() {
+    ForPlanes(device, shape.in, [&](int64_t plane) {
+      MaxPoolGradPlane<kBlock>(shape, largest + plane * out_plane, dy + plane * out_plane,
+                               dx + plane * in_plane, accumulate);
+    });
+  });
+}
+
+template <class T>
+void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y) {
+  WithBlock(shape.block, [&]<int64_t kBlock>() {
+    ForPlanes(device, shape, [&](int64_t plane) {
+      const T* pixel = x + plane * shape.plane();
+      T sum[kBlock] = {};
+      for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
+        for (int64_t c = 0; c < kBlock; ++c) sum[c] += pixel[c];
+      }
+      for (int64_t c = 0; c < kBlock; ++c) y[plane * kBlock + c] = sum[c] / static_cast<T>(shape.pixels());
+    });
+  });
+}
+
+template <class T>
+void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx,
+                     bool accumulate) {
+  WithBlock(shape.block, [&]<int64_t kBlock>() {
+    ForPlanes(device, shape, [&](int64_t plane) {
+      T share[kBlock];
+      for (int64_t c = 0; c < kBlock; ++c) share[c] = dy[plane * kBlock + c] / static_cast<T>(shape.pixels());
+      T* pixel = dx + plane * shape.plane();
+      for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
+        for (int64_t c = 0; c < kBlock; ++c) pixel[c] = accumulate ? pixel[c] + share[c] : share[c];
+      }
+    });
+  });
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                      \
+  template void MaxPool<T>(const Device&, const PoolShape&, const T*, T*, uint8_t*);                 \
+  template void MaxPoolGrad<T>(const Device&, const PoolShape&, const uint8_t*, const T*, T*, bool); \
+  template void AveragePool<T>(const Device&, const ActivationShape&, const T*, T*);                 \
+  template void AveragePoolGrad<T>(const Device&, const ActivationShape&, const T*, T*, bool);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cpu

@@ -1,0 +1,30 @@
+#ifndef GRADSYNC_MODEL_KERNELS_REGRESSION_H_
+#define GRADSYNC_MODEL_KERNELS_REGRESSION_H_
+
+#include <cstdint>
+
+#include "model/device.h"
+
+// What a linear layer with a bias and a loss of squares need beside a matrix product. T is float or double.
+namespace gradsync::model::kernels::cpu {
+
+// y (rows, d) = x (rows, d) + bias (d).
+template <class T>
+void AddBias(const Device& device, const T* x, const T* bias, int64_t rows, int64_t d, T* y);
+
+// dbias (d) = or += the sum of dy (rows, d) over its rows.
+template <class T>
+void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, T* dbias, bool accumulate);
+
+// *loss = the mean of (x - target)^2 over n elements.
+template <class T>
+void SquaredError(const T* x, const T* target, int64_t n, T* loss);
+
+// dx = or += 2 (x - target) / n * *dloss.
+template <class T>
+void SquaredErrorGrad(const Device& device, const T* x, const T* target, const T* dloss, int64_t n, T* dx,
+                      bool accumulate);
+
+}  // namespace gradsync::model::kernels::cpu
+
+#endif  // GRADSYNC_MODEL_KERNELS_REGRESSION_H_

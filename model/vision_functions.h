@@ -1,0 +1,81 @@
+#ifndef GRADSYNC_MODEL_VISION_FUNCTIONS_H_
+#define GRADSYNC_MODEL_VISION_FUNCTIONS_H_
+
+#include <cstdint>
+
+#include "model/autograd.h"
+#include "model/tensor.h"
+
+// The differentiable operations of image models, beside those of model/functions.h, whose rules hold here
+// too.
+//
+// An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element
+// c % block of block c / block; block is 1, 8 or 16. A convolution's input and output may have different
+// ones, so images come in as (batch, channels, height, width, 1), which is how they are usually stored, and
+// no activation is ever reordered. Weights and gradients of weights are always in the usual row-major order.
+//
+// What each keeps for its backward pass, beside inputs that others keep anyway:
+//
+//   Conv2d             x, weight
+//   BatchNorm2d        x, weight, bias, two numbers per channel; its output if it has a residual and a relu
+//   MaxPool2d          a byte per element of its output
+//   GlobalAveragePool  nothing
+//   AddBias            nothing
+//   MeanSquaredError   x, target
+namespace gradsync::model {
+
+// The channel block in which this machine's processor computes best: 16 with AVX-512, else 8; or 1 if one of
+// them does not divide `channels`.
+int64_t ChannelBlock(int64_t channels);
+
+struct Conv2dOptions {
+  int64_t stride = 1;
+  int64_t padding = 0;  // zeros on each side
+  int64_t out_block = 1;
+};
+
+// Two-dimensional convolution without a bias: x, an activation of `in` channels; weight (out, in, size, size)
+// -> an activation of `out` channels in blocks of out_block and of height
+// (height + 2 padding - size) / stride + 1, and width likewise.
+Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
+
+// What batch normalisation has seen, on average: changed by each forward pass and not trained.
+struct BatchNormBuffers {
+  Tensor running_mean;         // (channels), of the activation's dtype
+  Tensor running_var;          // the same
+  Tensor num_batches_tracked;  // i64 ()
+};
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool relu = false;
+};
+
+// Batch normalisation in training, arXiv:1502.03167, and what follows it in a residual block:
+//
+//   act((x - mean) / sqrt(variance + eps) * weight + bias + residual)
+//
+// mean and variance (the biased one) of a channel are over all its pixels in all images, at least two; act is
+// max(0, .) with `relu`, else the identity; no residual is added if it is undefined. x and residual are
+// activations of one shape, weight and bias (channels). Buffers move by `momentum` towards the batch's mean
+// and unbiased variance.
+Var BatchNorm2d(const Var& x, const Var& weight, const Var& bias, const BatchNormBuffers& buffers,
+                const BatchNormOptions& options, const Var& residual = Var());
+
+// The largest of each window of size x size pixels, `stride` apart, with `padding` less than `size` of
+// nothing around the image. The gradient goes to the first of equal ones.
+Var MaxPool2d(const Var& x, int64_t size, int64_t stride, int64_t padding);
+
+// The mean of each channel of each image: an activation -> (batch, channels).
+Var GlobalAveragePool(const Var& x);
+
+// x (rows, d) + bias (d).
+Var AddBias(const Var& x, const Var& bias);
+
+// The mean of (x - target)^2 over all elements. Both of one shape, not empty -> ().
+Var MeanSquaredError(const Var& x, const Tensor& target);
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_VISION_FUNCTIONS_H_
