@@ -1,0 +1,117 @@
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "bench/flags.h"
+#include "model/error.h"
+#include "tools/timeline.h"
+
+namespace gradsync::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSuffix[] = ".trace.json";
+
+// The traces of the latest run in a directory: run ids begin with the time.
+std::vector<std::string> LatestRun(const std::string& directory) {
+  std::vector<fs::path> traces;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.path().filename().string().ends_with(kSuffix)) traces.push_back(entry.path());
+  }
+  Require(!traces.empty(), directory, ": there is no trace (*", kSuffix, "); run //bench:ddp with --trace");
+  // "ddp.20261121T101500-4f2a.rank0.trace.json" without the rank.
+  const auto run_of = [](const fs::path& path) {
+    const std::string name = path.filename().string();
+    return name.substr(0, name.rfind(".rank"));
+  };
+  const std::string latest = run_of(*std::ranges::max_element(traces, {}, run_of));
+  std::vector<std::string> paths;
+  for (const fs::path& path : traces) {
+    if (run_of(path) == latest) paths.push_back(path.string());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
+}
+
+void ConvertToPng(const std::string& svg, const std::string& png) {
+  std::string program = "rsvg-convert", zoom = "--zoom=2", output = "--output=" + png, input = svg;
+  char* const argv[] = {program.data(), zoom.data(), output.data(), input.data(), nullptr};
+  pid_t pid = 0;
+  const int error = posix_spawnp(&pid, program.c_str(), nullptr, nullptr, argv, environ);
+  int status = 0;
+  if (error != 0 || waitpid(pid, &status, 0) < 0 || status != 0) {
+    throw std::runtime_error(Join("cannot make ", png, ": rsvg-convert ",
+                                  error != 0 ? std::strerror(error) : "failed",
+                                  " (it comes with the package librsvg2-bin); the SVG is there"));
+  }
+}
+
+int Main(int argc, char** argv) {
+  std::vector<std::string> inputs, strategies;
+  std::string out, strategy_list;
+  TimelineOptions options;
+  bench::FlagTable flags(
+      "timeline",
+      "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG and PNG.\n"
+      "  bazel run //tools:timeline -- DIR --out=timeline");
+  flags.AllowPaths(&inputs, "the trace files of one run, or a directory, of whose runs it takes the latest");
+  flags.AddText("strategies", &strategy_list, "strategies of the trace, comma separated",
+                "What to draw. Default: all.");
+  flags.AddOptionalInt("batch_size", &options.batch_size, "The cell to draw. Default: the first.");
+  flags.AddOptionalInt("seq_len", &options.seq_len, "The cell to draw. Default: the first.");
+  flags.AddPath("out", &out, "a path without extension",
+                "Where to write PATH.svg and PATH.png. Default: beside the traces.");
+  flags.Parse(argc, argv);
+  if (flags.help_requested()) {
+    std::fputs(flags.Usage().c_str(), stdout);
+    return 0;
+  }
+  Require(!inputs.empty(), "timeline: no traces given, expected files or a directory");
+  for (const std::string_view name : bench::SplitCommas(strategy_list)) {
+    if (!name.empty()) options.strategies.emplace_back(name);
+  }
+  std::vector<std::string> paths;
+  for (const std::string& input : inputs) {
+    const std::vector<std::string> found = fs::is_directory(input) ? LatestRun(input) : std::vector{input};
+    paths.insert(paths.end(), found.begin(), found.end());
+  }
+  const Trace trace = ReadTraces(paths);
+  if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline").string();
+  WriteText(out + ".svg", DrawTimeline(trace, ChooseSteps(trace, options)));
+  std::printf("%s.svg\n", out.c_str());
+  ConvertToPng(out + ".svg", out + ".png");
+  std::printf("%s.png\n", out.c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace gradsync::tools
+
+int main(int argc, char** argv) {
+  try {
+    return gradsync::tools::Main(argc, argv);
+  } catch (const gradsync::InvalidInput& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "timeline: %s\n", error.what());
+    return 1;
+  }
+}
