@@ -344,7 +344,7 @@ TEST_P(ConformanceTest, RejectsBadArgumentsAndGoesOn) {
 
 std::vector<Param> Params() {
   std::vector<Param> params;
-  for (const std::string backend : {"local"}) {
+  for (const std::string backend : {"local", "gloo"}) {
     for (const int size : {1, 2, 3, 4}) params.push_back({backend, size});
   }
   return params;

@@ -7,8 +7,9 @@
 #include <system_error>
 #include <thread>
 
+#include "comm/factory.h"
 #include "comm/local_process_group.h"
-#include "model/error.h"
+#include "comm/world.h"
 
 namespace gradsync::comm {
 namespace {
@@ -54,7 +55,20 @@ std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int ra
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend, int size,
                                                       std::chrono::milliseconds timeout) {
   if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
-  throw InvalidInput(Join("unknown backend ", backend));
+  const TemporaryDirectory directory;
+  std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
+  RunRanks(size, [&](int rank) {
+    const World world{.rank = rank,
+                      .size = size,
+                      .local_rank = rank,
+                      .local_size = size,
+                      .rendezvous = "file://" + directory.path(),
+                      .launcher = "self"};
+    const GroupOptions options{
+        .backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}};
+    groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, model::CpuDevice());
+  });
+  return groups;
 }
 
 TemporaryDirectory::TemporaryDirectory() {
