@@ -21,8 +21,8 @@ namespace cpu {
 // c (m, n) = a (m, k) b (k, n), or c += a b. c is row-major with c_stride elements from one row to the next
 // and does not overlap a or b. When it does not accumulate, c is not read. T is float or double.
 template <class T>
-void Gemm(const Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c,
-          int64_t c_stride, bool accumulate);
+void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
+          bool accumulate);
 
 // The same on the calling thread alone, for use inside ParallelFor.
 template <class T>

@@ -69,7 +69,8 @@ class GemmTest : public testing::TestWithParam<std::tuple<bool, bool, bool>> {};
 TEST_P(GemmTest, EqualsTheDefinition) {
   const auto [a_transposed, b_transposed, accumulate] = GetParam();
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
-      {1, 1, 1}, {3, 5, 7}, {1, 9, 4}, {9, 1, 4}, {65, 33, 70}, {4, 3, 0}, {0, 3, 4}, {3, 0, 4}};
+      {1, 1, 1},      {3, 5, 7},    {1, 9, 4}, {9, 1, 4}, {65, 33, 70},
+      {70, 260, 300}, {2, 1600, 3}, {4, 3, 0}, {0, 3, 4}, {3, 0, 4}};
   for (const auto& [m, n, k] : sizes) {
     for (const int threads : {1, 2}) {
       Check<float>(m, n, k, a_transposed, b_transposed, accumulate, threads);
