@@ -203,25 +203,30 @@ ConvCache& CacheOf(Device& device) {
   return device.Resource<ConvCache>();
 }
 
-// Calls fn(x, w, y) with the indices of every product x[] w[] that is a term of y[].
+// The first element of a channel's pixels; the next pixel is `block` elements further.
+int64_t ChannelStart(const ActivationShape& shape, int64_t image, int64_t channel) {
+  return (image * shape.channel_blocks() + channel / shape.block) * shape.plane() + channel % shape.block;
+}
+
+// Calls fn(x, w, y) with the indices of every product x[] w[] that is a term of y[]: for each pair of
+// channels and each tap of the kernel, over all pixels.
 template <class Fn>
 void ForEachTerm(const ConvShape& shape, const Fn& fn) {
   const ActivationShape in = shape.in, out = shape.out();
-  const auto at = [](const ActivationShape& a, int64_t n, int64_t c, int64_t row, int64_t col) {
-    return (((n * a.channel_blocks() + c / a.block) * a.height + row) * a.width + col) * a.block +
-           c % a.block;
-  };
-  for (int64_t n = 0; n < in.batch; ++n) {
-    for (int64_t o = 0; o < out.channels; ++o) {
-      for (int64_t row = 0; row < out.height; ++row) {
-        for (int64_t col = 0; col < out.width; ++col) {
-          const int64_t y = at(out, n, o, row, col);
-          for (int64_t tap = 0; tap < in.channels * shape.size * shape.size; ++tap) {
-            const int64_t i = tap / (shape.size * shape.size);
-            const int64_t in_row = row * shape.stride - shape.padding + tap / shape.size % shape.size;
-            const int64_t in_col = col * shape.stride - shape.padding + tap % shape.size;
-            if (in_row < 0 || in_row >= in.height || in_col < 0 || in_col >= in.width) continue;
-            fn(at(in, n, i, in_row, in_col), o * in.channels * shape.size * shape.size + tap, y);
+  for (int64_t image = 0; image < in.batch; ++image) {
+    for (int64_t pair = 0; pair < out.channels * in.channels; ++pair) {
+      const int64_t x = ChannelStart(in, image, pair % in.channels);
+      const int64_t y = ChannelStart(out, image, pair / in.channels);
+      for (int64_t tap = 0; tap < shape.size * shape.size; ++tap) {
+        const int64_t down = tap / shape.size - shape.padding, right = tap % shape.size - shape.padding;
+        for (int64_t row = 0; row < out.height; ++row) {
+          const int64_t in_row = row * shape.stride + down;
+          if (in_row < 0 || in_row >= in.height) continue;
+          for (int64_t col = 0; col < out.width; ++col) {
+            const int64_t in_col = col * shape.stride + right;
+            if (in_col < 0 || in_col >= in.width) continue;
+            fn(x + (in_row * in.width + in_col) * in.block, pair * shape.size * shape.size + tap,
+               y + (row * out.width + col) * out.block);
           }
         }
       }
