@@ -58,7 +58,8 @@ PeerError Explain(int peer, milliseconds timeout, const std::string& what) {
                  " s (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"),
             false};
   }
-  if (says("closed by peer")) return {Join("rank ", peer, " closed the connection"), false};
+  if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))
+    return {Join("rank ", peer, " closed the connection"), false};
   return {Join("connection to rank ", peer, ": ", WithoutPlace(what)), false};
 }
 

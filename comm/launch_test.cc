@@ -133,6 +133,42 @@ TEST(LaunchTest, BadArgumentsAreSaidEvenIfRank0DidNotNotice) {
   EXPECT_EQ(program.err(), "[rank 1] rank 1 alone has something to say\n");
 }
 
+int64_t ElapsedMs(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// The deadline is a minute, but the peers' connections break at once.
+TEST(LaunchTest, ARankKilledInACollectiveEndsTheRun) {
+  const auto start = std::chrono::steady_clock::now();
+  Program program({"kill_in_collectives"});
+  EXPECT_EQ(program.Wait(), 1);
+  EXPECT_LT(ElapsedMs(start), 30'000);
+  const std::string err = program.err();
+  EXPECT_THAT(err, EndsWith("was killed by signal 9 (SIGKILL); stopped the other ranks\n"));
+  EXPECT_THAT(err, HasSubstr("\nrank 1 (pid "));
+  EXPECT_THAT(err, HasSubstr("rank 1 closed the connection"));
+  EXPECT_THAT(err, HasSubstr("all_reduce #5 of 4194304 bytes (gloo) failed after"));
+}
+
+TEST(LaunchTest, ARankThatHangsEndsTheRunAtTheDeadline) {
+  const auto start = std::chrono::steady_clock::now();
+  Program program({"hang_in_collectives"});
+  EXPECT_EQ(program.Wait(), 1);
+  EXPECT_LT(ElapsedMs(start), 30'000);
+  const std::string err = program.err();
+  EXPECT_THAT(err, HasSubstr("rank 1 made no progress for 0.5 s"));
+  EXPECT_THAT(err, EndsWith("exited with status 1; stopped the other ranks\n"));
+}
+
+TEST(LaunchTest, ARankThatNeverArrivesEndsTheRunAtTheDeadline) {
+  Program program({"never_arrive"});
+  EXPECT_EQ(program.Wait(), 1);
+  const std::string err = program.err();
+  EXPECT_THAT(err, HasSubstr("rank 0: rank 1 did not arrive at file:///"));
+  EXPECT_THAT(err, HasSubstr("within 0.5 s; arrived: 0, 2\n"));
+}
+
 // The pid that rank 0 prints, once it does.
 pid_t PidOfRank0(const Program& program) {
   while (program.out().find('\n') == std::string::npos)

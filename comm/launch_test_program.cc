@@ -9,14 +9,28 @@
 #include <string>
 #include <thread>
 
+#include "comm/factory.h"
 #include "comm/launch.h"
 #include "comm/world.h"
+#include "model/tensor.h"
 
 namespace gradsync::comm {
 namespace {
 
 void SleepForever() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+// All ranks reduce without end, except that rank 1 does `disaster` after a while.
+int Reduce(const World& world, std::chrono::milliseconds timeout, void (*disaster)()) {
+  const auto device = model::CpuDevice();
+  const auto group = MakeProcessGroup(
+      {.backend = "gloo", .world = world, .timeout = timeout, .interface_or_address = {}}, device);
+  const auto tensor = model::Tensor::Zeros(device, {1 << 20}, model::DType::kF32);
+  for (int step = 0;; ++step) {
+    if (world.rank == 1 && step == 5) disaster();
+    group->AllReduce(tensor, ReduceOp::kSum).Wait();
+  }
 }
 
 int RunRank(const World& world, const std::string& mode, const std::string& argument) {
@@ -58,6 +72,16 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     if (world.rank == 1) return 1;
     signal(SIGTERM, SIG_IGN);
     SleepForever();
+  }
+  if (mode == "kill_in_collectives") {
+    return Reduce(world, std::chrono::seconds(60), [] { raise(SIGKILL); });
+  }
+  if (mode == "hang_in_collectives") {
+    return Reduce(world, std::chrono::milliseconds(500), &SleepForever);
+  }
+  if (mode == "never_arrive") {
+    if (world.rank == 1) SleepForever();
+    return Reduce(world, std::chrono::milliseconds(500), nullptr);
   }
   if (mode == "sleep") {
     std::printf("%d\n", getpid());
