@@ -201,6 +201,11 @@ void FlagTable::AddText(std::string name, std::string* target, std::string what,
        }});
 }
 
+void FlagTable::AllowPaths(std::vector<std::string>* target, std::string what) {
+  paths_ = target;
+  paths_help_ = std::move(what);
+}
+
 FlagTable::Flag& FlagTable::Find(std::string_view name) {
   const auto flag = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.name == name; });
   Require(flag != flags_.end(), "--", name, ": ", program_, " has no such flag; --help lists them");
@@ -213,6 +218,10 @@ void FlagTable::Parse(int argc, const char* const* argv) {
     if (argument == "--help" || argument == "-h") {
       help_requested_ = true;
       return;
+    }
+    if (paths_ != nullptr && !argument.empty() && !argument.starts_with('-')) {
+      paths_->push_back(ResolvePath(argument));
+      continue;
     }
     Require(argument.starts_with("--") && argument.size() > 2, argument,
             ": expected a flag such as --name=value");
@@ -237,7 +246,9 @@ bool FlagTable::given(std::string_view name) const {
 }
 
 std::string FlagTable::Usage() const {
-  std::string usage = summary_ + "\n\nFlags of " + program_ + ":\n";
+  std::string usage = summary_ + "\n\n";
+  if (paths_ != nullptr) usage += program_ + " takes " + paths_help_ + ".\n\n";
+  usage += "Flags of " + program_ + ":\n";
   for (const Flag& flag : flags_) {
     usage += "  --" + flag.name + "\n      " + flag.help + "\n      Takes " + flag.takes + ".";
     if (!flag.default_value.empty()) usage += " Default: " + flag.default_value + ".";

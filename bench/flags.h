@@ -49,6 +49,9 @@ class FlagTable {
   // An integer of at least 1, left empty unless given.
   void AddOptionalInt(std::string name, std::optional<int64_t>* target, std::string help);
 
+  // Files or directories that are named without a flag; none unless allowed so. `what`: for the usage.
+  void AllowPaths(std::vector<std::string>* target, std::string what);
+
   // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput with one line that
   // names the flag, what was given and what it takes, for an unknown flag, a bad value, a flag given twice,
   // or an argument that is no flag. After --help nothing more is read, and help_requested() is true.
@@ -77,6 +80,8 @@ class FlagTable {
   const std::string program_;
   const std::string summary_;
   std::vector<Flag> flags_;
+  std::vector<std::string>* paths_ = nullptr;
+  std::string paths_help_;
   bool help_requested_ = false;
 };
 

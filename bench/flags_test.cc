@@ -130,6 +130,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"tiny"}, "tiny: expected a flag such as --name=value"},
         BadCase{{"-n"}, "-n: expected a flag such as --name=value"}));
 
+TEST(FlagTableTest, TakesPathsWhereAllowed) {
+  Options options;
+  FlagTable table = options.Table();
+  std::vector<std::string> paths;
+  table.AllowPaths(&paths, "directories");
+  Parse(table, {"/tmp/a", "--steps", "3", "/tmp/b/../c"});
+  EXPECT_THAT(paths, ElementsAre("/tmp/a", "/tmp/c"));
+  EXPECT_EQ(options.steps, 3);
+  EXPECT_THAT(table.Usage(), HasSubstr("demo takes directories.\n"));
+  EXPECT_THROW(Parse(table, {"-a"}), InvalidInput);
+}
+
 TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   Options options;
   FlagTable table = options.Table();
