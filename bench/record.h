@@ -37,6 +37,9 @@ class Fields {
     Set(name, Value(std::string(std::string_view(value))));
   }
 
+  // Adds `name` at the end, without looking whether it is there already.
+  void Append(std::string_view name, Value value) { entries_.emplace_back(name, std::move(value)); }
+
   // Null when there is no such name.
   const Value* Find(std::string_view name) const;
   // The value, or `fallback` when there is none or it is of another type. DoubleOr takes integers too.
@@ -120,8 +123,8 @@ class RecordParser {
   // "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there.
   ParseResult Parse(std::string_view line);
 
-  // What tells one record from another: as Parse, but leaves everything after "config" empty and does not
-  // look whether it is as it should be. In about a third of the time.
+  // Only what tells one record from another: experiment, run_id, rank, world_size and config. Does not look
+  // at what comes behind them. In a fraction of the time.
   ParseResult ParseHead(std::string_view line);
 
  private:

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "bench/record.h"
 #include "model/error.h"
@@ -75,7 +77,7 @@ Value GetValue(element value, std::string_view name) {
 Fields GetFields(element value, std::string_view name) {
   Fields fields;
   for (const auto& [key, entry] : Get<object>(value, name, "an object")) {
-    fields.Set(key, GetValue(entry, key));
+    fields.Append(key, GetValue(entry, key));
   }
   return fields;
 }
@@ -86,7 +88,9 @@ std::map<std::string, std::vector<int64_t>> GetSamples(element value) {
   for (const auto& [key, entry] : Get<object>(value, "samples", "an object")) {
     std::vector<int64_t>& series = samples[std::string(key)];
     series.clear();
-    for (const element sample : Get<array>(entry, key, "an array")) series.push_back(GetInt(sample, key));
+    const array entries = Get<array>(entry, key, "an array");
+    series.reserve(entries.size());
+    for (const element sample : entries) series.push_back(GetInt(sample, key));
     if (length && *length != series.size()) {
       throw Malformed{
           Join("samples \"", key, "\" has ", series.size(), " entries, the others have ", *length)};
@@ -129,26 +133,23 @@ Provenance GetProvenance(element value) {
   return provenance;
 }
 
-enum Seen : unsigned {
-  kSchema = 1,
-  kExperiment = 2,
-  kRunId = 4,
-  kRank = 8,
-  kWorldSize = 16,
-  kConfig = 32,
-  kSamples = 64,
-};
+enum Seen : unsigned { kExperiment = 1, kRunId = 2, kRank = 4, kWorldSize = 8, kConfig = 16, kSamples = 32 };
 
-void CheckSchema(std::string_view schema) {
-  if (schema != kRecordSchema) {
-    throw Malformed{Join("schema \"", schema, "\", expected \"", kRecordSchema, "\"")};
+// First, so that a line of another program or version is told as such.
+void CheckSchema(object fields) {
+  element schema;
+  if (fields["schema"].get(schema) != simdjson::SUCCESS) {
+    throw Malformed{"no \"schema\": not a gradsync record"};
   }
+  const std::string_view found = Get<std::string_view>(schema, "schema", "a string");
+  if (found != kRecordSchema)
+    throw Malformed{Join("schema \"", found, "\", expected \"", kRecordSchema, "\"")};
 }
 
 void CheckComplete(unsigned seen, const Record& record) {
   constexpr std::pair<Seen, std::string_view> kNeeded[] = {
-      {kSchema, "schema"},        {kExperiment, "experiment"}, {kRunId, "run_id"},   {kRank, "rank"},
-      {kWorldSize, "world_size"}, {kConfig, "config"},         {kSamples, "samples"}};
+      {kExperiment, "experiment"}, {kRunId, "run_id"},  {kRank, "rank"},
+      {kWorldSize, "world_size"},  {kConfig, "config"}, {kSamples, "samples"}};
   for (const auto& [flag, name] : kNeeded) {
     if ((seen & flag) == 0) throw Malformed{Join("no \"", name, "\"")};
   }
@@ -157,7 +158,18 @@ void CheckComplete(unsigned seen, const Record& record) {
   }
 }
 
-void SetBody(std::string_view key, element entry, Record& record) {
+// Returns what it was, of Seen.
+unsigned SetHeadField(std::string_view key, element entry, Record& record) {
+  if (key == "experiment") return record.experiment = GetString(entry, key), kExperiment;
+  if (key == "run_id") return record.run_id = GetString(entry, key), kRunId;
+  if (key == "rank") return record.rank = GetInt(entry, key), kRank;
+  if (key == "world_size") return record.world_size = GetInt(entry, key), kWorldSize;
+  if (key == "config") return record.config = GetFields(entry, key), kConfig;
+  return 0;
+}
+
+void SetBodyField(std::string_view key, element entry, Record& record) {
+  if (key == "time_utc") record.time_utc = GetString(entry, key);
   if (key == "samples") record.samples = GetSamples(entry);
   if (key == "buckets") record.buckets = GetBuckets(entry);
   if (key == "checks") record.checks = GetFields(entry, key);
@@ -169,26 +181,15 @@ void SetBody(std::string_view key, element entry, Record& record) {
 enum class Part { kHead, kAll };
 
 Record GetRecord(element root, Part part) {
+  if (!root.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(root))};
+  const object fields = root.get_object().value_unsafe();
+  CheckSchema(fields);
   Record record;
   unsigned seen = 0;
-  const object fields = Get<object>(root, "line", "an object");
-  // First, so that a line of another program or version is told as such.
-  element schema;
-  if (fields["schema"].get(schema) == simdjson::SUCCESS) {
-    CheckSchema(Get<std::string_view>(schema, "schema", "a string"));
-    seen |= kSchema;
-  } else {
-    throw Malformed{"no \"schema\": not a gradsync record"};
-  }
   for (const auto& [key, entry] : fields) {
-    if (key == "experiment") record.experiment = GetString(entry, key), seen |= kExperiment;
-    if (key == "run_id") record.run_id = GetString(entry, key), seen |= kRunId;
-    if (key == "time_utc") record.time_utc = GetString(entry, key);
-    if (key == "rank") record.rank = GetInt(entry, key), seen |= kRank;
-    if (key == "world_size") record.world_size = GetInt(entry, key), seen |= kWorldSize;
-    if (key == "config") record.config = GetFields(entry, key), seen |= kConfig;
-    if (key == "samples") seen |= kSamples;
-    if (part == Part::kAll) SetBody(key, entry, record);
+    const unsigned found = SetHeadField(key, entry, record);
+    seen |= key == "samples" ? kSamples : found;
+    if (part == Part::kAll && found == 0) SetBodyField(key, entry, record);
   }
   CheckComplete(seen, record);
   return record;
@@ -198,6 +199,7 @@ Record GetRecord(element root, Part part) {
 
 struct RecordParser::Impl {
   simdjson::dom::parser parser;
+  std::string head;
 
   ParseResult Parse(std::string_view line, Part part) {
     element root;
@@ -213,6 +215,19 @@ struct RecordParser::Impl {
       return malformed.reason;
     }
   }
+
+  // Samples and what follows them are most of a line. Inside a string the quotes would be escaped, so what is
+  // found here is the name of a field; should it be one of "config", the part before it is no JSON.
+  ParseResult ParseHead(std::string_view line) {
+    const size_t samples = line.find(",\"samples\":");
+    if (samples != std::string_view::npos) {
+      head = line.substr(0, samples);
+      head += ",\"samples\":{}}";
+      ParseResult result = Parse(head, Part::kHead);
+      if (std::holds_alternative<Record>(result)) return result;
+    }
+    return Parse(line, Part::kHead);
+  }
 };
 
 RecordParser::RecordParser() : impl_(std::make_unique<Impl>()) {}
@@ -220,7 +235,7 @@ RecordParser::~RecordParser() = default;
 
 ParseResult RecordParser::Parse(std::string_view line) { return impl_->Parse(line, Part::kAll); }
 
-ParseResult RecordParser::ParseHead(std::string_view line) { return impl_->Parse(line, Part::kHead); }
+ParseResult RecordParser::ParseHead(std::string_view line) { return impl_->ParseHead(line); }
 
 ParseResult ParseRecord(std::string_view line) { return RecordParser().Parse(line); }
 

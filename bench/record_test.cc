@@ -120,6 +120,17 @@ TEST(RecordTest, BytesThatAreNotTextDoNotSpoilTheLine) {
   EXPECT_EQ(ReasonFor(ToJsonLine(record)), "");
 }
 
+// Python's json sorts keys if asked, and puts spaces between them.
+TEST(RecordTest, TheOrderOfNamesDoesNotMatter) {
+  const std::string line =
+      R"({ "config": {"model": null}, "experiment": "ddp", "rank": 0, "run_id": "a", "samples": {"step_ns": [ ]}, )"
+      R"("schema": "gradsync.record/1", "world_size": 1 })";
+  const ParseResult result = ParseRecord(line);
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  EXPECT_EQ(std::get<Record>(result).run_id, "a");
+  EXPECT_TRUE(std::get<Record>(result).samples.at("step_ns").empty());
+}
+
 TEST(RecordTest, UnknownNamesAreSkipped) {
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("new":{"a":[1]},"rank":1)")), "");
 }
@@ -132,6 +143,10 @@ TEST(RecordTest, TheHeadIsTheRecordUpToItsConfiguration) {
   EXPECT_EQ(head.run_id, Sample().run_id);
   EXPECT_EQ(head.config.StringOr("model", ""), "small");
   EXPECT_TRUE(head.samples.empty());
+  // A field of the configuration that is called samples does not end the head.
+  const ParseResult inside = parser.ParseHead(Changed(R"("batch_size":2)", R"("a":1,"samples":2,"b":3)"));
+  ASSERT_TRUE(std::holds_alternative<Record>(inside)) << std::get<std::string>(inside);
+  EXPECT_EQ(std::get<Record>(inside).config.IntOr("b", 0), 3);
   EXPECT_TRUE(std::holds_alternative<std::string>(parser.ParseHead(Changed(R"("samples")", R"("sample")"))));
 }
 
@@ -140,7 +155,10 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
   EXPECT_EQ(ReasonFor(line.substr(0, 100)), "cut off after 100 bytes");
   EXPECT_THAT(ReasonFor("hello"), HasSubstr("not JSON"));
   EXPECT_THAT(ReasonFor(""), HasSubstr("not JSON"));
-  EXPECT_EQ(ReasonFor("[1]"), "\"line\" is an array, expected an object");
+  EXPECT_EQ(ReasonFor("[1]"), "not a JSON object but an array");
+  EXPECT_THAT(ReasonFor(line + line), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(Changed(R"("rank":1,)", R"("rank":1,,)")), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(Changed(R"("trace":false)", R"("trace":flase)")), HasSubstr("not JSON"));
   EXPECT_EQ(ReasonFor(R"({"a":1})"), "no \"schema\": not a gradsync record");
   EXPECT_EQ(ReasonFor(Changed("record/1", "record/2")),
             "schema \"gradsync.record/2\", expected \"gradsync.record/1\"");
