@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# tools/dev/check_reproducible.sh [BAZEL_OPTION...]: builds every program and test twice, from copies of the tree at
+# two paths, in two output bases, without a cache, and demands that each is the same byte for byte. The second
+# build runs without a network where that can be arranged, so that it also shows that nothing is fetched.
+set -euo pipefail
+
+workspace=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=tools/dev/tree.sh
+source "$workspace/tools/dev/tree.sh"
+
+scratch=$(mktemp -d)
+trees=("$scratch/one/gradsync" "$scratch/the-other/longer/path")
+
+bazel_in() {  # bazel_in TREE ARGS...
+  local tree=$1
+  shift
+  "$tree/bazelw" --output_base="${tree%/*}/output" --host_jvm_args=-Xmx1g --max_idle_secs=60 "$@"
+}
+
+cleanup() {
+  local tree
+  for tree in "${trees[@]}"; do
+    if [[ -x $tree/bazelw ]]; then bazel_in "$tree" shutdown >/dev/null 2>&1 || true; fi
+  done
+  chmod -R u+w "$scratch"
+  rm -rf "$scratch"
+}
+trap cleanup EXIT
+
+# Runs a function of this script in a network of its own that has the loopback interface and nothing else.
+without_network() {
+  local enter=(unshare --net)
+  if (($(id -u) != 0)); then enter+=(--map-root-user); fi
+  if ! "${enter[@]}" ip link set lo up 2>/dev/null; then
+    echo "cannot make a network namespace here: this build may use the network" >&2
+    "$@"
+    return
+  fi
+  export -f bazel_in
+  "${enter[@]}" bash -c 'ip link set lo up && "$@"' without_network "$@"
+}
+
+build() {  # build TREE BAZEL_OPTION...
+  local tree=$1
+  shift
+  echo "building in $tree"
+  bazel_in "$tree" build --disk_cache= --curses=no --show_progress_rate_limit=60 --noshow_loading_progress \
+    --experimental_convenience_symlinks=ignore "$@" //... >"${tree%/*}/log" 2>&1 || {
+    tail -n 40 "${tree%/*}/log"
+    exit 1
+  }
+}
+export -f build
+
+for tree in "${trees[@]}"; do copy_tree "$workspace" "$tree"; done
+build "${trees[0]}" "$@"
+without_network build "${trees[1]}" "$@"
+
+bin_of() {
+  local tree=$1
+  shift
+  bazel_in "$tree" info "$@" bazel-bin 2>/dev/null
+}
+first_bin=$(bin_of "${trees[0]}" "$@")
+second_bin=$(bin_of "${trees[1]}" "$@")
+
+compared=0
+different=0
+while read -r label; do
+  file=${label#//}
+  file=${file/://}
+  compared=$((compared + 1))
+  if cmp --silent "$first_bin/$file" "$second_bin/$file"; then
+    echo "same       $label"
+  else
+    echo "DIFFERENT  $label"
+    different=$((different + 1))
+  fi
+done < <(bazel_in "${trees[0]}" query --noshow_progress 'kind("cc_(binary|test) rule", //...)' 2>/dev/null | sort)
+
+echo "$compared programs compared, $different different"
+((compared > 0 && different == 0))
