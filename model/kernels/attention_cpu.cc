@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/kernels/attention.h"
@@ -33,23 +34,46 @@ struct Head {
   int64_t positions;
 };
 
+// A head's columns of a (batch, seq, d_model) array, copied to scratch: rows next to each other are worth
+// more to the products than the copy costs.
+template <class T>
+Operand<T> CopyHead(const AttentionShape& shape, const Head& head, const T* x, T*& scratch) {
+  const int64_t stride = PaddedStride<T>(shape.head_dim);
+  T* copy = scratch;
+  scratch += shape.seq * stride;
+  for (int64_t i = 0; i < shape.seq; ++i) {
+    std::copy_n(x + head.columns + i * shape.d_model(), shape.head_dim, copy + i * stride);
+  }
+  return {copy, stride};
+}
+
+// The rows of a matrix from `row` on.
+template <class T>
+Operand<T> From(Operand<T> x, int64_t row) {
+  return {x.data + row * x.stride, x.stride};
+}
+
+template <class T>
+Operand<T> Transposed(Operand<T> x) {
+  return {x.data, x.stride, true};
+}
+
 // Calls fn(head, scratch) for every head of the batch, shared out to the threads. scratch has room for
-// `scratch_numel` elements and begins at a cache line: a sum's order depends on its operands' alignment, and
-// is not to depend on the thread.
+// `copies` heads and for `matrices` blocks of scores, and begins at a cache line: a sum's order depends on
+// its operands' alignment, and is not to depend on the thread.
 template <class T, class Fn>
-void ForHeads(Device& device, const AttentionShape& shape, int64_t scratch_numel, const Fn& fn) {
+void ForHeads(Device& device, const AttentionShape& shape, int64_t copies, int64_t matrices, const Fn& fn) {
   const int64_t heads = shape.batch * shape.num_heads;
   const int64_t threads = device.num_threads();
-  constexpr int64_t kLineNumel = 64 / sizeof(T);
-  scratch_numel = (scratch_numel + kLineNumel - 1) / kLineNumel * kLineNumel;
-  const Scratch<T> scratch(device, threads * scratch_numel);
+  const int64_t numel = copies * shape.seq * PaddedStride<T>(shape.head_dim) +
+                        matrices * std::min(kBlockRows, shape.seq) * PaddedStride<T>(shape.seq);
+  const Scratch<T> scratch(device, threads * numel);
   ParallelFor(
       device, threads,
       [&](int64_t begin, int64_t end) {
         for (int64_t thread = begin; thread < end; ++thread) {
-          T* own = scratch.data() + thread * scratch_numel;
           for (int64_t i = heads * thread / threads; i < heads * (thread + 1) / threads; ++i) {
-            fn(Head(shape, i), own);
+            fn(Head(shape, i), scratch.data() + thread * numel);
           }
         }
       },
@@ -62,12 +86,12 @@ T ScoreScale(const AttentionShape& shape) {
   return T{1} / std::sqrt(static_cast<T>(shape.head_dim));
 }
 
-// p (rows, keys) <- exp(p * scale - max), zero where a key comes after its query. The rows' sums are not
-// divided out: that is cheaper on the output. Sets each row's log-sum-exp and inverse sum.
+// Scores p (rows, keys) become exp(p * scale - max), zero where a key comes after its query. The rows' sums
+// are not divided out: that is cheaper on the output. Sets each row's log-sum-exp and inverse sum.
 template <class T>
-void SoftmaxNumerators(const Block& block, T scale, T* p, T* log_sum_exp, T* inverse_sum) {
+void SoftmaxNumerators(const Block& block, T scale, T* p, int64_t p_stride, T* log_sum_exp, T* inverse_sum) {
   for (int64_t i = 0; i < block.rows; ++i) {
-    T* row = p + i * block.keys();
+    T* row = p + i * p_stride;
     const int64_t seen = block.row + i + 1;
     ArrayMap<T> scores(row, seen);
     const T max = scores.maxCoeff() * scale;
@@ -79,11 +103,11 @@ void SoftmaxNumerators(const Block& block, T scale, T* p, T* log_sum_exp, T* inv
   }
 }
 
-// p (rows, keys) <- exp(p * scale - log_sum_exp), zero where a key comes after its query.
+// Scores p (rows, keys) become exp(p * scale - log_sum_exp), zero where a key comes after its query.
 template <class T>
-void Probabilities(const Block& block, T scale, const T* log_sum_exp, T* p) {
+void Probabilities(const Block& block, T scale, const T* log_sum_exp, T* p, int64_t p_stride) {
   for (int64_t i = 0; i < block.rows; ++i) {
-    T* row = p + i * block.keys();
+    T* row = p + i * p_stride;
     const int64_t seen = block.row + i + 1;
     ArrayMap<T> scores(row, seen);
     scores = (scores * scale - log_sum_exp[i]).exp();
@@ -91,18 +115,18 @@ void Probabilities(const Block& block, T scale, const T* log_sum_exp, T* p) {
   }
 }
 
-// ds (rows, keys), holding the gradient of the probabilities p, becomes that of the unscaled scores:
-// p * (ds - dout . out) * scale. out and dout are (rows, head_dim) with `stride` elements between rows.
+// The gradients ds (rows, keys) of the probabilities p become those of the unscaled scores:
+// p * (ds - dout . out) * scale. out and dout are (rows, head_dim).
 template <class T>
-void ScoreGradients(const Block& block, T scale, const T* p, const T* out, const T* dout, int64_t head_dim,
-                    int64_t stride, T* ds) {
+void ScoreGradients(const Block& block, T scale, const T* p, int64_t p_stride, Operand<T> out,
+                    Operand<T> dout, int64_t head_dim, T* ds) {
   for (int64_t i = 0; i < block.rows; ++i) {
-    const T dot =
-        (ConstArrayMap<T>(out + i * stride, head_dim) * ConstArrayMap<T>(dout + i * stride, head_dim)).sum();
+    const ConstArrayMap<T> out_row(out.data + i * out.stride, head_dim);
+    const T dot = (out_row * ConstArrayMap<T>(dout.data + i * dout.stride, head_dim)).sum();
     const int64_t seen = block.row + i + 1;
-    ArrayMap<T> row(ds + i * block.keys(), seen);
-    row = ConstArrayMap<T>(p + i * block.keys(), seen) * (row - dot) * scale;
-    std::fill(ds + i * block.keys() + seen, ds + (i + 1) * block.keys(), T{0});
+    ArrayMap<T> row(ds + i * p_stride, seen);
+    row = ConstArrayMap<T>(p + i * p_stride, seen) * (row - dot) * scale;
+    std::fill(ds + i * p_stride + seen, ds + i * p_stride + block.keys(), T{0});
   }
 }
 
@@ -111,20 +135,23 @@ void ScoreGradients(const Block& block, T scale, const T* p, const T* out, const
 template <class T>
 void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
                      T* log_sum_exp) {
-  const int64_t stride = shape.d_model();
   const int64_t dim = shape.head_dim;
-  const int64_t block_rows = std::min(kBlockRows, shape.seq);
-  ForHeads<T>(device, shape, block_rows * (shape.seq + 1), [&](const Head& head, T* scratch) {
-    T* p = scratch;
-    T* inverse_sum = scratch + block_rows * shape.seq;
+  const int64_t stride = shape.d_model();
+  const int64_t p_stride = PaddedStride<T>(shape.seq);
+  ForHeads<T>(device, shape, 2, 1, [&](const Head& head, T* p) {
+    std::array<T, kBlockRows> inverse_sum;
+    T* copies = p + std::min(kBlockRows, shape.seq) * p_stride;
+    const Operand<T> keys = CopyHead(shape, head, k, copies);
+    const Operand<T> values = CopyHead(shape, head, v, copies);
     for (int64_t row = 0; row < shape.seq; row += kBlockRows) {
       const Block block{.row = row, .rows = std::min(kBlockRows, shape.seq - row)};
-      const int64_t at = head.columns + row * stride;
-      const int64_t keys = block.keys();
-      SerialGemm(block.rows, keys, dim, {q + at, stride}, {k + head.columns, stride, true}, p, keys, false);
-      SoftmaxNumerators(block, ScoreScale<T>(shape), p, log_sum_exp + head.positions + row, inverse_sum);
-      SerialGemm(block.rows, dim, keys, {p, keys}, {v + head.columns, stride}, out + at, stride, false);
-      for (int64_t i = 0; i < block.rows; ++i) ArrayMap<T>(out + at + i * stride, dim) *= inverse_sum[i];
+      SerialGemm(block.rows, block.keys(), dim, {q + head.columns + row * stride, stride}, Transposed(keys),
+                 p, p_stride, false);
+      SoftmaxNumerators(block, ScoreScale<T>(shape), p, p_stride, log_sum_exp + head.positions + row,
+                        inverse_sum.data());
+      T* out_rows = out + head.columns + row * stride;
+      SerialGemm(block.rows, dim, block.keys(), {p, p_stride}, values, out_rows, stride, false);
+      for (int64_t i = 0; i < block.rows; ++i) ArrayMap<T>(out_rows + i * stride, dim) *= inverse_sum[i];
     }
   });
 }
@@ -133,37 +160,40 @@ template <class T>
 void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
                          const T* out, const T* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
                          Target<T> dv) {
-  const int64_t stride = shape.d_model();
   const int64_t dim = shape.head_dim;
+  const int64_t stride = shape.d_model();
+  const int64_t p_stride = PaddedStride<T>(shape.seq);
   const T scale = ScoreScale<T>(shape);
-  const int64_t matrix_numel = std::min(kBlockRows, shape.seq) * shape.seq;
-  ForHeads<T>(device, shape, 2 * matrix_numel, [&](const Head& head, T* scratch) {
-    T* p = scratch;
-    T* ds = scratch + matrix_numel;
+  ForHeads<T>(device, shape, 4, 2, [&](const Head& head, T* p) {
+    T* ds = p + std::min(kBlockRows, shape.seq) * p_stride;
+    T* copies = ds + std::min(kBlockRows, shape.seq) * p_stride;
+    const Operand<T> queries = CopyHead(shape, head, q, copies);
+    const Operand<T> keys = CopyHead(shape, head, k, copies);
+    const Operand<T> values = CopyHead(shape, head, v, copies);
+    const Operand<T> out_grads = CopyHead(shape, head, dout, copies);
     // From the last block, which sees all keys and so writes all of dk and dv; the others add to them.
     const int64_t last_row = (shape.seq - 1) / kBlockRows * kBlockRows;
     for (int64_t row = last_row; row >= 0; row -= kBlockRows) {
       const Block block{.row = row, .rows = std::min(kBlockRows, shape.seq - row)};
-      const int64_t at = head.columns + row * stride;
-      const int64_t keys = block.keys();
       const bool add = row != last_row;
-      SerialGemm(block.rows, keys, dim, {q + at, stride}, {k + head.columns, stride, true}, p, keys, false);
-      Probabilities(block, scale, log_sum_exp + head.positions + row, p);
+      SerialGemm(block.rows, block.keys(), dim, From(queries, row), Transposed(keys), p, p_stride, false);
+      Probabilities(block, scale, log_sum_exp + head.positions + row, p, p_stride);
       if (dv.data != nullptr) {
-        SerialGemm(keys, dim, block.rows, {p, keys, true}, {dout + at, stride}, dv.data + head.columns,
-                   stride, dv.accumulate || add);
+        SerialGemm(block.keys(), dim, block.rows, {p, p_stride, true}, From(out_grads, row),
+                   dv.data + head.columns, stride, dv.accumulate || add);
       }
       if (dq.data == nullptr && dk.data == nullptr) continue;
-      SerialGemm(block.rows, keys, dim, {dout + at, stride}, {v + head.columns, stride, true}, ds, keys,
+      SerialGemm(block.rows, block.keys(), dim, From(out_grads, row), Transposed(values), ds, p_stride,
                  false);
-      ScoreGradients(block, scale, p, out + at, dout + at, dim, stride, ds);
+      ScoreGradients(block, scale, p, p_stride, {out + head.columns + row * stride, stride},
+                     From(out_grads, row), dim, ds);
       if (dq.data != nullptr) {
-        SerialGemm(block.rows, dim, keys, {ds, keys}, {k + head.columns, stride}, dq.data + at, stride,
-                   dq.accumulate);
+        SerialGemm(block.rows, dim, block.keys(), {ds, p_stride}, keys, dq.data + head.columns + row * stride,
+                   stride, dq.accumulate);
       }
       if (dk.data != nullptr) {
-        SerialGemm(keys, dim, block.rows, {ds, keys, true}, {q + at, stride}, dk.data + head.columns, stride,
-                   dk.accumulate || add);
+        SerialGemm(block.keys(), dim, block.rows, {ds, p_stride, true}, From(queries, row),
+                   dk.data + head.columns, stride, dk.accumulate || add);
       }
     }
   });

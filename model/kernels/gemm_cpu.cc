@@ -35,15 +35,14 @@ void Multiply(int num_threads, int64_t m, int64_t n, int64_t k, Operand<float> a
   }
 }
 
-// With some hundred rows m, oneDNN's AVX2 code reads b where it lies, down its columns. When b's stride is a
-// multiple of 4 KiB, all of a column falls into one set of the first-level cache, and the product takes twice
-// as long (44 instead of 90 GFLOP/s, 256 x 3072 x 768, Zen 3); other strides of whole sectors lose up to 10
-// %. So b is copied, some rows at a time, to where its stride is an odd number of cache lines.
+// With some hundred rows m, oneDNN's AVX2 code reads b where it lies, down its columns. When b's rows are a
+// multiple of 4 KiB apart, the product takes twice as long (44 instead of 90 GFLOP/s, 256 x 3072 x 768, Zen
+// 3), and for most other strides up to 10 % longer. So b is copied, some rows at a time, to where the stride
+// is right.
 void MultiplyCopyingB(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b,
                       float* c, int64_t c_stride, bool accumulate) {
   constexpr int64_t kPanelRows = 256;
-  constexpr int64_t kLineNumel = 16;
-  const int64_t stride = ((n + kLineNumel - 1) / kLineNumel | 1) * kLineNumel;
+  const int64_t stride = PaddedStride<float>(n);
   const Scratch<float> panel(device, std::min(kPanelRows, k) * stride);
   for (int64_t row = 0; row < k; row += kPanelRows) {
     const int64_t rows = std::min(kPanelRows, k - row);

@@ -27,6 +27,14 @@ class Scratch {
   T* const data_;
 };
 
+// Elements from one row to the next of a matrix of n columns in scratch: an odd number of cache lines. Rows
+// that are a multiple of 4 KiB apart would all fall into one set of a first-level cache.
+template <class T>
+constexpr int64_t PaddedStride(int64_t n) {
+  constexpr int64_t kLineNumel = 64 / sizeof(T);
+  return ((n + kLineNumel - 1) / kLineNumel | 1) * kLineNumel;
+}
+
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_SCRATCH_H_
