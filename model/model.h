@@ -18,6 +18,12 @@ struct Batch {
   Tensor targets;
 };
 
+// State that the forward pass changes and that is not trained, such as a running mean.
+struct Buffer {
+  std::string name;
+  Tensor value;
+};
+
 // Something that can be trained: parameters and a loss.
 class Model {
  public:
@@ -26,6 +32,8 @@ class Model {
   virtual std::string_view name() const = 0;
   // In forward order: by layer.
   virtual std::span<Parameter* const> parameters() const = 0;
+  // In forward order. Whoever keeps several replicas of a model decides what to do about their buffers.
+  virtual std::span<const Buffer> buffers() const { return {}; }
   // The forward pass: the mean loss over the batch, of shape (). Throws InvalidInput for a batch of other
   // shapes or dtypes than the model takes.
   virtual Var Loss(const Batch& batch) = 0;

@@ -111,6 +111,18 @@ void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uin
   });
 }
 
+void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream) {
+  DispatchFloat(tensor.dtype(), "uniform", [&]<class T>() {
+    FillOnHost<T>(tensor, [=](int64_t begin, int64_t n, T* out) {
+      Generate(seed, stream, begin, n, out, [=](uint32_t word) {
+        // As many bits as f32 holds, so that numbers from 0 to 1 are exact, and never 1.
+        const double t = static_cast<int32_t>(word >> 8) * 0x1p-24;
+        return static_cast<T>(static_cast<float>(low + (high - low) * t));
+      });
+    });
+  });
+}
+
 void FillUniformIntegers(const Tensor& tensor, int64_t upper, uint64_t seed, uint64_t stream) {
   Require(upper >= 1 && upper <= int64_t{INT32_MAX}, "uniform integers: upper bound ", upper,
           ", expected 1 to 2147483647");

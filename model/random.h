@@ -20,6 +20,11 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 2> key, std::array<uint3
 // to f32. Throws InvalidInput for another dtype.
 void FillTruncatedNormal(const Tensor& tensor, double stddev, uint64_t seed, uint64_t stream);
 
+// Fills `tensor` (f32 or f64) with a uniform distribution from low to high, in 2^24 steps; high itself may
+// occur by rounding, if low is not 0. Both dtypes get the same values, rounded to f32. Throws InvalidInput
+// for another dtype.
+void FillUniform(const Tensor& tensor, double low, double high, uint64_t seed, uint64_t stream);
+
 // Fills `tensor` (i32) with integers from [0, upper), uniform to one part in 2^32 / upper.
 // Throws InvalidInput for another dtype or an upper bound outside [1, 2^31).
 void FillUniformIntegers(const Tensor& tensor, int64_t upper, uint64_t seed, uint64_t stream);

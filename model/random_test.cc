@@ -65,6 +65,25 @@ TEST(TruncatedNormal, SameValuesInBothDTypes) {
   EXPECT_EQ(std::vector<double>(x.begin(), x.end()), wide.ToVector<double>());
 }
 
+TEST(Uniform, CoversTheRangeEvenly) {
+  const Tensor narrow = Tensor::Empty(CpuDevice(), {1 << 16}, DType::kF32),
+               wide = Tensor::Empty(CpuDevice(3), {1 << 16}, DType::kF64);
+  FillUniform(narrow, -2, 3, 1, 2);
+  FillUniform(wide, -2, 3, 1, 2);
+  std::vector<double> x = wide.ToVector<double>();
+  const std::vector<float> rounded = narrow.ToVector<float>();
+  EXPECT_EQ(std::vector<double>(rounded.begin(), rounded.end()), x);
+  std::sort(x.begin(), x.end());
+  const double n = static_cast<double>(x.size());
+  double largest_gap = 0;  // Kolmogorov-Smirnov statistic
+  for (size_t i = 0; i < x.size(); ++i) {
+    largest_gap = std::max(largest_gap, std::abs((x[i] + 2) / 5 - (static_cast<double>(i) + 0.5) / n));
+  }
+  EXPECT_LT(largest_gap, 1.63 / std::sqrt(n));  // the 1 % point of the statistic
+  EXPECT_GE(x.front(), -2);
+  EXPECT_LE(x.back(), 3);
+}
+
 TEST(UniformIntegers, CoverTheRangeEvenly) {
   const Tensor tensor = Tensor::Empty(CpuDevice(), {50'000}, DType::kI32);
   FillUniformIntegers(tensor, 10, 0, 0);
@@ -77,6 +96,7 @@ TEST(Random, RefusesWhatCannotWork) {
   const Tensor ints = Tensor::Empty(CpuDevice(), {4}, DType::kI32),
                floats = Tensor::Empty(CpuDevice(), {4}, DType::kF32);
   EXPECT_THROW(FillTruncatedNormal(ints, 1, 0, 0), InvalidInput);
+  EXPECT_THROW(FillUniform(ints, 0, 1, 0, 0), InvalidInput);
   EXPECT_THROW(FillUniformIntegers(floats, 10, 0, 0), InvalidInput);
   EXPECT_THROW(FillUniformIntegers(ints, 0, 0, 0), InvalidInput);
   EXPECT_THROW(FillUniformIntegers(ints, int64_t{1} << 31, 0, 0), InvalidInput);

@@ -57,8 +57,10 @@ void RequireBuffers(const BatchNormBuffers& buffers, const Tensor& x, int64_t ch
 }  // namespace
 
 int64_t ChannelBlock(int64_t channels) {
-  const int64_t preferred = cpu::PreferredChannelBlock();
-  return channels % preferred == 0 ? preferred : 1;
+  for (const int64_t block : {16, 8}) {
+    if (block <= cpu::PreferredChannelBlock() && channels % block == 0) return block;
+  }
+  return 1;
 }
 
 Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options) {

@@ -24,8 +24,8 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// The channel block in which this machine's processor computes best: 16 with AVX-512, else 8; or 1 if one of
-// them does not divide `channels`.
+// The best channel block on this machine's processor of those that divide `channels`: 16, only with AVX-512;
+// 8; 1.
 int64_t ChannelBlock(int64_t channels);
 
 struct Conv2dOptions {

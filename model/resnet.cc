@@ -1,0 +1,153 @@
+#include "model/resnet.h"
+
+#include <cmath>
+#include <utility>
+
+#include "model/functions.h"
+#include "model/random.h"
+
+namespace gradsync::model {
+namespace {
+
+constexpr int64_t kImageChannels = 3;
+// A block's output has this many times the channels inside it.
+constexpr int64_t kExpansion = 4;
+constexpr int64_t kMaxSize = 65536;
+
+Tensor Filled(const DevicePtr& device, Shape shape, DType dtype, double value) {
+  const Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
+  DispatchFloat(dtype, "resnet", [&]<class T>() {
+    const std::vector<T> values(static_cast<size_t>(tensor.numel()), static_cast<T>(value));
+    tensor.CopyFrom(Tensor::From<T>(device, tensor.shape(), std::span<const T>(values)));
+  });
+  return tensor;
+}
+
+}  // namespace
+
+ResNetConfig ResNet50Config() {
+  return {.name = "resnet50", .num_blocks = {3, 4, 6, 3}, .width = 64, .num_classes = 1000};
+}
+
+void Validate(const ResNetConfig& config) {
+  const auto require = [&](std::string_view field, int64_t size) {
+    Require(size >= 1 && size <= kMaxSize, "model '", config.name, "': ", field, " is ", size,
+            ", expected 1 to ", kMaxSize);
+  };
+  for (const int64_t count : config.num_blocks) require("num_blocks", count);
+  require("width", config.width);
+  require("num_classes", config.num_classes);
+}
+
+ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed)
+    : config_((Validate(config), std::move(config))),
+      device_(std::move(device)),
+      dtype_(dtype),
+      channel_block_(ChannelBlock(config_.width)),
+      stem_(NewConvNorm({.conv = "conv1", .norm = "bn1"}, kImageChannels, config_.width, 7, 2)) {
+  int64_t in = config_.width;
+  for (size_t stage = 0; stage < config_.num_blocks.size(); ++stage) {
+    const int64_t inside = config_.width << stage, out = inside * kExpansion;
+    for (int64_t i = 0; i < config_.num_blocks[stage]; ++i) {
+      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      blocks_.push_back(NewBlock(Join("layer", stage + 1, ".", i, "."), in, inside, out, stride));
+      in = out;
+    }
+  }
+  fc_weight_ = NewParameter("fc.weight", {config_.num_classes, in});
+  fc_bias_ = NewParameter("fc.bias", {config_.num_classes});
+  Initialize(seed);
+}
+
+Parameter* ResNet::NewParameter(std::string name, Shape shape) {
+  owned_.push_back(
+      std::make_unique<Parameter>(std::move(name), Tensor::Empty(device_, std::move(shape), dtype_)));
+  params_.push_back(owned_.back().get());
+  return params_.back();
+}
+
+ResNet::ConvNorm ResNet::NewConvNorm(const Names& names, int64_t in, int64_t out, int64_t size,
+                                     int64_t stride) {
+  // Named members are initialised in the order of their declaration, which is the order of the names.
+  const ConvNorm layer{
+      .conv = NewParameter(names.conv + ".weight", {out, in, size, size}),
+      .weight = NewParameter(names.norm + ".weight", {out}),
+      .bias = NewParameter(names.norm + ".bias", {out}),
+      .buffers = {.running_mean = Filled(device_, {out}, dtype_, 0),
+                  .running_var = Filled(device_, {out}, dtype_, 1),
+                  .num_batches_tracked = Tensor::Zeros(device_, {}, DType::kI64)},
+      // Half the kernel on each side, so that stride 1 keeps the image's size.
+      .options = {.stride = stride, .padding = size / 2, .out_block = channel_block_},
+  };
+  buffers_.push_back({names.norm + ".running_mean", layer.buffers.running_mean});
+  buffers_.push_back({names.norm + ".running_var", layer.buffers.running_var});
+  buffers_.push_back({names.norm + ".num_batches_tracked", layer.buffers.num_batches_tracked});
+  return layer;
+}
+
+ResNet::Block ResNet::NewBlock(const std::string& prefix, int64_t in, int64_t inside, int64_t out,
+                               int64_t stride) {
+  const auto names = [&](const char* number) {
+    return Names{.conv = prefix + "conv" + number, .norm = prefix + "bn" + number};
+  };
+  Block block{.conv1 = NewConvNorm(names("1"), in, inside, 1, 1),
+              .conv2 = NewConvNorm(names("2"), inside, inside, 3, stride),
+              .conv3 = NewConvNorm(names("3"), inside, out, 1, 1),
+              .downsample = std::nullopt};
+  if (stride != 1 || in != out) {
+    block.downsample =
+        NewConvNorm({.conv = prefix + "downsample.0", .norm = prefix + "downsample.1"}, in, out, 1, stride);
+  }
+  return block;
+}
+
+void ResNet::Initialize(uint64_t seed) {
+  for (size_t i = 0; i < params_.size(); ++i) {
+    const Tensor& value = params_[i]->value();
+    if (value.rank() == 4) {
+      const double fan_out = static_cast<double>(value.dim(0) * value.dim(2) * value.dim(3));
+      FillTruncatedNormal(value, std::sqrt(2 / fan_out), seed, i);
+    } else if (params_[i] == fc_weight_ || params_[i] == fc_bias_) {
+      const double bound = 1 / std::sqrt(static_cast<double>(fc_weight_->value().dim(1)));
+      FillUniform(value, -bound, bound, seed, i);
+    } else {
+      const bool is_bias = params_[i]->name().ends_with(".bias");
+      value.CopyFrom(Filled(device_, value.shape(), dtype_, is_bias ? 0 : 1));
+    }
+  }
+}
+
+Var ResNet::Apply(const ConvNorm& layer, const Var& x, bool relu, const Var& residual) {
+  return BatchNorm2d(Conv2d(x, *layer.conv, layer.options), *layer.weight, *layer.bias, layer.buffers,
+                     {.relu = relu}, residual);
+}
+
+Var ResNet::Apply(const Block& block, const Var& x) {
+  const Var h = Apply(block.conv2, Apply(block.conv1, x, /*relu=*/true), /*relu=*/true);
+  const Var shortcut = block.downsample ? Apply(*block.downsample, x, /*relu=*/false) : x;
+  return Apply(block.conv3, h, /*relu=*/true, shortcut);
+}
+
+Var ResNet::Predict(const Tensor& images) {
+  Require(
+      images.defined() && images.rank() == 4 && images.dim(1) == kImageChannels && images.dtype() == dtype_,
+      "model '", config_.name, "': images are ", ToString(images.shape()), " ", Name(images.dtype()),
+      ", expected (batch, ", kImageChannels, ", height, width) ", Name(dtype_));
+  Shape shape = images.shape();
+  shape.push_back(1);  // channels in blocks of one
+  Var x = MaxPool2d(Apply(stem_, Var(images.View(std::move(shape))), /*relu=*/true), 3, 2, 1);
+  for (const Block& block : blocks_) x = Apply(block, x);
+  return AddBias(Linear(GlobalAveragePool(x), *fc_weight_), *fc_bias_);
+}
+
+Var ResNet::Loss(const Batch& batch) {
+  const Tensor &images = batch.inputs, &targets = batch.targets;
+  Require(images.defined() && targets.defined() && images.rank() == 4 && targets.rank() == 2 &&
+              images.dim(0) == targets.dim(0) && targets.dim(1) == config_.num_classes,
+          "model '", config_.name, "': images are ", ToString(images.shape()), ", targets ",
+          ToString(targets.shape()), ", expected (batch, ", kImageChannels, ", height, width) and (batch, ",
+          config_.num_classes, ")");
+  return MeanSquaredError(Predict(images), targets);
+}
+
+}  // namespace gradsync::model
