@@ -1,4 +1,5 @@
-// Takes the place of every GPU test where the CUDA toolkit, or a library of it that the test needs, is missing.
+// Takes the place of every GPU test where the CUDA toolkit, or a library of it that the test needs, is
+// missing.
 
 #include "gtest/gtest.h"
 

@@ -1,5 +1,5 @@
-// The whole way from a .cu file to a result: nvcc's code links with the rest, loads on the GPU of this machine and
-// computes there.
+// The whole way from a .cu file to a result: nvcc's code links with the rest, loads on the GPU of this
+// machine and computes there.
 
 #include <cuda_runtime.h>
 
