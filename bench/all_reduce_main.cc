@@ -1,0 +1,18 @@
+#include <cstdio>
+
+#include "bench/all_reduce_options.h"
+#include "bench/all_reduce_run.h"
+#include "bench/rank_main.h"
+
+int main(int argc, char** argv) {
+  using namespace gradsync;
+  bench::AllReduceOptions options;
+  bench::FlagTable flags("all_reduce",
+                         "Measures an all-reduce between ranks, by backend and size, and checks every sum.\n"
+                         "  bazel run //bench:all_reduce -- --sizes=1MiB,100MiB --world_size=2 --out=DIR");
+  options.AddTo(flags);
+  return bench::RunRankProgram(
+      argc, argv,
+      {flags, options.ranks, [&](const comm::World& world) { bench::CheckAllReduceOptions(options, world); },
+       [&](const comm::World& world) { return bench::MakeAllReduceJob(options, world, argc, argv); }});
+}

@@ -1,0 +1,155 @@
+// The benchmarks as a user meets them who got the command line wrong: one line, exit status 2, no rank
+// started.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/run_program.h"
+#include "model/safetensors.h"
+#include "model/tensor.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kAllReduce[] = "bench/all_reduce";
+constexpr char kDdp[] = "bench/ddp";
+constexpr char kSuite[] = "bench/suite";
+
+void ExpectRefusal(const ProgramResult& result, const std::string& start) {
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, StartsWith(start));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+}
+
+struct Case {
+  const char* program;
+  std::vector<std::string> arguments;
+  const char* line;  // its beginning
+};
+
+class RefusalTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RefusalTest, IsOneLineAndStatus2) {
+  ExpectRefusal(RunProgram(GetParam().program, GetParam().arguments), GetParam().line);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RefusalTest,
+    ::testing::Values(
+        Case{kAllReduce,
+             {"--sizes=10XB"},
+             "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB\n"},
+        Case{kAllReduce, {"--sizes=6"}, "--sizes=6: expected a multiple of the 4 bytes of an f32\n"},
+        Case{kAllReduce, {"--sizes=4096TiB"}, "--sizes=4096TiB: 2 ranks need about 24576 TiB on this host, "},
+        Case{kAllReduce, {"--iterations=0"}, "--iterations=0: expected an integer from 1 to 1000000\n"},
+        Case{kAllReduce, {"--backend=smoke"}, "--backend=smoke: expected a comma-separated list of "},
+        Case{kAllReduce, {"--op=max"}, "--op=max: expected sum or mean\n"},
+        Case{kAllReduce, {"--world_size=0"}, "--world_size=0: expected an integer from 1 to 4096\n"},
+        Case{kAllReduce,
+             {"--dtype=bf16", "--world_size=17"},
+             "--dtype=bf16: sums over 17 ranks are not exact and cannot be checked, expected at most 16 "
+             "ranks\n"},
+        Case{kAllReduce,
+             {"--placement=pin", "--world_size=4096"},
+             "--placement=pin: 4096 ranks of 1 threads need "},
+        Case{kAllReduce, {"--device=cuda"}, "--device=cuda: "},
+        Case{kAllReduce,
+             {"--strategies=core"},
+             "--strategies: all_reduce has no such flag; --help lists them\n"},
+        Case{kDdp, {"--model=huge"}, "--model=huge: expected tiny, small, medium, large, xl or 2.7b\n"},
+        Case{kDdp,
+             {"--strategies=core,magic"},
+             "--strategies=core,magic: expected a comma-separated list of none, "},
+        Case{kDdp, {"--order=sideways"}, "--order=sideways: expected interleaved or blocks\n"},
+        Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32 or f64\n"},
+        Case{kDdp, {"--num_heads=3"}, "model 'tiny': d_model 256 is not a multiple of num_heads 3\n"},
+        Case{kDdp,
+             {"--seq_len=64,128", "--context_length=100"},
+             "--seq_len=128: the model's context has 100 tokens\n"},
+        Case{kDdp,
+             {"--model=2.7b", "--batch_size=4096", "--seq_len=4096"},
+             "--model=2.7b: 2 ranks need about "},
+        Case{kDdp,
+             {"--corpus=/nonexistent"},
+             "--corpus=/nonexistent: cannot be read: No such file or directory\n"},
+        Case{kDdp, {"--batch_file=/nonexistent"}, "/nonexistent: "},
+        Case{kDdp,
+             {"--batch_file=/nonexistent", "--batch_size=4"},
+             "--batch_size: cannot be given beside --batch_file, which says what the batch is\n"},
+        Case{kDdp,
+             {"--dump_grads=/nonexistent/grads"},
+             "--dump_grads=/nonexistent/grads: there is no directory /nonexistent\n"},
+        Case{kDdp, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "},
+        Case{kDdp, {"tiny"}, "tiny: expected a flag such as --name=value\n"},
+        Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
+        Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
+        Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
+
+TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
+  const std::vector<std::pair<std::string, std::string>> torchrun = {
+      {"RANK", "0"},        {"WORLD_SIZE", "2"},         {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"},
+      {"MASTER_PORT", "1"}, {"MASTER_ADDR", "127.0.0.1"}};
+  for (const char* const program : {kAllReduce, kDdp}) {
+    ExpectRefusal(RunProgram(program, {"--world_size=4"}, torchrun),
+                  "--world_size=4: torchrun started 2 ranks\n");
+  }
+  ExpectRefusal(RunProgram(kSuite, {}, torchrun),
+                "suite: was started by torchrun; it starts its ranks itself\n");
+}
+
+TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
+  for (const char* const program : {kAllReduce, kDdp, kSuite}) {
+    const ProgramResult result = RunProgram(program, {"--help"});
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err, "");
+    for (const char* const flag :
+         {"--world_size", "--device", "--timeout", "--out", "--help", "Default: 60s"}) {
+      EXPECT_THAT(result.out, HasSubstr(flag)) << program;
+    }
+  }
+}
+
+class WeightsTest : public ::testing::Test {
+ protected:
+  static std::string WriteWeights(const std::string& name, int64_t rows) {
+    const std::string path = FreshDirectory() + "/weights";
+    const std::vector<std::pair<std::string, model::Tensor>> tensors = {
+        {name, model::Tensor::Zeros(model::CpuDevice(), {rows, 8}, model::DType::kF32)}};
+    model::WriteSafetensors(path, tensors);
+    return path;
+  }
+
+  static ProgramResult Train(const std::string& weights) {
+    return RunProgram(kDdp,
+                      {"--d_model=8", "--d_ff=8", "--num_layers=1", "--num_heads=1", "--vocab_size=16",
+                       "--batch_size=1", "--seq_len=4", "--weights=" + weights, "--out=" + FreshDirectory()});
+  }
+};
+
+TEST_F(WeightsTest, MissingFile) { ExpectRefusal(Train("/nonexistent/weights"), "/nonexistent/weights: "); }
+
+TEST_F(WeightsTest, TruncatedFile) {
+  const std::string path = WriteWeights("token_embeddings.weight", 16);
+  const std::string whole = ReadText(path);
+  std::ofstream(path, std::ios::binary) << whole.substr(0, whole.size() - 1);
+  ExpectRefusal(Train(path), path + ": ");
+}
+
+TEST_F(WeightsTest, WrongShape) {
+  const std::string path = WriteWeights("token_embeddings.weight", 17);
+  const ProgramResult result = Train(path);
+  ExpectRefusal(result, path + ": ");
+}
+
+}  // namespace
+}  // namespace gradsync::bench

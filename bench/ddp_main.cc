@@ -1,0 +1,27 @@
+#include "bench/ddp_memory.h"
+#include "bench/ddp_options.h"
+#include "bench/ddp_run.h"
+#include "bench/rank_main.h"
+#include "model/error.h"
+
+int main(int argc, char** argv) {
+  using namespace gradsync;
+  bench::DdpOptions options;
+  bench::FlagTable flags(
+      "ddp",
+      "Trains a model data-parallel on several ranks, and measures what each way of averaging the\n"
+      "gradients costs: forward, backward, exposed synchronisation, optimizer.\n"
+      "  bazel run //bench:ddp -- --model=small --batch_size=2 --seq_len=128 --out=DIR");
+  options.AddTo(flags);
+  const auto check = [&](const comm::World& world) {
+    CompleteDdpOptions(flags, world, options);
+    const auto too_large = bench::TooLargeForThisHost(options, world);
+    Require(!too_large, too_large.value_or(""));
+  };
+  const auto prepare = [&](const comm::World& world) {
+    if (world.launcher == "self")
+      CompleteDdpOptions(flags, world, options);  // The checks ran in another process.
+    return bench::MakeDdpJob(options, world, argc, argv);
+  };
+  return bench::RunRankProgram(argc, argv, {flags, options.ranks, check, prepare});
+}

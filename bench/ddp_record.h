@@ -1,0 +1,55 @@
+#ifndef GRADSYNC_BENCH_DDP_RECORD_H_
+#define GRADSYNC_BENCH_DDP_RECORD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/ddp_options.h"
+#include "bench/record.h"
+#include "bench/trainer.h"
+#include "bench/verify.h"
+#include "ddp/strategy.h"
+
+namespace gradsync::bench {
+
+// The timed steps of one strategy in one cell, on one rank.
+struct StrategySamples {
+  std::vector<StepResult> steps;
+  std::vector<int64_t> positions;  // of each step in the run's own order
+  int64_t allocations = 0;         // that the device's memory source was asked for in these steps
+};
+
+// What a strategy's check found.
+struct StrategyCheck {
+  Verdict verdict;
+  double tolerance = 0;
+
+  bool grads_equal() const { return verdict.grad_rel_error <= tolerance; }
+  bool params_equal() const { return verdict.param_rel_error <= tolerance; }
+  bool passed() const { return grads_equal() && params_equal() && verdict.replicas_equal; }
+};
+
+// What makes a cell and a strategy's measurement in it different from others.
+void SetDdpConfig(const DdpOptions& options, const Cell& cell, const std::string& strategy, Fields& config);
+
+void SetDdpSamples(const StrategySamples& samples, Record& record);
+void SetDdpChecks(const StrategyCheck& check, Fields& checks);
+
+// Its collectives, in the order in which they are sent.
+std::vector<BucketRecord> BucketRecords(const ddp::BucketPlan& plan);
+
+// Of rank 0's own steps: a line for each strategy. Statistics proper are the business of //tools:summarize.
+struct SummaryRow {
+  Cell cell;
+  std::string strategy;
+  int64_t step_ns = 0, forward_ns = 0, backward_ns = 0, sync_exposed_ns = 0, optimizer_ns = 0;  // medians
+  std::string verdict;
+};
+SummaryRow Summarize(const Cell& cell, const std::string& strategy, const StrategySamples& samples,
+                     std::string verdict);
+std::string FormatSummary(const std::vector<SummaryRow>& rows);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_DDP_RECORD_H_

@@ -1,0 +1,152 @@
+#include "bench/suite_options.h"
+
+#include <optional>
+#include <utility>
+
+#include "bench/all_reduce_options.h"
+#include "bench/ddp_memory.h"
+#include "bench/ddp_options.h"
+#include "comm/factory.h"
+#include "comm/world.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+// The flags that all benchmarks share.
+Arguments SharedArguments(const SuiteOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  Arguments arguments = {
+      "--backend=" + options.backend,
+      "--device=" + ranks.device,
+      Join("--world_size=", ranks.world_size),
+      Join("--threads_per_rank=", ranks.threads_per_rank),
+      Join("--comm_threads=", ranks.comm_threads),
+      "--placement=" + ranks.placement,
+      Join("--timeout=", ranks.timeout.count(), "ms"),
+      Join("--seed=", ranks.seed),
+  };
+  if (!ranks.interface_or_address.empty()) arguments.push_back("--interface=" + ranks.interface_or_address);
+  return arguments;
+}
+
+Arguments Concatenate(Arguments first, const Arguments& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+comm::World WorldOf(const SuiteOptions& options) {
+  comm::World world;
+  world.size = world.local_size = static_cast<int>(options.ranks.world_size);
+  return world;
+}
+
+// Reads `arguments` as the benchmark will.
+template <class Options>
+void Parse(const Arguments& arguments, FlagTable& flags, Options& options) {
+  options.AddTo(flags);
+  std::vector<const char*> argv = {"suite"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  flags.Parse(static_cast<int>(argv.size()), argv.data());
+}
+
+class Builder {
+ public:
+  Builder(const SuiteOptions& options, std::vector<std::string>* notes)
+      : options_(options), world_(WorldOf(options)), notes_(notes) {}
+
+  void AllReduce(const Arguments& own) {
+    Experiment experiment{"all-reduce", "all_reduce", Concatenate(own, SharedArguments(options_)), ""};
+    AllReduceOptions parsed;
+    FlagTable flags("all_reduce", "");
+    Parse(experiment.arguments, flags, parsed);
+    CheckAllReduceOptions(parsed, world_);
+    experiments_.push_back(std::move(experiment));
+  }
+
+  // With the first of `models` that fits into this host's memory; without any it is left out.
+  void Ddp(const std::string& title, const Arguments& models, const Arguments& own,
+           const std::string& subdirectory = "") {
+    for (size_t i = 0; i < models.size(); ++i) {
+      Experiment experiment{models[i] + ", " + title, "ddp", DdpArguments(models[i], own), subdirectory};
+      const std::optional<std::string> too_large = TooLarge(experiment.arguments);
+      if (!too_large) return experiments_.push_back(std::move(experiment));
+      const std::string instead = i + 1 < models.size() ? "trying " + models[i + 1] + " instead" : "left out";
+      notes_->push_back(Join(experiment.title, ": ", instead, ": ", *too_large));
+    }
+  }
+
+  std::vector<Experiment> Take() { return std::move(experiments_); }
+
+ private:
+  Arguments DdpArguments(const std::string& model, const Arguments& own) const {
+    Arguments arguments = Concatenate({"--model=" + model}, own);
+    if (!options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
+    return Concatenate(std::move(arguments), SharedArguments(options_));
+  }
+
+  std::optional<std::string> TooLarge(const Arguments& arguments) const {
+    DdpOptions parsed;
+    FlagTable flags("ddp", "");
+    Parse(arguments, flags, parsed);
+    CompleteDdpOptions(flags, world_, parsed);
+    return TooLargeForThisHost(parsed, world_);
+  }
+
+  const SuiteOptions& options_;
+  const comm::World world_;
+  std::vector<std::string>* const notes_;
+  std::vector<Experiment> experiments_;
+};
+
+void Smoke(Builder& builder) {
+  builder.AllReduce({"--sizes=4KiB,1MiB", "--iterations=20", "--warmup_iterations=2"});
+  builder.Ddp("every strategy", {"tiny"},
+              {"--batch_size=2", "--seq_len=64", "--warmup_steps=1", "--steps=5"});
+}
+
+void Quick(Builder& builder) {
+  builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
+  builder.Ddp("every strategy", {"tiny"},
+              {"--batch_size=4", "--seq_len=128", "--warmup_steps=3", "--steps=20"});
+  builder.Ddp("every strategy", {"small", "tiny"},
+              {"--batch_size=2", "--seq_len=128", "--warmup_steps=1", "--steps=4"});
+}
+
+void Reference(Builder& builder) {
+  const Arguments models = {"xl", "large", "medium", "small", "tiny"};
+  builder.AllReduce({"--sizes=1MiB,10MiB,100MiB,1GiB", "--iterations=20", "--warmup_iterations=5"});
+  builder.Ddp("the published protocol: one strategy after the other", models,
+              {"--strategies=naive,flat,overlap", "--batch_size=4", "--seq_len=256", "--warmup_steps=5",
+               "--steps=20", "--order=blocks"});
+  builder.Ddp("batch size x sequence length", models,
+              {"--batch_size=2,4", "--seq_len=128,256,512", "--warmup_steps=10", "--steps=10"});
+  builder.Ddp("traces", models,
+              {"--strategies=naive,overlap,core", "--batch_size=2", "--seq_len=128", "--warmup_steps=2",
+               "--steps=3", "--trace", "--verify=false"},
+              "traces");
+}
+
+}  // namespace
+
+void SuiteOptions::AddTo(FlagTable& flags) {
+  flags.AddChoice(
+      "preset", &preset, {"smoke", "quick", "reference"},
+      "smoke: whether everything works, within a minute. quick: a comparison, within five. reference: the "
+      "published experiments, for hours on a CPU.");
+  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
+  flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
+  ranks.AddTo(flags);
+}
+
+std::vector<Experiment> MakeExperiments(const SuiteOptions& options, std::vector<std::string>* notes) {
+  Builder builder(options, notes);
+  if (options.preset == "smoke") Smoke(builder);
+  if (options.preset == "quick") Quick(builder);
+  if (options.preset == "reference") Reference(builder);
+  return builder.Take();
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,45 @@
+#ifndef GRADSYNC_BENCH_SUITE_OPTIONS_H_
+#define GRADSYNC_BENCH_SUITE_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "bench/flags.h"
+#include "bench/rank_main.h"
+
+namespace gradsync::bench {
+
+// What //bench:suite takes on its command line.
+struct SuiteOptions {
+  RankOptions ranks;
+  std::string preset = "quick";
+  std::string backend = "gloo";
+  std::string corpus;
+
+  void AddTo(FlagTable& flags);
+};
+
+// One run of a benchmark.
+struct Experiment {
+  std::string title;
+  std::string program;                 // "ddp" or "all_reduce"
+  std::vector<std::string> arguments;  // without --out
+  // Where its records go, below the suite's directory; empty: into it.
+  std::string subdirectory;
+};
+
+// The experiments of the preset, in order:
+//
+//   smoke      every strategy and the all-reduce once, on small sizes: whether everything works
+//   quick      a comparison of all strategies on `tiny` and `small`, in minutes
+//   reference  the published experiments: xl over the published batches and sequences, and its traces. Where
+//   this
+//              host has not the memory for xl, the largest model that fits takes its place
+//
+// `notes` gets a line for everything that was left out or replaced. Throws InvalidInput if a benchmark would
+// refuse the flags, naming the flag.
+std::vector<Experiment> MakeExperiments(const SuiteOptions& options, std::vector<std::string>* notes);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_SUITE_OPTIONS_H_
