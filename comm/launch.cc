@@ -29,10 +29,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// After the first failure: who died of it too, or was in fact first, shows itself within this time.
-constexpr milliseconds kSettle{100};
-// Ranks with bad arguments all find that out by themselves.
-constexpr milliseconds kSettleBadArguments{1000};
 // So long a rank's output is kept back, in case that all ranks only say what is wrong with the arguments.
 constexpr milliseconds kHold{1000};
 constexpr int kBadArguments = 2;
@@ -260,8 +256,7 @@ class Launcher {
       // What dies after being told to is no cause of anything.
       if (!end.failed() || asked_) continue;
       failures_.push_back(end);
-      if (!stop_at_.has_value())
-        stop_at_ = Clock::now() + (end.bad_arguments() ? kSettleBadArguments : kSettle);
+      if (!stop_at_.has_value()) stop_at_ = Clock::now() + options_.settle;
     }
   }
 

@@ -9,7 +9,10 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // Between asking the other ranks to stop (SIGTERM) and making them (SIGKILL), once one has failed.
+  // Between the first failure and asking the other ranks to stop: they may have something to say about it, or
+  // show that the cause was another. Over as soon as all have ended.
+  std::chrono::milliseconds settle{1000};
+  // Between asking the other ranks to stop (SIGTERM) and making them (SIGKILL).
   std::chrono::milliseconds grace{2000};
   // What to run: this very program.
   std::string program = "/proc/self/exe";

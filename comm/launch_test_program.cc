@@ -100,7 +100,10 @@ int main(int argc, char** argv) {
   const std::string argument = argc > 2 ? argv[2] : "";
   try {
     if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
-    return LaunchSelf({.world_size = 3, .grace = std::chrono::milliseconds(300)},
+    const bool speaks = mode == "kill_in_collectives";
+    return LaunchSelf({.world_size = 3,
+                       .settle = std::chrono::milliseconds(speaks ? 20'000 : 200),
+                       .grace = std::chrono::milliseconds(300)},
                       std::span<char* const>(argv, static_cast<size_t>(argc)));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
