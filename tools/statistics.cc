@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace gradsync::tools {
@@ -43,19 +44,48 @@ class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
 
-  // Uniform in [0, n), for n below 2^32.
-  size_t Below(size_t n) {
+  // Two numbers, uniform in [0, n) for n below 2^32.
+  std::pair<size_t, size_t> TwoBelow(size_t n) {
     state_ += 0x9e3779b97f4a7c15;
     uint64_t z = state_;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
     z ^= z >> 31;
-    return static_cast<size_t>(((z >> 32) * n) >> 32);
+    return {static_cast<size_t>(((z >> 32) * n) >> 32), static_cast<size_t>(((z & 0xffffffffU) * n) >> 32)};
   }
 
  private:
   uint64_t state_;
 };
+
+double ResampledSum(std::span<const double> values, Random* random) {
+  double sum = 0;
+  size_t left = values.size();
+  for (; left >= 2; left -= 2) {
+    const auto [i, j] = random->TwoBelow(values.size());
+    sum += values[i] + values[j];
+  }
+  return left == 0 ? sum : sum + values[random->TwoBelow(values.size()).first];
+}
+
+// Of the same rounds of both, which are of one size.
+std::pair<double, double> ResampledSums(std::span<const double> a, std::span<const double> b,
+                                        Random* random) {
+  double a_sum = 0;
+  double b_sum = 0;
+  const auto add = [&](size_t round) {
+    a_sum += a[round];
+    b_sum += b[round];
+  };
+  size_t left = a.size();
+  for (; left >= 2; left -= 2) {
+    const auto [i, j] = random->TwoBelow(a.size());
+    add(i);
+    add(j);
+  }
+  if (left > 0) add(random->TwoBelow(a.size()).first);
+  return {a_sum, b_sum};
+}
 
 }  // namespace
 
@@ -113,25 +143,15 @@ Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<c
   Random random(options.seed);
   std::vector<double> differences(static_cast<size_t>(options.resamples));
   for (double& difference : differences) {
-    double sample_sum = 0;
-    double baseline_sum = 0;
-    if (pairing == Pairing::kRounds) {
-      for (size_t i = 0; i < n; ++i) {
-        const size_t round = random.Below(n);
-        sample_sum += sample[round];
-        baseline_sum += baseline[round];
-      }
-    } else {
-      for (size_t i = 0; i < sample.size(); ++i) sample_sum += sample[random.Below(sample.size())];
-      for (size_t i = 0; i < baseline.size(); ++i) baseline_sum += baseline[random.Below(baseline.size())];
-    }
+    const auto [sample_sum, baseline_sum] =
+        pairing == Pairing::kRounds
+            ? ResampledSums(sample, baseline, &random)
+            : std::pair(ResampledSum(sample, &random), ResampledSum(baseline, &random));
     difference = scale * sample_sum / baseline_sum - 1;
   }
   const double tail = ExpandedTail(n);
-  const double ps[] = {tail, 1 - tail};
-  double ends[2];
-  Percentiles(differences, ps, ends);
-  return {ends[0], ends[1]};
+  std::sort(differences.begin(), differences.end());
+  return {PercentileOfSorted(differences, tail), PercentileOfSorted(differences, 1 - tail)};
 }
 
 }  // namespace gradsync::tools

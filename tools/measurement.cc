@@ -1,0 +1,79 @@
+#include "tools/measurement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "tools/statistics.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Fields;
+using bench::Record;
+using bench::Value;
+
+// The larger one; NaN if either is, because an error that is no number is the worst.
+void TakeWorst(const Fields& checks, std::string_view name, std::optional<double>* worst) {
+  if (checks.Find(name) == nullptr) return;
+  const double error = checks.DoubleOr(name, 0);
+  if (!*worst || std::isnan(error) || error > **worst) *worst = error;
+}
+
+void TakeChecks(const Fields& checks, Measurement* measurement) {
+  TakeWorst(checks, "grad_rel_error", &measurement->grad_rel_error);
+  TakeWorst(checks, "param_rel_error", &measurement->param_rel_error);
+  if (checks.Find("grads_equal") != nullptr) {
+    measurement->grads_equal = measurement->grads_equal.value_or(true) && checks.BoolOr("grads_equal", false);
+  }
+  if (checks.Find("wrong_elements") != nullptr) {
+    measurement->wrong_elements = measurement->wrong_elements.value_or(0) + checks.IntOr("wrong_elements", 0);
+  }
+}
+
+void TakeSamples(const Record& rank, Measurement* measurement) {
+  std::vector<double> seconds(measurement->num_steps);
+  for (const auto& [name, samples_ns] : rank.samples) {
+    Series& series = measurement->series[name];
+    series.max.resize(measurement->num_steps, std::numeric_limits<double>::lowest());
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      seconds[i] = 1e-9 * static_cast<double>(samples_ns[i]);
+      series.max[i] = std::max(series.max[i], seconds[i]);
+    }
+    series.rank_means.push_back(Mean(seconds));
+    series.rank_stds.push_back(PopulationStd(seconds));
+  }
+}
+
+size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
+
+}  // namespace
+
+const Series* Measurement::Find(std::string_view name) const {
+  const auto found = series.find(name);
+  return found == series.end() ? nullptr : &found->second;
+}
+
+Measurement CombineRanks(std::vector<Record> ranks) {
+  Measurement measurement;
+  measurement.num_ranks = static_cast<int64_t>(ranks.size());
+  measurement.num_steps = StepsOf(ranks.front());
+  for (const Record& rank : ranks) {
+    const size_t num_steps = StepsOf(rank);
+    measurement.steps_differ |= num_steps != StepsOf(ranks.front());
+    measurement.num_steps = std::min(measurement.num_steps, num_steps);
+  }
+  std::map<std::string, int64_t> hosts;
+  for (const Record& rank : ranks) {
+    TakeSamples(rank, &measurement);
+    TakeChecks(rank.checks, &measurement);
+    measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++hosts[rank.provenance.host]);
+  }
+  measurement.record = std::move(ranks.front());
+  measurement.record.samples.clear();
+  return measurement;
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,54 @@
+#ifndef GRADSYNC_TOOLS_MEASUREMENT_H_
+#define GRADSYNC_TOOLS_MEASUREMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/record.h"
+
+namespace gradsync::tools {
+
+// One kind of time, over the steps of a measurement, in seconds.
+struct Series {
+  // For each step the maximum over ranks: a step has taken place when the last rank is done. For phases too,
+  // so the maxima of a step's phases may add up to more than the step: a rank that is late in one is early in
+  // another.
+  std::vector<double> max;
+  // Of each rank's own steps.
+  std::vector<double> rank_means;
+  std::vector<double> rank_stds;  // population
+};
+
+// The ranks' records of one configuration, put together.
+struct Measurement {
+  bench::Record record;  // the lowest rank's, without its samples: configuration, facts, provenance, buckets
+  std::map<std::string, Series, std::less<>> series;  // by the samples' names
+  size_t num_steps = 0;
+  bool steps_differ = false;  // some rank has more steps; the ones that all have are used
+  int64_t num_ranks = 0;      // whose records are there
+  int64_t ranks_on_host = 0;  // the most on one host
+
+  // Over ranks: the largest error (NaN if any is), whether all found their gradients equal, all wrong
+  // elements. Empty if no rank says.
+  std::optional<double> grad_rel_error;
+  std::optional<double> param_rel_error;
+  std::optional<bool> grads_equal;
+  std::optional<int64_t> wrong_elements;
+
+  // Null if there are no such samples.
+  const Series* Find(std::string_view name) const;
+  std::string strategy() const { return record.config.StringOr("strategy", ""); }
+  int64_t world_size() const { return record.world_size; }
+};
+
+// `ranks`: at least one record, of different ranks of one configuration.
+Measurement CombineRanks(std::vector<bench::Record> ranks);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_MEASUREMENT_H_

@@ -1,0 +1,95 @@
+#ifndef GRADSYNC_TOOLS_RECORD_INDEX_H_
+#define GRADSYNC_TOOLS_RECORD_INDEX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/record.h"
+#include "tools/line_reader.h"
+#include "tools/problems.h"
+
+namespace gradsync::tools {
+
+// Where the records lie and how they belong together, so that a million of them can be worked through a few
+// at a time. Lines are read twice: once to index them (48 bytes each), once when their turn comes.
+//
+// The ranks of one measurement are the records with the same experiment, run_id, world_size and configuration
+// (placement aside, which is each rank's own). A cell holds the measurements that are compared with each
+// other: one run, model, backend, device, dtype, batch, sequence and so on, by different strategies.
+class RecordIndex {
+ public:
+  // Where one record is.
+  struct Entry {
+    uint32_t run = 0;
+    uint32_t cell = 0;
+    uint32_t measurement = 0;
+    uint32_t rank = 0;
+    uint32_t strategy = 0;  // index into strategies()
+    uint32_t file = 0;
+    uint32_t line = 0;
+    uint32_t length = 0;  // bytes
+    uint64_t offset = 0;
+  };
+
+  // Lines that are no records are reported to `problems`, which must outlive the index.
+  explicit RecordIndex(Problems* problems) : problems_(problems) {}
+
+  // Indexes a file, or every *.jsonl below a directory, in the order of their names. A file that was given
+  // before is skipped. Throws InvalidInput if there is nothing at `path`; what cannot be read is a problem.
+  void Add(const std::string& path);
+
+  // Orders the entries. Call once, after the last Add. A second record of a rank is a problem, and left out.
+  void Finish();
+
+  // The records: those of a cell are neighbours, in it those of a measurement, in the order of ranks. Cells,
+  // and measurements in a cell, are in the order in which they were first met.
+  std::span<const Entry> entries() const { return entries_; }
+  const std::vector<std::string>& strategies() const { return strategies_; }
+  int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
+
+  // Reads a record. Nullopt, and a problem, if it is malformed behind its head.
+  std::optional<bench::Record> Load(const Entry& entry);
+  // Reports that a record cannot be used.
+  void Reject(const Entry& entry, std::string reason);
+
+ private:
+  void AddFile(const std::string& path);
+  void AddLine(const LineReader& reader);
+  uint32_t InternStrategy(const std::string& name);
+  const InputFile* Open(uint32_t file);
+
+  Problems* problems_;
+  std::vector<std::string> files_;
+  std::set<std::string> seen_files_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> strategies_;
+  std::unordered_map<std::string, uint32_t> strategy_numbers_;
+  std::unordered_map<uint64_t, uint32_t> runs_;          // hash -> number, while indexing
+  std::unordered_map<uint64_t, uint32_t> cells_;         // hash -> number, while indexing
+  std::unordered_map<uint64_t, uint32_t> measurements_;  // hash -> number, while indexing
+  std::unordered_map<uint32_t, std::unique_ptr<InputFile>> open_files_;
+  bench::RecordParser parser_;
+  std::vector<char> line_;
+};
+
+// The part of `entries` at its front for which `same` holds with the first.
+template <class Same>
+std::span<const RecordIndex::Entry> TakeGroup(std::span<const RecordIndex::Entry>* entries, Same&& same) {
+  size_t n = 0;
+  while (n < entries->size() && same(entries->front(), (*entries)[n])) ++n;
+  const auto group = entries->first(n);
+  *entries = entries->subspan(n);
+  return group;
+}
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_RECORD_INDEX_H_

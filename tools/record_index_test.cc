@@ -1,0 +1,194 @@
+#include "tools/record_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "model/error.h"
+#include "tools/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::ElementsAre;
+
+std::vector<std::string> LinesOf(const std::string& path) {
+  const InputFile file(path);
+  std::vector<std::string> lines;
+  for (LineReader reader(file); reader.Next();) {
+    lines.push_back(reader.too_long() ? "too long" : std::string(reader.line()));
+    std::string again(reader.line().size(), '?');
+    EXPECT_EQ(file.Read(reader.offset(), again.data(), again.size()), again.size());
+    EXPECT_EQ(again, reader.line());
+    EXPECT_EQ(reader.number(), static_cast<int64_t>(lines.size()));
+  }
+  return lines;
+}
+
+TEST(LineReaderTest, ReadsLinesOfEveryLength) {
+  const std::string path = FreshTestDir("lines") + "/file";
+  const std::string long_line(3 << 20, 'x');
+  std::ofstream(path) << "a\n\n" << long_line << "\nb\n" << std::string((1 << 20) - 1, 'y') << "\nlast";
+  EXPECT_EQ(LinesOf(path),
+            (std::vector<std::string>{"a", "", long_line, "b", std::string((1 << 20) - 1, 'y'), "last"}));
+  std::ofstream(path) << "";
+  EXPECT_THAT(LinesOf(path), ElementsAre());
+  std::ofstream(path) << "\n";
+  EXPECT_THAT(LinesOf(path), ElementsAre(""));
+}
+
+TEST(LineReaderTest, DoesNotFillTheMemoryWithOneLine) {
+  const std::string path = FreshTestDir("long_line") + "/file";
+  {
+    std::ofstream file(path);
+    file << "a\n" << std::string(LineReader::kMaxLineBytes, 'x') << "\n";
+    for (int i = 0; i < 40; ++i) file << std::string(1 << 20, 'y');
+    file << "\nb\n" << std::string(LineReader::kMaxLineBytes + 1, 'z');
+  }
+  const std::vector<std::string> lines = LinesOf(path);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[1].size(), LineReader::kMaxLineBytes);
+  EXPECT_EQ(lines[2], "too long");
+  EXPECT_EQ(lines[3], "b");
+  EXPECT_EQ(lines[4], "too long");
+}
+
+TEST(LineReaderTest, RefusesWhatIsNoFile) {
+  EXPECT_THROW(InputFile("/nowhere/at/all"), std::runtime_error);
+  EXPECT_THROW(InputFile("/tmp"), std::runtime_error);
+  EXPECT_THROW(InputFile("/dev/null"), std::runtime_error);
+}
+
+TEST(ProblemsTest, NeighboursWithOneReasonAreOneLine) {
+  Problems problems;
+  problems.AddLine("b", 1, "bad");
+  for (int line = 3; line <= 6; ++line) problems.AddLine("a", line, "bad");
+  problems.AddLine("a", 7, "worse");
+  problems.AddLine("a", 9, "worse");
+  problems.AddFile("a", "cannot read");
+  EXPECT_EQ(problems.count(), 8);
+  std::ostringstream out;
+  problems.Print(out);
+  EXPECT_EQ(out.str(),
+            "a: cannot read\n"
+            "a:3-6: bad (4 lines)\n"
+            "a:7: worse\n"
+            "a:9: worse\n"
+            "b:1: bad\n");
+}
+
+class RecordIndexTest : public ::testing::Test {
+ protected:
+  std::string ProblemText() {
+    std::ostringstream out;
+    problems_.Print(out);
+    return out.str();
+  }
+
+  // "strategy/rank" of every entry, a "|" where a cell ends and a "," where a measurement does.
+  std::string Order() {
+    std::string text;
+    std::span<const RecordIndex::Entry> rest = index_.entries();
+    const RecordIndex::Entry* last = nullptr;
+    for (const RecordIndex::Entry& entry : rest) {
+      if (last != nullptr)
+        text += last->cell != entry.cell ? "|" : last->measurement != entry.measurement ? "," : " ";
+      text += index_.strategies()[entry.strategy] + "/" + std::to_string(entry.rank);
+      last = &entry;
+    }
+    return text;
+  }
+
+  Problems problems_;
+  RecordIndex index_{&problems_};
+};
+
+Record WithBatch(std::string_view strategy, int64_t rank, int64_t batch_size) {
+  Record record = DdpRecord(strategy, rank, {1000});
+  record.config.Set("batch_size", batch_size);
+  return record;
+}
+
+TEST_F(RecordIndexTest, PutsRanksAndStrategiesTogether) {
+  const std::string dir = FreshTestDir("index");
+  std::filesystem::create_directories(dir + "/deep/er");
+  WriteLines(dir + "/a.jsonl", {WithBatch("none", 0, 2), WithBatch("naive", 0, 2), WithBatch("none", 0, 4)});
+  WriteLines(dir + "/deep/er/b.jsonl",
+             {WithBatch("naive", 1, 2), WithBatch("none", 1, 4), WithBatch("none", 1, 2)});
+  WriteLines(dir + "/ignored.json", {WithBatch("flat", 1, 2)});
+  index_.Add(dir);
+  index_.Add(dir + "/a.jsonl");
+  index_.Finish();
+  EXPECT_EQ(Order(), "none/0 none/1,naive/0 naive/1|none/0 none/1");
+  EXPECT_EQ(problems_.count(), 0);
+  EXPECT_EQ(index_.num_files(), 2);
+  const std::optional<Record> record = index_.Load(index_.entries()[3]);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->rank, 1);
+  EXPECT_EQ(record->config.StringOr("strategy", ""), "naive");
+}
+
+TEST_F(RecordIndexTest, WhatDiffersIsApart) {
+  const std::string path = FreshTestDir("apart") + "/a.jsonl";
+  Record other_run = WithBatch("none", 0, 2);
+  other_run.run_id = "another";
+  Record other_buckets = WithBatch("none", 0, 2);
+  other_buckets.config.Set("bucket_bytes", 5);
+  Record other_place = WithBatch("none", 1, 2);
+  other_place.config.Set("placement", "cpu 1");
+  WriteLines(path, {WithBatch("none", 0, 2), other_run, other_buckets, other_place});
+  index_.Add(path);
+  index_.Finish();
+  EXPECT_EQ(Order(), "none/0 none/1,none/0|none/0");
+}
+
+TEST_F(RecordIndexTest, NamesLinesThatAreNoRecords) {
+  const std::string path = FreshTestDir("bad_lines") + "/a.jsonl";
+  const std::string line = ToJsonLine(WithBatch("none", 0, 2));
+  std::ofstream(path) << "hello\n\n" << line << "\n{\"a\":1}\n{\"a\":1}\n" << line.substr(0, 50);
+  index_.Add(path);
+  index_.Finish();
+  EXPECT_EQ(index_.entries().size(), 1u);
+  EXPECT_EQ(problems_.count(), 4);
+  EXPECT_EQ(ProblemText().substr(0, path.size() + 13), path + ":1: not JSON:");
+  EXPECT_NE(ProblemText().find(path + ":4-5: no \"schema\": not a gradsync record (2 lines)\n"),
+            std::string::npos);
+  EXPECT_NE(ProblemText().find(path + ":6: cut off after 50 bytes\n"), std::string::npos);
+}
+
+TEST_F(RecordIndexTest, ASecondRecordOfARankIsLeftOut) {
+  const std::string path = FreshTestDir("twice") + "/a.jsonl";
+  WriteLines(path, {WithBatch("none", 0, 2), WithBatch("none", 0, 2), WithBatch("none", 1, 2)});
+  index_.Add(path);
+  index_.Finish();
+  EXPECT_EQ(Order(), "none/0 none/1");
+  EXPECT_EQ(ProblemText(), path + ":2: a second record of rank 0 for the configuration of " + path + ":1\n");
+}
+
+TEST_F(RecordIndexTest, WhatIsSpoiltBehindTheHeadShowsWhenLoaded) {
+  const std::string path = FreshTestDir("spoilt") + "/a.jsonl";
+  std::string line = ToJsonLine(WithBatch("none", 0, 2));
+  line.replace(line.find("\"samples\":{"), 11, "\"samples\":[{");
+  std::ofstream(path) << line << "\n";
+  index_.Add(path);
+  index_.Finish();
+  ASSERT_EQ(index_.entries().size(), 1u);
+  EXPECT_EQ(index_.Load(index_.entries()[0]), std::nullopt);
+  EXPECT_EQ(problems_.count(), 1);
+}
+
+TEST_F(RecordIndexTest, NothingThereIsAnError) {
+  EXPECT_THROW(index_.Add("/nowhere/at/all"), InvalidInput);
+  const std::string link = FreshTestDir("dangling") + "/a.jsonl";
+  std::filesystem::create_symlink("/nowhere/at/all", link);
+  index_.Add(std::filesystem::path(link).parent_path().string());
+  index_.Finish();
+  EXPECT_EQ(ProblemText(), link + ": cannot read: No such file or directory\n");
+}
+
+}  // namespace
+}  // namespace gradsync::tools

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <string_view>
+
+#include "tools/panel.h"
+#include "tools/render.h"
+
+namespace gradsync::tools {
+namespace {
+
+// A "|" ends a cell, and a line break the table.
+std::string Escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return escaped;
+}
+
+// Characters, not bytes: what is padded is what people see.
+size_t WidthOf(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+}
+
+void WriteCell(const std::string& text, size_t width, bool is_text, std::ostream& out) {
+  const std::string padding(width - std::min(width, WidthOf(text)), ' ');
+  out << " " << (is_text ? text + padding : padding + text) << " |";
+}
+
+void WritePanel(const Panel& panel, std::ostream& out) {
+  std::vector<size_t> widths(panel.num_columns());
+  for (size_t column = 0; column < panel.num_columns(); ++column) {
+    widths[column] = std::max(size_t{3}, WidthOf(Escaped(panel.header(column))));
+    for (size_t row = 0; row < panel.num_rows(); ++row) {
+      widths[column] = std::max(widths[column], WidthOf(Escaped(panel.cell(row, column))));
+    }
+  }
+  out << "|";
+  for (size_t column = 0; column < panel.num_columns(); ++column) {
+    WriteCell(Escaped(panel.header(column)), widths[column], panel.is_text(column), out);
+  }
+  out << "\n|";
+  for (size_t column = 0; column < panel.num_columns(); ++column) {
+    const std::string dashes(widths[column] + 1, '-');
+    out << (panel.is_text(column) ? ":" + dashes : dashes + ":") << "|";
+  }
+  out << "\n";
+  for (size_t row = 0; row < panel.num_rows(); ++row) {
+    out << "|";
+    for (size_t column = 0; column < panel.num_columns(); ++column) {
+      WriteCell(Escaped(panel.cell(row, column)), widths[column], panel.is_text(column), out);
+    }
+    out << "\n";
+  }
+}
+
+}  // namespace
+
+void RenderMarkdown(const Report& report, std::ostream& out) {
+  for (const std::string& line : report.header) out << line << "\n";
+  for (const Table& table : report.tables) {
+    if (table.audience() == Audience::kMachines) continue;
+    out << "\n## " << table.title() << "\n";
+    const std::string constants = ConstantsOf(table);
+    if (!constants.empty()) out << "\nAll rows: " << constants << ".\n";
+    for (const Panel& panel : PanelsOf(table)) {
+      out << "\n";
+      if (!panel.title().empty()) out << panel.title() << ":\n\n";
+      WritePanel(panel, out);
+    }
+    if (!table.notes().empty()) out << "\n";
+    for (const std::string& note : table.notes()) out << "- " << note << "\n";
+  }
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,105 @@
+#include "tools/summarize.h"
+
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "model/error.h"
+#include "tools/measurement_stream.h"
+#include "tools/record_index.h"
+#include "tools/runs_table.h"
+#include "tools/table_builder.h"
+
+namespace gradsync::tools {
+namespace {
+
+using Builders = std::vector<std::unique_ptr<TableBuilder>>;
+
+constexpr char kDefaultBaseline[] = "naive";
+
+// Above this many records, intervals are not worth more time than reading takes.
+constexpr size_t kManyRecords = 20000;
+constexpr int kResamplesForMany = 200;
+
+int ResamplesFor(const SummarizeOptions& options, size_t num_records) {
+  if (options.resamples) return *options.resamples;
+  return num_records > kManyRecords ? kResamplesForMany : BootstrapOptions().resamples;
+}
+
+void RequireStrategy(const std::string& name, const RecordIndex& index) {
+  std::string names;
+  for (const std::string& strategy : index.strategies()) {
+    if (strategy == name) return;
+    if (!strategy.empty()) names += (names.empty() ? "" : ", ") + strategy;
+  }
+  throw InvalidInput(Join("--baseline_row=", name, ": expected a strategy of the records, which have ",
+                          names.empty() ? "none" : names));
+}
+
+// Why no table can hold the record; empty if one can.
+std::string WhyUnusable(const Builders& builders, const bench::Record& record) {
+  const auto builder = std::find_if(builders.begin(), builders.end(), [&](const auto& candidate) {
+    return candidate->experiment() == record.experiment;
+  });
+  if (builder == builders.end()) return Join("no table for experiment \"", record.experiment, "\"");
+  const auto samples = record.samples.find(std::string((*builder)->main_samples()));
+  if (samples == record.samples.end()) return Join("no samples \"", (*builder)->main_samples(), "\"");
+  return samples->second.empty() ? "no steps" : "";
+}
+
+// Rows of one batch are made while the next is read.
+void AddAll(MeasurementStream* stream, const Builders& builders, RunsTable* runs) {
+  std::vector<MeasurementStream::Item> batch = stream->NextBatch();
+  while (!batch.empty()) {
+    std::future<std::vector<MeasurementStream::Item>> next =
+        std::async(std::launch::async, [stream] { return stream->NextBatch(); });
+    for (const auto& [measurement, baseline] : batch) {
+      runs->Add(measurement->record);
+      for (const auto& builder : builders) {
+        if (builder->experiment() == measurement->record.experiment) builder->Add(*measurement, *baseline);
+      }
+    }
+    batch = next.get();
+  }
+}
+
+}  // namespace
+
+Builders MakeTableBuilders(const TableOptions& options) {
+  Builders builders;
+  builders.push_back(MakeAllReduceTable(options));
+  builders.push_back(MakeDdpTable(options));
+  builders.push_back(MakeGridTable(options));
+  return builders;
+}
+
+Summary Summarize(const SummarizeOptions& options) {
+  Summary summary;
+  RecordIndex index(&summary.problems);
+  for (const std::string& input : options.inputs) index.Add(input);
+  index.Finish();
+  const size_t num_entries = index.entries().size();
+  const bool has_wish = !options.baseline_row.empty();
+  if (has_wish && num_entries > 0) RequireStrategy(options.baseline_row, index);
+
+  const Builders builders =
+      MakeTableBuilders({.bootstrap = {.resamples = ResamplesFor(options, num_entries)}});
+  MeasurementStream stream(&index, has_wish ? options.baseline_row : kDefaultBaseline,
+                           [&](const bench::Record& record) { return WhyUnusable(builders, record); });
+  RunsTable runs;
+  AddAll(&stream, builders, &runs);
+  for (const auto& builder : builders) builder->Finish(&summary.report.tables);
+  summary.report.header = runs.Header();
+  if (runs.table().num_rows() > 0) summary.report.tables.push_back(std::move(runs.table()));
+  summary.num_records = stream.num_records();
+  if (has_wish && stream.cells_without_baseline() > 0) {
+    summary.remarks.push_back(Join("--baseline_row=", options.baseline_row, ": missing from ",
+                                   stream.cells_without_baseline(),
+                                   " of the comparisons, where the first row takes its place"));
+  }
+  return summary;
+}
+
+}  // namespace gradsync::tools

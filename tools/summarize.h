@@ -1,0 +1,35 @@
+#ifndef GRADSYNC_TOOLS_SUMMARIZE_H_
+#define GRADSYNC_TOOLS_SUMMARIZE_H_
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tools/problems.h"
+#include "tools/render.h"
+#include "tools/statistics.h"
+
+namespace gradsync::tools {
+
+struct SummarizeOptions {
+  std::vector<std::string> inputs;  // files, or directories with *.jsonl somewhere below
+  std::string baseline_row;         // a strategy; empty: `naive`, or a cell's first where there is none
+  std::optional<int> resamples;     // of a bootstrap; empty: 2000, fewer for very many rows
+};
+
+struct Summary {
+  Report report;
+  Problems problems;
+  int64_t num_records = 0;           // used
+  std::vector<std::string> remarks;  // a line each, about the tables as a whole
+};
+
+// Reads the records and makes the tables. Works through them cell by cell, so that memory is needed for the
+// tables and 48 bytes a record. Throws InvalidInput if an input does not exist, or if no record has the
+// strategy `baseline_row`.
+Summary Summarize(const SummarizeOptions& options);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_SUMMARIZE_H_

@@ -1,0 +1,127 @@
+#include "tools/summarize_cli.h"
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/flags.h"
+#include "model/error.h"
+#include "tools/render.h"
+#include "tools/summarize.h"
+
+namespace gradsync::tools {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kBadArguments = 2;
+
+constexpr char kSummary[] =
+    "Turns benchmark records into tables. Statistics are computed here, from the raw samples of all ranks; "
+    "every row "
+    "carries the reasons not to believe it.\n\n"
+    "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
+    "used, 2 "
+    "bad arguments.";
+
+struct CommandLine {
+  SummarizeOptions summarize;
+  std::string format = "markdown";
+  std::string out;
+  int64_t resamples = 2000;
+};
+
+void AddFlags(CommandLine* line, bench::FlagTable* flags) {
+  flags->AllowPaths(&line->summarize.inputs,
+                    "files, or directories in which it takes every *.jsonl at any depth");
+  flags->AddChoice("format", &line->format, {"markdown", "csv", "latex", "json"},
+                   "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
+  flags->AddText(
+      "baseline_row", &line->summarize.baseline_row, "a strategy of the records",
+      "The row that others are compared with. Without it naive, or the first row where there is none.");
+  flags->AddInt(
+      "resamples", &line->resamples, 100, 1000000,
+      "Of the bootstrap behind an interval. Where there are more than 20000 records it is 200 unless given.");
+  flags->AddPath(
+      "out", &line->out, "a file, or with --format=csv a directory (existing, or named with a / at its end)",
+      "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
+}
+
+void WriteFile(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
+  std::ofstream file(path, std::ios::binary);
+  write(file);
+  file.close();
+  if (!file) throw std::runtime_error(Join("--out=", path.string(), ": cannot write it"));
+}
+
+void Render(const Report& report, const std::string& format, std::ostream& out) {
+  if (format == "markdown") RenderMarkdown(report, out);
+  if (format == "csv") RenderCsv(report, out);
+  if (format == "latex") RenderLatex(report, out);
+  if (format == "json") RenderJson(report, out);
+}
+
+void Write(const Report& report, const CommandLine& line, std::ostream& out) {
+  const std::filesystem::path path(line.out);
+  if (line.out.empty()) {
+    Render(report, line.format, out);
+    out.flush();
+  } else if (line.format == "csv" && (line.out.ends_with('/') || std::filesystem::is_directory(path))) {
+    std::filesystem::create_directories(path);
+    for (const Table& table : report.tables) {
+      if (table.audience() == Audience::kPeople) continue;
+      WriteFile(path / (table.name() + ".csv"), [&](std::ostream& file) { RenderCsvTable(table, file); });
+    }
+  } else {
+    WriteFile(path, [&](std::ostream& file) { Render(report, line.format, file); });
+  }
+}
+
+// Names what was left out.
+void PrintProblems(Summary& summary, std::ostream& err) {
+  summary.problems.Print(err);
+  for (const std::string& remark : summary.remarks) err << remark << "\n";
+  if (summary.problems.count() > 0) {
+    err << "summarize: used " << summary.num_records << " records, left out " << summary.problems.count()
+        << " lines or files, named above\n";
+  }
+}
+
+int Fail(int status, const std::string& message, std::ostream& err) {
+  err << "summarize: " << message << std::endl;
+  return status;
+}
+
+}  // namespace
+
+int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  CommandLine line;
+  bench::FlagTable flags("summarize", kSummary);
+  AddFlags(&line, &flags);
+  try {
+    flags.Parse(argc, argv);
+    if (flags.help_requested()) {
+      out << flags.Usage();
+      return kDone;
+    }
+    Require(!line.summarize.inputs.empty(),
+            "no input: takes directories or files with records, such as results/");
+    if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
+    Summary summary = Summarize(line.summarize);
+    PrintProblems(summary, err);
+    if (summary.num_records == 0) return Fail(kFailed, "no records in what was given", err);
+    Write(summary.report, line, out);
+  } catch (const InvalidInput& error) {
+    return Fail(kBadArguments, error.what(), err);
+  } catch (const std::exception& error) {
+    return Fail(kFailed, error.what(), err);
+  }
+  return kDone;
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,8 @@
+#include <iostream>
+
+#include "tools/summarize_cli.h"
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  return gradsync::tools::RunSummarize(argc, argv, std::cout, std::cerr);
+}

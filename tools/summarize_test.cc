@@ -1,0 +1,271 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/summarize_cli.h"
+#include "tools/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr int64_t kMs = 1000000;
+
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome RunWith(std::vector<std::string> arguments) {
+  std::vector<const char*> argv = {"summarize"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = RunSummarize(static_cast<int>(argv.size()), argv.data(), out, err);
+  return {status, out.str(), err.str()};
+}
+
+json TableNamed(const Outcome& outcome, std::string_view name) {
+  const json report = json::parse(outcome.out);
+  for (const json& table : report.at("tables")) {
+    if (table.at("name") == name) return table;
+  }
+  return nullptr;
+}
+
+json CellOf(const json& table, size_t row, std::string_view column) {
+  for (size_t i = 0; i < table.at("columns").size(); ++i) {
+    if (table.at("columns")[i] == column) return table.at("rows").at(row).at(i);
+  }
+  return "no such column";
+}
+
+std::vector<std::string> ColumnValues(const json& table, std::string_view column) {
+  std::vector<std::string> values;
+  for (size_t row = 0; row < table.at("rows").size(); ++row) values.push_back(CellOf(table, row, column));
+  return values;
+}
+
+// A run of three strategies on two ranks, and an all-reduce.
+std::string SampleDir(std::string_view name) {
+  const std::string dir = FreshTestDir(name);
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    const std::string suffix = ".rank" + std::to_string(rank) + ".jsonl";
+    WriteLines(dir + "/ddp.20261121T101500-4f2a" + suffix,
+               {DdpRecord("none", rank, Repeat(10 * kMs, 12)), DdpRecord("naive", rank, Repeat(20 * kMs, 12)),
+                DdpRecord("flat", rank, Repeat(30 * kMs, 12))});
+    WriteLines(
+        dir + "/all_reduce.20261121T101400-4f2a" + suffix,
+        {AllReduceRecord(1 << 20, rank, Repeat(kMs, 12)), AllReduceRecord(10 << 20, rank, Repeat(kMs, 12))});
+  }
+  return dir;
+}
+
+TEST(SummarizeTest, PrintsTablesForPeople) {
+  const Outcome outcome = RunWith({SampleDir("markdown")});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, StartsWith("# gradsync: results\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm)"));
+  EXPECT_THAT(outcome.out, HasSubstr("gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0"));
+  EXPECT_THAT(outcome.out, HasSubstr("`bench/ddp --model=small`"));
+  EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MB) | time_taken |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| strategy | model_size | backend | time_per_step |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| naive    | small      | gloo    |       0.02000 |"));
+  EXPECT_THAT(outcome.out, HasSubstr("[+50.0, +50.0]"));
+  EXPECT_THAT(outcome.out, HasSubstr("- `n<100`: fewer than 100 steps"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("outliers")));
+}
+
+TEST(SummarizeTest, PrintsTheSameTablesForMachines) {
+  const std::string dir = SampleDir("json");
+  const Outcome outcome = RunWith({dir, "--format=json"});
+  EXPECT_EQ(outcome.status, 0);
+  const json ddp = TableNamed(outcome, "ddp");
+  EXPECT_THAT(ColumnValues(ddp, "strategy"), ElementsAre("none", "naive", "flat"));
+  EXPECT_THAT(ColumnValues(ddp, "baseline"), ElementsAre("naive", "naive", "naive"));
+  EXPECT_NEAR(CellOf(ddp, 0, "delta (%)").get<double>(), -50, 1e-9);
+  EXPECT_TRUE(CellOf(ddp, 1, "ci95_low (%)").is_null());
+  EXPECT_EQ(CellOf(TableNamed(outcome, "all_reduce"), 1, "data_size (MB)"), 10);
+  EXPECT_THAT(ColumnValues(TableNamed(outcome, "runs"), "experiment"), ElementsAre("all_reduce", "ddp"));
+
+  const Outcome csv = RunWith({dir, "--format=csv"});
+  EXPECT_THAT(csv.out, StartsWith("# all_reduce\r\nbackend,data_size (MB),time_taken,std_time,"));
+  EXPECT_THAT(csv.out, HasSubstr("\r\n\r\n# ddp\r\nmodel_size,backend,time_per_step,"));
+  const Outcome latex = RunWith({dir, "--format=latex"});
+  EXPECT_THAT(latex.out, HasSubstr("strategy & model\\_size & backend & time\\_per\\_step"));
+  EXPECT_THAT(latex.out, HasSubstr("\\toprule"));
+}
+
+TEST(SummarizeTest, TheBaselineCanBeChosen) {
+  const std::string dir = SampleDir("baseline");
+  const Outcome outcome = RunWith({dir, "--format=json", "--baseline_row=none"});
+  EXPECT_NEAR(CellOf(TableNamed(outcome, "ddp"), 2, "delta (%)").get<double>(), 200, 1e-9);
+  EXPECT_EQ(CellOf(TableNamed(outcome, "ddp"), 2, "baseline"), "none");
+
+  const Outcome unknown = RunWith({dir, "--baseline_row=fast"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_EQ(
+      unknown.err,
+      "summarize: --baseline_row=fast: expected a strategy of the records, which have none, naive, flat\n");
+}
+
+TEST(SummarizeTest, WhereTheBaselineIsMissingTheFirstRowTakesItsPlace) {
+  const std::string dir = FreshTestDir("no_baseline");
+  Record other = DdpRecord("core", 0, Repeat(kMs, 12));
+  other.config.Set("batch_size", 4);
+  WriteLines(dir + "/a.jsonl",
+             {DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("core", 0, Repeat(kMs, 12)), other});
+  EXPECT_THAT(ColumnValues(TableNamed(RunWith({dir, "--format=json"}), "ddp"), "baseline"),
+              ElementsAre("flat", "flat", "core"));
+  const Outcome outcome = RunWith({dir, "--format=json", "--baseline_row=flat"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err,
+            "--baseline_row=flat: missing from 1 of the comparisons, where the first row takes its place\n");
+}
+
+TEST(SummarizeTest, NamesWhatItCannotUse) {
+  const std::string dir = SampleDir("problems");
+  const std::string rank1 = dir + "/ddp.20261121T101500-4f2a.rank1.jsonl";
+  std::string text = ReadTestFile(rank1);
+  text.resize(text.size() - 100);
+  std::ofstream(rank1) << text;
+  Record foreign = DdpRecord("naive", 0, {kMs});
+  foreign.experiment = "weather";
+  Record hollow = DdpRecord("core", 0, {});
+  Record no_step = DdpRecord("overlap", 0, {kMs});
+  no_step.samples.erase("step_ns");
+  WriteLines(dir + "/x.jsonl", {foreign, hollow, no_step});
+
+  const Outcome outcome = RunWith({dir, "--format=json"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr(rank1 + ":3: cut off after "));
+  EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:1: no table for experiment \"weather\"\n"));
+  EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:2: no steps\n"));
+  EXPECT_THAT(outcome.err, HasSubstr(dir + "/x.jsonl:3: no samples \"step_ns\"\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("summarize: used 9 records, left out 4 lines or files, named above\n"));
+  const json ddp = TableNamed(outcome, "ddp");
+  EXPECT_THAT(ColumnValues(ddp, "strategy"), ElementsAre("none", "naive", "flat"));
+  EXPECT_EQ(CellOf(ddp, 1, "flags"), "n<100");
+  EXPECT_EQ(CellOf(ddp, 2, "flags"), "ranks-missing:1/2 n<100");
+}
+
+TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
+  const std::string dir = FreshTestDir("spoilt_baseline");
+  Record naive = DdpRecord("naive", 0, Repeat(kMs, 12));
+  naive.samples.erase("step_ns");
+  WriteLines(dir + "/a.jsonl",
+             {naive, DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("core", 0, Repeat(kMs, 12))});
+  const Outcome outcome = RunWith({dir, "--format=json"});
+  EXPECT_THAT(ColumnValues(TableNamed(outcome, "ddp"), "baseline"), ElementsAre("flat", "flat"));
+}
+
+TEST(SummarizeTest, NoRecordsAreAFailure) {
+  const std::string dir = FreshTestDir("empty");
+  EXPECT_EQ(RunWith({dir}).status, 1);
+  EXPECT_EQ(RunWith({dir}).err, "summarize: no records in what was given\n");
+  std::ofstream(dir + "/a.jsonl") << "hello\n";
+  const Outcome outcome = RunWith({dir});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith(dir + "/a.jsonl:1: not JSON"));
+}
+
+TEST(SummarizeTest, BadArgumentsAreOneLine) {
+  const std::string dir = SampleDir("bad_arguments");
+  const auto refuses = [](const std::vector<std::string>& arguments, const std::string& line) {
+    const Outcome outcome = RunWith(arguments);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
+  };
+  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex or json");
+  refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; --help lists them");
+  refuses({dir, "--resamples=5"}, "--resamples=5: expected an integer from 100 to 1000000");
+  refuses({}, "no input: takes directories or files with records, such as results/");
+  refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");
+}
+
+TEST(SummarizeTest, HelpSaysWhatItTakes) {
+  const Outcome outcome = RunWith({"--help"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("--baseline_row"));
+  EXPECT_THAT(outcome.out, HasSubstr("every *.jsonl"));
+}
+
+TEST(SummarizeTest, WritesFiles) {
+  const std::string dir = SampleDir("out");
+  const std::string out = FreshTestDir("out_dir");
+  EXPECT_EQ(RunWith({dir, "--format=json", "--out=" + out + "/tables.json"}).out, "");
+  EXPECT_EQ(ReadTestFile(out + "/tables.json"), RunWith({dir, "--format=json"}).out);
+  EXPECT_EQ(RunWith({dir, "--format=csv", "--out=" + out + "/new/"}).status, 0);
+  EXPECT_THAT(ReadTestFile(out + "/new/ddp.csv"), StartsWith("model_size,backend,time_per_step"));
+  EXPECT_THAT(ReadTestFile(out + "/new/all_reduce.csv"), StartsWith("backend,"));
+  EXPECT_TRUE(std::filesystem::exists(out + "/new/runs.csv"));
+
+  const Outcome failure = RunWith({dir, "--out=" + out + "/missing/tables.md"});
+  EXPECT_EQ(failure.status, 1);
+  EXPECT_EQ(failure.err, "summarize: --out=" + out + "/missing/tables.md: cannot write it\n");
+}
+
+TEST(SummarizeTest, PathsCountFromWhereTheCommandWasTyped) {
+  const std::string dir = SampleDir("typed");
+  ASSERT_EQ(setenv("BUILD_WORKING_DIRECTORY", std::filesystem::path(dir).parent_path().c_str(), 1), 0);
+  EXPECT_EQ(
+      RunWith({std::filesystem::path(dir).filename().string(), "--out=gradsync_typed/tables.md"}).status, 0);
+  ASSERT_EQ(unsetenv("BUILD_WORKING_DIRECTORY"), 0);
+  EXPECT_TRUE(std::filesystem::exists(dir + "/tables.md"));
+}
+
+int64_t PeakMemoryKb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// 20,000 records, 48 MB: far more than the tables of 10,000 rows and a batch need.
+TEST(SummarizeTest, MemoryDoesNotGrowWithTheRecords) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer needs memory of its own";
+#endif
+  constexpr int kRuns = 2500;
+  const std::string dir = FreshTestDir("many");
+  size_t bytes = 0;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    std::ofstream file(dir + "/rank" + std::to_string(rank) + ".jsonl");
+    for (const char* strategy : {"none", "naive", "flat", "core"}) {
+      Record record = DdpRecord(strategy, rank, Repeat(10 * kMs, 40));
+      for (int run = 0; run < kRuns; ++run) {
+        record.run_id = "run" + std::to_string(run);
+        const std::string line = ToJsonLine(record) + "\n";
+        bytes += line.size();
+        file << line;
+      }
+    }
+  }
+  EXPECT_GT(bytes, size_t{40} << 20);
+  const int64_t before_kb = PeakMemoryKb();
+  const Outcome outcome = RunWith({dir, "--format=csv", "--resamples=100", "--out=" + dir + "/out/"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_LT(PeakMemoryKb() - before_kb, 32 << 10);
+  const std::string ddp = ReadTestFile(dir + "/out/ddp.csv");
+  EXPECT_EQ(std::count(ddp.begin(), ddp.end(), '\n'), 1 + 4 * kRuns);
+}
+
+}  // namespace
+}  // namespace gradsync::tools

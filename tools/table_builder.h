@@ -1,0 +1,45 @@
+#ifndef GRADSYNC_TOOLS_TABLE_BUILDER_H_
+#define GRADSYNC_TOOLS_TABLE_BUILDER_H_
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tools/measurement.h"
+#include "tools/statistics.h"
+#include "tools/table.h"
+
+// A kind of table is one file with one builder; MakeTableBuilders lists them.
+namespace gradsync::tools {
+
+struct TableOptions {
+  BootstrapOptions bootstrap;
+};
+
+// Turns the measurements of one experiment into tables, one measurement at a time.
+class TableBuilder {
+ public:
+  virtual ~TableBuilder() = default;
+
+  // The experiment, and the samples that its records cannot do without.
+  virtual std::string_view experiment() const = 0;
+  virtual std::string_view main_samples() const = 0;
+
+  // `baseline`: what its cell is compared with; may be `measurement` itself. Both have main_samples, with at
+  // least one step. Neither is kept.
+  virtual void Add(const Measurement& measurement, const Measurement& baseline) = 0;
+
+  // Appends the tables of everything added. Call once.
+  virtual void Finish(std::vector<Table>* tables) = 0;
+};
+
+std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options);
+std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
+std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
+
+// All kinds, in the order in which a report shows them. Several may be for one experiment.
+std::vector<std::unique_ptr<TableBuilder>> MakeTableBuilders(const TableOptions& options);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLE_BUILDER_H_

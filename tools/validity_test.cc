@@ -1,0 +1,170 @@
+#include "tools/validity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "tools/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int64_t kMs = 1000000;
+
+// A measurement that there is nothing against, changed by `change` on both ranks.
+Measurement Measure(const std::function<void(Record&)>& change = {}) {
+  std::vector<Record> ranks = {DdpRecord("naive", 0, Repeat(kMs, 100)),
+                               DdpRecord("naive", 1, Repeat(kMs, 100))};
+  for (Record& rank : ranks) {
+    if (change) change(rank);
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+Judged Judge(const Measurement& measurement, double bus_bytes_per_second = 1e9) {
+  return {measurement, *measurement.Find("step_ns"), bus_bytes_per_second};
+}
+
+std::string AllFlags(const std::function<void(Record&)>& change) {
+  const Measurement measurement = Measure(change);
+  return FlagsOf(Judge(measurement));
+}
+
+TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllFlags({}), ""); }
+
+TEST(ValidityTest, WorldOfOne) {
+  const Measurement measurement = CombineRanks({[] {
+    Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
+    record.world_size = 1;
+    return record;
+  }()});
+  EXPECT_EQ(WorldOfOne(Judge(measurement)), "world=1");
+  EXPECT_EQ(FlagsOf(Judge(measurement)), "world=1");
+}
+
+TEST(ValidityTest, RanksMissing) {
+  Record rank = DdpRecord("naive", 3, Repeat(kMs, 100));
+  rank.world_size = 4;
+  const Measurement measurement = CombineRanks({rank});
+  EXPECT_EQ(FlagsOf(Judge(measurement)), "ranks-missing:3/4");
+}
+
+TEST(ValidityTest, StepsDiffer) {
+  const Measurement measurement =
+      CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(kMs, 120))});
+  EXPECT_EQ(FlagsOf(Judge(measurement)), "steps-differ");
+  EXPECT_EQ(measurement.num_steps, 100u);
+}
+
+TEST(ValidityTest, TooFewSteps) {
+  const auto with_steps = [](size_t count) {
+    return AllFlags(
+        [count](Record& rank) { rank.samples = DdpRecord("naive", 0, Repeat(kMs, count)).samples; });
+  };
+  EXPECT_EQ(with_steps(9), "n<10 n<100");
+  EXPECT_EQ(with_steps(10), "n<100");
+  EXPECT_EQ(with_steps(99), "n<100");
+  EXPECT_EQ(with_steps(100), "");
+}
+
+// 7.99 GB in 10.3 ms, as the reference has it.
+TEST(ValidityTest, TooFast) {
+  const double bandwidth = BusBandwidth(7.99e9, 0.0102613, 1);
+  EXPECT_NEAR(bandwidth, 779e9, 1e9);
+  const Measurement on_h200 = Measure([](Record& rank) {
+    rank.config.Set("backend", "nccl");
+    rank.provenance.gpu = "NVIDIA H200";
+  });
+  EXPECT_EQ(FlagsOf(Judge(on_h200, bandwidth)), "too-fast:779GB/s");
+  EXPECT_EQ(FlagsOf(Judge(on_h200, 450e9)), "");
+  const Measurement sockets = Measure();
+  EXPECT_EQ(FlagsOf(Judge(sockets, 60e9)), "too-fast:60GB/s");
+  EXPECT_EQ(FlagsOf(Judge(sockets, std::numeric_limits<double>::quiet_NaN())), "");
+  const Measurement known_link =
+      Measure([](Record& rank) { rank.link.Set("limit_bytes_per_second", 0.5e9); });
+  EXPECT_EQ(FlagsOf(Judge(known_link)), "too-fast:1GB/s");
+}
+
+TEST(ValidityTest, Outliers) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.samples["step_ns"][7] = rank.samples["step_ns"][9] = 3 * kMs; }),
+            "outliers:2");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.samples["step_ns"][7] = kMs + kMs / 25; }), "");
+}
+
+TEST(ValidityTest, RanksDisagree) {
+  const auto with_second = [](int64_t step_ns) {
+    const Measurement measurement =
+        CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(step_ns, 100))});
+    return FlagsOf(Judge(measurement));
+  };
+  EXPECT_EQ(with_second(kMs + kMs / 5), "ranks-disagree");
+  EXPECT_EQ(with_second(kMs + kMs / 20), "");
+}
+
+TEST(ValidityTest, Oversubscribed) {
+  // Two ranks of 1 + 2 threads need six CPUs, if they share a host.
+  const auto with_cpus = [](int64_t cpus) {
+    return AllFlags([cpus](Record& rank) { rank.provenance.cpu_count = cpus; });
+  };
+  EXPECT_EQ(with_cpus(5), "oversubscribed");
+  EXPECT_EQ(with_cpus(6), "");
+  EXPECT_EQ(with_cpus(0), "");
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.provenance.cpu_count = 3;
+              rank.provenance.host += std::to_string(rank.rank);
+            }),
+            "");
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.provenance.cpu_count = 1;
+              rank.config.Set("device", "cuda");
+            }),
+            "");
+}
+
+TEST(ValidityTest, WrongElements) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("wrong_elements", 3); }), "wrong:6");
+}
+
+TEST(ValidityTest, UnequalGradients) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("grads_equal", rank.rank == 0); }), "unequal");
+}
+
+TEST(ValidityTest, NoneDrifts) {
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.config.Set("strategy", "none");
+              rank.checks.Set("grads_equal", false);
+            }),
+            "drifts");
+}
+
+TEST(ValidityTest, Dirty) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.provenance.dirty = true; }), "dirty");
+}
+
+TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 2), 2e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4), 3e9);
+  EXPECT_TRUE(std::isnan(BusBandwidth(0, 0.5, 2)));
+  EXPECT_TRUE(std::isnan(BusBandwidth(1e9, 0, 2)));
+}
+
+TEST(LegendTest, ExplainsOnlyWhatOccurs) {
+  Legend legend;
+  legend.Add("n<100 outliers:3");
+  legend.Add("");
+  legend.Add("outliers:1");
+  EXPECT_THAT(legend.Lines(), ElementsAre(StartsWith("`outliers`: so many steps"), HasSubstr("p99 (*)")));
+  EXPECT_THAT(Legend().Lines(), ElementsAre());
+}
+
+}  // namespace
+}  // namespace gradsync::tools
