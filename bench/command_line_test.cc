@@ -119,6 +119,16 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
   }
 }
 
+TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(kSuite, {"--preset=smoke", "--interface=nowhere0", "--out=" + out});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.out, HasSubstr("[2/2] tiny, every strategy"));
+  EXPECT_THAT(result.err, HasSubstr("nowhere0"));
+  EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce ended with status "));
+  EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp ended with status "));
+}
+
 class WeightsTest : public ::testing::Test {
  protected:
   static std::string WriteWeights(const std::string& name, int64_t rows) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bench/units.h"
+#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
@@ -31,6 +32,23 @@ int64_t Median(const std::vector<StepResult>& steps, int64_t (*of)(const StepRes
 }
 
 }  // namespace
+
+std::string VerdictWord(const std::string& strategy, const StrategyCheck& check) {
+  if (check.passed()) return "equal";
+  return strategy == "none" ? "replicas drift" : "WRONG";
+}
+
+std::string Fault(const std::string& strategy, const StrategyCheck& check) {
+  if (check.passed() || strategy == "none") return "";
+  const Verdict& verdict = check.verdict;
+  const auto differs = [&](const std::string& what, double error) {
+    return Join(strategy, ": ", what, " differs from a single process's by a relative error of ", error,
+                ", expected at most ", check.tolerance);
+  };
+  if (!check.grads_equal()) return differs("the gradient of " + verdict.worst_grad, verdict.grad_rel_error);
+  if (!check.params_equal()) return differs(verdict.worst_param, verdict.param_rel_error);
+  return strategy + ": gradients or parameters are not bitwise equal on all ranks";
+}
 
 void SetDdpConfig(const DdpOptions& options, const Cell& cell, const std::string& strategy, Fields& config) {
   const model::TransformerConfig model = options.model_config();

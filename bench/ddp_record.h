@@ -30,6 +30,13 @@ struct StrategyCheck {
   bool passed() const { return grads_equal() && params_equal() && verdict.replicas_equal; }
 };
 
+// One word for the summary: "equal", "WRONG", or for `none`, whose replicas are meant to part, "replicas
+// drift".
+std::string VerdictWord(const std::string& strategy, const StrategyCheck& check);
+// One line with the strategy, the tensor and the error, for a strategy that failed its check; else empty, and
+// always so for `none`.
+std::string Fault(const std::string& strategy, const StrategyCheck& check);
+
 // What makes a cell and a strategy's measurement in it different from others.
 void SetDdpConfig(const DdpOptions& options, const Cell& cell, const std::string& strategy, Fields& config);
 

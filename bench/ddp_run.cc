@@ -13,6 +13,7 @@
 #include "bench/op_recorder.h"
 #include "bench/progress.h"
 #include "bench/provenance.h"
+#include "bench/rank_zero.h"
 #include "bench/record.h"
 #include "bench/schedule.h"
 #include "bench/token_source.h"
@@ -135,18 +136,25 @@ class DdpJob : public RankJob {
   // All ranks restart; rank 0 then trains alone on all ranks' rows.
   Reference MakeReference(const Cell& cell) {
     trainer_.Restart(group_);
-    if (world_.rank != 0) return {};
+    Reference reference;
+    OnRankZero(group_, device_, options_.ranks.timeout / 4, [&] {
+      for (int64_t step = 0; step < kVerifySteps; ++step) trainer_.StepAlone(WholeBatch(cell, step));
+      reference = CopyState(trainer_.params());
+    });
+    group_.Clear();
+    return reference;
+  }
+
+  // The rows of all ranks, by rank.
+  Batch WholeBatch(const Cell& cell, int64_t step) {
     const Batch whole = NewBatch(cell.batch_size * world_.size, cell.seq_len);
-    for (int64_t step = 0; step < kVerifySteps; ++step) {
-      for (int rank = 0; rank < world_.size; ++rank) {
-        const auto rows = [&](const Tensor& tensor) {
-          return tensor.Slice(rank * cell.batch_size * cell.seq_len, {cell.batch_size, cell.seq_len});
-        };
-        FillBatch(rank, step, {rows(whole.inputs), rows(whole.targets)});
-      }
-      trainer_.StepAlone(whole);
+    for (int rank = 0; rank < world_.size; ++rank) {
+      const auto rows = [&](const Tensor& tensor) {
+        return tensor.Slice(rank * cell.batch_size * cell.seq_len, {cell.batch_size, cell.seq_len});
+      };
+      FillBatch(rank, step, {rows(whole.inputs), rows(whole.targets)});
     }
-    return CopyState(trainer_.params());
+    return whole;
   }
 
   void Finish(Contender& contender, const Measured& measured, const Batch& batch) {
@@ -155,7 +163,8 @@ class DdpJob : public RankJob {
     if (options_.verify) {
       const StrategyCheck check = Check(contender, measured, batch);
       SetDdpChecks(check, record.checks);
-      verdict = Judge(contender.name, check);
+      verdict = VerdictWord(contender.name, check);
+      if (first_fault_.empty()) first_fault_ = Fault(contender.name, check);
     }
     record.checks.Set("reference", options_.verify ? "single_process" : "none");
     record.buckets = BucketRecords(contender.strategy->plan());
@@ -175,24 +184,6 @@ class DdpJob : public RankJob {
                         Tolerance(options_.element_type(), positions)};
     group_.Clear();
     return check;
-  }
-
-  // The word for the summary. Keeps the first fault of a strategy that has no excuse.
-  std::string Judge(const std::string& strategy, const StrategyCheck& check) {
-    if (check.passed()) return "equal";
-    if (strategy == "none") return "replicas drift";
-    const bool of_grads = !check.grads_equal();
-    if (first_fault_.empty() && check.grads_equal() && check.params_equal()) {
-      first_fault_ = Join(strategy, ": replicas are not bitwise equal on all ranks");
-    } else if (first_fault_.empty()) {
-      first_fault_ = Join(strategy, ": ", of_grads ? "the gradient of " : "",
-                          of_grads ? check.verdict.worst_grad : check.verdict.worst_param,
-                          " differs from the one of a "
-                          "single process by a relative error of ",
-                          of_grads ? check.verdict.grad_rel_error : check.verdict.param_rel_error,
-                          ", expected at most ", check.tolerance);
-    }
-    return "WRONG";
   }
 
   Record NewRecord(const Cell& cell, const Contender& contender) const {

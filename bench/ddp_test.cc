@@ -227,6 +227,28 @@ TEST(DdpTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
   for (const Record& record : records) EXPECT_EQ(record.config.IntOr("seq_len", 0), 4);
 }
 
+TEST(DdpTest, RunsUnderALauncher) {
+  const std::string out = FreshDirectory();
+  const std::string meeting = "file://" + FreshDirectory();
+  std::vector<std::unique_ptr<RunningProgram>> ranks;
+  for (const char* const rank : {"0", "1"}) {
+    ranks.push_back(std::make_unique<RunningProgram>(
+        kDdp, Micro(out, {"--strategies=core"}),
+        std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
+                                                         {"WORLD_SIZE", "2"},
+                                                         {"LOCAL_RANK", rank},
+                                                         {"LOCAL_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}}));
+  }
+  for (const auto& rank : ranks) {
+    const ProgramResult result = rank->Wait();
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+  const std::vector<Record> records = RecordsIn(out);
+  ASSERT_EQ(records.size(), 2u);
+  for (const Record& record : records) EXPECT_EQ(record.facts.StringOr("launcher", ""), "torchrun");
+}
+
 TEST(DdpTest, RanksThatDisagreeOnTheWorldFail) {
   const std::string meeting = "file://" + FreshDirectory();
   const auto rank = [&](const char* number, const char* size) {
