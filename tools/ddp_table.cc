@@ -58,12 +58,17 @@ double MeanOf(const Measurement& measurement, std::string_view samples) {
 std::string EqualsSingleProcess(const Measurement& measurement) {
   if (measurement.strategy() == "none") return "floor: no sync";
   const std::string reference = measurement.record.checks.StringOr("reference", "none");
-  if (reference == "none" || !measurement.grads_equal) return "not checked";
-  if (*measurement.grads_equal) return "yes";
-  if (!measurement.grad_rel_error) return "no";
-  char text[32];
-  std::snprintf(text, sizeof text, "no (%.1e)", *measurement.grad_rel_error);
-  return text;
+  if (reference == "none" || !measurement.equal()) return "not checked";
+  if (*measurement.equal()) return "yes";
+  const auto error_text = [](const char* format, const std::optional<double>& error) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, error.value_or(kNaN));
+    return std::string(text);
+  };
+  if (!measurement.grads_equal.value_or(true)) return error_text("no (%.1e)", measurement.grad_rel_error);
+  if (!measurement.params_equal.value_or(true))
+    return error_text("no (parameters %.1e)", measurement.param_rel_error);
+  return "no (replicas differ)";
 }
 
 // What all ranks together sent, per second of communication. Where the communication itself was not timed, a

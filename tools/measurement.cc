@@ -22,12 +22,16 @@ void TakeWorst(const Fields& checks, std::string_view name, std::optional<double
   if (!*worst || std::isnan(error) || error > **worst) *worst = error;
 }
 
+void TakeIfAll(const Fields& checks, std::string_view name, std::optional<bool>* all) {
+  if (checks.Find(name) != nullptr) *all = all->value_or(true) && checks.BoolOr(name, false);
+}
+
 void TakeChecks(const Fields& checks, Measurement* measurement) {
   TakeWorst(checks, "grad_rel_error", &measurement->grad_rel_error);
   TakeWorst(checks, "param_rel_error", &measurement->param_rel_error);
-  if (checks.Find("grads_equal") != nullptr) {
-    measurement->grads_equal = measurement->grads_equal.value_or(true) && checks.BoolOr("grads_equal", false);
-  }
+  TakeIfAll(checks, "grads_equal", &measurement->grads_equal);
+  TakeIfAll(checks, "params_equal", &measurement->params_equal);
+  TakeIfAll(checks, "replicas_equal", &measurement->replicas_equal);
   if (checks.Find("wrong_elements") != nullptr) {
     measurement->wrong_elements = measurement->wrong_elements.value_or(0) + checks.IntOr("wrong_elements", 0);
   }
@@ -54,6 +58,11 @@ size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samp
 const Series* Measurement::Find(std::string_view name) const {
   const auto found = series.find(name);
   return found == series.end() ? nullptr : &found->second;
+}
+
+std::optional<bool> Measurement::equal() const {
+  if (!grads_equal && !params_equal && !replicas_equal) return std::nullopt;
+  return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
 Measurement CombineRanks(std::vector<Record> ranks) {

@@ -33,15 +33,19 @@ struct Measurement {
   int64_t num_ranks = 0;      // whose records are there
   int64_t ranks_on_host = 0;  // the most on one host
 
-  // Over ranks: the largest error (NaN if any is), whether all found their gradients equal, all wrong
-  // elements. Empty if no rank says.
+  // Over ranks: the largest error (NaN if any is), whether all found gradients and parameters as the
+  // reference's and replicas as each other, all wrong elements. Empty if no rank says.
   std::optional<double> grad_rel_error;
   std::optional<double> param_rel_error;
   std::optional<bool> grads_equal;
+  std::optional<bool> params_equal;
+  std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
   // Null if there are no such samples.
   const Series* Find(std::string_view name) const;
+  // Of those three, the ones that are known. Empty if none is.
+  std::optional<bool> equal() const;
   std::string strategy() const { return record.config.StringOr("strategy", ""); }
   int64_t world_size() const { return record.world_size; }
 };

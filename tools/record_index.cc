@@ -69,11 +69,11 @@ uint32_t Number(std::unordered_map<uint64_t, uint32_t>* numbers, uint64_t hash) 
   return numbers->try_emplace(hash, static_cast<uint32_t>(numbers->size())).first->second;
 }
 
-std::vector<std::string> RecordFilesBelow(const std::string& dir, Problems* problems) {
+std::vector<std::string> RecordFilesIn(const std::string& dir, Problems* problems) {
   std::vector<std::string> files;
   std::error_code error;
-  std::filesystem::recursive_directory_iterator entry(dir, error);
-  for (; !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
+  std::filesystem::directory_iterator entry(dir, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (entry->path().extension() == ".jsonl") files.push_back(entry->path().string());
   }
   if (error) problems->AddFile(dir, "cannot read: " + error.message());
@@ -87,7 +87,7 @@ void RecordIndex::Add(const std::string& path) {
   std::error_code error;
   Require(std::filesystem::exists(path, error), path, ": no such file or directory");
   if (!std::filesystem::is_directory(path, error)) return AddFile(path);
-  for (const std::string& file : RecordFilesBelow(path, problems_)) AddFile(file);
+  for (const std::string& file : RecordFilesIn(path, problems_)) AddFile(file);
 }
 
 void RecordIndex::AddFile(const std::string& path) {

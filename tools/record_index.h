@@ -42,8 +42,9 @@ class RecordIndex {
   // Lines that are no records are reported to `problems`, which must outlive the index.
   explicit RecordIndex(Problems* problems) : problems_(problems) {}
 
-  // Indexes a file, or every *.jsonl below a directory, in the order of their names. A file that was given
-  // before is skipped. Throws InvalidInput if there is nothing at `path`; what cannot be read is a problem.
+  // Indexes a file, or every *.jsonl in a directory, in the order of their names; what lies below it, such as
+  // traced runs, is not taken. A file that was given before is skipped. Throws InvalidInput if there is
+  // nothing at `path`; what cannot be read is a problem.
   void Add(const std::string& path);
 
   // Orders the entries. Call once, after the last Add. A second record of a rank is a problem, and left out.

@@ -115,11 +115,11 @@ Record WithBatch(std::string_view strategy, int64_t rank, int64_t batch_size) {
 
 TEST_F(RecordIndexTest, PutsRanksAndStrategiesTogether) {
   const std::string dir = FreshTestDir("index");
-  std::filesystem::create_directories(dir + "/deep/er");
+  std::filesystem::create_directories(dir + "/below");
   WriteLines(dir + "/a.jsonl", {WithBatch("none", 0, 2), WithBatch("naive", 0, 2), WithBatch("none", 0, 4)});
-  WriteLines(dir + "/deep/er/b.jsonl",
-             {WithBatch("naive", 1, 2), WithBatch("none", 1, 4), WithBatch("none", 1, 2)});
+  WriteLines(dir + "/b.jsonl", {WithBatch("naive", 1, 2), WithBatch("none", 1, 4), WithBatch("none", 1, 2)});
   WriteLines(dir + "/ignored.json", {WithBatch("flat", 1, 2)});
+  WriteLines(dir + "/below/ignored.jsonl", {WithBatch("flat", 1, 2)});
   index_.Add(dir);
   index_.Add(dir + "/a.jsonl");
   index_.Finish();

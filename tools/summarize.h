@@ -13,7 +13,7 @@
 namespace gradsync::tools {
 
 struct SummarizeOptions {
-  std::vector<std::string> inputs;  // files, or directories with *.jsonl somewhere below
+  std::vector<std::string> inputs;  // files, or directories with *.jsonl in them
   std::string baseline_row;         // a strategy; empty: `naive`, or a cell's first where there is none
   std::optional<int> resamples;     // of a bootstrap; empty: 2000, fewer for very many rows
 };

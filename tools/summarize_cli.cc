@@ -37,8 +37,9 @@ struct CommandLine {
 };
 
 void AddFlags(CommandLine* line, bench::FlagTable* flags) {
-  flags->AllowPaths(&line->summarize.inputs,
-                    "files, or directories in which it takes every *.jsonl at any depth");
+  flags->AllowPaths(
+      &line->summarize.inputs,
+      "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->AddChoice("format", &line->format, {"markdown", "csv", "latex", "json"},
                    "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
   flags->AddText(
@@ -114,7 +115,9 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
     Summary summary = Summarize(line.summarize);
     PrintProblems(summary, err);
-    if (summary.num_records == 0) return Fail(kFailed, "no records in what was given", err);
+    if (summary.num_records == 0)
+      return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
+                  err);
     Write(summary.report, line, out);
   } catch (const InvalidInput& error) {
     return Fail(kBadArguments, error.what(), err);

@@ -177,7 +177,8 @@ TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
 TEST(SummarizeTest, NoRecordsAreAFailure) {
   const std::string dir = FreshTestDir("empty");
   EXPECT_EQ(RunWith({dir}).status, 1);
-  EXPECT_EQ(RunWith({dir}).err, "summarize: no records in what was given\n");
+  EXPECT_EQ(RunWith({dir}).err,
+            "summarize: no records in what was given; directories below a given one are not searched\n");
   std::ofstream(dir + "/a.jsonl") << "hello\n";
   const Outcome outcome = RunWith({dir});
   EXPECT_EQ(outcome.status, 1);

@@ -189,6 +189,14 @@ TEST(DdpTableTest, SaysWhetherGradientsEqualledTheReference) {
                        rank.checks.Set("grad_rel_error", 0.0012 * static_cast<double>(rank.rank));
                      }),
             "no (1.2e-03)");
+  EXPECT_EQ(Equality("core",
+                     [](Record& rank) {
+                       rank.checks.Set("params_equal", false);
+                       rank.checks.Set("param_rel_error", 0.5);
+                     }),
+            "no (parameters 5.0e-01)");
+  EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks.Set("replicas_equal", false); }),
+            "no (replicas differ)");
 }
 
 TEST(DdpTableTest, WithoutATimeTheCellIsEmpty) {

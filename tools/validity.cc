@@ -26,7 +26,7 @@ struct Check {
 constexpr Check kChecks[] = {
     {"world=1", WorldOfOne, "a single rank: nothing was communicated"},
     {"wrong", WrongElements, "so many elements of the result were not as expected"},
-    {"unequal", Unequal, "gradients differ between ranks or from the reference"},
+    {"unequal", Unequal, "gradients or parameters differ between ranks or from the reference"},
     {"drifts", Drifts, "no synchronisation: the floor for time, but replicas part"},
     {"too-fast", TooFast,
      "more bytes per second than memory or link can carry, so not all of it was measured"},
@@ -37,6 +37,7 @@ constexpr Check kChecks[] = {
     {"outliers", Outliers, "so many steps lie beyond 10 scaled median absolute deviations"},
     {"n<10", TooFewForInterval, "fewer than 10 steps: the interval of the difference is too narrow"},
     {"n<100", TooFewForP99, "fewer than 100 steps: p99 (*) is an interpolation close to the maximum"},
+    {"traced", Traced, "times include the writing of a trace"},
     {"dirty", Dirty, "built from files that differ from the commit"},
 };
 
@@ -129,7 +130,7 @@ std::optional<std::string> WrongElements(const Judged& judged) {
 }
 
 std::optional<std::string> Unequal(const Judged& judged) {
-  if (judged.measurement.strategy() == "none" || judged.measurement.grads_equal.value_or(true)) {
+  if (judged.measurement.strategy() == "none" || judged.measurement.equal().value_or(true)) {
     return std::nullopt;
   }
   return "unequal";
@@ -138,6 +139,11 @@ std::optional<std::string> Unequal(const Judged& judged) {
 std::optional<std::string> Drifts(const Judged& judged) {
   if (judged.measurement.strategy() != "none" || judged.measurement.world_size() == 1) return std::nullopt;
   return "drifts";
+}
+
+std::optional<std::string> Traced(const Judged& judged) {
+  if (!judged.measurement.record.config.BoolOr("traced", false)) return std::nullopt;
+  return "traced";
 }
 
 std::optional<std::string> Dirty(const Judged& judged) {

@@ -50,10 +50,12 @@ std::optional<std::string> RanksDisagree(const Judged& judged);
 std::optional<std::string> Oversubscribed(const Judged& judged);
 // "wrong:3": elements of a result that were not as expected.
 std::optional<std::string> WrongElements(const Judged& judged);
-// "unequal": gradients were compared, and are not what they should be. Not with `none`.
+// "unequal": gradients or parameters were compared, and are not what they should be. Not with `none`.
 std::optional<std::string> Unequal(const Judged& judged);
 // "drifts": `none` averages nothing, so its replicas part.
 std::optional<std::string> Drifts(const Judged& judged);
+// "traced": every step also wrote a trace.
+std::optional<std::string> Traced(const Judged& judged);
 // "dirty": built from files that differ from the commit.
 std::optional<std::string> Dirty(const Judged& judged);
 

@@ -138,6 +138,15 @@ TEST(ValidityTest, UnequalGradients) {
   EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("grads_equal", rank.rank == 0); }), "unequal");
 }
 
+TEST(ValidityTest, UnequalParametersOrReplicas) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("params_equal", false); }), "unequal");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("replicas_equal", false); }), "unequal");
+}
+
+TEST(ValidityTest, Traced) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("traced", true); }), "traced");
+}
+
 TEST(ValidityTest, NoneDrifts) {
   EXPECT_EQ(AllFlags([](Record& rank) {
               rank.config.Set("strategy", "none");
