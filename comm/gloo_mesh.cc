@@ -4,13 +4,16 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <net/if.h>
+#include <netdb.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
 
 #include "comm/process_group.h"
+#include "comm/tcp_store.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -73,27 +76,39 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
   }
 }
 
-gloo::transport::tcp::attr DeviceAttributes(const World& world, const std::string& interface_or_address) {
-  gloo::transport::tcp::attr attributes;
-  if (!interface_or_address.empty() && if_nametoindex(interface_or_address.c_str()) != 0) {
-    attributes.iface = interface_or_address;
-  } else if (!interface_or_address.empty()) {
-    attributes.hostname = interface_or_address;
-  } else if (world.local_size == world.size) {
-    attributes.hostname = "127.0.0.1";
+// Whether the name or number is an address of this host. gloo would look only when it binds, and leak.
+bool IsOwnAddress(const std::string& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(address.c_str(), nullptr, &hints, &list) != 0) return false;
+  bool is_own = false;
+  for (const addrinfo* candidate = list; candidate != nullptr; candidate = candidate->ai_next) {
+    const Socket socket(::socket(candidate->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    is_own = is_own || bind(socket.fd(), candidate->ai_addr, candidate->ai_addrlen) == 0;
   }
-  return attributes;
+  freeaddrinfo(list);
+  return is_own;
 }
 
 std::shared_ptr<gloo::transport::Device> CreateDevice(const World& world,
                                                       const std::string& interface_or_address) {
+  gloo::transport::tcp::attr attributes;
+  if (!interface_or_address.empty() && if_nametoindex(interface_or_address.c_str()) != 0) {
+    attributes.iface = interface_or_address;
+  } else if (!interface_or_address.empty()) {
+    Require(IsOwnAddress(interface_or_address), "interface or address is '", interface_or_address,
+            "', expected a network interface or an address of this host");
+    attributes.hostname = interface_or_address;
+  } else if (world.local_size == world.size) {
+    attributes.hostname = "127.0.0.1";
+  }
   try {
-    return gloo::transport::tcp::CreateDevice(DeviceAttributes(world, interface_or_address));
+    return gloo::transport::tcp::CreateDevice(attributes);
   } catch (const std::exception& error) {
-    throw InvalidInput(
-        Join("interface or address '", interface_or_address,
-             "' cannot be used by gloo, expected a network interface or an address of this host: ",
-             WithoutPlace(error.what())));
+    throw InvalidInput(Join("gloo cannot use ",
+                            interface_or_address.empty() ? "this host's name" : interface_or_address,
+                            " (name an interface or an address): ", WithoutPlace(error.what())));
   }
 }
 
