@@ -10,6 +10,9 @@
 namespace gradsync::tools {
 namespace {
 
+// Below this, leading zeros are harder to read than an exponent.
+constexpr double kSmallest = 1e-5;
+
 std::string Fixed(double value, int decimals) {
   char text[400];
   const auto result = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, decimals);
@@ -19,11 +22,12 @@ std::string Fixed(double value, int decimals) {
   return digits;
 }
 
-std::string Scientific(double value) {
+std::string Scientific(double value, int digits) {
   if (value == 0) return "0";
   char text[64];
-  return std::string(text,
-                     std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, 1).ptr);
+  const auto result =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, digits - 1);
+  return std::string(text, result.ptr);
 }
 
 std::string Format(double value, Kind kind, int decimals, int digits) {
@@ -41,25 +45,32 @@ std::string Format(double value, Kind kind, int decimals, int digits) {
       return value > 0 && text != "0.0" ? "+" + text : text;
     }
     case Kind::kScientific:
-      return Scientific(value);
+      return Scientific(value, 2);
     default:
-      return decimals < 0 ? FormatSignificant(value, digits) : Fixed(value, decimals);
+      // A number that the column's decimals would cut short has its own.
+      return std::abs(value) < std::max(kSmallest, std::pow(10, digits - 1 - decimals))
+                 ? FormatSignificant(value, digits)
+                 : Fixed(value, decimals);
   }
 }
 
-// Decimals that show three digits of the smallest number other than zero, unless the largest would then have
-// more than seven.
+// Numbers of a column that are smaller than this part of the largest do not decide about its decimals.
+constexpr double kSmallPart = 1e-3;
+
+// Decimals that show the column's digits of its smallest number, those aside that are far smaller than the
+// others.
 int DecimalsOf(const Table& table, size_t column) {
-  double smallest = INFINITY;
   double largest = 0;
   for (size_t row = 0; row < table.num_rows(); ++row) {
     const double size = std::abs(table.number(row, column));
-    if (!std::isfinite(size) || size == 0) continue;
-    smallest = std::min(smallest, size);
-    largest = std::max(largest, size);
+    if (std::isfinite(size)) largest = std::max(largest, size);
   }
   if (largest == 0) return 0;
-  if (largest / smallest >= 1e3) return -1;
+  double smallest = largest;
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    const double size = std::abs(table.number(row, column));
+    if (size >= kSmallPart * largest) smallest = std::min(smallest, size);
+  }
   return std::clamp(table.columns()[column].digits - 1 - static_cast<int>(std::floor(std::log10(smallest))),
                     0, 12);
 }
@@ -83,6 +94,7 @@ bool IsSaidOnce(const Table& table, size_t column) {
 
 std::string FormatSignificant(double value, int digits) {
   if (value == 0) return "0";
+  if (std::abs(value) < kSmallest) return Scientific(value, digits);
   const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
   return Fixed(value, std::max(decimals, 0));
 }
@@ -135,7 +147,7 @@ std::string ConstantsOf(const Table& table) {
     const Column& column = table.columns()[i];
     if (column.audience == Audience::kMachines || !IsSaidOnce(table, i)) continue;
     const std::string value = table.is_text(i) ? std::string(table.text(0, i))
-                                               : Format(table.number(0, i), column.kind, -1, column.digits);
+                                               : Format(table.number(0, i), column.kind, 0, column.digits);
     if (value.empty()) continue;
     text += Join(text.empty() ? "" : ", ", column.name, " ", value);
   }

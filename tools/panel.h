@@ -29,8 +29,8 @@ class Panel {
     bool is_interval = false;
     size_t source = 0;  // column of the table
     Kind kind = Kind::kText;
-    int decimals = -1;  // of a kDecimal column; -1: values differ so much that each is shown with `digits`
-    int digits = 0;
+    int decimals = 0;  // of a kDecimal column
+    int digits = 0;    // of a number that is too small for these
   };
 
   const Table* table_ = nullptr;
@@ -44,7 +44,7 @@ std::vector<Panel> PanelsOf(const Table& table);
 // What is said once, above the table: "batch_size 2, seq_len 128". Empty if there is nothing.
 std::string ConstantsOf(const Table& table);
 
-// A number in plain decimal notation with `digits` significant digits.
+// A number with `digits` significant digits; with an exponent only if it is very small.
 std::string FormatSignificant(double value, int digits);
 
 }  // namespace gradsync::tools

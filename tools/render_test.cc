@@ -156,13 +156,15 @@ std::vector<std::string> Shown(Column column, const std::vector<double>& values)
 using Texts = std::vector<std::string>;
 
 TEST(PanelTest, DecimalsFollowTheSmallestNumber) {
-  EXPECT_EQ(Shown({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0.0000"}));
+  EXPECT_EQ(Shown({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0"}));
   EXPECT_EQ(Shown({.name = "x", .digits = 3}, {120, 99.95}), (Texts{"120.0", "100.0"}));
   EXPECT_EQ(Shown({.name = "x"}, {123456, 23456.4}), (Texts{"123456", "23456"}));
 }
 
-TEST(PanelTest, NumbersThatDifferALotHaveDecimalsOfTheirOwn) {
-  EXPECT_EQ(Shown({.name = "x"}, {0.00004757, 0.686, 12}), (Texts{"0.00004757", "0.6860", "12.00"}));
+TEST(PanelTest, NumbersThatAreFarSmallerHaveDecimalsOfTheirOwn) {
+  EXPECT_EQ(Shown({.name = "x"}, {0.00004757, 0.686, 12}), (Texts{"0.00004757", "0.6860", "12.0000"}));
+  EXPECT_EQ(Shown({.name = "x"}, {5.193e-7, 0.03686, 0.009478}),
+            (Texts{"5.193e-07", "0.036860", "0.009478"}));
 }
 
 TEST(PanelTest, ShowsWhatIsNoNumber) {

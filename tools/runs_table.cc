@@ -48,6 +48,14 @@ std::string RanksOf(const Record& record) {
   return text;
 }
 
+// "bench/ddp --model=small", whatever directories Bazel put before it.
+std::string ShortCommand(const std::string& command_line) {
+  const size_t program_end = std::min(command_line.find(' '), command_line.size());
+  size_t begin = command_line.rfind('/', program_end);
+  if (begin != std::string::npos && begin > 0) begin = command_line.rfind('/', begin - 1);
+  return begin == std::string::npos ? command_line : command_line.substr(begin + 1);
+}
+
 // Backquotes inside would end the code that a command line is shown as.
 std::string Code(std::string text) {
   std::replace(text.begin(), text.end(), '`', '\'');
@@ -94,7 +102,7 @@ std::vector<std::string> RunsTable::Header() const {
   for (const Record& record : described_) {
     const Provenance& provenance = record.provenance;
     lines.push_back(Join("- ", record.experiment, ": run ", record.run_id, ", ", record.time_utc, ", ",
-                         RanksOf(record), ", ", Code(provenance.command_line)));
+                         RanksOf(record), ", ", Code(ShortCommand(provenance.command_line))));
     const std::string machine = MachineOf(provenance);
     const std::string software = SoftwareOf(provenance);
     if (machine != last_machine) lines.push_back("  - on " + machine);

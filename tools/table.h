@@ -19,7 +19,7 @@ enum class Kind {
   kText,
   kInteger,
   kPlain,       // as short as six digits allow: 1, 0.25
-  kDecimal,     // as many decimals as the column's smallest value needs for Column::digits
+  kDecimal,     // as many decimals as the column's smaller values need for Column::digits
   kFraction,    // three decimals
   kPercent,     // one decimal and a sign
   kScientific,  // two digits and an exponent
