@@ -38,6 +38,15 @@ class AllReduceJob : public RankJob {
   }
 
   void Run() override {
+    MeasureAll();
+    group_->Barrier();
+    if (world_.rank != 0) return;
+    Summarize();
+    if (!first_error_.empty()) throw std::runtime_error(first_error_);
+  }
+
+ private:
+  void MeasureAll() {
     const int64_t configs = static_cast<int64_t>(options_.backends.size() * options_.sizes_bytes.size());
     Progress progress(configs * (1 + options_.warmup_iterations + options_.iterations), world_.rank == 0);
     for (const std::string& backend : options_.backends) {
@@ -46,13 +55,8 @@ class AllReduceJob : public RankJob {
       }
       for (const int64_t size_bytes : options_.sizes_bytes) Measure(size_bytes, progress);
     }
-    group_->Barrier();
-    if (world_.rank != 0) return;
-    Summarize();
-    if (!first_error_.empty()) throw std::runtime_error(first_error_);
   }
 
- private:
   // Runs one all-reduce on freshly filled memory; returns how long it took.
   int64_t Once(const model::Tensor& buffer, const model::Tensor& pattern) {
     buffer.CopyFrom(pattern);

@@ -71,13 +71,8 @@ class DdpJob : public RankJob {
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
-    const int64_t contenders = static_cast<int64_t>(Cells(options_).size() * options_.strategies.size());
-    const int64_t steps = options_.warmup_steps + options_.steps + (options_.verify ? kVerifySteps : 0);
-    Progress progress(contenders * steps, world_.rank == 0);
-    progress_ = &progress;
-    for (const Cell& cell : Cells(options_)) RunCell(cell);
+    RunCells();
     group_.Barrier();
-    progress_ = nullptr;
     Report();
   }
 
@@ -86,6 +81,14 @@ class DdpJob : public RankJob {
     const Cell& cell;
     std::optional<Reference> reference;  // made when it is first needed
   };
+
+  void RunCells() {
+    const int64_t contenders = static_cast<int64_t>(Cells(options_).size() * options_.strategies.size());
+    const int64_t steps = options_.warmup_steps + options_.steps + (options_.verify ? kVerifySteps : 0);
+    progress_.emplace(contenders * steps, world_.rank == 0);
+    for (const Cell& cell : Cells(options_)) RunCell(cell);
+    progress_.reset();
+  }
 
   void RunCell(const Cell& cell) {
     Measured measured{cell, std::nullopt};
@@ -253,8 +256,7 @@ class DdpJob : public RankJob {
   }
 
   void ShowProgress(const Cell& cell, const std::string& what) {
-    if (progress_ != nullptr)
-      progress_->Step(Join("batch ", cell.batch_size, ", sequence ", cell.seq_len, ", ", what));
+    progress_->Step(Join("batch ", cell.batch_size, ", sequence ", cell.seq_len, ", ", what));
   }
 
   const DdpOptions& options_;
@@ -275,7 +277,7 @@ class DdpJob : public RankJob {
 
   OpRecorder recorder_;
   OpProfile profile_;
-  Progress* progress_ = nullptr;
+  std::optional<Progress> progress_;  // while cells are measured
   int64_t position_ = 0;
   std::vector<SummaryRow> summary_;
   std::string first_fault_;

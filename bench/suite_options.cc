@@ -110,7 +110,7 @@ void Smoke(Builder& builder) {
 void Quick(Builder& builder) {
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Ddp("every strategy", {"tiny"},
-              {"--batch_size=4", "--seq_len=128", "--warmup_steps=3", "--steps=20"});
+              {"--batch_size=4", "--seq_len=128", "--warmup_steps=3", "--steps=15"});
   builder.Ddp("every strategy", {"small", "tiny"},
               {"--batch_size=2", "--seq_len=128", "--warmup_steps=1", "--steps=4"});
 }
