@@ -25,7 +25,8 @@ class InvalidInput : public std::invalid_argument {
 // Throws InvalidInput with the joined parts unless `ok`.
 template <class... Parts>
 void Require(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] throw InvalidInput(Join(parts...));
+  if (!ok) [[unlikely]]
+    throw InvalidInput(Join(parts...));
 }
 
 }  // namespace gradsync
