@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "model/random.h"
@@ -91,6 +92,25 @@ TEST(ResNetTest, ASteadyStepTakesNoMemoryFromTheSystem) {
     for (int i = 0; i < 3; ++i) step();
     EXPECT_EQ(device->allocator().stats().source_allocations, before) << threads << " threads";
   }
+}
+
+// Ranks may be threads of one process: each has a device of its own, and they share nothing.
+TEST(ResNetTest, RanksAsThreadsComputeTheSameAsAlone) {
+  const auto gradients = [](uint64_t seed) {
+    const DevicePtr device = CpuDevice();
+    ResNet model(SmallConfig(), device, DType::kF32, seed);
+    Backward(model.Loss(RandomBatch(device, 2, 64, 64, 10)), model.parameters());
+    std::vector<std::vector<float>> values;
+    for (Parameter* p : model.parameters()) values.push_back(p->grad().ToVector<float>());
+    return values;
+  };
+  constexpr size_t kRanks = 3;
+  std::vector<std::vector<std::vector<float>>> together(kRanks);
+  std::vector<std::thread> ranks;
+  for (size_t rank = 0; rank < kRanks; ++rank)
+    ranks.emplace_back([&, rank] { together[rank] = gradients(rank); });
+  for (std::thread& rank : ranks) rank.join();
+  for (size_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(together[rank], gradients(rank)) << rank;
 }
 
 // A step against the gradient lowers the loss by the step times the gradient's square, for a small one.
