@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# tools/dev/check_reproducible.sh [BAZEL_OPTION...]: builds every program and test twice, from copies of the tree at
-# two paths, in two output bases, without a cache, and demands that each is the same byte for byte. The second
-# build runs without a network where that can be arranged, so that it also shows that nothing is fetched.
+# tools/dev/check_reproducible.sh [TARGET...]: builds every program and test, or those of the targets, twice, from
+# copies of the tree at two paths, in two output bases, without a cache, and demands that each is the same byte for
+# byte. The second build runs without a network where that can be arranged, so that it also shows that nothing is
+# fetched.
 set -euo pipefail
 
 workspace=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=tools/dev/tree.sh
 source "$workspace/tools/dev/tree.sh"
+
+targets=("$@")
+((${#targets[@]} > 0)) || targets=(//...)
 
 scratch=$(mktemp -d)
 trees=("$scratch/one/gradsync" "$scratch/the-other/longer/path")
@@ -40,12 +44,12 @@ without_network() {
   "${enter[@]}" bash -c 'ip link set lo up && "$@"' without_network "$@"
 }
 
-build() {  # build TREE BAZEL_OPTION...
+build() {  # build TREE TARGET...
   local tree=$1
   shift
   echo "building in $tree"
   bazel_in "$tree" build --disk_cache= --curses=no --show_progress_rate_limit=60 --noshow_loading_progress \
-    --experimental_convenience_symlinks=ignore "$@" //... >"${tree%/*}/log" 2>&1 || {
+    --experimental_convenience_symlinks=ignore -- "$@" >"${tree%/*}/log" 2>&1 || {
     tail -n 40 "${tree%/*}/log"
     exit 1
   }
@@ -53,16 +57,11 @@ build() {  # build TREE BAZEL_OPTION...
 export -f build
 
 for tree in "${trees[@]}"; do copy_tree "$workspace" "$tree"; done
-build "${trees[0]}" "$@"
-without_network build "${trees[1]}" "$@"
+build "${trees[0]}" "${targets[@]}"
+without_network build "${trees[1]}" "${targets[@]}"
 
-bin_of() {
-  local tree=$1
-  shift
-  bazel_in "$tree" info "$@" bazel-bin 2>/dev/null
-}
-first_bin=$(bin_of "${trees[0]}" "$@")
-second_bin=$(bin_of "${trees[1]}" "$@")
+first_bin=$(bazel_in "${trees[0]}" info bazel-bin 2>/dev/null)
+second_bin=$(bazel_in "${trees[1]}" info bazel-bin 2>/dev/null)
 
 compared=0
 different=0
@@ -76,7 +75,7 @@ while read -r label; do
     echo "DIFFERENT  $label"
     different=$((different + 1))
   fi
-done < <(bazel_in "${trees[0]}" query --noshow_progress 'kind("cc_(binary|test) rule", //...)' 2>/dev/null | sort)
+done < <(bazel_in "${trees[0]}" query --noshow_progress "kind('cc_(binary|test) rule', set(${targets[*]}))" 2>/dev/null | sort)
 
 echo "$compared programs compared, $different different"
 ((compared > 0 && different == 0))
