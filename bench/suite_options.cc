@@ -112,7 +112,7 @@ void Quick(Builder& builder) {
   builder.Ddp("every strategy", {"tiny"},
               {"--batch_size=4", "--seq_len=128", "--warmup_steps=3", "--steps=15"});
   builder.Ddp("every strategy", {"small", "tiny"},
-              {"--batch_size=2", "--seq_len=128", "--warmup_steps=1", "--steps=4"});
+              {"--batch_size=2", "--seq_len=128", "--warmup_steps=1", "--steps=3"});
 }
 
 void Reference(Builder& builder) {

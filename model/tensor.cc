@@ -73,8 +73,8 @@ Tensor Tensor::View(Shape shape) const {
 Tensor Tensor::Slice(int64_t offset, Shape shape) const {
   Require(defined(), "an undefined tensor has no slices");
   const int64_t numel = Numel(shape);
-  Require(offset >= 0 && numel <= numel_ && offset <= numel_ - numel, "elements [", offset, ", ",
-          offset + numel, ") do not lie in a tensor of ", numel_);
+  Require(offset >= 0 && numel <= numel_ && offset <= numel_ - numel, numel, " elements from element ",
+          offset, " on do not lie in a tensor of ", numel_);
   Tensor view = *this;
   view.data_ = static_cast<std::byte*>(data_) + static_cast<size_t>(offset) * SizeOf(dtype_);
   view.shape_ = std::move(shape);
