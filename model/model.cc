@@ -7,30 +7,47 @@
 #include "model/safetensors.h"
 
 namespace gradsync::model {
+namespace {
 
-void LoadParameters(std::span<Parameter* const> params, const std::string& path) {
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+NamedTensors ByName(std::span<Parameter* const> params, std::span<const Buffer> buffers) {
+  NamedTensors tensors;
+  for (const Parameter* param : params) tensors.emplace_back(param->name(), param->value());
+  for (const Buffer& buffer : buffers) tensors.emplace_back(buffer.name, buffer.value);
+  return tensors;
+}
+
+}  // namespace
+
+void LoadParameters(std::span<Parameter* const> params, const std::string& path,
+                    std::span<const Buffer> buffers) {
   const SafetensorsFile file = SafetensorsFile::Open(path);
   for (const Parameter* param : params) {
-    const SafetensorsFile::Entry* entry = file.Find(param->name());
-    Require(entry != nullptr, path, ": there is no tensor '", param->name(), "' (", file.entries().size(),
-            " others are there)");
-    const Tensor& value = param->value();
-    Require(entry->shape == value.shape() && entry->dtype == value.dtype(), path, ": tensor '", param->name(),
-            "' is ", ToString(entry->shape), " ", Name(entry->dtype), ", the model's is ",
-            ToString(value.shape()), " ", Name(value.dtype()));
+    Require(file.Find(param->name()) != nullptr, path, ": there is no tensor '", param->name(), "' (",
+            file.entries().size(), " others are there)");
+  }
+  const NamedTensors tensors = ByName(params, buffers);
+  for (const auto& [name, value] : tensors) {
+    const SafetensorsFile::Entry* entry = file.Find(name);
+    if (entry == nullptr) continue;
+    Require(entry->shape == value.shape() && entry->dtype == value.dtype(), path, ": tensor '", name, "' is ",
+            ToString(entry->shape), " ", Name(entry->dtype), ", the model's is ", ToString(value.shape()),
+            " ", Name(value.dtype()));
   }
   for (const SafetensorsFile::Entry& entry : file.entries()) {
     const bool known =
-        std::ranges::any_of(params, [&](const Parameter* p) { return p->name() == entry.name; });
-    Require(known, path, ": tensor '", entry.name, "' is no parameter of the model");
+        std::ranges::any_of(tensors, [&](const auto& named) { return named.first == entry.name; });
+    Require(known, path, ": tensor '", entry.name, "' is neither a parameter nor a buffer of the model");
   }
-  for (const Parameter* param : params) file.LoadInto(param->name(), param->value());
+  for (const auto& [name, value] : tensors) {
+    if (file.Find(name) != nullptr) file.LoadInto(name, value);
+  }
 }
 
-void SaveParameters(std::span<Parameter* const> params, const std::string& path) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Parameter* param : params) tensors.emplace_back(param->name(), param->value());
-  WriteSafetensors(path, tensors);
+void SaveParameters(std::span<Parameter* const> params, const std::string& path,
+                    std::span<const Buffer> buffers) {
+  WriteSafetensors(path, ByName(params, buffers));
 }
 
 }  // namespace gradsync::model

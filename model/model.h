@@ -39,13 +39,16 @@ class Model {
   virtual Var Loss(const Batch& batch) = 0;
 };
 
-// Overwrites every parameter's value with the tensor of its name in a safetensors file. Throws InvalidInput,
-// naming the file and the tensor, if one is missing, left over, or of another shape or dtype; nothing has
-// been loaded then.
-void LoadParameters(std::span<Parameter* const> params, const std::string& path);
+// Overwrites every parameter's value with the tensor of its name in a safetensors file, and every buffer's
+// for which the file has one: checkpoints of other frameworks hold both or parameters alone. Throws
+// InvalidInput, naming the file and the tensor, if a parameter is missing, or a tensor left over or of
+// another shape or dtype; nothing has been loaded then.
+void LoadParameters(std::span<Parameter* const> params, const std::string& path,
+                    std::span<const Buffer> buffers = {});
 
-// Writes every parameter's value under its name.
-void SaveParameters(std::span<Parameter* const> params, const std::string& path);
+// Writes the value of every parameter, then of every buffer, under its name.
+void SaveParameters(std::span<Parameter* const> params, const std::string& path,
+                    std::span<const Buffer> buffers = {});
 
 }  // namespace gradsync::model
 

@@ -59,8 +59,26 @@ TEST_F(ModelFileTest, NamesWhatDoesNotMatchAndChangesNothing) {
   EXPECT_EQ(LoadError({{"a", Zeros({3})}, {"b", Zeros({3}, DType::kF64)}, {"c", Zeros({3})}}),
             path_ + ": tensor 'b' is (3) f64, the model's is (3) f32");
   EXPECT_EQ(LoadError({{"a", Zeros({3})}, {"b", Zeros({3})}, {"c", Zeros({3})}, {"d", Zeros({3})}}),
-            path_ + ": tensor 'd' is no parameter of the model");
+            path_ + ": tensor 'd' is neither a parameter nor a buffer of the model");
   for (Parameter* p : params_) EXPECT_EQ(p->value().ToVector<float>()[1], 2) << p->name();
+}
+
+TEST_F(ModelFileTest, BuffersAreLoadedWhereTheFileHasThem) {
+  const std::vector<Buffer> buffers = {{"mean", Zeros({2})}, {"batches", Zeros({}, DType::kI64)}};
+  const std::vector<Buffer> saved = {{"mean", Tensor::From<float>(device_, {2}, std::vector<float>{3, 4})}};
+  SaveParameters(params_, path_, saved);
+  LoadParameters(params_, path_, buffers);
+  EXPECT_EQ(buffers[0].value.ToVector<float>(), (std::vector<float>{3, 4}));
+  EXPECT_EQ(buffers[1].value.ToVector<int64_t>(), std::vector<int64_t>{0});
+}
+
+TEST_F(ModelFileTest, BufferOfAnotherShapeChangesNothing) {
+  const std::vector<Buffer> buffers = {{"mean", Zeros({2})}};
+  const std::vector<Buffer> saved = {{"mean", Zeros({3})}};
+  SaveParameters(params_, path_, saved);
+  for (Parameter* p : params_) p->value().Zero();
+  EXPECT_THROW(LoadParameters(params_, path_, buffers), InvalidInput);
+  for (Parameter* p : params_) EXPECT_EQ(p->value().ToVector<float>()[1], 0) << p->name();
 }
 
 TEST_F(ModelFileTest, UnreadableFile) {
