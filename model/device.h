@@ -63,7 +63,7 @@ class Device {
   CachingAllocator& allocator() { return allocator_; }
 
   // Copies `bytes` between memory of this device and of this device or the host. On CUDA it is ordered
-  // with the compute stream, and a copy to the host is complete on return.
+  // with the compute stream, and a copy from or to the host is complete on return.
   virtual void Copy(void* target, const void* source, size_t bytes) = 0;
   // Sets `bytes` at `target` to zero.
   virtual void Zero(void* target, size_t bytes) = 0;
@@ -85,6 +85,9 @@ class Device {
 
  protected:
   Device(Type type, int index, int num_threads, std::unique_ptr<MemorySource> memory);
+
+  // For a derived class whose resources must go before it does.
+  void DropResources() { resources_.clear(); }
 
  private:
   const Type type_;

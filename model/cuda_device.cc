@@ -1,0 +1,211 @@
+#include "model/cuda_device.h"
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+
+#include "model/error.h"
+
+namespace gradsync::model {
+namespace {
+
+// GiB with two digits, and the exact number.
+std::string Describe(size_t bytes) {
+  return Join(static_cast<double>(bytes * 100 >> 30) / 100, " GiB (", bytes, " bytes)");
+}
+
+// The GPU's memory, in calls of cudaMalloc. cudaFree waits for the GPU, so whatever still used a block is
+// done when it is gone.
+class CudaMemorySource : public MemorySource {
+ public:
+  explicit CudaMemorySource(int ordinal) : ordinal_(ordinal) {}
+
+  void* Acquire(size_t bytes) override {
+    GRADSYNC_CUDA(cudaSetDevice(ordinal_));
+    void* memory = nullptr;
+    const cudaError_t status = cudaMalloc(&memory, bytes);
+    if (status == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());  // this error is answered here
+      size_t free_bytes = 0, total_bytes = 0;
+      GRADSYNC_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+      throw CudaOutOfMemory(Join("out of memory on cuda:", ordinal_, ": asked for ", Describe(bytes),
+                                 ", held are ", Describe(held_bytes_.load()), ", free are ",
+                                 Describe(free_bytes), " of ", Describe(total_bytes)));
+    }
+    GRADSYNC_CUDA(status);
+    held_bytes_ += bytes;
+    return memory;
+  }
+
+  // Called by destructors: an error here has been or will be seen elsewhere.
+  void Release(void* memory, size_t bytes) override {
+    cudaSetDevice(ordinal_);
+    cudaDeviceSynchronize();  // the GPU may not have reached the block's last use
+    cudaFree(memory);
+    held_bytes_ -= bytes;
+  }
+
+ private:
+  const int ordinal_;
+  std::atomic<size_t> held_bytes_ = 0;
+};
+
+// Throws InvalidInput unless there is a GPU of this ordinal; returns it.
+int RequireOrdinal(int ordinal) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    throw InvalidInput(
+        Join("CUDA device ", ordinal, ": no GPU that CUDA can use here (", cudaGetErrorString(status), ")"));
+  }
+  Require(ordinal >= 0 && ordinal < count, "CUDA device ", ordinal, ": this machine has ", count,
+          count == 1 ? " GPU" : " GPUs", ", expected 0 to ", count - 1);
+  return ordinal;
+}
+
+bool IsOnHost(const void* memory) {
+  cudaPointerAttributes attributes{};
+  GRADSYNC_CUDA(cudaPointerGetAttributes(&attributes, memory));
+  return attributes.type == cudaMemoryTypeUnregistered || attributes.type == cudaMemoryTypeHost;
+}
+
+}  // namespace
+
+void ThrowCudaError(int status, const char* call, const char* file, int line) {
+  const auto error = static_cast<cudaError_t>(status);
+  static_cast<void>(cudaGetLastError());  // so that a later call does not report it again
+  throw CudaError(Join(file, ":", line, ": ", call, " failed: ", cudaGetErrorString(error), " (",
+                       cudaGetErrorName(error), ")"));
+}
+
+int CudaDeviceCount() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+CudaStream::CudaStream(const CudaDevice& device, Priority priority) {
+  device.MakeCurrent();
+  int least = 0, greatest = 0;
+  GRADSYNC_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  GRADSYNC_CUDA(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking,
+                                             priority == Priority::kHigh ? greatest : least));
+}
+
+CudaStream::~CudaStream() {
+  if (handle_ != nullptr) cudaStreamDestroy(handle_);
+}
+
+void CudaStream::Wait(const CudaEvent& event) const {
+  GRADSYNC_CUDA(cudaStreamWaitEvent(handle_, event.get(), 0));
+}
+
+void CudaStream::Synchronize() const { GRADSYNC_CUDA(cudaStreamSynchronize(handle_)); }
+
+void CudaStream::Copy(void* target, const void* source, size_t bytes) const {
+  if (bytes == 0) return;
+  GRADSYNC_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, handle_));
+}
+
+CudaEvent::CudaEvent(const CudaDevice& device, Timing timing) {
+  device.MakeCurrent();
+  GRADSYNC_CUDA(
+      cudaEventCreateWithFlags(&handle_, timing == Timing::kOn ? cudaEventDefault : cudaEventDisableTiming));
+}
+
+CudaEvent::~CudaEvent() {
+  if (handle_ != nullptr) cudaEventDestroy(handle_);
+}
+
+void CudaEvent::Record(const CudaStream& stream) const {
+  GRADSYNC_CUDA(cudaEventRecord(handle_, stream.get()));
+}
+
+bool CudaEvent::done() const {
+  const cudaError_t status = cudaEventQuery(handle_);
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // an answer, not an error: the next launch must not find it
+    return false;
+  }
+  GRADSYNC_CUDA(status);
+  return true;
+}
+
+void CudaEvent::Synchronize() const { GRADSYNC_CUDA(cudaEventSynchronize(handle_)); }
+
+double CudaEvent::MillisecondsSince(const CudaEvent& earlier) const {
+  float milliseconds = 0;
+  GRADSYNC_CUDA(cudaEventElapsedTime(&milliseconds, earlier.handle_, handle_));
+  return double{milliseconds};
+}
+
+PinnedBuffer::PinnedBuffer(const CudaDevice& device, size_t bytes) : bytes_(bytes) {
+  device.MakeCurrent();
+  if (bytes == 0) return;
+  // Portable: whichever GPU a thread is on may copy from it.
+  const cudaError_t status = cudaHostAlloc(&data_, bytes, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    throw CudaOutOfMemory(Join("no pinned host memory: asked for ", Describe(bytes)));
+  }
+  GRADSYNC_CUDA(status);
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ != nullptr) cudaFreeHost(data_);
+}
+
+CudaDevice::CudaDevice(int ordinal)
+    : Device(Type::kCuda, RequireOrdinal(ordinal), 1, std::make_unique<CudaMemorySource>(ordinal)) {
+  cudaDeviceProp properties{};
+  GRADSYNC_CUDA(cudaGetDeviceProperties(&properties, ordinal));
+  product_name_ = properties.name;
+  compute_capability_ = 10 * properties.major + properties.minor;
+  num_multiprocessors_ = properties.multiProcessorCount;
+  Require(compute_capability_ >= 80, "CUDA device ", ordinal, " (", product_name_,
+          ") has compute capability ", properties.major, ".", properties.minor, ", expected at least 8.0");
+  compute_stream_.emplace(*this);
+}
+
+CudaDevice::~CudaDevice() {
+  // Resources may own memory that enqueued work uses.
+  cudaSetDevice(index());
+  cudaStreamSynchronize(compute_stream_->get());
+  DropResources();
+}
+
+CudaDevice& CudaDevice::Of(Device& device, const char* op) {
+  Require(!device.is_cpu(), op, ": expected a CUDA device, got ", device.name());
+  return static_cast<CudaDevice&>(device);
+}
+
+void CudaDevice::Copy(void* target, const void* source, size_t bytes) {
+  if (bytes == 0) return;
+  MakeCurrent();
+  compute_stream_->Copy(target, source, bytes);
+  if (IsOnHost(target) || IsOnHost(source)) compute_stream_->Synchronize();
+}
+
+void CudaDevice::Zero(void* target, size_t bytes) {
+  if (bytes == 0) return;
+  MakeCurrent();
+  GRADSYNC_CUDA(cudaMemsetAsync(target, 0, bytes, compute_stream_->get()));
+}
+
+void CudaDevice::Synchronize() {
+  MakeCurrent();
+  compute_stream_->Synchronize();
+}
+
+void CudaDevice::MakeCurrent() const { GRADSYNC_CUDA(cudaSetDevice(index())); }
+
+size_t CudaDevice::free_bytes() const {
+  MakeCurrent();
+  size_t free_bytes = 0, total_bytes = 0;
+  GRADSYNC_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return free_bytes;
+}
+
+}  // namespace gradsync::model

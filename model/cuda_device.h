@@ -1,0 +1,195 @@
+#ifndef GRADSYNC_MODEL_CUDA_DEVICE_H_
+#define GRADSYNC_MODEL_CUDA_DEVICE_H_
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "model/device.h"
+
+// cudaStream_t and cudaEvent_t are pointers to these.
+struct CUstream_st;
+struct CUevent_st;
+
+// NVIDIA GPUs. In a build without the CUDA toolkit CudaDeviceCount() is 0 and every constructor throws
+// InvalidInput, "built without CUDA".
+//
+// Unless stated otherwise a call that fails throws CudaError. An error of work that was only enqueued (a
+// kernel that reads out of bounds) comes out of any later call, so a message names where it was seen.
+namespace gradsync::model {
+
+// A call of the CUDA runtime, or of a library on it, failed. what() is one line with the call, its file and
+// line, and the reason.
+class CudaError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A GPU's memory does not suffice. what() is one line that says how much was asked for, how much the device's
+// allocator holds, and how much is free.
+class CudaOutOfMemory : public std::bad_alloc {
+ public:
+  explicit CudaOutOfMemory(std::string message)
+      : message_(std::make_shared<const std::string>(std::move(message))) {}
+  const char* what() const noexcept override { return message_->c_str(); }
+
+ private:
+  std::shared_ptr<const std::string> message_;  // shared, so that copying cannot throw
+};
+
+[[noreturn]] void ThrowCudaError(int status, const char* call, const char* file, int line);
+
+// Runs a call of the CUDA runtime; throws CudaError if it fails. For sources that include cuda_runtime.h.
+#define GRADSYNC_CUDA(call)                                                                            \
+  do {                                                                                                 \
+    if (const auto gradsync_status = (call); gradsync_status != 0) [[unlikely]]                        \
+      ::gradsync::model::ThrowCudaError(static_cast<int>(gradsync_status), #call, __FILE__, __LINE__); \
+  } while (false)
+
+// How many GPUs CUDA can use here. 0 if there is none, no driver, or no CUDA in this build. Never throws.
+int CudaDeviceCount();
+
+class CudaDevice;
+class CudaEvent;
+
+// A queue of work for a GPU: what is put in runs in order. Moving leaves an empty one behind, which may only
+// be assigned to and destroyed. Destroying a stream does not wait for its work.
+class CudaStream {
+ public:
+  enum class Priority { kNormal, kHigh };
+
+  // Of the device, beside its compute stream. Work of a stream of high priority starts first when both wait
+  // for the same processors.
+  explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
+  CudaStream(CudaStream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  CudaStream& operator=(CudaStream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~CudaStream();
+
+  // Work put in from now on starts after what the event has recorded. The host is not blocked.
+  void Wait(const CudaEvent& event) const;
+  // Returns when the stream is empty.
+  void Synchronize() const;
+  // Puts in a copy between any two of: this device's memory, pinned host memory, pageable host memory. Both
+  // must stay as they are until it has run. The host is not blocked if no pageable memory is involved.
+  void Copy(void* target, const void* source, size_t bytes) const;
+
+  CUstream_st* get() const { return handle_; }
+
+ private:
+  CUstream_st* handle_ = nullptr;
+};
+
+// A point in a stream's work. Recording again moves it. Moving leaves an empty one behind, as with streams.
+class CudaEvent {
+ public:
+  enum class Timing { kOff, kOn };  // off is cheaper
+
+  explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
+  CudaEvent(CudaEvent&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~CudaEvent();
+
+  // Stands for everything that is in `stream` now.
+  void Record(const CudaStream& stream) const;
+  // Whether that is done. True for an event that was never recorded.
+  bool done() const;
+  // Returns when it is done.
+  void Synchronize() const;
+  // From `earlier` to this one, by the GPU's clock (a resolution of about half a microsecond). Both were made
+  // with timing and are done.
+  double MillisecondsSince(const CudaEvent& earlier) const;
+
+  CUevent_st* get() const { return handle_; }
+
+ private:
+  CUevent_st* handle_ = nullptr;
+};
+
+// Host memory that the GPU reads and writes without the host's help: what copies that run beside computation
+// need. Slow to make and to free; free it only when no copy uses it.
+class PinnedBuffer {
+ public:
+  // Throws CudaOutOfMemory.
+  PinnedBuffer(const CudaDevice& device, size_t bytes);
+  PinnedBuffer(PinnedBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~PinnedBuffer();
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A GPU. All kernels, copies and zero-fills of tensors go to its compute stream, in the order of the host's
+// calls; the host runs ahead and waits only in Synchronize and in copies from or to host memory, which are
+// complete on return.
+//
+// Memory. A block that is freed is handed out again at once, although the GPU may not have reached its last
+// use: the next user's work is behind it in the compute stream. This holds for the compute stream alone.
+// Whoever uses a tensor on another stream makes that stream wait for an event of the compute stream first,
+// and afterwards keeps the tensor until either the compute stream was made to wait for an event after that
+// use, or such an event is done. Nothing else has to be told. When the GPU's memory is full, cached blocks
+// are given back to the driver, and if that does not help, CudaOutOfMemory is thrown.
+//
+// The CUDA runtime has a current GPU for each thread. A call of this class, of a stream's or event's
+// constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.
+class CudaDevice : public Device {
+ public:
+  // Of the GPU with this ordinal, as CUDA_VISIBLE_DEVICES numbers them. Throws InvalidInput if there is none,
+  // or if it is older than compute capability 8.0.
+  explicit CudaDevice(int ordinal);
+  ~CudaDevice() override;
+
+  // The device as what it is. Throws InvalidInput, naming the caller `op`, for another type.
+  static CudaDevice& Of(Device& device, const char* op);
+
+  void Copy(void* target, const void* source, size_t bytes) override;
+  void Zero(void* target, size_t bytes) override;
+  void Synchronize() override;
+
+  const CudaStream& compute_stream() const { return *compute_stream_; }
+  // Makes this GPU the calling thread's current one.
+  void MakeCurrent() const;
+
+  // Whether matrix products of f32 may round their inputs to TF32 (10 bits of mantissa): several times the
+  // speed. Off unless switched on.
+  bool allow_tf32() const { return allow_tf32_; }
+  void set_allow_tf32(bool allow) { allow_tf32_ = allow; }
+
+  // "NVIDIA H200".
+  const std::string& product_name() const { return product_name_; }
+  // 90 for compute capability 9.0.
+  int compute_capability() const { return compute_capability_; }
+  int num_multiprocessors() const { return num_multiprocessors_; }
+  // What the driver has left on this GPU, for all processes.
+  size_t free_bytes() const;
+
+ private:
+  std::string product_name_;
+  int compute_capability_ = 0;
+  int num_multiprocessors_ = 0;
+  bool allow_tf32_ = false;
+  std::optional<CudaStream> compute_stream_;
+};
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_MODEL_CUDA_DEVICE_H_

@@ -1,0 +1,45 @@
+// For a build without the CUDA toolkit. No CudaDevice can be made, so only its constructor is ever called.
+
+#include "model/cuda_device.h"
+#include "model/error.h"
+
+namespace gradsync::model {
+namespace {
+
+[[noreturn]] void Refuse() { throw InvalidInput("this program was built without CUDA"); }
+
+int RefuseOrdinal(int ordinal) {
+  throw InvalidInput(Join("CUDA device ", ordinal, ": this program was built without CUDA"));
+}
+
+}  // namespace
+
+void ThrowCudaError(int, const char*, const char*, int) { Refuse(); }
+int CudaDeviceCount() { return 0; }
+
+CudaStream::CudaStream(const CudaDevice&, Priority) { Refuse(); }
+CudaStream::~CudaStream() = default;
+void CudaStream::Wait(const CudaEvent&) const { Refuse(); }
+void CudaStream::Synchronize() const { Refuse(); }
+void CudaStream::Copy(void*, const void*, size_t) const { Refuse(); }
+
+CudaEvent::CudaEvent(const CudaDevice&, Timing) { Refuse(); }
+CudaEvent::~CudaEvent() = default;
+void CudaEvent::Record(const CudaStream&) const { Refuse(); }
+bool CudaEvent::done() const { Refuse(); }
+void CudaEvent::Synchronize() const { Refuse(); }
+double CudaEvent::MillisecondsSince(const CudaEvent&) const { Refuse(); }
+
+PinnedBuffer::PinnedBuffer(const CudaDevice&, size_t) { Refuse(); }
+PinnedBuffer::~PinnedBuffer() = default;
+
+CudaDevice::CudaDevice(int ordinal) : Device(Type::kCuda, RefuseOrdinal(ordinal), 1, HostMemory()) {}
+CudaDevice::~CudaDevice() = default;
+CudaDevice& CudaDevice::Of(Device&, const char*) { Refuse(); }
+void CudaDevice::Copy(void*, const void*, size_t) { Refuse(); }
+void CudaDevice::Zero(void*, size_t) { Refuse(); }
+void CudaDevice::Synchronize() { Refuse(); }
+void CudaDevice::MakeCurrent() const { Refuse(); }
+size_t CudaDevice::free_bytes() const { Refuse(); }
+
+}  // namespace gradsync::model
