@@ -1,0 +1,1 @@
+// Without NVTX nothing loads this library, and nothing is in it.
