@@ -4,6 +4,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <numeric>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -43,14 +44,22 @@ uint64_t HashText(std::string_view text) { return Mix(std::hash<std::string_view
 
 uint64_t HashValue(const bench::Value& value) { return Mix(std::hash<bench::Value>()(value)); }
 
-struct Keys {
-  uint64_t run = 0;
-  uint64_t cell = 0;
-  uint64_t measurement = 0;
-};
+std::vector<std::string> RecordFilesIn(const std::string& dir, Problems* problems) {
+  std::vector<std::string> files;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(dir, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".jsonl") files.push_back(entry->path().string());
+  }
+  if (error) problems->AddFile(dir, "cannot read: " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
 
 // Sums, so that the order of the fields does not matter.
-Keys KeysOf(const Record& head) {
+RecordIndex::Keys RecordIndex::KeysOf(const Record& head) {
   const uint64_t run =
       HashText(head.experiment) + 3 * HashText(head.run_id) + 5 * Mix(static_cast<uint64_t>(head.world_size));
   Keys keys{run, run, run};
@@ -65,23 +74,31 @@ Keys KeysOf(const Record& head) {
   return keys;
 }
 
-uint32_t Number(std::unordered_map<uint64_t, uint32_t>* numbers, uint64_t hash) {
-  return numbers->try_emplace(hash, static_cast<uint32_t>(numbers->size())).first->second;
-}
-
-std::vector<std::string> RecordFilesIn(const std::string& dir, Problems* problems) {
-  std::vector<std::string> files;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(dir, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (entry->path().extension() == ".jsonl") files.push_back(entry->path().string());
+std::vector<uint32_t> RecordIndex::FirstWithSame(uint64_t Keys::*hash) const {
+  std::vector<uint32_t> by_hash(keys_.size());
+  std::iota(by_hash.begin(), by_hash.end(), 0U);
+  std::stable_sort(by_hash.begin(), by_hash.end(),
+                   [&](uint32_t a, uint32_t b) { return keys_[a].*hash < keys_[b].*hash; });
+  // Equal hashes are neighbours now, the first record that had one in front.
+  std::vector<uint32_t> first(keys_.size());
+  for (size_t i = 0; i < by_hash.size(); ++i) {
+    const bool is_first = i == 0 || keys_[by_hash[i]].*hash != keys_[by_hash[i - 1]].*hash;
+    first[by_hash[i]] = is_first ? by_hash[i] : first[by_hash[i - 1]];
   }
-  if (error) problems->AddFile(dir, "cannot read: " + error.message());
-  std::sort(files.begin(), files.end());
-  return files;
+  return first;
 }
 
-}  // namespace
+// One kind of number at a time, because each takes memory for all records.
+void RecordIndex::NumberEntries() {
+  const auto number_by = [&](uint64_t Keys::*hash, uint32_t Entry::*number) {
+    const std::vector<uint32_t> first = FirstWithSame(hash);
+    for (size_t i = 0; i < entries_.size(); ++i) entries_[i].*number = first[i];
+  };
+  number_by(&Keys::run, &Entry::run);
+  number_by(&Keys::cell, &Entry::cell);
+  number_by(&Keys::measurement, &Entry::measurement);
+  keys_ = {};
+}
 
 void RecordIndex::Add(const std::string& path) {
   std::error_code error;
@@ -115,13 +132,10 @@ void RecordIndex::AddLine(const LineReader& reader) {
     return problems_->AddLine(path, reader.number(), *reason);
   }
   const Record& head = std::get<Record>(result);
-  const Keys keys = KeysOf(head);
+  keys_.push_back(KeysOf(head));
   entries_.push_back({
-      .run = Number(&runs_, keys.run),
-      .cell = Number(&cells_, keys.cell),
-      .measurement = Number(&measurements_, keys.measurement),
       .rank = static_cast<uint32_t>(head.rank),
-      .strategy = InternStrategy(head.config.StringOr("strategy", "")),
+      .strategy = strategy_pool_.Intern(head.config.StringOr("strategy", "")),
       .file = static_cast<uint32_t>(files_.size() - 1),
       .line = static_cast<uint32_t>(reader.number()),
       .length = static_cast<uint32_t>(reader.line().size()),
@@ -129,21 +143,14 @@ void RecordIndex::AddLine(const LineReader& reader) {
   });
 }
 
-uint32_t RecordIndex::InternStrategy(const std::string& name) {
-  const auto [entry, is_new] = strategy_numbers_.try_emplace(name, static_cast<uint32_t>(strategies_.size()));
-  if (is_new) strategies_.push_back(name);
-  return entry->second;
-}
-
 void RecordIndex::Finish() {
-  runs_ = {};
-  cells_ = {};
-  measurements_ = {};
+  NumberEntries();
   const auto place = [](const Entry& e) {
     return std::tie(e.run, e.cell, e.measurement, e.rank, e.file, e.line);
   };
   std::sort(entries_.begin(), entries_.end(),
             [&](const Entry& a, const Entry& b) { return place(a) < place(b); });
+  for (uint32_t i = 0; i < strategy_pool_.size(); ++i) strategies_.emplace_back(strategy_pool_.text(i));
   size_t kept = 0;
   for (const Entry& entry : entries_) {
     const Entry* last = kept > 0 ? &entries_[kept - 1] : nullptr;

@@ -15,6 +15,7 @@
 #include "bench/record.h"
 #include "tools/line_reader.h"
 #include "tools/problems.h"
+#include "tools/text_pool.h"
 
 namespace gradsync::tools {
 
@@ -62,9 +63,19 @@ class RecordIndex {
   void Reject(const Entry& entry, std::string reason);
 
  private:
+  // Hashes of what the records of a run, cell or measurement have in common.
+  struct Keys {
+    uint64_t run = 0;
+    uint64_t cell = 0;
+    uint64_t measurement = 0;
+  };
+
+  static Keys KeysOf(const bench::Record& head);
+  // For each record the number of the first record that has the same hash.
+  std::vector<uint32_t> FirstWithSame(uint64_t Keys::*hash) const;
+  void NumberEntries();
   void AddFile(const std::string& path);
   void AddLine(const LineReader& reader);
-  uint32_t InternStrategy(const std::string& name);
   const InputFile* Open(uint32_t file);
 
   Problems* problems_;
@@ -72,10 +83,8 @@ class RecordIndex {
   std::set<std::string> seen_files_;
   std::vector<Entry> entries_;
   std::vector<std::string> strategies_;
-  std::unordered_map<std::string, uint32_t> strategy_numbers_;
-  std::unordered_map<uint64_t, uint32_t> runs_;          // hash -> number, while indexing
-  std::unordered_map<uint64_t, uint32_t> cells_;         // hash -> number, while indexing
-  std::unordered_map<uint64_t, uint32_t> measurements_;  // hash -> number, while indexing
+  TextPool strategy_pool_;
+  std::vector<Keys> keys_;  // of entries_, while indexing
   std::unordered_map<uint32_t, std::unique_ptr<InputFile>> open_files_;
   bench::RecordParser parser_;
   std::vector<char> line_;

@@ -25,9 +25,9 @@ void Table::AddRow(const std::vector<Cell>& cells) {
   for (size_t i = 0; i < cells.size(); ++i) {
     Data& data = data_[i];
     if (is_text(i)) {
-      data.text_of_row.push_back(data.texts.Intern(std::get<std::string>(cells[i])));
+      data.texts_of_rows.Append(data.texts.Intern(std::get<std::string>(cells[i])), num_rows_);
     } else {
-      data.numbers.push_back(std::get<double>(cells[i]));
+      data.numbers.Append(std::get<double>(cells[i]), num_rows_);
     }
   }
   ++num_rows_;
@@ -64,11 +64,7 @@ bool Table::marked(size_t row, size_t column) const {
 bool Table::is_constant(size_t column) const {
   if (num_rows_ == 0) return false;
   const Data& data = data_[column];
-  if (is_text(column)) return data.texts.size() == 1;
-  const double first = data.numbers[0];
-  return std::all_of(data.numbers.begin(), data.numbers.end(), [first](double number) {
-    return number == first || (std::isnan(number) && std::isnan(first));
-  });
+  return is_text(column) ? data.texts_of_rows.is_constant() : data.numbers.is_constant();
 }
 
 }  // namespace gradsync::tools

@@ -46,7 +46,8 @@ struct Column {
 // A value: text, or a number (NaN: none).
 using Cell = std::variant<double, std::string>;
 
-// Rows under columns. Stored by columns, equal texts once, so that a row takes about eight bytes a cell.
+// Rows under columns. Stored by columns, equal texts once, and what is the same in all rows once, so that a
+// row takes at most about eight bytes a cell.
 class Table {
  public:
   // `name`: for machines. `title`: a line for people, empty for none.
@@ -72,20 +73,39 @@ class Table {
   size_t num_rows() const { return num_rows_; }
 
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
-  double number(size_t row, size_t column) const { return data_[column].numbers[row]; }
+  double number(size_t row, size_t column) const { return data_[column].numbers.at(row); }
   std::vector<Cell> row(size_t row) const;
   // Valid until the next AddRow.
   std::string_view text(size_t row, size_t column) const {
-    return data_[column].texts.text(data_[column].text_of_row[row]);
+    return data_[column].texts.text(data_[column].texts_of_rows.at(row));
   }
   bool marked(size_t row, size_t column) const;
   // Whether all rows have the same value there; false without rows.
   bool is_constant(size_t column) const;
 
  private:
+  // A value for each row; while all are the same, only once.
+  template <class T>
+  class Values {
+   public:
+    void Append(T value, size_t num_rows) {
+      if (num_rows == 0) first_ = value;
+      if (values_.empty() && !Same(value, first_)) values_.assign(num_rows, first_);
+      if (!values_.empty()) values_.push_back(value);
+    }
+    T at(size_t row) const { return values_.empty() ? first_ : values_[row]; }
+    bool is_constant() const { return values_.empty(); }
+
+   private:
+    static bool Same(T a, T b) { return a == b || (a != a && b != b); }  // NaN is the same as NaN
+
+    T first_{};
+    std::vector<T> values_;
+  };
+
   struct Data {
-    std::vector<double> numbers;
-    std::vector<uint32_t> text_of_row;  // number in texts
+    Values<double> numbers;
+    Values<uint32_t> texts_of_rows;  // numbers in texts
     TextPool texts;
     std::vector<bool> marks;  // empty: none
   };
