@@ -15,13 +15,15 @@ int main(int argc, char** argv) {
   options.AddTo(flags);
   const auto check = [&](const comm::World& world) {
     CompleteDdpOptions(flags, world, options);
-    const auto too_large = bench::TooLargeForThisHost(options, world);
+    const auto too_large = bench::TooLargeForThisHost(options, SizeOfTraining(options), world);
     Require(!too_large, too_large.value_or(""));
   };
   const auto prepare = [&](const comm::World& world) {
     if (world.launcher == "self")
       CompleteDdpOptions(flags, world, options);  // The checks ran in another process.
-    return bench::MakeDdpJob(options, world, argc, argv);
+    return bench::MakeTrainingJob(options, world, argc, argv, [&](const model::DevicePtr& device) {
+      return bench::MakeDdpTask(options, world, device);
+    });
   };
   return bench::RunRankProgram(argc, argv, {flags, options.ranks, check, prepare});
 }

@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
-#include <system_error>
 
 #include "bench/token_source.h"
-#include "comm/factory.h"
-#include "ddp/factory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
-constexpr int64_t kMaxSteps = 10'000'000;
 constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
 
 void TakeBatchFileShape(const FlagTable& flags, const comm::World& world, DdpOptions& options) {
@@ -37,16 +32,7 @@ void CheckModel(const DdpOptions& options) {
           config.context_length, " tokens");
 }
 
-void CheckDumpPath(const std::string& path) {
-  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  Require(std::filesystem::is_directory(directory, error), "--dump_grads=", path, ": there is no directory ",
-          directory.string());
-}
-
 }  // namespace
-
-DdpOptions::DdpOptions() : strategies(ddp::StrategyNames()) {}
 
 void DdpOptions::AddTo(FlagTable& flags) {
   flags.AddChoice("model", &model, model::TransformerNames(), "The model that is trained.");
@@ -56,15 +42,9 @@ void DdpOptions::AddTo(FlagTable& flags) {
   flags.AddOptionalInt("num_heads", &num_heads, "Instead of the model's number of attention heads.");
   flags.AddOptionalInt("vocab_size", &vocab_size, "Instead of the model's vocabulary, 10000.");
   flags.AddOptionalInt("context_length", &context_length, "The longest sequence the model takes.");
-  flags.AddChoice("dtype", &dtype, {"f32", "f64"}, "The type of weights, activations and gradients.");
-  flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
-  flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
   flags.AddPath("weights", &weights, "a safetensors file",
                 "Initial weights by name, instead of random ones.");
 
-  flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
-                      "Ways of averaging gradients to compare.");
-  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
   flags.AddByteCount("bucket_bytes", &bucket_bytes,
                      "Capacity of a bucket, for the strategies that have buckets.");
 
@@ -74,22 +54,7 @@ void DdpOptions::AddTo(FlagTable& flags) {
   flags.AddPath("batch_file", &batch_file, "a safetensors file with inputs and targets",
                 "Train on this batch in every step; each rank takes its part of the rows.");
 
-  flags.AddInt("warmup_steps", &warmup_steps, 0, kMaxSteps,
-               "Untimed steps of each strategy before the timed ones.");
-  flags.AddInt("steps", &steps, 1, kMaxSteps, "Timed steps of each strategy, in each cell.");
-  flags.AddChoice(
-      "order", &order, {"interleaved", "blocks"},
-      "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
-      "after the other.");
-  ranks.AddTo(flags);
-
-  flags.AddBool("verify", &verify,
-                "After timing, compare each strategy with one process that trains on the whole batch.");
-  flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
-  flags.AddBool("profile", &profile, "Print where the time of the backward pass goes, by operation.");
-  flags.AddPath(
-      "dump_grads", &dump_grads, "a file",
-      "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
+  TrainingOptions::AddTo(flags);
 }
 
 model::TransformerConfig DdpOptions::model_config() const {
@@ -114,12 +79,11 @@ std::vector<Cell> Cells(const DdpOptions& options) {
 void CompleteDdpOptions(const FlagTable& flags, const comm::World& world, DdpOptions& options) {
   if (!options.batch_file.empty()) TakeBatchFileShape(flags, world, options);
   CheckModel(options);
-  MakeDevice(options.ranks, world);
+  CheckTrainingOptions(options, world);
   if (!options.corpus.empty()) {
     CorpusTokens(options.corpus, options.model_config().vocab_size,
                  *std::max_element(options.seq_lens.begin(), options.seq_lens.end()), 0);
   }
-  if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
 }
 
 }  // namespace gradsync::bench

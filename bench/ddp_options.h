@@ -7,29 +7,19 @@
 #include <vector>
 
 #include "bench/flags.h"
-#include "bench/rank_main.h"
+#include "bench/training_options.h"
 #include "comm/world.h"
-#include "model/dtype.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {
 
 // What //bench:ddp takes on its command line.
-struct DdpOptions {
-  DdpOptions();
-
-  RankOptions ranks;
-  std::string backend = "gloo";
-
+struct DdpOptions : TrainingOptions {
   std::string model = "tiny";
   std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size,
-      context_length;  // override the model's
-  std::string dtype = "f32";
-  std::string optimizer = "adamw";
-  double learning_rate = 1e-3;
+      context_length;   // override the model's
   std::string weights;  // a file; empty: drawn from the seed
 
-  std::vector<std::string> strategies;  // all of them
   int64_t bucket_bytes = int64_t{25} << 20;
 
   // Every combination is a cell: all strategies are measured in one before the next begins.
@@ -38,19 +28,8 @@ struct DdpOptions {
   std::string corpus;      // a text; empty: uniform tokens
   std::string batch_file;  // a fixed batch instead
 
-  int64_t warmup_steps = 5;
-  int64_t steps = 10;
-  std::string order = "interleaved";
-
-  bool verify = true;
-  bool trace = false;
-  bool profile = false;
-  std::string dump_grads;
-
   void AddTo(FlagTable& flags);
 
-  bool interleaved() const { return order == "interleaved"; }
-  model::DType element_type() const { return dtype == "f64" ? model::DType::kF64 : model::DType::kF32; }
   // The named model with the overrides. Its context is as long as the longest sequence unless it is
   // overridden too.
   model::TransformerConfig model_config() const;

@@ -64,26 +64,32 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
   DdpOptions options = Parse({"--model=small", "--strategies=naive", "--batch_size=1", "--seq_len=1"});
   options.verify = false;
   const double params = static_cast<double>(NumParameters(options.model_config()));
-  EXPECT_NEAR(EstimateMemoryBytes(options, WorldOf(2)), 2 * 16 * params, 0.1 * 2 * 16 * params);
+  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), 2 * 16 * params,
+              0.1 * 2 * 16 * params);
   options.strategies = {"flat", "core"};
-  EXPECT_NEAR(EstimateMemoryBytes(options, WorldOf(2)), 2 * 24 * params, 0.1 * 2 * 24 * params);
+  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), 2 * 24 * params,
+              0.1 * 2 * 24 * params);
   options.order = "blocks";
-  EXPECT_NEAR(EstimateMemoryBytes(options, WorldOf(2)), 2 * 20 * params, 0.1 * 2 * 20 * params);
+  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), 2 * 20 * params,
+              0.1 * 2 * 20 * params);
   options.verify = true;
-  EXPECT_NEAR(EstimateMemoryBytes(options, WorldOf(2)), (2 * 20 + 12) * params, 0.1 * 2 * 20 * params);
+  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), (2 * 20 + 12) * params,
+              0.1 * 2 * 20 * params);
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
   DdpOptions options = Parse({"--model=small", "--verify=false"});
   comm::World world = WorldOf(8);
-  const double of_eight = EstimateMemoryBytes(options, world);
+  const double of_eight = EstimateMemoryBytes(options, SizeOfTraining(options), world);
   world.local_size = 2;
-  EXPECT_NEAR(EstimateMemoryBytes(options, world), of_eight / 4, 1e-6 * of_eight);
+  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), world), of_eight / 4, 1e-6 * of_eight);
 }
 
 TEST(MemoryTest, SaysWhatWouldHelp) {
-  EXPECT_EQ(TooLargeForThisHost(Parse({"--num_layers=1"}), WorldOf(1)), std::nullopt);
-  const auto line = TooLargeForThisHost(Parse({"--model=2.7b", "--batch_size=4096"}), WorldOf(1024));
+  const DdpOptions small = Parse({"--num_layers=1"});
+  EXPECT_EQ(TooLargeForThisHost(small, SizeOfTraining(small), WorldOf(1)), std::nullopt);
+  const DdpOptions large = Parse({"--model=2.7b", "--batch_size=4096"});
+  const auto line = TooLargeForThisHost(large, SizeOfTraining(large), WorldOf(1024));
   ASSERT_TRUE(line.has_value());
   EXPECT_THAT(*line, StartsWith("--model=2.7b: 1024 ranks need about "));
 }

@@ -28,6 +28,8 @@ struct StepMarks {
   int64_t backward_ns() const { return Between(Mark::kForwardEnd, Mark::kBackwardEnd); }
   // From there until every gradient is averaged.
   int64_t sync_exposed_ns() const { return Between(Mark::kBackwardEnd, Mark::kSyncEnd); }
+  // Both together, which is what the backward pass of other frameworks takes: theirs waits for the gradients.
+  int64_t backward_and_sync_ns() const { return Between(Mark::kForwardEnd, Mark::kSyncEnd); }
   int64_t optimizer_ns() const { return Between(Mark::kSyncEnd, Mark::kStepEnd); }
 };
 

@@ -92,7 +92,7 @@ class Builder {
     FlagTable flags("ddp", "");
     Parse(arguments, flags, parsed);
     CompleteDdpOptions(flags, world_, parsed);
-    return TooLargeForThisHost(parsed, world_);
+    return TooLargeForThisHost(parsed, SizeOfTraining(parsed), world_);
   }
 
   const SuiteOptions& options_;

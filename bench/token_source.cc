@@ -22,15 +22,14 @@ using model::Tensor;
 
 constexpr int64_t kByteValues = 256;
 
-class Uniform : public TokenSource {
+class Uniform : public BatchSource {
  public:
   Uniform(int64_t vocab_size, uint64_t seed) : vocab_size_(vocab_size), seed_(seed) {}
 
   void Fill(int rank, int64_t step, const Tensor& inputs, const Tensor& targets) override {
-    // Two streams for each (rank, step).
-    const uint64_t stream = (static_cast<uint64_t>(rank) << 40 | static_cast<uint64_t>(step)) << 1;
+    const uint64_t stream = BatchStream(rank, step);
     model::FillUniformIntegers(inputs, vocab_size_, seed_, stream);
-    model::FillUniformIntegers(targets, vocab_size_, seed_, stream | 1);
+    model::FillUniformIntegers(targets, vocab_size_, seed_, stream + 1);
   }
 
  private:
@@ -38,7 +37,7 @@ class Uniform : public TokenSource {
   const uint64_t seed_;
 };
 
-class Corpus : public TokenSource {
+class Corpus : public BatchSource {
  public:
   Corpus(const std::string& path, int64_t max_seq_len, uint64_t seed)
       : path_(path), key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {
@@ -109,7 +108,7 @@ BatchFileShape CheckShape(const SafetensorsFile& file) {
   return {inputs.shape[0], inputs.shape[1]};
 }
 
-class BatchFile : public TokenSource {
+class BatchFile : public BatchSource {
  public:
   BatchFile(const std::string& path, int64_t vocab_size, int world_size) {
     const SafetensorsFile file = SafetensorsFile::Open(path);
@@ -151,11 +150,11 @@ class BatchFile : public TokenSource {
 
 }  // namespace
 
-std::unique_ptr<TokenSource> UniformTokens(int64_t vocab_size, uint64_t seed) {
+std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed) {
   return std::make_unique<Uniform>(vocab_size, seed);
 }
 
-std::unique_ptr<TokenSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
+std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed) {
   Require(vocab_size >= kByteValues, "--corpus=", path, ": the model's vocabulary is ", vocab_size,
           ", expected at least ", kByteValues, ", one id for each byte");
@@ -164,7 +163,7 @@ std::unique_ptr<TokenSource> CorpusTokens(const std::string& path, int64_t vocab
 
 BatchFileShape ReadBatchFileShape(const std::string& path) { return CheckShape(SafetensorsFile::Open(path)); }
 
-std::unique_ptr<TokenSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size) {
+std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size) {
   return std::make_unique<BatchFile>(path, vocab_size, world_size);
 }
 

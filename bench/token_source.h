@@ -5,27 +5,18 @@
 #include <memory>
 #include <string>
 
-#include "model/tensor.h"
+#include "bench/batch_source.h"
 
 namespace gradsync::bench {
 
-// Where the batches of a run come from. A batch is a function of the source, the rank and the step: every
-// strategy trains on the same data, and one process can make the batches of all ranks.
-class TokenSource {
- public:
-  virtual ~TokenSource() = default;
-
-  // Fills rank `rank`'s batch of step `step`. inputs, targets: (batch, seq) i32 on the CPU; targets are what
-  // comes after each input. Throws std::runtime_error if a file cannot be read any more.
-  virtual void Fill(int rank, int64_t step, const model::Tensor& inputs, const model::Tensor& targets) = 0;
-};
+// Sources of (batch, seq) i32 tokens; targets are what comes after each input.
 
 // Token ids drawn uniformly from [0, vocab_size), inputs and targets alike, as in the published experiments.
-std::unique_ptr<TokenSource> UniformTokens(int64_t vocab_size, uint64_t seed);
+std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
 // Windows at random places of a file, bytes as token ids. Throws InvalidInput if the file cannot be read, is
 // no longer than the longest sequence, or if the vocabulary is smaller than 256.
-std::unique_ptr<TokenSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
+std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
 // The batch of a safetensors file with `inputs` and `targets`, (rows, seq) of i32 or i64: in every step rank
@@ -38,7 +29,7 @@ struct BatchFileShape {
 BatchFileShape ReadBatchFileShape(const std::string& path);
 // Throws InvalidInput if the file is not as described, its rows cannot be divided among the ranks, or an id
 // lies outside [0, vocab_size).
-std::unique_ptr<TokenSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size);
+std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size);
 
 }  // namespace gradsync::bench
 

@@ -33,7 +33,7 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-Batch Get(TokenSource& source, int rank, int64_t step, int64_t batch, int64_t seq_len) {
+Batch Get(BatchSource& source, int rank, int64_t step, int64_t batch, int64_t seq_len) {
   const model::DevicePtr host = model::CpuDevice();
   const Tensor inputs = Tensor::Empty(host, {batch, seq_len}, DType::kI32);
   const Tensor targets = Tensor::Empty(host, {batch, seq_len}, DType::kI32);

@@ -1,11 +1,11 @@
 #include "bench/trainer.h"
 
 #include <numeric>
+#include <utility>
 
 #include "model/autograd.h"
 #include "model/error.h"
 #include "model/functions.h"
-#include "model/transformer.h"
 
 namespace gradsync::bench {
 namespace {
@@ -14,9 +14,9 @@ using model::Parameter;
 using model::Tensor;
 using model::Var;
 
-std::unique_ptr<model::Optimizer> MakeOptimizer(const DdpOptions& options,
+std::unique_ptr<model::Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                                 std::span<Parameter* const> params) {
-  if (options.optimizer == "sgd") {
+  if (options.name == "sgd") {
     return std::make_unique<model::Sgd>(params, model::Sgd::Options{.learning_rate = options.learning_rate});
   }
   return std::make_unique<model::AdamW>(params,
@@ -44,20 +44,24 @@ class Listening {
 
 }  // namespace
 
-Trainer::Trainer(const DdpOptions& options, const model::DevicePtr& device, int rank) : device_(device) {
-  model_ = std::make_unique<model::Transformer>(options.model_config(), device, options.element_type(),
-                                                static_cast<uint64_t>(options.ranks.seed));
+Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
+                 const model::DevicePtr& device, int rank)
+    : device_(device),
+      model_(std::move(model)),
+      optimizer_(MakeOptimizer(optimizer, params())),
+      timer_(MakePhaseTimer(*device)) {
+  std::vector<Tensor> buffers;
+  for (const model::Buffer& buffer : model_->buffers()) buffers.push_back(buffer.value);
   if (rank == 0) {
-    if (!options.weights.empty()) model::LoadParameters(params(), options.weights);
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().Clone());
+    for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.Clone());
   }
+  buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   for (Parameter* const param : params()) {
     // Zeroed, so that its pages are there before the first step.
     default_grads_.push_back(Tensor::Zeros(device, param->value().shape(), param->value().dtype()));
     param->PlaceGrad(default_grads_.back());
   }
-  optimizer_ = MakeOptimizer(options, params());
-  timer_ = MakePhaseTimer(*device);
 }
 
 int64_t Trainer::num_elements() const {
@@ -67,9 +71,13 @@ int64_t Trainer::num_elements() const {
 
 void Trainer::Restart(comm::ProcessGroup& group) {
   for (size_t i = 0; i < initial_values_.size(); ++i) params()[i]->value().CopyFrom(initial_values_[i]);
+  for (size_t i = 0; i < initial_buffers_.size(); ++i) {
+    model_->buffers()[i].value.CopyFrom(initial_buffers_[i]);
+  }
   std::vector<comm::Work> works;
   for (const Parameter* const param : params()) works.push_back(group.Broadcast(param->value(), 0));
   for (comm::Work& work : works) work.Wait();
+  buffer_broadcast_->Run(group);
   optimizer_->Reset();
 }
 
@@ -88,6 +96,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
   group.Clear();
 
   timer_->Take(Mark::kStepBegin);
+  buffer_broadcast_->Run(group);
   strategy.BeginStep();
   Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
   timer_->Take(Mark::kForwardEnd);
@@ -102,7 +111,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
   timer_->Take(Mark::kStepEnd);
 
   StepResult result{.marks = timer_->Read()};
-  result.comm_busy_ns = comm::BusyNs(comm::Intervals(group.Finish()), result.marks[Mark::kStepBegin],
+  result.comm_busy_ns = comm::BusyNs(comm::Intervals(group.Finish()), result.marks[Mark::kForwardEnd],
                                      result.marks[Mark::kStepEnd]);
   return result;
 }
@@ -118,9 +127,10 @@ double Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {
   return value;
 }
 
-void Trainer::StepAlone(const model::Batch& batch) {
+void Trainer::StepAlone(std::span<const model::Batch> batches) {
   BeginGradients();
-  Backward(model_->Loss(batch), params());
+  const double share = 1.0 / static_cast<double>(batches.size());
+  for (const model::Batch& batch : batches) Backward(Scaled(model_->Loss(batch), share), params());
   optimizer_->Step();
 }
 

@@ -1,19 +1,20 @@
-#ifndef GRADSYNC_BENCH_DDP_RECORD_H_
-#define GRADSYNC_BENCH_DDP_RECORD_H_
+#ifndef GRADSYNC_BENCH_TRAINING_RECORD_H_
+#define GRADSYNC_BENCH_TRAINING_RECORD_H_
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bench/ddp_options.h"
 #include "bench/record.h"
 #include "bench/trainer.h"
+#include "bench/training_options.h"
 #include "bench/verify.h"
 #include "ddp/strategy.h"
 
 namespace gradsync::bench {
 
-// The timed steps of one strategy in one cell, on one rank.
+// The timed steps of one strategy in one contest, on one rank.
 struct StrategySamples {
   std::vector<StepResult> steps;
   std::vector<int64_t> positions;  // of each step in the run's own order
@@ -37,26 +38,31 @@ std::string VerdictWord(const std::string& strategy, const StrategyCheck& check)
 // always so for `none`.
 std::string Fault(const std::string& strategy, const StrategyCheck& check);
 
-// What makes a cell and a strategy's measurement in it different from others.
-void SetDdpConfig(const DdpOptions& options, const Cell& cell, const std::string& strategy, Fields& config);
+// What every training has in its configuration.
+void SetTrainingConfig(const TrainingOptions& options, const std::string& strategy, int64_t bucket_bytes,
+                       Fields& config);
 
-void SetDdpSamples(const StrategySamples& samples, Record& record);
-void SetDdpChecks(const StrategyCheck& check, Fields& checks);
+void SetTrainingSamples(const StrategySamples& samples, Record& record);
+void SetTrainingChecks(const StrategyCheck& check, Fields& checks);
 
 // Its collectives, in the order in which they are sent.
 std::vector<BucketRecord> BucketRecords(const ddp::BucketPlan& plan);
 
+// Where something was measured, for people: {"batch", "2"}, {"sequence", "128"}.
+using Place = std::vector<std::pair<std::string, std::string>>;
+
 // Of rank 0's own steps: a line for each strategy. Statistics proper are the business of //tools:summarize.
 struct SummaryRow {
-  Cell cell;
+  Place place;
   std::string strategy;
   int64_t step_ns = 0, forward_ns = 0, backward_ns = 0, sync_exposed_ns = 0, optimizer_ns = 0;  // medians
   std::string verdict;
 };
-SummaryRow Summarize(const Cell& cell, const std::string& strategy, const StrategySamples& samples,
+SummaryRow Summarize(const Place& place, const std::string& strategy, const StrategySamples& samples,
                      std::string verdict);
+// All rows have places of the same names.
 std::string FormatSummary(const std::vector<SummaryRow>& rows);
 
 }  // namespace gradsync::bench
 
-#endif  // GRADSYNC_BENCH_DDP_RECORD_H_
+#endif  // GRADSYNC_BENCH_TRAINING_RECORD_H_

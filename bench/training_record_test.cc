@@ -1,4 +1,4 @@
-#include "bench/ddp_record.h"
+#include "bench/training_record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,24 +61,26 @@ StepResult StepOf(int64_t forward_ns, int64_t backward_ns) {
   return step;
 }
 
-TEST(DdpRecordTest, SamplesAreThePhasesOfEachStep) {
+TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   Record record;
-  SetDdpSamples({{StepOf(10, 20), StepOf(30, 40)}, {4, 9}, 3}, record);
+  SetTrainingSamples({{StepOf(10, 20), StepOf(30, 40)}, {4, 9}, 3}, record);
   EXPECT_THAT(record.samples["step_ns"], ElementsAre(42, 82));
   EXPECT_THAT(record.samples["forward_ns"], ElementsAre(10, 30));
   EXPECT_THAT(record.samples["backward_ns"], ElementsAre(20, 40));
   EXPECT_THAT(record.samples["sync_exposed_ns"], ElementsAre(5, 5));
   EXPECT_THAT(record.samples["optimizer_ns"], ElementsAre(7, 7));
   EXPECT_THAT(record.samples["comm_busy_ns"], ElementsAre(9, 9));
+  EXPECT_THAT(record.samples["backward_and_sync_ns"], ElementsAre(25, 45));
   EXPECT_THAT(record.samples["position"], ElementsAre(4, 9));
   EXPECT_EQ(record.facts.IntOr("allocations_in_timed_steps", -1), 3);
 }
 
-TEST(DdpRecordTest, SummaryShowsMedians) {
+TEST(TrainingRecordTest, SummaryShowsMedians) {
+  const Place place = {{"batch", "2"}, {"sequence", "8"}};
   const StrategySamples odd{{StepOf(3000, 1), StepOf(1000, 1), StepOf(2000, 1)}, {0, 1, 2}, 0};
-  EXPECT_EQ(Summarize({2, 8}, "flat", odd, "equal").forward_ns, 2000);
+  EXPECT_EQ(Summarize(place, "flat", odd, "equal").forward_ns, 2000);
   const StrategySamples even{{StepOf(3000, 1), StepOf(1000, 1)}, {0, 1}, 0};
-  const SummaryRow row = Summarize({2, 8}, "flat", even, "equal");
+  const SummaryRow row = Summarize(place, "flat", even, "equal");
   EXPECT_EQ(row.forward_ns, 2000);
   const std::string text = FormatSummary({row});
   EXPECT_THAT(text, HasSubstr("sequence  strategy"));

@@ -1,4 +1,4 @@
-#include "bench/ddp_record.h"
+#include "bench/training_record.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -20,6 +20,7 @@ constexpr Series kSeries[] = {
     {"backward_ns", [](const StepResult& step) { return step.marks.backward_ns(); }},
     {"sync_exposed_ns", [](const StepResult& step) { return step.marks.sync_exposed_ns(); }},
     {"optimizer_ns", [](const StepResult& step) { return step.marks.optimizer_ns(); }},
+    {"backward_and_sync_ns", [](const StepResult& step) { return step.marks.backward_and_sync_ns(); }},
     {"comm_busy_ns", [](const StepResult& step) { return step.comm_busy_ns; }},
 };
 
@@ -50,33 +51,21 @@ std::string Fault(const std::string& strategy, const StrategyCheck& check) {
   return strategy + ": gradients or parameters are not bitwise equal on all ranks";
 }
 
-void SetDdpConfig(const DdpOptions& options, const Cell& cell, const std::string& strategy, Fields& config) {
-  const model::TransformerConfig model = options.model_config();
-  config.Set("model", options.model);
+void SetTrainingConfig(const TrainingOptions& options, const std::string& strategy, int64_t bucket_bytes,
+                       Fields& config) {
   config.Set("strategy", strategy);
   SetRankConfig(options.ranks, options.backend, config);
   config.Set("dtype", options.dtype);
-  config.Set("batch_size", cell.batch_size);
-  config.Set("seq_len", cell.seq_len);
-  config.Set("bucket_bytes", options.bucket_bytes);
+  config.Set("bucket_bytes", bucket_bytes);
   config.Set("order", options.order);
   config.Set("warmup_steps", options.warmup_steps);
   config.Set("steps", options.steps);
   config.Set("optimizer", options.optimizer);
   config.Set("learning_rate", options.learning_rate);
-  config.Set("num_layers", model.num_layers);
-  config.Set("d_model", model.d_model);
-  config.Set("d_ff", model.d_ff);
-  config.Set("num_heads", model.num_heads);
-  config.Set("vocab_size", model.vocab_size);
-  config.Set("data", !options.batch_file.empty() ? "batch_file"
-                     : !options.corpus.empty()   ? "corpus"
-                                                 : "uniform");
-  config.Set("weights", options.weights.empty() ? "random" : "file");
   config.Set("traced", options.trace || options.profile);
 }
 
-void SetDdpSamples(const StrategySamples& samples, Record& record) {
+void SetTrainingSamples(const StrategySamples& samples, Record& record) {
   for (const Series& series : kSeries) {
     std::vector<int64_t>& values = record.samples[series.name];
     for (const StepResult& step : samples.steps) values.push_back(series.of(step));
@@ -85,7 +74,7 @@ void SetDdpSamples(const StrategySamples& samples, Record& record) {
   record.facts.Set("allocations_in_timed_steps", samples.allocations);
 }
 
-void SetDdpChecks(const StrategyCheck& check, Fields& checks) {
+void SetTrainingChecks(const StrategyCheck& check, Fields& checks) {
   checks.Set("grad_rel_error", Value(check.verdict.grad_rel_error));
   checks.Set("param_rel_error", Value(check.verdict.param_rel_error));
   checks.Set("grads_equal", Value(check.grads_equal()));
@@ -104,25 +93,34 @@ std::vector<BucketRecord> BucketRecords(const ddp::BucketPlan& plan) {
   return records;
 }
 
-SummaryRow Summarize(const Cell& cell, const std::string& strategy, const StrategySamples& samples,
+SummaryRow Summarize(const Place& place, const std::string& strategy, const StrategySamples& samples,
                      std::string verdict) {
   const auto median = [&](size_t i) { return Median(samples.steps, kSeries[i].of); };
-  return {cell, strategy, median(0), median(1), median(2), median(3), median(4), std::move(verdict)};
+  return {place, strategy, median(0), median(1), median(2), median(3), median(4), std::move(verdict)};
 }
 
 std::string FormatSummary(const std::vector<SummaryRow>& rows) {
+  if (rows.empty()) return "";
+  std::vector<size_t> widths;
+  for (size_t i = 0; i < rows.front().place.size(); ++i) {
+    widths.push_back(rows.front().place[i].first.size());
+    for (const SummaryRow& row : rows) widths[i] = std::max(widths[i], row.place[i].second.size());
+  }
   std::string text;
+  const auto add = [&](size_t column, const std::string& cell) {
+    text += std::string(widths[column] - cell.size(), ' ') + cell + " ";
+  };
   char line[256];
-  std::snprintf(line, sizeof(line), "%5s %8s  %-15s %9s %9s %9s %9s %9s  %s\n", "batch", "sequence",
-                "strategy", "step", "forward", "backward", "sync", "optimizer", "check");
+  for (size_t i = 0; i < widths.size(); ++i) add(i, rows.front().place[i].first);
+  std::snprintf(line, sizeof(line), " %-15s %9s %9s %9s %9s %9s  %s\n", "strategy", "step", "forward",
+                "backward", "sync", "optimizer", "check");
   text += line;
   const auto time = [](int64_t ns) { return ApproximateDuration(static_cast<double>(ns)); };
   for (const SummaryRow& row : rows) {
-    std::snprintf(line, sizeof(line), "%5lld %8lld  %-15s %9s %9s %9s %9s %9s  %s\n",
-                  static_cast<long long>(row.cell.batch_size), static_cast<long long>(row.cell.seq_len),
-                  row.strategy.c_str(), time(row.step_ns).c_str(), time(row.forward_ns).c_str(),
-                  time(row.backward_ns).c_str(), time(row.sync_exposed_ns).c_str(),
-                  time(row.optimizer_ns).c_str(), row.verdict.c_str());
+    for (size_t i = 0; i < widths.size(); ++i) add(i, row.place[i].second);
+    std::snprintf(line, sizeof(line), " %-15s %9s %9s %9s %9s %9s  %s\n", row.strategy.c_str(),
+                  time(row.step_ns).c_str(), time(row.forward_ns).c_str(), time(row.backward_ns).c_str(),
+                  time(row.sync_exposed_ns).c_str(), time(row.optimizer_ns).c_str(), row.verdict.c_str());
     text += line;
   }
   return text;

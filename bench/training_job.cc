@@ -1,0 +1,284 @@
+#include "bench/training_job.h"
+
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "bench/op_recorder.h"
+#include "bench/progress.h"
+#include "bench/provenance.h"
+#include "bench/rank_zero.h"
+#include "bench/schedule.h"
+#include "bench/trace_log.h"
+#include "bench/trainer.h"
+#include "bench/verify.h"
+#include "ddp/factory.h"
+#include "model/error.h"
+#include "model/safetensors.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Batch;
+using model::Parameter;
+using model::Tensor;
+
+// Steps of a check: `core` moves its buckets after its first step, and the optimizer's state counts from the
+// second.
+constexpr int64_t kVerifySteps = 2;
+
+// "batch 2, sequence 128"
+std::string NameOf(const Place& place) {
+  std::string name;
+  for (const auto& [what, value] : place) name += Join(name.empty() ? "" : ", ", what, " ", value);
+  return name;
+}
+
+// A contender at work.
+struct Runner {
+  const Contender& contender;
+  std::unique_ptr<ddp::Strategy> strategy;
+  StrategySamples samples;
+
+  const std::string& name() const { return contender.strategy; }
+};
+
+class TrainingJob : public RankJob {
+ public:
+  TrainingJob(const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
+              const std::function<TrainingTask(const model::DevicePtr&)>& make_task)
+      : options_(options),
+        world_(world),
+        provenance_(CollectProvenance(argc, argv)),
+        placement_(options.ranks, world),
+        device_(MakeDevice(options.ranks, world)),
+        task_(make_task(device_)),
+        trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, world.rank),
+        owned_group_(JoinGroup(options.ranks, options.backend, world, device_, placement_)),
+        group_(*owned_group_),
+        run_id_(BroadcastText(group_, device_, world.rank == 0 ? NewRunId() : "")),
+        out_(OutputDirectory(options.ranks, Join(task_.experiment, "-", run_id_))),
+        writer_(out_, task_.experiment, run_id_, world.rank),
+        trace_(world.rank) {}
+
+  void Run() override {
+    if (!options_.dump_grads.empty()) DumpGradients();
+    HoldContests();
+    group_.Barrier();
+    Report();
+  }
+
+ private:
+  void HoldContests() {
+    const int64_t steps = options_.warmup_steps + options_.steps + (options_.verify ? kVerifySteps : 0);
+    int64_t total_steps = 0;
+    for (const Contest& contest : task_.contests) {
+      total_steps += static_cast<int64_t>(contest.contenders.size()) * steps;
+    }
+    progress_.emplace(total_steps, world_.rank == 0);
+    for (const Contest& contest : task_.contests) Hold(contest);
+    progress_.reset();
+  }
+
+  void Hold(const Contest& contest) {
+    trainer_.Restart(group_);
+    if (options_.interleaved()) return RunTogether(contest, contest.contenders);
+    for (const Contender& contender : contest.contenders) RunTogether(contest, {&contender, 1});
+  }
+
+  // Times the contenders step by step in turn, then checks them and writes their records.
+  void RunTogether(const Contest& contest, std::span<const Contender> contenders) {
+    std::vector<Runner> runners;
+    for (const Contender& contender : contenders) runners.push_back({contender, NewStrategy(contender), {}});
+
+    const Batch batch = NewBatch(contest.batch);
+    const uint64_t seed = static_cast<uint64_t>(options_.ranks.seed);
+    for (const ScheduledStep& step :
+         InterleavedSchedule(static_cast<int>(runners.size()), options_.warmup_steps, options_.steps, seed)) {
+      FillBatch(world_.rank, step.round, batch);
+      TimeStep(runners[static_cast<size_t>(step.config)], contest, step.warmup, batch);
+    }
+    if (options_.verify) MakeReference(contest.batch);
+    for (Runner& runner : runners) Finish(runner, contest, batch);
+  }
+
+  void TimeStep(Runner& runner, const Contest& contest, bool warmup, const Batch& batch) {
+    const bool listen = !warmup && (options_.trace || options_.profile);
+    const int64_t allocations = device_->allocator().stats().source_allocations;
+    const StepResult result = trainer_.Step(*runner.strategy, batch, group_, listen ? &recorder_ : nullptr);
+    if (listen) Listen(runner, contest, result);
+    ShowProgress(contest, runner.name());
+    if (warmup) return;
+    runner.samples.allocations += device_->allocator().stats().source_allocations - allocations;
+    runner.samples.steps.push_back(result);
+    runner.samples.positions.push_back(position_++);
+  }
+
+  void Listen(const Runner& runner, const Contest& contest, const StepResult& result) {
+    if (options_.profile) profile_.Add(recorder_.ops());
+    if (options_.trace) {
+      const int64_t step = static_cast<int64_t>(runner.samples.steps.size());
+      trace_.AddStep(
+          {runner.name(), step, contest.config.IntOr("batch_size", 0), contest.config.IntOr("seq_len", 0)},
+          result.marks, recorder_.ops(), group_.entries());
+    }
+    recorder_.Clear();
+  }
+
+  // Unless there is one for such batches already: all ranks restart; rank 0 then trains alone on the batches
+  // of all ranks.
+  void MakeReference(const BatchShape& shape) {
+    if (reference_ && reference_shape_ == shape) return;
+    reference_.reset();  // Its memory is needed for the next one.
+    trainer_.Restart(group_);
+    Reference reference;
+    OnRankZero(group_, device_, options_.ranks.timeout / 4, [&] {
+      std::vector<Batch> batches;
+      for (int rank = 0; rank < world_.size; ++rank) batches.push_back(NewBatch(shape));
+      for (int64_t step = 0; step < kVerifySteps; ++step) {
+        for (int rank = 0; rank < world_.size; ++rank)
+          FillBatch(rank, step, batches[static_cast<size_t>(rank)]);
+        trainer_.StepAlone(batches);
+      }
+      reference = CopyState(trainer_.params());
+    });
+    group_.Clear();
+    reference_ = std::move(reference);
+    reference_shape_ = shape;
+  }
+
+  void Finish(Runner& runner, const Contest& contest, const Batch& batch) {
+    Record record = NewRecord(contest, runner);
+    std::string verdict = "not checked";
+    if (options_.verify) {
+      const StrategyCheck check = Check(runner, contest, batch);
+      SetTrainingChecks(check, record.checks);
+      verdict = VerdictWord(runner.name(), check);
+      if (first_fault_.empty()) first_fault_ = Fault(runner.name(), check);
+    }
+    record.checks.Set("reference", options_.verify ? "single_process" : "none");
+    record.buckets = BucketRecords(runner.strategy->plan());
+    writer_.Write(record);
+    summary_.push_back(Summarize(contest.place, runner.name(), runner.samples, std::move(verdict)));
+  }
+
+  StrategyCheck Check(Runner& runner, const Contest& contest, const Batch& batch) {
+    trainer_.Restart(group_);
+    for (int64_t step = 0; step < kVerifySteps; ++step) {
+      FillBatch(world_.rank, step, batch);
+      trainer_.Step(*runner.strategy, batch, group_, nullptr);
+      ShowProgress(contest, runner.name() + ", check");
+    }
+    StrategyCheck check{Verify(trainer_.params(), *reference_, group_),
+                        Tolerance(options_.element_type(), contest.positions * world_.size)};
+    group_.Clear();
+    return check;
+  }
+
+  Record NewRecord(const Contest& contest, const Runner& runner) const {
+    Record record;
+    record.experiment = task_.experiment;
+    record.run_id = run_id_;
+    record.time_utc = NowUtc();
+    record.rank = world_.rank;
+    record.world_size = world_.size;
+    SetTrainingConfig(options_, runner.name(), runner.contender.bucket_bytes, record.config);
+    for (const auto& [name, value] : contest.config) record.config.Set(name, value);
+    SetTrainingSamples(runner.samples, record);
+    const int64_t elements = trainer_.num_elements();
+    record.facts.Set("num_parameters", elements);
+    record.facts.Set("num_tensors", trainer_.params().size());
+    record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.element_type())));
+    for (const auto& [name, value] : contest.facts) record.facts.Set(name, value);
+    record.facts.Set("peak_bytes_in_use", device_->allocator().stats().peak_bytes_in_use);
+    SetRankFacts(group_, world_, placement_, record.facts);
+    record.provenance = provenance_;
+    return record;
+  }
+
+  // The first step of the first strategy, from the initial weights and before anything else.
+  void DumpGradients() {
+    const Contest& contest = task_.contests.front();
+    const std::unique_ptr<ddp::Strategy> strategy = NewStrategy(contest.contenders.front());
+    const Batch batch = NewBatch(contest.batch);
+    FillBatch(world_.rank, 0, batch);
+    trainer_.Restart(group_);
+    const double my_loss = trainer_.Gradients(*strategy, batch);
+    const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{my_loss});
+    group_.AllReduce(loss, comm::ReduceOp::kMean).Wait();
+    group_.Clear();
+    if (world_.rank != 0) return;
+    std::vector<std::pair<std::string, Tensor>> tensors = {{"loss", loss}};
+    for (Parameter* const param : trainer_.params()) tensors.emplace_back(param->name(), param->grad());
+    model::WriteSafetensors(options_.dump_grads, tensors,
+                            {{"strategy", contest.contenders.front().strategy}});
+  }
+
+  void Report() {
+    std::string trace_path;
+    if (options_.trace) {
+      trace_path = Join(out_, "/", task_.experiment, ".", run_id_, ".rank", world_.rank, ".trace.json");
+      trace_.Write(trace_path);
+    }
+    if (world_.rank != 0) return;
+    std::fputs(FormatSummary(summary_).c_str(), stdout);
+    if (options_.profile) std::fputs(profile_.ToString().c_str(), stdout);
+    std::printf("Medians of rank 0. Records: %s\n", out_.c_str());
+    if (options_.trace) std::printf("Trace: %s\n", trace_path.c_str());
+    if (!first_fault_.empty()) throw std::runtime_error(first_fault_);
+  }
+
+  std::unique_ptr<ddp::Strategy> NewStrategy(const Contender& contender) {
+    ddp::StrategyOptions strategy_options;
+    strategy_options.bucket_bytes = static_cast<size_t>(contender.bucket_bytes);
+    return ddp::MakeStrategy(contender.strategy, {trainer_.params(), group_, strategy_options});
+  }
+
+  Batch NewBatch(const BatchShape& shape) const {
+    return {Tensor::Empty(device_, shape.inputs, shape.inputs_dtype),
+            Tensor::Empty(device_, shape.targets, shape.targets_dtype)};
+  }
+
+  void FillBatch(int rank, int64_t step, const Batch& batch) {
+    task_.source->Fill(rank, step, batch.inputs, batch.targets);
+  }
+
+  void ShowProgress(const Contest& contest, const std::string& what) {
+    progress_->Step(Join(NameOf(contest.place), ", ", what));
+  }
+
+  const TrainingOptions& options_;
+  const comm::World world_;
+  const Provenance provenance_;  // Taken before this rank is confined to CPUs of its own.
+  const ThreadPlacement placement_;
+  const model::DevicePtr device_;
+  TrainingTask task_;  // its model is the trainer's
+  Trainer trainer_;
+  const std::unique_ptr<comm::RecordingProcessGroup> owned_group_;
+  comm::RecordingProcessGroup& group_;
+  const std::string run_id_;
+  const std::string out_;
+  RecordWriter writer_;
+  TraceLog trace_;
+
+  OpRecorder recorder_;
+  OpProfile profile_;
+  std::optional<Progress> progress_;  // while contests are held
+  std::optional<Reference> reference_;
+  BatchShape reference_shape_;
+  int64_t position_ = 0;
+  std::vector<SummaryRow> summary_;
+  std::string first_fault_;
+};
+
+}  // namespace
+
+std::unique_ptr<RankJob> MakeTrainingJob(
+    const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
+    const std::function<TrainingTask(const model::DevicePtr& device)>& make_task) {
+  return std::make_unique<TrainingJob>(options, world, argc, argv, make_task);
+}
+
+}  // namespace gradsync::bench

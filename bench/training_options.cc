@@ -1,0 +1,59 @@
+#include "bench/training_options.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "comm/factory.h"
+#include "ddp/factory.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr int64_t kMaxSteps = 10'000'000;
+
+void CheckDumpPath(const std::string& path) {
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  Require(std::filesystem::is_directory(directory, error), "--dump_grads=", path, ": there is no directory ",
+          directory.string());
+}
+
+}  // namespace
+
+TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
+
+void TrainingOptions::AddTo(FlagTable& flags) {
+  flags.AddChoice("dtype", &dtype, {"f32", "f64"}, "The type of weights, activations and gradients.");
+  flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
+  flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
+  flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
+                      "Ways of averaging gradients to compare.");
+  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
+
+  flags.AddInt("warmup_steps", &warmup_steps, 0, kMaxSteps,
+               "Untimed steps of each strategy before the timed ones.");
+  flags.AddInt("steps", &steps, 1, kMaxSteps,
+               "Timed steps of each strategy, among each set of strategies that are compared.");
+  flags.AddChoice(
+      "order", &order, {"interleaved", "blocks"},
+      "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
+      "after the other.");
+  ranks.AddTo(flags);
+
+  flags.AddBool("verify", &verify,
+                "After timing, compare each strategy with one process that trains on the batches of all "
+                "ranks.");
+  flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
+  flags.AddBool("profile", &profile, "Print where the time of the backward pass goes, by operation.");
+  flags.AddPath(
+      "dump_grads", &dump_grads, "a file",
+      "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
+}
+
+void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world) {
+  MakeDevice(options.ranks, world);
+  if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
+}
+
+}  // namespace gradsync::bench

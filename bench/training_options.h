@@ -1,0 +1,45 @@
+#ifndef GRADSYNC_BENCH_TRAINING_OPTIONS_H_
+#define GRADSYNC_BENCH_TRAINING_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/flags.h"
+#include "bench/rank_main.h"
+#include "model/dtype.h"
+
+namespace gradsync::bench {
+
+// What the benchmarks that train a model have in common on their command lines.
+struct TrainingOptions {
+  TrainingOptions();
+
+  RankOptions ranks;
+  std::string backend = "gloo";
+  std::string dtype = "f32";
+  std::string optimizer = "adamw";
+  double learning_rate = 1e-3;
+  std::vector<std::string> strategies;  // all of them
+
+  int64_t warmup_steps = 5;
+  int64_t steps = 10;
+  std::string order = "interleaved";
+
+  bool verify = true;
+  bool trace = false;
+  bool profile = false;
+  std::string dump_grads;
+
+  void AddTo(FlagTable& flags);
+
+  bool interleaved() const { return order == "interleaved"; }
+  model::DType element_type() const { return dtype == "f64" ? model::DType::kF64 : model::DType::kF32; }
+};
+
+// Throws InvalidInput if a file that the options name cannot be used, or this build has not the device.
+void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_OPTIONS_H_

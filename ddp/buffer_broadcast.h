@@ -1,0 +1,29 @@
+#ifndef GRADSYNC_DDP_BUFFER_BROADCAST_H_
+#define GRADSYNC_DDP_BUFFER_BROADCAST_H_
+
+#include <vector>
+
+#include "comm/process_group.h"
+#include "model/tensor.h"
+
+namespace gradsync::ddp {
+
+// Gives every rank rank 0's buffers: state that the forward pass changes and that nobody averages, such as
+// the running statistics of a batch norm. However many there are, they travel in one collective.
+class BufferBroadcast {
+ public:
+  // All on one device.
+  explicit BufferBroadcast(std::vector<model::Tensor> buffers);
+
+  // Returns when the buffers are rank 0's. Without buffers nothing is sent. Throws CollectiveError.
+  void Run(comm::ProcessGroup& group) const;
+
+ private:
+  const std::vector<model::Tensor> buffers_;
+  model::Tensor storage_;             // of bytes; undefined without buffers
+  std::vector<model::Tensor> views_;  // of storage_, one for each buffer
+};
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_BUFFER_BROADCAST_H_
