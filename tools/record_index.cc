@@ -21,9 +21,9 @@ constexpr size_t kMaxOpenFiles = 256;
 
 // What strategies of one comparison have in common. Fields that belong to a strategy, such as its bucket
 // size, are not here.
-constexpr std::string_view kCellFields[] = {"model",      "backend", "device",           "dtype",
-                                            "batch_size", "seq_len", "threads_per_rank", "order",
-                                            "seed",       "steps",   "optimizer",        "warmup_steps"};
+constexpr std::string_view kCellFields[] = {
+    "model", "backend", "device",    "dtype",        "batch_size", "seq_len", "threads_per_rank", "order",
+    "seed",  "steps",   "optimizer", "warmup_steps", "image_size", "units",   "buffer_elements"};
 
 // Each rank's own, so no part of what ranks share.
 constexpr std::string_view kRankFields[] = {"placement"};

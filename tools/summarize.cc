@@ -72,6 +72,7 @@ Builders MakeTableBuilders(const TableOptions& options) {
   builders.push_back(MakeAllReduceTable(options));
   builders.push_back(MakeDdpTable(options));
   builders.push_back(MakeGridTable(options));
+  builders.push_back(MakeCompareTable(options));
   return builders;
 }
 

@@ -43,12 +43,15 @@ std::vector<Cell> Table::row(size_t row) const {
 
 void Table::MarkLast(std::string_view column) {
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i].name != column) continue;
-    data_[i].marks.resize(num_rows_, false);
-    data_[i].marks.back() = true;
-    return;
+    if (columns_[i].name == column) return MarkLast(i);
   }
   throw InvalidInput(Join("table ", name_, ": no column ", column));
+}
+
+void Table::MarkLast(size_t column) {
+  std::vector<bool>& marks = data_.at(column).marks;
+  marks.resize(num_rows_, false);
+  marks.back() = true;
 }
 
 std::string Table::panel_title(int panel) const {

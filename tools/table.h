@@ -57,6 +57,7 @@ class Table {
   void AddRow(const std::vector<Cell>& cells);
   // Marks a number of the last row: people see an asterisk behind it.
   void MarkLast(std::string_view column);
+  void MarkLast(size_t column);
   void SetAudience(Audience audience) { audience_ = audience; }
   // What people read above a panel.
   void SetPanelTitle(int panel, std::string title) { panel_titles_[panel] = std::move(title); }

@@ -34,6 +34,7 @@ class TableBuilder {
 };
 
 std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options);
+std::unique_ptr<TableBuilder> MakeCompareTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
 

@@ -67,6 +67,29 @@ Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int6
   return record;
 }
 
+Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t rank,
+                     const std::vector<int64_t>& steps_ns) {
+  Record record = CommonRecord("compare", rank);
+  record.config.Set("model", "resnet50");
+  record.config.Set("strategy", strategy);
+  record.config.Set("batch_size", 8);
+  record.config.Set("image_size", 64);
+  record.config.Set("units", "bytes");
+  record.config.Set("buffer_elements", buffer_mebi << 20);
+  record.config.Set("bucket_bytes", buffer_mebi << 22);
+  record.config.Set("order", "interleaved");
+  record.samples["step_ns"] = steps_ns;
+  record.samples["forward_ns"] = Tenths(steps_ns, 2);
+  record.samples["backward_ns"] = Tenths(steps_ns, 4);
+  record.samples["backward_and_sync_ns"] = Tenths(steps_ns, 7);
+  record.samples["comm_busy_ns"] = Tenths(steps_ns, 6);
+  record.buckets = {{1000, 2}, {2000, 3}};
+  record.checks.Set("reference", "single_process");
+  record.checks.Set("grads_equal", true);
+  record.facts.Set("gradient_bytes", 3000);
+  return record;
+}
+
 Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns) {
   Record record = CommonRecord("all_reduce", rank);
   record.config.Set("op", "sum");

@@ -15,6 +15,10 @@ namespace gradsync::tools {
 // 2/10, backward 4/10, sync_exposed 3/10, optimizer 1/10; comm_busy is 6/10.
 bench::Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int64_t>& steps_ns);
 
+// The same of experiment `compare`: ResNet-50 with buffers of `buffer_mebi` Mi elements.
+bench::Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t rank,
+                            const std::vector<int64_t>& steps_ns);
+
 bench::Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns);
 
 // `value`, `count` times.

@@ -1,0 +1,55 @@
+#include "tools/training_rows.h"
+
+#include <cstdio>
+#include <limits>
+#include <optional>
+
+#include "tools/validity.h"
+
+namespace gradsync::tools {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+double MeanOf(const Measurement& measurement, std::string_view samples) {
+  const Series* series = measurement.Find(samples);
+  return series == nullptr ? kNaN : Mean(series->max);
+}
+
+std::string EqualityOf(const Measurement& measurement) {
+  if (measurement.strategy() == "none") return "floor: no sync";
+  const std::string reference = measurement.record.checks.StringOr("reference", "none");
+  if (reference == "none" || !measurement.equal()) return "not checked";
+  if (*measurement.equal()) return "yes";
+  const auto error_text = [](const char* format, const std::optional<double>& error) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, error.value_or(kNaN));
+    return std::string(text);
+  };
+  if (!measurement.grads_equal.value_or(true)) return error_text("no (%.1e)", measurement.grad_rel_error);
+  if (!measurement.params_equal.value_or(true))
+    return error_text("no (parameters %.1e)", measurement.param_rel_error);
+  return "no (replicas differ)";
+}
+
+// What all ranks together sent, per second of communication. Where the communication itself was not timed, a
+// strategy that waits for it spends at least that long.
+double BusBandwidthOf(const Measurement& measurement) {
+  const double gradient_bytes = measurement.record.facts.DoubleOr("gradient_bytes", kNaN);
+  const double busy_s = MeanOf(measurement, "comm_busy_ns");
+  const double seconds = busy_s > 0 ? busy_s : MeanOf(measurement, "sync_exposed_ns");
+  return measurement.strategy() == "none" ? kNaN
+                                          : BusBandwidth(gradient_bytes, seconds, measurement.world_size());
+}
+
+Pairing PairingOf(const Measurement& a, const Measurement& b) {
+  const auto is_interleaved = [](const Measurement& measurement) {
+    return measurement.record.config.StringOr("order", "") == "interleaved" && !measurement.steps_differ;
+  };
+  const bool paired = is_interleaved(a) && is_interleaved(b) && a.num_steps == b.num_steps;
+  return paired ? Pairing::kRounds : Pairing::kNone;
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,28 @@
+#ifndef GRADSYNC_TOOLS_TRAINING_ROWS_H_
+#define GRADSYNC_TOOLS_TRAINING_ROWS_H_
+
+#include <string>
+#include <string_view>
+
+#include "tools/measurement.h"
+#include "tools/statistics.h"
+
+// What all tables about training say of a measurement.
+namespace gradsync::tools {
+
+// Of one kind of time, in seconds; NaN if there are no such samples.
+double MeanOf(const Measurement& measurement, std::string_view samples);
+
+// Whether it computed what the reference did: "yes", "not checked", "no (1.2e-03)", ...
+std::string EqualityOf(const Measurement& measurement);
+
+// What all ranks together sent, per second of communication. Where the communication itself was not timed, a
+// strategy that waits for it spends at least that long. NaN if unknown.
+double BusBandwidthOf(const Measurement& measurement);
+
+// By rounds if both ran interleaved with the same number of steps.
+Pairing PairingOf(const Measurement& a, const Measurement& b);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TRAINING_ROWS_H_
