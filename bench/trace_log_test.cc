@@ -79,17 +79,22 @@ TEST(TraceLogTest, TimesAreMicroseconds) {
   TraceLog log(0);
   log.AddStep({"flat", 0, 1, 8}, StepMarks{{1500, 2500, 3500, 4500, 5500}}, {},
               std::vector<Entry>{AllReduce(0, 4096, 3600, 3700, 4200)});
-  for (const nlohmann::json& event : WriteAndRead(log).at("traceEvents")) {
+  const nlohmann::json trace = WriteAndRead(log);
+  int seen = 0;
+  for (const nlohmann::json& event : trace.at("traceEvents")) {
     if (event.at("name") == "forward") {
+      ++seen;
       EXPECT_EQ(event.at("ts"), 1.5);
       EXPECT_EQ(event.at("dur"), 1.0);
     }
     if (event.at("name") == "all_reduce" && event.at("ph") == "X") {
+      ++seen;
       EXPECT_EQ(event.at("ts"), 3.7);
       EXPECT_EQ(event.at("dur"), 0.5);
       EXPECT_EQ(event.at("args").at("bytes"), 4096);
     }
   }
+  EXPECT_EQ(seen, 2);
 }
 
 TEST(TraceLogTest, UnwritablePathIsNamed) {

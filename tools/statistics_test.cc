@@ -121,13 +121,13 @@ class DriftingMachine {
   explicit DriftingMachine(uint64_t seed) : random_(seed) {}
 
   void Measure(size_t rounds, double truth, double drift_std, Values* sample, Values* baseline) {
-    std::normal_distribution<double> drift(0, drift_std);
+    std::normal_distribution<double> drift;
     std::gamma_distribution<double> noise(2, 0.01);
     sample->clear();
     baseline->clear();
     double machine = 1;
     for (size_t i = 0; i < rounds; ++i) {
-      machine *= std::exp(drift(random_));
+      machine *= std::exp(drift_std * drift(random_));
       sample->push_back(machine * (1 + truth) * (1 + noise(random_)));
       baseline->push_back(machine * (1 + noise(random_)));
     }
