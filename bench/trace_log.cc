@@ -57,7 +57,10 @@ class EventStream {
     out_ << (first_ ? "\n" : ",\n") << event.dump(-1, ' ', false, Json::error_handler_t::replace);
     first_ = false;
   }
-  void Close() { out_ << "\n]}\n"; }
+  // `other`: what the format lets a program add.
+  void Close(const Json& other) {
+    out_ << "\n], \"otherData\": " << other.dump(-1, ' ', false, Json::error_handler_t::replace) << "}\n";
+  }
 
  private:
   std::ostream& out_;
@@ -84,6 +87,11 @@ std::vector<int> AssignLanes(std::span<const comm::Interval> intervals) {
     }
   }
   return lanes;
+}
+
+void TraceLog::SetOrigin(std::string origin, std::vector<std::string> strategies) {
+  origin_ = std::move(origin);
+  strategies_ = std::move(strategies);
 }
 
 void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
@@ -149,7 +157,7 @@ void TraceLog::Write(const std::string& path) const {
     json.erase("args");
     stream.Put(json);
   }
-  stream.Close();
+  stream.Close({{"origin", origin_}, {"strategies", strategies_}});
   out.close();
   Require(!out.fail(), path, ": cannot be written: ", std::strerror(errno));
 }

@@ -21,6 +21,10 @@ class TraceLog {
  public:
   explicit TraceLog(int rank) : rank_(rank) {}
 
+  // What was run, for the reader: `origin` such as "tiny, 2 ranks, gloo", and the strategies in the order in
+  // which they are to be shown.
+  void SetOrigin(std::string origin, std::vector<std::string> strategies);
+
   // Which step it was.
   struct StepName {
     std::string strategy;
@@ -47,6 +51,8 @@ class TraceLog {
   };
 
   const int rank_;
+  std::string origin_;
+  std::vector<std::string> strategies_;
   std::vector<StepName> steps_;
   std::vector<Event> events_;  // those in kQueued overlap, those in any other row nest
 };

@@ -97,6 +97,14 @@ TEST(TraceLogTest, TimesAreMicroseconds) {
   EXPECT_EQ(seen, 2);
 }
 
+TEST(TraceLogTest, SaysWhatWasRun) {
+  TraceLog log(0);
+  log.SetOrigin("tiny, 2 ranks", {"naive", "core"});
+  const nlohmann::json other = WriteAndRead(log).at("otherData");
+  EXPECT_EQ(other.at("origin"), "tiny, 2 ranks");
+  EXPECT_EQ(other.at("strategies"), (nlohmann::json{"naive", "core"}));
+}
+
 TEST(TraceLogTest, UnwritablePathIsNamed) {
   try {
     TraceLog(0).Write("/nonexistent/trace.json");

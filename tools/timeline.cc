@@ -2,44 +2,69 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
+#include <map>
 
 #include "model/error.h"
+#include "tools/svg_canvas.h"
+#include "tools/transfer_times.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr double kWidth = 1200, kLeft = 150, kRight = 24, kTop = 64;
-constexpr double kComputeHeight = 26, kLaneHeight = 13, kMaxLanesHeight = 52, kRowGap = 5, kRankGap = 12,
-                 kPanelGap = 26;
-constexpr double kTitleHeight = 26, kAxisHeight = 44;
+constexpr double kWidth = 1200, kLeft = 112, kRight = 176, kTop = 76, kMargin = 16;
+constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
+                 kQueueHeight = 12, kRowGap = 3, kRankGap = 9, kPanelGap = 16, kTitleHeight = 24,
+                 kAxisHeight = 44;
+constexpr double kTextSize = 12, kSmallSize = 10.5;
 
-// Okabe and Ito's palette keeps apart for every kind of colour vision.
-constexpr char kForward[] = "#56b4e9", kBackward[] = "#0072b2", kOptimizer[] = "#009e73", kIdle[] = "#e8e8e8";
-constexpr char kHidden[] = "#f0c07a", kExposed[] = "#d55e00", kQueued[] = "#cccccc";
-
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  const int length = std::snprintf(nullptr, 0, format, args...);
-  std::string text(static_cast<size_t>(length), '\0');
-  std::snprintf(text.data(), text.size() + 1, format, args...);
-  return text;
+// Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which
+// rsvg-convert knows too.
+constexpr char kStyle[] =
+    R"(.gradsync-timeline{max-width:100%;height:auto;font:12px 'DejaVu Sans',Helvetica,Arial,sans-serif}
+.gradsync-timeline .paper{fill:#fff}
+.gradsync-timeline text{fill:#333}
+.gradsync-timeline .h1{font-size:16px;font-weight:bold;fill:#111}
+.gradsync-timeline .h2{font-size:14px;font-weight:bold;fill:#111}
+.gradsync-timeline .num{font-size:15px;font-weight:bold;fill:#111}
+.gradsync-timeline .soft{fill:#666}
+.gradsync-timeline .end{text-anchor:end}
+.gradsync-timeline .mid{text-anchor:middle}
+.gradsync-timeline .on-dark{text-anchor:middle;fill:#fff}
+.gradsync-timeline .on-light{text-anchor:middle;fill:#0c2233}
+.gradsync-timeline .tag{text-anchor:middle;font-size:10.5px;fill:#241400}
+.gradsync-timeline .small{font-size:10.5px;fill:#666}
+.gradsync-timeline .grid{stroke:#e2e2e2;stroke-width:1}
+.gradsync-timeline .rule{stroke:#c8c8c8;stroke-width:1}
+.gradsync-timeline .mark{stroke:#0072b2;stroke-width:1.2;stroke-dasharray:3 2}
+.gradsync-timeline .cut{stroke:#fff;stroke-width:.8;fill:none}
+.gradsync-timeline .lane{fill:#f3f3f3}
+.gradsync-timeline .forward{fill:#56b4e9}
+.gradsync-timeline .backward{fill:#0072b2}
+.gradsync-timeline .op{fill:#8cc5ea}
+.gradsync-timeline .op2{fill:#4f9fd3}
+.gradsync-timeline .optimizer{fill:#008a64}
+.gradsync-timeline .idle{fill:#dcdcdc}
+.gradsync-timeline .hidden{fill:#f2c078}
+.gradsync-timeline .exposed{fill:#e06a1b}
+.gradsync-timeline .queued{fill:#a8a8a8}
+@media (prefers-color-scheme:dark){
+.gradsync-timeline .paper{fill:#16181c}
+.gradsync-timeline text{fill:#cfd3d8}
+.gradsync-timeline .h1,.gradsync-timeline .h2,.gradsync-timeline .num{fill:#f2f4f6}
+.gradsync-timeline .soft,.gradsync-timeline .small{fill:#9aa1a9}
+.gradsync-timeline .on-dark{fill:#fff}
+.gradsync-timeline .on-light{fill:#0c2233}
+.gradsync-timeline .tag{fill:#241400}
+.gradsync-timeline .grid{stroke:#2b2f35}
+.gradsync-timeline .rule{stroke:#444a52}
+.gradsync-timeline .mark{stroke:#6cb8ee}
+.gradsync-timeline .cut{stroke:#16181c}
+.gradsync-timeline .lane{fill:#22262b}
+.gradsync-timeline .idle{fill:#3a3f46}
+.gradsync-timeline .queued{fill:#7d848c}
 }
-
-std::string Escape(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '<') {
-      escaped += "&lt;";
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
+)";
 
 std::string Milliseconds(double us) {
   return Format(us < 10000 ? "%.2f ms" : us < 100000 ? "%.1f ms" : "%.0f ms", us / 1e3);
@@ -59,187 +84,246 @@ double TickUs(double span_us) {
   return power;
 }
 
-class Picture {
- public:
-  explicit Picture(double span_us) : span_us_(span_us) {}
-
-  double X(double us) const { return kLeft + us / span_us_ * (kWidth - kLeft - kRight); }
-
-  void Box(double begin_us, double end_us, double y, double height, const char* fill,
-           const std::string& tip) {
-    // Something that happened is seen, however short it was.
-    const double width = std::max(0.6, X(end_us) - X(begin_us));
-    body_ += Format("<rect x='%.2f' y='%.2f' width='%.2f' height='%.2f' fill='%s'><title>", X(begin_us), y,
-                    width, height, fill) +
-             Escape(tip) + "</title></rect>\n";
-  }
-
-  void Line(double x1, double y1, double x2, double y2, const char* stroke, double width) {
-    body_ += Format("<line x1='%.2f' y1='%.2f' x2='%.2f' y2='%.2f' stroke='%s' stroke-width='%.2f'/>\n", x1,
-                    y1, x2, y2, stroke, width);
-  }
-
-  void Text(double x, double y, const char* style, const std::string& text) {
-    body_ += Format("<text x='%.2f' y='%.2f' %s>", x, y, style) + Escape(text) + "</text>\n";
-  }
-
-  // A label in the middle of a box, if it is wide enough.
-  void Label(double begin_us, double end_us, double y, const char* style, const std::string& text) {
-    if (X(end_us) - X(begin_us) < 7.0 * static_cast<double>(text.size()) + 4) return;
-    Text((X(begin_us) + X(end_us)) / 2, y, style, text);
-  }
-
-  std::string Svg(double height) const {
-    return Format(
-               "<svg xmlns='http://www.w3.org/2000/svg' width='%.0f' height='%.0f' viewBox='0 0 %.0f %.0f' "
-               "font-family='DejaVu Sans, Helvetica, Arial, sans-serif' font-size='12'>\n",
-               kWidth, height, kWidth, height) +
-           "<rect width='100%' height='100%' fill='#ffffff'/>\n" + body_ + "</svg>\n";
-  }
-
- private:
-  const double span_us_;
-  std::string body_;
-};
-
-constexpr char kMiddleWhite[] = "text-anchor='middle' fill='#ffffff'";
-constexpr char kEnd[] = "text-anchor='end' fill='#444444'";
-constexpr char kPlain[] = "fill='#444444'";
-constexpr char kBold[] = "font-weight='bold' font-size='15' fill='#111111'";
-
-struct Drawn {
-  StepKey key;
-  const std::map<int, RankStep>* ranks;
-  double begin_us;  // of the earliest rank
-  double end_us;    // of the latest
-};
-
-int NumLanes(const RankStep& rank) {
-  int lanes = 1;
-  for (const Transfer& transfer : rank.transfers) lanes = std::max(lanes, transfer.lane + 1);
-  return lanes;
-}
-
-double CommHeight(const RankStep& rank) {
-  return std::min(kMaxLanesHeight, NumLanes(rank) * kLaneHeight + 3);
-}
-
-double PanelHeight(const Drawn& drawn) {
-  double height = kTitleHeight;
-  for (const auto& [rank, step] : *drawn.ranks)
-    height += kComputeHeight + kRowGap + CommHeight(step) + kRankGap;
-  return height;
-}
-
-void DrawCompute(const RankStep& rank, double begin_us, double y, Picture& picture) {
-  for (const Span& phase : rank.phases) {
-    const char* fill = phase.name == "forward"     ? kForward
-                       : phase.name == "backward"  ? kBackward
-                       : phase.name == "optimizer" ? kOptimizer
-                                                   : kIdle;
-    const double from = phase.begin_us - begin_us, to = phase.end_us - begin_us;
-    picture.Box(from, to, y, kComputeHeight, fill, phase.name + ", " + Milliseconds(phase.duration_us()));
-    if (phase.name != "sync_exposed") picture.Label(from, to, y + 17, kMiddleWhite, phase.name);
-    if (phase.name == "sync_exposed")
-      picture.Label(from, to, y + 17, "text-anchor='middle' fill='#666666'", "waits");
-  }
-  // Thin cuts where one operation of backward ends and the next begins.
-  for (const Span& op : rank.ops) {
-    const double x = picture.X(op.end_us - begin_us);
-    picture.Line(x, y + kComputeHeight - 6, x, y + kComputeHeight, "#ffffff", 0.4);
-  }
-}
-
-void DrawTransfers(const RankStep& rank, double begin_us, double y, Picture& picture) {
-  const Span* backward = rank.Phase("backward");
-  const double last_gradient_us = backward == nullptr ? rank.step.end_us : backward->end_us;
-  const double lane_height = CommHeight(rank) / NumLanes(rank);
-  picture.Box(0, rank.step.end_us - begin_us, y, CommHeight(rank), "#f6f6f6", "nothing in flight");
-  for (const Transfer& transfer : rank.transfers) {
-    const Span& flight = transfer.in_flight;
-    const double top = y + transfer.lane * lane_height + 1, height = lane_height - 2;
-    const double waited_us = flight.begin_us - transfer.issued_us;
-    const std::string tip = Join(flight.name, " of ", Bytes(transfer.bytes), ": waited ",
-                                 Milliseconds(waited_us), ", in flight ", Milliseconds(flight.duration_us()));
-    picture.Line(picture.X(transfer.issued_us - begin_us), top + height / 2,
-                 picture.X(flight.begin_us - begin_us), top + height / 2, kQueued, 1);
-    const double split_us = std::clamp(last_gradient_us, flight.begin_us, flight.end_us);
-    if (split_us > flight.begin_us) {
-      picture.Box(flight.begin_us - begin_us, split_us - begin_us, top, height, kHidden, tip + " (hidden)");
-    }
-    if (split_us < flight.end_us) {
-      picture.Box(split_us - begin_us, flight.end_us - begin_us, top, height, kExposed, tip + " (exposed)");
-    }
-    const double x = picture.X(flight.begin_us - begin_us);
-    picture.Line(x, top, x, top + height, "#ffffff", 0.5);
-    picture.Label(flight.begin_us - begin_us, flight.end_us - begin_us, top + height - 1.5,
-                  "text-anchor='middle' font-size='9' fill='#333333'", Bytes(transfer.bytes));
-  }
-}
-
-// The heading of a strategy: its step, and how much of its communication was exposed on the slowest rank.
-std::string Heading(const Drawn& drawn) {
-  double exposed_us = 0;
-  size_t transfers = 0;
-  int64_t bytes = 0;
-  for (const auto& [rank, step] : *drawn.ranks) {
-    const Span* exposed = step.Phase("sync_exposed");
-    if (exposed != nullptr) exposed_us = std::max(exposed_us, exposed->duration_us());
-    transfers = step.transfers.size();
-    bytes = 0;
-    for (const Transfer& transfer : step.transfers) bytes += transfer.bytes;
-  }
-  if (transfers == 0) return Join("step ", Milliseconds(drawn.end_us - drawn.begin_us), ", no communication");
-  return Join("step ", Milliseconds(drawn.end_us - drawn.begin_us), ", of which ", Milliseconds(exposed_us),
-              " exposed synchronisation; ", transfers, transfers == 1 ? " collective, " : " collectives, ",
-              Bytes(bytes));
-}
-
-void DrawPanel(const Drawn& drawn, double y, Picture& picture) {
-  picture.Text(14, y + 16, kBold, drawn.key.strategy);
-  picture.Text(kLeft, y + 16, kPlain, Heading(drawn));
-  y += kTitleHeight;
-  for (const auto& [rank, step] : *drawn.ranks) {
-    picture.Text(kLeft - 8, y + 17, kEnd, Join("rank ", rank, " computes"));
-    DrawCompute(step, drawn.begin_us, y, picture);
-    y += kComputeHeight + kRowGap;
-    picture.Text(kLeft - 8, y + CommHeight(step) / 2 + 4, kEnd, "communicates");
-    DrawTransfers(step, drawn.begin_us, y, picture);
-    y += CommHeight(step) + kRankGap;
-  }
-}
-
-void DrawLegend(Picture& picture) {
-  const std::pair<const char*, const char*> entries[] = {{kForward, "forward"},
-                                                         {kBackward, "backward"},
-                                                         {kOptimizer, "optimizer"},
-                                                         {kIdle, "waits for gradients"},
-                                                         {kHidden, "in flight, hidden behind backward"},
-                                                         {kExposed, "in flight, exposed"}};
-  double x = 14;
-  for (const auto& [fill, text] : entries) {
-    const double us = (x - picture.X(0)) / (picture.X(1) - picture.X(0));
-    const double width_us = 14 / (picture.X(1) - picture.X(0));
-    picture.Box(us, us + width_us, 36, 12, fill, text);
-    picture.Text(x + 19, 46, kPlain, text);
-    x += 40 + 6.8 * static_cast<double>(std::string_view(text).size());
-  }
-}
-
-void DrawAxis(double span_us, double top, double y, Picture& picture) {
-  const double tick_us = TickUs(span_us);
-  for (double us = 0; us <= span_us; us += tick_us) {
-    picture.Line(picture.X(us), top, picture.X(us), y, "#dddddd", 0.5);
-    picture.Text(picture.X(us), y + 16, "text-anchor='middle' fill='#444444'", Format("%g", us / 1e3));
-  }
-  picture.Text((picture.X(0) + picture.X(span_us)) / 2, y + 34, "text-anchor='middle' fill='#444444'",
-               "ms since the step began");
-}
-
 double StepLengthUs(const std::map<int, RankStep>& ranks) {
   double longest_us = 0;
   for (const auto& [rank, step] : ranks) longest_us = std::max(longest_us, step.step.duration_us());
   return longest_us;
+}
+
+// A strategy's step. Time counts from the begin of its earliest rank.
+struct Panel {
+  StepKey key;
+  const std::map<int, RankStep>* ranks;
+  double begin_us;
+  double end_us;
+};
+
+Panel PanelOf(const StepKey& key, const std::map<int, RankStep>& ranks) {
+  Panel panel{key, &ranks, std::numeric_limits<double>::infinity(), 0};
+  for (const auto& [rank, step] : ranks) {
+    panel.begin_us = std::min(panel.begin_us, step.step.begin_us);
+    panel.end_us = std::max(panel.end_us, step.step.end_us);
+  }
+  return panel;
+}
+
+int NumLanes(const RankStep& step) {
+  int lanes = 1;
+  for (const Transfer& transfer : step.transfers) lanes = std::max(lanes, transfer.lane + 1);
+  return lanes;
+}
+
+double LanesHeight(const RankStep& step) { return std::min(kMaxLanesHeight, NumLanes(step) * kLaneHeight); }
+
+double RankHeight(const RankStep& step) {
+  return kComputeHeight + kRowGap + LanesHeight(step) + (step.transfers.empty() ? 0 : 1 + kQueueHeight);
+}
+
+double PanelHeight(const Panel& panel) {
+  double height = kTitleHeight;
+  for (const auto& [rank, step] : *panel.ranks) height += RankHeight(step) + kRankGap;
+  return height;
+}
+
+// Draws on one scale of time.
+class Picture {
+ public:
+  explicit Picture(double span_us) : span_us_(span_us) {}
+
+  SvgCanvas& canvas() { return canvas_; }
+  double X(double us) const { return kLeft + us / span_us_ * (kWidth - kLeft - kRight); }
+
+  // Something that happened is seen, however short it was.
+  void Box(double begin_us, double end_us, double y, double height, const char* css_class,
+           const std::string& tip) {
+    canvas_.Box(X(begin_us), y, std::max(0.8, X(end_us) - X(begin_us)), height, css_class, tip);
+  }
+  // The longest of the texts that fits into the middle of a box, if any does.
+  void Label(double begin_us, double end_us, double y, double font_size, const char* css_class,
+             const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      if (TextWidth(text, font_size) + 4 > X(end_us) - X(begin_us)) continue;
+      canvas_.Text((X(begin_us) + X(end_us)) / 2, y, css_class, text);
+      return;
+    }
+  }
+
+  void DrawPhases(const RankStep& step, double begin_us, double y);
+  void DrawTransfers(const RankStep& step, double begin_us, double y);
+  void DrawQueue(const RankStep& step, double begin_us, double y);
+  void DrawTotals(const Panel& panel, double y);
+  void DrawPanel(const Panel& panel, double y);
+  void DrawLegend();
+  void DrawAxis(double top, double y);
+
+ private:
+  void DrawOps(const RankStep& step, double begin_us, double y);
+
+  const double span_us_;
+  SvgCanvas canvas_;
+};
+
+void Picture::DrawPhases(const RankStep& step, double begin_us, double y) {
+  for (const Span& phase : step.phases) {
+    const bool waits = phase.name == "sync_exposed", forward = phase.name == "forward";
+    const char* const css_class = forward                     ? "forward"
+                                  : phase.name == "backward"  ? "backward"
+                                  : phase.name == "optimizer" ? "optimizer"
+                                                              : "idle";
+    const double from = phase.begin_us - begin_us, to = phase.end_us - begin_us;
+    Box(from, to, y, kComputeHeight, css_class, phase.name + ", " + Milliseconds(phase.duration_us()));
+    const std::string name = waits ? "waits" : phase.name;
+    Label(from, to, y + 17, kTextSize,
+          waits     ? "mid soft"
+          : forward ? "on-light"
+                    : "on-dark",
+          {name + " " + Milliseconds(phase.duration_us()), name});
+  }
+  DrawOps(step, begin_us, y + kComputeHeight - kOpsHeight);
+}
+
+// A strip of the operations of backward in two alternating colours; a run of those too short to be told apart
+// is one box of their count.
+void Picture::DrawOps(const RankStep& step, double begin_us, double y) {
+  constexpr double kVisible = 1.5;
+  bool odd = false;
+  for (size_t i = 0; i < step.ops.size();) {
+    size_t last = i;
+    while (last + 1 < step.ops.size() &&
+           X(step.ops[last].end_us - begin_us) - X(step.ops[i].begin_us - begin_us) < kVisible) {
+      ++last;
+    }
+    const double from = step.ops[i].begin_us, to = step.ops[last].end_us;
+    const std::string what =
+        last == i ? step.ops[i].name : Join(step.ops[i].name, " and ", last - i, " further operations");
+    Box(from - begin_us, to - begin_us, y, kOpsHeight, odd ? "op2" : "op",
+        what + ", " + Milliseconds(to - from));
+    odd = !odd;
+    i = last + 1;
+  }
+}
+
+void Picture::DrawTransfers(const RankStep& step, double begin_us, double y) {
+  const double backward_end_us = BackwardEndUs(step);
+  const double lane_height = LanesHeight(step) / NumLanes(step);
+  Box(step.step.begin_us - begin_us, step.step.end_us - begin_us, y, LanesHeight(step), "lane",
+      "nothing in flight");
+  for (const Transfer& transfer : step.transfers) {
+    const Span& flight = transfer.in_flight;
+    const double top = y + transfer.lane * lane_height + 0.5, height = lane_height - 1;
+    const std::string tip =
+        Join("#", transfer.number, " ", flight.name, ", ", Bytes(transfer.bytes), ": queued ",
+             Milliseconds(QueuedUs(transfer)), ", in flight ", Milliseconds(InFlightUs(transfer)),
+             ", exposed ", Milliseconds(ExposedUs(transfer, backward_end_us)));
+    const double from = flight.begin_us - begin_us, to = flight.end_us - begin_us;
+    const double split = std::clamp(backward_end_us, flight.begin_us, flight.end_us) - begin_us;
+    if (split > from) Box(from, split, top, height, "hidden", tip);
+    if (split < to) Box(split, to, top, height, "exposed", tip);
+    canvas_.Line(X(from), top, X(from), top + height, "cut");
+    if (height < kSmallSize) continue;
+    Label(from, to, top + height / 2 + 4, kSmallSize, "tag",
+          {Join("#", transfer.number, "  ", Bytes(transfer.bytes)), Join("#", transfer.number),
+           Join(transfer.number)});
+  }
+  const double x = X(backward_end_us - begin_us);
+  canvas_.Line(x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight, "mark");
+}
+
+// How many collectives wait for their turn, over time.
+void Picture::DrawQueue(const RankStep& step, double begin_us, double y) {
+  std::map<double, int> changes;
+  for (const Transfer& transfer : step.transfers) {
+    ++changes[transfer.issued_us];
+    --changes[transfer.in_flight.begin_us];
+  }
+  int waiting = 0, most = 0;
+  for (const auto& [us, change] : changes) most = std::max(most, waiting += change);
+  if (most == 0) return;
+  const double unit = (kQueueHeight - 2) / std::max(4, most), base = y + kQueueHeight - 1;
+  std::string path = Format("M%.2f %.2f", X(changes.begin()->first - begin_us), base);
+  for (const auto& [us, change] : changes) {
+    waiting += change;
+    path += Format("H%.2fV%.2f", X(us - begin_us), base - waiting * unit);
+  }
+  canvas_.Path(path + "Z", "queued", Join("collectives that wait for their turn: at most ", most));
+}
+
+void Picture::DrawTotals(const Panel& panel, double y) {
+  BusyTime all;
+  double exposed_us = 0;
+  for (const auto& [rank, step] : *panel.ranks) {
+    const BusyTime time = CommunicationOf(step);
+    all.busy_us += time.busy_us;
+    all.exposed_us += time.exposed_us;
+    const Span* const waits = step.Phase("sync_exposed");
+    if (waits != nullptr) exposed_us = std::max(exposed_us, waits->duration_us());
+  }
+  const double x = kWidth - kMargin;
+  canvas_.Text(x, y + 14, "num end", "step " + Milliseconds(StepLengthUs(*panel.ranks)));
+  if (all.busy_us == 0) return canvas_.Text(x, y + 32, "end", "no communication");
+  canvas_.Text(x, y + 32, "end", "exposed " + Milliseconds(exposed_us));
+  canvas_.Text(x, y + 49, "end", Format("hidden %.0f %%", 100 * (1 - all.exposed_us / all.busy_us)));
+}
+
+// "39 collectives, 35.5 MiB".
+std::string Traffic(const Panel& panel) {
+  const std::vector<Transfer>& transfers = panel.ranks->begin()->second.transfers;
+  if (transfers.empty()) return "no communication";
+  int64_t bytes = 0;
+  for (const Transfer& transfer : transfers) bytes += transfer.bytes;
+  return Join(transfers.size(), transfers.size() == 1 ? " collective, " : " collectives, ", Bytes(bytes));
+}
+
+void Picture::DrawPanel(const Panel& panel, double y) {
+  canvas_.Text(kMargin, y + 15, "h2", panel.key.strategy);
+  canvas_.Text(kMargin + 12 + TextWidth(panel.key.strategy, 15.5), y + 15, "soft", Traffic(panel));
+  y += kTitleHeight;
+  DrawTotals(panel, y);
+  for (const auto& [rank, step] : *panel.ranks) {
+    canvas_.Text(kLeft - 10, y + 18, "end", Join("rank ", rank));
+    DrawPhases(step, panel.begin_us, y);
+    const double lanes_y = y + kComputeHeight + kRowGap;
+    canvas_.Text(kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "small end", "in flight");
+    DrawTransfers(step, panel.begin_us, lanes_y);
+    if (!step.transfers.empty()) {
+      const double queue_y = lanes_y + LanesHeight(step) + 1;
+      canvas_.Text(kLeft - 10, queue_y + 10, "small end", "queued");
+      DrawQueue(step, panel.begin_us, queue_y);
+    }
+    y += RankHeight(step) + kRankGap;
+  }
+}
+
+void Picture::DrawLegend() {
+  const std::pair<const char*, const char*> entries[] = {
+      {"forward", "forward"},
+      {"backward", "backward (below: its operations)"},
+      {"optimizer", "optimizer"},
+      {"idle", "waits for gradients"},
+      {"hidden", "in flight, hidden"},
+      {"exposed", "in flight, exposed"},
+      {"queued", "queued"},
+  };
+  double x = kMargin;
+  for (const auto& [css_class, text] : entries) {
+    canvas_.Box(x, 46, 13, 13, css_class);
+    canvas_.Text(x + 18, 57, "", text);
+    x += 38 + TextWidth(text, kTextSize);
+  }
+}
+
+void Picture::DrawAxis(double top, double y) {
+  const double tick_us = TickUs(span_us_);
+  for (double us = 0; us <= span_us_; us += tick_us) {
+    canvas_.Line(X(us), top, X(us), y, "grid");
+    canvas_.Text(X(us), y + 16, "mid soft", Format("%g", us / 1e3));
+  }
+  canvas_.Text((X(0) + X(span_us_)) / 2, y + 34, "mid soft", "ms since the step began");
+}
+
+std::string Heading(const Trace& trace, const StepKey& key) {
+  const std::string cell = Join("batch ", key.batch_size, ", sequence ", key.seq_len);
+  return "One training step by strategy: " + (trace.origin.empty() ? cell : trace.origin + ", " + cell);
 }
 
 }  // namespace
@@ -271,31 +355,28 @@ std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& opti
 }
 
 std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps) {
-  std::vector<Drawn> panels;
-  double span_us = 1;
+  std::vector<Panel> panels;
+  double span_us = 1, height = kTop;
   for (const StepKey& key : steps) {
-    Drawn drawn{key, &trace.steps.at(key), std::numeric_limits<double>::infinity(), 0};
-    for (const auto& [rank, step] : *drawn.ranks) {
-      drawn.begin_us = std::min(drawn.begin_us, step.step.begin_us);
-      drawn.end_us = std::max(drawn.end_us, step.step.end_us);
-    }
-    span_us = std::max(span_us, drawn.end_us - drawn.begin_us);
-    panels.push_back(drawn);
+    panels.push_back(PanelOf(key, trace.steps.at(key)));
+    span_us = std::max(span_us, panels.back().end_us - panels.back().begin_us);
+    height += PanelHeight(panels.back()) + kPanelGap;
   }
+  height += kAxisHeight - kPanelGap / 2;
+
   Picture picture(span_us);
-  picture.Text(14, 22, kBold,
-               Join("One training step, batch ", steps.front().batch_size, ", sequence ",
-                    steps.front().seq_len, ", by strategy"));
-  DrawLegend(picture);
-  double height = kTop;
-  for (const Drawn& panel : panels) height += PanelHeight(panel) + kPanelGap;
-  DrawAxis(span_us, kTop, height - kPanelGap / 2, picture);
+  picture.canvas().Box(0, 0, kWidth, height, "paper");
+  const std::string heading = Heading(trace, steps.front());
+  picture.canvas().Text(kMargin, 26, "h1", heading);
+  picture.DrawLegend();
+  picture.DrawAxis(kTop - 4, height - kAxisHeight);
   double y = kTop;
-  for (const Drawn& panel : panels) {
-    DrawPanel(panel, y, picture);
+  for (const Panel& panel : panels) {
+    picture.canvas().Line(kMargin, y - kPanelGap / 2 + 2, kWidth - kMargin, y - kPanelGap / 2 + 2, "rule");
+    picture.DrawPanel(panel, y);
     y += PanelHeight(panel) + kPanelGap;
   }
-  return picture.Svg(height - kPanelGap / 2 + kAxisHeight);
+  return picture.canvas().Svg(kWidth, height, "gradsync-timeline", kStyle, heading);
 }
 
 }  // namespace gradsync::tools

@@ -25,9 +25,15 @@ struct TimelineOptions {
 std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& options);
 
 // The strategies above one another, all on one scale of time from each step's begin. Every rank has a row for
-// computation (phases, with the operations of backward marked) and one for communication (a lane for each
-// collective in flight at the same time, as a pale line from when it was asked for). What is in flight after
-// the last gradient has been computed is drawn dark: it is exposed.
+// computation (phases, with the operations of backward marked) and one for communication: a lane for each
+// collective in flight at the same time, with its number in the order of issue, and below a line that rises
+// with the number of collectives that wait for their turn. What is in flight after the last gradient has been
+// computed is drawn dark: it is exposed. At the right are the step's length, the exposed time, and how much
+// of the communication was hidden.
+//
+// Returns a whole SVG document that also stands in an HTML page as it is: it has no ids, all its CSS rules
+// begin with ".gradsync-timeline", and it follows the reader's choice of light or dark
+// (prefers-color-scheme). A page may style it further under that class; ".paper" is its background.
 std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps);
 
 }  // namespace gradsync::tools

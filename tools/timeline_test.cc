@@ -4,18 +4,20 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "model/error.h"
+#include "tools/transfer_times.h"
 
 namespace gradsync::tools {
 namespace {
 
 // Writes the events, in the form of bench/trace_log.cc.
-std::string WriteTrace(const std::string& name, const std::string& events) {
+std::string WriteTrace(const std::string& name, const std::string& events, const std::string& more = "") {
   const std::string path = testing::TempDir() + "/" + name;
-  std::ofstream(path) << "{\"traceEvents\": [" << events << "]}";
+  std::ofstream(path) << "{\"traceEvents\": [" << events << "]" << more << "}";
   return path;
 }
 
@@ -76,22 +78,87 @@ TEST_F(TimelineTest, ChoosesTheMedianStepOfEachStrategy) {
   EXPECT_THROW(ChooseSteps(trace, {.strategies = {}, .batch_size = 3, .seq_len = {}}), InvalidInput);
 }
 
+int Count(const std::string& text, const std::string& what) {
+  int found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
 TEST_F(TimelineTest, ShowsWhatIsHiddenAndWhatIsExposed) {
   const Trace trace = ReadTraces(paths_);
   const std::string svg = DrawTimeline(trace, ChooseSteps(trace, {}));
   EXPECT_TRUE(svg.starts_with("<svg"));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  const auto count = [&](const std::string& what) {
-    int found = 0;
-    for (size_t at = svg.find(what); at != std::string::npos; at = svg.find(what, at + 1)) ++found;
-    return found;
+  // Each of the four (strategy, rank) rows has one transfer that begins during backward and ends after it;
+  // one more box of each class is in the legend.
+  EXPECT_EQ(Count(svg, "class='hidden'"), 5);
+  EXPECT_EQ(Count(svg, "class='exposed'"), 5);
+  EXPECT_EQ(Count(svg, "#0 all_reduce, 1.0 MiB: queued 0.02 ms"), 8);
+  EXPECT_EQ(Count(svg, ">rank 1<"), 2);
+  EXPECT_EQ(Count(svg, "1 collective, 1.0 MiB"), 2);
+  // core: 150 us hidden and 5 us exposed on both ranks.
+  EXPECT_EQ(Count(svg, ">step 0.35 ms<"), 1);
+  EXPECT_EQ(Count(svg, ">hidden 97 %<"), 1);
+  EXPECT_EQ(Count(svg, "batch 2, sequence 8"), 2);
+}
+
+TEST_F(TimelineTest, LeaksNothingIntoAPage) {
+  const Trace trace = ReadTraces(paths_);
+  const std::string svg = DrawTimeline(trace, ChooseSteps(trace, {}));
+  EXPECT_EQ(Count(svg, " id="), 0);
+  const size_t begin = svg.find("<style>\n") + 8, end = svg.find("</style>");
+  std::istringstream style(svg.substr(begin, end - begin));
+  for (std::string line; std::getline(style, line);) {
+    if (line == "}" || line.starts_with("@media")) continue;
+    // Every selector of a list.
+    EXPECT_EQ(Count(line.substr(0, line.find('{')), ",") + 1, Count(line, ".gradsync-timeline")) << line;
+  }
+}
+
+TEST_F(TimelineTest, TheBenchmarkSaysTheOrderOfStrategies) {
+  const std::string step = Step(0, 1000, 10, "overlap", 0) + "," + Step(0, 2000, 10, "naive", 0);
+  const Trace trace = ReadTraces(
+      {WriteTrace("ordered.rank0.trace.json", step,
+                  R"(,"otherData":{"origin":"tiny, 2 ranks","strategies":["flat","naive","overlap"]})")});
+  EXPECT_EQ(trace.strategies, (std::vector<std::string>{"naive", "overlap"}));
+  EXPECT_EQ(trace.origin, "tiny, 2 ranks");
+  EXPECT_EQ(Count(DrawTimeline(trace, ChooseSteps(trace, {})), "tiny, 2 ranks, batch 2, sequence 8"), 2);
+}
+
+TEST_F(TimelineTest, TimesOfEveryCollective) {
+  const Trace trace = ReadTraces(paths_);
+  const Table table = TransferTable(trace, ChooseSteps(trace, {}));
+  ASSERT_EQ(table.num_rows(), 4u);
+  const std::vector<Cell> row = table.row(1);
+  EXPECT_EQ(std::get<std::string>(row[0]), "naive");
+  EXPECT_EQ(std::get<double>(row[1]), 1);  // rank
+  EXPECT_EQ(std::get<double>(row[2]), 0);  // bucket
+  EXPECT_EQ(std::get<double>(row[3]), 1 << 20);
+  // Medians of the three steps with 10, 31 and 90 us exposed.
+  EXPECT_NEAR(std::get<double>(row[4]), 0.130, 1e-9);
+  EXPECT_NEAR(std::get<double>(row[5]), 0.020, 1e-9);
+  EXPECT_NEAR(std::get<double>(row[6]), 0.181, 1e-9);
+  EXPECT_NEAR(std::get<double>(row[7]), 0.031, 1e-9);
+  EXPECT_EQ(std::get<double>(row[8]), 3);
+}
+
+TEST(TransferTimesTest, CollectivesAtTheSameTimeCountOnce) {
+  RankStep step;
+  step.step = {"overlap", 0, 100};
+  step.phases = {{"forward", 0, 10}, {"backward", 10, 60}, {"sync_exposed", 60, 90}};
+  const auto transfer = [](double issued_us, double begin_us, double end_us) {
+    return Transfer{.in_flight = {"all_reduce", begin_us, end_us}, .issued_us = issued_us};
   };
-  // Each of the four (strategy, rank) rows has one transfer that begins during backward and ends after it.
-  EXPECT_EQ(count("(hidden)"), 4);
-  EXPECT_EQ(count("(exposed)"), 4);
-  EXPECT_EQ(count("waited 0.02 ms"), 8);
-  EXPECT_EQ(count("rank 1 computes"), 2);
-  EXPECT_EQ(count("1 collective, 1.0 MiB"), 2);
+  step.transfers = {transfer(15, 20, 40), transfer(15, 30, 70), transfer(55, 65, 85)};
+  EXPECT_EQ(BackwardEndUs(step), 60);
+  EXPECT_EQ(QueuedUs(step.transfers[1]), 15);
+  EXPECT_EQ(InFlightUs(step.transfers[1]), 40);
+  EXPECT_EQ(ExposedUs(step.transfers[0], 60), 0);
+  EXPECT_EQ(ExposedUs(step.transfers[1], 60), 10);
+  EXPECT_EQ(ExposedUs(step.transfers[2], 60), 20);
+  const BusyTime time = CommunicationOf(step);
+  EXPECT_EQ(time.busy_us, 65);
+  EXPECT_EQ(time.exposed_us, 25);
 }
 
 TEST_F(TimelineTest, ForeignFilesAreNamed) {

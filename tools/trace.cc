@@ -28,6 +28,29 @@ Json ReadJson(const std::string& path) {
   return json;
 }
 
+// What the benchmark says of the run; older traces say nothing.
+void ReadOrigin(const Json& json, Trace& trace) {
+  const auto other = json.find("otherData");
+  if (other == json.end()) return;
+  trace.origin = other->value("origin", "");
+  for (const std::string name : other->value("strategies", Json::array())) {
+    if (std::ranges::find(trace.strategies, name) == trace.strategies.end()) trace.strategies.push_back(name);
+  }
+}
+
+// Numbers the collectives of each step, and forgets the strategies that took none.
+void Complete(Trace& trace) {
+  for (auto& [key, ranks] : trace.steps) {
+    for (auto& [rank, step] : ranks) {
+      std::ranges::stable_sort(step.transfers, {}, &Transfer::issued_us);
+      for (size_t i = 0; i < step.transfers.size(); ++i) step.transfers[i].number = static_cast<int64_t>(i);
+    }
+  }
+  std::erase_if(trace.strategies, [&](const std::string& name) {
+    return std::ranges::none_of(trace.steps, [&](const auto& entry) { return entry.first.strategy == name; });
+  });
+}
+
 // Adds the event to the trace. `issued` remembers, by sequence number, what waits for its interval in flight.
 void AddEvent(const Json& event, std::map<int64_t, double>& issued, Trace& trace) {
   const std::string kind = event.at("ph");
@@ -73,11 +96,13 @@ Trace ReadTraces(const std::vector<std::string>& paths) {
     const Json json = ReadJson(path);
     std::map<int64_t, double> issued;
     try {
+      ReadOrigin(json, trace);
       for (const Json& event : json["traceEvents"]) AddEvent(event, issued, trace);
     } catch (const Json::exception& error) {
       throw InvalidInput(Join(path, ": is no trace of a gradsync benchmark: ", error.what()));
     }
   }
+  Complete(trace);
   return trace;
 }
 

@@ -22,7 +22,8 @@ struct Transfer {
   Span in_flight;        // named after the collective
   double issued_us = 0;  // when the strategy asked for it
   int64_t bytes = 0;
-  int lane = 0;  // those of one lane do not overlap
+  int64_t number = 0;  // in its step, in the order of issue
+  int lane = 0;        // those of one lane do not overlap
 };
 
 // One step as one rank saw it.
@@ -49,7 +50,9 @@ struct StepKey {
 // All steps, each by rank.
 struct Trace {
   std::map<StepKey, std::map<int, RankStep>> steps;
-  std::vector<std::string> strategies;  // in the order of their first step
+  // In the order of the benchmark's command line; those that it does not say, of their first step.
+  std::vector<std::string> strategies;
+  std::string origin;  // what was run, such as "tiny, 2 ranks, gloo"; may be empty
 };
 
 // Reads one file for each rank into one trace. Throws InvalidInput, naming the file, for one that cannot be
