@@ -139,10 +139,9 @@ class BackwardPass {
   }
 
   static Tensor One(const Node& node) {
-    return DispatchFloat(node.dtype, "Backward", [&]<class T>() {
-      const T one{1};
-      return Tensor::From<T>(node.device, node.shape, std::span<const T>(&one, 1));
-    });
+    Tensor one = Tensor::Empty(node.device, node.shape, node.dtype);
+    Fill(one, 1);
+    return one;
   }
 
   const std::span<Parameter* const> params_;

@@ -16,9 +16,12 @@ namespace gradsync::model {
 namespace {
 
 namespace cpu = kernels::cpu;
+namespace cuda = kernels::cuda;
 
-// Names the first id that is not a row of a table.
+// Names the first id that is not a row of a table. On CUDA nobody looks: reading them would stop the host
+// until the GPU has caught up. The kernels make NaN of wrong ones.
 void RequireIds(std::string_view op, std::string_view name, const Tensor& ids, int64_t vocab) {
+  if (!ids.device()->is_cpu()) return;
   const int32_t* values = ids.data<int32_t>();
   for (int64_t i = 0; i < ids.numel(); ++i) {
     Require(values[i] >= 0 && values[i] < vocab, op, ": ", name, "[", i, "] is ", values[i],
@@ -47,19 +50,19 @@ Var Linear(const Var& x_var, const Var& weight_var) {
   const Tensor y = EmptyWithLast(x, out);
   Device& device = *x.device();
   Run("linear", x, [&]<class T>() {
-    cpu::Gemm<T>(device, rows, out, in, {x.data<T>(), in}, {weight.data<T>(), in, true}, y.data<T>(), out,
-                 false);
+    On(device, cpu::Gemm<T>, cuda::Gemm<T>)(device, rows, out, in, {x.data<T>(), in},
+                                            {weight.data<T>(), in, true}, y.data<T>(), out, false);
   });
   return Var::FromOp("linear", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     Run("linear", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-        cpu::Gemm<T>(device, out, in, rows, {dy.data<T>(), out, true}, {x.data<T>(), in}, dweight.data<T>(),
-                     in, accumulate);
+        On(device, cpu::Gemm<T>, cuda::Gemm<T>)(device, out, in, rows, {dy.data<T>(), out, true},
+                                                {x.data<T>(), in}, dweight.data<T>(), in, accumulate);
       });
       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        cpu::Gemm<T>(device, rows, in, out, {dy.data<T>(), out}, {weight.data<T>(), in}, dx.data<T>(), in,
-                     accumulate);
+        On(device, cpu::Gemm<T>, cuda::Gemm<T>)(device, rows, in, out, {dy.data<T>(), out},
+                                                {weight.data<T>(), in}, dx.data<T>(), in, accumulate);
       });
     });
   });
@@ -77,14 +80,15 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
   const Tensor y = Tensor::Empty(weight.device(), std::move(shape), weight.dtype());
   Device& device = *weight.device();
   Run("embedding", weight, [&]<class T>() {
-    cpu::Embedding(device, ids.data<int32_t>(), weight.data<T>(), ids.numel(), d, y.data<T>());
+    On(device, cpu::Embedding<T>, cuda::Embedding<T>)(device, ids.data<int32_t>(), weight.data<T>(),
+                                                      ids.numel(), vocab, d, y.data<T>());
   });
   return Var::FromOp("embedding", y, {weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dweight, bool accumulate) {
       Run("embedding", dy, [&]<class T>() {
-        cpu::EmbeddingGrad(device, ids.data<int32_t>(), dy.data<T>(), ids.numel(), vocab, d,
-                           dweight.data<T>(), accumulate);
+        On(device, cpu::EmbeddingGrad<T>, cuda::EmbeddingGrad<T>)(
+            device, ids.data<int32_t>(), dy.data<T>(), ids.numel(), vocab, d, dweight.data<T>(), accumulate);
       });
     });
   });
@@ -101,18 +105,20 @@ Var RmsNorm(const Var& x_var, const Var& weight_var, double eps) {
   const Tensor r = Tensor::Empty(x.device(), {rows}, x.dtype());
   Device& device = *x.device();
   Run("rms_norm", x, [&]<class T>() {
-    cpu::RmsNorm(device, x.data<T>(), weight.data<T>(), rows, d, eps, y.data<T>(), r.data<T>());
+    On(device, cpu::RmsNorm<T>, cuda::RmsNorm<T>)(device, x.data<T>(), weight.data<T>(), rows, d, eps,
+                                                  y.data<T>(), r.data<T>());
   });
   return Var::FromOp("rms_norm", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     Run("rms_norm", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-        cpu::RmsNormWeightGrad(device, x.data<T>(), r.data<T>(), dy.data<T>(), rows, d, dweight.data<T>(),
-                               accumulate);
+        On(device, cpu::RmsNormWeightGrad<T>, cuda::RmsNormWeightGrad<T>)(
+            device, x.data<T>(), r.data<T>(), dy.data<T>(), rows, d, dweight.data<T>(), accumulate);
       });
       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        cpu::RmsNormInputGrad(device, x.data<T>(), weight.data<T>(), r.data<T>(), dy.data<T>(), rows, d,
-                              dx.data<T>(), accumulate);
+        On(device, cpu::RmsNormInputGrad<T>, cuda::RmsNormInputGrad<T>)(device, x.data<T>(), weight.data<T>(),
+                                                                        r.data<T>(), dy.data<T>(), rows, d,
+                                                                        dx.data<T>(), accumulate);
       });
     });
   });
@@ -128,13 +134,15 @@ Var Rope(const Var& x_var, int64_t num_heads, double theta) {
   const Tensor y = EmptyLike(x);
   Device& device = *x.device();
   Run("rope", x, [&]<class T>() {
-    cpu::Rope(device, shape, theta, /*inverse=*/false, x.data<T>(), y.data<T>(), /*accumulate=*/false);
+    On(device, cpu::Rope<T>, cuda::Rope<T>)(device, shape, theta, /*inverse=*/false, x.data<T>(), y.data<T>(),
+                                            /*accumulate=*/false);
   });
   return Var::FromOp("rope", y, {x_var}, [shape, theta, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
       Run("rope", dy, [&]<class T>() {
-        cpu::Rope(device, shape, theta, /*inverse=*/true, dy.data<T>(), dx.data<T>(), accumulate);
+        On(device, cpu::Rope<T>, cuda::Rope<T>)(device, shape, theta, /*inverse=*/true, dy.data<T>(),
+                                                dx.data<T>(), accumulate);
       });
     });
   });
@@ -149,17 +157,17 @@ Var CausalAttention(const Var& q_var, const Var& k_var, const Var& v_var, int64_
   const Tensor log_sum_exp = Tensor::Empty(q.device(), {shape.batch, num_heads, shape.seq}, q.dtype());
   Device& device = *q.device();
   Run("attention", q, [&]<class T>() {
-    cpu::CausalAttention(device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(),
-                         log_sum_exp.data<T>());
+    On(device, cpu::CausalAttention<T>, cuda::CausalAttention<T>)(
+        device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<T>());
   });
   return Var::FromOp("attention", y, {q_var, k_var, v_var}, [=, &device](OpGradient& op) {
     const bool shared = q.SameStorage(k) || q.SameStorage(v) || k.SameStorage(v);
     ContributeTogether<3>(op, shared, [&](const Places<3>& grads) {
       const Tensor& dy = op.output_grad();
       Run("attention", dy, [&]<class T>() {
-        cpu::CausalAttentionGrad(device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(),
-                                 log_sum_exp.data<T>(), dy.data<T>(), TargetOf<T>(grads[0]),
-                                 TargetOf<T>(grads[1]), TargetOf<T>(grads[2]));
+        On(device, cpu::CausalAttentionGrad<T>, cuda::CausalAttentionGrad<T>)(
+            device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<T>(),
+            dy.data<T>(), TargetOf<T>(grads[0]), TargetOf<T>(grads[1]), TargetOf<T>(grads[2]));
       });
     });
   });
@@ -170,14 +178,17 @@ Var SwiGlu(const Var& gate_var, const Var& up_var) {
   RequirePair(SameShape(gate, up), "swiglu", "gate", gate, "up", up, "one shape, dtype and device");
   const Tensor y = EmptyLike(gate);
   Device& device = *gate.device();
-  Run("swiglu", gate,
-      [&]<class T>() { cpu::SwiGlu(device, gate.data<T>(), up.data<T>(), gate.numel(), y.data<T>()); });
+  Run("swiglu", gate, [&]<class T>() {
+    On(device, cpu::SwiGlu<T>, cuda::SwiGlu<T>)(device, gate.data<T>(), up.data<T>(), gate.numel(),
+                                                y.data<T>());
+  });
   return Var::FromOp("swiglu", y, {gate_var, up_var}, [gate, up, &device](OpGradient& op) {
     ContributeTogether<2>(op, gate.SameStorage(up), [&](const Places<2>& grads) {
       const Tensor& dy = op.output_grad();
       Run("swiglu", dy, [&]<class T>() {
-        cpu::SwiGluGrad(device, gate.data<T>(), up.data<T>(), dy.data<T>(), dy.numel(), TargetOf<T>(grads[0]),
-                        TargetOf<T>(grads[1]));
+        On(device, cpu::SwiGluGrad<T>, cuda::SwiGluGrad<T>)(device, gate.data<T>(), up.data<T>(),
+                                                            dy.data<T>(), dy.numel(), TargetOf<T>(grads[0]),
+                                                            TargetOf<T>(grads[1]));
       });
     });
   });
@@ -188,7 +199,9 @@ Var Add(const Var& a_var, const Var& b_var) {
   const Tensor& b = b_var.value();
   RequirePair(SameShape(a, b), "add", "a", a, "b", b, "one shape, dtype and device");
   const Tensor y = EmptyLike(a);
-  Run("add", a, [&]<class T>() { cpu::Sum(*a.device(), a.data<T>(), b.data<T>(), a.numel(), y.data<T>()); });
+  Run("add", a, [&]<class T>() {
+    On(*a.device(), cpu::Sum<T>, cuda::Sum<T>)(*a.device(), a.data<T>(), b.data<T>(), a.numel(), y.data<T>());
+  });
   return Var::FromOp("add", y, {a_var, b_var}, [](OpGradient& op) {
     op.PassThrough(0);
     op.PassThrough(1);
@@ -200,13 +213,15 @@ Var Scale(const Var& x_var, double factor) {
   Require(x.defined(), "scale: x is undefined");
   const Tensor y = EmptyLike(x);
   Run("scale", x, [&]<class T>() {
-    cpu::Scaled(*x.device(), x.data<T>(), factor, x.numel(), y.data<T>(), /*accumulate=*/false);
+    On(*x.device(), cpu::Scaled<T>, cuda::Scaled<T>)(*x.device(), x.data<T>(), factor, x.numel(), y.data<T>(),
+                                                     /*accumulate=*/false);
   });
   return Var::FromOp("scale", y, {x_var}, [factor](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
       Run("scale", dy, [&]<class T>() {
-        cpu::Scaled(*dy.device(), dy.data<T>(), factor, dy.numel(), dx.data<T>(), accumulate);
+        On(*dy.device(), cpu::Scaled<T>, cuda::Scaled<T>)(*dy.device(), dy.data<T>(), factor, dy.numel(),
+                                                          dx.data<T>(), accumulate);
       });
     });
   });
@@ -226,15 +241,17 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   const Tensor loss = Tensor::Empty(logits.device(), {}, logits.dtype());
   Device& device = *logits.device();
   Run("cross_entropy", logits, [&]<class T>() {
-    cpu::CrossEntropy(device, logits.data<T>(), targets.data<int32_t>(), rows, vocab, log_sum_exp.data<T>(),
-                      loss.data<T>());
+    On(device, cpu::CrossEntropy<T>, cuda::CrossEntropy<T>)(device, logits.data<T>(), targets.data<int32_t>(),
+                                                            rows, vocab, log_sum_exp.data<T>(),
+                                                            loss.data<T>());
   });
   return Var::FromOp("cross_entropy", loss, {logits_var}, [=, &device](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     op.Contribute(0, [&](const Tensor& dlogits, bool accumulate) {
       Run("cross_entropy", dloss, [&]<class T>() {
-        cpu::CrossEntropyGrad(device, logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<T>(),
-                              dloss.data<T>(), rows, vocab, dlogits.data<T>(), accumulate);
+        On(device, cpu::CrossEntropyGrad<T>, cuda::CrossEntropyGrad<T>)(
+            device, logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<T>(), dloss.data<T>(), rows,
+            vocab, dlogits.data<T>(), accumulate);
       });
     });
   });

@@ -16,8 +16,11 @@ void Zero(const std::vector<Tensor>& tensors) {
 Optimizer::Optimizer(std::span<Parameter* const> params) : params_(params.begin(), params.end()) {
   for (const Parameter* p : params_) {
     const Tensor& value = p->value();
-    Require(value.device()->is_cpu(), "optimizer: parameter '", p->name(), "' is on ", value.device()->name(),
-            ", expected cpu");
+    Require(value.device() == params_.front()->value().device() &&
+                value.dtype() == params_.front()->value().dtype(),
+            "optimizer: parameter '", p->name(), "' is ", Name(value.dtype()), " on ", value.device()->name(),
+            ", '", params_.front()->name(), "' is ", Name(params_.front()->value().dtype()), " on ",
+            params_.front()->value().device()->name(), ", expected one dtype and device");
     Require(value.dtype() == DType::kF32 || value.dtype() == DType::kF64, "optimizer: parameter '", p->name(),
             "' is ", Name(value.dtype()), ", expected f32 or f64");
   }
@@ -48,19 +51,29 @@ Sgd::Sgd(std::span<Parameter* const> params, const Options& options) : Optimizer
 
 void Sgd::Step() {
   RequireGradients();
-  for (size_t i = 0; i < params().size(); ++i) {
-    Parameter& p = *params()[i];
-    const Tensor& value = p.value();
-    DispatchFloat(value.dtype(), "SGD", [&]<class T>() {
-      const T* grad = p.grad().data<T>();
-      if (velocities_.empty()) {
-        kernels::cpu::Sgd(*value.device(), value.numel(), options_.learning_rate, grad, value.data<T>());
+  if (params().empty()) return;
+  const Tensor& first = params().front()->value();
+  const Device& device = *first.device();
+  DispatchFloat(first.dtype(), "SGD", [&]<class T>() {
+    std::vector<kernels::SgdTensor<T>> tensors;
+    for (size_t i = 0; i < params().size(); ++i) {
+      tensors.push_back({.grad = params()[i]->grad().data<T>(),
+                         .velocity = velocities_.empty() ? nullptr : velocities_[i].data<T>(),
+                         .value = params()[i]->value().data<T>(),
+                         .n = params()[i]->numel()});
+    }
+    if (!device.is_cpu()) {
+      return kernels::cuda::Sgd<T>(device, tensors, options_.learning_rate, options_.momentum);
+    }
+    for (const auto& [grad, velocity, value, n] : tensors) {
+      if (velocity == nullptr) {
+        kernels::cpu::Sgd(device, n, options_.learning_rate, grad, value);
       } else {
-        kernels::cpu::SgdMomentum(*value.device(), value.numel(), options_.learning_rate, options_.momentum,
-                                  grad, velocities_[i].data<T>(), value.data<T>());
+        kernels::cpu::SgdMomentum(device, n, options_.learning_rate, options_.momentum, grad, velocity,
+                                  value);
       }
-    });
-  }
+    }
+  });
 }
 
 void Sgd::Reset() { Zero(velocities_); }
@@ -83,21 +96,30 @@ void AdamW::Step() {
   RequireGradients();
   ++step_;
   const double count = static_cast<double>(step_);
-  const kernels::cpu::AdamWFactors factors{
+  const kernels::AdamWFactors factors{
       .decay = 1 - options_.learning_rate * options_.weight_decay,
       .beta1 = options_.beta1,
       .beta2 = options_.beta2,
       .step_size = options_.learning_rate / (1 - std::pow(options_.beta1, count)),
       .scale = 1 / std::sqrt(1 - std::pow(options_.beta2, count)),
       .eps = options_.eps};
-  for (size_t i = 0; i < params().size(); ++i) {
-    Parameter& p = *params()[i];
-    const Tensor& value = p.value();
-    DispatchFloat(value.dtype(), "AdamW", [&]<class T>() {
-      kernels::cpu::AdamW(*value.device(), value.numel(), factors, p.grad().data<T>(), means_[i].data<T>(),
-                          squares_[i].data<T>(), value.data<T>());
-    });
-  }
+  if (params().empty()) return;
+  const Tensor& first = params().front()->value();
+  const Device& device = *first.device();
+  DispatchFloat(first.dtype(), "AdamW", [&]<class T>() {
+    std::vector<kernels::AdamWTensor<T>> tensors;
+    for (size_t i = 0; i < params().size(); ++i) {
+      tensors.push_back({.grad = params()[i]->grad().data<T>(),
+                         .mean = means_[i].data<T>(),
+                         .square = squares_[i].data<T>(),
+                         .value = params()[i]->value().data<T>(),
+                         .n = params()[i]->numel()});
+    }
+    if (!device.is_cpu()) return kernels::cuda::AdamW<T>(device, tensors, factors);
+    for (const auto& [grad, mean, square, value, n] : tensors) {
+      kernels::cpu::AdamW(device, n, factors, grad, mean, square, value);
+    }
+  });
 }
 
 void AdamW::Reset() {

@@ -13,8 +13,8 @@ namespace gradsync::model {
 // Changes parameters by their gradients. State is allocated when the optimizer is made, so that a step
 // allocates nothing. Gradients stay as they are: the training loop resets them.
 //
-// The parameters must outlive the optimizer. They are f32 or f64 on a CPU device; constructors throw
-// InvalidInput otherwise.
+// The parameters must outlive the optimizer. They are f32 or f64, all of one dtype and on one device;
+// constructors throw InvalidInput otherwise.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

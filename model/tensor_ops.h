@@ -9,8 +9,11 @@ namespace gradsync::model {
 // target += source. Throws InvalidInput if shape, dtype or device type differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
-// tensor *= factor, for a floating-point dtype.
+// tensor *= factor, for f32 or f64.
 void Scale(const Tensor& tensor, double factor);
+
+// Every element of a tensor of f32 or f64 becomes `value`.
+void Fill(const Tensor& tensor, double value);
 
 }  // namespace gradsync::model
 

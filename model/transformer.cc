@@ -5,6 +5,7 @@
 
 #include "model/functions.h"
 #include "model/random.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
@@ -21,13 +22,6 @@ constexpr NamedSize kNamedSizes[] = {
 
 // Far more than any machine holds, and far less than overflows.
 constexpr double kMaxParameters = 1e12;
-
-void FillOnes(const Tensor& tensor) {
-  DispatchFloat(tensor.dtype(), "transformer", [&]<class T>() {
-    const std::vector<T> ones(static_cast<size_t>(tensor.numel()), T{1});
-    tensor.CopyFrom(Tensor::From<T>(tensor.device(), tensor.shape(), std::span<const T>(ones)));
-  });
-}
 
 }  // namespace
 
@@ -115,7 +109,7 @@ void Transformer::Initialize(uint64_t seed) {
   for (size_t i = 0; i < params_.size(); ++i) {
     const Tensor& value = params_[i]->value();
     if (value.rank() == 1) {
-      FillOnes(value);
+      Fill(value, 1);
       continue;
     }
     const double in_plus_out = static_cast<double>(value.dim(0) + value.dim(1));

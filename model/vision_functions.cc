@@ -81,11 +81,11 @@ Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options
                                  .padding = options.padding};
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   Device& device = *x.device();
-  Run("conv2d", x,
-      [&]<class T>() { cpu::Conv2d(device, shape, x.data<T>(), weight.data<T>(), y.data<T>()); });
+  RunOnCpu("conv2d", x,
+           [&]<class T>() { cpu::Conv2d(device, shape, x.data<T>(), weight.data<T>(), y.data<T>()); });
   return Var::FromOp("conv2d", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    Run("conv2d", dy, [&]<class T>() {
+    RunOnCpu("conv2d", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
         cpu::Conv2dWeightGrad(device, shape, x.data<T>(), dy.data<T>(), dweight.data<T>(), accumulate);
       });
@@ -111,7 +111,7 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
           " has one pixel per channel, expected at least two to normalise");
   const Tensor y = EmptyLike(x), mean = EmptyLike(weight), r = EmptyLike(weight);
   Device& device = *x.device();
-  Run("batch_norm", x, [&]<class T>() {
+  RunOnCpu("batch_norm", x, [&]<class T>() {
     const Tensor unbiased = EmptyLike(weight);
     const cpu::BatchNormInputs<T> in{.x = x.data<T>(),
                                      .weight = weight.data<T>(),
@@ -132,7 +132,7 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
       "batch_norm", y, {weight_var, bias_var, x_var, residual_var}, [=, &device](OpGradient& op) {
         ContributeTogether<4>(op, shared || weight.SameStorage(bias), [&](const Places<4>& grads) {
           const Tensor& dy = op.output_grad();
-          Run("batch_norm", dy, [&]<class T>() {
+          RunOnCpu("batch_norm", dy, [&]<class T>() {
             const cpu::BatchNormInputs<T> in{.x = x.data<T>(),
                                              .weight = weight.data<T>(),
                                              .bias = bias.data<T>(),
@@ -159,12 +159,13 @@ Var MaxPool2d(const Var& x_var, int64_t size, int64_t stride, int64_t padding) {
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   const Tensor largest = EmptyActivation(x, shape.out(), DType::kU8);
   Device& device = *x.device();
-  Run("max_pool2d", x,
-      [&]<class T>() { cpu::MaxPool(device, shape, x.data<T>(), y.data<T>(), largest.data<uint8_t>()); });
+  RunOnCpu("max_pool2d", x, [&]<class T>() {
+    cpu::MaxPool(device, shape, x.data<T>(), y.data<T>(), largest.data<uint8_t>());
+  });
   return Var::FromOp("max_pool2d", y, {x_var}, [shape, largest, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("max_pool2d", dy, [&]<class T>() {
+      RunOnCpu("max_pool2d", dy, [&]<class T>() {
         cpu::MaxPoolGrad(device, shape, largest.data<uint8_t>(), dy.data<T>(), dx.data<T>(), accumulate);
       });
     });
@@ -176,12 +177,13 @@ Var GlobalAveragePool(const Var& x_var) {
   const ActivationShape shape = Activation("average_pool", "x", x);
   const Tensor y = Tensor::Empty(x.device(), {shape.batch, shape.channels}, x.dtype());
   Device& device = *x.device();
-  Run("average_pool", x, [&]<class T>() { cpu::AveragePool(device, shape, x.data<T>(), y.data<T>()); });
+  RunOnCpu("average_pool", x, [&]<class T>() { cpu::AveragePool(device, shape, x.data<T>(), y.data<T>()); });
   return Var::FromOp("average_pool", y, {x_var}, [shape, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("average_pool", dy,
-          [&]<class T>() { cpu::AveragePoolGrad(device, shape, dy.data<T>(), dx.data<T>(), accumulate); });
+      RunOnCpu("average_pool", dy, [&]<class T>() {
+        cpu::AveragePoolGrad(device, shape, dy.data<T>(), dx.data<T>(), accumulate);
+      });
     });
   });
 }
@@ -194,13 +196,13 @@ Var AddBias(const Var& x_var, const Var& bias_var) {
   const int64_t rows = x.dim(0), d = x.dim(1);
   const Tensor y = EmptyLike(x);
   Device& device = *x.device();
-  Run("add_bias", x,
-      [&]<class T>() { cpu::AddBias(device, x.data<T>(), bias.data<T>(), rows, d, y.data<T>()); });
+  RunOnCpu("add_bias", x,
+           [&]<class T>() { cpu::AddBias(device, x.data<T>(), bias.data<T>(), rows, d, y.data<T>()); });
   return Var::FromOp("add_bias", y, {x_var, bias_var}, [rows, d, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(1, [&](const Tensor& dbias, bool accumulate) {
-      Run("add_bias", dy,
-          [&]<class T>() { cpu::BiasGrad(device, dy.data<T>(), rows, d, dbias.data<T>(), accumulate); });
+      RunOnCpu("add_bias", dy,
+               [&]<class T>() { cpu::BiasGrad(device, dy.data<T>(), rows, d, dbias.data<T>(), accumulate); });
     });
     op.PassThrough(0);
   });
@@ -212,12 +214,12 @@ Var MeanSquaredError(const Var& x_var, const Tensor& target) {
               "one shape, dtype and device, not empty");
   const Tensor loss = Tensor::Empty(x.device(), {}, x.dtype());
   Device& device = *x.device();
-  Run("squared_error", x,
-      [&]<class T>() { cpu::SquaredError(x.data<T>(), target.data<T>(), x.numel(), loss.data<T>()); });
+  RunOnCpu("squared_error", x,
+           [&]<class T>() { cpu::SquaredError(x.data<T>(), target.data<T>(), x.numel(), loss.data<T>()); });
   return Var::FromOp("squared_error", loss, {x_var}, [x, target, &device](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("squared_error", dloss, [&]<class T>() {
+      RunOnCpu("squared_error", dloss, [&]<class T>() {
         cpu::SquaredErrorGrad(device, x.data<T>(), target.data<T>(), dloss.data<T>(), x.numel(), dx.data<T>(),
                               accumulate);
       });

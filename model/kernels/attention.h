@@ -19,7 +19,7 @@ struct AttentionShape {
   int64_t num_heads;
   int64_t head_dim;
 
-  int64_t d_model() const { return num_heads * head_dim; }
+  constexpr int64_t d_model() const { return num_heads * head_dim; }
 };
 
 namespace cpu {
@@ -35,6 +35,20 @@ void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q
                          Target<T> dv);
 
 }  // namespace cpu
+
+// The same on a CUDA device. Throws InvalidInput for a head_dim above 128.
+namespace cuda {
+
+template <class T>
+void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
+                     T* log_sum_exp);
+
+template <class T>
+void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
+                         const T* out, const T* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
+                         Target<T> dv);
+
+}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_H_

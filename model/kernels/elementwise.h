@@ -29,4 +29,26 @@ void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, i
 
 }  // namespace gradsync::model::kernels::cpu
 
+// The same on a CUDA device.
+namespace gradsync::model::kernels::cuda {
+
+template <class T>
+void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y);
+
+template <class T>
+void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate);
+
+// y = value.
+template <class T>
+void Fill(const Device& device, double value, int64_t n, T* y);
+
+template <class T>
+void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y);
+
+template <class T>
+void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
+                Target<T> dup);
+
+}  // namespace gradsync::model::kernels::cuda
+
 #endif  // GRADSYNC_MODEL_KERNELS_ELEMENTWISE_H_

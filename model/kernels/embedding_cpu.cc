@@ -6,7 +6,8 @@
 namespace gradsync::model::kernels::cpu {
 
 template <class T>
-void Embedding(const Device& device, const int32_t* ids, const T* table, int64_t n, int64_t d, T* y) {
+void Embedding(const Device& device, const int32_t* ids, const T* table, int64_t n, int64_t /*vocab*/,
+               int64_t d, T* y) {
   const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, d));
   ParallelFor(
       device, n,
@@ -38,7 +39,7 @@ void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_
 }
 
 #define GRADSYNC_INSTANTIATE(T)                                                                          \
-  template void Embedding<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, T*);             \
+  template void Embedding<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*);    \
   template void EmbeddingGrad<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*, \
                                  bool);
 GRADSYNC_INSTANTIATE(float)

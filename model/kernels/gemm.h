@@ -30,6 +30,15 @@ void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* 
                 bool accumulate);
 
 }  // namespace cpu
+
+// The same on a CUDA device, in f32 with TF32 only if the device allows it.
+namespace cuda {
+
+template <class T>
+void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
+          bool accumulate);
+
+}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_GEMM_H_

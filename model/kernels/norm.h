@@ -28,4 +28,21 @@ void RmsNormInputGrad(const Device& device, const T* x, const T* weight, const T
 
 }  // namespace gradsync::model::kernels::cpu
 
+// The same on a CUDA device.
+namespace gradsync::model::kernels::cuda {
+
+template <class T>
+void RmsNorm(const Device& device, const T* x, const T* weight, int64_t rows, int64_t d, double eps, T* y,
+             T* r);
+
+template <class T>
+void RmsNormWeightGrad(const Device& device, const T* x, const T* r, const T* dy, int64_t rows, int64_t d,
+                       T* dweight, bool accumulate);
+
+template <class T>
+void RmsNormInputGrad(const Device& device, const T* x, const T* weight, const T* r, const T* dy,
+                      int64_t rows, int64_t d, T* dx, bool accumulate);
+
+}  // namespace gradsync::model::kernels::cuda
+
 #endif  // GRADSYNC_MODEL_KERNELS_NORM_H_

@@ -2,21 +2,13 @@
 #define GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
 
 #include <cstdint>
+#include <span>
 
 #include "model/device.h"
 
 // Updates of n parameters in one pass over memory, which is what bounds them. Arrays do not overlap.
 // T is float or double.
-namespace gradsync::model::kernels::cpu {
-
-// value -= learning_rate * grad. 12 bytes per element in f32.
-template <class T>
-void Sgd(const Device& device, int64_t n, double learning_rate, const T* grad, T* value);
-
-// velocity = momentum * velocity + grad; value -= learning_rate * velocity. 20 bytes per element in f32.
-template <class T>
-void SgdMomentum(const Device& device, int64_t n, double learning_rate, double momentum, const T* grad,
-                 T* velocity, T* value);
+namespace gradsync::model::kernels {
 
 // The factors of one step of AdamW, the same for all parameters.
 struct AdamWFactors {
@@ -28,6 +20,38 @@ struct AdamWFactors {
   double eps;
 };
 
+// A tensor of n elements. Without momentum velocity is null.
+template <class T>
+struct SgdTensor {
+  const T* grad;
+  T* velocity;
+  T* value;
+  int64_t n;
+};
+
+// The same for AdamW.
+template <class T>
+struct AdamWTensor {
+  const T* grad;
+  T* mean;
+  T* square;
+  T* value;
+  int64_t n;
+};
+
+}  // namespace gradsync::model::kernels
+
+namespace gradsync::model::kernels::cpu {
+
+// value -= learning_rate * grad. 12 bytes per element in f32.
+template <class T>
+void Sgd(const Device& device, int64_t n, double learning_rate, const T* grad, T* value);
+
+// velocity = momentum * velocity + grad; value -= learning_rate * velocity. 20 bytes per element in f32.
+template <class T>
+void SgdMomentum(const Device& device, int64_t n, double learning_rate, double momentum, const T* grad,
+                 T* velocity, T* value);
+
 // mean = beta1 * mean + (1 - beta1) * grad; square = beta2 * square + (1 - beta2) * grad^2;
 // value = decay * value - step_size * mean / (scale * sqrt(square) + eps). 28 bytes per element in f32.
 template <class T>
@@ -35,5 +59,16 @@ void AdamW(const Device& device, int64_t n, const AdamWFactors& factors, const T
            T* value);
 
 }  // namespace gradsync::model::kernels::cpu
+
+// The same on a CUDA device, for many tensors at a time.
+namespace gradsync::model::kernels::cuda {
+
+template <class T>
+void Sgd(const Device& device, std::span<const SgdTensor<T>> tensors, double learning_rate, double momentum);
+
+template <class T>
+void AdamW(const Device& device, std::span<const AdamWTensor<T>> tensors, const AdamWFactors& factors);
+
+}  // namespace gradsync::model::kernels::cuda
 
 #endif  // GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_

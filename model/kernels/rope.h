@@ -24,6 +24,15 @@ void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, co
           bool accumulate);
 
 }  // namespace cpu
+
+// The same on a CUDA device.
+namespace cuda {
+
+template <class T>
+void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, const T* x, T* y,
+          bool accumulate);
+
+}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_ROPE_H_

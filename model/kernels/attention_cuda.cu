@@ -1,0 +1,401 @@
+// Attention by tiles (FlashAttention-2, arXiv:2307.08691), with no tensor cores: f32 and f64 keep all their
+// digits. A block of 16 x 16 threads has a tile of queries (or of keys) of one head and walks over the tiles
+// of the other side; scores exist one tile at a time, in shared memory.
+//
+// The gradient takes two kernels, one with a tile of queries for dq and one with a tile of keys for dk and
+// dv. Scores are computed twice, but nothing is added atomically: the same sums in every run, written
+// straight to where they belong.
+
+#include <type_traits>
+
+#include "model/error.h"
+#include "model/kernels/attention.h"
+#include "model/kernels/cuda_support.h"
+#include "model/kernels/scratch.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+constexpr int kSide = 16;  // threads in each direction
+
+// How a head of at most kDim columns, a multiple of 16, is cut up. Columns beyond head_dim are zero.
+//
+// Thread (ty, tx) has, of a tile of scores, rows ty * kRows + i and columns tx + 16 * j, i, j < kRows; and of
+// a tile of results rows ty * kRows + i and columns tx + 16 * j, j < kCols.
+template <class T, int kDimOf>
+struct Tiling {
+  static constexpr int kDim = kDimOf;
+  // f64 needs twice the room.
+  static constexpr int kTile = std::is_same_v<T, double> ? 32 : 64;
+  static constexpr int kRows = kTile / kSide;
+  static constexpr int kCols = kDim / kSide;
+  // One more than a row's elements, so that the elements of a column are in different banks.
+  static constexpr int kStride = kDim + 1;
+  static constexpr int kScoreStride = kTile + 1;
+  static constexpr int kTileNumel = kTile * kStride;
+  static constexpr int kScoresNumel = kTile * kScoreStride;
+};
+
+// One head of one sequence, and where it is.
+struct Place {
+  __device__ Place(const AttentionShape& shape, int64_t head, int64_t tile, int tile_rows)
+      : first(tile * tile_rows),
+        columns(head / shape.num_heads * shape.seq * shape.d_model() +
+                head % shape.num_heads * shape.head_dim),
+        positions(head * shape.seq) {}
+
+  int64_t first;      // position of the block's tile
+  int64_t columns;    // of the head's first column in (batch, seq, d_model)
+  int64_t positions;  // of the head's first number in (batch, num_heads, seq)
+};
+
+// Copies positions first to first + kTile of a head to shared memory, times factor; zeros beyond the head.
+template <class Tiles, class T>
+__device__ void LoadTile(const AttentionShape& shape, const T* x, int64_t columns, int64_t first, T factor,
+                         T* tile) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int i = thread; i < Tiles::kTile * Tiles::kDim; i += kSide * kSide) {
+    const int row = i / Tiles::kDim, col = i % Tiles::kDim;
+    const int64_t position = first + row;
+    const bool inside = position < shape.seq && col < shape.head_dim;
+    tile[row * Tiles::kStride + col] = inside ? x[columns + position * shape.d_model() + col] * factor : T{0};
+  }
+}
+
+// scores[i][j] = the product of row ty * kRows + i of a with row tx + 16 * j of b.
+template <class Tiles, class T>
+__device__ void MultiplyRows(const T* a, const T* b, int ty, int tx,
+                             T (&scores)[Tiles::kRows][Tiles::kRows]) {
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < Tiles::kRows; ++j) scores[i][j] = 0;
+  }
+#pragma unroll 4
+  for (int d = 0; d < Tiles::kDim; ++d) {
+    T from_a[Tiles::kRows], from_b[Tiles::kRows];
+#pragma unroll
+    for (int i = 0; i < Tiles::kRows; ++i) {
+      from_a[i] = a[(ty * Tiles::kRows + i) * Tiles::kStride + d];
+      from_b[i] = b[(tx + kSide * i) * Tiles::kStride + d];
+    }
+#pragma unroll
+    for (int i = 0; i < Tiles::kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < Tiles::kRows; ++j) scores[i][j] += from_a[i] * from_b[j];
+    }
+  }
+}
+
+// Puts a thread's scores where all threads can read them.
+template <class Tiles, class T>
+__device__ void Share(const T (&scores)[Tiles::kRows][Tiles::kRows], int ty, int tx, T* shared) {
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < Tiles::kRows; ++j) {
+      shared[(ty * Tiles::kRows + i) * Tiles::kScoreStride + tx + kSide * j] = scores[i][j];
+    }
+  }
+}
+
+// sums[i][j] += the sum over k of p(row i, k) * x[k][column j], for this thread's rows and columns; p is
+// taken transposed if kTransposed.
+template <class Tiles, bool kTransposed, class T>
+__device__ void AddProduct(const T* p, const T* x, int ty, int tx, T (&sums)[Tiles::kRows][Tiles::kCols]) {
+#pragma unroll 4
+  for (int k = 0; k < Tiles::kTile; ++k) {
+    T from_p[Tiles::kRows];
+#pragma unroll
+    for (int i = 0; i < Tiles::kRows; ++i) {
+      const int row = ty * Tiles::kRows + i;
+      from_p[i] = kTransposed ? p[k * Tiles::kScoreStride + row] : p[row * Tiles::kScoreStride + k];
+    }
+#pragma unroll
+    for (int j = 0; j < Tiles::kCols; ++j) {
+      const T from_x = x[k * Tiles::kStride + tx + kSide * j];
+#pragma unroll
+      for (int i = 0; i < Tiles::kRows; ++i) sums[i][j] += from_p[i] * from_x;
+    }
+  }
+}
+
+// Writes a thread's part of a tile of results: sums[i][j] * factor.
+template <class Tiles, class T>
+__device__ void StoreTile(const AttentionShape& shape, const Place& place, int ty, int tx,
+                          const T (&sums)[Tiles::kRows][Tiles::kCols], T factor, Target<T> target) {
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i) {
+    const int64_t position = place.first + ty * Tiles::kRows + i;
+#pragma unroll
+    for (int j = 0; j < Tiles::kCols; ++j) {
+      const int col = tx + kSide * j;
+      if (position >= shape.seq || col >= shape.head_dim) continue;
+      Store(target.data + place.columns + position * shape.d_model() + col, sums[i][j] * factor,
+            target.accumulate);
+    }
+  }
+}
+
+template <class T>
+__device__ T* SharedMemory() {
+  extern __shared__ __align__(16) unsigned char memory[];
+  return reinterpret_cast<T*>(memory);
+}
+
+// One block per tile of queries. The softmax is kept as numerators p = exp(score - max) and their sum, with
+// the largest score so far as max: when it grows, what has been summed is scaled down.
+template <class Tiles, class T>
+__global__ void __launch_bounds__(kSide* kSide)
+    AttentionKernel(AttentionShape shape, int64_t tiles, T scale, const T* q, const T* k, const T* v, T* out,
+                    T* log_sum_exp) {
+  constexpr int kRows = Tiles::kRows;
+  T* const queries = SharedMemory<T>();
+  T* const other = queries + Tiles::kTileNumel;  // keys, then values
+  T* const shared_p = other + Tiles::kTileNumel;
+  const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
+  const int64_t tile = blockIdx.x % tiles;
+  const Place place(shape, blockIdx.x / tiles, tile, Tiles::kTile);
+
+  T max[kRows], sum[kRows], sums[kRows][Tiles::kCols], p[kRows][kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    max[i] = static_cast<T>(-INFINITY);
+    sum[i] = 0;
+#pragma unroll
+    for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] = 0;
+  }
+  LoadTile<Tiles>(shape, q, place.columns, place.first, scale, queries);
+  for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
+    const int64_t first_key = key_tile * Tiles::kTile;
+    LoadTile<Tiles>(shape, k, place.columns, first_key, T{1}, other);
+    __syncthreads();
+    MultiplyRows<Tiles>(queries, other, ty, tx, p);
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int64_t query = place.first + ty * kRows + i;
+      T largest = max[i];
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        const int64_t key = first_key + tx + kSide * j;
+        if (key > query || key >= shape.seq) p[i][j] = static_cast<T>(-INFINITY);
+        largest = LargestOf{}(largest, p[i][j]);
+      }
+      // The 16 threads of a row of threads have a row of scores. The tile's first key is one that every query
+      // of it may see, so this is finite from the first tile on.
+      largest = CombineLanes<kSide>(largest, LargestOf{});
+      const T shrink = exp(max[i] - largest);
+      T of_tile = 0;
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        p[i][j] = exp(p[i][j] - largest);
+        of_tile += p[i][j];
+      }
+      sum[i] = sum[i] * shrink + CombineLanes<kSide>(of_tile, SumOf{});
+      max[i] = largest;
+#pragma unroll
+      for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] *= shrink;
+    }
+    Share<Tiles>(p, ty, tx, shared_p);
+    __syncthreads();  // the keys have been read, the numerators written
+    LoadTile<Tiles>(shape, v, place.columns, first_key, T{1}, other);
+    __syncthreads();
+    AddProduct<Tiles, false>(shared_p, other, ty, tx, sums);
+    __syncthreads();  // the values and numerators have been read
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const int64_t query = place.first + ty * kRows + i;
+#pragma unroll
+    for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] /= sum[i];
+    if (tx == 0 && query < shape.seq) log_sum_exp[place.positions + query] = max[i] + log(sum[i]);
+  }
+  StoreTile<Tiles>(shape, place, ty, tx, sums, T{1}, {.data = out});
+}
+
+// dots (batch, num_heads, seq): the product of a position's output with its gradient. A warp per position.
+template <class T>
+__global__ void OutputDotsKernel(AttentionShape shape, const T* out, const T* dout, int64_t n, T* dots) {
+  const int64_t index = GridIndex() / 32;
+  if (index >= n) return;  // the same for all threads of a warp
+  const int64_t position = index % shape.seq, head = index / shape.seq;
+  const int64_t row = (head / shape.num_heads * shape.seq + position) * shape.d_model() +
+                      head % shape.num_heads * shape.head_dim;
+  T dot = 0;
+  for (int64_t col = threadIdx.x % 32; col < shape.head_dim; col += 32)
+    dot += out[row + col] * dout[row + col];
+  dot = CombineLanes<32>(dot, SumOf{});
+  if (threadIdx.x % 32 == 0) dots[index] = dot;
+}
+
+// What the kernels of the gradient read.
+template <class T>
+struct GradInputs {
+  const T *q, *k, *v, *dout;    // (batch, seq, d_model)
+  const T *log_sum_exp, *dots;  // (batch, num_heads, seq)
+};
+
+// Of the pairs of a query in one tile and a key in another: the probabilities p, and the gradients of their
+// scores, ds = p * (dout . v - dot). Zero for pairs that do not see each other. Queries are scaled.
+template <class Tiles, class T>
+__device__ void ScoreGradients(const AttentionShape& shape, const GradInputs<T>& in, const Place& place,
+                               int64_t first_query, int64_t first_key, const T* queries, const T* keys,
+                               const T* values, const T* out_grads, int ty, int tx,
+                               T (&p)[Tiles::kRows][Tiles::kRows], T (&ds)[Tiles::kRows][Tiles::kRows]) {
+  MultiplyRows<Tiles>(queries, keys, ty, tx, p);
+  MultiplyRows<Tiles>(out_grads, values, ty, tx, ds);
+#pragma unroll
+  for (int i = 0; i < Tiles::kRows; ++i) {
+    const int64_t query = first_query + ty * Tiles::kRows + i;
+    const bool inside = query < shape.seq;
+    const T log_sum_exp = inside ? in.log_sum_exp[place.positions + query] : T{0};
+    const T dot = inside ? in.dots[place.positions + query] : T{0};
+#pragma unroll
+    for (int j = 0; j < Tiles::kRows; ++j) {
+      const int64_t key = first_key + tx + kSide * j;
+      const bool seen = inside && key <= query;
+      p[i][j] = seen ? exp(p[i][j] - log_sum_exp) : T{0};
+      ds[i][j] = seen ? p[i][j] * (ds[i][j] - dot) : T{0};
+    }
+  }
+}
+
+// One block per tile of queries.
+template <class Tiles, class T>
+__global__ void __launch_bounds__(kSide* kSide)
+    QueryGradKernel(AttentionShape shape, int64_t tiles, T scale, GradInputs<T> in, Target<T> dq) {
+  T* const queries = SharedMemory<T>();
+  T* const out_grads = queries + Tiles::kTileNumel;
+  T* const keys = out_grads + Tiles::kTileNumel;
+  T* const values = keys + Tiles::kTileNumel;
+  T* const shared_ds = values + Tiles::kTileNumel;
+  const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
+  const int64_t tile = blockIdx.x % tiles;
+  const Place place(shape, blockIdx.x / tiles, tile, Tiles::kTile);
+
+  T sums[Tiles::kRows][Tiles::kCols] = {};
+  T p[Tiles::kRows][Tiles::kRows], ds[Tiles::kRows][Tiles::kRows];
+  LoadTile<Tiles>(shape, in.q, place.columns, place.first, scale, queries);
+  LoadTile<Tiles>(shape, in.dout, place.columns, place.first, T{1}, out_grads);
+  for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
+    const int64_t first_key = key_tile * Tiles::kTile;
+    LoadTile<Tiles>(shape, in.k, place.columns, first_key, T{1}, keys);
+    LoadTile<Tiles>(shape, in.v, place.columns, first_key, T{1}, values);
+    __syncthreads();
+    ScoreGradients<Tiles>(shape, in, place, place.first, first_key, queries, keys, values, out_grads, ty, tx,
+                          p, ds);
+    Share<Tiles>(ds, ty, tx, shared_ds);
+    __syncthreads();
+    AddProduct<Tiles, false>(shared_ds, keys, ty, tx, sums);
+    __syncthreads();  // keys, values and scores have been read
+  }
+  StoreTile<Tiles>(shape, place, ty, tx, sums, scale, dq);
+}
+
+// One block per tile of keys, with the queries from that tile on, which alone see it.
+template <class Tiles, class T>
+__global__ void __launch_bounds__(kSide* kSide)
+    KeyValueGradKernel(AttentionShape shape, int64_t tiles, T scale, GradInputs<T> in, Target<T> dk,
+                       Target<T> dv) {
+  T* const keys = SharedMemory<T>();
+  T* const values = keys + Tiles::kTileNumel;
+  T* const queries = values + Tiles::kTileNumel;
+  T* const out_grads = queries + Tiles::kTileNumel;
+  T* const shared_scores = out_grads + Tiles::kTileNumel;  // probabilities, then their gradients
+  const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
+  const int64_t tile = blockIdx.x % tiles;
+  const Place place(shape, blockIdx.x / tiles, tile, Tiles::kTile);
+
+  T key_sums[Tiles::kRows][Tiles::kCols] = {}, value_sums[Tiles::kRows][Tiles::kCols] = {};
+  T p[Tiles::kRows][Tiles::kRows], ds[Tiles::kRows][Tiles::kRows];
+  LoadTile<Tiles>(shape, in.k, place.columns, place.first, T{1}, keys);
+  LoadTile<Tiles>(shape, in.v, place.columns, place.first, T{1}, values);
+  for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
+    const int64_t first_query = query_tile * Tiles::kTile;
+    LoadTile<Tiles>(shape, in.q, place.columns, first_query, scale, queries);
+    LoadTile<Tiles>(shape, in.dout, place.columns, first_query, T{1}, out_grads);
+    __syncthreads();
+    ScoreGradients<Tiles>(shape, in, place, first_query, place.first, queries, keys, values, out_grads, ty,
+                          tx, p, ds);
+    Share<Tiles>(p, ty, tx, shared_scores);
+    __syncthreads();
+    AddProduct<Tiles, true>(shared_scores, out_grads, ty, tx, value_sums);
+    __syncthreads();  // the probabilities have been read
+    Share<Tiles>(ds, ty, tx, shared_scores);
+    __syncthreads();
+    AddProduct<Tiles, true>(shared_scores, queries, ty, tx, key_sums);
+    __syncthreads();  // queries, their gradients and the scores have been read
+  }
+  // The scale is in the queries already.
+  if (dk.data != nullptr) StoreTile<Tiles>(shape, place, ty, tx, key_sums, T{1}, dk);
+  if (dv.data != nullptr) StoreTile<Tiles>(shape, place, ty, tx, value_sums, T{1}, dv);
+}
+
+// Launches a kernel with a block per tile of each head, and room in shared memory for `matrices` tiles of a
+// head and one of scores.
+template <class Tiles, class T, class Kernel, class... Args>
+void LaunchTiles(const Device& device, const char* name, Kernel kernel, const AttentionShape& shape,
+                 int matrices, const Args&... args) {
+  Gpu(device).MakeCurrent();
+  const int bytes = static_cast<int>(sizeof(T)) * (matrices * Tiles::kTileNumel + Tiles::kScoresNumel);
+  // Blocks get 48 KiB unless more is asked for.
+  GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  const int64_t tiles = (shape.seq + Tiles::kTile - 1) / Tiles::kTile;
+  const T scale = T{1} / std::sqrt(static_cast<T>(shape.head_dim));
+  Launch(device, name, kernel, shape.batch * shape.num_heads * tiles, kSide * kSide,
+         static_cast<size_t>(bytes), shape, tiles, scale, args...);
+}
+
+// Calls fn.operator()<Tiling>() with the smallest tiling that has room for a head.
+template <class T, class Fn>
+void WithTiling(int64_t head_dim, const Fn& fn) {
+  if (head_dim <= 32) return fn.template operator()<Tiling<T, 32>>();
+  if (head_dim <= 64) return fn.template operator()<Tiling<T, 64>>();
+  if (head_dim <= 80) return fn.template operator()<Tiling<T, 80>>();
+  if (head_dim <= 128) return fn.template operator()<Tiling<T, 128>>();
+  throw InvalidInput(Join("attention: a head has size ", head_dim, ", on CUDA expected at most 128"));
+}
+
+}  // namespace
+
+template <class T>
+void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
+                     T* log_sum_exp) {
+  WithTiling<T>(shape.head_dim, [&]<class Tiles>() {
+    LaunchTiles<Tiles, T>(device, "CausalAttention", AttentionKernel<Tiles, T>, shape, 2, q, k, v, out,
+                          log_sum_exp);
+  });
+}
+
+template <class T>
+void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
+                         const T* out, const T* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
+                         Target<T> dv) {
+  const int64_t positions = shape.batch * shape.num_heads * shape.seq;
+  const Scratch<T> dots(device, positions);
+  constexpr int64_t kWarps = kThreads / 32;
+  Launch(device, "AttentionOutputDots", OutputDotsKernel<T>, (positions + kWarps - 1) / kWarps, kThreads, 0,
+         shape, out, dout, positions, dots.data());
+  const GradInputs<T> in{
+      .q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots.data()};
+  WithTiling<T>(shape.head_dim, [&]<class Tiles>() {
+    if (dk.data != nullptr || dv.data != nullptr) {
+      LaunchTiles<Tiles, T>(device, "AttentionKeyValueGrad", KeyValueGradKernel<Tiles, T>, shape, 4, in, dk,
+                            dv);
+    }
+    if (dq.data != nullptr) {
+      LaunchTiles<Tiles, T>(device, "AttentionQueryGrad", QueryGradKernel<Tiles, T>, shape, 4, in, dq);
+    }
+  });
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                           \
+  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, T*); \
+  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*,      \
+                                       const T*, const T*, const T*, Target<T>, Target<T>, Target<T>);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cuda

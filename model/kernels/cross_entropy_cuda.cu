@@ -1,0 +1,84 @@
+// Cross-entropy with a block per row: softmax and its gradient in one pass each over the logits in memory
+// (the second reading of a row comes from the caches).
+
+#include "model/kernels/cross_entropy.h"
+#include "model/kernels/cuda_support.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+template <class T>
+__global__ void LogSumExpKernel(const T* logits,  // (rows, vocab)
+                                int64_t vocab,
+                                T* log_sum_exp) {  // (rows)
+  const T* in = logits + blockIdx.x * vocab;
+  T max = -INFINITY;
+  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) max = LargestOf{}(in[i], max);
+  max = CombineBlock(max, static_cast<T>(-INFINITY), LargestOf{});
+  T sum = 0;
+  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) sum += exp(in[i] - max);
+  sum = CombineBlock(sum, T{0}, SumOf{});
+  if (threadIdx.x == 0) log_sum_exp[blockIdx.x] = max + log(sum);
+}
+
+// One block. Sums in f64, as on the CPU.
+template <class T>
+__global__ void MeanLossKernel(const T* logits,         // (rows, vocab)
+                               const int32_t* targets,  // (rows)
+                               const T* log_sum_exp,    // (rows)
+                               int64_t rows, int64_t vocab, T* loss) {
+  double sum = 0;
+  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
+    const int32_t target = targets[row];
+    const bool valid = target >= 0 && target < vocab;
+    sum += valid ? static_cast<double>(log_sum_exp[row] - logits[row * vocab + target])
+                 : static_cast<double>(NAN);
+  }
+  sum = CombineBlock(sum, 0.0, SumOf{});
+  if (threadIdx.x == 0) *loss = static_cast<T>(sum / static_cast<double>(rows));
+}
+
+template <class T>
+__global__ void CrossEntropyGradKernel(const T* logits,         // (rows, vocab)
+                                       const int32_t* targets,  // (rows)
+                                       const T* log_sum_exp,    // (rows)
+                                       const T* dloss,          // one
+                                       int64_t rows, int64_t vocab,
+                                       T* dlogits,  // (rows, vocab)
+                                       bool accumulate) {
+  const int64_t row = blockIdx.x;
+  const T factor = *dloss / static_cast<T>(rows);
+  const T shift = log_sum_exp[row];
+  const int32_t target = targets[row];
+  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) {
+    const T p = exp(logits[row * vocab + i] - shift);
+    Store(dlogits + row * vocab + i, (i == target ? p - T{1} : p) * factor, accumulate);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void CrossEntropy(const Device& device, const T* logits, const int32_t* targets, int64_t rows, int64_t vocab,
+                  T* log_sum_exp, T* loss) {
+  Launch(device, "LogSumExp", LogSumExpKernel<T>, rows, kThreads, 0, logits, vocab, log_sum_exp);
+  Launch(device, "MeanLoss", MeanLossKernel<T>, 1, kThreads, 0, logits, targets, log_sum_exp, rows, vocab,
+         loss);
+}
+
+template <class T>
+void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets, const T* log_sum_exp,
+                      const T* dloss, int64_t rows, int64_t vocab, T* dlogits, bool accumulate) {
+  Launch(device, "CrossEntropyGrad", CrossEntropyGradKernel<T>, rows, kThreads, 0, logits, targets,
+         log_sum_exp, dloss, rows, vocab, dlogits, accumulate);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                           \
+  template void CrossEntropy<T>(const Device&, const T*, const int32_t*, int64_t, int64_t, T*, T*);       \
+  template void CrossEntropyGrad<T>(const Device&, const T*, const int32_t*, const T*, const T*, int64_t, \
+                                    int64_t, T*, bool);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cuda

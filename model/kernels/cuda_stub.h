@@ -1,0 +1,18 @@
+#ifndef GRADSYNC_MODEL_KERNELS_CUDA_STUB_H_
+#define GRADSYNC_MODEL_KERNELS_CUDA_STUB_H_
+
+#include "model/error.h"
+
+// For sources that stand in for kernels in a build without the CUDA toolkit. They are never called: no
+// CudaDevice can be made there.
+//
+// Defines the function template `name` with parameters of the given types, for f32 and f64.
+#define GRADSYNC_STUB(name, ...)                                       \
+  template <class T>                                                   \
+  void name(__VA_ARGS__) {                                             \
+    throw InvalidInput(#name ": this program was built without CUDA"); \
+  }                                                                    \
+  template decltype(name<float>) name<float>;                          \
+  template decltype(name<double>) name<double>
+
+#endif  // GRADSYNC_MODEL_KERNELS_CUDA_STUB_H_

@@ -1,0 +1,91 @@
+#ifndef GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
+#define GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "model/cuda_device.h"
+
+// What the kernels for CUDA share. For .cu files only.
+namespace gradsync::model::kernels::cuda {
+
+// The device as what it is: functions of kernels::cuda are called with nothing else.
+inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
+
+// Threads of a block, unless a kernel has reasons for another number.
+constexpr int kThreads = 256;
+
+// Blocks for a loop over n elements that strides by the whole grid: enough to fill the GPU twice. 0 for n =
+// 0.
+inline int64_t LoopBlocks(const Device& device, int64_t n) {
+  const int64_t wanted = (n + kThreads - 1) / kThreads;
+  return std::min<int64_t>(wanted, int64_t{16} * Gpu(device).num_multiprocessors());
+}
+
+// Puts a kernel into the device's compute stream. Nothing happens if there are no blocks. Throws CudaError,
+// with the kernel's name, if the launch is refused (a configuration that cannot be, no code for this GPU) or
+// if earlier work has failed.
+template <class... Params, class... Args>
+void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
+            size_t shared_bytes, const Args&... args) {
+  if (blocks == 0) return;
+  Gpu(device).MakeCurrent();
+  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared_bytes,
+           Gpu(device).compute_stream().get()>>>(static_cast<Params>(args)...);
+  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+    ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
+  }
+}
+
+// This thread's first element of a loop over the whole grid, and the step to its next.
+__device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
+
+// *out = or += value.
+template <class T>
+__device__ inline void Store(T* out, T value, bool accumulate) {
+  *out = accumulate ? *out + value : value;
+}
+
+struct SumOf {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+struct LargestOf {
+  template <class T>
+  __device__ T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+// Combines the values of groups of `kLanes` neighbouring threads; all of them get the result. All 32 threads
+// of a warp take part.
+template <int kLanes, class T, class Op>
+__device__ T CombineLanes(T value, Op op) {
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, distance));
+  }
+  return value;
+}
+
+// Combines the values of all threads of a one-dimensional block of full warps, always in the same order; all
+// threads get the result. `neutral` changes nothing. All threads of the block take part.
+template <class T, class Op>
+__device__ T CombineBlock(T value, T neutral, Op op) {
+  __shared__ T of_warps[32];
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  value = CombineLanes<32>(value, op);
+  __syncthreads();  // the results of the call before have been read
+  if (lane == 0) of_warps[warp] = value;
+  __syncthreads();
+  return CombineLanes<32>(lane < blockDim.x / 32 ? of_warps[lane] : neutral, op);
+}
+
+}  // namespace gradsync::model::kernels::cuda
+
+#endif  // GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_

@@ -1,0 +1,83 @@
+// Elementwise operations: loops that stride by the whole grid.
+
+#include "model/kernels/cuda_support.h"
+#include "model/kernels/elementwise.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+template <class T>
+__global__ void SumKernel(const T* a, const T* b, int64_t n, T* y) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = a[i] + b[i];
+}
+
+template <class T>
+__global__ void ScaledKernel(const T* x, T factor, int64_t n, T* y, bool accumulate) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) Store(y + i, x[i] * factor, accumulate);
+}
+
+template <class T>
+__global__ void FillKernel(T value, int64_t n, T* y) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = value;
+}
+
+template <class T>
+__global__ void SwiGluKernel(const T* gate, const T* up, int64_t n, T* y) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    y[i] = gate[i] / (T{1} + exp(-gate[i])) * up[i];
+  }
+}
+
+template <class T>
+__global__ void SwiGluGradKernel(const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
+                                 Target<T> dup) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    const T g = gate[i], out_grad = dy[i];
+    const T s = T{1} / (T{1} + exp(-g));
+    if (dup.data != nullptr) Store(dup.data + i, out_grad * g * s, dup.accumulate);
+    if (dgate.data != nullptr) {
+      Store(dgate.data + i, out_grad * up[i] * s * (T{1} + g * (T{1} - s)), dgate.accumulate);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y) {
+  Launch(device, "Sum", SumKernel<T>, LoopBlocks(device, n), kThreads, 0, a, b, n, y);
+}
+
+template <class T>
+void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate) {
+  Launch(device, "Scaled", ScaledKernel<T>, LoopBlocks(device, n), kThreads, 0, x, factor, n, y, accumulate);
+}
+
+template <class T>
+void Fill(const Device& device, double value, int64_t n, T* y) {
+  Launch(device, "Fill", FillKernel<T>, LoopBlocks(device, n), kThreads, 0, value, n, y);
+}
+
+template <class T>
+void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y) {
+  Launch(device, "SwiGlu", SwiGluKernel<T>, LoopBlocks(device, n), kThreads, 0, gate, up, n, y);
+}
+
+template <class T>
+void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
+                Target<T> dup) {
+  Launch(device, "SwiGluGrad", SwiGluGradKernel<T>, LoopBlocks(device, n), kThreads, 0, gate, up, dy, n,
+         dgate, dup);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                \
+  template void Sum<T>(const Device&, const T*, const T*, int64_t, T*);        \
+  template void Scaled<T>(const Device&, const T*, double, int64_t, T*, bool); \
+  template void Fill<T>(const Device&, double, int64_t, T*);                   \
+  template void SwiGlu<T>(const Device&, const T*, const T*, int64_t, T*);     \
+  template void SwiGluGrad<T>(const Device&, const T*, const T*, const T*, int64_t, Target<T>, Target<T>);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cuda

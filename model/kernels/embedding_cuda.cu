@@ -1,0 +1,83 @@
+// Looking rows up in a table. The gradient takes a block per row of the table, which adds up the rows of dy
+// whose id names it, in their order: no atomic addition, so the same sum in every run, and rows that no id
+// names are written as zero in the same pass.
+
+#include "model/kernels/cuda_support.h"
+#include "model/kernels/embedding.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+template <class T>
+__global__ void EmbeddingKernel(const int32_t* ids,  // (n)
+                                const T* table,      // (vocab, d)
+                                int64_t vocab, int64_t d,
+                                T* y) {  // (n, d)
+  const int64_t i = blockIdx.x;
+  const int32_t id = ids[i];
+  const bool valid = id >= 0 && id < vocab;
+  for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
+    y[i * d + col] = valid ? table[id * d + col] : static_cast<T>(NAN);
+  }
+}
+
+// One thread has this many columns of a row in registers at a time.
+constexpr int kColumnsPerThread = 4;
+
+template <class T>
+__global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
+                                    const T* dy,         // (n, d)
+                                    int64_t n, int64_t d,
+                                    T* dtable,  // (vocab, d)
+                                    bool accumulate) {
+  __shared__ int32_t some_ids[kThreads];
+  const int64_t row = blockIdx.x;
+  for (int64_t first_col = 0; first_col < d; first_col += kThreads * kColumnsPerThread) {
+    T sums[kColumnsPerThread] = {};
+    for (int64_t first = 0; first < n; first += kThreads) {
+      const int64_t mine = first + threadIdx.x;
+      const int32_t id = mine < n ? ids[mine] : -1;
+      some_ids[threadIdx.x] = id;
+      // Also the barrier between writing and reading some_ids.
+      if (__syncthreads_or(id == row) != 0) {
+        for (int i = 0; i < kThreads; ++i) {
+          if (some_ids[i] != row) continue;
+          for (int k = 0; k < kColumnsPerThread; ++k) {
+            const int64_t col = first_col + k * kThreads + threadIdx.x;
+            if (col < d) sums[k] += dy[(first + i) * d + col];
+          }
+        }
+      }
+      __syncthreads();
+    }
+    for (int k = 0; k < kColumnsPerThread; ++k) {
+      const int64_t col = first_col + k * kThreads + threadIdx.x;
+      if (col < d) Store(dtable + row * d + col, sums[k], accumulate);
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void Embedding(const Device& device, const int32_t* ids, const T* table, int64_t n, int64_t vocab, int64_t d,
+               T* y) {
+  Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, ids, table, vocab, d, y);
+}
+
+template <class T>
+void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_t n, int64_t vocab, int64_t d,
+                   T* dtable, bool accumulate) {
+  Launch(device, "EmbeddingGrad", EmbeddingGradKernel<T>, vocab, kThreads, 0, ids, dy, n, d, dtable,
+         accumulate);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                          \
+  template void Embedding<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*);    \
+  template void EmbeddingGrad<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*, \
+                                 bool);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cuda

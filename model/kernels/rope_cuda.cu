@@ -1,0 +1,94 @@
+// Rotary positions: a thread per pair, with the rotations of all positions in a table that stays on the GPU.
+
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/kernels/cuda_support.h"
+#include "model/kernels/rope.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+// The rotations of positions 0 to rows - 1.
+template <class T>
+struct RopeTable {
+  T* data = nullptr;  // (rows, head_dim / 2, 2): cosine and sine
+  int64_t rows = 0;
+};
+
+template <class T>
+class RopeTables {
+ public:
+  explicit RopeTables(Device& device) : device_(device) {}
+  ~RopeTables() {
+    for (const auto& [key, table] : tables_) device_.allocator().Free(table.data);
+  }
+  RopeTables(const RopeTables&) = delete;
+  RopeTables& operator=(const RopeTables&) = delete;
+
+  // At least seq rows. Waits for the GPU when a sequence is longer than those before it.
+  const T* Get(int64_t seq, int64_t head_dim, double theta) {
+    RopeTable<T>& table = tables_[{head_dim, theta}];
+    if (table.rows < seq) {
+      const std::vector<T> values = Rotations(seq, head_dim, theta);
+      const size_t bytes = values.size() * sizeof(T);
+      T* const data = static_cast<T*>(device_.allocator().Allocate(bytes));
+      device_.Copy(data, values.data(), bytes);
+      if (table.data != nullptr) device_.allocator().Free(table.data);
+      table = {.data = data, .rows = seq};
+    }
+    return table.data;
+  }
+
+ private:
+  // Angles in f64, as on the CPU: at a large position an f32 angle has few digits left behind the point.
+  static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
+    std::vector<T> values;
+    for (int64_t position = 0; position < seq; ++position) {
+      for (int64_t i = 0; i < head_dim / 2; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
+        const double angle = static_cast<double>(position) * std::pow(theta, exponent);
+        values.push_back(static_cast<T>(std::cos(angle)));
+        values.push_back(static_cast<T>(std::sin(angle)));
+      }
+    }
+    return values;
+  }
+
+  Device& device_;
+  std::map<std::pair<int64_t, double>, RopeTable<T>> tables_;  // by head_dim and theta
+};
+
+// x and y are (batch, seq, heads, pairs, 2); n is the number of pairs in all.
+template <class T>
+__global__ void RopeKernel(const T* x, const T* table, int64_t n, int64_t seq, int64_t heads, int64_t pairs,
+                           bool inverse, T* y, bool accumulate) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    const int64_t position = i / (heads * pairs) % seq;
+    const T* rotation = table + 2 * (position * pairs + i % pairs);
+    const T cosine = rotation[0], sine = inverse ? -rotation[1] : rotation[1];
+    const T a = x[2 * i], b = x[2 * i + 1];
+    Store(y + 2 * i, a * cosine - b * sine, accumulate);
+    Store(y + 2 * i + 1, a * sine + b * cosine, accumulate);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, const T* x, T* y,
+          bool accumulate) {
+  const int64_t pairs = shape.head_dim / 2;
+  const int64_t n = shape.batch * shape.seq * shape.num_heads * pairs;
+  if (n == 0) return;
+  const T* table = device.Resource<RopeTables<T>>().Get(shape.seq, shape.head_dim, theta);
+  Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, n), kThreads, 0, x, table, n, shape.seq,
+         shape.num_heads, pairs, inverse, y, accumulate);
+}
+
+template void Rope<float>(Device&, const RopeShape&, double, bool, const float*, float*, bool);
+template void Rope<double>(Device&, const RopeShape&, double, bool, const double*, double*, bool);
+
+}  // namespace gradsync::model::kernels::cuda
