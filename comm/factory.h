@@ -27,11 +27,15 @@ struct GroupOptions {
 // The names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
+// Throws InvalidInput, with both numbers, if nccl cannot serve so many ranks of one host.
+void CheckRanksPerGpu(int local_size, int num_gpus, bool share_gpu);
+
 // Joins the world: returns when all ranks have. With GRADSYNC_CHECK_COLLECTIVES=1 in the environment of all
-// ranks, they compare every collective before they run it.
-// Throws InvalidInput for an unknown backend, or one that cannot serve the device; CollectiveError, naming
-// the ranks that are missing, if they did not all arrive within the timeout, or disagree on the size of the
-// world.
+// ranks, they compare every collective before they run it. With GRADSYNC_NCCL_SHARE_GPU=1, nccl takes more
+// ranks (each a process) than there are GPUs: they exchange data over sockets, so only function can be
+// tested. Throws InvalidInput for an unknown backend, or one that cannot serve the device; CollectiveError,
+// naming the ranks that are missing, if they did not all arrive within the timeout, or disagree on the size
+// of the world.
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device);
 
 }  // namespace gradsync::comm

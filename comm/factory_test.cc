@@ -10,14 +10,13 @@ namespace gradsync::comm {
 namespace {
 
 TEST(FactoryTest, MakesWhatItNames) {
-  for (const std::string& name : BackendNames()) {
-    const auto group =
-        MakeProcessGroup({.backend = name, .world = {}, .interface_or_address = {}}, model::CpuDevice());
-    EXPECT_EQ(group->backend(), name);
-    EXPECT_EQ(group->size(), 1);
-    EXPECT_EQ(group->num_threads(), 2);
-    group->Barrier();
-  }
+  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "nccl"}));
+  const auto group =
+      MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
+  EXPECT_EQ(group->backend(), "gloo");
+  EXPECT_EQ(group->size(), 1);
+  EXPECT_EQ(group->num_threads(), 2);
+  group->Barrier();
 }
 
 std::string ErrorOf(const std::string& backend) {
@@ -30,7 +29,27 @@ std::string ErrorOf(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo");
+  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo, nccl");
+}
+
+TEST(FactoryTest, NcclNeedsAGpu) { EXPECT_EQ(ErrorOf("nccl"), "backend nccl: device is cpu, expected cuda"); }
+
+std::string RanksPerGpuError(int local_size, int num_gpus, bool share_gpu) {
+  try {
+    CheckRanksPerGpu(local_size, num_gpus, share_gpu);
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(FactoryTest, NcclNeedsAGpuForEachRank) {
+  EXPECT_EQ(RanksPerGpuError(8, 8, false), "no error");
+  EXPECT_EQ(RanksPerGpuError(2, 1, true), "no error");
+  EXPECT_EQ(RanksPerGpuError(3, 2, false),
+            "backend nccl: 3 ranks on this host, which has 2 GPUs, expected at most one rank per GPU "
+            "(GRADSYNC_NCCL_SHARE_GPU=1 lets ranks share GPUs, to test function only)");
+  EXPECT_EQ(RanksPerGpuError(2, 1, false).find("backend nccl: 2 ranks on this host, which has 1 GPU, "), 0u);
 }
 
 TEST(FactoryTest, NamesTheVariableOfTheCheck) {

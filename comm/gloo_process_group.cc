@@ -72,7 +72,8 @@ class GlooWork : public Work::State {
 // way. So it finishes; and so does, by induction, every one after it.
 class GlooProcessGroup : public ProcessGroup {
  public:
-  explicit GlooProcessGroup(const GlooOptions& options) : options_(options) {
+  explicit GlooProcessGroup(const GlooOptions& options)
+      : options_(options), limits_{.size = options.world.size, .device = "cpu"} {
     const World& world = options.world;
     if (world.size > 1) {
       Rendezvous rendezvous(world, options.timeout);
@@ -103,16 +104,16 @@ class GlooProcessGroup : public ProcessGroup {
   int num_threads() const override { return options_.num_threads; }
 
   Work AllReduce(Tensor tensor, ReduceOp op) override {
-    return Issue(AllReduceRequest(std::move(tensor), op));
+    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
   }
   Work Broadcast(Tensor tensor, int root) override {
-    return Issue(BroadcastRequest(std::move(tensor), root, size()));
+    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
   }
   Work ReduceScatter(Tensor input, Tensor output, ReduceOp op) override {
-    return Issue(ReduceScatterRequest(std::move(input), std::move(output), op, size()));
+    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
   }
   Work AllGather(Tensor input, Tensor output) override {
-    return Issue(AllGatherRequest(std::move(input), std::move(output), size()));
+    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
   }
   void Barrier() override {
     Issue(Request{}).Wait();
@@ -196,6 +197,7 @@ class GlooProcessGroup : public ProcessGroup {
   }
 
   const GlooOptions options_;
+  const RequestLimits limits_;
   std::optional<GlooMesh> mesh_;  // nullopt in a world of one
   std::mutex mutex_;
   std::condition_variable issued_;

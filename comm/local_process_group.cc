@@ -214,7 +214,8 @@ class LocalWork : public Work::State {
 
 class LocalProcessGroup : public ProcessGroup {
  public:
-  LocalProcessGroup(std::shared_ptr<LocalWorld> world, int rank) : world_(std::move(world)), rank_(rank) {}
+  LocalProcessGroup(std::shared_ptr<LocalWorld> world, int rank)
+      : world_(std::move(world)), limits_{.size = world_->size()}, rank_(rank) {}
   ~LocalProcessGroup() override { world_->Leave(rank_); }
 
   int rank() const override { return rank_; }
@@ -223,16 +224,16 @@ class LocalProcessGroup : public ProcessGroup {
   int num_threads() const override { return 1; }
 
   Work AllReduce(Tensor tensor, ReduceOp op) override {
-    return Issue(AllReduceRequest(std::move(tensor), op));
+    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
   }
   Work Broadcast(Tensor tensor, int root) override {
-    return Issue(BroadcastRequest(std::move(tensor), root, size()));
+    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
   }
   Work ReduceScatter(Tensor input, Tensor output, ReduceOp op) override {
-    return Issue(ReduceScatterRequest(std::move(input), std::move(output), op, size()));
+    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
   }
   Work AllGather(Tensor input, Tensor output) override {
-    return Issue(AllGatherRequest(std::move(input), std::move(output), size()));
+    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
   }
   // Earlier collectives are done, because they run in order.
   void Barrier() override { Issue(Request{}).Wait(); }
@@ -244,6 +245,7 @@ class LocalProcessGroup : public ProcessGroup {
   }
 
   const std::shared_ptr<LocalWorld> world_;
+  const RequestLimits limits_;
   const int rank_;
   int64_t next_sequence_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "model/tensor.h"
 
@@ -53,7 +54,8 @@ class Work {
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   // CPU: blocks until the result is in the tensors. CUDA: orders later work of the compute stream after the
-  // collective, and does not block the host. Throws CollectiveError, at every call, if the collective failed.
+  // collective; nccl does not block the host, gloo, whose collectives run there, does. Throws
+  // CollectiveError, at every call, if the collective is known to have failed.
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
@@ -81,6 +83,8 @@ class ProcessGroup {
   virtual std::string_view backend() const = 0;  // "local", "gloo", "nccl"
   // How many collectives can make progress at the same time, for the record.
   virtual int num_threads() const = 0;
+  // What else a record should say of the group, as names and values.
+  virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 
   // Every rank's tensor becomes the reduction over all ranks. Bitwise equal on all ranks.
   virtual Work AllReduce(model::Tensor tensor, ReduceOp op) = 0;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/process_group.h"
@@ -31,6 +33,7 @@ class RecordingProcessGroup : public ProcessGroup {
   int size() const override { return inner_->size(); }
   std::string_view backend() const override { return inner_->backend(); }
   int num_threads() const override { return inner_->num_threads(); }
+  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
 
   Work AllReduce(model::Tensor tensor, ReduceOp op) override;
   Work Broadcast(model::Tensor tensor, int root) override;

@@ -12,10 +12,12 @@ namespace {
 using model::DType;
 using model::Tensor;
 
-void CheckTensor(Collective collective, std::string_view role, const Tensor& tensor) {
+void CheckTensor(const RequestLimits& limits, Collective collective, std::string_view role,
+                 const Tensor& tensor) {
   Require(tensor.defined(), Name(collective), ": ", role, " is undefined");
-  Require(tensor.device()->is_cpu(), Name(collective), ": ", role, " is on ", tensor.device()->name(),
-          ", expected cpu");
+  const std::string device = tensor.device()->name();
+  Require(device == limits.device, Name(collective), ": ", role, " is on ", device, ", expected ",
+          limits.device);
 }
 
 void CheckReduction(Collective collective, DType dtype, ReduceOp op) {
@@ -24,11 +26,12 @@ void CheckReduction(Collective collective, DType dtype, ReduceOp op) {
           ", expected f32, f64 or bf16");
 }
 
-// One tensor holds a part for each of `size` ranks; the other is one such part.
-void CheckParts(Collective collective, std::string_view whole_role, const Tensor& whole,
-                std::string_view part_role, const Tensor& part, int size) {
-  CheckTensor(collective, whole_role, whole);
-  CheckTensor(collective, part_role, part);
+// One tensor holds a part for each rank; the other is one such part.
+void CheckParts(const RequestLimits& limits, Collective collective, std::string_view whole_role,
+                const Tensor& whole, std::string_view part_role, const Tensor& part) {
+  const int size = limits.size;
+  CheckTensor(limits, collective, whole_role, whole);
+  CheckTensor(limits, collective, part_role, part);
   Require(whole.dtype() == part.dtype(), Name(collective), ": ", whole_role, " is ", Name(whole.dtype()),
           " but ", part_role, " is ", Name(part.dtype()));
   Require(whole.numel() == part.numel() * size, Name(collective), ": ", whole_role, " has ", whole.numel(),
@@ -43,20 +46,21 @@ int64_t Request::bytes() const {
   return static_cast<int64_t>(std::max(input.nbytes(), output.nbytes()));
 }
 
-Request AllReduceRequest(Tensor tensor, ReduceOp op) {
-  CheckTensor(Collective::kAllReduce, "tensor", tensor);
+Request AllReduceRequest(const RequestLimits& limits, Tensor tensor, ReduceOp op) {
+  CheckTensor(limits, Collective::kAllReduce, "tensor", tensor);
   CheckReduction(Collective::kAllReduce, tensor.dtype(), op);
   return {.collective = Collective::kAllReduce, .op = op, .input = tensor, .output = tensor};
 }
 
-Request BroadcastRequest(Tensor tensor, int root, int size) {
-  CheckTensor(Collective::kBroadcast, "tensor", tensor);
-  Require(root >= 0 && root < size, "broadcast: root is ", root, ", expected a rank below ", size);
+Request BroadcastRequest(const RequestLimits& limits, Tensor tensor, int root) {
+  CheckTensor(limits, Collective::kBroadcast, "tensor", tensor);
+  Require(root >= 0 && root < limits.size, "broadcast: root is ", root, ", expected a rank below ",
+          limits.size);
   return {.collective = Collective::kBroadcast, .root = root, .input = tensor, .output = tensor};
 }
 
-Request ReduceScatterRequest(Tensor input, Tensor output, ReduceOp op, int size) {
-  CheckParts(Collective::kReduceScatter, "input", input, "output", output, size);
+Request ReduceScatterRequest(const RequestLimits& limits, Tensor input, Tensor output, ReduceOp op) {
+  CheckParts(limits, Collective::kReduceScatter, "input", input, "output", output);
   CheckReduction(Collective::kReduceScatter, input.dtype(), op);
   return {.collective = Collective::kReduceScatter,
           .op = op,
@@ -64,8 +68,8 @@ Request ReduceScatterRequest(Tensor input, Tensor output, ReduceOp op, int size)
           .output = std::move(output)};
 }
 
-Request AllGatherRequest(Tensor input, Tensor output, int size) {
-  CheckParts(Collective::kAllGather, "output", output, "input", input, size);
+Request AllGatherRequest(const RequestLimits& limits, Tensor input, Tensor output) {
+  CheckParts(limits, Collective::kAllGather, "output", output, "input", input);
   return {.collective = Collective::kAllGather, .input = std::move(input), .output = std::move(output)};
 }
 

@@ -15,6 +15,7 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
   int root = -1;                 // of kBroadcast
   int64_t sequence = 0;          // counts the collectives of this rank from 0
+  int64_t chunk = 0;             // which part, of one that is done in several
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};
   model::Tensor output{};
@@ -24,12 +25,19 @@ struct Request {
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
 
-// These throw InvalidInput, naming the operation, for a tensor that is undefined or not on the CPU, a mean of
-// integers, a root that is not a rank, and for shapes or dtypes that do not go together.
-Request AllReduceRequest(model::Tensor tensor, ReduceOp op);
-Request BroadcastRequest(model::Tensor tensor, int root, int size);
-Request ReduceScatterRequest(model::Tensor input, model::Tensor output, ReduceOp op, int size);
-Request AllGatherRequest(model::Tensor input, model::Tensor output, int size);
+// What a group's requests are checked against.
+struct RequestLimits {
+  int size = 1;                // ranks
+  std::string device = "cpu";  // the name of the device that tensors have to be on
+};
+
+// These throw InvalidInput, naming the operation, for a tensor that is undefined or on another device, a mean
+// of integers, a root that is not a rank, and for shapes or dtypes that do not go together.
+Request AllReduceRequest(const RequestLimits& limits, model::Tensor tensor, ReduceOp op);
+Request BroadcastRequest(const RequestLimits& limits, model::Tensor tensor, int root);
+Request ReduceScatterRequest(const RequestLimits& limits, model::Tensor input, model::Tensor output,
+                             ReduceOp op);
+Request AllGatherRequest(const RequestLimits& limits, model::Tensor input, model::Tensor output);
 
 // What has to be equal on all ranks.
 struct Signature {
