@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "bench/annotate.h"
 #include "model/autograd.h"
 #include "model/error.h"
 #include "model/functions.h"
@@ -81,6 +82,8 @@ void Trainer::Restart(comm::ProcessGroup& group) {
   optimizer_->Reset();
 }
 
+void Trainer::AnnotatePhases(RangeSink& sink) { timer_ = bench::AnnotatePhases(std::move(timer_), sink); }
+
 void Trainer::BeginGradients() {
   for (size_t i = 0; i < default_grads_.size(); ++i) {
     params()[i]->ResetGrad();
@@ -89,7 +92,7 @@ void Trainer::BeginGradients() {
 }
 
 StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
-                         comm::RecordingProcessGroup& group, OpRecorder* recorder) {
+                         comm::RecordingProcessGroup& group, model::Tracer* tracer) {
   BeginGradients();
   device_->Synchronize();
   group.Barrier();
@@ -101,7 +104,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
   Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
   timer_->Take(Mark::kForwardEnd);
   {
-    const Listening listening(*device_, recorder);
+    const Listening listening(*device_, tracer);
     Backward(loss, params(), [&](Parameter& param) { strategy.OnGradReady(param); });
   }
   timer_->Take(Mark::kBackwardEnd);

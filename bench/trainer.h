@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/op_recorder.h"
 #include "bench/phase_timer.h"
+#include "bench/range_sink.h"
 #include "comm/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
 #include "ddp/strategy.h"
@@ -43,12 +43,15 @@ class Trainer {
   // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
   void Restart(comm::ProcessGroup& group);
 
+  // From now on `sink`, which must outlive the trainer, hears of the phases of each step.
+  void AnnotatePhases(RangeSink& sink);
+
   // One training step, timed between barriers of all ranks. Whatever the strategy, forward begins with giving
   // all ranks rank 0's buffers, if the model has any. Afterwards the parameters hold the step's gradients,
-  // the group's log holds its collectives, and `recorder`, if there is one, the operations of its backward
-  // pass.
+  // the group's log holds its collectives, and `tracer`, if there is one, has heard of the operations of its
+  // backward pass.
   StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, comm::RecordingProcessGroup& group,
-                  OpRecorder* recorder);
+                  model::Tracer* tracer);
 
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);

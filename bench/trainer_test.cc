@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/image_source.h"
+#include "bench/op_recorder.h"
 #include "comm/local_process_group.h"
 #include "comm/rank_threads.h"
 #include "ddp/factory.h"

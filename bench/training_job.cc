@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "bench/annotate.h"
+#include "bench/nvtx.h"
 #include "bench/op_recorder.h"
 #include "bench/progress.h"
 #include "bench/provenance.h"
@@ -54,6 +56,7 @@ class TrainingJob : public RankJob {
         provenance_(CollectProvenance(argc, argv)),
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
+        ranges_(options.nvtx ? MakeNvtxSink() : nullptr),
         task_(make_task(device_)),
         trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, world.rank),
         owned_group_(JoinGroup(options.ranks, options.backend, world, device_, placement_)),
@@ -61,7 +64,15 @@ class TrainingJob : public RankJob {
         run_id_(BroadcastText(group_, device_, world.rank == 0 ? NewRunId() : "")),
         out_(OutputDirectory(options.ranks, Join(task_.experiment, "-", run_id_))),
         writer_(out_, task_.experiment, run_id_, world.rank),
-        trace_(world.rank) {}
+        trace_(world.rank) {
+    std::string model = task_.contests.front().config.StringOr("model", "");
+    trace_.SetOrigin(Join(model, model.empty() ? "" : ", ", world.size,
+                          world.size == 1 ? " rank, " : " ranks, ", options.backend),
+                     options.strategies);
+    if (!ranges_) return;
+    trainer_.AnnotatePhases(*ranges_);
+    annotated_group_ = AnnotateCollectives(group_, *ranges_);
+  }
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
@@ -107,13 +118,22 @@ class TrainingJob : public RankJob {
   void TimeStep(Runner& runner, const Contest& contest, bool warmup, const Batch& batch) {
     const bool listen = !warmup && (options_.trace || options_.profile);
     const int64_t allocations = device_->allocator().stats().source_allocations;
-    const StepResult result = trainer_.Step(*runner.strategy, batch, group_, listen ? &recorder_ : nullptr);
+    const StepResult result = Step(runner, contest, batch, listen ? &recorder_ : nullptr);
     if (listen) Listen(runner, contest, result);
     ShowProgress(contest, runner.name());
     if (warmup) return;
     runner.samples.allocations += device_->allocator().stats().source_allocations - allocations;
     runner.samples.steps.push_back(result);
     runner.samples.positions.push_back(position_++);
+  }
+
+  StepResult Step(Runner& runner, const Contest& contest, const Batch& batch, OpRecorder* recorder) {
+    if (!ranges_) return trainer_.Step(*runner.strategy, batch, group_, recorder);
+    OpAnnotator ops(*ranges_, recorder);
+    ranges_->Push(RangeKind::kStep, Join(runner.name(), ", ", NameOf(contest.place)));
+    const StepResult result = trainer_.Step(*runner.strategy, batch, group_, &ops);
+    ranges_->Pop();
+    return result;
   }
 
   void Listen(const Runner& runner, const Contest& contest, const StepResult& result) {
@@ -233,7 +253,9 @@ class TrainingJob : public RankJob {
   std::unique_ptr<ddp::Strategy> NewStrategy(const Contender& contender) {
     ddp::StrategyOptions strategy_options;
     strategy_options.bucket_bytes = static_cast<size_t>(contender.bucket_bytes);
-    return ddp::MakeStrategy(contender.strategy, {trainer_.params(), group_, strategy_options});
+    return ddp::MakeStrategy(
+        contender.strategy,
+        {trainer_.params(), annotated_group_ ? *annotated_group_ : group_, strategy_options});
   }
 
   Batch NewBatch(const BatchShape& shape) const {
@@ -254,10 +276,12 @@ class TrainingJob : public RankJob {
   const Provenance provenance_;  // Taken before this rank is confined to CPUs of its own.
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
-  TrainingTask task_;  // its model is the trainer's
+  const std::unique_ptr<RangeSink> ranges_;  // null without --nvtx
+  TrainingTask task_;                        // its model is the trainer's
   Trainer trainer_;
   const std::unique_ptr<comm::RecordingProcessGroup> owned_group_;
   comm::RecordingProcessGroup& group_;
+  std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, with --nvtx
   const std::string run_id_;
   const std::string out_;
   RecordWriter writer_;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "bench/nvtx.h"
 #include "comm/factory.h"
 #include "ddp/factory.h"
 #include "model/error.h"
@@ -46,6 +47,10 @@ void TrainingOptions::AddTo(FlagTable& flags) {
                 "ranks.");
   flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
   flags.AddBool("profile", &profile, "Print where the time of the backward pass goes, by operation.");
+  flags.AddBool(
+      "nvtx", &nvtx,
+      "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
+      "nsys profile --trace=nvtx,cuda,osrt.");
   flags.AddPath(
       "dump_grads", &dump_grads, "a file",
       "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
@@ -53,6 +58,8 @@ void TrainingOptions::AddTo(FlagTable& flags) {
 
 void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world) {
   MakeDevice(options.ranks, world);
+  Require(!options.nvtx || HaveNvtx(),
+          "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
 }
 

@@ -29,6 +29,7 @@ struct TrainingOptions {
   bool verify = true;
   bool trace = false;
   bool profile = false;
+  bool nvtx = false;
   std::string dump_grads;
 
   void AddTo(FlagTable& flags);

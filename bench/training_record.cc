@@ -62,7 +62,7 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& strate
   config.Set("steps", options.steps);
   config.Set("optimizer", options.optimizer);
   config.Set("learning_rate", options.learning_rate);
-  config.Set("traced", options.trace || options.profile);
+  config.Set("traced", options.trace || options.profile || options.nvtx);
 }
 
 void SetTrainingSamples(const StrategySamples& samples, Record& record) {
