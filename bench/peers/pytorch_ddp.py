@@ -3,8 +3,12 @@
 
   python3 bench/peers/pytorch_ddp.py --model=small --batch_size=2 --seq_len=128 --steps=10 --out=DIR
 
-Needs nothing but PyTorch: `pip install torch`, or on Debian 12 `apt-get install python3-torch libopenblas0-pthread`
-(1.13). With Debian's package the second name matters: it computes with whatever BLAS is installed, and the reference
+Or step by step in turn with gradsync's own strategies, in one run:
+
+  bazel run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
+
+Needs nothing but PyTorch, 1.13 or newer: `python3 -m venv DIR && DIR/bin/pip install torch`, or on Debian 12
+`apt-get install python3-torch libopenblas0-pthread` (1.13). With Debian's package the second name matters: it computes with whatever BLAS is installed, and the reference
 BLAS that comes by default was seen to take 40 times as long as OpenBLAS.
 Starts its own ranks, each a process; under torchrun it joins that world. Strategies:
 
@@ -21,6 +25,7 @@ show as exposed synchronisation, and it has no `sync_exposed` of its own.
 """
 
 import argparse
+import ctypes
 import datetime
 import json
 import os
@@ -33,6 +38,12 @@ import sys
 import tempfile
 import time
 
+if __name__ == "__main__":
+    try:
+        import torch
+    except ImportError as error:
+        sys.exit(f"{sys.executable} has no PyTorch ({error}): install it with `python3 -m venv DIR && "
+                 "DIR/bin/pip install torch`, and name DIR/bin/python")
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -96,9 +107,9 @@ class Block(torch.nn.Module):
 
 
 class Transformer(torch.nn.Module):
-    def __init__(self, name, vocab_size, seq_len, device):
+    def __init__(self, shape, vocab_size, seq_len, device):
         super().__init__()
-        d_model, d_ff, layers, heads = MODELS[name]
+        d_model, d_ff, layers, heads = shape
         self.token_embeddings = torch.nn.Embedding(vocab_size, d_model)
         self.layers = torch.nn.ModuleList(Block(d_model, d_ff, heads) for _ in range(layers))
         self.ln_final = RmsNorm(d_model)
@@ -171,64 +182,199 @@ CLASSES = {"none": Nothing, "naive": Naive, "flat": Flat, "overlap": Overlap, "d
 
 
 class Replica:
-    def __init__(self, args, device):
-        torch.manual_seed(args.seed)
-        self.model = Transformer(args.model, args.vocab_size, args.seq_len, device).to(device)
+    """A model with what trains it. All ranks begin with rank 0's weights."""
+
+    def __init__(self, model, optimizer="adamw", learning_rate=1e-3):
+        self.model = self.runner = model
+        self.make_optimizer = lambda: {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[optimizer](
+            model.parameters(), lr=learning_rate)
+        self.restart()
+
+    def restart(self):
         for p in self.model.parameters():
             dist.broadcast(p.data, 0)
-        self.runner = self.model
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.optimizer = self.make_optimizer()
+
+
+def make_replicas(strategies, make, bucket_bytes):
+    """By strategy. All but DistributedDataParallel share one; that has its own, because its hooks stay for good."""
+    replicas = {}
+    if set(strategies) - {"ddp"}:
+        replicas = dict.fromkeys(strategies, make())
+    if "ddp" in strategies:
+        own = make()
+        own.runner = torch.nn.parallel.DistributedDataParallel(own.model, bucket_cap_mb=bucket_bytes / 2**20)
+        replicas["ddp"] = own
+    return replicas
+
+
+def timed_step(replica, strategy, ids, targets):
+    """One training step. Returns its loss and forward, backward, sync_exposed, optimizer, step in ns."""
+    sync = torch.cuda.synchronize if ids.is_cuda else lambda: None
+    replica.optimizer.zero_grad(set_to_none=True)
+    strategy.active = True
+    sync()
+    dist.barrier()
+    times = [time.perf_counter_ns()]
+
+    def mark():
+        sync()
+        times.append(time.perf_counter_ns())
+
+    loss = replica.runner(ids, targets)
+    mark()
+    loss.backward()
+    mark()
+    strategy.finish()
+    mark()
+    replica.optimizer.step()
+    mark()
+    strategy.active = False
+    return loss, [b - a for a, b in zip(times, times[1:])] + [times[-1] - times[0]]
 
 
 def measure(args, rank, device):
     """Samples by strategy: rows of position, forward, backward, sync_exposed, optimizer, step."""
-    replicas = {}
-    if set(args.strategies) - {"ddp"}:
-        shared = Replica(args, device)
-        replicas = {name: shared for name in args.strategies}
-    if "ddp" in args.strategies:
-        # On a replica of its own: its hooks stay on a model for good.
-        own = Replica(args, device)
-        own.runner = torch.nn.parallel.DistributedDataParallel(own.model, bucket_cap_mb=args.bucket_bytes / 2**20)
-        replicas["ddp"] = own
+    torch.manual_seed(args.seed)
+    replicas = make_replicas(args.strategies, lambda: Replica(
+        Transformer(MODELS[args.model], args.vocab_size, args.seq_len, device).to(device)), args.bucket_bytes)
     strategies = {name: CLASSES[name](replicas[name].model) for name in args.strategies}
     data = torch.Generator().manual_seed(args.seed * 1000003 + rank)
-    sync = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     order = random.Random(args.seed)
     samples = {name: [] for name in args.strategies}
-
-    def step(replica, strategy):
-        ids, targets = (torch.randint(args.vocab_size, (args.batch_size, args.seq_len), generator=data).to(device)
-                        for _ in range(2))
-        replica.optimizer.zero_grad(set_to_none=True)
-        strategy.active = True
-        sync()
-        dist.barrier()
-        times = [time.perf_counter_ns()]
-
-        def mark():
-            sync()
-            times.append(time.perf_counter_ns())
-
-        loss = replica.runner(ids, targets)
-        mark()
-        loss.backward()
-        mark()
-        strategy.finish()
-        mark()
-        replica.optimizer.step()
-        mark()
-        strategy.active = False
-        return [b - a for a, b in zip(times, times[1:])] + [times[-1] - times[0]]
-
     for round_index in range(-args.warmup_steps, args.steps):
         for position, name in enumerate(order.sample(args.strategies, len(args.strategies))):
-            timed = step(replicas[name], strategies[name])
+            ids, targets = (torch.randint(args.vocab_size, (args.batch_size, args.seq_len), generator=data).to(device)
+                            for _ in range(2))
+            _, timed = timed_step(replicas[name], strategies[name], ids, targets)
             if round_index >= 0:
                 samples[name].append([round_index * len(args.strategies) + position] + timed)
         if rank == 0 and sys.stderr.isatty():
             print(f"\rround {round_index + 1} of {args.steps} ", end="", file=sys.stderr)
     return samples
+
+
+def gradsync_name(name):
+    """"layers.0.o.weight" -> "layers.0.attn.output_proj.weight"."""
+    parts = name.split(".")
+    if parts[0] == "layers":
+        parts[2] = {"q": "attn.q_proj", "k": "attn.k_proj", "v": "attn.v_proj", "o": "attn.output_proj",
+                    "w1": "ffn.w1", "w2": "ffn.w2", "w3": "ffn.w3"}.get(parts[2], parts[2])
+    return ".".join(parts)
+
+
+def load_safetensors(path, tensors):
+    """Fills the tensors (f32, by name) from a file of exactly these."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start = file.tell()
+        for name, tensor in tensors.items():
+            begin, end = header[name]["data_offsets"]
+            file.seek(start + begin)
+            values = torch.frombuffer(bytearray(file.read(end - begin)), dtype=torch.float32)
+            tensor.copy_(values.view(tensor.shape))
+
+
+def save_safetensors(path, tensors):
+    header, offset = {}, 0
+    for name, tensor in tensors.items():
+        end = offset + 4 * tensor.numel()
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            values = tensor.detach().cpu().contiguous()
+            file.write(ctypes.string_at(values.data_ptr(), 4 * values.numel()))  # .numpy() needs NumPy
+
+
+class Server:
+    """One rank's peer of a rank of //bench:ddp, which sends a command in a line of JSON and waits for the line that
+    answers it: {"do": "hello"}, join, begin, step, check. bench/pytorch_peer.h is the other side."""
+
+    def hello(self, command):
+        answer = {"libraries": libraries()}
+        if command["rank"] == 0:
+            self.store = dist.TCPStore("0.0.0.0", 0, command["world_size"], True, wait_for_workers=False)
+            answer["port"] = self.store.port
+        return answer
+
+    def join(self, command):
+        timeout = datetime.timedelta(seconds=command["timeout_s"])
+        if command["rank"] != 0:
+            self.store = dist.TCPStore(command["host"], command["port"], command["world_size"], False, timeout=timeout)
+        if command["interface"]:
+            os.environ["GLOO_SOCKET_IFNAME"] = command["interface"]
+        self.device, self.rank = torch.device("cpu"), command["rank"]
+        if command["device"] == "cuda":
+            self.device = torch.device("cuda", command["local_rank"])
+            torch.cuda.set_device(self.device)
+        torch.set_num_threads(command["threads"])
+        dist.init_process_group(command["backend"], store=self.store, rank=self.rank,
+                                world_size=command["world_size"], timeout=timeout)
+        if command["compute_cpus"]:
+            os.sched_setaffinity(0, command["compute_cpus"])  # this thread; communication has its own already
+        return {}
+
+    def begin(self, command):
+        self.batch_shape, self.weights = (command["batch_size"], command["seq_len"]), command["weights"]
+        shape = [command[name] for name in ("d_model", "d_ff", "num_layers", "num_heads")]
+        self.replicas = self.strategies = None  # their memory is needed
+
+        def make():
+            model = Transformer(shape, command["vocab_size"], command["seq_len"], self.device).to(self.device)
+            self.load(model)
+            return Replica(model, command["optimizer"], command["learning_rate"])
+
+        self.replicas = make_replicas(command["strategies"], make, command["bucket_bytes"])
+        self.strategies = {name: CLASSES[name](self.replicas[name].model) for name in command["strategies"]}
+        return {}
+
+    def load(self, model):
+        if self.rank == 0:
+            with torch.no_grad():
+                load_safetensors(self.weights, {gradsync_name(n): p for n, p in model.named_parameters()})
+
+    def batch(self, batch):
+        return (torch.tensor(batch[name]).view(self.batch_shape).to(self.device) for name in ("inputs", "targets"))
+
+    def step(self, command):
+        name = command["strategy"]
+        _, times = timed_step(self.replicas[name], self.strategies[name], *self.batch(command))
+        answer = dict(zip(("forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns", "step_ns"), times))
+        if name == "ddp":
+            del answer["sync_exposed_ns"]  # it waits inside backward
+        return answer
+
+    def check(self, command):
+        name = command["strategy"]
+        replica = self.replicas[name]
+        self.load(replica.model)
+        replica.restart()
+        for batch in command["batches"]:
+            timed_step(replica, self.strategies[name], *self.batch(batch))
+        named = {gradsync_name(n): p for n, p in replica.model.named_parameters()}
+        save_safetensors(command["path"], {**named, **{"grad." + n: p.grad for n, p in named.items()}})
+        return {}
+
+
+def serve():
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: not to outlive the rank
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # gloo greets on the standard output
+    server = Server()
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer = {"hello": server.hello, "join": server.join, "begin": server.begin, "step": server.step,
+                  "check": server.check}[command["do"]](command)
+        print(json.dumps(answer), file=answers, flush=True)
+    os._exit(0)  # whoever asked is gone, and so may be the peers that an orderly end would wait for
+
+
+def libraries():
+    blas = next((word for word in torch.__config__.show().split(", ") if word.startswith("BLAS_INFO=")), "BLAS_INFO=")
+    return {"pytorch": torch.__version__, "python": platform.python_version(), "blas": blas.split("=")[1]}
 
 
 def provenance(args, device):
@@ -246,7 +392,7 @@ def provenance(args, device):
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
         "compiler": "",
         "build": "opt",
-        "libraries": {"pytorch": torch.__version__, "python": platform.python_version()},
+        "libraries": libraries(),
         "command_line": " ".join(sys.argv),
         "clock": "perf_counter, host, ns",
     }
@@ -254,10 +400,11 @@ def provenance(args, device):
 
 def write(args, rank, world_size, device, samples):
     now = datetime.datetime.now(datetime.timezone.utc)
-    run_id = [now.strftime("%Y%m%dT%H%M%S-") + secrets.token_hex(2)]
-    dist.broadcast_object_list(run_id, 0)
+    letters = torch.tensor(list((now.strftime("%Y%m%dT%H%M%S-") + secrets.token_hex(2)).encode()), device=device)
+    dist.broadcast(letters, 0)
+    run_id = bytes(letters.tolist()).decode()
     os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(args.out, f"ddp.{run_id[0]}.rank{rank}.jsonl")
+    path = os.path.join(args.out, f"ddp.{run_id}.rank{rank}.jsonl")
     names = ["position", "forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns", "step_ns"]
     with open(path, "x") as out:
         for name in args.strategies:
@@ -267,7 +414,7 @@ def write(args, rank, world_size, device, samples):
             record = {
                 "schema": "gradsync.record/1",
                 "experiment": "ddp",
-                "run_id": run_id[0],
+                "run_id": run_id,
                 "time_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "rank": rank,
                 "world_size": world_size,
@@ -359,5 +506,9 @@ def parse(argv):
 
 
 if __name__ == "__main__":
+    if "--serve" in sys.argv[1:]:
+        sys.exit(serve())
+    if "--check" in sys.argv[1:]:  # whether this interpreter can
+        sys.exit()
     arguments = parse(sys.argv[1:])
     sys.exit(run_rank(arguments) if "RANK" in os.environ else launch(arguments))
