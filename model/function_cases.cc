@@ -310,22 +310,31 @@ std::vector<FunctionCase> LargeFunctionCases() {
   return {LinearCase({2, 65}, 96, 130), LinearCase({3, 43}, 257, 33),  EmbeddingCase({3, 70}, 50, 200),
           RmsNormCase({2, 70, 300}),    RopeCase(2, 70, 4, 16, 10000), RopeCase(3, 200, 3, 24, 10000),
           AttentionCase(2, 2, 2, 8),    AttentionCase(2, 63, 2, 8),    AttentionCase(1, 64, 3, 8),
-          AttentionCase(2, 65, 1, 16),  AttentionCase(2, 130, 5, 12),  SwiGluCase({3, 50, 99}),
+          AttentionCase(2, 65, 1, 16),  AttentionCase(2, 130, 5, 12),  AttentionCase(1, 70, 2, 64),
+          AttentionCase(1, 129, 1, 80), AttentionCase(1, 33, 2, 96),   AttentionCase(1, 97, 1, 128),
+          RmsNormCase({3, 1100}),       EmbeddingCase({300}, 7, 1100), SwiGluCase({3, 50, 99}),
           AddCase({2, 70, 100}),        ScaleCase({2, 70, 100}),       CrossEntropyCase({4, 17}, 300)};
 }
 
+std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases,
+                                   const std::function<DevicePtr()>& device) {
+  for (FunctionCase& c : cases) c.device = device;
+  return cases;
+}
+
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype) {
+  const DevicePtr host = CpuDevice();
   std::vector<Tensor> inputs;
   for (const Shape& shape : c.inputs) {
-    const Tensor f32 = Tensor::Empty(device, shape, DType::kF32);
+    const Tensor f32 = Tensor::Empty(host, shape, DType::kF32);
     FillTruncatedNormal(f32, 1.0, /*seed=*/3, /*stream=*/inputs.size());
     if (dtype == DType::kF32) {
-      inputs.push_back(f32);
+      inputs.push_back(f32.To(device));
       continue;
     }
-    const Tensor f64 = Tensor::Empty(device, shape, DType::kF64);
+    const Tensor f64 = Tensor::Empty(host, shape, DType::kF64);
     std::copy_n(f32.data<float>(), f32.numel(), f64.data<double>());
-    inputs.push_back(f64);
+    inputs.push_back(f64.To(device));
   }
   return inputs;
 }

@@ -31,6 +31,8 @@ struct FunctionCase {
   int64_t longest_sum = 1;
   // Whether every thread computes elements of its own in the same way, however many there are.
   bool same_for_any_threads = true;
+  // Where to run it.
+  std::function<DevicePtr()> device = [] { return CpuDevice(); };
 
   friend std::ostream& operator<<(std::ostream& out, const FunctionCase& c) { return out << c.name; }
 };
@@ -39,6 +41,9 @@ struct FunctionCase {
 std::vector<FunctionCase> SmallFunctionCases();
 // Shapes that are shared out to several threads.
 std::vector<FunctionCase> LargeFunctionCases();
+
+// The same cases somewhere else.
+std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
 // Tensors of the case's input shapes with values in [-3, 3] that f32 holds exactly.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);

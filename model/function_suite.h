@@ -13,8 +13,9 @@
 #include "model/gradient_check.h"
 #include "model/random.h"
 
-// Suites of tests that every differentiable operation passes on each of its cases: FunctionTest on all of
-// them, FunctionGradientTest on small ones. For one source of a test, which instantiates them.
+// Suites of tests that every differentiable operation passes on each of its cases: FunctionTest on every
+// device and on all of them; on the CPU alone FunctionThreadsTest, and FunctionGradientTest on small ones.
+// For one source of a test, which instantiates them.
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
@@ -52,7 +53,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
 
 // The same gradients as sums of two in one graph, for parameters or for intermediate values.
 inline std::vector<std::vector<double>> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
-  const DevicePtr device = CpuDevice();
+  const DevicePtr device = c.device();
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
@@ -91,7 +92,7 @@ inline std::string CaseName(const testing::TestParamInfo<FunctionCase>& info) { 
 TEST_P(FunctionTest, EqualsThePlainImplementation) {
   const FunctionCase& c = GetParam();
   for (const DType dtype : {DType::kF64, DType::kF32}) {
-    const DevicePtr device = CpuDevice();
+    const DevicePtr device = c.device();
     const CaseResult got = Compute(c, device, dtype);
     std::vector<std::vector<double>> inputs;
     for (const Tensor& input : MakeInputs(c, device, DType::kF64)) inputs.push_back(ToDouble(input));
@@ -112,7 +113,7 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
                                             : double{std::numeric_limits<float>::epsilon()};
-    CaseResult want = Compute(c, CpuDevice(), dtype);
+    CaseResult want = Compute(c, c.device(), dtype);
     for (std::vector<double>& grad : want.input_grads) {
       for (double& value : grad) value *= 2;
     }
@@ -126,7 +127,21 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
   }
 }
 
-TEST_P(FunctionTest, IsTheSameForAnyNumberOfThreads) {
+// Every run gives the same bits.
+TEST_P(FunctionTest, IsDeterministic) {
+  const FunctionCase& c = GetParam();
+  const DevicePtr device = c.device();
+  const CaseResult first = Compute(c, device, DType::kF32);
+  for (int run = 0; run < 2; ++run) {
+    const CaseResult again = Compute(c, device, DType::kF32);
+    EXPECT_EQ(again.output, first.output);
+    EXPECT_EQ(again.input_grads, first.input_grads);
+  }
+}
+
+class FunctionThreadsTest : public testing::TestWithParam<FunctionCase> {};
+
+TEST_P(FunctionThreadsTest, IsTheSameForAnyNumberOfThreads) {
   const FunctionCase& c = GetParam();
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     const CaseResult one = Compute(c, CpuDevice(1), dtype);
@@ -152,6 +167,10 @@ class FunctionGradientTest : public testing::TestWithParam<FunctionCase> {};
 TEST_P(FunctionGradientTest, EqualsCentralDifferences) {
   EXPECT_TRUE(CheckGradients(GetParam().function, MakeInputs(GetParam(), CpuDevice(), DType::kF64)));
 }
+
+// The CPU's suites are not for every source.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionThreadsTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FunctionGradientTest);
 
 }  // namespace gradsync::model
 

@@ -21,7 +21,9 @@ namespace gradsync::model {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Small, FunctionTest, testing::ValuesIn(SmallFunctionCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Small, FunctionThreadsTest, testing::ValuesIn(SmallFunctionCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(Large, FunctionTest, testing::ValuesIn(LargeFunctionCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Large, FunctionThreadsTest, testing::ValuesIn(LargeFunctionCases()), CaseName);
 
 INSTANTIATE_TEST_SUITE_P(Small, FunctionGradientTest, testing::ValuesIn(SmallFunctionCases()), CaseName);
 

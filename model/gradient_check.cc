@@ -118,16 +118,16 @@ testing::AssertionResult CheckCentralDifferences(const Function& fn, const std::
 }  // namespace
 
 Var Project(const std::vector<Var>& outputs, const Tensor& weights) {
-  const Tensor loss = Tensor::Zeros(weights.device(), {}, weights.dtype());
+  Tensor loss;
   DispatchFloat(weights.dtype(), "project", [&]<class T>() {
-    const T* w = weights.data<T>();
+    const std::vector<T> w = weights.ToVector<T>();
     double sum = 0;
     for (const Var& output : outputs) {
-      const T* y = output.value().View(weights.shape()).data<T>();
-      for (int64_t i = 0; i < weights.numel(); ++i)
-        sum += static_cast<double>(w[i]) * static_cast<double>(y[i]);
+      const std::vector<T> y = output.value().View(weights.shape()).ToVector<T>();
+      for (size_t i = 0; i < w.size(); ++i) sum += static_cast<double>(w[i]) * static_cast<double>(y[i]);
     }
-    *loss.data<T>() = static_cast<T>(sum);
+    const T value = static_cast<T>(sum);
+    loss = Tensor::From<T>(weights.device(), {}, std::span<const T>(&value, 1));
   });
   return Var::FromOp("project", loss, outputs, [weights, count = outputs.size()](OpGradient& op) {
     for (size_t i = 0; i < count; ++i) {
@@ -152,10 +152,7 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) {
     for (int i = 0; i < kBlocks; ++i) {
       blocks.push_back(Tensor::Empty(tensor.device(), tensor.shape(), tensor.dtype()));
-      DispatchFloat(tensor.dtype(), "poison", [&]<class T>() {
-        T* data = blocks.back().data<T>();
-        std::fill(data, data + tensor.numel(), std::numeric_limits<T>::quiet_NaN());
-      });
+      Fill(blocks.back(), std::numeric_limits<double>::quiet_NaN());
     }
   }
 }

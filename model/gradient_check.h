@@ -8,7 +8,8 @@
 
 #include "model/autograd.h"
 
-// Checks backward passes against the forward pass alone. For tests, on the CPU.
+// Checks backward passes against the forward pass alone. For tests. CheckGradients is for the CPU, the rest
+// for every device.
 namespace gradsync::model {
 
 // A differentiable function of its inputs; called again and again, it must be the same function.

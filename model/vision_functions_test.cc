@@ -19,7 +19,9 @@ namespace gradsync::model {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(SmallVision, FunctionTest, testing::ValuesIn(SmallVisionCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(SmallVision, FunctionThreadsTest, testing::ValuesIn(SmallVisionCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(LargeVision, FunctionTest, testing::ValuesIn(LargeVisionCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(LargeVision, FunctionThreadsTest, testing::ValuesIn(LargeVisionCases()), CaseName);
 INSTANTIATE_TEST_SUITE_P(SmallVision, FunctionGradientTest, testing::ValuesIn(SmallVisionCases()), CaseName);
 
 using testing::ElementsAre;

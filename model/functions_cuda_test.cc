@@ -1,0 +1,88 @@
+// The suites of the CPU's operations on CUDA: against plain implementations in f64 on the host.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "model/cuda_device.h"
+#include "model/function_cases.h"
+#include "model/function_suite.h"
+#include "model/functions.h"
+
+namespace gradsync::model {
+namespace {
+
+DevicePtr Gpu() { return std::make_shared<CudaDevice>(0); }
+
+INSTANTIATE_TEST_SUITE_P(SmallCuda, FunctionTest, testing::ValuesIn(OnDevice(SmallFunctionCases(), Gpu)),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(LargeCuda, FunctionTest, testing::ValuesIn(OnDevice(LargeFunctionCases(), Gpu)),
+                         CaseName);
+
+Tensor Ids(const DevicePtr& device, const std::vector<int32_t>& ids) {
+  return Tensor::From<int32_t>(device, {static_cast<int64_t>(ids.size())}, std::span<const int32_t>(ids));
+}
+
+// Nobody looks at ids before the kernel does, and what it makes of wrong ones cannot be overlooked.
+TEST(FunctionsCudaTest, WrongIdsMakeNaN) {
+  const DevicePtr device = Gpu();
+  Parameter table("table", Tensor::Zeros(device, {4, 2}, DType::kF32));
+  std::vector<Parameter*> list{&table};
+  const Var rows = Embedding(Ids(device, {0, 4, -1, 3}), table);
+  const std::vector<float> values = rows.value().ToVector<float>();
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i / 2 == 1 || i / 2 == 2) << i;
+  const std::vector<float> ones(8, 1.0f);
+  Backward(Project({rows}, Tensor::From<float>(device, {4, 2}, std::span<const float>(ones))), list);
+  EXPECT_EQ(table.grad().ToVector<float>(), (std::vector<float>{1, 1, 0, 0, 0, 0, 1, 1}));
+
+  const Var logits(Tensor::Zeros(device, {2, 3}, DType::kF32));
+  EXPECT_TRUE(std::isnan(CrossEntropy(logits, Ids(device, {0, 3})).value().ToVector<float>()[0]));
+  EXPECT_TRUE(std::isnan(CrossEntropy(logits, Ids(device, {-1, 0})).value().ToVector<float>()[0]));
+  EXPECT_NEAR(CrossEntropy(logits, Ids(device, {2, 0})).value().ToVector<float>()[0], std::log(3.0f), 1e-6f);
+}
+
+TEST(FunctionsCudaTest, LargeNumbersDoNotOverflow) {
+  const DevicePtr device = Gpu();
+  const std::vector<float> values{1e4f, -1e4f, 0.0f, 1e4f};
+  Parameter x("x", Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(values)));
+  std::vector<Parameter*> list{&x};
+  const Var loss = CrossEntropy(x, Ids(device, {0, 0}).View({1, 2}));
+  EXPECT_EQ(loss.value().ToVector<float>(), std::vector<float>{5e3f});
+  Backward(loss, list);
+  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{0, 0, -0.5f, 0.5f}));
+  x.ResetGrad();
+  const std::vector<float> four(4, 1.0f);
+  const Tensor ones = Tensor::From<float>(device, {1, 2, 2}, std::span<const float>(four));
+  const Var gated = SwiGlu(x, Var(ones));
+  EXPECT_EQ(gated.value().ToVector<float>(), (std::vector<float>{1e4f, 0, 0, 1e4f}));
+  Backward(Project({gated}, ones), list);
+  EXPECT_EQ(x.grad().ToVector<float>(), (std::vector<float>{1, 0, 0.5f, 1}));
+  x.ResetGrad();
+  const Var attended = CausalAttention(x, x, x, 1);
+  EXPECT_EQ(attended.value().ToVector<float>(), values);
+  Backward(Project({attended}, ones), list);
+  for (const float g : x.grad().ToVector<float>()) EXPECT_TRUE(std::isfinite(g));
+}
+
+TEST(FunctionsCudaTest, RopeIsTheSameAfterOtherLengths) {
+  const auto rotate = [](const DevicePtr& device, int64_t seq, double theta) {
+    const Tensor x = Tensor::Empty(device, {1, seq, 8}, DType::kF32);
+    FillTruncatedNormal(x, 1.0, /*seed=*/4, /*stream=*/0);
+    return Rope(Var(x), 2, theta).value().ToVector<float>();
+  };
+  const DevicePtr device = Gpu();
+  for (const int64_t seq : {3, 9, 5, 1}) {
+    for (const double theta : {10000.0, 500.0}) {
+      EXPECT_EQ(rotate(device, seq, theta), rotate(Gpu(), seq, theta)) << seq << " " << theta;
+    }
+  }
+}
+
+TEST(FunctionsCudaTest, RefusesHeadsThatAreTooLarge) {
+  const Var x(Tensor::Zeros(Gpu(), {1, 2, 130}, DType::kF32));
+  EXPECT_THROW(CausalAttention(x, x, x, 1), InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::model

@@ -1,0 +1,91 @@
+// The optimizers on CUDA against the same ones on the CPU in f64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "model/cuda_device.h"
+#include "model/optimizer.h"
+#include "model/random.h"
+
+namespace gradsync::model {
+namespace {
+
+// More tensors than one launch takes; sizes around what one block takes, and none at all.
+std::vector<int64_t> Numels() {
+  std::vector<int64_t> numels{1, 4095, 4096, 4097, 20'011, 0};
+  for (int64_t i = 0; i < 150; ++i) numels.push_back(1 + i * 37 % 300);
+  return numels;
+}
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::span<Parameter* const>)>;
+
+// The parameters after some steps.
+std::vector<std::vector<double>> Train(const DevicePtr& device, DType dtype, const MakeOptimizer& make) {
+  std::deque<Parameter> params;
+  std::vector<Parameter*> list;
+  for (const int64_t numel : Numels()) {
+    list.push_back(&params.emplace_back("p", Tensor::Empty(device, {numel}, dtype)));
+    FillTruncatedNormal(params.back().value(), 1.0, /*seed=*/0, list.size());
+  }
+  const std::unique_ptr<Optimizer> optimizer = make(list);
+  for (uint64_t step = 1; step <= 4; ++step) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      FillTruncatedNormal(list[i]->grad(), i % 2 == 0 ? 1.0 : 1e-6, step, i);
+      list[i]->MarkGrad();
+    }
+    optimizer->Step();
+  }
+  std::vector<std::vector<double>> result;
+  for (const Parameter* p : list) {
+    DispatchFloat(dtype, "test", [&]<class T>() {
+      const std::vector<T> values = p->value().ToVector<T>();
+      result.emplace_back(values.begin(), values.end());
+    });
+  }
+  return result;
+}
+
+void ExpectAgreement(const MakeOptimizer& make) {
+  const std::vector<std::vector<double>> want = Train(CpuDevice(), DType::kF64, make);
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    const std::vector<std::vector<double>> got = Train(std::make_shared<CudaDevice>(0), dtype, make);
+    // Each of four steps rounds a handful of times, relative to a value of at most 3 and a change of at most
+    // 0.1.
+    const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
+                                            : double{std::numeric_limits<float>::epsilon()};
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) {
+      ASSERT_EQ(got[i].size(), want[i].size());
+      for (size_t k = 0; k < want[i].size(); ++k) {
+        ASSERT_NEAR(got[i][k], want[i][k], 4 * 4 * eps * (0.3 + std::abs(want[i][k])))
+            << Name(dtype) << " tensor " << i << " element " << k;
+      }
+    }
+  }
+}
+
+TEST(OptimizerCudaTest, Sgd) {
+  ExpectAgreement([](std::span<Parameter* const> params) {
+    return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.01});
+  });
+}
+
+TEST(OptimizerCudaTest, SgdWithMomentum) {
+  ExpectAgreement([](std::span<Parameter* const> params) {
+    return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.01, .momentum = 0.9});
+  });
+}
+
+TEST(OptimizerCudaTest, AdamW) {
+  ExpectAgreement([](std::span<Parameter* const> params) {
+    return std::make_unique<AdamW>(params, AdamW::Options{.learning_rate = 0.02, .weight_decay = 0.1});
+  });
+}
+
+}  // namespace
+}  // namespace gradsync::model

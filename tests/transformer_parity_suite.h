@@ -1,0 +1,139 @@
+#ifndef GRADSYNC_TESTS_TRANSFORMER_PARITY_SUITE_H_
+#define GRADSYNC_TESTS_TRANSFORMER_PARITY_SUITE_H_
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/optimizer.h"
+#include "model/safetensors.h"
+#include "model/transformer.h"
+
+// Compares the transformer and the optimizers with PyTorch: tests/fixtures/make_transformer_fixture.py made
+// the file and says what is in it. For one source of a test, which says on what device.
+namespace gradsync::model {
+
+constexpr char kFixture[] = "tests/fixtures/transformer.safetensors";
+constexpr int kSteps = 3;
+
+// |actual - expected| / |expected|, in the Euclidean norm; NaN if anything is NaN.
+inline double RelativeError(const std::vector<double>& actual, const std::vector<double>& expected) {
+  EXPECT_EQ(actual.size(), expected.size());
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+inline std::vector<double> ToDoubles(const Tensor& tensor) {
+  return DispatchFloat(tensor.dtype(), "parity", [&]<class T>() {
+    const std::vector<T> values = tensor.ToVector<T>();
+    return std::vector<double>(values.begin(), values.end());
+  });
+}
+
+struct ParityCase {
+  std::string name;
+  DType dtype;
+  std::function<DevicePtr()> device;
+  double tolerance;  // of the relative error of the loss, of each gradient and of each trained parameter
+};
+
+class TransformerParityTest : public testing::TestWithParam<ParityCase> {
+ protected:
+  TransformerParityTest() : model_(Config(), device_, GetParam().dtype, 0) {
+    for (Parameter* p : model_.parameters()) {
+      const Tensor weight = Load("weight/" + p->name());
+      DispatchFloat(GetParam().dtype, "parity", [&]<class T>() {
+        const std::vector<float> values = weight.ToVector<float>();
+        const std::vector<T> wide(values.begin(), values.end());
+        p->value().CopyFrom(Tensor::From<T>(device_, weight.shape(), std::span<const T>(wide)));
+      });
+    }
+  }
+
+  Tensor Load(const std::string& name) const { return file_.Load(name, device_); }
+
+  TransformerConfig Config() const {
+    const std::vector<int64_t> values = Load("config").ToVector<int64_t>();
+    return {.name = "fixture",
+            .d_model = values.at(2),
+            .d_ff = values.at(3),
+            .num_layers = values.at(4),
+            .num_heads = values.at(5),
+            .vocab_size = values.at(0),
+            .context_length = values.at(1)};
+  }
+
+  // Against PyTorch's f64 run, whose own rounding does not count, and against its run in this dtype.
+  void ExpectClose(const Tensor& actual, const std::string& name) const {
+    for (const std::string_view run : {Name(DType::kF64), Name(GetParam().dtype)}) {
+      const Tensor expected = Load(Join(run, "/", name));
+      EXPECT_EQ(actual.shape(), expected.shape()) << name;
+      EXPECT_LT(RelativeError(ToDoubles(actual), ToDoubles(expected)), GetParam().tolerance)
+          << run << "/" << name;
+    }
+  }
+
+  void Step(Optimizer& optimizer) {
+    for (Parameter* p : model_.parameters()) p->ResetGrad();
+    Backward(model_.Loss(batch_), model_.parameters());
+    optimizer.Step();
+  }
+
+  void ExpectSameTraining(const std::string& name, Optimizer& optimizer) {
+    for (int i = 0; i < kSteps; ++i) Step(optimizer);
+    for (Parameter* p : model_.parameters()) ExpectClose(p->value(), name + "/" + p->name());
+  }
+
+  std::vector<double> Options(const std::string& name) const {
+    return Load("options/" + name).ToVector<double>();
+  }
+
+  const DevicePtr device_ = GetParam().device();
+  const SafetensorsFile file_ = SafetensorsFile::Open(kFixture);
+  const Batch batch_{.inputs = Load("inputs"), .targets = Load("targets")};
+  Transformer model_;
+};
+
+inline std::string ParityCaseName(const testing::TestParamInfo<ParityCase>& test) { return test.param.name; }
+
+TEST_P(TransformerParityTest, LossAndEveryGradient) {
+  const Var loss = model_.Loss(batch_);
+  ExpectClose(loss.value(), "loss");
+  Backward(loss, model_.parameters());
+  for (Parameter* p : model_.parameters()) ExpectClose(p->grad(), "grad/" + p->name());
+}
+
+TEST_P(TransformerParityTest, AdamW) {
+  const std::vector<double> options = Options("adamw");
+  AdamW optimizer(model_.parameters(), {.learning_rate = options.at(0),
+                                        .beta1 = options.at(1),
+                                        .beta2 = options.at(2),
+                                        .eps = options.at(3),
+                                        .weight_decay = options.at(4)});
+  ExpectSameTraining("adamw", optimizer);
+}
+
+TEST_P(TransformerParityTest, Sgd) {
+  const std::vector<double> options = Options("sgd");
+  Sgd optimizer(model_.parameters(), {.learning_rate = options.at(0), .momentum = options.at(1)});
+  ExpectSameTraining("sgd", optimizer);
+}
+
+TEST_P(TransformerParityTest, SgdWithMomentum) {
+  const std::vector<double> options = Options("momentum");
+  Sgd optimizer(model_.parameters(), {.learning_rate = options.at(0), .momentum = options.at(1)});
+  ExpectSameTraining("momentum", optimizer);
+}
+
+}  // namespace gradsync::model
+
+#endif  // GRADSYNC_TESTS_TRANSFORMER_PARITY_SUITE_H_
