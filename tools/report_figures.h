@@ -1,0 +1,70 @@
+#ifndef GRADSYNC_TOOLS_REPORT_FIGURES_H_
+#define GRADSYNC_TOOLS_REPORT_FIGURES_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/report_style.h"
+#include "tools/table.h"
+
+// The figures of the report. They show numbers that tables hold, and compute no statistic of their own.
+namespace gradsync::tools {
+
+struct Figure {
+  std::string id{};
+  std::vector<std::string> panels{};  // SVG
+  std::string key{};                  // HTML: what marks and colours mean; may be empty
+  std::string title{};
+  std::string caption{};          // HTML
+  std::string table{};            // the name of the table whose numbers these are; empty: none
+  std::set<std::string> flags{};  // of the rows drawn, without what follows ":"
+  bool is_wide = false;           // scrolls inside itself where the page is narrow
+};
+
+// Access to a table's cells by the names of columns.
+class TableReader {
+ public:
+  explicit TableReader(const Table& table);
+
+  size_t num_rows() const { return table_.num_rows(); }
+  bool Has(std::string_view column) const { return columns_.contains(column); }
+  // NaN, or empty, without such a column or where it holds the other kind.
+  double Number(size_t row, std::string_view column) const;
+  std::string Text(size_t row, std::string_view column) const;
+  // For people: a text as it is, a number in full; empty without value.
+  std::string Any(size_t row, std::string_view column) const;
+  bool IsConstant(std::string_view column) const;
+
+ private:
+  const Table& table_;
+  std::map<std::string, size_t, std::less<>> columns_;
+};
+
+// "n<100 outliers:2" -> adds "n<100" and "outliers".
+void AddFlags(const std::string& flags, std::set<std::string>* words);
+
+// Of each kind nothing if the table has no rows for it.
+
+// The table "ddp": step time by strategy, stacked by phase, a panel for each cell that was compared.
+std::optional<Figure> StepTimeFigure(const Table& table, const StrategyStyles& styles);
+// The table "all_reduce": bus bandwidth over message size.
+std::optional<Figure> BandwidthFigure(const Table& table);
+// The table "grid": the part of a step that synchronisation takes, over sequence length, a panel for each
+// batch size.
+std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& styles);
+
+// An entry of a figure's key: a small picture, HTML text.
+std::string KeyEntry(std::string_view svg_content, std::string_view text);
+// Entries as a list.
+std::string KeyList(const std::vector<std::string>& entries);
+
+// No more panels than this; a caption says how many there would be.
+inline constexpr size_t kMaxPanels = 24;
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_REPORT_FIGURES_H_
