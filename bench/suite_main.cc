@@ -120,9 +120,17 @@ class Suite {
     std::cout << markdown.rdbuf() << std::flush;
   }
 
+  // Makes one page of the tables, the traces below and figures of both.
+  void WritePage() {
+    const std::string path = out_ + "/report.html";
+    const int status = RunProgram(programs_.Path("tools/report"), {out_, "--out=" + path}, "/dev/null");
+    if (status != 0) failures_.push_back(Join(path, ": report ended with status ", status));
+    if (status == 0) written_.push_back(path);
+  }
+
   // Returns the exit status.
   int Report() const {
-    std::cout << "\nWrote records to " << out_ << " and tables to\n";
+    std::cout << "\nWrote records to " << out_ << ", tables and a report to\n";
     for (const std::string& path : written_) std::cout << "  " << path << "\n";
     std::cout << std::flush;
     for (const std::string& failure : failures_) std::cerr << failure << "\n";
@@ -160,6 +168,7 @@ int Main(int argc, char** argv) {
   for (const std::string& note : notes) std::cout << note << "\n";
   for (size_t i = 0; i < experiments.size(); ++i) suite.Run(experiments[i], i + 1, experiments.size());
   suite.WriteTables();
+  suite.WritePage();
   return suite.Report();
 }
 

@@ -70,7 +70,7 @@ void WriteRow(const Panel& panel, size_t row, bool starts_group, const HtmlTable
 }  // namespace
 
 void RenderHtmlTable(const Table& table, const HtmlTableOptions& options, std::ostream& out) {
-  const std::string id = "table-" + EscapeXml(table.name());
+  const std::string& id = options.id;
   out << "<section class=\"table\" id=\"" << id << "\">\n<h3 id=\"" << id << "-title\">" << options.heading
       << EscapeXml(table.title()) << "</h3>\n";
   const std::string constants = ConstantsOf(table);

@@ -12,6 +12,7 @@
 namespace gradsync::tools {
 
 struct HtmlTableOptions {
+  std::string id{};        // of the section; not escaped
   std::string heading{};   // HTML, before the table's title
   size_t max_rows = 2000;  // more are counted, not shown
   // Lines under the table; empty: all of its notes.

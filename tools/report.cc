@@ -36,7 +36,7 @@ class Page {
       : contents_(contents), styles_(contents.tables), legend_(FlagLegend(contents.tables)) {
     for (const Table& table : contents_.tables) {
       if (table.name() == kRuns || table.audience() == Audience::kMachines || table.num_rows() == 0) continue;
-      table_numbers_.emplace(table.name(), table_numbers_.size() + 1);
+      shown_.push_back(&table);
     }
   }
 
@@ -114,6 +114,7 @@ class Page {
     };
     if (const Table* ddp = Find("ddp")) add(StepTimeFigure(*ddp, styles_));
     if (const Table* all_reduce = Find("all_reduce")) add(BandwidthFigure(*all_reduce));
+    if (const Table* compare = Find("compare")) add(SweepFigure(*compare, styles_));
     for (size_t i = 0; i < contents_.timelines.size(); ++i) {
       const TimelinePicture& timeline = contents_.timelines[i];
       add(Figure{.id = Join("timeline-", i + 1),
@@ -128,14 +129,18 @@ class Page {
     return figures;
   }
 
-  // Where a figure's numbers are: the table itself, or its form for people.
+  // "table 3" or "tables 3 to 5": where a figure's numbers are, in the table itself or its form for people.
   std::string TableReference(const std::string& name) const {
-    for (const std::string& candidate : {name, name + "_side_by_side"}) {
-      const auto number = table_numbers_.find(candidate);
-      if (number == table_numbers_.end()) continue;
-      return Join("<a href=\"#table-", EscapeXml(candidate), "\">table ", number->second, "</a>");
+    size_t first = 0, last = 0;
+    for (size_t i = 0; i < shown_.size(); ++i) {
+      const std::string& shown = shown_[i]->name();
+      if (shown != name && shown != name + "_side_by_side" && shown != name + "_block") continue;
+      if (first == 0) first = i + 1;
+      last = i + 1;
     }
-    return "";
+    if (first == 0) return "";
+    const std::string text = first == last ? Join("table ", first) : Join("tables ", first, " to ", last);
+    return Join("<a href=\"#table-", first, "\">", text, "</a>");
   }
 
   std::string FlagChip(std::string_view flag) const {
@@ -186,16 +191,15 @@ class Page {
   }
 
   void WriteTables(std::ostream& out) const {
-    if (table_numbers_.empty()) return;
+    if (shown_.empty()) return;
     out << "<h2 id=\"tables\">Tables</h2>\n";
     HtmlTableOptions options;
     options.shows_note = [](const std::string& note) { return !ExplainsFlag(note); };
     options.cell = [this](std::string_view column, std::string_view text) { return Cell(column, text); };
-    for (const Table& table : contents_.tables) {
-      const auto number = table_numbers_.find(table.name());
-      if (number == table_numbers_.end()) continue;
-      options.heading = Join("Table ", number->second, ". ");
-      RenderHtmlTable(table, options, out);
+    for (size_t i = 0; i < shown_.size(); ++i) {
+      options.id = Join("table-", i + 1);
+      options.heading = Join("Table ", i + 1, ". ");
+      RenderHtmlTable(*shown_[i], options, out);
     }
   }
 
@@ -261,7 +265,7 @@ class Page {
   const ReportContents& contents_;
   const StrategyStyles styles_;
   const std::map<std::string, std::string> legend_;
-  std::map<std::string, size_t> table_numbers_;
+  std::vector<const Table*> shown_;  // in the order of their numbers, from 1
 };
 
 }  // namespace

@@ -57,6 +57,9 @@ std::optional<Figure> BandwidthFigure(const Table& table);
 // batch size.
 std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& styles);
 
+// The table "compare": difference to the baseline over bucket size, a panel for each phase.
+std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styles);
+
 // An entry of a figure's key: a small picture, HTML text.
 std::string KeyEntry(std::string_view svg_content, std::string_view text);
 // Entries as a list.

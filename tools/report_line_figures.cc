@@ -56,6 +56,36 @@ struct GridPanel {
   LineChart chart;
 };
 
+struct SweepPanel {
+  std::string series;  // what all its points have in common
+  std::string phase;
+  LineChart chart;
+};
+
+// "resnet50, batch 8, images of 64", and what else tells the table's series apart.
+std::string SweepOf(const TableReader& table, size_t row) {
+  std::string name = table.Text(row, "model");
+  const auto add = [&](const char* what, const std::string& value) {
+    if (!value.empty()) name += Join(", ", what, value);
+  };
+  for (const auto& [column, what] :
+       {std::pair{"batch_size", "batch "}, std::pair{"image_size", "images of "},
+        std::pair{"seq_len", "sequence "}, std::pair{"units", "units "}, std::pair{"backend", ""},
+        std::pair{"device", ""}, std::pair{"dtype", ""}, std::pair{"world_size", "ranks "},
+        std::pair{"run", "run "}}) {
+    if (!table.IsConstant(column)) add(what, table.Any(row, column));
+  }
+  return name;
+}
+
+SweepPanel& PanelFor(const std::string& series, const std::string& phase, std::vector<SweepPanel>* panels) {
+  for (SweepPanel& panel : *panels) {
+    if (panel.series == series && panel.phase == phase) return panel;
+  }
+  panels->push_back({.series = series, .phase = phase, .chart = {}});
+  return panels->back();
+}
+
 size_t CountValues(const TableReader& table, const char* column) {
   std::set<double> values;
   for (size_t row = 0; row < table.num_rows(); ++row) values.insert(table.Number(row, column));
@@ -157,6 +187,51 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
   figure.caption =
       "time_per_sync over time_per_step. Panels of one model share the vertical axis. "
       "<code>none</code>, which does not synchronise, is left out.";
+  if (panels.size() > kMaxPanels)
+    figure.caption += Join(" The first ", kMaxPanels, " of ", panels.size(), " panels.");
+  return figure;
+}
+
+std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styles) {
+  const TableReader reader(table);
+  Figure figure{.id = "sweep", .title = "Strategies over bucket sizes", .table = table.name()};
+  std::vector<SweepPanel> panels;
+  std::set<std::string> baselines;
+  for (size_t row = 0; row < reader.num_rows(); ++row) {
+    const std::string strategy = reader.Text(row, "strategy"), baseline = reader.Text(row, "baseline"),
+                      flags = reader.Text(row, "flags");
+    baselines.insert(baseline);
+    SweepPanel& panel = PanelFor(SweepOf(reader, row), reader.Text(row, "phase"), &panels);
+    panel.chart.reference = 0;
+    panel.chart.reference_name = "baseline " + baseline;
+    AddFlags(flags, &figure.flags);
+    if (strategy == baseline) continue;  // is the line at 0
+    ChartPoint point{.x = reader.Number(row, "buffer_elements (Mi)"),
+                     .y = reader.Number(row, "delta (%)"),
+                     .low = reader.Number(row, "ci95_low (%)"),
+                     .high = reader.Number(row, "ci95_high (%)")};
+    point.tip =
+        Join(strategy, ", ", point.x, " Mi elements: ", Readable(point.y, 3), " %, 95 % interval ",
+             Readable(point.low, 3), " to ", Readable(point.high, 3), " %, mean ",
+             Readable(reader.Number(row, "mean (ms)"), 4), " ms", flags.empty() ? "" : " (" + flags + ")");
+    ChartSeries& series = SeriesNamed(strategy, &panel.chart);
+    series.style = styles.Of(strategy);
+    series.marker = styles.MarkerOf(strategy);
+    series.points.push_back(std::move(point));
+  }
+  if (panels.empty()) return std::nullopt;
+  for (size_t i = 0; i < std::min(panels.size(), kMaxPanels); ++i) {
+    LineChart& chart = panels[i].chart;
+    chart.title = Join(panels[i].series, ", ", panels[i].phase);
+    chart.x_label = "buffer size (Mi elements)";
+    chart.y_label = Join("difference to ", Listed({baselines.begin(), baselines.end()}), " (%)");
+    SortPoints(&chart);
+    figure.panels.push_back(DrawLines(chart));
+  }
+  figure.caption =
+      "Mean time of each phase against the baseline, the dashed line at 0, in the same rounds. The band is "
+      "the "
+      "95 % bootstrap interval of the difference; where it holds 0, these data show none.";
   if (panels.size() > kMaxPanels)
     figure.caption += Join(" The first ", kMaxPanels, " of ", panels.size(), " panels.");
   return figure;
