@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr char kAllReduce[] = "bench/all_reduce";
+constexpr char kCompare[] = "bench/compare";
 constexpr char kDdp[] = "bench/ddp";
 constexpr char kSuite[] = "bench/suite";
 
@@ -91,6 +92,24 @@ INSTANTIATE_TEST_SUITE_P(
              "--dump_grads=/nonexistent/grads: there is no directory /nonexistent\n"},
         Case{kDdp, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "},
         Case{kDdp, {"tiny"}, "tiny: expected a flag such as --name=value\n"},
+        Case{kCompare,
+             {"--buffer_elements=3Mi,4M"},
+             "--buffer_elements=3Mi,4M: expected numbers of elements such as 4096, 512Ki, 3Mi, comma "
+             "separated\n"},
+        Case{kCompare, {"--buffer_elements=0"}, "--buffer_elements=0: expected numbers of elements "},
+        Case{kCompare, {"--units=MB"}, "--units=MB: expected bytes or published\n"},
+        Case{kCompare, {"--preset=full"}, "--preset=full: expected scaled or published\n"},
+        Case{kCompare, {"--model=resnet18"}, "--model=resnet18: expected resnet50, tiny, "},
+        Case{kCompare, {"--seq_len=128"}, "--seq_len: --model=resnet50 takes no sequences\n"},
+        Case{kCompare, {"--model=tiny", "--image_size=96"}, "--image_size: --model=tiny takes no images\n"},
+        Case{kCompare,
+             {"--batch_size=1", "--image_size=32"},
+             "--batch_size=1: the last layers see one pixel of images of 32 x 32"},
+        Case{kCompare,
+             {"--trace", "--buffer_elements=3Mi,4Mi"},
+             "--trace: a trace tells no sizes apart, expected one in --buffer_elements, found 2\n"},
+        Case{kCompare, {"--batch_size=100000", "--image_size=224"}, "--model=resnet50: 2 ranks need about "},
+        Case{kCompare, {"--batch_size=2,4"}, "--batch_size=2,4: expected an integer from 1 to "},
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
         Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
@@ -99,7 +118,7 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
   const std::vector<std::pair<std::string, std::string>> torchrun = {
       {"RANK", "0"},        {"WORLD_SIZE", "2"},         {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"},
       {"MASTER_PORT", "1"}, {"MASTER_ADDR", "127.0.0.1"}};
-  for (const char* const program : {kAllReduce, kDdp}) {
+  for (const char* const program : {kAllReduce, kCompare, kDdp}) {
     ExpectRefusal(RunProgram(program, {"--world_size=4"}, torchrun),
                   "--world_size=4: torchrun started 2 ranks\n");
   }

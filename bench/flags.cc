@@ -46,6 +46,12 @@ std::optional<int64_t> ParsePositiveBytes(std::string_view text) {
   return bytes && *bytes > 0 ? bytes : std::nullopt;
 }
 
+// Up to a number whose bytes can still be counted.
+std::optional<int64_t> ParseElements(std::string_view text) {
+  const std::optional<int64_t> elements = ParseElementCount(text);
+  return elements && *elements > 0 && *elements <= int64_t{1} << 50 ? elements : std::nullopt;
+}
+
 std::string Range(int64_t min, int64_t max) {
   if (max == std::numeric_limits<int64_t>::max()) return Join("of at least ", min);
   return Join("from ", min, " to ", max);
@@ -163,6 +169,12 @@ void FlagTable::AddByteCount(std::string name, int64_t* target, std::string help
 void FlagTable::AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help) {
   Add({std::move(name), kByteCount, JoinList(*target, FormatByteCount), std::move(help), false,
        [target](std::string_view text) { return SetList(text, target, ParsePositiveBytes); }});
+}
+
+void FlagTable::AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help) {
+  Add({std::move(name), "numbers of elements such as 4096, 512Ki, 3Mi, comma separated",
+       JoinList(*target, FormatElementCount), std::move(help), false,
+       [target](std::string_view text) { return SetList(text, target, ParseElements); }});
 }
 
 void FlagTable::AddDuration(std::string name, std::chrono::milliseconds* target, std::string help) {

@@ -38,6 +38,8 @@ class FlagTable {
   // A positive number of bytes, see ParseByteCount.
   void AddByteCount(std::string name, int64_t* target, std::string help);
   void AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help);
+  // Positive numbers of elements, see ParseElementCount.
+  void AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help);
   // See ParseDuration.
   void AddDuration(std::string name, std::chrono::milliseconds* target, std::string help);
   // A positive decimal number.

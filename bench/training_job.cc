@@ -27,8 +27,9 @@ using model::Batch;
 using model::Parameter;
 using model::Tensor;
 
-// Steps of a check: `core` moves its buckets after its first step, and the optimizer's state counts from the
-// second.
+// Steps of a check, each from the initial weights: `core` moves its buckets after its first step, so the last
+// one counts. Would one step go on from where the other ended, what a rounding error of the first one makes
+// of a rectifier or a batch norm of few pixels could not be told from a wrong gradient.
 constexpr int64_t kVerifySteps = 2;
 
 // "batch 2, sequence 128"
@@ -147,8 +148,8 @@ class TrainingJob : public RankJob {
     recorder_.Clear();
   }
 
-  // Unless there is one for such batches already: all ranks restart; rank 0 then trains alone on the batches
-  // of all ranks.
+  // Unless there is one for such batches already: all ranks restart; rank 0 then takes a check's last step
+  // alone, on the batches of all ranks.
   void MakeReference(const BatchShape& shape) {
     if (reference_ && reference_shape_ == shape) return;
     reference_.reset();  // Its memory is needed for the next one.
@@ -156,12 +157,11 @@ class TrainingJob : public RankJob {
     Reference reference;
     OnRankZero(group_, device_, options_.ranks.timeout / 4, [&] {
       std::vector<Batch> batches;
-      for (int rank = 0; rank < world_.size; ++rank) batches.push_back(NewBatch(shape));
-      for (int64_t step = 0; step < kVerifySteps; ++step) {
-        for (int rank = 0; rank < world_.size; ++rank)
-          FillBatch(rank, step, batches[static_cast<size_t>(rank)]);
-        trainer_.StepAlone(batches);
+      for (int rank = 0; rank < world_.size; ++rank) {
+        batches.push_back(NewBatch(shape));
+        FillBatch(rank, kVerifySteps - 1, batches.back());
       }
+      trainer_.StepAlone(batches);
       reference = CopyState(trainer_.params());
     });
     group_.Clear();
@@ -185,8 +185,8 @@ class TrainingJob : public RankJob {
   }
 
   StrategyCheck Check(Runner& runner, const Contest& contest, const Batch& batch) {
-    trainer_.Restart(group_);
     for (int64_t step = 0; step < kVerifySteps; ++step) {
+      trainer_.Restart(group_);
       FillBatch(world_.rank, step, batch);
       trainer_.Step(*runner.strategy, batch, group_, nullptr);
       ShowProgress(contest, runner.name() + ", check");

@@ -10,8 +10,8 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, int>, 4> kBinaryUnits = {
-    {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}}};
+constexpr std::array<std::pair<std::string_view, int>, 4> kBinaryPrefixes = {
+    {{"Ti", 40}, {"Gi", 30}, {"Mi", 20}, {"Ki", 10}}};
 
 std::string Format(const char* format, double number, const char* unit) {
   char buffer[64];
@@ -30,6 +30,31 @@ bool StripSuffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
+// `what`: what follows the prefix, "B" for bytes.
+std::optional<int64_t> ParseBinary(std::string_view text, std::string_view what) {
+  int shift = 0;
+  for (const auto& [prefix, bits] : kBinaryPrefixes) {
+    std::string_view number = text;
+    if (StripSuffix(number, what) && StripSuffix(number, prefix)) {
+      text = number;
+      shift = bits;
+      break;
+    }
+  }
+  const std::optional<int64_t> count = ParseInteger(text);
+  if (!count || *count < 0 || *count > std::numeric_limits<int64_t>::max() >> shift) return std::nullopt;
+  return *count << shift;
+}
+
+std::string FormatBinary(int64_t count, std::string_view what) {
+  for (const auto& [prefix, bits] : kBinaryPrefixes) {
+    const int64_t unit = int64_t{1} << bits;
+    if (count >= unit && count % unit == 0)
+      return std::to_string(count / unit) + std::string(prefix) + std::string(what);
+  }
+  return std::to_string(count);
+}
+
 }  // namespace
 
 std::optional<int64_t> ParseInteger(std::string_view text) {
@@ -40,31 +65,18 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
   return value;
 }
 
-std::optional<int64_t> ParseByteCount(std::string_view text) {
-  int shift = 0;
-  for (const auto& [unit, bits] : kBinaryUnits) {
-    if (StripSuffix(text, unit)) {
-      shift = bits;
-      break;
-    }
-  }
-  const std::optional<int64_t> count = ParseInteger(text);
-  if (!count || *count < 0 || *count > std::numeric_limits<int64_t>::max() >> shift) return std::nullopt;
-  return *count << shift;
-}
+std::optional<int64_t> ParseByteCount(std::string_view text) { return ParseBinary(text, "B"); }
 
-std::string FormatByteCount(int64_t bytes) {
-  for (const auto& [unit, bits] : kBinaryUnits) {
-    const int64_t unit_bytes = int64_t{1} << bits;
-    if (bytes >= unit_bytes && bytes % unit_bytes == 0)
-      return std::to_string(bytes / unit_bytes) + std::string(unit);
-  }
-  return std::to_string(bytes);
-}
+std::string FormatByteCount(int64_t bytes) { return FormatBinary(bytes, "B"); }
+
+std::optional<int64_t> ParseElementCount(std::string_view text) { return ParseBinary(text, ""); }
+
+std::string FormatElementCount(int64_t elements) { return FormatBinary(elements, ""); }
 
 std::string ApproximateBytes(double bytes) {
-  for (const auto& [unit, bits] : kBinaryUnits) {
-    if (bytes >= std::ldexp(1.0, bits)) return ThreeDigits(std::ldexp(bytes, -bits), unit.data());
+  for (const auto& [unit, bits] : kBinaryPrefixes) {
+    if (bytes >= std::ldexp(1.0, bits))
+      return ThreeDigits(std::ldexp(bytes, -bits), (std::string(unit) + "B").c_str());
   }
   return Format("%.0f %s", bytes, "bytes");
 }

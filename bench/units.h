@@ -17,6 +17,12 @@ std::optional<int64_t> ParseByteCount(std::string_view text);
 // The shortest exact spelling that ParseByteCount reads back: "1MiB", "1536KiB", "1000".
 std::string FormatByteCount(int64_t bytes);
 
+// A number of elements: "4096", "512Ki", "3Mi", "1Gi". Nullopt if `text` is no such count, or is 2^63 or more.
+std::optional<int64_t> ParseElementCount(std::string_view text);
+
+// The shortest exact spelling that ParseElementCount reads back: "3Mi", "1536Ki", "1000".
+std::string FormatElementCount(int64_t elements);
+
 // A rounded size for people: "37.1 MiB".
 std::string ApproximateBytes(double bytes);
 

@@ -34,6 +34,18 @@ TEST(ByteCountTest, FormatIsExactAndReadBack) {
   }
 }
 
+TEST(ElementCountTest, ReadsBinaryPrefixesAndWritesThem) {
+  EXPECT_EQ(ParseElementCount("4096"), 4096);
+  EXPECT_EQ(ParseElementCount("512Ki"), 524288);
+  EXPECT_EQ(ParseElementCount("3Mi"), 3145728);
+  EXPECT_EQ(ParseElementCount("1Gi"), 1073741824);
+  for (const char* text : {"", "Mi", "3M", "3MiB", "3 Mi", "-3Mi", "2.25Mi", "8388608Ti"}) {
+    EXPECT_EQ(ParseElementCount(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(FormatElementCount(3 << 20), "3Mi");
+  EXPECT_EQ(FormatElementCount(1000), "1000");
+}
+
 TEST(DurationTest, ReadsUnits) {
   EXPECT_EQ(ParseDuration("60s"), milliseconds(60000));
   EXPECT_EQ(ParseDuration("1.5s"), milliseconds(1500));

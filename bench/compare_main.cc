@@ -1,0 +1,29 @@
+#include "bench/compare_options.h"
+#include "bench/compare_run.h"
+#include "bench/rank_main.h"
+#include "model/error.h"
+
+int main(int argc, char** argv) {
+  using namespace gradsync;
+  bench::CompareOptions options;
+  bench::FlagTable flags(
+      "compare",
+      "Trains ResNet-50 data-parallel with buckets of several sizes, and compares ways of averaging the\n"
+      "gradients at each of them: forward and backward, against `core`.\n"
+      "  bazel run //bench:compare -- --out=DIR                       a smaller version, in minutes\n"
+      "  bazel run //bench:compare -- --preset=published --out=DIR    the published experiment");
+  options.AddTo(flags);
+  const auto check = [&](const comm::World& world) {
+    CompleteCompareOptions(flags, world, options);
+    const auto too_large = bench::TooLargeForThisHost(options, SizeOfTraining(options), world);
+    Require(!too_large, too_large.value_or(""));
+  };
+  const auto prepare = [&](const comm::World& world) {
+    if (world.launcher == "self")
+      CompleteCompareOptions(flags, world, options);  // The checks ran in another process.
+    return bench::MakeTrainingJob(options, world, argc, argv, [&](const model::DevicePtr& device) {
+      return bench::MakeCompareTask(options, world, device);
+    });
+  };
+  return bench::RunRankProgram(argc, argv, {flags, options.ranks, check, prepare});
+}
