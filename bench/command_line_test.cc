@@ -127,7 +127,7 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
 }
 
 TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
-  for (const char* const program : {kAllReduce, kDdp, kSuite}) {
+  for (const char* const program : {kAllReduce, kCompare, kDdp, kSuite}) {
     const ProgramResult result = RunProgram(program, {"--help"});
     EXPECT_EQ(result.status, 0);
     EXPECT_EQ(result.err, "");
@@ -142,10 +142,11 @@ TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
   const std::string out = FreshDirectory();
   const ProgramResult result = RunProgram(kSuite, {"--preset=smoke", "--interface=nowhere0", "--out=" + out});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.out, HasSubstr("[2/2] tiny, every strategy"));
+  EXPECT_THAT(result.out, HasSubstr("[3/3] bucket sizes, a narrow resnet50"));
   EXPECT_THAT(result.err, HasSubstr("nowhere0"));
   EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce ended with status "));
   EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp ended with status "));
+  EXPECT_THAT(result.err, HasSubstr("\nbucket sizes, a narrow resnet50: compare ended with status "));
 }
 
 class WeightsTest : public ::testing::Test {

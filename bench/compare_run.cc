@@ -7,6 +7,7 @@
 #include "bench/image_source.h"
 #include "bench/token_source.h"
 #include "bench/units.h"
+#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
@@ -41,7 +42,8 @@ BatchShape ShapeOf(const CompareOptions& options) {
 
 Fields ConfigOf(const CompareOptions& options, int64_t buffer_elements) {
   Fields config;
-  config.Set("model", options.model);
+  // A narrower model is another one, in tables too.
+  config.Set("model", options.width ? Join(options.model, " of width ", *options.width) : options.model);
   config.Set("batch_size", options.batch_size);
   if (options.on_images()) {
     config.Set("image_size", options.image_size);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench/all_reduce_options.h"
+#include "bench/compare_options.h"
 #include "bench/ddp_memory.h"
 #include "bench/ddp_options.h"
 #include "comm/factory.h"
@@ -71,12 +72,24 @@ class Builder {
            const std::string& subdirectory = "") {
     for (size_t i = 0; i < models.size(); ++i) {
       Experiment experiment{models[i] + ", " + title, "ddp", DdpArguments(models[i], own), subdirectory};
-      const std::optional<std::string> too_large = TooLarge(experiment.arguments);
-      if (!too_large) return experiments_.push_back(std::move(experiment));
       const std::string instead = i + 1 < models.size() ? "trying " + models[i + 1] + " instead" : "left out";
-      notes_->push_back(Join(experiment.title, ": ", instead, ": ", *too_large));
+      if (AddIfItFits<DdpOptions>(CompleteDdpOptions, instead, std::move(experiment))) return;
     }
   }
+
+  // With the first of `variants` that fits into this host's memory; without any it is left out.
+  void Compare(const std::vector<std::pair<std::string, Arguments>>& variants) {
+    for (size_t i = 0; i < variants.size(); ++i) {
+      const auto& [title, own] = variants[i];
+      Experiment experiment{title, "compare", Concatenate(own, SharedArguments(options_)), ""};
+      const std::string instead =
+          i + 1 < variants.size() ? "trying " + variants[i + 1].first + " instead" : "left out";
+      if (AddIfItFits<CompareOptions>(CompleteCompareOptions, instead, std::move(experiment))) return;
+    }
+  }
+
+  bool on_cpu() const { return options_.ranks.device == "cpu"; }
+  void Note(std::string note) { notes_->push_back(std::move(note)); }
 
   std::vector<Experiment> Take() { return std::move(experiments_); }
 
@@ -87,12 +100,18 @@ class Builder {
     return Concatenate(std::move(arguments), SharedArguments(options_));
   }
 
-  std::optional<std::string> TooLarge(const Arguments& arguments) const {
-    DdpOptions parsed;
-    FlagTable flags("ddp", "");
-    Parse(arguments, flags, parsed);
-    CompleteDdpOptions(flags, world_, parsed);
-    return TooLargeForThisHost(parsed, SizeOfTraining(parsed), world_);
+  // Reads its arguments as the program will. False, and a note of what happens instead, if the host has not
+  // the memory.
+  template <class Options, class Complete>
+  bool AddIfItFits(Complete&& complete, const std::string& instead, Experiment experiment) {
+    Options parsed;
+    FlagTable flags(experiment.program, "");
+    Parse(experiment.arguments, flags, parsed);
+    complete(flags, world_, parsed);
+    const std::optional<std::string> too_large = TooLargeForThisHost(parsed, SizeOfTraining(parsed), world_);
+    if (too_large) Note(Join(experiment.title, ": ", instead, ": ", *too_large));
+    if (!too_large) experiments_.push_back(std::move(experiment));
+    return !too_large;
   }
 
   const SuiteOptions& options_;
@@ -105,6 +124,9 @@ void Smoke(Builder& builder) {
   builder.AllReduce({"--sizes=4KiB,1MiB", "--iterations=20", "--warmup_iterations=2"});
   builder.Ddp("every strategy", {"tiny"},
               {"--batch_size=2", "--seq_len=64", "--warmup_steps=1", "--steps=5"});
+  builder.Compare({{"bucket sizes, a narrow resnet50",
+                    {"--width=16", "--image_size=80", "--batch_size=2", "--buffer_elements=256Ki,2Mi",
+                     "--warmup_steps=1", "--steps=5"}}});
 }
 
 void Quick(Builder& builder) {
@@ -113,6 +135,10 @@ void Quick(Builder& builder) {
               {"--batch_size=4", "--seq_len=128", "--warmup_steps=3", "--steps=15"});
   builder.Ddp("every strategy", {"small", "tiny"},
               {"--batch_size=2", "--seq_len=128", "--warmup_steps=1", "--steps=3"});
+  // Half the width has 6.6 Mi elements.
+  builder.Compare({{"bucket sizes, resnet50 of half the width",
+                    {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,3Mi,7Mi",
+                     "--warmup_steps=2", "--steps=10"}}});
 }
 
 void Reference(Builder& builder) {
@@ -127,6 +153,14 @@ void Reference(Builder& builder) {
               {"--strategies=naive,overlap,core", "--batch_size=2", "--seq_len=128", "--warmup_steps=2",
                "--steps=3", "--trace", "--verify=false"},
               "traces");
+  Arguments published = {"--preset=published"};
+  if (builder.on_cpu()) {
+    published.push_back("--buffer_elements=3Mi,6Mi,12Mi,24Mi,25Mi");
+    builder.Note(
+        "bucket sizes, resnet50: 5 of the 25 published sizes, because a CPU would need a day for all; "
+        "//bench:compare --preset=published runs them");
+  }
+  builder.Compare({{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct SuiteOptions {
 // One run of a benchmark.
 struct Experiment {
   std::string title;
-  std::string program;                 // "ddp" or "all_reduce"
+  std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
   // Where its records go, below the suite's directory; empty: into it.
   std::string subdirectory;
@@ -30,11 +30,12 @@ struct Experiment {
 
 // The experiments of the preset, in order:
 //
-//   smoke      every strategy and the all-reduce once, on small sizes: whether everything works
-//   quick      a comparison of all strategies on `tiny` and `small`, in minutes
-//   reference  the published experiments: xl over the published batches and sequences, and its traces. Where
-//   this
-//              host has not the memory for xl, the largest model that fits takes its place
+//   smoke      every strategy, the all-reduce and the comparison over bucket sizes once, on small sizes:
+//              whether everything works
+//   quick      a comparison of all strategies on `tiny` and `small`, and over bucket sizes, in minutes
+//   reference  the published experiments: xl over the published batches and sequences, and its traces; the
+//              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
+//              for xl, the largest model that fits takes its place
 //
 // `notes` gets a line for everything that was left out or replaced. Throws InvalidInput if a benchmark would
 // refuse the flags, naming the flag.

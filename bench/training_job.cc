@@ -27,9 +27,9 @@ using model::Batch;
 using model::Parameter;
 using model::Tensor;
 
-// Steps of a check, each from the initial weights: `core` moves its buckets after its first step, so the last
-// one counts. Would one step go on from where the other ended, what a rounding error of the first one makes
-// of a rectifier or a batch norm of few pixels could not be told from a wrong gradient.
+// Steps of a check, each from the initial weights; the last one counts, because `core` moves its buckets
+// after the first. If one step went on from where the other ended, a wrong gradient could not be told from
+// what a rectifier or a batch norm of few pixels makes of the first step's rounding errors.
 constexpr int64_t kVerifySteps = 2;
 
 // "batch 2, sequence 128"
