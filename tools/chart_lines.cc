@@ -71,7 +71,7 @@ Plot MakePlot(const LineChart& chart) {
   if (chart.from_zero && !chart.log_y) y_range.Include(0);
   const Scale y = YScale(chart, y_range);
   double left = 0;
-  for (const Tick& tick : y.ticks()) left = std::max(left, TextWidth(tick.label) + kGap);
+  for (const Tick& tick : y.ticks()) left = std::max(left, TextWidth(tick.label) + kGap + 3);
   const double right = kChartWidth - names_width - 2 * kGap;
   const double x_low = x_range.low.value_or(1), x_high = x_range.high.value_or(1);
   // The first and the last marker keep clear of the axis and of the names.

@@ -120,9 +120,8 @@ class Page {
       add(Figure{.id = Join("timeline-", i + 1),
                  .panels = {timeline.svg},
                  .title = timeline.title,
-                 .caption =
-                     "One step of each strategy, the one of median length, on one scale of time. Traced "
-                     "steps are slower than those in the tables.",
+                 .caption = "One step of each strategy, the one of median length, on one scale of time. "
+                            "Tracing adds to a step, so its times are not those of the tables.",
                  .is_wide = true});
     }
     if (const Table* grid = Find("grid")) add(GridFigure(*grid, styles_));
@@ -165,7 +164,8 @@ class Page {
       out << "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"" << EscapeXml(figure.title)
           << "\">\n";
     } else {
-      out << "<div class=\"panels\">\n";
+      const bool in_pairs = figure.panels.size() == 2 || figure.panels.size() == 4;
+      out << "<div class=\"panels" << (in_pairs ? " pairs" : "") << "\">\n";
     }
     for (const std::string& panel : figure.panels) out << "<div>" << panel << "</div>\n";
     out << "</div>\n<figcaption><strong>Figure " << number << ". " << EscapeXml(figure.title) << ".</strong> "

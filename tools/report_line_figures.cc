@@ -33,10 +33,19 @@ void SortPoints(LineChart* chart) {
 std::string BackendOf(const TableReader& table, size_t row) {
   std::string name = table.Text(row, "backend");
   if (!table.IsConstant("world_size")) name += Join(", ", table.Any(row, "world_size"), " ranks");
-  for (const char* column : {"device", "dtype", "op", "run"}) {
+  for (const char* column : {"device", "dtype", "op"}) {
     if (!table.IsConstant(column)) name += ", " + table.Text(row, column);
   }
   return name;
+}
+
+// Whether several runs measured the same.
+bool RunsRepeat(const TableReader& table) {
+  std::set<std::pair<std::string, double>> seen;
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    if (!seen.emplace(BackendOf(table, row), table.Number(row, "data_size (MB)")).second) return true;
+  }
+  return false;
 }
 
 // Columns that say which grid a row belongs to.
@@ -111,6 +120,7 @@ std::optional<Figure> BandwidthFigure(const Table& table) {
                   .log_x = true,
                   .from_zero = true};
   Figure figure{.id = "bandwidth", .title = "All-reduce bandwidth over message size", .table = table.name()};
+  const bool with_run = RunsRepeat(reader);
   double least = HUGE_VAL, most = 0;
   for (size_t row = 0; row < reader.num_rows(); ++row) {
     const double bandwidth = reader.Number(row, "busbw (GB/s)"), time_s = reader.Number(row, "time_max (s)");
@@ -119,7 +129,9 @@ std::optional<Figure> BandwidthFigure(const Table& table) {
     point.low = bandwidth * time_s / reader.Number(row, "p95 (s)");
     point.high = bandwidth * time_s / reader.Number(row, "p50 (s)");
     const std::string flags = reader.Text(row, "flags");
-    const std::string name = BackendOf(reader, row);
+    const std::string run = reader.Text(row, "run");
+    const std::string name =
+        BackendOf(reader, row) + (with_run ? ", run " + run.substr(run.rfind('-') + 1) : "");
     point.tip = Join(name, ", ", ReadableBytes(point.x * 1048576), ": ", Readable(bandwidth, 4), " GB/s",
                      flags.empty() ? "" : " (" + flags + ")");
     if (bandwidth > 0) {

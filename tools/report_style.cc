@@ -55,7 +55,7 @@ const char kReportStyleSheet[] = R"css(
 :root {
   color-scheme: light dark;
   --paper: #fdfdfb; --ink: #1b1d20; --ink-2: #474b51; --ink-3: #656a71;
-  --rule: #dcdcd6; --strong-rule: #55595e; --wash: #f3f3ee; --link: #1f4fa3;
+  --rule: #dcdcd6; --strong-rule: #55595e; --wash: #f3f3ee; --shadow: #0000002e; --link: #1f4fa3;
   --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
   --none: #6a6d70; --naive: #8c2304; --flat: #c78424; --overlap: #1a794c; --bucketed-sync: #e73c86;
   --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
@@ -63,7 +63,7 @@ const char kReportStyleSheet[] = R"css(
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #15171a; --ink: #e9e7e2; --ink-2: #bfc2c5; --ink-3: #979ca2;
-    --rule: #33373c; --strong-rule: #a5a9ae; --wash: #1e2125; --link: #8db7f5;
+    --rule: #33373c; --strong-rule: #a5a9ae; --wash: #1e2125; --shadow: #000000b0; --link: #8db7f5;
     --forward: #3b4046; --backward: #5a6169; --optimizer: #838b94;
     --none: #8a8d8f; --naive: #e74e0e; --flat: #e5c555; --overlap: #75eab8; --bucketed-sync: #e7849f;
     --bucketed-async: #6fbbee; --core: #3f7bd0; --ddp: #9485ef; --other1: #c2a06a; --other2: #62b3bb; --other3: #c58bb0;
@@ -73,7 +73,7 @@ const char kReportStyleSheet[] = R"css(
   :root {
     color-scheme: light;
     --paper: #ffffff; --ink: #000000; --ink-2: #333333; --ink-3: #555555;
-    --rule: #cccccc; --strong-rule: #333333; --wash: #f3f3f3; --link: #000000;
+    --rule: #cccccc; --strong-rule: #333333; --wash: #f3f3f3; --shadow: #00000000; --link: #000000;
     --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
     --none: #6a6d70; --naive: #8c2304; --flat: #c78424; --overlap: #1a794c; --bucketed-sync: #e73c86;
     --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
@@ -112,6 +112,7 @@ nav a { margin-right: 1.1rem; white-space: nowrap; }
 
 figure { margin: 0 0 3rem; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); gap: 1.75rem 2.5rem; align-items: start; }
+@media (min-width: 56rem) { .panels.pairs { grid-template-columns: repeat(2, minmax(0, 28rem)); } }
 .chart { display: block; width: 100%; max-width: 28rem; height: auto; overflow: visible; }
 figcaption { font-size: 0.875rem; line-height: 1.5; color: var(--ink-2); max-width: 46rem; margin-top: 1rem; }
 figcaption strong { color: var(--ink); font-weight: 600; }
@@ -125,6 +126,7 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 }
 .wide { overflow-x: auto; -webkit-overflow-scrolling: touch; }
 .wide svg { display: block; width: 100%; min-width: 52rem; height: auto; }
+.wide .gradsync-timeline .paper { fill: transparent; }
 
 .chart text { font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
 .chart .chart-title { font-size: 13px; font-weight: 600; fill: var(--ink); }
@@ -152,7 +154,12 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 .table h3 { margin-top: 0; }
 .constants { font-size: 0.8125rem; color: var(--ink-2); max-width: 60rem; margin: 0 0 0.7rem; }
 .panel-title { font-size: 0.875rem; font-weight: 600; margin: 1.1rem 0 0.4rem; }
-.scroll { overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 0 0 0.9rem; }
+.scroll {
+  overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 0 0 0.9rem;
+  /* A shadow at the right edge for as long as there is more. */
+  background: linear-gradient(to left, var(--paper) 40%, transparent) right / 2rem 100% no-repeat local,
+    linear-gradient(to left, var(--shadow), transparent) right / 0.9rem 100% no-repeat scroll;
+}
 table { border-collapse: collapse; font-size: 0.8125rem; line-height: 1.35; font-variant-numeric: tabular-nums; border-top: 1.5px solid var(--strong-rule); border-bottom: 1.5px solid var(--strong-rule); }
 th, td { padding: 0.26rem 0.5rem; text-align: right; white-space: nowrap; vertical-align: baseline; }
 th { font-weight: 600; }
