@@ -1,6 +1,7 @@
 #include "tools/render_html.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -40,9 +41,18 @@ std::string Header(std::string_view name) {
   return html;
 }
 
+// A panel's columns, but the run last: what fits on a screen is what people came for.
+std::vector<size_t> OrderOf(const Panel& panel) {
+  std::vector<size_t> order(panel.num_columns());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_partition(order.begin(), order.end(),
+                        [&](size_t column) { return panel.header(column) != "run"; });
+  return order;
+}
+
 void WriteHead(const Panel& panel, std::ostream& out) {
   out << "<thead><tr>";
-  for (size_t column = 0; column < panel.num_columns(); ++column) {
+  for (const size_t column : OrderOf(panel)) {
     out << "<th scope=\"col\"" << (panel.is_text(column) ? " class=\"t\"" : "") << ">"
         << Header(panel.header(column)) << "</th>";
   }
@@ -52,9 +62,11 @@ void WriteHead(const Panel& panel, std::ostream& out) {
 void WriteRow(const Panel& panel, size_t row, bool starts_group, const HtmlTableOptions& options,
               std::ostream& out) {
   out << (starts_group ? "<tr class=\"group\">" : "<tr>");
-  for (size_t column = 0; column < panel.num_columns(); ++column) {
-    const char* tag = column == 0 ? "th" : "td";
-    out << "<" << tag << (column == 0 ? " scope=\"row\"" : "");
+  bool is_first = true;
+  for (const size_t column : OrderOf(panel)) {
+    const char* tag = is_first ? "th" : "td";
+    out << "<" << tag << (is_first ? " scope=\"row\"" : "");
+    is_first = false;
     const std::string text = panel.cell(row, column);
     if (panel.is_text(column)) {
       out << " class=\"t" << (panel.header(column) == "flags" ? " flags" : "") << "\">"

@@ -241,7 +241,7 @@ std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styl
     figure.panels.push_back(DrawLines(chart));
   }
   figure.caption =
-      "Mean time of each phase against the baseline, the dashed line at 0, in the same rounds. The band is "
+      "Mean time of each phase against the baseline, the dashed line at 0. The band is "
       "the "
       "95 % bootstrap interval of the difference; where it holds 0, these data show none.";
   if (panels.size() > kMaxPanels)

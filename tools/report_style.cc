@@ -193,18 +193,19 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
 }
 @media print {
   @page { margin: 15mm; }
-  body { font-size: 10pt; }
+  html { font-size: 10pt; }
   main { max-width: none; padding: 0; }
   nav { display: none; }
-  h2, h3 { break-after: avoid; }
-  figure, .chart, tr { break-inside: avoid; }
-  .panels { grid-template-columns: 1fr 1fr; }
+  h2, h3, .panel-title, .constants, thead { break-after: avoid; }
+  .chart, .panels > div, .wide, tr { break-inside: avoid; }
+  figcaption { break-before: avoid; break-inside: avoid; }
+  .panels, .panels.pairs { grid-template-columns: 1fr 1fr; }
   .part, .band, .marker, .dot, .flag, .key svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .scroll, .wide { overflow: visible; }
   .wide svg { min-width: 0; }
   table { font-size: 6pt; width: 100%; }
   th, td { padding: 1pt 2pt; white-space: normal; overflow-wrap: anywhere; }
-  .flag { font-size: 5.5pt; border: 0; padding: 0; background: none; }
+  td .flag { font-size: 5.5pt; border: 0; padding: 0; background: none; }
   tr > :first-child { position: static; }
 }
 )css";

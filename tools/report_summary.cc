@@ -106,7 +106,11 @@ std::string SummaryOf(const std::vector<Table>& tables) {
     text += Join(" (", EscapeXml(CpuOf(runs, 0)), memory.empty() ? "" : ", " + memory,
                  gpu.empty() ? "" : ", " + EscapeXml(gpu), ")");
   }
-  text += " ran " + Listed(WorkOf(tables)) + ". ";
+  text += " ran ";
+  const std::vector<std::string> work = WorkOf(tables);
+  for (size_t i = 0; i < work.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == work.size() ? "; and " : "; ") + work[i];
+  text += ". ";
   text +=
       "Times are those of the slowest rank. Where a number should not be relied on, the row that holds it "
       "says why.</p>\n";
