@@ -1,6 +1,7 @@
 #include "bench/ddp_memory.h"
 #include "bench/ddp_options.h"
 #include "bench/ddp_run.h"
+#include "bench/pytorch_peer.h"
 #include "bench/rank_main.h"
 #include "model/error.h"
 
@@ -17,12 +18,15 @@ int main(int argc, char** argv) {
     CompleteDdpOptions(flags, world, options);
     const auto too_large = bench::TooLargeForThisHost(options, SizeOfTraining(options), world);
     Require(!too_large, too_large.value_or(""));
+    if (options.with_peers != "none") {
+      bench::CheckPeerProgram(bench::FindPeerProgram(bench::PeerPython(options), argv[0]));
+    }
   };
   const auto prepare = [&](const comm::World& world) {
     if (world.launcher == "self")
       CompleteDdpOptions(flags, world, options);  // The checks ran in another process.
     return bench::MakeTrainingJob(options, world, argc, argv, [&](const model::DevicePtr& device) {
-      return bench::MakeDdpTask(options, world, device);
+      return bench::MakeDdpTask(options, world, device, argv[0]);
     });
   };
   return bench::RunRankProgram(argc, argv, {flags, options.ranks, check, prepare});

@@ -28,6 +28,9 @@ struct DdpOptions : TrainingOptions {
   std::string corpus;      // a text; empty: uniform tokens
   std::string batch_file;  // a fixed batch instead
 
+  std::string with_peers = "none";
+  std::string peer_python;  // an interpreter
+
   void AddTo(FlagTable& flags);
 
   // The named model with the overrides. Its context is as long as the longest sequence unless it is
@@ -41,6 +44,9 @@ struct Cell {
   int64_t seq_len = 0;
 };
 std::vector<Cell> Cells(const DdpOptions& options);
+
+// The interpreter that --peer_python names, or the environment, or by default "python3".
+std::string PeerPython(const DdpOptions& options);
 
 // Takes the shape of --batch_file, if there is one, for the only cell. Throws InvalidInput if the flags do
 // not fit together, a file that they name cannot be used, or this build has not the device. Reads no tensor.

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "bench/pytorch_peer.h"
 #include "bench/token_source.h"
 #include "model/transformer.h"
 
@@ -49,6 +51,18 @@ Fields ConfigOf(const DdpOptions& options, const Cell& cell) {
   return config;
 }
 
+// Each comparable way once, behind gradsync's own.
+void AddPeers(const DdpOptions& options, Contest& contest) {
+  std::vector<std::string> peers;
+  for (const std::string& strategy : options.strategies) {
+    const std::string peer = PeerStrategy(strategy);
+    if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
+  }
+  for (const std::string& peer : peers) {
+    contest.contenders.push_back({PeerName(peer), options.bucket_bytes, peer});
+  }
+}
+
 Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World& world) {
   const model::Shape shape = {cell.batch_size, cell.seq_len};
   Contest contest;
@@ -58,6 +72,7 @@ Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World
   for (const std::string& strategy : options.strategies) {
     contest.contenders.push_back({strategy, options.bucket_bytes});
   }
+  if (options.with_peers != "none") AddPeers(options, contest);
   contest.config = ConfigOf(options, cell);
   contest.facts.Set("tokens_per_step", contest.positions * world.size);
   return contest;
@@ -65,13 +80,14 @@ Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World
 
 }  // namespace
 
-TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world,
-                         const model::DevicePtr& device) {
+TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world, const model::DevicePtr& device,
+                         const char* argv0) {
   TrainingTask task;
   task.experiment = "ddp";
   task.model = MakeTransformer(options, world, device);
   task.source = MakeTokenSource(options, world.size);
   for (const Cell& cell : Cells(options)) task.contests.push_back(ContestIn(cell, options, world));
+  if (options.with_peers != "none") task.peer_program = FindPeerProgram(PeerPython(options), argv0);
   return task;
 }
 

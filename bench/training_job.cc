@@ -1,9 +1,14 @@
 #include "bench/training_job.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include "bench/annotate.h"
@@ -39,11 +44,37 @@ std::string NameOf(const Place& place) {
   return name;
 }
 
+// Goes with its files.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string path = (std::filesystem::temp_directory_path() / "gradsync-XXXXXX").string();
+    Require(mkdtemp(path.data()) != nullptr, path, ": cannot be made: ", std::strerror(errno));
+    path_ = path;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
 // A contender at work.
 struct Runner {
   const Contender& contender;
-  std::unique_ptr<ddp::Strategy> strategy;
+  std::unique_ptr<ddp::Strategy> strategy;  // null with a peer
   StrategySamples samples;
+  bool sync_exposed = true;  // whether this can be told apart from backward
+
+  bool is_peer() const { return !contender.peer.empty(); }
+  // Whether its replicas are meant to part.
+  bool drifts() const { return (is_peer() ? contender.peer : contender.strategy) == "none"; }
 
   const std::string& name() const { return contender.strategy; }
 };
@@ -70,6 +101,10 @@ class TrainingJob : public RankJob {
     trace_.SetOrigin(Join(model, model.empty() ? "" : ", ", world.size,
                           world.size == 1 ? " rank, " : " ranks, ", options.backend),
                      options.strategies);
+    if (task_.peer_program) {
+      peer_files_.emplace();
+      peer_.emplace(*task_.peer_program, options.ranks, options.backend, world, placement_, group_, device_);
+    }
     if (!ranges_) return;
     trainer_.AnnotatePhases(*ranges_);
     annotated_group_ = AnnotateCollectives(group_, *ranges_);
@@ -103,7 +138,10 @@ class TrainingJob : public RankJob {
   // Times the contenders step by step in turn, then checks them and writes their records.
   void RunTogether(const Contest& contest, std::span<const Contender> contenders) {
     std::vector<Runner> runners;
-    for (const Contender& contender : contenders) runners.push_back({contender, NewStrategy(contender), {}});
+    for (const Contender& contender : contenders) {
+      runners.push_back({contender, contender.peer.empty() ? NewStrategy(contender) : nullptr, {}});
+    }
+    if (peer_) BeginPeers(contest, contenders);
 
     const Batch batch = NewBatch(contest.batch);
     const uint64_t seed = static_cast<uint64_t>(options_.ranks.seed);
@@ -117,7 +155,7 @@ class TrainingJob : public RankJob {
   }
 
   void TimeStep(Runner& runner, const Contest& contest, bool warmup, const Batch& batch) {
-    const bool listen = !warmup && (options_.trace || options_.profile);
+    const bool listen = !warmup && !runner.is_peer() && (options_.trace || options_.profile);
     const int64_t allocations = device_->allocator().stats().source_allocations;
     const StepResult result = Step(runner, contest, batch, listen ? &recorder_ : nullptr);
     if (listen) Listen(runner, contest, result);
@@ -128,7 +166,33 @@ class TrainingJob : public RankJob {
     runner.samples.positions.push_back(position_++);
   }
 
+  // Peers train from rank 0's initial weights, which the replica has at this moment.
+  void BeginPeers(const Contest& contest, std::span<const Contender> contenders) {
+    std::vector<std::string> strategies;
+    int64_t bucket_bytes = 0;
+    for (const Contender& contender : contenders) {
+      if (contender.peer.empty()) continue;
+      strategies.push_back(contender.peer);
+      bucket_bytes = contender.bucket_bytes;
+    }
+    if (strategies.empty()) return;
+    trainer_.Restart(group_);
+    const std::string weights = peer_files_->Path("weights");
+    if (world_.rank == 0) model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
+    Fields config;
+    SetTrainingConfig(options_, "", bucket_bytes, config);
+    for (const auto& [name, value] : contest.config) config.Set(name, value);
+    peer_->Begin(config, bucket_bytes, strategies, weights);
+  }
+
+  StepResult PeerStepOf(Runner& runner, const Batch& batch) {
+    const PeerStep step = peer_->Step(runner.contender.peer, batch);
+    runner.sync_exposed = step.sync_exposed;
+    return {.marks = step.marks};
+  }
+
   StepResult Step(Runner& runner, const Contest& contest, const Batch& batch, OpRecorder* recorder) {
+    if (runner.is_peer()) return PeerStepOf(runner, batch);
     if (!ranges_) return trainer_.Step(*runner.strategy, batch, group_, recorder);
     OpAnnotator ops(*ranges_, recorder);
     ranges_->Push(RangeKind::kStep, Join(runner.name(), ", ", NameOf(contest.place)));
@@ -175,26 +239,48 @@ class TrainingJob : public RankJob {
     if (options_.verify) {
       const StrategyCheck check = Check(runner, contest, batch);
       SetTrainingChecks(check, record.checks);
-      verdict = VerdictWord(runner.name(), check);
-      if (first_fault_.empty()) first_fault_ = Fault(runner.name(), check);
+      verdict = VerdictWord(runner.drifts() ? "none" : runner.name(), check);
+      if (first_fault_.empty() && !runner.drifts()) first_fault_ = Fault(runner.name(), check);
     }
     record.checks.Set("reference", options_.verify ? "single_process" : "none");
-    record.buckets = BucketRecords(runner.strategy->plan());
+    if (!runner.is_peer()) record.buckets = BucketRecords(runner.strategy->plan());
     writer_.Write(record);
     summary_.push_back(Summarize(contest.place, runner.name(), runner.samples, std::move(verdict)));
   }
 
+  // Puts what the peer has trained into the replica.
+  void LoadPeer(const Runner& runner, const Contest& contest) {
+    const Batch batch = NewBatch(contest.batch);
+    FillBatch(world_.rank, kVerifySteps - 1, batch);
+    const std::string path = peer_files_->Path(Join("rank", world_.rank));
+    peer_->Train(runner.contender.peer, batch, path);
+    const model::SafetensorsFile file = model::SafetensorsFile::Open(path);
+    for (Parameter* const param : trainer_.params()) {
+      file.LoadInto(param->name(), param->value());
+      file.LoadInto("grad." + param->name(), param->grad());
+    }
+    ShowProgress(contest, runner.name() + ", check");
+  }
+
   StrategyCheck Check(Runner& runner, const Contest& contest, const Batch& batch) {
+    if (runner.is_peer()) {
+      LoadPeer(runner, contest);
+    } else {
+      TrainForCheck(runner, contest, batch);
+    }
+    StrategyCheck check{Verify(trainer_.params(), *reference_, group_),
+                        Tolerance(options_.element_type(), contest.positions * world_.size)};
+    group_.Clear();
+    return check;
+  }
+
+  void TrainForCheck(Runner& runner, const Contest& contest, const Batch& batch) {
     for (int64_t step = 0; step < kVerifySteps; ++step) {
       trainer_.Restart(group_);
       FillBatch(world_.rank, step, batch);
       trainer_.Step(*runner.strategy, batch, group_, nullptr);
       ShowProgress(contest, runner.name() + ", check");
     }
-    StrategyCheck check{Verify(trainer_.params(), *reference_, group_),
-                        Tolerance(options_.element_type(), contest.positions * world_.size)};
-    group_.Clear();
-    return check;
   }
 
   Record NewRecord(const Contest& contest, const Runner& runner) const {
@@ -215,7 +301,19 @@ class TrainingJob : public RankJob {
     record.facts.Set("peak_bytes_in_use", device_->allocator().stats().peak_bytes_in_use);
     SetRankFacts(group_, world_, placement_, record.facts);
     record.provenance = provenance_;
+    if (runner.is_peer()) SayWhatThePeerDoes(runner, record);
     return record;
+  }
+
+  // A peer says nothing of its collectives, nor of its memory.
+  void SayWhatThePeerDoes(const Runner& runner, Record& record) const {
+    record.samples.erase("comm_busy_ns");
+    if (!runner.sync_exposed) record.samples.erase("sync_exposed_ns");
+    record.facts.Set("allocations_in_timed_steps", "unknown");
+    record.facts.Set("peak_bytes_in_use", "unknown");
+    record.provenance.libraries = peer_->libraries();
+    record.provenance.compiler = "";
+    record.provenance.clock = "perf_counter, host, ns";
   }
 
   // The first step of the first strategy, from the initial weights and before anything else.
@@ -285,6 +383,8 @@ class TrainingJob : public RankJob {
   const std::string run_id_;
   const std::string out_;
   RecordWriter writer_;
+  std::optional<TemporaryDirectory> peer_files_;
+  std::optional<PyTorchPeer> peer_;
   TraceLog trace_;
 
   OpRecorder recorder_;

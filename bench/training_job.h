@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/batch_source.h"
+#include "bench/pytorch_peer.h"
 #include "bench/rank_main.h"
 #include "bench/record.h"
 #include "bench/training_options.h"
@@ -31,6 +33,7 @@ struct BatchShape {
 struct Contender {
   std::string strategy;
   int64_t bucket_bytes = 0;
+  std::string peer = {};  // what a peer calls it that takes the steps; empty: gradsync's own
 };
 
 // Strategies that are measured together, step by step in turn, and compared with each other.
@@ -50,6 +53,8 @@ struct TrainingTask {
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
   std::vector<Contest> contests;  // at least one; held in this order
+  // Starts what takes the steps of contenders with a peer; needed if there are any.
+  std::optional<PeerProgram> peer_program;
 };
 
 // One rank's part of a training benchmark: in each contest all strategies train one replica of the model,
@@ -61,8 +66,9 @@ struct TrainingTask {
 // time and which no other strategy's check sees: checks start again from the initial weights.
 //
 // `make_task` is called once, before the group is joined: whoever waits for a rank that found fault with a
-// file is just stopped. The options must outlive the job. Run throws std::runtime_error, after all records
-// have been written, if a strategy other than `none` was wrong.
+// file is just stopped. Contenders with a peer take their steps in another program, in turn with the others,
+// and are checked against the same reference. The options must outlive the job. Run throws
+// std::runtime_error, after all records have been written, if a strategy other than `none` was wrong.
 std::unique_ptr<RankJob> MakeTrainingJob(
     const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
     const std::function<TrainingTask(const model::DevicePtr& device)>& make_task);

@@ -38,6 +38,11 @@ void RequireStrategy(const std::string& name, const RecordIndex& index) {
                           names.empty() ? "none" : names));
 }
 
+bool HasPeers(const RecordIndex& index) {
+  return std::ranges::any_of(index.strategies(),
+                             [](const std::string& name) { return name.starts_with("pytorch_"); });
+}
+
 // Why no table can hold the record; empty if one can.
 std::string WhyUnusable(const Builders& builders, const bench::Record& record) {
   const auto builder = std::find_if(builders.begin(), builders.end(), [&](const auto& candidate) {
@@ -71,6 +76,7 @@ Builders MakeTableBuilders(const TableOptions& options) {
   Builders builders;
   builders.push_back(MakeAllReduceTable(options));
   builders.push_back(MakeDdpTable(options));
+  if (options.with_peers) builders.push_back(MakePeersTable(options));
   builders.push_back(MakeGridTable(options));
   builders.push_back(MakeCompareTable(options));
   return builders;
@@ -85,8 +91,8 @@ Summary Summarize(const SummarizeOptions& options) {
   const bool has_wish = !options.baseline_row.empty();
   if (has_wish && num_entries > 0) RequireStrategy(options.baseline_row, index);
 
-  const Builders builders =
-      MakeTableBuilders({.bootstrap = {.resamples = ResamplesFor(options, num_entries)}});
+  const Builders builders = MakeTableBuilders(
+      {.bootstrap = {.resamples = ResamplesFor(options, num_entries)}, .with_peers = HasPeers(index)});
   MeasurementStream stream(&index, has_wish ? options.baseline_row : kDefaultBaseline,
                            [&](const bench::Record& record) { return WhyUnusable(builders, record); });
   RunsTable runs;

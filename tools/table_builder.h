@@ -14,6 +14,7 @@ namespace gradsync::tools {
 
 struct TableOptions {
   BootstrapOptions bootstrap;
+  bool with_peers = false;  // whether there are records of other frameworks
 };
 
 // Turns the measurements of one experiment into tables, one measurement at a time.
@@ -37,6 +38,8 @@ std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeCompareTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
+// Costs a copy of every measurement.
+std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options);
 
 // All kinds, in the order in which a report shows them. Several may be for one experiment.
 std::vector<std::unique_ptr<TableBuilder>> MakeTableBuilders(const TableOptions& options);

@@ -43,7 +43,7 @@ if __name__ == "__main__":
         import torch
     except ImportError as error:
         sys.exit(f"{sys.executable} has no PyTorch ({error}): install it with `python3 -m venv DIR && "
-                 "DIR/bin/pip install torch`, and name DIR/bin/python")
+                 "DIR/bin/pip install torch`, and name DIR/bin/python with --peer_python")
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -352,8 +352,7 @@ class Server:
         replica = self.replicas[name]
         self.load(replica.model)
         replica.restart()
-        for batch in command["batches"]:
-            timed_step(replica, self.strategies[name], *self.batch(batch))
+        timed_step(replica, self.strategies[name], *self.batch(command))
         named = {gradsync_name(n): p for n, p in replica.model.named_parameters()}
         save_safetensors(command["path"], {**named, **{"grad." + n: p.grad for n, p in named.items()}})
         return {}

@@ -1,0 +1,142 @@
+// //bench:ddp --with_peers, with a program in the place of PyTorch.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bench/record.h"
+#include "bench/run_program.h"
+#include "model/safetensors.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+ProgramResult RunDdp(const std::string& out, const std::vector<std::string>& more,
+                     const Environment& environment = {}) {
+  std::vector<std::string> arguments = {
+      "--d_model=16",    "--d_ff=32",      "--num_layers=1",   "--num_heads=2", "--seq_len=8",
+      "--vocab_size=64", "--batch_size=2", "--warmup_steps=1", "--steps=3",     "--out=" + out};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return RunProgram("bench/ddp", arguments, environment);
+}
+
+std::vector<std::string> WithFake(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--with_peers=pytorch", "--peer_python=bench/fake_peer"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<Record> RecordsIn(const std::string& directory) {
+  std::vector<Record> records;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::istringstream lines(ReadText(entry.path().string()));
+    for (std::string line; std::getline(lines, line);) {
+      ParseResult result = ParseRecord(line);
+      EXPECT_TRUE(std::holds_alternative<Record>(result)) << line;
+      records.push_back(std::get<Record>(std::move(result)));
+    }
+  }
+  return records;
+}
+
+TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunDdp(out, WithFake({"--strategies=naive,bucketed_async,core", "--verify=false"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("pytorch_naive"));
+  std::map<std::string, int> count;
+  std::map<int64_t, std::set<int64_t>> positions;  // by round
+  for (const Record& record : RecordsIn(out)) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    ++count[strategy];
+    const std::vector<int64_t>& order = record.samples.at("position");
+    for (size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(order[i] / 5, static_cast<int64_t>(i));
+      positions[static_cast<int64_t>(i)].insert(order[i]);
+    }
+    if (!strategy.starts_with("pytorch_")) {
+      EXPECT_EQ(record.provenance.libraries.Find("pytorch"), nullptr);
+      continue;
+    }
+    EXPECT_EQ(record.provenance.libraries.StringOr("pytorch", ""), "9.9");
+    EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
+    EXPECT_EQ(record.samples.at("backward_ns"), (std::vector<int64_t>{2000, 2000, 2000}));
+    EXPECT_EQ(record.samples.contains("sync_exposed_ns"), strategy == "pytorch_naive");
+    EXPECT_FALSE(record.samples.contains("comm_busy_ns"));
+    EXPECT_GE(record.samples.at("step_ns")[0], 3300);
+    EXPECT_TRUE(record.buckets.empty());
+  }
+  EXPECT_EQ(count,
+            (std::map<std::string, int>{
+                {"bucketed_async", 2}, {"core", 2}, {"naive", 2}, {"pytorch_ddp", 2}, {"pytorch_naive", 2}}));
+  for (const auto& [round, places] : positions) EXPECT_EQ(places.size(), 5u) << round;
+}
+
+TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
+  const std::string directory = FreshDirectory();
+  const std::string dump = directory + "/dump", wrong = directory + "/wrong";
+  ASSERT_EQ(RunDdp(FreshDirectory(), {"--strategies=naive", "--verify=false", "--dump_grads=" + dump}).status,
+            0);
+  // Gradients in the parameters' places, too.
+  const model::SafetensorsFile file = model::SafetensorsFile::Open(dump);
+  std::vector<std::pair<std::string, model::Tensor>> tensors;
+  for (const auto& entry : file.entries()) {
+    if (entry.name == "loss") continue;
+    const model::Tensor gradient = file.Load(entry.name, model::CpuDevice());
+    tensors.emplace_back(entry.name, gradient);
+    tensors.emplace_back("grad." + entry.name, gradient);
+  }
+  model::WriteSafetensors(wrong, tensors);
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunDdp(out, WithFake({"--strategies=naive"}), {{"FAKE_PEER_RESULT", wrong}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("pytorch_naive: "));
+  EXPECT_THAT(result.err, HasSubstr("differs from a single process's"));
+  for (const Record& record : RecordsIn(out)) {
+    const bool own = record.config.StringOr("strategy", "") == "naive";
+    EXPECT_EQ(record.checks.BoolOr("params_equal", !own), own);
+  }
+}
+
+TEST(DdpPeersTest, WithoutPyTorchTheFlagIsRefused) {
+  const ProgramResult uninstalled = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "uninstalled"}});
+  EXPECT_EQ(uninstalled.status, 2);
+  EXPECT_EQ(uninstalled.err, "--with_peers=pytorch: this has no PyTorch: install it\n");
+  const ProgramResult missing =
+      RunDdp(FreshDirectory(), {"--with_peers=pytorch", "--peer_python=/nowhere/python"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("--peer_python=/nowhere/python: cannot be run: No such file"));
+}
+
+TEST(DdpPeersTest, APeerThatDiesEndsTheRunWithItsLastWords) {
+  const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "dies"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("fake_peer ended with status 3: RuntimeError: out of luck"));
+}
+
+TEST(DdpPeersTest, APeerThatHangsEndsTheRunAtTheDeadline) {
+  const ProgramResult result =
+      RunDdp(FreshDirectory(), WithFake({"--timeout=1s", "--strategies=naive"}), {{"FAKE_PEER", "hangs"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("fake_peer: gave no answer within 1000 ms"));
+}
+
+TEST(DdpPeersTest, AnAnswerThatIsNoneEndsTheRun) {
+  const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "garbles"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("the peer's answer to hello is no JSON object: nonsense"));
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,156 @@
+#include "bench/pytorch_peer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "model/error.h"
+#include "tools/cpp/runfiles/runfiles.h"
+
+namespace gradsync::bench {
+namespace {
+
+using Json = nlohmann::json;
+using ::bazel::tools::cpp::runfiles::Runfiles;
+
+// A Python interpreter reads hundreds of MB before it can say anything, and a model's weights may take as
+// long.
+constexpr std::chrono::minutes kStartPatience{3};
+
+Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds timeout) {
+  const std::string line = process.Ask(command.dump(), timeout);
+  Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object()) {
+    throw std::runtime_error(Join("the peer's answer to ", command.at("do").get<std::string>(),
+                                  " is no JSON object: ", line.substr(0, 200)));
+  }
+  return answer;
+}
+
+Json ToJson(const Value& value) {
+  return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+Json ToJson(const model::Batch& batch) {
+  return {{"inputs", batch.inputs.ToVector<int32_t>()}, {"targets", batch.targets.ToVector<int32_t>()}};
+}
+
+std::string RankZeroHost(const comm::World& world) {
+  if (world.launcher == "self" || world.size == 1) return "127.0.0.1";
+  const char* const master = std::getenv("MASTER_ADDR");
+  if (master != nullptr) return master;
+  std::array<char, 64> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// PyTorch takes a name from GLOO_SOCKET_IFNAME, and no address.
+std::string InterfaceName(const RankOptions& options, const comm::World& world) {
+  const std::string& given = options.interface_or_address;
+  const bool is_address = given.find_first_of(".:") != std::string::npos;
+  if (!given.empty() && !is_address) return given;
+  return world.launcher == "self" ? "lo" : "";
+}
+
+}  // namespace
+
+PeerProgram FindPeerProgram(const std::string& python, const char* argv0) {
+  std::string error;
+  const std::unique_ptr<Runfiles> runfiles(Runfiles::Create(argv0, &error));
+  Require(runfiles != nullptr, "--with_peers: cannot find bench/peers/pytorch_ddp.py: ", error);
+  PeerProgram program{python, runfiles->Rlocation("gradsync/bench/peers/pytorch_ddp.py")};
+  Require(access(program.script.c_str(), R_OK) == 0, "--with_peers: cannot read ", program.script);
+  return program;
+}
+
+void CheckPeerProgram(const PeerProgram& program) {
+  const auto [status, message] = PeerProcess::Run({program.python, program.script, "--check"});
+  Require(status != 127, "--peer_python=", program.python, ": cannot be run: ", message);
+  Require(status == 0, "--with_peers=pytorch: ", message);
+}
+
+std::string PeerStrategy(const std::string& strategy) {
+  for (const char* const same : {"none", "naive", "flat", "overlap"}) {
+    if (strategy == same) return strategy;
+  }
+  return "ddp";
+}
+
+std::string PeerName(const std::string& peer_strategy) { return "pytorch_" + peer_strategy; }
+
+PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
+                         const comm::World& world, const ThreadPlacement& placement,
+                         comm::ProcessGroup& group, const model::DevicePtr& device)
+    : options_(options) {
+  const std::string threads = std::to_string(options.threads_per_rank);
+  placement.StartCommunication([&] {
+    process_.emplace(std::vector<std::string>{program.python, program.script, "--serve"},
+                     std::vector<std::pair<std::string, std::string>>{{"OMP_NUM_THREADS", threads},
+                                                                      {"MKL_NUM_THREADS", threads}});
+  });
+  const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
+  const Json hello =
+      Ask(*process_, {{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
+  for (const auto& [name, version] : hello.at("libraries").items()) {
+    libraries_.Set(name, version.get<std::string>());
+  }
+  const std::string port = BroadcastText(group, device, world.rank == 0 ? hello.at("port").dump() : "");
+  const std::string host = BroadcastText(group, device, world.rank == 0 ? RankZeroHost(world) : "");
+  Ask(*process_,
+      {{"do", "join"},
+       {"host", host},
+       {"port", std::stoi(port)},
+       {"rank", world.rank},
+       {"world_size", world.size},
+       {"local_rank", world.local_rank},
+       {"backend", backend},
+       {"device", options.device},
+       {"interface", InterfaceName(options, world)},
+       {"threads", options.threads_per_rank},
+       {"compute_cpus", placement.placement().compute_cpus},
+       {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
+      patience);
+}
+
+void PyTorchPeer::Begin(const Fields& config, int64_t bucket_bytes,
+                        const std::vector<std::string>& strategies, const std::string& weights) {
+  Json command;
+  for (const auto& [name, value] : config) command[name] = ToJson(value);
+  command["do"] = "begin";
+  command["bucket_bytes"] = bucket_bytes;
+  command["strategies"] = strategies;
+  command["weights"] = weights;
+  Ask(*process_, command, std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
+}
+
+PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batch) {
+  Json command = ToJson(batch);
+  command["do"] = "step";
+  command["strategy"] = strategy;
+  const Json answer = Ask(*process_, command, options_.timeout);
+  PeerStep step;
+  int64_t at_ns = 0;
+  size_t mark = 0;
+  for (const char* const phase : {"forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns"}) {
+    at_ns += answer.value(phase, int64_t{0});
+    step.marks.at_ns[++mark] = at_ns;
+  }
+  step.sync_exposed = answer.contains("sync_exposed_ns");
+  return step;
+}
+
+void PyTorchPeer::Train(const std::string& strategy, const model::Batch& batch, const std::string& path) {
+  Json command = ToJson(batch);
+  command["do"] = "check";
+  command["strategy"] = strategy;
+  command["path"] = path;
+  Ask(*process_, command, std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
+}
+
+}  // namespace gradsync::bench
