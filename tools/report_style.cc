@@ -193,6 +193,7 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
 }
 @media print {
   @page { margin: 15mm; }
+  @page wide { size: landscape; }
   html { font-size: 10pt; }
   main { max-width: none; padding: 0; }
   nav { display: none; }
@@ -203,8 +204,10 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   .part, .band, .marker, .dot, .flag, .key svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .scroll, .wide { overflow: visible; }
   .wide svg { min-width: 0; }
-  table { font-size: 6pt; width: 100%; }
-  th, td { padding: 1pt 2pt; white-space: normal; overflow-wrap: anywhere; }
+  #tables, .table { page: wide; }
+  table { font-size: 6.5pt; width: 100%; }
+  th, td { padding: 1pt 2.5pt; }
+  td.flags { white-space: normal; }
   td .flag { font-size: 5.5pt; border: 0; padding: 0; background: none; }
   tr > :first-child { position: static; }
 }
