@@ -12,7 +12,7 @@ namespace {
 constexpr double kTop = 28, kRowHeight = 27, kBarHeight = 12, kBarTop = 4, kMarkTop = 20.5, kAxisHeight = 40,
                  kGap = 8, kValueWidth = 64;
 constexpr size_t kLongestName = 17;
-constexpr int kTicks = 4;
+constexpr int kTicks = 5;
 
 double EndOf(const BarChart& chart) {
   double end = 0;

@@ -166,7 +166,7 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
   std::map<std::string, double> most_of_grid;
   for (size_t row = 0; row < reader.num_rows(); ++row) {
     const std::string strategy = reader.Text(row, "strategy");
-    if (strategy == "none") continue;
+    if (strategy == "none" || strategy.ends_with("_none")) continue;
     const std::string grid = GridOf(reader, row), flags = reader.Text(row, "flags");
     GridPanel& panel = PanelFor(grid, reader.Number(row, panel_column), &panels);
     const double ratio = reader.Number(row, "ratio");

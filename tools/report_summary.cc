@@ -19,12 +19,19 @@ const Table* Find(const std::vector<Table>& tables, std::string_view name) {
   return found == tables.end() || found->num_rows() == 0 ? nullptr : &*found;
 }
 
-// The different values of a column, in the order of their first rows.
+// The different values of a column: texts in the order of their first rows, numbers in ascending order.
 std::vector<std::string> Values(const TableReader& table, std::string_view column) {
   std::vector<std::string> values;
   std::set<std::string> seen;
+  std::set<double> numbers;
   for (size_t row = 0; row < table.num_rows(); ++row) {
-    std::string value = table.Any(row, column);
+    const double number = table.Number(row, column);
+    if (!std::isnan(number)) numbers.insert(number);
+  }
+  for (const double number : numbers) values.push_back(Join(number));
+  if (!numbers.empty()) return values;
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    std::string value = table.Text(row, column);
     if (!value.empty() && seen.insert(value).second) values.push_back(std::move(value));
   }
   return values;

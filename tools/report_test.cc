@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -252,6 +253,38 @@ TEST(ReportTest, LeavesOutWhatThereIsNothingFor) {
   EXPECT_THAT(Headings(elements, "figcaption"), SizeIs(1));
   EXPECT_THAT(Headings(elements, "section"), SizeIs(1));
   EXPECT_THAT(Headings(elements, "h2"), Not(::testing::Contains("Validity flags")));
+}
+
+// A step of one rank, in the form of bench/trace_log.cc.
+std::string TraceOf(const std::string& strategy) {
+  const auto event = [&](const char* name, int begin_us, int duration_us) {
+    return "{\"ph\":\"X\",\"pid\":0,\"tid\":1,\"name\":\"" + std::string(name) +
+           "\",\"ts\":" + std::to_string(begin_us) + ",\"dur\":" + std::to_string(duration_us) +
+           ",\"args\":{\"strategy\":\"" + strategy + "\",\"step\":0,\"batch_size\":2,\"seq_len\":8}}";
+  };
+  return "{\"traceEvents\": [" + event(strategy.c_str(), 0, 400) + "," + event("forward", 0, 100) + "," +
+         event("backward", 100, 200) + "," + event("sync_exposed", 300, 50) + "," +
+         event("optimizer", 350, 50) + "]}";
+}
+
+TEST(ReportTest, DrawsTheTracesBesideAndBelowTheRecordsAndSaysHowToMakeThem) {
+  const std::string dir = DirectoryWith("report_traces", EveryExperiment());
+  std::filesystem::create_directory(dir + "/traces");
+  std::ofstream(dir + "/ddp.1.rank0.trace.json") << TraceOf("naive");
+  std::ofstream(dir + "/traces/ddp.2.rank0.trace.json") << TraceOf("core");
+  std::ofstream(dir + "/traces/ddp.3.rank0.trace.json") << "{\"no\": \"trace\"}";
+  Record traced = DdpRecord("core", 0, Repeat(20 * kMs, 3));
+  traced.run_id = "20261121T101900-0002";
+  traced.provenance.command_line = "/x/bench/ddp --trace";
+  WriteLines(dir + "/traces/ddp.2.rank0.jsonl", {traced});
+  const Outcome outcome = ReportOn(dir);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("ddp.3.rank0.trace.json"));  // does not cost the others
+  const std::vector<XmlElement> elements = ParseXml(outcome.page);
+  for (const char* figure : {"figure-timeline-1", "figure-timeline-2"}) {
+    EXPECT_THAT(WithClass(In(elements, figure), "wide"), SizeIs(1)) << figure;
+  }
+  EXPECT_THAT(outcome.page, HasSubstr("./bazelw run //bench:ddp -- --trace"));
 }
 
 TEST(ReportTest, NothingToReportIsOneLineAndStatus2) {
