@@ -97,6 +97,8 @@ class Builder {
   Arguments DdpArguments(const std::string& model, const Arguments& own) const {
     Arguments arguments = Concatenate({"--model=" + model}, own);
     if (!options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
+    if (options_.with_peers != "none") arguments.push_back("--with_peers=" + options_.with_peers);
+    if (!options_.peer_python.empty()) arguments.push_back("--peer_python=" + options_.peer_python);
     return Concatenate(std::move(arguments), SharedArguments(options_));
   }
 
@@ -172,6 +174,10 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "published experiments, for hours on a CPU.");
   flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
   flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
+  flags.AddChoice("with_peers", &with_peers, {"none", "pytorch"},
+                  "pytorch: PyTorch takes the steps of //bench:ddp too, in turn with gradsync.");
+  flags.AddText("peer_python", &peer_python, "a Python interpreter that has PyTorch",
+                "Default: what PYTHON in the environment names, else python3.");
   ranks.AddTo(flags);
 }
 

@@ -15,6 +15,8 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::string backend = "gloo";
   std::string corpus;
+  std::string with_peers = "none";
+  std::string peer_python;
 
   void AddTo(FlagTable& flags);
 };
