@@ -8,8 +8,9 @@ Or step by step in turn with gradsync's own strategies, in one run:
   bazel run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
 
 Needs nothing but PyTorch, 1.13 or newer: `python3 -m venv DIR && DIR/bin/pip install torch`, or on Debian 12
-`apt-get install python3-torch libopenblas0-pthread` (1.13). With Debian's package the second name matters: it computes with whatever BLAS is installed, and the reference
-BLAS that comes by default was seen to take 40 times as long as OpenBLAS.
+`apt-get install python3-torch libopenblas0-pthread` (1.13). With Debian's package the second name matters: it
+computes with whatever BLAS is installed, and the reference BLAS that comes by default was seen to take 40 times as
+long as OpenBLAS.
 Starts its own ranks, each a process; under torchrun it joins that world. Strategies:
 
   none     no synchronisation
