@@ -159,7 +159,7 @@ void Reference(Builder& builder) {
   if (builder.on_cpu()) {
     published.push_back("--buffer_elements=3Mi,6Mi,12Mi,24Mi,25Mi");
     builder.Note(
-        "bucket sizes, resnet50: 5 of the 25 published sizes, because a CPU would need a day for all; "
+        "bucket sizes, resnet50: 5 of the 25 published sizes, because all of them take a CPU many hours; "
         "//bench:compare --preset=published runs them");
   }
   builder.Compare({{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
