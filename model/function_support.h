@@ -27,13 +27,6 @@ Kernel* On(const Device& device, Kernel* on_cpu, Kernel* on_cuda) {
   return device.is_cpu() ? on_cpu : on_cuda;
 }
 
-// Run for an operation that has no kernels for CUDA. Throws InvalidInput there.
-template <class Kernel>
-void RunOnCpu(std::string_view op, const Tensor& like, const Kernel& kernel) {
-  Require(like.device()->is_cpu(), op, ": has no kernel for ", like.device()->name());
-  Run(op, like, kernel);
-}
-
 // A tensor as an error message shows it. Formatted only when there is an error to show.
 struct Describe {
   const Tensor& tensor;

@@ -5,6 +5,7 @@
 
 #include "model/functions.h"
 #include "model/random.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
@@ -16,10 +17,7 @@ constexpr int64_t kMaxSize = 65536;
 
 Tensor Filled(const DevicePtr& device, Shape shape, DType dtype, double value) {
   const Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
-  DispatchFloat(dtype, "resnet", [&]<class T>() {
-    const std::vector<T> values(static_cast<size_t>(tensor.numel()), static_cast<T>(value));
-    tensor.CopyFrom(Tensor::From<T>(device, tensor.shape(), std::span<const T>(values)));
-  });
+  Fill(tensor, value);
   return tensor;
 }
 
@@ -43,7 +41,7 @@ ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed
     : config_((Validate(config), std::move(config))),
       device_(std::move(device)),
       dtype_(dtype),
-      channel_block_(ChannelBlock(config_.width)),
+      channel_block_(ChannelBlock(*device_, config_.width)),
       stem_(NewConvNorm({.conv = "conv1", .norm = "bn1"}, kImageChannels, config_.width, 7, 2)) {
   int64_t in = config_.width;
   for (size_t stage = 0; stage < config_.num_blocks.size(); ++stage) {
@@ -112,7 +110,7 @@ void ResNet::Initialize(uint64_t seed) {
       FillUniform(value, -bound, bound, seed, i);
     } else {
       const bool is_bias = params_[i]->name().ends_with(".bias");
-      value.CopyFrom(Filled(device_, value.shape(), dtype_, is_bias ? 0 : 1));
+      Fill(value, is_bias ? 0 : 1);
     }
   }
 }

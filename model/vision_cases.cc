@@ -251,9 +251,12 @@ FunctionCase SquaredErrorCase(Shape shape) {
     return result;
   };
   const auto function = [=](const std::vector<Var>& v) {
-    const Tensor targets = Tensor::Empty(v[0].value().device(), shape, v[0].value().dtype());
-    DispatchFloat(targets.dtype(), "test", [&]<class T>() {
-      for (int64_t i = 0; i < numel; ++i) targets.data<T>()[i] = static_cast<T>(target(i));
+    const Tensor& x = v[0].value();
+    Tensor targets;
+    DispatchFloat(x.dtype(), "test", [&]<class T>() {
+      std::vector<T> values;
+      for (int64_t i = 0; i < numel; ++i) values.push_back(static_cast<T>(target(i)));
+      targets = Tensor::From<T>(x.device(), shape, std::span<const T>(values));
     });
     return MeanSquaredError(v[0], targets);
   };
@@ -264,17 +267,25 @@ FunctionCase SquaredErrorCase(Shape shape) {
           .longest_sum = numel};
 }
 
-}  // namespace
+struct ConvSizes {
+  Image in;
+  Conv conv;
+};
 
-std::vector<FunctionCase> SmallVisionCases() {
-  std::vector<FunctionCase> cases{
-      ConvCase({1, 1, 1, 1, 1}, {1, 1, 1, 0, 1}),   ConvCase({2, 3, 5, 4, 1}, {2, 3, 1, 1, 1}),
-      ConvCase({1, 2, 7, 6, 1}, {3, 3, 2, 1, 1}),   ConvCase({2, 2, 4, 6, 1}, {3, 2, 3, 0, 1}),
-      ConvCase({1, 3, 8, 7, 1}, {8, 7, 2, 3, 8}),   ConvCase({2, 8, 3, 2, 8}, {8, 1, 1, 0, 8}),
-      ConvCase({1, 16, 4, 3, 8}, {8, 1, 2, 0, 8}),  ConvCase({1, 8, 3, 4, 8}, {8, 3, 1, 1, 8}),
-      ConvCase({1, 8, 5, 4, 8}, {8, 3, 2, 1, 8}),   ConvCase({1, 16, 2, 3, 16}, {16, 1, 1, 0, 16}),
-      ConvCase({1, 8, 3, 3, 1}, {16, 1, 1, 1, 16}),
+const std::vector<ConvSizes>& SmallConvs() {
+  static const std::vector<ConvSizes> convs{
+      {{1, 1, 1, 1, 1}, {1, 1, 1, 0, 1}},   {{2, 3, 5, 4, 1}, {2, 3, 1, 1, 1}},
+      {{1, 2, 7, 6, 1}, {3, 3, 2, 1, 1}},   {{2, 2, 4, 6, 1}, {3, 2, 3, 0, 1}},
+      {{1, 3, 8, 7, 1}, {8, 7, 2, 3, 8}},   {{2, 8, 3, 2, 8}, {8, 1, 1, 0, 8}},
+      {{1, 16, 4, 3, 8}, {8, 1, 2, 0, 8}},  {{1, 8, 3, 4, 8}, {8, 3, 1, 1, 8}},
+      {{1, 8, 5, 4, 8}, {8, 3, 2, 1, 8}},   {{1, 16, 2, 3, 16}, {16, 1, 1, 0, 16}},
+      {{1, 8, 3, 3, 1}, {16, 1, 1, 1, 16}},
   };
+  return convs;
+}
+
+std::vector<FunctionCase> SmallCasesWithoutConvs() {
+  std::vector<FunctionCase> cases;
   for (const Image image : {Image{2, 3, 1, 1, 1}, Image{3, 2, 3, 5, 1}, Image{2, 8, 3, 3, 8},
                             Image{2, 16, 1, 3, 8}, Image{1, 16, 2, 2, 16}}) {
     for (const bool relu : {false, true}) {
@@ -292,8 +303,7 @@ std::vector<FunctionCase> SmallVisionCases() {
   return cases;
 }
 
-std::vector<FunctionCase> LargeVisionCases() {
-  const int64_t block = ChannelBlock(64);
+std::vector<FunctionCase> LargeCases(int64_t block) {
   return {ConvCase({2, 3, 33, 30, 1}, {32, 7, 2, 3, block}),
           ConvCase({2, 32, 14, 15, block}, {64, 3, 1, 1, block}),
           ConvCase({2, 64, 15, 14, block}, {32, 3, 2, 1, block}),
@@ -309,6 +319,25 @@ std::vector<FunctionCase> LargeVisionCases() {
           AveragePoolCase({5, 256, 7, 7, block}),
           AddBiasCase(37, 1000),
           SquaredErrorCase({9, 1000})};
+}
+
+}  // namespace
+
+std::vector<FunctionCase> SmallVisionCases() {
+  std::vector<FunctionCase> cases = SmallCasesWithoutConvs();
+  for (const auto& [in, conv] : SmallConvs()) cases.push_back(ConvCase(in, conv));
+  return cases;
+}
+
+std::vector<FunctionCase> LargeVisionCases() { return LargeCases(ChannelBlock(*CpuDevice(), 64)); }
+
+std::vector<FunctionCase> UnblockedVisionCases() {
+  std::vector<FunctionCase> cases = SmallCasesWithoutConvs();
+  for (const auto& [in, conv] : SmallConvs()) {
+    if (in.block == 1 && conv.out_block == 1) cases.push_back(ConvCase(in, conv));
+  }
+  for (FunctionCase& c : LargeCases(1)) cases.push_back(std::move(c));
+  return cases;
 }
 
 }  // namespace gradsync::model

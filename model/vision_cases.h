@@ -14,6 +14,8 @@ namespace gradsync::model {
 std::vector<FunctionCase> SmallVisionCases();
 // Shapes like a residual network's, shared out to several threads.
 std::vector<FunctionCase> LargeVisionCases();
+// Both, with channels in blocks of 1 wherever there are convolutions, as CUDA wants them.
+std::vector<FunctionCase> UnblockedVisionCases();
 
 }  // namespace gradsync::model
 

@@ -12,6 +12,7 @@ namespace gradsync::model {
 namespace {
 
 namespace cpu = kernels::cpu;
+namespace cuda = kernels::cuda;
 using kernels::ActivationShape;
 
 bool IsBlock(int64_t block) { return block == 1 || block == 8 || block == 16; }
@@ -56,7 +57,8 @@ void RequireBuffers(const BatchNormBuffers& buffers, const Tensor& x, int64_t ch
 
 }  // namespace
 
-int64_t ChannelBlock(int64_t channels) {
+int64_t ChannelBlock(const Device& device, int64_t channels) {
+  if (!device.is_cpu()) return 1;
   for (const int64_t block : {16, 8}) {
     if (block <= cpu::PreferredChannelBlock() && channels % block == 0) return block;
   }
@@ -81,16 +83,19 @@ Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options
                                  .padding = options.padding};
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   Device& device = *x.device();
-  RunOnCpu("conv2d", x,
-           [&]<class T>() { cpu::Conv2d(device, shape, x.data<T>(), weight.data<T>(), y.data<T>()); });
+  Run("conv2d", x, [&]<class T>() {
+    On(device, cpu::Conv2d<T>, cuda::Conv2d<T>)(device, shape, x.data<T>(), weight.data<T>(), y.data<T>());
+  });
   return Var::FromOp("conv2d", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    RunOnCpu("conv2d", dy, [&]<class T>() {
+    Run("conv2d", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-        cpu::Conv2dWeightGrad(device, shape, x.data<T>(), dy.data<T>(), dweight.data<T>(), accumulate);
+        On(device, cpu::Conv2dWeightGrad<T>, cuda::Conv2dWeightGrad<T>)(
+            device, shape, x.data<T>(), dy.data<T>(), dweight.data<T>(), accumulate);
       });
       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        cpu::Conv2dInputGrad(device, shape, weight.data<T>(), dy.data<T>(), dx.data<T>(), accumulate);
+        On(device, cpu::Conv2dInputGrad<T>, cuda::Conv2dInputGrad<T>)(device, shape, weight.data<T>(),
+                                                                      dy.data<T>(), dx.data<T>(), accumulate);
       });
     });
   });
@@ -111,18 +116,20 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
           " has one pixel per channel, expected at least two to normalise");
   const Tensor y = EmptyLike(x), mean = EmptyLike(weight), r = EmptyLike(weight);
   Device& device = *x.device();
-  RunOnCpu("batch_norm", x, [&]<class T>() {
+  Run("batch_norm", x, [&]<class T>() {
     const Tensor unbiased = EmptyLike(weight);
-    const cpu::BatchNormInputs<T> in{.x = x.data<T>(),
-                                     .weight = weight.data<T>(),
-                                     .bias = bias.data<T>(),
-                                     .residual = has_residual ? residual.data<T>() : nullptr,
-                                     .relu = options.relu};
-    cpu::BatchNorm(device, shape, in, options.eps, y.data<T>(), mean.data<T>(), r.data<T>(),
-                   unbiased.data<T>());
-    cpu::MoveAverage(mean.data<T>(), shape.channels, options.momentum, buffers.running_mean.data<T>());
-    cpu::MoveAverage(unbiased.data<T>(), shape.channels, options.momentum, buffers.running_var.data<T>());
-    ++*buffers.num_batches_tracked.data<int64_t>();
+    const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
+                                         .weight = weight.data<T>(),
+                                         .bias = bias.data<T>(),
+                                         .residual = has_residual ? residual.data<T>() : nullptr,
+                                         .relu = options.relu};
+    On(device, cpu::BatchNorm<T>, cuda::BatchNorm<T>)(device, shape, in, options.eps, y.data<T>(),
+                                                      mean.data<T>(), r.data<T>(), unbiased.data<T>());
+    On(device, cpu::MoveAverage<T>, cuda::MoveAverage<T>)(device, mean.data<T>(), shape.channels,
+                                                          options.momentum, buffers.running_mean.data<T>());
+    On(device, cpu::MoveAverage<T>, cuda::MoveAverage<T>)(device, unbiased.data<T>(), shape.channels,
+                                                          options.momentum, buffers.running_var.data<T>());
+    On(device, cpu::AddOne, cuda::AddOne)(device, buffers.num_batches_tracked.data<int64_t>());
   });
   // Kept only if it is needed: it may be the largest of all.
   const Tensor kept_y = has_residual && options.relu ? y : Tensor();
@@ -132,18 +139,19 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
       "batch_norm", y, {weight_var, bias_var, x_var, residual_var}, [=, &device](OpGradient& op) {
         ContributeTogether<4>(op, shared || weight.SameStorage(bias), [&](const Places<4>& grads) {
           const Tensor& dy = op.output_grad();
-          RunOnCpu("batch_norm", dy, [&]<class T>() {
-            const cpu::BatchNormInputs<T> in{.x = x.data<T>(),
-                                             .weight = weight.data<T>(),
-                                             .bias = bias.data<T>(),
-                                             .residual = nullptr,
-                                             .relu = relu};
-            cpu::BatchNormGrad(device, shape, in, mean.data<T>(), r.data<T>(),
-                               kept_y.defined() ? kept_y.data<T>() : nullptr, dy.data<T>(),
-                               {.dx = TargetOf<T>(grads[2]),
-                                .dweight = TargetOf<T>(grads[0]),
-                                .dbias = TargetOf<T>(grads[1]),
-                                .dresidual = TargetOf<T>(grads[3])});
+          Run("batch_norm", dy, [&]<class T>() {
+            const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
+                                                 .weight = weight.data<T>(),
+                                                 .bias = bias.data<T>(),
+                                                 .residual = nullptr,
+                                                 .relu = relu};
+            On(device, cpu::BatchNormGrad<T>, cuda::BatchNormGrad<T>)(
+                device, shape, in, mean.data<T>(), r.data<T>(), kept_y.defined() ? kept_y.data<T>() : nullptr,
+                dy.data<T>(),
+                {.dx = TargetOf<T>(grads[2]),
+                 .dweight = TargetOf<T>(grads[0]),
+                 .dbias = TargetOf<T>(grads[1]),
+                 .dresidual = TargetOf<T>(grads[3])});
           });
         });
       });
@@ -159,14 +167,16 @@ Var MaxPool2d(const Var& x_var, int64_t size, int64_t stride, int64_t padding) {
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   const Tensor largest = EmptyActivation(x, shape.out(), DType::kU8);
   Device& device = *x.device();
-  RunOnCpu("max_pool2d", x, [&]<class T>() {
-    cpu::MaxPool(device, shape, x.data<T>(), y.data<T>(), largest.data<uint8_t>());
+  Run("max_pool2d", x, [&]<class T>() {
+    On(device, cpu::MaxPool<T>, cuda::MaxPool<T>)(device, shape, x.data<T>(), y.data<T>(),
+                                                  largest.data<uint8_t>());
   });
   return Var::FromOp("max_pool2d", y, {x_var}, [shape, largest, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      RunOnCpu("max_pool2d", dy, [&]<class T>() {
-        cpu::MaxPoolGrad(device, shape, largest.data<uint8_t>(), dy.data<T>(), dx.data<T>(), accumulate);
+      Run("max_pool2d", dy, [&]<class T>() {
+        On(device, cpu::MaxPoolGrad<T>, cuda::MaxPoolGrad<T>)(device, shape, largest.data<uint8_t>(),
+                                                              dy.data<T>(), dx.data<T>(), accumulate);
       });
     });
   });
@@ -177,12 +187,15 @@ Var GlobalAveragePool(const Var& x_var) {
   const ActivationShape shape = Activation("average_pool", "x", x);
   const Tensor y = Tensor::Empty(x.device(), {shape.batch, shape.channels}, x.dtype());
   Device& device = *x.device();
-  RunOnCpu("average_pool", x, [&]<class T>() { cpu::AveragePool(device, shape, x.data<T>(), y.data<T>()); });
+  Run("average_pool", x, [&]<class T>() {
+    On(device, cpu::AveragePool<T>, cuda::AveragePool<T>)(device, shape, x.data<T>(), y.data<T>());
+  });
   return Var::FromOp("average_pool", y, {x_var}, [shape, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      RunOnCpu("average_pool", dy, [&]<class T>() {
-        cpu::AveragePoolGrad(device, shape, dy.data<T>(), dx.data<T>(), accumulate);
+      Run("average_pool", dy, [&]<class T>() {
+        On(device, cpu::AveragePoolGrad<T>, cuda::AveragePoolGrad<T>)(device, shape, dy.data<T>(),
+                                                                      dx.data<T>(), accumulate);
       });
     });
   });
@@ -196,13 +209,16 @@ Var AddBias(const Var& x_var, const Var& bias_var) {
   const int64_t rows = x.dim(0), d = x.dim(1);
   const Tensor y = EmptyLike(x);
   Device& device = *x.device();
-  RunOnCpu("add_bias", x,
-           [&]<class T>() { cpu::AddBias(device, x.data<T>(), bias.data<T>(), rows, d, y.data<T>()); });
+  Run("add_bias", x, [&]<class T>() {
+    On(device, cpu::AddBias<T>, cuda::AddBias<T>)(device, x.data<T>(), bias.data<T>(), rows, d, y.data<T>());
+  });
   return Var::FromOp("add_bias", y, {x_var, bias_var}, [rows, d, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(1, [&](const Tensor& dbias, bool accumulate) {
-      RunOnCpu("add_bias", dy,
-               [&]<class T>() { cpu::BiasGrad(device, dy.data<T>(), rows, d, dbias.data<T>(), accumulate); });
+      Run("add_bias", dy, [&]<class T>() {
+        On(device, cpu::BiasGrad<T>, cuda::BiasGrad<T>)(device, dy.data<T>(), rows, d, dbias.data<T>(),
+                                                        accumulate);
+      });
     });
     op.PassThrough(0);
   });
@@ -214,14 +230,16 @@ Var MeanSquaredError(const Var& x_var, const Tensor& target) {
               "one shape, dtype and device, not empty");
   const Tensor loss = Tensor::Empty(x.device(), {}, x.dtype());
   Device& device = *x.device();
-  RunOnCpu("squared_error", x,
-           [&]<class T>() { cpu::SquaredError(x.data<T>(), target.data<T>(), x.numel(), loss.data<T>()); });
+  Run("squared_error", x, [&]<class T>() {
+    On(device, cpu::SquaredError<T>, cuda::SquaredError<T>)(device, x.data<T>(), target.data<T>(), x.numel(),
+                                                            loss.data<T>());
+  });
   return Var::FromOp("squared_error", loss, {x_var}, [x, target, &device](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      RunOnCpu("squared_error", dloss, [&]<class T>() {
-        cpu::SquaredErrorGrad(device, x.data<T>(), target.data<T>(), dloss.data<T>(), x.numel(), dx.data<T>(),
-                              accumulate);
+      Run("squared_error", dloss, [&]<class T>() {
+        On(device, cpu::SquaredErrorGrad<T>, cuda::SquaredErrorGrad<T>)(
+            device, x.data<T>(), target.data<T>(), dloss.data<T>(), x.numel(), dx.data<T>(), accumulate);
       });
     });
   });

@@ -24,9 +24,9 @@
 //   MeanSquaredError   x, target
 namespace gradsync::model {
 
-// The best channel block on this machine's processor of those that divide `channels`: 16, only with AVX-512;
-// 8; 1.
-int64_t ChannelBlock(int64_t channels);
+// The best channel block on the device of those that divide `channels`: 16, only with AVX-512; 8; 1. On CUDA
+// it is 1, the only one that Conv2d takes there.
+int64_t ChannelBlock(const Device& device, int64_t channels);
 
 struct Conv2dOptions {
   int64_t stride = 1;

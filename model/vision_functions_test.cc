@@ -145,9 +145,10 @@ TEST(VisionFunctionsTest, WeightsAreReadyBeforeTheInputsGradientIsComputed) {
 }
 
 TEST(VisionFunctionsTest, AChannelBlockDividesTheChannels) {
-  EXPECT_EQ(ChannelBlock(3), 1);
-  EXPECT_EQ(ChannelBlock(12), 1);
-  EXPECT_THAT(ChannelBlock(64), testing::AnyOf(8, 16));
+  const DevicePtr device = CpuDevice();
+  EXPECT_EQ(ChannelBlock(*device, 3), 1);
+  EXPECT_EQ(ChannelBlock(*device, 12), 1);
+  EXPECT_THAT(ChannelBlock(*device, 64), testing::AnyOf(8, 16));
 }
 
 // What an operation says when it is called like this.

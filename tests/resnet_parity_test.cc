@@ -1,43 +1,7 @@
-// Compares the residual network with PyTorch: tests/fixtures/make_resnet_fixture.py made the file and says
-// what is in it.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "model/resnet.h"
-#include "model/safetensors.h"
+#include "tests/resnet_parity_suite.h"
 
 namespace gradsync::model {
 namespace {
-
-constexpr char kFixture[] = "tests/fixtures/resnet.safetensors";
-
-// |actual - expected| / |expected|, in the Euclidean norm; NaN if anything is NaN.
-double RelativeError(const std::vector<double>& actual, const std::vector<double>& expected) {
-  EXPECT_EQ(actual.size(), expected.size());
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
-std::vector<double> ToDoubles(const Tensor& tensor) {
-  std::vector<double> wide;
-  if (tensor.dtype() == DType::kBF16) {
-    for (const BF16 value : tensor.ToVector<BF16>()) wide.push_back(static_cast<double>(float(value)));
-    return wide;
-  }
-  DispatchFloat(tensor.dtype(), "parity", [&]<class T>() {
-    const std::vector<T> values = tensor.ToVector<T>();
-    wide.assign(values.begin(), values.end());
-  });
-  return wide;
-}
 
 // "NAME (SHAPE)\n" as in the fixture's metadata, but for the last end of line.
 void AppendLine(std::string& lines, const std::string& name, const Shape& shape) {
@@ -60,78 +24,12 @@ TEST(ResNet50Test, NamesAndShapesAreTorchvisions) {
   EXPECT_EQ(buffers, file.metadata().at("resnet50_buffers"));
 }
 
-struct Case {
-  DType dtype;
-  int num_threads;
-  // Of the relative error of the loss and of each gradient and buffer. The file holds f32, so f64 is compared
-  // to half an ulp of that. In f32 each of the 19 layers, forward and backward, adds the rounding of sums of
-  // up to 576 terms, sqrt(576) * 6e-8 = 1.4e-6 at most, in directions of its own.
-  double tolerance;
-};
-
-class ResNetParityTest : public testing::TestWithParam<Case> {
- protected:
-  ResNetParityTest() : model_(Config(), device_, GetParam().dtype, 0) {
-    for (Parameter* p : model_.parameters()) p->value().CopyFrom(Load("weight/" + p->name()));
-  }
-
-  // In the dtype of the test.
-  Tensor Load(const std::string& name) const {
-    const Tensor stored = file_.Load(name, device_);
-    const std::vector<double> wide = ToDoubles(stored);
-    return DispatchFloat(GetParam().dtype, "parity", [&]<class T>() {
-      const std::vector<T> values(wide.begin(), wide.end());
-      return Tensor::From<T>(device_, stored.shape(), std::span<const T>(values));
-    });
-  }
-
-  ResNetConfig Config() const {
-    const std::vector<int64_t> values = file_.Load("config", device_).ToVector<int64_t>();
-    return {.name = "fixture",
-            .num_blocks = {values.at(0), values.at(1), values.at(2), values.at(3)},
-            .width = values.at(4),
-            .num_classes = values.at(5)};
-  }
-
-  void ExpectClose(const Tensor& actual, const std::string& name) const {
-    const Tensor expected = file_.Load(name, device_);
-    EXPECT_EQ(actual.shape(), expected.shape()) << name;
-    const double error = RelativeError(ToDoubles(actual), ToDoubles(expected));
-    EXPECT_LT(error, GetParam().tolerance) << name;
-  }
-
-  const DevicePtr device_ = CpuDevice(GetParam().num_threads);
-  const SafetensorsFile file_ = SafetensorsFile::Open(kFixture);
-  const Batch batch_{.inputs = Load("inputs"), .targets = Load("targets")};
-  ResNet model_;
-};
-
-TEST_P(ResNetParityTest, LossAndEveryGradient) {
-  const Var loss = model_.Loss(batch_);
-  ExpectClose(loss.value(), "loss");
-  Backward(loss, model_.parameters());
-  for (Parameter* p : model_.parameters()) ExpectClose(p->grad(), "grad/" + p->name());
-}
-
-TEST_P(ResNetParityTest, BuffersAfterTwoPasses) {
-  for (int pass = 0; pass < 2; ++pass) model_.Loss(batch_);
-  for (const Buffer& buffer : model_.buffers()) {
-    if (buffer.value.dtype() == DType::kI64) {
-      EXPECT_EQ(buffer.value.ToVector<int64_t>(),
-                file_.Load("buffer/" + buffer.name, device_).ToVector<int64_t>())
-          << buffer.name;
-    } else {
-      ExpectClose(buffer.value, "buffer/" + buffer.name);
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Precision, ResNetParityTest,
-                         testing::Values(Case{DType::kF32, 1, 1e-5}, Case{DType::kF32, 2, 1e-5},
-                                         Case{DType::kF64, 1, 6e-8}),
-                         [](const testing::TestParamInfo<Case>& test) {
-                           return Join(Name(test.param.dtype), "_", test.param.num_threads, "_threads");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Cpu, ResNetParityTest,
+    testing::Values(ResNetParityCase{"f32_1_threads", DType::kF32, [] { return CpuDevice(1); }, 1e-5},
+                    ResNetParityCase{"f32_2_threads", DType::kF32, [] { return CpuDevice(2); }, 1e-5},
+                    ResNetParityCase{"f64_1_threads", DType::kF64, [] { return CpuDevice(1); }, 6e-8}),
+    ResNetParityCaseName);
 
 }  // namespace
 }  // namespace gradsync::model

@@ -20,12 +20,12 @@ struct ActivationShape {
   int64_t width;
   int64_t block;
 
-  int64_t channel_blocks() const { return channels / block; }
+  constexpr int64_t channel_blocks() const { return channels / block; }
   // Pixels of one channel in one image.
-  int64_t pixels() const { return height * width; }
+  constexpr int64_t pixels() const { return height * width; }
   // Consecutive elements that belong to one image and one block of channels.
-  int64_t plane() const { return pixels() * block; }
-  int64_t numel() const { return batch * channels * pixels(); }
+  constexpr int64_t plane() const { return pixels() * block; }
+  constexpr int64_t numel() const { return batch * channels * pixels(); }
 
   friend auto operator<=>(const ActivationShape&, const ActivationShape&) = default;
 };

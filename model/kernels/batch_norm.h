@@ -15,7 +15,7 @@
 // where mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
 // identity or max(0, .). Each channel is computed by one thread, so that no result depends on their number.
 // T is float or double. Statistics are combined in f64.
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 
 template <class T>
 struct BatchNormInputs {
@@ -26,15 +26,25 @@ struct BatchNormInputs {
   bool relu;
 };
 
+template <class T>
+struct BatchNormGrads {
+  Target<T> dx, dweight, dbias, dresidual;
+};
+
+namespace cpu {
+
 // Fills y (like x), and (channels) each of mean, r, and the unbiased variance. A channel has at least two
 // pixels.
 template <class T>
-void BatchNorm(const Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps,
-               T* y, T* mean, T* r, T* unbiased_variance);
+void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
+               T* mean, T* r, T* unbiased_variance);
 
-// average += momentum * (x - average), elementwise.
+// average += momentum * (x - average), elementwise. On the calling thread.
 template <class T>
-void MoveAverage(const T* x, int64_t n, double momentum, T* average);
+void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T* average);
+
+// ++*count.
+void AddOne(const Device& device, int64_t* count);
 
 // Gradients, mean and r being functions of x. With g = dy where act let its input through and 0 elsewhere,
 // x' = (x - mean) * r, and means over a channel:
@@ -44,14 +54,28 @@ void MoveAverage(const T* x, int64_t n, double momentum, T* average);
 //
 // With a relu and a residual y is the forward result, else null; in.residual is not read.
 template <class T>
-struct BatchNormGrads {
-  Target<T> dx, dweight, dbias, dresidual;
-};
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
+                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads);
+
+}  // namespace cpu
+
+// The same on a CUDA device.
+namespace cuda {
 
 template <class T>
-void BatchNormGrad(const Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
-                   const T* mean, const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads);
+void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
+               T* mean, T* r, T* unbiased_variance);
 
-}  // namespace gradsync::model::kernels::cpu
+template <class T>
+void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T* average);
+
+void AddOne(const Device& device, int64_t* count);
+
+template <class T>
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
+                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads);
+
+}  // namespace cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_BATCH_NORM_H_

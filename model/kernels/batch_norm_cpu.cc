@@ -241,8 +241,8 @@ void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const Batc
 }  // namespace
 
 template <class T>
-void BatchNorm(const Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps,
-               T* y, T* mean, T* r, T* unbiased_variance) {
+void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
+               T* mean, T* r, T* unbiased_variance) {
   ForChannelBlocks(device, shape, [&](int64_t channel_block) {
     const int64_t channel = channel_block * shape.block;
     Statistics(shape, channel_block, in.x, eps, mean + channel, r + channel, unbiased_variance + channel);
@@ -261,24 +261,26 @@ void BatchNorm(const Device& device, const ActivationShape& shape, const BatchNo
 }
 
 template <class T>
-void MoveAverage(const T* x, int64_t n, double momentum, T* average) {
+void MoveAverage(const Device& /*device*/, const T* x, int64_t n, double momentum, T* average) {
   const T factor = static_cast<T>(momentum);
   for (int64_t i = 0; i < n; ++i) average[i] += factor * (x[i] - average[i]);
 }
 
+void AddOne(const Device& /*device*/, int64_t* count) { ++*count; }
+
 template <class T>
-void BatchNormGrad(const Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
-                   const T* mean, const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
+                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
   ForChannelBlocks(device, shape, [&](int64_t channel_block) {
     GradOfBlock(shape, channel_block, in, mean, r, y, dy, grads);
   });
 }
 
 #define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void BatchNorm<T>(const Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*,   \
-                             T*, T*, T*);                                                                    \
-  template void MoveAverage<T>(const T*, int64_t, double, T*);                                               \
-  template void BatchNormGrad<T>(const Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*, \
+  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*, T*, T*, \
+                             T*);                                                                            \
+  template void MoveAverage<T>(const Device&, const T*, int64_t, double, T*);                                \
+  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*,       \
                                  const T*, const T*, const T*, const BatchNormGrads<T>&);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)

@@ -54,6 +54,23 @@ void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, co
                      bool accumulate);
 
 }  // namespace cpu
+
+// The same on a CUDA device, through cuDNN; f32 with TF32 only if the device allows it. Throws InvalidInput
+// unless channels are in blocks of 1.
+namespace cuda {
+
+template <class T>
+void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y);
+
+template <class T>
+void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, T* dweight,
+                      bool accumulate);
+
+template <class T>
+void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, const T* dy, T* dx,
+                     bool accumulate);
+
+}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_CONV_H_

@@ -17,7 +17,7 @@ struct PoolShape {
   int64_t stride;
   int64_t padding;
 
-  ActivationShape out() const {
+  constexpr ActivationShape out() const {
     return {.batch = in.batch,
             .channels = in.channels,
             .height = (in.height + 2 * padding - size) / stride + 1,
@@ -47,6 +47,24 @@ template <class T>
 void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx, bool accumulate);
 
 }  // namespace cpu
+
+// The same on a CUDA device.
+namespace cuda {
+
+template <class T>
+void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest);
+
+template <class T>
+void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
+                 bool accumulate);
+
+template <class T>
+void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y);
+
+template <class T>
+void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx, bool accumulate);
+
+}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_POOL_H_

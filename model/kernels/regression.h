@@ -18,7 +18,7 @@ void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, T* dbi
 
 // *loss = the mean of (x - target)^2 over n elements.
 template <class T>
-void SquaredError(const T* x, const T* target, int64_t n, T* loss);
+void SquaredError(const Device& device, const T* x, const T* target, int64_t n, T* loss);
 
 // dx = or += 2 (x - target) / n * *dloss.
 template <class T>
@@ -26,5 +26,23 @@ void SquaredErrorGrad(const Device& device, const T* x, const T* target, const T
                       bool accumulate);
 
 }  // namespace gradsync::model::kernels::cpu
+
+// The same on a CUDA device.
+namespace gradsync::model::kernels::cuda {
+
+template <class T>
+void AddBias(const Device& device, const T* x, const T* bias, int64_t rows, int64_t d, T* y);
+
+template <class T>
+void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, T* dbias, bool accumulate);
+
+template <class T>
+void SquaredError(const Device& device, const T* x, const T* target, int64_t n, T* loss);
+
+template <class T>
+void SquaredErrorGrad(const Device& device, const T* x, const T* target, const T* dloss, int64_t n, T* dx,
+                      bool accumulate);
+
+}  // namespace gradsync::model::kernels::cuda
 
 #endif  // GRADSYNC_MODEL_KERNELS_REGRESSION_H_

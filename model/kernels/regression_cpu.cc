@@ -31,7 +31,7 @@ void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, T* dbi
 }
 
 template <class T>
-void SquaredError(const T* x, const T* target, int64_t n, T* loss) {
+void SquaredError(const Device& /*device*/, const T* x, const T* target, int64_t n, T* loss) {
   const auto error =
       ConstArrayMap<T>(x, n).template cast<double>() - ConstArrayMap<T>(target, n).template cast<double>();
   *loss = static_cast<T>(error.square().mean());
@@ -51,7 +51,7 @@ void SquaredErrorGrad(const Device& device, const T* x, const T* target, const T
 #define GRADSYNC_INSTANTIATE(T)                                                      \
   template void AddBias<T>(const Device&, const T*, const T*, int64_t, int64_t, T*); \
   template void BiasGrad<T>(const Device&, const T*, int64_t, int64_t, T*, bool);    \
-  template void SquaredError<T>(const T*, const T*, int64_t, T*);                    \
+  template void SquaredError<T>(const Device&, const T*, const T*, int64_t, T*);     \
   template void SquaredErrorGrad<T>(const Device&, const T*, const T*, const T*, int64_t, T*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)

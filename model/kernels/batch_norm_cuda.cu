@@ -1,0 +1,161 @@
+// Batch normalisation. Sums over a channel take a block each, in f64, which keeps their digits without the
+// care that the CPU's version takes in f32; what is elementwise then takes the whole GPU.
+
+#include "model/kernels/batch_norm.h"
+#include "model/kernels/cuda_support.h"
+#include "model/kernels/scratch.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+// The index of element i, 0 to batch * pixels - 1, of a channel.
+__device__ int64_t ElementOf(const ActivationShape& shape, int64_t channel, int64_t i) {
+  const int64_t image = i / shape.pixels(), pixel = i % shape.pixels();
+  return ((image * shape.channel_blocks() + channel / shape.block) * shape.pixels() + pixel) * shape.block +
+         channel % shape.block;
+}
+
+__device__ int64_t ChannelOf(const ActivationShape& shape, int64_t element) {
+  return element / shape.plane() % shape.channel_blocks() * shape.block + element % shape.block;
+}
+
+// (x - mean) * r * weight + bias, rounded once, whatever is computed with it: forward and backward agree on
+// its sign.
+template <class T>
+__device__ T Affine(const BatchNormInputs<T>& in, const T* mean, const T* r, int64_t channel, T x) {
+  return fma(x - mean[channel], in.weight[channel] * r[channel], in.bias[channel]);
+}
+
+// A block per channel.
+template <class T>
+__global__ void StatisticsKernel(ActivationShape shape, const T* x, double eps, T* mean, T* r,
+                                 T* unbiased_variance) {
+  const int64_t channel = blockIdx.x;
+  const int64_t count = shape.batch * shape.pixels();
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+    sum += static_cast<double>(x[ElementOf(shape, channel, i)]);
+  }
+  const double center = CombineBlock(sum, 0.0, SumOf{}) / static_cast<double>(count);
+  double squares = 0;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+    const double deviation = static_cast<double>(x[ElementOf(shape, channel, i)]) - center;
+    squares += deviation * deviation;
+  }
+  squares = CombineBlock(squares, 0.0, SumOf{});
+  if (threadIdx.x != 0) return;
+  mean[channel] = static_cast<T>(center);
+  r[channel] = static_cast<T>(1 / sqrt(squares / static_cast<double>(count) + eps));
+  unbiased_variance[channel] = static_cast<T>(squares / static_cast<double>(count - 1));
+}
+
+template <class T>
+__global__ void NormalizeKernel(ActivationShape shape, BatchNormInputs<T> in, const T* mean, const T* r,
+                                T* y) {
+  const int64_t n = shape.batch * shape.channels * shape.pixels();
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    T value = Affine(in, mean, r, ChannelOf(shape, i), in.x[i]);
+    if (in.residual != nullptr) value += in.residual[i];
+    y[i] = in.relu && T{0} > value ? T{0} : value;  // NaN passes
+  }
+}
+
+// dy where the relu let its input through, else 0.
+template <class T>
+__device__ T Masked(const BatchNormInputs<T>& in, const T* mean, const T* r, const T* y, const T* dy,
+                    int64_t channel, int64_t i) {
+  if (!in.relu) return dy[i];
+  const T value = y != nullptr ? y[i] : Affine(in, mean, r, channel, in.x[i]);
+  return value <= T{0} ? T{0} : dy[i];
+}
+
+// A block per channel. mean_g and slope (channels) are what the gradient of x needs.
+template <class T>
+__global__ void GradSumsKernel(ActivationShape shape, BatchNormInputs<T> in, const T* mean, const T* r,
+                               const T* y, const T* dy, Target<T> dweight, Target<T> dbias, T* mean_g,
+                               T* slope) {
+  const int64_t channel = blockIdx.x;
+  const int64_t count = shape.batch * shape.pixels();
+  const T center = mean[channel];
+  double sum_g = 0, sum_gx = 0;
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+    const int64_t at = ElementOf(shape, channel, i);
+    const T g = Masked(in, mean, r, y, dy, channel, at);
+    sum_g += static_cast<double>(g);
+    sum_gx += static_cast<double>(g * (in.x[at] - center));
+  }
+  sum_g = CombineBlock(sum_g, 0.0, SumOf{});
+  sum_gx = CombineBlock(sum_gx, 0.0, SumOf{});
+  if (threadIdx.x != 0) return;
+  const T scale = r[channel];
+  if (dbias.data != nullptr) Store(dbias.data + channel, static_cast<T>(sum_g), dbias.accumulate);
+  if (dweight.data != nullptr) {
+    Store(dweight.data + channel, static_cast<T>(sum_gx) * scale, dweight.accumulate);
+  }
+  mean_g[channel] = static_cast<T>(sum_g / static_cast<double>(count));
+  slope[channel] = static_cast<T>(sum_gx / static_cast<double>(count)) * scale * scale;
+}
+
+template <class T>
+__global__ void InputGradKernel(ActivationShape shape, BatchNormInputs<T> in, const T* mean, const T* r,
+                                const T* y, const T* dy, const T* mean_g, const T* slope, Target<T> dx,
+                                Target<T> dresidual) {
+  const int64_t n = shape.batch * shape.channels * shape.pixels();
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    const int64_t channel = ChannelOf(shape, i);
+    const T g = Masked(in, mean, r, y, dy, channel, i);
+    if (dresidual.data != nullptr) Store(dresidual.data + i, g, dresidual.accumulate);
+    if (dx.data == nullptr) continue;
+    const T inner = g - mean_g[channel] - (in.x[i] - mean[channel]) * slope[channel];
+    Store(dx.data + i, in.weight[channel] * r[channel] * inner, dx.accumulate);
+  }
+}
+
+template <class T>
+__global__ void MoveAverageKernel(const T* x, int64_t n, T momentum, T* average) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) average[i] += momentum * (x[i] - average[i]);
+}
+
+__global__ void AddOneKernel(int64_t* count) { ++*count; }
+
+}  // namespace
+
+template <class T>
+void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
+               T* mean, T* r, T* unbiased_variance) {
+  Launch(device, "BatchNormStatistics", StatisticsKernel<T>, shape.channels, kThreads, 0, shape, in.x, eps,
+         mean, r, unbiased_variance);
+  Launch(device, "BatchNorm", NormalizeKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0, shape, in,
+         mean, r, y);
+}
+
+template <class T>
+void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T* average) {
+  Launch(device, "MoveAverage", MoveAverageKernel<T>, LoopBlocks(device, n), kThreads, 0, x, n, momentum,
+         average);
+}
+
+void AddOne(const Device& device, int64_t* count) { Launch(device, "AddOne", AddOneKernel, 1, 1, 0, count); }
+
+template <class T>
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
+                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
+  const Scratch<T> mean_g(device, shape.channels), slope(device, shape.channels);
+  Launch(device, "BatchNormGradSums", GradSumsKernel<T>, shape.channels, kThreads, 0, shape, in, mean, r, y,
+         dy, grads.dweight, grads.dbias, mean_g.data(), slope.data());
+  if (grads.dx.data == nullptr && grads.dresidual.data == nullptr) return;
+  Launch(device, "BatchNormInputGrad", InputGradKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0,
+         shape, in, mean, r, y, dy, mean_g.data(), slope.data(), grads.dx, grads.dresidual);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                              \
+  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*, T*, T*, \
+                             T*);                                                                            \
+  template void MoveAverage<T>(const Device&, const T*, int64_t, double, T*);                                \
+  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*,       \
+                                 const T*, const T*, const T*, const BatchNormGrads<T>&);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cuda

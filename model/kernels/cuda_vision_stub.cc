@@ -1,0 +1,27 @@
+#include "model/kernels/batch_norm.h"
+#include "model/kernels/conv.h"
+#include "model/kernels/cuda_stub.h"
+#include "model/kernels/pool.h"
+#include "model/kernels/regression.h"
+
+namespace gradsync::model::kernels::cuda {
+
+GRADSYNC_STUB(BatchNorm, Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*, T*, T*, T*);
+GRADSYNC_STUB(MoveAverage, const Device&, const T*, int64_t, double, T*);
+GRADSYNC_STUB(BatchNormGrad, Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*, const T*,
+              const T*, const T*, const BatchNormGrads<T>&);
+GRADSYNC_STUB(Conv2d, Device&, const ConvShape&, const T*, const T*, T*);
+GRADSYNC_STUB(Conv2dWeightGrad, Device&, const ConvShape&, const T*, const T*, T*, bool);
+GRADSYNC_STUB(Conv2dInputGrad, Device&, const ConvShape&, const T*, const T*, T*, bool);
+GRADSYNC_STUB(MaxPool, const Device&, const PoolShape&, const T*, T*, uint8_t*);
+GRADSYNC_STUB(MaxPoolGrad, const Device&, const PoolShape&, const uint8_t*, const T*, T*, bool);
+GRADSYNC_STUB(AveragePool, const Device&, const ActivationShape&, const T*, T*);
+GRADSYNC_STUB(AveragePoolGrad, const Device&, const ActivationShape&, const T*, T*, bool);
+GRADSYNC_STUB(AddBias, const Device&, const T*, const T*, int64_t, int64_t, T*);
+GRADSYNC_STUB(BiasGrad, const Device&, const T*, int64_t, int64_t, T*, bool);
+GRADSYNC_STUB(SquaredError, const Device&, const T*, const T*, int64_t, T*);
+GRADSYNC_STUB(SquaredErrorGrad, const Device&, const T*, const T*, const T*, int64_t, T*, bool);
+
+void AddOne(const Device&, int64_t*) { throw InvalidInput("this program was built without CUDA"); }
+
+}  // namespace gradsync::model::kernels::cuda

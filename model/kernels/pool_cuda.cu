@@ -1,0 +1,138 @@
+// Pooling: a thread per element of the result, which gathers what it needs; a warp per mean.
+
+#include "model/kernels/cuda_support.h"
+#include "model/kernels/pool.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+// Where an element of an activation is.
+struct Position {
+  __device__ Position(const ActivationShape& shape, int64_t element)
+      : lane(element % shape.block),
+        col(element / shape.block % shape.width),
+        row(element / shape.block / shape.width % shape.height),
+        plane(element / shape.plane()) {}
+
+  int64_t lane, col, row;
+  int64_t plane;  // image * channel_blocks + channel block
+};
+
+__device__ int64_t Element(const ActivationShape& shape, const Position& of_plane, int64_t row, int64_t col) {
+  return of_plane.plane * shape.plane() + (row * shape.width + col) * shape.block + of_plane.lane;
+}
+
+template <class T>
+__global__ void MaxPoolKernel(PoolShape shape, ActivationShape out, const T* x, T* y, uint8_t* largest) {
+  const ActivationShape in = shape.in;
+  for (int64_t i = GridIndex(); i < out.numel(); i += GridStride()) {
+    const Position to(out, i);
+    const int64_t top = to.row * shape.stride - shape.padding, left = to.col * shape.stride - shape.padding;
+    T best = 0;
+    int best_at = -1;
+    for (int64_t window_row = 0; window_row < shape.size; ++window_row) {
+      for (int64_t window_col = 0; window_col < shape.size; ++window_col) {
+        const int64_t row = top + window_row, col = left + window_col;
+        if (row < 0 || row >= in.height || col < 0 || col >= in.width) continue;
+        const T value = x[Element(in, to, row, col)];
+        if (best_at < 0 || value > best || value != value) {
+          best = value;
+          best_at = static_cast<int>(window_row * shape.size + window_col);
+        }
+      }
+    }
+    y[i] = best;
+    largest[i] = static_cast<uint8_t>(best_at);
+  }
+}
+
+// The first window that reaches a padded row or column.
+__device__ int64_t FirstWindow(const PoolShape& shape, int64_t padded) {
+  return padded < shape.size ? 0 : (padded - shape.size) / shape.stride + 1;
+}
+
+template <class T>
+__global__ void MaxPoolGradKernel(PoolShape shape, ActivationShape out, const uint8_t* largest, const T* dy,
+                                  T* dx, bool accumulate) {
+  const ActivationShape in = shape.in;
+  for (int64_t i = GridIndex(); i < in.numel(); i += GridStride()) {
+    const Position at(in, i);
+    const int64_t padded_row = at.row + shape.padding, padded_col = at.col + shape.padding;
+    T sum = 0;
+    for (int64_t row = FirstWindow(shape, padded_row); row < out.height && row * shape.stride <= padded_row;
+         ++row) {
+      for (int64_t col = FirstWindow(shape, padded_col); col < out.width && col * shape.stride <= padded_col;
+           ++col) {
+        const int64_t place =
+            (padded_row - row * shape.stride) * shape.size + padded_col - col * shape.stride;
+        const int64_t from = Element(out, at, row, col);
+        if (largest[from] == place) sum += dy[from];
+      }
+    }
+    Store(dx + i, sum, accumulate);
+  }
+}
+
+// y (batch, channels): a warp each.
+template <class T>
+__global__ void AveragePoolKernel(ActivationShape shape, const T* x, T* y) {
+  const int64_t index = GridIndex() / 32;
+  if (index >= shape.batch * shape.channels) return;  // the same for all threads of a warp
+  // The channels of an image lie as its blocks of channels do.
+  const int64_t plane = index / shape.block, lane = index % shape.block;
+  T sum = 0;
+  for (int64_t pixel = threadIdx.x % 32; pixel < shape.pixels(); pixel += 32) {
+    sum += x[plane * shape.plane() + pixel * shape.block + lane];
+  }
+  sum = CombineLanes<32>(sum, SumOf{});
+  if (threadIdx.x % 32 == 0) y[index] = sum / static_cast<T>(shape.pixels());
+}
+
+template <class T>
+__global__ void AveragePoolGradKernel(ActivationShape shape, const T* dy, T* dx, bool accumulate) {
+  for (int64_t i = GridIndex(); i < shape.numel(); i += GridStride()) {
+    const Position at(shape, i);
+    Store(dx + i, dy[at.plane * shape.block + at.lane] / static_cast<T>(shape.pixels()), accumulate);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
+  const ActivationShape out = shape.out();
+  Launch(device, "MaxPool", MaxPoolKernel<T>, LoopBlocks(device, out.numel()), kThreads, 0, shape, out, x, y,
+         largest);
+}
+
+template <class T>
+void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
+                 bool accumulate) {
+  Launch(device, "MaxPoolGrad", MaxPoolGradKernel<T>, LoopBlocks(device, shape.in.numel()), kThreads, 0,
+         shape, shape.out(), largest, dy, dx, accumulate);
+}
+
+template <class T>
+void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y) {
+  constexpr int64_t kWarps = kThreads / 32;
+  Launch(device, "AveragePool", AveragePoolKernel<T>, (shape.batch * shape.channels + kWarps - 1) / kWarps,
+         kThreads, 0, shape, x, y);
+}
+
+template <class T>
+void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx,
+                     bool accumulate) {
+  Launch(device, "AveragePoolGrad", AveragePoolGradKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0,
+         shape, dy, dx, accumulate);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                      \
+  template void MaxPool<T>(const Device&, const PoolShape&, const T*, T*, uint8_t*);                 \
+  template void MaxPoolGrad<T>(const Device&, const PoolShape&, const uint8_t*, const T*, T*, bool); \
+  template void AveragePool<T>(const Device&, const ActivationShape&, const T*, T*);                 \
+  template void AveragePoolGrad<T>(const Device&, const ActivationShape&, const T*, T*, bool);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+#undef GRADSYNC_INSTANTIATE
+
+}  // namespace gradsync::model::kernels::cuda

@@ -1,0 +1,41 @@
+// The suites of the CPU's operations on CUDA: against plain implementations in f64 on the host.
+#include <gtest/gtest.h>
+
+#include "model/cuda_device.h"
+#include "model/function_suite.h"
+#include "model/vision_cases.h"
+#include "model/vision_functions.h"
+
+namespace gradsync::model {
+namespace {
+
+DevicePtr Gpu() { return std::make_shared<CudaDevice>(0); }
+
+INSTANTIATE_TEST_SUITE_P(Cuda, FunctionTest, testing::ValuesIn(OnDevice(UnblockedVisionCases(), Gpu)),
+                         CaseName);
+
+TEST(VisionFunctionsCudaTest, ChannelsComeInBlocksOfOne) {
+  const DevicePtr device = Gpu();
+  EXPECT_EQ(ChannelBlock(*device, 64), 1);
+  const Var x(Tensor::Zeros(device, {1, 1, 4, 4, 8}, DType::kF32));
+  const Var weight(Tensor::Zeros(device, {8, 8, 1, 1}, DType::kF32));
+  EXPECT_THROW(Conv2d(x, weight, {.out_block = 8}), InvalidInput);
+}
+
+TEST(VisionFunctionsCudaTest, BatchNormMovesItsBuffers) {
+  const DevicePtr device = Gpu();
+  const std::vector<float> values{1, 2, 3, 6};
+  const Var x(Tensor::From<float>(device, {1, 1, 2, 2, 1}, std::span<const float>(values)));
+  const Tensor one = Tensor::Empty(device, {1}, DType::kF32);
+  FillUniform(one, 1, 1, 0, 0);
+  const BatchNormBuffers buffers{.running_mean = Tensor::Zeros(device, {1}, DType::kF32),
+                                 .running_var = Tensor::Zeros(device, {1}, DType::kF32),
+                                 .num_batches_tracked = Tensor::Zeros(device, {}, DType::kI64)};
+  for (int pass = 0; pass < 2; ++pass) BatchNorm2d(x, Var(one), Var(one), buffers, {.momentum = 0.5});
+  EXPECT_EQ(buffers.running_mean.ToVector<float>(), std::vector<float>{2.25f});    // of mean 3
+  EXPECT_FLOAT_EQ(buffers.running_var.ToVector<float>()[0], 0.75f * (14.0f / 3));  // of variance 14 / 3
+  EXPECT_EQ(buffers.num_batches_tracked.ToVector<int64_t>(), std::vector<int64_t>{2});
+}
+
+}  // namespace
+}  // namespace gradsync::model

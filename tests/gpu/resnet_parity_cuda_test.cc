@@ -1,0 +1,16 @@
+#include "model/cuda_device.h"
+#include "tests/resnet_parity_suite.h"
+
+namespace gradsync::model {
+namespace {
+
+DevicePtr Gpu() { return std::make_shared<CudaDevice>(0); }
+
+// In f32 cuDNN may take Winograd's algorithm, which costs a digit.
+INSTANTIATE_TEST_SUITE_P(Cuda, ResNetParityTest,
+                         testing::Values(ResNetParityCase{"f32", DType::kF32, Gpu, 1e-4},
+                                         ResNetParityCase{"f64", DType::kF64, Gpu, 6e-8}),
+                         ResNetParityCaseName);
+
+}  // namespace
+}  // namespace gradsync::model
