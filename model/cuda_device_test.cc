@@ -124,7 +124,6 @@ TEST_F(CudaDeviceTest, EventsMeasureTime) {
   end.Synchronize();
   EXPECT_TRUE(begin.done() && end.done());
   EXPECT_GT(end.MillisecondsSince(begin), 0);
-  EXPECT_LT(end.MillisecondsSince(begin), 1000);
 }
 
 TEST_F(CudaDeviceTest, ValuesMove) {

@@ -13,7 +13,12 @@
 namespace gradsync::model {
 namespace {
 
-DevicePtr Gpu() { return std::make_shared<CudaDevice>(0); }
+// One for all: loading the libraries under it takes a while. Never destroyed, as CUDA may go before statics
+// do.
+DevicePtr Gpu() {
+  static const auto* const device = new DevicePtr(std::make_shared<CudaDevice>(0));
+  return *device;
+}
 
 INSTANTIATE_TEST_SUITE_P(SmallCuda, FunctionTest, testing::ValuesIn(OnDevice(SmallFunctionCases(), Gpu)),
                          CaseName);
@@ -71,10 +76,11 @@ TEST(FunctionsCudaTest, RopeIsTheSameAfterOtherLengths) {
     FillTruncatedNormal(x, 1.0, /*seed=*/4, /*stream=*/0);
     return Rope(Var(x), 2, theta).value().ToVector<float>();
   };
-  const DevicePtr device = Gpu();
+  const DevicePtr device = std::make_shared<CudaDevice>(0);
   for (const int64_t seq : {3, 9, 5, 1}) {
     for (const double theta : {10000.0, 500.0}) {
-      EXPECT_EQ(rotate(device, seq, theta), rotate(Gpu(), seq, theta)) << seq << " " << theta;
+      EXPECT_EQ(rotate(device, seq, theta), rotate(std::make_shared<CudaDevice>(0), seq, theta))
+          << seq << " " << theta;
     }
   }
 }

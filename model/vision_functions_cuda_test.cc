@@ -9,7 +9,12 @@
 namespace gradsync::model {
 namespace {
 
-DevicePtr Gpu() { return std::make_shared<CudaDevice>(0); }
+// One for all: loading the libraries under it takes a while. Never destroyed, as CUDA may go before statics
+// do.
+DevicePtr Gpu() {
+  static const auto* const device = new DevicePtr(std::make_shared<CudaDevice>(0));
+  return *device;
+}
 
 INSTANTIATE_TEST_SUITE_P(Cuda, FunctionTest, testing::ValuesIn(OnDevice(UnblockedVisionCases(), Gpu)),
                          CaseName);

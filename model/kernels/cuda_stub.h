@@ -3,16 +3,16 @@
 
 #include "model/error.h"
 
-// For sources that stand in for kernels in a build without the CUDA toolkit. They are never called: no
-// CudaDevice can be made there.
+// For sources that stand in for kernels in a build without the parts of CUDA that these use. Without the
+// toolkit they are never called, as no CudaDevice can be made.
 //
 // Defines the function template `name` with parameters of the given types, for f32 and f64.
-#define GRADSYNC_STUB(name, ...)                                       \
-  template <class T>                                                   \
-  void name(__VA_ARGS__) {                                             \
-    throw InvalidInput(#name ": this program was built without CUDA"); \
-  }                                                                    \
-  template decltype(name<float>) name<float>;                          \
+#define GRADSYNC_STUB(name, ...)                                                                   \
+  template <class T>                                                                               \
+  void name(__VA_ARGS__) {                                                                         \
+    throw InvalidInput(#name ": this program was built without the part of CUDA that this needs"); \
+  }                                                                                                \
+  template decltype(name<float>) name<float>;                                                      \
   template decltype(name<double>) name<double>
 
 #endif  // GRADSYNC_MODEL_KERNELS_CUDA_STUB_H_

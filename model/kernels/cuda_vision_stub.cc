@@ -22,6 +22,8 @@ GRADSYNC_STUB(BiasGrad, const Device&, const T*, int64_t, int64_t, T*, bool);
 GRADSYNC_STUB(SquaredError, const Device&, const T*, const T*, int64_t, T*);
 GRADSYNC_STUB(SquaredErrorGrad, const Device&, const T*, const T*, const T*, int64_t, T*, bool);
 
-void AddOne(const Device&, int64_t*) { throw InvalidInput("this program was built without CUDA"); }
+void AddOne(const Device&, int64_t*) {
+  throw InvalidInput("AddOne: this program was built without the part of CUDA that this needs");
+}
 
 }  // namespace gradsync::model::kernels::cuda
