@@ -43,7 +43,7 @@ void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& w
   const int max_world_size = MaxExactWorldSize(options.element_type());
   Require(world.size <= max_world_size, "--dtype=", options.dtype, ": sums over ", world.size,
           " ranks are not exact and cannot be checked, expected at most ", max_world_size, " ranks");
-  MakeDevice(options.ranks, world);
+  CheckDevice(options.ranks, options.backends, world);
 
   const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   const double needed_bytes = static_cast<double>(largest_bytes) * kBuffersPerRank * world.local_size;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/all_reduce_pattern.h"
+#include "bench/phase_timer.h"
 #include "bench/progress.h"
 #include "bench/provenance.h"
 #include "bench/record.h"
@@ -29,7 +30,8 @@ class AllReduceJob : public RankJob {
         provenance_(CollectProvenance(argc, argv)),
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
-        host_(model::CpuDevice()) {
+        host_(model::CpuDevice()),
+        timer_(MakePhaseTimer(*device_)) {
     // The first backend's group also tells all ranks the name of the run.
     group_ = JoinGroup(options.ranks, options.backends.front(), world, device_, placement_);
     run_id_ = BroadcastText(*group_, device_, world.rank == 0 ? NewRunId() : "");
@@ -61,12 +63,13 @@ class AllReduceJob : public RankJob {
   int64_t Once(const model::Tensor& buffer, const model::Tensor& pattern) {
     buffer.CopyFrom(pattern);
     group_->Barrier();
-    const int64_t begin_ns = comm::Now();
+    timer_->Take(Mark::kStepBegin);
     group_->AllReduce(buffer, options_.reduce_op()).Wait();
-    device_->Synchronize();
-    const int64_t end_ns = comm::Now();
+    timer_->Take(Mark::kStepEnd);
+    const int64_t time_ns = timer_->Read().step_ns();
+    group_->Finish();
     group_->Clear();
-    return end_ns - begin_ns;
+    return time_ns;
   }
 
   int64_t WrongElements(const model::Tensor& buffer) {
@@ -129,8 +132,8 @@ class AllReduceJob : public RankJob {
     record.config.Set("iterations", options_.iterations);
     record.config.Set("warmup_iterations", options_.warmup_iterations);
     record.facts.Set("numel", numel);
-    SetRankFacts(*group_, world_, placement_, record.facts);
     record.provenance = provenance_;
+    SetRankFacts(*group_, device_, world_, placement_, record);
     return record;
   }
 
@@ -156,6 +159,7 @@ class AllReduceJob : public RankJob {
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
   const model::DevicePtr host_;
+  const std::unique_ptr<PhaseTimer> timer_;
   std::unique_ptr<comm::RecordingProcessGroup> group_;
   std::string run_id_;
   std::string out_;

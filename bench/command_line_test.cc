@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/run_program.h"
+#include "model/cuda_device.h"
 #include "model/safetensors.h"
 #include "model/tensor.h"
 
@@ -63,7 +64,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kAllReduce,
              {"--placement=pin", "--world_size=4096"},
              "--placement=pin: 4096 ranks of 1 threads need "},
-        Case{kAllReduce, {"--device=cuda"}, "--device=cuda: "},
+        // Where there is a GPU there are not 4096 of them.
+        Case{kAllReduce, {"--backend=nccl"}, "backend nccl: device is cpu, expected cuda\n"},
+        Case{kAllReduce,
+             {"--device=cuda", "--backend=nccl", "--world_size=4096"},
+             model::CudaDeviceCount() == 0 ? "--device=cuda: " : "backend nccl: 4096 ranks on this host, "},
         Case{kAllReduce,
              {"--strategies=core"},
              "--strategies: all_reduce has no such flag; --help lists them\n"},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "model/device.h"
 
@@ -37,15 +38,20 @@ struct StepMarks {
 class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
-  // All earlier work of the compute stream lies before the mark. Never blocks.
+  // All earlier work of the compute stream lies before the mark. kStepBegin is taken first; on CUDA it waits
+  // for the compute stream, because it puts the GPU's clock on the host's anew. The others never block.
   virtual void Take(Mark mark) = 0;
-  // The marks of the last step, all of which have been taken. Blocks until the device has passed them.
+  // The marks of the last step; those that it did not take are 0. Blocks until the device has passed them.
   virtual StepMarks Read() = 0;
 };
 
-// For the CPU: the host's steady clock, the one that communication intervals are on.
-// Throws InvalidInput for a device without a timer.
-std::unique_ptr<PhaseTimer> MakePhaseTimer(const model::Device& device);
+// For the CPU: the host's steady clock, the one that communication intervals are on. For CUDA: events on the
+// compute stream, given on the host's clock like the intervals (model/cuda_clock.h); the differences between
+// them are the GPU's own. The device must outlive the timer.
+std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
+
+// What such times are, for the record: "steady_clock, host, ns" or "CUDA events, device, ns".
+std::string_view ClockName(const model::Device& device);
 
 }  // namespace gradsync::bench
 

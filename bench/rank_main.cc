@@ -15,8 +15,10 @@
 #include <system_error>
 #include <utility>
 
+#include "bench/phase_timer.h"
 #include "comm/factory.h"
 #include "comm/launch.h"
+#include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/tensor.h"
 
@@ -134,9 +136,21 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) {
 }
 
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {
-  (void)world;  // A GPU's ordinal will be the local rank.
-  Require(options.device == "cpu", "--device=", options.device, ": this program was built without CUDA");
-  return model::CpuDevice(static_cast<int>(options.threads_per_rank));
+  if (options.device == "cpu") return model::CpuDevice(static_cast<int>(options.threads_per_rank));
+  const int num_gpus = model::CudaDeviceCount();
+  try {
+    return std::make_shared<model::CudaDevice>(num_gpus == 0 ? 0 : world.local_rank % num_gpus);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(Join("--device=", options.device, ": ", error.what()));
+  }
+}
+
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends,
+                 const comm::World& world) {
+  using Type = model::Device::Type;
+  const Type type = options.device == "cpu" ? Type::kCpu : Type::kCuda;
+  if (type == Type::kCuda && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
+  for (const std::string& backend : backends) comm::CheckBackend(backend, type, world);
 }
 
 ThreadPlacement::ThreadPlacement(const RankOptions& options, const comm::World& world)
@@ -199,11 +213,25 @@ void SetRankConfig(const RankOptions& options, std::string_view backend, Fields&
   config.Set("seed", options.seed);
 }
 
-void SetRankFacts(const comm::ProcessGroup& group, const comm::World& world, const ThreadPlacement& placement,
-                  Fields& facts) {
+void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
+                  const ThreadPlacement& placement, Record& record) {
+  Fields& facts = record.facts;
   facts.Set("launcher", world.launcher);
   facts.Set("local_size", world.local_size);
   facts.Set("collectives_in_flight", group.num_threads());
+  for (const auto& [name, value] : group.facts()) facts.Set(name, value);
+  record.provenance.clock = ClockName(*device);
+  if (!device->is_cpu()) {
+    const auto& gpu = model::CudaDevice::Of(*device, "record");
+    const int num_gpus = model::CudaDeviceCount();
+    facts.Set("gpu_ordinal", gpu.index());
+    facts.Set("ranks_per_gpu", (world.local_size + num_gpus - 1) / num_gpus);
+    record.provenance.gpu = gpu.product_name();
+    record.provenance.libraries.Set("cuda_runtime", model::CudaRuntimeVersion());
+    record.provenance.libraries.Set("cuda_driver", model::CudaDriverVersion());
+    for (const auto& [name, version] : comm::BackendLibraries())
+      record.provenance.libraries.Set(name, version);
+  }
   if (!placement.pinned()) return;
   const Placement& cpus = placement.placement();
   facts.Set("compute_cpus", FormatCpus(cpus.compute_cpus));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,8 +60,13 @@ struct RankProgram {
 // or help printed; 1 a rank failed; 2 bad arguments, named in one line on stderr.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
-// The device that --device names, for the rank. Throws InvalidInput for one that this build does not have.
+// The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
+// ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not
+// have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
+// Throws InvalidInput if there is no such device, or one of the backends cannot serve it in this world. Makes
+// none, so that the process that starts the ranks takes no memory of a GPU.
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 // Where a rank's threads run. Under --placement=pin the rank's own thread, and with it OpenMP's, is confined
 // to its CPUs as long as this lives: to be made before the first kernel runs, because OpenMP's threads stay
@@ -96,8 +102,9 @@ std::string OutputDirectory(const RankOptions& options, std::string_view name);
 
 // The parts of a record that do not depend on the benchmark.
 void SetRankConfig(const RankOptions& options, std::string_view backend, Fields& config);
-void SetRankFacts(const comm::ProcessGroup& group, const comm::World& world, const ThreadPlacement& placement,
-                  Fields& facts);
+// Its facts, and what the device and the group add to its provenance: gpu, clock, libraries.
+void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
+                  const ThreadPlacement& placement, Record& record);
 
 }  // namespace gradsync::bench
 

@@ -299,8 +299,8 @@ class TrainingJob : public RankJob {
     record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.element_type())));
     for (const auto& [name, value] : contest.facts) record.facts.Set(name, value);
     record.facts.Set("peak_bytes_in_use", device_->allocator().stats().peak_bytes_in_use);
-    SetRankFacts(group_, world_, placement_, record.facts);
     record.provenance = provenance_;
+    SetRankFacts(group_, device_, world_, placement_, record);
     if (runner.is_peer()) SayWhatThePeerDoes(runner, record);
     return record;
   }

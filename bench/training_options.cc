@@ -57,7 +57,7 @@ void TrainingOptions::AddTo(FlagTable& flags) {
 }
 
 void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world) {
-  MakeDevice(options.ranks, world);
+  CheckDevice(options.ranks, {&options.backend, 1}, world);
   Require(!options.nvtx || HaveNvtx(),
           "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);

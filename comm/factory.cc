@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "comm/gloo_process_group.h"
 #include "comm/nccl_process_group.h"
@@ -22,32 +23,50 @@ bool IsSwitchedOn(const char* variable) {
 
 bool ChecksCollectives() { return IsSwitchedOn("GRADSYNC_CHECK_COLLECTIVES"); }
 
+bool SharesGpus() { return IsSwitchedOn("GRADSYNC_NCCL_SHARE_GPU"); }
+
+void CheckGloo(model::Device::Type, const World&) {}
+
+void CheckNccl(model::Device::Type device, const World& world) {
+  Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda");
+  Require(!NcclVersion().empty(), "backend nccl: this program was built without NCCL");
+  CheckRanksPerGpu(world.local_size, model::CudaDeviceCount(), SharesGpus());
+}
+
 std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model::DevicePtr& device) {
-  Require(device->is_cpu(), "backend gloo: device is ", device->name(), ", expected cpu");
-  return MakeGlooGroup({.world = options.world,
-                        .timeout = options.timeout,
-                        .num_threads = options.num_threads,
-                        .interface_or_address = options.interface_or_address,
-                        .check_collectives = ChecksCollectives(),
-                        .tuning = {}});
+  return MakeGlooGroup(
+      {.world = options.world,
+       .timeout = options.timeout,
+       .num_threads = options.num_threads,
+       .interface_or_address = options.interface_or_address,
+       .check_collectives = ChecksCollectives(),
+       .tuning = {},
+       .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)});
 }
 
 std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device) {
-  Require(!device->is_cpu(), "backend nccl: device is ", device->name(), ", expected cuda");
-  const bool share_gpu = IsSwitchedOn("GRADSYNC_NCCL_SHARE_GPU");
-  CheckRanksPerGpu(options.world.local_size, model::CudaDeviceCount(), share_gpu);
   return MakeNcclGroup({.world = options.world,
                         .timeout = options.timeout,
                         .check_collectives = ChecksCollectives(),
-                        .share_gpu = share_gpu},
+                        .share_gpu = SharesGpus()},
                        device);
 }
 
 struct Backend {
   std::string_view name;
+  void (*check)(model::Device::Type device, const World& world);
   Maker make;
 };
-constexpr Backend kBackends[] = {{"gloo", &MakeGloo}, {"nccl", &MakeNccl}};
+constexpr Backend kBackends[] = {{"gloo", &CheckGloo, &MakeGloo}, {"nccl", &CheckNccl, &MakeNccl}};
+
+const Backend& Find(const std::string& name) {
+  std::string names;
+  for (const Backend& backend : kBackends) {
+    if (backend.name == name) return backend;
+    names += Join(names.empty() ? "" : ", ", backend.name);
+  }
+  throw InvalidInput(Join("backend is '", name, "', expected one of: ", names));
+}
 
 }  // namespace
 
@@ -58,6 +77,17 @@ void CheckRanksPerGpu(int local_size, int num_gpus, bool share_gpu) {
           "function only)");
 }
 
+void CheckBackend(const std::string& backend, model::Device::Type device, const World& world) {
+  Find(backend).check(device, world);
+}
+
+std::vector<std::pair<std::string, std::string>> BackendLibraries() {
+  std::vector<std::pair<std::string, std::string>> libraries;
+  if (std::string version = NcclVersion(); !version.empty())
+    libraries.emplace_back("nccl", std::move(version));
+  return libraries;
+}
+
 std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
   for (const Backend& backend : kBackends) names.emplace_back(backend.name);
@@ -66,12 +96,9 @@ std::vector<std::string> BackendNames() {
 
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device) {
   Require(device != nullptr, "backend ", options.backend, ": no device");
-  std::string names;
-  for (const Backend& backend : kBackends) {
-    if (backend.name == options.backend) return backend.make(options, device);
-    names += Join(names.empty() ? "" : ", ", backend.name);
-  }
-  throw InvalidInput(Join("backend is '", options.backend, "', expected one of: ", names));
+  const Backend& backend = Find(options.backend);
+  backend.check(device->type(), options.world);
+  return backend.make(options, device);
 }
 
 }  // namespace gradsync::comm

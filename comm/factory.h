@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/process_group.h"
@@ -27,8 +28,14 @@ struct GroupOptions {
 // The names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
-// Throws InvalidInput, with both numbers, if nccl cannot serve so many ranks of one host.
+// Throws InvalidInput for an unknown backend, and for one that cannot serve ranks with such devices in this
+// world, as far as that can be known without making a device. MakeProcessGroup asks likewise.
+void CheckBackend(const std::string& backend, model::Device::Type device, const World& world);
+// Its part: throws InvalidInput, with both numbers, if nccl cannot serve so many ranks of one host.
 void CheckRanksPerGpu(int local_size, int num_gpus, bool share_gpu);
+
+// The versions of the libraries that backends are built on, by name, where they tell at run time.
+std::vector<std::pair<std::string, std::string>> BackendLibraries();
 
 // Joins the world: returns when all ranks have. With GRADSYNC_CHECK_COLLECTIVES=1 in the environment of all
 // ranks, they compare every collective before they run it. With GRADSYNC_NCCL_SHARE_GPU=1, nccl takes more

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/cuda_staging.h"
 #include "comm/gloo_mesh.h"
 #include "comm/rendezvous.h"
 #include "comm/request.h"
@@ -25,7 +26,9 @@ constexpr std::string_view kBackend = "gloo";
 // One collective, shared by the caller's handles and the thread that runs it.
 class GlooWork : public Work::State {
  public:
-  explicit GlooWork(Request request) : request_(std::move(request)), signature_(request_) {}
+  // `issued`: what the compute stream of a GPU has to pass first.
+  GlooWork(Request request, std::optional<model::CudaEvent> issued)
+      : request_(std::move(request)), signature_(request_), issued_(std::move(issued)) {}
 
   void Wait() override {
     std::unique_lock lock(mutex_);
@@ -39,6 +42,10 @@ class GlooWork : public Work::State {
 
   const Request& request() const { return request_; }
   const Signature& signature() const { return signature_; }
+  // Returns when the tensors hold what they did when the collective was issued.
+  void WaitUntilComputed() const {
+    if (issued_.has_value()) WaitOnHost(*issued_);
+  }
 
   // With an error if it failed. The tensors are let go first, so that a caller who waited is their only
   // owner.
@@ -55,6 +62,7 @@ class GlooWork : public Work::State {
  private:
   Request request_;  // of the thread that runs it
   const Signature signature_;
+  const std::optional<model::CudaEvent> issued_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
@@ -73,7 +81,8 @@ class GlooWork : public Work::State {
 class GlooProcessGroup : public ProcessGroup {
  public:
   explicit GlooProcessGroup(const GlooOptions& options)
-      : options_(options), limits_{.size = options.world.size, .device = "cpu"} {
+      : options_(options),
+        limits_{.size = options.world.size, .device = options.gpu == nullptr ? "cpu" : options.gpu->name()} {
     const World& world = options.world;
     if (world.size > 1) {
       Rendezvous rendezvous(world, options.timeout);
@@ -124,10 +133,21 @@ class GlooProcessGroup : public ProcessGroup {
   }
 
  private:
+  // What a communication thread keeps from one collective to the next.
+  struct Memory {
+    Scratch scratch;
+    std::optional<CudaStaging> staging;
+  };
+
   Work Issue(Request request) {
+    std::optional<model::CudaEvent> issued;
+    if (options_.gpu != nullptr && request.output.defined()) {
+      issued.emplace(*options_.gpu);
+      issued->Record(options_.gpu->compute_stream());
+    }
     const std::lock_guard lock(mutex_);
     request.sequence = next_sequence_++;
-    auto work = std::make_shared<GlooWork>(std::move(request));
+    auto work = std::make_shared<GlooWork>(std::move(request), std::move(issued));
     queue_.push_back(work);
     ++num_unfinished_;
     issued_.notify_one();
@@ -136,13 +156,15 @@ class GlooProcessGroup : public ProcessGroup {
 
   void RunThread(int index) {
     pthread_setname_np(pthread_self(), Join("comm_", rank(), "_", index).substr(0, 15).c_str());
-    Scratch scratch;
+    Memory memory;
     while (const auto work = Take()) {
-      const int64_t start_ns = Now();
+      int64_t start_ns = Now();
       std::string error;
       try {
         ThrowIfFailed();
-        Run(work->request(), scratch);
+        work->WaitUntilComputed();
+        start_ns = Now();
+        Run(work->request(), memory);
       } catch (const std::exception& exception) {
         error = Fail(*work, exception, start_ns);
       }
@@ -162,13 +184,17 @@ class GlooProcessGroup : public ProcessGroup {
     return work;
   }
 
-  void Run(const Request& request, Scratch& scratch) {
-    if (!mesh_.has_value()) {
-      if (request.output.defined()) request.output.CopyFrom(request.input.View(request.output.shape()));
-      return;
-    }
-    if (options_.check_collectives) CheckSameOnAllRanks(*mesh_, request);
-    RunCollective(*mesh_, request, options_.tuning, scratch);
+  void Run(const Request& request, Memory& memory) {
+    if (mesh_.has_value() && options_.check_collectives) CheckSameOnAllRanks(*mesh_, request);
+    const auto run_on_host = [&](const Request& part) { RunOnHost(part, memory.scratch); };
+    if (options_.gpu == nullptr || !request.output.defined()) return run_on_host(request);
+    if (!memory.staging.has_value()) memory.staging.emplace(options_.gpu);
+    memory.staging->Run(request, run_on_host);
+  }
+
+  void RunOnHost(const Request& request, Scratch& scratch) {
+    if (mesh_.has_value()) return RunCollective(*mesh_, request, options_.tuning, scratch);
+    if (request.output.defined()) request.output.CopyFrom(request.input.View(request.output.shape()));
   }
 
   void ThrowIfFailed() {

@@ -8,6 +8,7 @@
 #include "comm/gloo_collectives.h"
 #include "comm/process_group.h"
 #include "comm/world.h"
+#include "model/cuda_device.h"
 
 namespace gradsync::comm {
 
@@ -19,6 +20,8 @@ struct GlooOptions {
   // Compare each collective with the other ranks' before running it.
   bool check_collectives = false;
   GlooTuning tuning;
+  // Where tensors are: a GPU, or null for the CPU.
+  std::shared_ptr<model::CudaDevice> gpu = nullptr;
 };
 
 // Ranks that are processes (or, in tests, threads) connected by TCP. `num_threads` communication threads run
@@ -27,6 +30,9 @@ struct GlooOptions {
 // A collective that makes no progress within the timeout, or loses a peer, fails; so do all that are
 // unfinished or come later, at once, and with the first one's cause. The connections are closed then, so the
 // other ranks fail too. A destructor drops what has not been started, and never waits for another rank.
+//
+// Tensors of a GPU are taken up when the compute stream has come to where they were issued, travel through
+// host memory (comm/cuda_staging.h), and are back in the GPU's memory when Wait returns.
 //
 // Returns when all ranks are connected. Throws InvalidInput for bad options, CollectiveError if ranks are
 // missing.

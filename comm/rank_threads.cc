@@ -54,6 +54,15 @@ std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int ra
 
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend, int size,
                                                       std::chrono::milliseconds timeout) {
+  std::vector<model::DevicePtr> devices;
+  for (int rank = 0; rank < size; ++rank) devices.push_back(model::CpuDevice());
+  return MakeGroups(backend, devices, timeout);
+}
+
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend,
+                                                      const std::vector<model::DevicePtr>& devices,
+                                                      std::chrono::milliseconds timeout) {
+  const int size = static_cast<int>(devices.size());
   if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
   const TemporaryDirectory directory;
   std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
@@ -66,7 +75,7 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
                       .launcher = "self"};
     const GroupOptions options{
         .backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}};
-    groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, model::CpuDevice());
+    groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, devices[static_cast<size_t>(rank)]);
   });
   return groups;
 }

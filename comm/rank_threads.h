@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "model/device.h"
 
 // For tests: a world whose ranks are threads.
 namespace gradsync::comm {
@@ -21,6 +22,11 @@ std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int ra
 // One group per rank, for that rank's thread to use: backend "local", or one that the factory knows.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+// Likewise, with a device for each rank.
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
+    const std::string& backend, const std::vector<model::DevicePtr>& devices,
+    std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
 // A fresh directory, removed with everything in it at the end of its life.
 class TemporaryDirectory {

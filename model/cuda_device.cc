@@ -64,6 +64,11 @@ int RequireOrdinal(int ordinal) {
   return ordinal;
 }
 
+// 13000 is 13.0; 0 is none.
+std::string VersionName(int version) {
+  return version == 0 ? "" : Join(version / 1000, ".", version % 1000 / 10);
+}
+
 bool IsOnHost(const void* memory) {
   cudaPointerAttributes attributes{};
   GRADSYNC_CUDA(cudaPointerGetAttributes(&attributes, memory));
@@ -84,6 +89,16 @@ int CudaDeviceCount() {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   static_cast<void>(cudaGetLastError());
   return 0;
+}
+
+std::string CudaRuntimeVersion() {
+  int version = 0;
+  return cudaRuntimeGetVersion(&version) == cudaSuccess ? VersionName(version) : "";
+}
+
+std::string CudaDriverVersion() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? VersionName(version) : "";
 }
 
 CudaStream::CudaStream(const CudaDevice& device, Priority priority) {

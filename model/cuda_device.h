@@ -52,6 +52,10 @@ class CudaOutOfMemory : public std::bad_alloc {
 
 // How many GPUs CUDA can use here. 0 if there is none, no driver, or no CUDA in this build. Never throws.
 int CudaDeviceCount();
+// "13.0": the runtime of this program, and the newest one that the driver serves. Empty without CUDA or
+// driver.
+std::string CudaRuntimeVersion();
+std::string CudaDriverVersion();
 
 class CudaDevice;
 class CudaEvent;

@@ -16,6 +16,8 @@ int RefuseOrdinal(int ordinal) {
 
 void ThrowCudaError(int, const char*, const char*, int) { Refuse(); }
 int CudaDeviceCount() { return 0; }
+std::string CudaRuntimeVersion() { return ""; }
+std::string CudaDriverVersion() { return ""; }
 
 CudaStream::CudaStream(const CudaDevice&, Priority) { Refuse(); }
 CudaStream::~CudaStream() = default;
