@@ -76,12 +76,19 @@ std::vector<std::string> WorkOf(const std::vector<Table>& tables) {
     if (!lengths.empty()) text += Join(", sequence length ", Escaped(lengths));
     work.push_back(text + Join(", over ", Escaped(Values(reader, "backend"))));
   }
-  if (Find(tables, "compare") != nullptr) work.push_back("a sweep of bucket sizes on ResNet-50");
+  if (const Table* table = Find(tables, "compare"))
+    work.push_back("a sweep of bucket sizes on " + Escaped(Values(TableReader(*table), "model")));
   return work;
 }
 
+// "a, b", or the one of them that is there.
+std::string Together(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() ? a + b : a + ", " + b;
+}
+
 std::string CpuOf(const TableReader& runs, size_t row) {
-  return Join(runs.Any(row, "cpu_count"), " × ", runs.Text(row, "cpu_model"));
+  const std::string model = runs.Text(row, "cpu_model");
+  return model.empty() ? "" : Join(runs.Any(row, "cpu_count"), " × ", model);
 }
 
 std::string MemoryOf(const TableReader& runs, size_t row) {
@@ -100,23 +107,21 @@ std::string SummaryOf(const std::vector<Table>& tables) {
   const Table* runs_table = Find(tables, "runs");
   if (runs_table == nullptr) return "";
   const TableReader runs(*runs_table);
-  std::string ranks;
-  const std::vector<std::string> worlds = Values(runs, "world_size");
-  for (size_t i = 0; i < worlds.size(); ++i)
-    ranks += (i == 0 ? "" : i + 1 == worlds.size() ? " and " : ", ") + worlds[i];
-  const std::vector<std::string> hosts = Values(runs, "host");
-  std::string text = Join("<p class=\"abstract\">", EscapeXml(ranks),
-                          worlds == std::vector<std::string>{"1"} ? " rank" : " ranks", " on ",
-                          hosts.size() > 3 ? Counted(hosts.size(), "host", "hosts") : Escaped(hosts));
+  const std::vector<std::string> worlds = Values(runs, "world_size"), hosts = Values(runs, "host"),
+                                 work = WorkOf(tables);
+  std::string text = Join("<p class=\"abstract\">", Listed(worlds),
+                          worlds.size() == 1 && worlds[0] == "1" ? " rank" : " ranks");
+  if (!hosts.empty())
+    text += " on " + (hosts.size() > 3 ? Counted(hosts.size(), "host", "hosts") : Escaped(hosts));
   if (hosts.size() == 1) {
-    const std::string memory = MemoryOf(runs, 0), gpu = runs.Text(0, "gpu");
-    text += Join(" (", EscapeXml(CpuOf(runs, 0)), memory.empty() ? "" : ", " + memory,
-                 gpu.empty() ? "" : ", " + EscapeXml(gpu), ")");
+    std::string machine;
+    for (const std::string& part : {CpuOf(runs, 0), MemoryOf(runs, 0), runs.Text(0, "gpu")}) {
+      if (!part.empty()) machine += (machine.empty() ? "" : ", ") + EscapeXml(part);
+    }
+    if (!machine.empty()) text += " (" + machine + ")";
   }
-  text += " ran ";
-  const std::vector<std::string> work = WorkOf(tables);
   for (size_t i = 0; i < work.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == work.size() ? "; and " : "; ") + work[i];
+    text += (i == 0 ? " ran " : i + 1 == work.size() ? "; and " : "; ") + work[i];
   text += ". ";
   text +=
       "Times are those of the slowest rank. Where a number should not be relied on, the row that holds it "
@@ -136,9 +141,9 @@ std::vector<Machine> MachinesOf(const Table& table) {
     add("processor", CpuOf(runs, row));
     add("memory", MemoryOf(runs, row));
     add("GPU", runs.Text(row, "gpu"));
-    add("system", Join(runs.Text(row, "os"), ", ", runs.Text(row, "kernel")));
+    add("system", Together(runs.Text(row, "os"), runs.Text(row, "kernel")));
     add("gradsync", CommitOf(runs, row));
-    add("build", Join(runs.Text(row, "build"), ", ", runs.Text(row, "compiler")));
+    add("build", Together(runs.Text(row, "build"), runs.Text(row, "compiler")));
     add("libraries", runs.Text(row, "libraries"));
     add("clock", runs.Text(row, "clock"));
     auto same = std::find_if(machines.begin(), machines.end(),
