@@ -246,6 +246,7 @@ class TrainingJob : public RankJob {
     if (!runner.is_peer()) record.buckets = BucketRecords(runner.strategy->plan());
     writer_.Write(record);
     summary_.push_back(Summarize(contest.place, runner.name(), runner.samples, std::move(verdict)));
+    if (!runner.sync_exposed) summary_.back().sync_exposed_ns = -1;
   }
 
   // Puts what the peer has trained into the replica.

@@ -115,7 +115,7 @@ std::string FormatSummary(const std::vector<SummaryRow>& rows) {
   std::snprintf(line, sizeof(line), " %-15s %9s %9s %9s %9s %9s  %s\n", "strategy", "step", "forward",
                 "backward", "sync", "optimizer", "check");
   text += line;
-  const auto time = [](int64_t ns) { return ApproximateDuration(static_cast<double>(ns)); };
+  const auto time = [](int64_t ns) { return ns < 0 ? "-" : ApproximateDuration(static_cast<double>(ns)); };
   for (const SummaryRow& row : rows) {
     for (size_t i = 0; i < widths.size(); ++i) add(i, row.place[i].second);
     std::snprintf(line, sizeof(line), " %-15s %9s %9s %9s %9s %9s  %s\n", row.strategy.c_str(),

@@ -55,6 +55,7 @@ using Place = std::vector<std::pair<std::string, std::string>>;
 struct SummaryRow {
   Place place;
   std::string strategy;
+  // A negative time is not known.
   int64_t step_ns = 0, forward_ns = 0, backward_ns = 0, sync_exposed_ns = 0, optimizer_ns = 0;  // medians
   std::string verdict;
 };
