@@ -217,9 +217,12 @@ struct RecordParser::Impl {
   }
 
   // Samples and what follows them are most of a line. Inside a string the quotes would be escaped, so what is
-  // found here is the name of a field; should it be one of "config", the part before it is no JSON.
+  // found here is the name of a field; should it be one of "config", the part before it is no JSON. A line
+  // that was cut off is told now, so that it does not stand in for a whole one of the same head.
   ParseResult ParseHead(std::string_view line) {
-    const size_t samples = line.find(",\"samples\":");
+    const size_t end = line.find_last_not_of(" \t\r");
+    const bool is_whole = end != std::string_view::npos && line[end] == '}';
+    const size_t samples = is_whole ? line.find(",\"samples\":") : std::string_view::npos;
     if (samples != std::string_view::npos) {
       head = line.substr(0, samples);
       head += ",\"samples\":{}}";

@@ -113,7 +113,9 @@ void RecordIndex::AddFile(const std::string& path) {
   files_.push_back(path);
   try {
     const InputFile file(path);
-    for (LineReader reader(file); reader.Next();) AddLine(reader);
+    LineReader reader(file);
+    while (reader.Next()) AddLine(reader);
+    if (reader.number() == 0) problems_->AddFile(path, "empty");
   } catch (const std::exception& failure) {
     problems_->AddFile(path, Join("cannot read: ", failure.what()));
   }

@@ -160,6 +160,48 @@ TEST_F(RecordIndexTest, NamesLinesThatAreNoRecords) {
   EXPECT_NE(ProblemText().find(path + ":6: cut off after 50 bytes\n"), std::string::npos);
 }
 
+// Whatever a file holds, what is a record in it is used, and everything else has a line of its own.
+TEST_F(RecordIndexTest, NamesEveryKindOfLineThatIsNoRecord) {
+  const std::string dir = FreshTestDir("hostile");
+  const std::string path = dir + "/a.jsonl";
+  const std::string good = ToJsonLine(WithBatch("none", 0, 2));
+  std::string with_nul = good;
+  with_nul[with_nul.find("\"run_id\"") + 11] = '\0';
+  std::string bad_utf8_in_head = good;
+  bad_utf8_in_head[bad_utf8_in_head.find("\"run_id\"") + 11] = '\xff';
+  std::string bad_utf8_in_body = ToJsonLine(WithBatch("none", 0, 4));
+  bad_utf8_in_body[bad_utf8_in_body.find("\"host\"") + 9] = '\xff';
+  std::string deep(5000, '[');
+  {
+    std::ofstream file(path);
+    file << with_nul << "\n"
+         << std::string(3, '\0') << "\n"
+         << bad_utf8_in_head << "\n"
+         << bad_utf8_in_body << "\n"
+         << std::string(LineReader::kMaxLineBytes + 1, '{') << "\n"
+         << deep << "\n"
+         << good.substr(0, good.size() / 2) << "\n\r\n{\"level\":\"info\"}\n"
+         << good;  // no newline
+  }
+  std::ofstream(dir + "/empty.jsonl") << "";
+  std::filesystem::create_directories(dir + "/folder.jsonl");
+  index_.Add(dir);
+  index_.Finish();
+  for (const RecordIndex::Entry& entry : std::vector(index_.entries().begin(), index_.entries().end())) {
+    index_.Load(entry);
+  }
+  ASSERT_EQ(index_.entries().size(), 2u);  // the good one, and the one that is spoilt behind its head
+  EXPECT_EQ(index_.entries()[1].line + index_.entries()[0].line, 4u + 10u);
+  const std::string problems = ProblemText();
+  for (const char* line : {":1: ", ":2: ", ":3: ", ":4: ", ":5: longer than 16 MiB",
+                           ":6: ", ":7: cut off after ", ":9: no \"schema\""}) {
+    EXPECT_THAT(problems, ::testing::HasSubstr(path + line)) << line;
+  }
+  EXPECT_THAT(problems, ::testing::HasSubstr(dir + "/empty.jsonl: empty\n"));
+  EXPECT_THAT(problems, ::testing::HasSubstr(dir + "/folder.jsonl: cannot read: not a regular file\n"));
+  EXPECT_EQ(problems_.count(), 10);
+}
+
 TEST_F(RecordIndexTest, ASecondRecordOfARankIsLeftOut) {
   const std::string path = FreshTestDir("twice") + "/a.jsonl";
   WriteLines(path, {WithBatch("none", 0, 2), WithBatch("none", 0, 2), WithBatch("none", 1, 2)});

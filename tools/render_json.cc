@@ -33,7 +33,9 @@ void WriteTable(const Table& table, std::ostream& out) {
     }
     out << (row > 0 ? ",\n" : "\n") << Text(cells);
   }
-  out << "]}";
+  out << "]";
+  if (!table.findings().empty()) out << ",\"findings\":" << Text(Json(table.findings()));
+  out << "}";
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ void RenderLatex(const Report& report, std::ostream& out) {
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << " (" << Escaped(constants) << ")";
     out << "}\n\\small\n";
+    for (const std::string& finding : table.findings()) out << Escaped(finding) << "\n\n\\smallskip\n";
     bool is_first = true;
     for (const Panel& panel : PanelsOf(table)) {
       if (!is_first) out << "\n\\medskip\n";

@@ -64,6 +64,7 @@ void RenderMarkdown(const Report& report, std::ostream& out) {
     out << "\n## " << table.title() << "\n";
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << "\nAll rows: " << constants << ".\n";
+    for (const std::string& finding : table.findings()) out << "\n**" << finding << "**\n";
     for (const Panel& panel : PanelsOf(table)) {
       out << "\n";
       if (!panel.title().empty()) out << panel.title() << ":\n\n";

@@ -177,5 +177,18 @@ TEST(PanelTest, PercentagesHaveASignUnlessTheyAreNothing) {
             (Texts{"+12.3", "0.0", "0.0", "0.0", "-5.0"}));
 }
 
+TEST(RenderTest, FindingsAreShownWithTheirTable) {
+  Table table("t", "Title", {{.name = "x"}});
+  table.AddRow({1.0});
+  table.AddFinding("core is fastest by 5 %.");
+  Report report;
+  report.tables.push_back(std::move(table));
+  EXPECT_NE(Text(RenderMarkdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"),
+            std::string::npos);
+  EXPECT_NE(Text(RenderLatex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
+  EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -15,8 +15,6 @@
 namespace gradsync::tools {
 namespace {
 
-using Builders = std::vector<std::unique_ptr<TableBuilder>>;
-
 constexpr char kDefaultBaseline[] = "naive";
 
 // Above this many records, intervals are not worth more time than reading takes.
@@ -43,19 +41,8 @@ bool HasPeers(const RecordIndex& index) {
                              [](const std::string& name) { return name.starts_with("pytorch_"); });
 }
 
-// Why no table can hold the record; empty if one can.
-std::string WhyUnusable(const Builders& builders, const bench::Record& record) {
-  const auto builder = std::find_if(builders.begin(), builders.end(), [&](const auto& candidate) {
-    return candidate->experiment() == record.experiment;
-  });
-  if (builder == builders.end()) return Join("no table for experiment \"", record.experiment, "\"");
-  const auto samples = record.samples.find(std::string((*builder)->main_samples()));
-  if (samples == record.samples.end()) return Join("no samples \"", (*builder)->main_samples(), "\"");
-  return samples->second.empty() ? "no steps" : "";
-}
-
 // Rows of one batch are made while the next is read.
-void AddAll(MeasurementStream* stream, const Builders& builders, RunsTable* runs) {
+void AddAll(MeasurementStream* stream, const TableBuilders& builders, RunsTable* runs) {
   std::vector<MeasurementStream::Item> batch = stream->NextBatch();
   while (!batch.empty()) {
     std::future<std::vector<MeasurementStream::Item>> next =
@@ -70,10 +57,29 @@ void AddAll(MeasurementStream* stream, const Builders& builders, RunsTable* runs
   }
 }
 
+const TableBuilder* FindBuilder(const TableBuilders& builders, const bench::Record& record) {
+  const auto found = std::find_if(builders.begin(), builders.end(), [&](const auto& candidate) {
+    return candidate->experiment() == record.experiment;
+  });
+  return found == builders.end() ? nullptr : found->get();
+}
+
 }  // namespace
 
-Builders MakeTableBuilders(const TableOptions& options) {
-  Builders builders;
+std::string WhyUnusable(const TableBuilders& builders, const bench::Record& record) {
+  const TableBuilder* builder = FindBuilder(builders, record);
+  if (builder == nullptr) return Join("no table for experiment \"", record.experiment, "\"");
+  const auto samples = record.samples.find(std::string(builder->main_samples()));
+  if (samples == record.samples.end()) return Join("no samples \"", builder->main_samples(), "\"");
+  return samples->second.empty() ? "no steps" : "";
+}
+
+std::string_view MainSamples(const TableBuilders& builders, const bench::Record& record) {
+  return FindBuilder(builders, record)->main_samples();
+}
+
+TableBuilders MakeTableBuilders(const TableOptions& options) {
+  TableBuilders builders;
   builders.push_back(MakeAllReduceTable(options));
   builders.push_back(MakeDdpTable(options));
   if (options.with_peers) builders.push_back(MakePeersTable(options));
@@ -93,6 +99,8 @@ Summary Summarize(const SummarizeOptions& options) {
 
   const Builders builders = MakeTableBuilders(
       {.bootstrap = {.resamples = ResamplesFor(options, num_entries)}, .with_peers = HasPeers(index)});
+  const TableBuilders builders =
+      MakeTableBuilders({.bootstrap = {.resamples = ResamplesFor(options, num_entries)}});
   MeasurementStream stream(&index, has_wish ? options.baseline_row : kDefaultBaseline,
                            [&](const bench::Record& record) { return WhyUnusable(builders, record); });
   RunsTable runs;

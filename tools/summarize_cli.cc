@@ -11,6 +11,7 @@
 
 #include "bench/flags.h"
 #include "model/error.h"
+#include "tools/compare_dirs.h"
 #include "tools/render.h"
 #include "tools/summarize.h"
 
@@ -20,20 +21,23 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kBadArguments = 2;
+constexpr int kSlowerThanBaseline = 3;
 
 constexpr char kSummary[] =
     "Turns benchmark records into tables. Statistics are computed here, from the raw samples of all ranks; "
     "every row "
     "carries the reasons not to believe it.\n\n"
+    "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
-    "used, 2 "
-    "bad arguments.";
+    "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower.";
 
 struct CommandLine {
   SummarizeOptions summarize;
   std::string format = "markdown";
   std::string out;
   int64_t resamples = 2000;
+  std::string baseline;
+  double threshold_percent = 0;
 };
 
 void AddFlags(CommandLine* line, bench::FlagTable* flags) {
@@ -48,6 +52,13 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AddInt(
       "resamples", &line->resamples, 100, 1000000,
       "Of the bootstrap behind an interval. Where there are more than 20000 records it is 200 unless given.");
+  flags->AddPath(
+      "baseline", &line->baseline, "a directory or file with records",
+      "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
+      "if a row is slower beyond its interval, adjusted for the number of rows. Rows of fewer than 10 steps "
+      "(n<10) cannot fail.");
+  flags->AddPositiveDouble("threshold", &line->threshold_percent,
+                           "With --baseline: percent by which a row may be slower. Without it, 0.");
   flags->AddPath(
       "out", &line->out, "a file, or with --format=csv a directory (existing, or named with a / at its end)",
       "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
@@ -93,6 +104,24 @@ void PrintProblems(Summary& summary, std::ostream& err) {
   }
 }
 
+int Fail(int status, const std::string& message, std::ostream& err);
+
+int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
+  Comparison comparison = CompareDirs(
+      {line.summarize.inputs, line.baseline, line.threshold_percent / 100, line.summarize.resamples});
+  PrintProblems(comparison.summary, err);
+  if (comparison.num_matched == 0) {
+    return Fail(kFailed, "--baseline=" + line.baseline + ": has no row of what was given: nothing compared",
+                err);
+  }
+  Write(comparison.summary.report, line, out);
+  if (comparison.num_slower == 0) return kDone;
+  return Fail(kSlowerThanBaseline,
+              Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
+                   comparison.num_compared, " rows"),
+              err);
+}
+
 int Fail(int status, const std::string& message, std::ostream& err) {
   err << "summarize: " << message << std::endl;
   return status;
@@ -113,6 +142,10 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Require(!line.summarize.inputs.empty(),
             "no input: takes directories or files with records, such as results/");
     if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
+    Require(line.baseline.empty() || line.summarize.baseline_row.empty(),
+            "--baseline_row: rows are compared with those of --baseline, give one of the two");
+    Require(!flags.given("threshold") || !line.baseline.empty(), "--threshold: needs --baseline");
+    if (!line.baseline.empty()) return Compare(line, out, err);
     Summary summary = Summarize(line.summarize);
     PrintProblems(summary, err);
     if (summary.num_records == 0)

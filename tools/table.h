@@ -61,6 +61,8 @@ class Table {
   void SetAudience(Audience audience) { audience_ = audience; }
   // What people read above a panel.
   void SetPanelTitle(int panel, std::string title) { panel_titles_[panel] = std::move(title); }
+  // A sentence that says what the data show, no more than they carry. People read it above the table.
+  void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
   // A line that people read under the table.
   void AddNote(std::string note) { notes_.push_back(std::move(note)); }
 
@@ -68,6 +70,7 @@ class Table {
   const std::string& title() const { return title_; }
   Audience audience() const { return audience_; }
   const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<std::string>& findings() const { return findings_; }
   const std::vector<std::string>& notes() const { return notes_; }
   // Empty if it has none.
   std::string panel_title(int panel) const;
@@ -117,6 +120,7 @@ class Table {
   Audience audience_;
   std::vector<Data> data_;
   std::map<int, std::string> panel_titles_;
+  std::vector<std::string> findings_;
   std::vector<std::string> notes_;
   size_t num_rows_ = 0;
 };

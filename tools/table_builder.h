@@ -2,9 +2,11 @@
 #define GRADSYNC_TOOLS_TABLE_BUILDER_H_
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "bench/record.h"
 #include "tools/measurement.h"
 #include "tools/statistics.h"
 #include "tools/table.h"
@@ -41,8 +43,16 @@ std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
 // Costs a copy of every measurement.
 std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options);
 
+using TableBuilders = std::vector<std::unique_ptr<TableBuilder>>;
+
 // All kinds, in the order in which a report shows them. Several may be for one experiment.
-std::vector<std::unique_ptr<TableBuilder>> MakeTableBuilders(const TableOptions& options);
+TableBuilders MakeTableBuilders(const TableOptions& options);
+
+// Why no table can hold the record; empty if one can.
+std::string WhyUnusable(const TableBuilders& builders, const bench::Record& record);
+
+// What a row about the record is about; the record must be usable.
+std::string_view MainSamples(const TableBuilders& builders, const bench::Record& record);
 
 }  // namespace gradsync::tools
 
