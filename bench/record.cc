@@ -122,6 +122,7 @@ std::string ToJsonLine(const Record& record) {
       {"provenance", ToJson(record.provenance)},
   };
   if (!record.link.empty()) json["link"] = ToJson(record.link);
+  for (const auto& [name, statistics] : record.published) json["published"][name] = ToJson(statistics);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

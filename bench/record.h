@@ -95,6 +95,10 @@ struct Record {
   // "comm_busy_ns", "optimizer_ns" (DESIGN.md, measurement contract 2). all_reduce: "time_ns". "position":
   // the index of the step in the run's own order over all its configurations. All of one length.
   std::map<std::string, std::vector<int64_t>> samples;
+  // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
+  // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
+  // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
+  std::map<std::string, Fields> published;
   std::vector<BucketRecord> buckets;
   // "reference" ("single_process" or "none"), "grad_rel_error", "param_rel_error", "grads_equal",
   // "wrong_elements", ...

@@ -100,6 +100,14 @@ std::map<std::string, std::vector<int64_t>> GetSamples(element value) {
   return samples;
 }
 
+std::map<std::string, Fields> GetPublished(element value) {
+  std::map<std::string, Fields> published;
+  for (const auto& [key, entry] : Get<object>(value, "published", "an object")) {
+    published[std::string(key)] = GetFields(entry, key);
+  }
+  return published;
+}
+
 std::vector<BucketRecord> GetBuckets(element value) {
   std::vector<BucketRecord> buckets;
   for (const element entry : Get<array>(value, "buckets", "an array")) {
@@ -171,6 +179,7 @@ unsigned SetHeadField(std::string_view key, element entry, Record& record) {
 void SetBodyField(std::string_view key, element entry, Record& record) {
   if (key == "time_utc") record.time_utc = GetString(entry, key);
   if (key == "samples") record.samples = GetSamples(entry);
+  if (key == "published") record.published = GetPublished(entry);
   if (key == "buckets") record.buckets = GetBuckets(entry);
   if (key == "checks") record.checks = GetFields(entry, key);
   if (key == "facts") record.facts = GetFields(entry, key);

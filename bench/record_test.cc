@@ -104,6 +104,21 @@ TEST(RecordTest, RoundTrips) {
   EXPECT_TRUE(std::holds_alternative<int64_t>(*record.config.Find("batch_size")));
 }
 
+TEST(RecordTest, PublishedStatisticsRoundTrip) {
+  Record record = Sample();
+  EXPECT_EQ(ToJsonLine(record).find("published"), std::string::npos);
+  record.samples.clear();
+  record.published["step_ns"].Set("mean_ns", 408564000.0);
+  record.published["step_ns"].Set("n", 20);
+  const std::string line = ToJsonLine(record);
+  EXPECT_THAT(line, HasSubstr(R"("published":{"step_ns":{"mean_ns":408564000.0,"n":20}})"));
+  const ParseResult result = ParseRecord(line);
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  EXPECT_EQ(ToJsonLine(std::get<Record>(result)), line);
+  EXPECT_EQ(ReasonFor(line.substr(0, line.find(",\"published\"")) + R"(,"published":[1]})"),
+            "\"published\" is an array, expected an object");
+}
+
 TEST(RecordTest, NumbersThatAreNotFiniteAreNull) {
   Record record = Sample();
   record.checks.Set("grad_rel_error", std::numeric_limits<double>::quiet_NaN());

@@ -39,14 +39,11 @@ class AllReduceTable : public TableBuilder {
   void Add(const Measurement& measurement, const Measurement&) override {
     const Series& times = *measurement.Find(main_samples());
     const double bytes = ConfigNumber(measurement, "size_bytes");
-    const double mean_s = Mean(times.max);
+    const double mean_s = times.mean();
     const double bus_bytes_per_s = BusBandwidth(bytes, mean_s, measurement.world_size());
     const std::string flags = FlagsOf({measurement, times, bus_bytes_per_s});
     legend_.Add(flags);
 
-    constexpr double kPercents[] = {0.5, 0.95, 0.99};
-    double percentiles[3];
-    Percentiles(times.max, kPercents, percentiles);
     const double wrong = measurement.wrong_elements ? static_cast<double>(*measurement.wrong_elements)
                                                     : std::numeric_limits<double>::quiet_NaN();
     std::vector<Cell> cells = {
@@ -57,9 +54,9 @@ class AllReduceTable : public TableBuilder {
         mean_s,
         bytes / mean_s / kGB,
         bus_bytes_per_s / kGB,
-        percentiles[0],
-        percentiles[1],
-        percentiles[2],
+        times.percentile(0.5),
+        times.percentile(0.95),
+        times.percentile(0.99),
         wrong,
         measurement.record.config.StringOr("op", ""),
     };

@@ -133,7 +133,10 @@ int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBu
   for (auto batch = stream.NextBatch(); !batch.empty(); batch = stream.NextBatch()) {
     for (const auto& item : batch) {
       const Measurement& measurement = *item.measurement;
-      rows->Add(measurement, *measurement.Find(MainSamples(builders, measurement.record)), is_here);
+      // The whole step where there is one: a part of it may become slower to the good of another.
+      const Series* step = measurement.Find("step_ns");
+      const Series* main = measurement.Find(MainSamples(builders, measurement.record));
+      rows->Add(measurement, step == nullptr ? *main : *step, is_here);
     }
   }
   return stream.num_records();

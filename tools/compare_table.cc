@@ -328,7 +328,7 @@ class CompareTable : public TableBuilder {
   void AddRow(const Measurement& measurement, const Measurement& baseline, const Phase& phase,
               const Series& times, const Series& base) {
     const bench::Record& record = measurement.record;
-    const Judged judged{measurement, times, BusBandwidthOf(measurement)};
+    const Judged judged{measurement, times, BusBandwidthOf(measurement), &baseline};
     const std::string flags = FlagsOf(judged);
     legend_.Add(flags);
     std::vector<Cell> cells = {
@@ -342,10 +342,10 @@ class CompareTable : public TableBuilder {
                   static_cast<double>(record.buckets.size())},
                  &cells);
     AppendComparison(
-        times.max, base.max,
+        times, base,
         &measurement == &baseline ? std::nullopt : std::optional(PairingOf(measurement, baseline)), &cells);
     Append<Cell>(
-        {baseline.strategy(), EqualityOf(measurement), 1e3 * PopulationStd(times.max),
+        {baseline.strategy(), EqualityOf(measurement), 1e3 * times.std(),
          measurement.grad_rel_error.value_or(kNaN), measurement.param_rel_error.value_or(kNaN), flags},
         &cells);
     rows_.AddRow(cells);
@@ -353,29 +353,24 @@ class CompareTable : public TableBuilder {
   }
 
   // `pairing`: nothing for the baseline itself.
-  void AppendComparison(const std::vector<double>& times, const std::vector<double>& base,
-                        std::optional<Pairing> pairing, std::vector<Cell>* cells) {
+  void AppendComparison(const Series& times, const Series& base, std::optional<Pairing> pairing,
+                        std::vector<Cell>* cells) {
     Interval interval{kNaN, kNaN};
-    if (pairing) {
-      interval = BootstrapRelativeDifference(times, base, *pairing, options_.bootstrap);
+    if (pairing && !times.published && !base.published) {
+      interval = BootstrapRelativeDifference(times.max, base.max, *pairing, options_.bootstrap);
       (*pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
     }
     Append<Cell>(
-        {1e3 * Mean(times), 100 * RelativeDifference(times, base), 100 * interval.low, 100 * interval.high},
+        {1e3 * times.mean(), 100 * (times.mean() / base.mean() - 1), 100 * interval.low, 100 * interval.high},
         cells);
-    double percents[kNumPercentiles];
-    for (size_t i = 0; i < kNumPercentiles; ++i) percents[i] = kPercentiles[i].percent;
-    double own[kNumPercentiles];
-    double other[kNumPercentiles];
-    Percentiles(times, percents, own);
-    Percentiles(base, percents, other);
-    for (size_t i = 0; i < kNumPercentiles; ++i) {
-      Append<Cell>({1e3 * own[i], 100 * (own[i] / other[i] - 1)}, cells);
+    for (const Statistic& statistic : kPercentiles) {
+      const double own = times.percentile(statistic.percent);
+      Append<Cell>({1e3 * own, 100 * (own / base.percentile(statistic.percent) - 1)}, cells);
     }
   }
 
   void AddNotes(Table* table) {
-    for (std::string& sentence : Findings(rows_)) table->AddNote(std::move(sentence));
+    for (std::string& sentence : Findings(rows_)) table->AddFinding(std::move(sentence));
     table->AddNote(
         "Times in ms; of each step the slowest rank's. Forward begins with the broadcast of rank 0's "
         "buffers, "

@@ -60,20 +60,20 @@ class DdpTable : public TableBuilder {
   void Add(const Measurement& measurement, const Measurement& baseline) override {
     const Series& step = *measurement.Find(main_samples());
     const Series* sync = measurement.Find("sync_exposed_ns");
-    const Judged judged{measurement, step, BusBandwidthOf(measurement)};
+    const Judged judged{measurement, step, BusBandwidthOf(measurement), &baseline};
     const std::string flags = FlagsOf(judged);
     legend_.Add(flags);
 
-    const double step_s = Mean(step.max);
+    const double step_s = step.mean();
     const double sync_s = MeanOf(measurement, "sync_exposed_ns");
     const bench::Record& record = measurement.record;
     std::vector<Cell> cells = {
         record.config.StringOr("model", ""),
         record.config.StringOr("backend", ""),
         step_s,
-        PopulationStd(step.max),
+        step.std(),
         sync_s,
-        sync == nullptr ? kNaN : PopulationStd(sync->max),
+        sync == nullptr ? kNaN : sync->std(),
         sync_s / step_s,
         measurement.strategy(),
         ConfigNumber(measurement, "batch_size"),
@@ -110,28 +110,28 @@ class DdpTable : public TableBuilder {
 
  private:
   static void AppendPhases(const Measurement& measurement, const Series& step, std::vector<Cell>* cells) {
-    constexpr double kPercents[] = {0.5, 0.9, 0.95, 0.99};
-    double percentiles[4];
-    Percentiles(step.max, kPercents, percentiles);
     const double busy_s = MeanOf(measurement, "comm_busy_ns");
     const double overlap = busy_s > 0 ? 1 - MeanOf(measurement, "sync_exposed_ns") / busy_s : kNaN;
     Append<Cell>({MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"), busy_s, overlap,
-                  MeanOf(measurement, "optimizer_ns"), percentiles[0], percentiles[1], percentiles[2],
-                  percentiles[3], static_cast<double>(measurement.record.buckets.size())},
+                  MeanOf(measurement, "optimizer_ns"), step.percentile(0.5), step.percentile(0.9),
+                  step.percentile(0.95), step.percentile(0.99),
+                  measurement.is_published() ? kNaN : static_cast<double>(measurement.record.buckets.size())},
                  cells);
   }
 
   void AppendComparison(const Measurement& measurement, const Measurement& baseline,
                         std::vector<Cell>* cells) {
-    const std::vector<double>& sample = measurement.Find(main_samples())->max;
-    const std::vector<double>& base = baseline.Find(main_samples())->max;
+    const Series& series = *measurement.Find(main_samples());
+    const Series& base_series = *baseline.Find(main_samples());
+    const std::vector<double>& sample = series.max;
+    const std::vector<double>& base = base_series.max;
     Interval interval{kNaN, kNaN};
-    if (&measurement != &baseline) {
+    if (&measurement != &baseline && !measurement.is_published() && !baseline.is_published()) {
       const Pairing pairing = PairingOf(measurement, baseline);
       interval = BootstrapRelativeDifference(sample, base, pairing, options_.bootstrap);
       (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
     }
-    Append<Cell>({100 * RelativeDifference(sample, base), 100 * interval.low, 100 * interval.high,
+    Append<Cell>({100 * (series.mean() / base_series.mean() - 1), 100 * interval.low, 100 * interval.high,
                   baseline.strategy(), EqualityOf(measurement), measurement.grad_rel_error.value_or(kNaN),
                   measurement.param_rel_error.value_or(kNaN)},
                  cells);

@@ -3,10 +3,11 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
+#include "model/error.h"
+#include "tools/grid_outliers.h"
 #include "tools/run_columns.h"
 #include "tools/table_builder.h"
 #include "tools/validity.h"
@@ -30,7 +31,8 @@ enum LongColumn : size_t {
   kRatio,
   kStrategy,
   kModel,
-  kFlags = kModel + 6
+  kRun = kModel + 5,
+  kFlags
 };
 
 std::vector<Column> GridColumns() {
@@ -40,7 +42,6 @@ std::vector<Column> GridColumns() {
       {.name = "device", .kind = Kind::kText, .said_once = true},
       {.name = "dtype", .kind = Kind::kText, .said_once = true},
       {.name = "world_size", .kind = Kind::kInteger, .said_once = true},
-      {.name = "run", .kind = Kind::kText, .said_once = true},
   };
 }
 
@@ -50,24 +51,32 @@ std::vector<Column> LongColumns() {
       {.name = "seq_len", .kind = Kind::kInteger},
       {.name = "total time train"},
       {.name = "total time grad all reduce"},
-      {.name = "ratio", .kind = Kind::kFraction},
+      {.name = "ratio grad all reduce to train time", .kind = Kind::kFraction},
       {.name = "strategy", .kind = Kind::kText},
   };
   Append(GridColumns(), &columns);
+  columns.push_back({.name = "run", .kind = Kind::kText, .said_once = true});
   columns.push_back({.name = "flags", .kind = Kind::kText});
   return columns;
+}
+
+// How a row's strategy is headed: with its run where there are several, so that what others published stands
+// beside one's own.
+std::string HeadingOf(const Table& rows, size_t row) {
+  std::string heading(rows.text(row, kStrategy));
+  if (!rows.is_constant(kRun)) heading += Join(" (", rows.text(row, kRun), ")");
+  return heading;
 }
 
 // The strategies' times in columns beside each other, for people. Nullopt if they would not fit, or if a
 // strategy was measured twice at one place.
 std::optional<Table> SideBySide(const Table& rows) {
   constexpr int kPanels = 3;
-  std::vector<std::string> strategies;
+  std::vector<std::string> headings;
   for (size_t row = 0; row < rows.num_rows(); ++row) {
-    const std::string strategy(rows.text(row, kStrategy));
-    if (std::find(strategies.begin(), strategies.end(), strategy) == strategies.end())
-      strategies.push_back(strategy);
-    if (strategies.size() > kMaxStrategies || row >= kMaxRows) return std::nullopt;
+    const std::string heading = HeadingOf(rows, row);
+    if (std::find(headings.begin(), headings.end(), heading) == headings.end()) headings.push_back(heading);
+    if (headings.size() > kMaxStrategies || row >= kMaxRows) return std::nullopt;
   }
   std::vector<Column> columns = {
       {.name = "local_bs", .kind = Kind::kInteger},
@@ -75,33 +84,42 @@ std::optional<Table> SideBySide(const Table& rows) {
   };
   Append(GridColumns(), &columns);
   for (int panel = 1; panel <= kPanels; ++panel) {
-    for (const std::string& strategy : strategies) {
+    for (const std::string& heading : headings) {
       columns.push_back(
-          {.name = strategy, .kind = panel == 3 ? Kind::kFraction : Kind::kDecimal, .panel = panel});
+          {.name = heading, .kind = panel == 3 ? Kind::kFraction : Kind::kDecimal, .panel = panel});
     }
   }
-  std::map<std::vector<Cell>, std::vector<Cell>> times_of;  // by place: batch size, sequence length, grid
+  struct Line {
+    std::vector<Cell> times;
+    std::vector<size_t> marked;  // of times
+  };
+  std::map<std::vector<Cell>, Line> lines;  // by grid, batch size, sequence length
   for (size_t row = 0; row < rows.num_rows(); ++row) {
     const std::vector<Cell> cells = rows.row(row);
-    std::vector<Cell> place = {cells[kBatchSize], cells[kSeqLen]};
-    place.insert(place.end(), cells.begin() + kModel, cells.begin() + kFlags);
-    std::vector<Cell>& times = times_of[std::move(place)];
-    times.resize(kPanels * strategies.size(), kNaN);
+    std::vector<Cell> place(cells.begin() + kModel, cells.begin() + kRun);
+    place.push_back(cells[kBatchSize]);
+    place.push_back(cells[kSeqLen]);
+    Line& line = lines[std::move(place)];
+    line.times.resize(kPanels * headings.size(), kNaN);
     const size_t strategy = static_cast<size_t>(
-        std::find(strategies.begin(), strategies.end(), rows.text(row, kStrategy)) - strategies.begin());
-    if (!std::isnan(std::get<double>(times[strategy]))) return std::nullopt;
-    times[strategy] = cells[kStep];
-    times[strategies.size() + strategy] = cells[kSync];
-    times[2 * strategies.size() + strategy] = cells[kRatio];
+        std::find(headings.begin(), headings.end(), HeadingOf(rows, row)) - headings.begin());
+    if (!std::isnan(std::get<double>(line.times[strategy]))) return std::nullopt;
+    line.times[strategy] = cells[kStep];
+    line.times[headings.size() + strategy] = cells[kSync];
+    line.times[2 * headings.size() + strategy] = cells[kRatio];
+    if (rows.marked(row, kStep)) line.marked.push_back(strategy);
   }
   Table table("grid_side_by_side", "Batch size x sequence length", std::move(columns), Audience::kPeople);
   table.SetPanelTitle(1, "total time train (s)");
   table.SetPanelTitle(2, "total time grad all reduce (s)");
-  table.SetPanelTitle(3, "ratio");
-  for (auto& [place, times] : times_of) {
-    std::vector<Cell> cells = place;
-    Append(std::move(times), &cells);
+  table.SetPanelTitle(3, "ratio grad all reduce to train time");
+  for (auto& [place, line] : lines) {
+    std::vector<Cell> cells = {place[kRun - kModel], place[kRun - kModel + 1]};
+    cells.insert(cells.end(), place.begin(), place.begin() + (kRun - kModel));
+    const size_t first = cells.size();
+    Append(std::move(line.times), &cells);
     table.AddRow(cells);
+    for (const size_t strategy : line.marked) table.MarkLast(first + strategy);
   }
   return table;
 }
@@ -117,8 +135,8 @@ class GridTable : public TableBuilder {
     run_id_ = record.run_id;
     const Series& step = *measurement.Find(main_samples());
     const Series* sync = measurement.Find("sync_exposed_ns");
-    const double step_s = Mean(step.max);
-    const double sync_s = sync == nullptr ? kNaN : Mean(sync->max);
+    const double step_s = step.mean();
+    const double sync_s = sync == nullptr ? kNaN : sync->mean();
     rows_of_run_.AddRow({ConfigNumber(measurement, "batch_size"), ConfigNumber(measurement, "seq_len"),
                          step_s, sync_s, sync_s / step_s, measurement.strategy(),
                          record.config.StringOr("model", ""), record.config.StringOr("backend", ""),
@@ -130,11 +148,20 @@ class GridTable : public TableBuilder {
   void Finish(std::vector<Table>* tables) override {
     KeepGridsOfRun();
     if (long_.num_rows() == 0) return;
+    FlagOutliers();
     std::optional<Table> side_by_side = SideBySide(long_);
     Table& shown = side_by_side ? *side_by_side : long_;
     shown.AddNote(
         "total time train: time_per_step, optimizer included. total time grad all reduce: time_per_sync. "
         "ratio: the one by the other.");
+    Legend legend;
+    for (size_t row = 0; row < std::min(long_.num_rows(), kMaxRows); ++row) {
+      legend.Add(long_.text(row, kFlags));
+    }
+    std::vector<std::string> lines = legend.Lines();
+    for (std::string& line : lines) shown.AddNote(std::move(line));
+    if (side_by_side && !lines.empty())
+      shown.AddNote("*: `outlier-cell`. The flags of each row are in `ddp`.");
     if (side_by_side) {
       long_.SetAudience(Audience::kMachines);
       tables->push_back(std::move(*side_by_side));
@@ -166,6 +193,34 @@ class GridTable : public TableBuilder {
       if (grid_of(row).has_several) long_.AddRow(row);
     }
     rows_of_run_ = NewLongTable();
+  }
+
+  // Every strategy's grid is judged for itself, with the other strategies at the same places as witnesses.
+  void FlagOutliers() {
+    if (long_.num_rows() > kMaxRows) return;
+    std::vector<GridCell> cells;
+    for (size_t row = 0; row < long_.num_rows(); ++row) {
+      std::string grid;
+      for (size_t column = kModel; column < kRun; ++column) {
+        grid +=
+            long_.is_text(column) ? std::string(long_.text(row, column)) : Join(long_.number(row, column));
+        grid += '\n';
+      }
+      cells.push_back({std::move(grid), Join(long_.text(row, kStrategy), " ", long_.text(row, kRun)),
+                       long_.number(row, kBatchSize), long_.number(row, kSeqLen), long_.number(row, kStep)});
+    }
+    const std::vector<bool> outliers = OutlierCells(cells);
+    Table flagged = NewLongTable();
+    for (size_t row = 0; row < long_.num_rows(); ++row) {
+      std::vector<Cell> line = long_.row(row);
+      if (outliers[row]) {
+        std::string& flags = std::get<std::string>(line[kFlags]);
+        flags = flags.empty() ? "outlier-cell" : "outlier-cell " + flags;
+      }
+      flagged.AddRow(line);
+      if (outliers[row]) flagged.MarkLast(size_t{kStep});
+    }
+    long_ = std::move(flagged);
   }
 
   static Table NewLongTable() { return Table("grid", "Batch size x sequence length", LongColumns()); }

@@ -51,9 +51,46 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
   }
 }
 
+PublishedStatistics StatisticsOf(const Fields& fields) {
+  const auto seconds = [&](std::string_view name) {
+    return 1e-9 * fields.DoubleOr(name, std::numeric_limits<double>::quiet_NaN());
+  };
+  return {.mean = seconds("mean_ns"),
+          .std = seconds("std_ns"),
+          .median = seconds("median_ns"),
+          .p90 = seconds("p90_ns"),
+          .p95 = seconds("p95_ns"),
+          .p99 = seconds("p99_ns"),
+          .n = static_cast<size_t>(std::max<int64_t>(0, fields.IntOr("n", 0)))};
+}
+
+void TakePublished(const Record& rank, Measurement* measurement) {
+  for (const auto& [name, fields] : rank.published) {
+    Series& series = measurement->series[name];
+    series.published = StatisticsOf(fields);
+    series.rank_means = {series.published->mean};
+    series.rank_stds = {series.published->std};
+    measurement->num_steps = series.published->n;
+  }
+}
+
 size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
 
 }  // namespace
+
+double Series::mean() const { return published ? published->mean : Mean(max); }
+
+double Series::std() const { return published ? published->std : PopulationStd(max); }
+
+double Series::percentile(double p) const {
+  if (!published) return Percentile(max, p);
+  if (p == 0.5) return published->median;
+  if (p == 0.9) return published->p90;
+  if (p == 0.95) return published->p95;
+  return p == 0.99 ? published->p99 : std::numeric_limits<double>::quiet_NaN();
+}
+
+size_t Series::num_steps() const { return published ? published->n : max.size(); }
 
 const Series* Measurement::Find(std::string_view name) const {
   const auto found = series.find(name);
@@ -77,6 +114,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   std::map<std::string, int64_t> hosts;
   for (const Record& rank : ranks) {
     TakeSamples(rank, &measurement);
+    TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);
     measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++hosts[rank.provenance.host]);
   }

@@ -13,6 +13,17 @@
 
 namespace gradsync::tools {
 
+// What was published of a series instead of its samples, in seconds; NaN where nothing was.
+struct PublishedStatistics {
+  double mean = 0;
+  double std = 0;
+  double median = 0;
+  double p90 = 0;
+  double p95 = 0;
+  double p99 = 0;
+  size_t n = 0;  // steps behind them; 0: not said
+};
+
 // One kind of time, over the steps of a measurement, in seconds.
 struct Series {
   // For each step the maximum over ranks: a step has taken place when the last rank is done. For phases too,
@@ -22,6 +33,14 @@ struct Series {
   // Of each rank's own steps.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
+  std::optional<PublishedStatistics> published;
+
+  // Of `max`, or as published.
+  double mean() const;
+  double std() const;  // population
+  // `p`: 0.5, 0.9, 0.95 or 0.99. NaN for another if the series is published.
+  double percentile(double p) const;
+  size_t num_steps() const;
 };
 
 // The ranks' records of one configuration, put together.
@@ -42,8 +61,9 @@ struct Measurement {
   std::optional<bool> replicas_equal;
   std::optional<int64_t> wrong_elements;
 
-  // Null if there are no such samples.
+  // Null if there are no such samples, and no such published figures.
   const Series* Find(std::string_view name) const;
+  bool is_published() const { return !record.published.empty(); }
   // Of those three, the ones that are known. Empty if none is.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.config.StringOr("strategy", ""); }

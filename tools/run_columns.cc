@@ -23,7 +23,9 @@ void AppendRunCells(const Measurement& measurement, std::vector<Cell>* cells) {
   cells->emplace_back(static_cast<double>(record.world_size));
   cells->emplace_back(ConfigNumber(measurement, "threads_per_rank"));
   cells->emplace_back(ConfigNumber(measurement, "comm_threads"));
-  cells->emplace_back(static_cast<double>(measurement.num_steps));
+  // Of published figures it may not be known.
+  cells->emplace_back(measurement.num_steps == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                                 : static_cast<double>(measurement.num_steps));
   cells->emplace_back(record.run_id);
 }
 

@@ -101,6 +101,11 @@ std::vector<std::string> RunsTable::Header() const {
   std::string last_software;
   for (const Record& record : described_) {
     const Provenance& provenance = record.provenance;
+    if (!record.published.empty()) {
+      lines.push_back(Join("- ", record.experiment, ": ", record.run_id, ", ", RanksOf(record),
+                           ", figures that others published, ", Code(ShortCommand(provenance.command_line))));
+      continue;
+    }
     lines.push_back(Join("- ", record.experiment, ": run ", record.run_id, ", ", record.time_utc, ", ",
                          RanksOf(record), ", ", Code(ShortCommand(provenance.command_line))));
     const std::string machine = MachineOf(provenance);

@@ -50,7 +50,7 @@ void AddAll(MeasurementStream* stream, const TableBuilders& builders, RunsTable*
     for (const auto& [measurement, baseline] : batch) {
       runs->Add(measurement->record);
       for (const auto& builder : builders) {
-        if (builder->experiment() == measurement->record.experiment) builder->Add(*measurement, *baseline);
+        if (builder->Takes(*measurement)) builder->Add(*measurement, *baseline);
       }
     }
     batch = next.get();
@@ -68,7 +68,9 @@ const TableBuilder* FindBuilder(const TableBuilders& builders, const bench::Reco
 
 std::string WhyUnusable(const TableBuilders& builders, const bench::Record& record) {
   const TableBuilder* builder = FindBuilder(builders, record);
+  if (builder == nullptr && !record.published.empty()) return "";  // PublishedTable takes it
   if (builder == nullptr) return Join("no table for experiment \"", record.experiment, "\"");
+  if (record.published.contains(std::string(builder->main_samples()))) return "";
   const auto samples = record.samples.find(std::string(builder->main_samples()));
   if (samples == record.samples.end()) return Join("no samples \"", builder->main_samples(), "\"");
   return samples->second.empty() ? "no steps" : "";
@@ -85,6 +87,7 @@ TableBuilders MakeTableBuilders(const TableOptions& options) {
   if (options.with_peers) builders.push_back(MakePeersTable(options));
   builders.push_back(MakeGridTable(options));
   builders.push_back(MakeCompareTable(options));
+  builders.push_back(MakePublishedTables(options));
   return builders;
 }
 
@@ -97,10 +100,8 @@ Summary Summarize(const SummarizeOptions& options) {
   const bool has_wish = !options.baseline_row.empty();
   if (has_wish && num_entries > 0) RequireStrategy(options.baseline_row, index);
 
-  const Builders builders = MakeTableBuilders(
+  const TableBuilders builders = MakeTableBuilders(
       {.bootstrap = {.resamples = ResamplesFor(options, num_entries)}, .with_peers = HasPeers(index)});
-  const TableBuilders builders =
-      MakeTableBuilders({.bootstrap = {.resamples = ResamplesFor(options, num_entries)}});
   MeasurementStream stream(&index, has_wish ? options.baseline_row : kDefaultBaseline,
                            [&](const bench::Record& record) { return WhyUnusable(builders, record); });
   RunsTable runs;

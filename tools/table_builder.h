@@ -27,6 +27,10 @@ class TableBuilder {
   // The experiment, and the samples that its records cannot do without.
   virtual std::string_view experiment() const = 0;
   virtual std::string_view main_samples() const = 0;
+  // Whether Add wants it: all of the experiment, unless it says otherwise.
+  virtual bool Takes(const Measurement& measurement) const {
+    return measurement.record.experiment == experiment();
+  }
 
   // `baseline`: what its cell is compared with; may be `measurement` itself. Both have main_samples, with at
   // least one step. Neither is kept.
@@ -42,6 +46,7 @@ std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
 // Costs a copy of every measurement.
 std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options);
+std::unique_ptr<TableBuilder> MakePublishedTables(const TableOptions& options);
 
 using TableBuilders = std::vector<std::unique_ptr<TableBuilder>>;
 

@@ -17,7 +17,7 @@ double MeanOf(const Measurement& measurement, std::string_view samples);
 std::string EqualityOf(const Measurement& measurement);
 
 // What all ranks together sent, per second of communication. Where the communication itself was not timed, a
-// strategy that waits for it spends at least that long. NaN if unknown.
+// strategy that waits for all of it spends at least that long. NaN if unknown.
 double BusBandwidthOf(const Measurement& measurement);
 
 // By rounds if both ran interleaved with the same number of steps.

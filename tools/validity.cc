@@ -34,9 +34,18 @@ constexpr Check kChecks[] = {
     {"steps-differ", StepsDiffer, "ranks have different numbers of steps; those that all have are used"},
     {"ranks-disagree", RanksDisagree, "the ranks' own mean times differ by more than 10 %"},
     {"oversubscribed", Oversubscribed, "ranks x (compute + communication threads) exceed the host's CPUs"},
+    {"units-differ", UnitsDiffer,
+     "buckets of so many times the baseline's bytes: the same number was taken in another unit"},
+    {"unsynced-timer", UnsyncedTimer,
+     "synchronisation was timed without waiting for the end of backward, and holds the tail of it"},
+    {"rank0-only", RankZeroOnly, "times of rank 0 alone; a step lasts as long as on its slowest rank"},
+    {"outlier-cell", nullptr,
+     "departs by more than 25 % from what its neighbours and the other strategies "
+     "lead to expect"},
     {"outliers", Outliers, "so many steps lie beyond 10 scaled median absolute deviations"},
     {"n<10", TooFewForInterval, "fewer than 10 steps: the interval of the difference is too narrow"},
     {"n<100", TooFewForP99, "fewer than 100 steps: p99 (*) is an interpolation close to the maximum"},
+    {"published", Published, "figures as published; without samples there is no interval"},
     {"traced", Traced, "times include the writing of a trace"},
     {"dirty", Dirty, "built from files that differ from the commit"},
 };
@@ -77,7 +86,7 @@ std::optional<std::string> WorldOfOne(const Judged& judged) {
 
 std::optional<std::string> RanksMissing(const Judged& judged) {
   const int64_t world_size = judged.measurement.world_size();
-  if (judged.measurement.num_ranks >= world_size) return std::nullopt;
+  if (judged.measurement.num_ranks >= world_size || judged.measurement.is_published()) return std::nullopt;
   return Join("ranks-missing:", world_size - judged.measurement.num_ranks, "/", world_size);
 }
 
@@ -87,12 +96,13 @@ std::optional<std::string> StepsDiffer(const Judged& judged) {
 }
 
 std::optional<std::string> TooFewForInterval(const Judged& judged) {
-  if (judged.times.max.size() >= kFewestForInterval) return std::nullopt;
+  if (judged.times.published || judged.times.num_steps() >= kFewestForInterval) return std::nullopt;
   return "n<10";
 }
 
 std::optional<std::string> TooFewForP99(const Judged& judged) {
-  if (judged.times.max.size() >= kFewestForP99) return std::nullopt;
+  const bool has_p99 = !judged.times.published || !std::isnan(judged.times.published->p99);
+  if (!has_p99 || judged.times.num_steps() >= kFewestForP99) return std::nullopt;
   return "n<100";
 }
 
@@ -146,6 +156,36 @@ std::optional<std::string> Traced(const Judged& judged) {
   return "traced";
 }
 
+std::optional<std::string> Published(const Judged& judged) {
+  if (!judged.measurement.is_published()) return std::nullopt;
+  return "published";
+}
+
+std::optional<std::string> RankZeroOnly(const Judged& judged) {
+  const bench::Record& record = judged.measurement.record;
+  if (record.world_size == 1 || record.facts.StringOr("ranks_behind_times", "") != "rank 0") {
+    return std::nullopt;
+  }
+  return "rank0-only";
+}
+
+std::optional<std::string> UnsyncedTimer(const Judged& judged) {
+  if (judged.measurement.record.facts.BoolOr("phases_synchronised", true)) return std::nullopt;
+  return "unsynced-timer";
+}
+
+std::optional<std::string> UnitsDiffer(const Judged& judged) {
+  if (judged.baseline == nullptr) return std::nullopt;
+  const bench::Fields& own = judged.measurement.record.config;
+  const bench::Fields& base = judged.baseline->record.config;
+  const int64_t label = own.IntOr("buffer_elements", 0);
+  const double own_bytes = own.DoubleOr("bucket_bytes", 0);
+  const double base_bytes = base.DoubleOr("bucket_bytes", 0);
+  const bool is_comparable = label > 0 && label == base.IntOr("buffer_elements", 0) && base_bytes > 0;
+  if (!is_comparable || own_bytes == base_bytes) return std::nullopt;
+  return Join("units-differ:", own_bytes / base_bytes, "x");
+}
+
 std::optional<std::string> Dirty(const Judged& judged) {
   if (!judged.measurement.record.provenance.dirty) return std::nullopt;
   return "dirty";
@@ -154,6 +194,7 @@ std::optional<std::string> Dirty(const Judged& judged) {
 std::string FlagsOf(const Judged& judged) {
   std::string flags;
   for (const Check& check : kChecks) {
+    if (check.judge == nullptr) continue;  // only a whole table can tell
     const std::optional<std::string> flag = check.judge(judged);
     if (flag) flags += (flags.empty() ? "" : " ") + *flag;
   }

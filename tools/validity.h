@@ -17,8 +17,9 @@ namespace gradsync::tools {
 // A measurement, and what the row shows of it.
 struct Judged {
   const Measurement& measurement;
-  const Series& times;              // the row's main times
-  double bus_bytes_per_second = 0;  // see BusBandwidth; NaN if unknown
+  const Series& times;                    // the row's main times
+  double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
+  const Measurement* baseline = nullptr;  // that the row is compared with; null if unknown
 };
 
 // Bytes per second that each rank's link has to carry for an all-reduce of `bytes` in `seconds`: 2 (n - 1) /
@@ -56,6 +57,15 @@ std::optional<std::string> Unequal(const Judged& judged);
 std::optional<std::string> Drifts(const Judged& judged);
 // "traced": every step also wrote a trace.
 std::optional<std::string> Traced(const Judged& judged);
+// "published": statistics from elsewhere, without their samples.
+std::optional<std::string> Published(const Judged& judged);
+// "rank0-only": times of one rank, where others may have taken longer.
+std::optional<std::string> RankZeroOnly(const Judged& judged);
+// "unsynced-timer": the time of synchronisation began before backward had ended.
+std::optional<std::string> UnsyncedTimer(const Judged& judged);
+// "units-differ:4x": one buffer size on the label, but buckets of another number of bytes than the
+// baseline's.
+std::optional<std::string> UnitsDiffer(const Judged& judged);
 // "dirty": built from files that differ from the commit.
 std::optional<std::string> Dirty(const Judged& judged);
 

@@ -159,6 +159,49 @@ TEST(ValidityTest, Dirty) {
   EXPECT_EQ(AllFlags([](Record& rank) { rank.provenance.dirty = true; }), "dirty");
 }
 
+// Figures that were published, without their samples.
+Measurement PublishedFigures(double p99_ns, int64_t n, const std::function<void(Record&)>& change = {}) {
+  Record record = DdpRecord("naive", 0, {});
+  record.samples.clear();
+  record.published["step_ns"].Set("mean_ns", 5e8);
+  record.published["step_ns"].Set("n", n);
+  if (p99_ns > 0) record.published["step_ns"].Set("p99_ns", p99_ns);
+  if (change) change(record);
+  return CombineRanks({record});
+}
+
+TEST(ValidityTest, Published) {
+  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(0, 5))), "published");
+  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(6e8, 20))), "n<100 published");
+  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(6e8, 100))), "published");
+}
+
+TEST(ValidityTest, RankZeroOnly) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_behind_times", "rank 0"); }), "rank0-only");
+}
+
+TEST(ValidityTest, UnsyncedTimer) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("phases_synchronised", bench::Value(false)); }),
+            "unsynced-timer");
+}
+
+TEST(ValidityTest, UnitsDiffer) {
+  const auto with_bytes = [](int64_t bucket_bytes, int64_t buffer_elements) {
+    return Measure([=](Record& rank) {
+      rank.config.Set("bucket_bytes", bucket_bytes);
+      if (buffer_elements > 0) rank.config.Set("buffer_elements", buffer_elements);
+    });
+  };
+  const auto flags = [](const Measurement& measurement, const Measurement& baseline) {
+    Judged judged = Judge(measurement);
+    judged.baseline = &baseline;
+    return FlagsOf(judged);
+  };
+  EXPECT_EQ(flags(with_bytes(12 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "units-differ:4x");
+  EXPECT_EQ(flags(with_bytes(3 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "");
+  EXPECT_EQ(flags(with_bytes(12 << 20, 0), with_bytes(3 << 20, 0)), "");
+}
+
 TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 2), 2e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4), 3e9);

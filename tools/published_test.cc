@@ -1,0 +1,113 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/summarize_cli.h"
+
+// What summarize says of the published experiments: every trap that is known of them must show.
+namespace gradsync::tools {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class PublishedTest : public ::testing::Test {
+ protected:
+  static json Tables() {
+    const char* const arguments[] = {"summarize", "docs/published", "--format=json"};
+    std::ostringstream out;
+    std::ostringstream err;
+    EXPECT_EQ(RunSummarize(3, arguments, out, err), 0);
+    EXPECT_EQ(err.str(), "");
+    std::map<std::string, json> tables;
+    const json report = json::parse(out.str());
+    for (const json& table : report.at("tables")) tables[table.at("name")] = table;
+    return tables;
+  }
+
+  // The rows whose columns have these values, as objects.
+  static std::vector<json> Rows(const json& table, const json& wanted) {
+    std::vector<json> rows;
+    for (const json& cells : table.at("rows")) {
+      json row;
+      for (size_t i = 0; i < cells.size(); ++i) row[table.at("columns")[i].get<std::string>()] = cells[i];
+      bool is_wanted = true;
+      for (const auto& [column, value] : wanted.items()) is_wanted &= row.at(column) == value;
+      if (is_wanted) rows.push_back(row);
+    }
+    return rows;
+  }
+
+  const json tables_ = Tables();
+};
+
+TEST_F(PublishedTest, ADdpRunOnOneRankCommunicatesNothing) {
+  const std::vector<json> rows = Rows(tables_["ddp"], {{"run", "published-000"}});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["strategy"], "naive");
+  EXPECT_DOUBLE_EQ(rows[0]["time_per_step"], 0.408564);
+  EXPECT_EQ(rows[0]["flags"], "world=1 too-fast:779GB/s published");
+  EXPECT_THAT(rows[1]["flags"].get<std::string>(), HasSubstr("too-fast"));
+  // What overlap leaves exposed is no measure of what it communicates.
+  EXPECT_EQ(rows[2]["flags"], "world=1 published");
+}
+
+TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {
+  const std::vector<json> rows = Rows(tables_["grid"], {{"world_size", 2}});
+  ASSERT_EQ(rows.size(), 18u);
+  for (const json& row : rows) EXPECT_THAT(row["flags"].get<std::string>(), HasSubstr("unsynced-timer"));
+}
+
+TEST_F(PublishedTest, OneCellOfTheGridIsAnOutlier) {
+  for (const json& row : Rows(tables_["grid"], json::object())) {
+    const bool is_it = row["strategy"] == "flat" && row["local_bs"] == 4 && row["seq_len"] == 512;
+    const std::string flags = row["flags"];
+    EXPECT_EQ(flags.find("outlier-cell") != std::string::npos, is_it) << row;
+    if (is_it) {
+      EXPECT_DOUBLE_EQ(row["total time train"], 1.9628);
+    }
+  }
+}
+
+TEST_F(PublishedTest, BufferSizesWereInTwoUnits) {
+  const json wanted = {{"buffer_elements (Mi)", 3.0}, {"phase", "backward_and_sync"}};
+  const std::vector<json> rows = Rows(tables_["compare"], wanted);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["strategy"], "core");
+  EXPECT_EQ(rows[0]["bucket_bytes"], 3 << 20);
+  EXPECT_EQ(rows[0]["flags"], "rank0-only n<100 published");
+  EXPECT_EQ(rows[1]["strategy"], "bucketed_async");
+  EXPECT_EQ(rows[1]["bucket_bytes"], 12 << 20);
+  EXPECT_EQ(rows[1]["flags"], "units-differ:4x rank0-only n<100 published");
+  EXPECT_NEAR(rows[1]["delta (%)"], 2.50722, 1e-3);
+  EXPECT_NEAR(rows[1]["median (ms)"], 483.565, 1e-9);
+  EXPECT_EQ(tables_["compare"]["rows"].size(), 150u);
+  // At 12 MiB both, where the rows of one label say +2.5 %.
+  EXPECT_THAT(
+      tables_["printed"]["findings"].dump(),
+      HasSubstr("At equal bytes per bucket (12 to 24 MiB) bucketed_async differs from core by +1.3 to "));
+}
+
+TEST_F(PublishedTest, WhatIsPrintedBesideTheTimesFollowsFromThem) {
+  EXPECT_EQ(
+      tables_["printed"]["findings"][0],
+      "Of 771 printed differences and ratios 771 follow from the printed times, as far as rounding lets "
+      "one tell; 0 do not.");
+}
+
+TEST_F(PublishedTest, AllReduceRanOnFourRanks) {
+  const std::vector<json> rows =
+      Rows(tables_["all_reduce"], {{"backend", "nccl"}, {"data_size (MB)", 1024.0}});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["world_size"], 4);
+  EXPECT_DOUBLE_EQ(rows[0]["time_taken"], 0.00456288);
+  EXPECT_DOUBLE_EQ(rows[0]["std_time"], 4.72274e-05);
+  EXPECT_THAT(rows[0]["flags"].get<std::string>(), Not(HasSubstr("too-fast")));
+}
+
+}  // namespace
+}  // namespace gradsync::tools
