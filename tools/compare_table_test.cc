@@ -155,15 +155,15 @@ TEST(CompareTableTest, SaysWhatTheIntervalsCarry) {
   }
   std::vector<Table> tables;
   builder->Finish(&tables);
-  const std::vector<std::string>& notes = tables[2].notes();
-  EXPECT_THAT(notes, Contains("backward_and_sync of bucketed_sync against core: slower at 3 of 3 sizes "
-                              "(+30.0 % to +50.0 %)."));
-  EXPECT_THAT(notes, Contains("backward_and_sync of bucketed_async against core: faster at 1 of 3, no "
-                              "difference shown at 2 of 3 sizes (-10.0 %)."));
+  const std::vector<std::string>& findings = tables[2].findings();
+  EXPECT_THAT(findings, Contains("backward_and_sync of bucketed_sync against core: slower at 3 of 3 sizes "
+                                 "(+30.0 % to +50.0 %)."));
+  EXPECT_THAT(findings, Contains("backward_and_sync of bucketed_async against core: faster at 1 of 3, no "
+                                 "difference shown at 2 of 3 sizes (-10.0 %)."));
 }
 
 TEST(CompareTableTest, FewStepsCarryNothing) {
-  EXPECT_THAT(TablesOf({3})[0].notes(),
+  EXPECT_THAT(TablesOf({3})[0].findings(),
               Contains("forward of bucketed_sync against core: no difference shown at 1 of 1 size."));
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "model/error.h"
+#include "tools/findings.h"
 #include "tools/run_columns.h"
 #include "tools/table_builder.h"
 #include "tools/training_rows.h"
@@ -63,6 +64,7 @@ class DdpTable : public TableBuilder {
     const Judged judged{measurement, step, BusBandwidthOf(measurement), &baseline};
     const std::string flags = FlagsOf(judged);
     legend_.Add(flags);
+    contest_.Add(measurement, step, flags);
 
     const double step_s = step.mean();
     const double sync_s = MeanOf(measurement, "sync_exposed_ns");
@@ -90,6 +92,9 @@ class DdpTable : public TableBuilder {
 
   void Finish(std::vector<Table>* tables) override {
     if (table_.num_rows() == 0) return;
+    for (std::string& sentence : contest_.Sentences(1, false, options_.bootstrap)) {
+      table_.AddFinding(std::move(sentence));
+    }
     table_.AddNote(
         "Times in seconds. A step, and each phase of it, takes as long as on its slowest rank; std is the "
         "population's.");
@@ -140,6 +145,7 @@ class DdpTable : public TableBuilder {
   const TableOptions options_;
   Table table_{"ddp", "Strategies of gradient synchronisation", Columns()};
   Legend legend_;
+  Contest contest_;
   bool resampled_rounds_ = false;
   bool resampled_steps_ = false;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/error.h"
+#include "tools/findings.h"
 #include "tools/grid_outliers.h"
 #include "tools/run_columns.h"
 #include "tools/table_builder.h"
@@ -126,6 +127,8 @@ std::optional<Table> SideBySide(const Table& rows) {
 
 class GridTable : public TableBuilder {
  public:
+  explicit GridTable(const TableOptions& options) : options_(options) {}
+
   std::string_view experiment() const override { return "ddp"; }
   std::string_view main_samples() const override { return "step_ns"; }
 
@@ -137,12 +140,13 @@ class GridTable : public TableBuilder {
     const Series* sync = measurement.Find("sync_exposed_ns");
     const double step_s = step.mean();
     const double sync_s = sync == nullptr ? kNaN : sync->mean();
+    const std::string flags = FlagsOf({measurement, step});
+    contest_.Add(measurement, step, flags);
     rows_of_run_.AddRow({ConfigNumber(measurement, "batch_size"), ConfigNumber(measurement, "seq_len"),
                          step_s, sync_s, sync_s / step_s, measurement.strategy(),
                          record.config.StringOr("model", ""), record.config.StringOr("backend", ""),
                          record.config.StringOr("device", ""), record.config.StringOr("dtype", ""),
-                         static_cast<double>(record.world_size), record.run_id,
-                         FlagsOf({measurement, step})});
+                         static_cast<double>(record.world_size), record.run_id, flags});
   }
 
   void Finish(std::vector<Table>* tables) override {
@@ -151,6 +155,10 @@ class GridTable : public TableBuilder {
     FlagOutliers();
     std::optional<Table> side_by_side = SideBySide(long_);
     Table& shown = side_by_side ? *side_by_side : long_;
+    for (const std::string& sentence : contest_.Sentences(2, true, options_.bootstrap)) {
+      long_.AddFinding(sentence);
+      if (side_by_side) side_by_side->AddFinding(sentence);
+    }
     shown.AddNote(
         "total time train: time_per_step, optimizer included. total time grad all reduce: time_per_sync. "
         "ratio: the one by the other.");
@@ -225,6 +233,8 @@ class GridTable : public TableBuilder {
 
   static Table NewLongTable() { return Table("grid", "Batch size x sequence length", LongColumns()); }
 
+  const TableOptions options_;
+  Contest contest_;
   std::string run_id_;
   Table rows_of_run_ = NewLongTable();
   Table long_ = NewLongTable();
@@ -232,6 +242,8 @@ class GridTable : public TableBuilder {
 
 }  // namespace
 
-std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions&) { return std::make_unique<GridTable>(); }
+std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options) {
+  return std::make_unique<GridTable>(options);
+}
 
 }  // namespace gradsync::tools

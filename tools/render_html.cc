@@ -89,6 +89,9 @@ void RenderHtmlTable(const Table& table, const HtmlTableOptions& options, std::o
   if (!constants.empty()) out << "<p class=\"constants\">All rows: " << EscapeXml(constants) << ".</p>\n";
   const size_t num_rows = std::min(table.num_rows(), options.max_rows);
   const std::vector<bool> starts = GroupStarts(table, num_rows);
+  for (const std::string& finding : table.findings()) {
+    out << "<p class=\"finding\"><strong>" << WithCode(finding) << "</strong></p>\n";
+  }
   for (const Panel& panel : PanelsOf(table)) {
     if (!panel.title().empty()) out << "<p class=\"panel-title\">" << EscapeXml(panel.title()) << "</p>\n";
     out << "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"" << id
