@@ -169,7 +169,7 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
     if (strategy == "none" || strategy.ends_with("_none")) continue;
     const std::string grid = GridOf(reader, row), flags = reader.Text(row, "flags");
     GridPanel& panel = PanelFor(grid, reader.Number(row, panel_column), &panels);
-    const double ratio = reader.Number(row, "ratio");
+    const double ratio = reader.Number(row, "ratio grad all reduce to train time");
     const ChartPoint point{.x = reader.Number(row, x_column),
                            .y = 100 * ratio,
                            .tip = Join(strategy, ", batch ", reader.Any(row, "local_bs"), ", sequence ",
