@@ -17,7 +17,8 @@ std::optional<int64_t> ParseByteCount(std::string_view text);
 // The shortest exact spelling that ParseByteCount reads back: "1MiB", "1536KiB", "1000".
 std::string FormatByteCount(int64_t bytes);
 
-// A number of elements: "4096", "512Ki", "3Mi", "1Gi". Nullopt if `text` is no such count, or is 2^63 or more.
+// A number of elements: "4096", "512Ki", "3Mi", "1Gi". Nullopt if `text` is no such count, or is 2^63 or
+// more.
 std::optional<int64_t> ParseElementCount(std::string_view text);
 
 // The shortest exact spelling that ParseElementCount reads back: "3Mi", "1536Ki", "1000".

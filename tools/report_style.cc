@@ -153,6 +153,8 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 .table { margin: 0 0 2.75rem; }
 .table h3 { margin-top: 0; }
 .constants { font-size: 0.8125rem; color: var(--ink-2); max-width: 60rem; margin: 0 0 0.7rem; }
+.finding { margin: 0 0 0.5rem; font-size: 0.9375rem; }
+.finding strong { font-weight: 600; }
 .panel-title { font-size: 0.875rem; font-weight: 600; margin: 1.1rem 0 0.4rem; }
 .scroll {
   overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 0 0 0.9rem;

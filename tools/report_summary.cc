@@ -86,6 +86,21 @@ std::string Together(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
 }
 
+// The sentences of all tables that people see, the first few; empty if there is none.
+std::string FindingsOf(const std::vector<Table>& tables) {
+  constexpr size_t kMost = 12;
+  std::string list;
+  size_t count = 0;
+  for (const Table& table : tables) {
+    if (table.audience() == Audience::kMachines) continue;
+    for (const std::string& finding : table.findings()) {
+      if (++count <= kMost) list += "<li>" + WithCode(finding) + "</li>\n";
+    }
+  }
+  if (count > kMost) list += Join("<li>And ", count - kMost, " more, above the tables.</li>\n");
+  return list.empty() ? "" : "<ul class=\"findings\">\n" + list + "</ul>\n";
+}
+
 std::string CpuOf(const TableReader& runs, size_t row) {
   const std::string model = runs.Text(row, "cpu_model");
   return model.empty() ? "" : Join(runs.Any(row, "cpu_count"), " × ", model);
@@ -126,7 +141,7 @@ std::string SummaryOf(const std::vector<Table>& tables) {
   text +=
       "Times are those of the slowest rank. Where a number should not be relied on, the row that holds it "
       "says why.</p>\n";
-  return text;
+  return text + FindingsOf(tables);
 }
 
 std::vector<Machine> MachinesOf(const Table& table) {

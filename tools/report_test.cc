@@ -346,6 +346,18 @@ TEST(SweepFigureTest, HasAPanelForEachPhaseAndALineForEachStrategyButTheBaseline
   EXPECT_THAT(figure->flags, ElementsAre("n<100"));
 }
 
+TEST(ReportTest, SaysFirstWhatTheTablesFind) {
+  Table runs("runs", "", {{.name = "host", .kind = Kind::kText}}, Audience::kMachines);
+  runs.AddRow({"bench1"});
+  Table sweep = SweepTable();
+  sweep.AddFinding("`core` is fastest, by 1 < 2 %.");
+  std::ostringstream out;
+  WriteReport({.title = "t", .tables = {sweep, runs}, .timelines = {}, .timeline_runs = {}}, out);
+  const std::vector<XmlElement> findings = WithClass(ParseXml(out.str()), "findings");
+  ASSERT_THAT(findings, SizeIs(1));
+  EXPECT_THAT(findings[0].text, HasSubstr("core is fastest, by 1 < 2 %."));
+}
+
 TEST(RenderHtmlTest, GroupsRowsAndCutsTheTableWhereItIsTooLong) {
   const Table table = SweepTable();
   std::ostringstream out;
