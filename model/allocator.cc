@@ -95,6 +95,11 @@ void CachingAllocator::TrimLocked() {
   free_blocks_.clear();
 }
 
+void CachingAllocator::ResetPeak() {
+  std::lock_guard lock(mutex_);
+  stats_.peak_bytes_in_use = stats_.bytes_in_use;
+}
+
 CachingAllocator::Stats CachingAllocator::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;

@@ -51,6 +51,8 @@ class CachingAllocator {
   void Trim();
 
   Stats stats() const;
+  // From now on the peak is that of what is in use from now on.
+  void ResetPeak();
 
  private:
   void TrimLocked();

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
+#include <string>
+
 #include "model/cuda_device.h"
 #include "model/error.h"
 
@@ -28,6 +32,47 @@ TEST(CudaDevice, OneLineForAGpuThatIsNotThere) {
                                         testing::HasSubstr("no GPU that CUDA can use here ("),
                                         testing::HasSubstr("this machine has ")));
   }
+}
+
+TEST(CudaDevice, NoMemoryWithoutAGpu) {
+  EXPECT_EQ(CudaMemoryBytes(CudaDeviceCount()), 0u);
+  EXPECT_EQ(CudaMemoryBytes(-1), 0u);
+}
+
+TEST(CudaDevice, OutOfMemorySaysWhatWasAskedForHeldAndFree) {
+  EXPECT_STREQ(
+      CudaOutOfMemory(1, size_t{3} << 29, 1 << 20, 0, size_t{80} << 30).what(),
+      "out of memory on cuda:1: asked for 1.50 GiB (1610612736 bytes), held are 1.00 MiB (1048576 bytes), "
+      "free are 0.00 MiB (0 bytes) of 80.00 GiB (85899345920 bytes)");
+}
+
+// A GPU with room for one block: the allocator gives back what it keeps, and then passes the message on.
+class SmallMemory : public MemorySource {
+ public:
+  void* Acquire(size_t bytes) override {
+    if (is_full_) throw CudaOutOfMemory(0, bytes, 128, 0, 128);
+    is_full_ = true;
+    return block_;
+  }
+  void Release(void*, size_t) override { is_full_ = false; }
+
+ private:
+  bool is_full_ = false;
+  alignas(64) std::byte block_[128];
+};
+
+TEST(CudaDevice, TheAllocatorGivesBackWhatItKeepsBeforeItGivesUp) {
+  CachingAllocator allocator(std::make_unique<SmallMemory>());
+  allocator.Free(allocator.Allocate(64));
+  void* const kept = allocator.Allocate(128);
+  try {
+    allocator.Allocate(64);
+    ADD_FAILURE() << "there was no room";
+  } catch (const CudaOutOfMemory& error) {
+    EXPECT_THAT(error.what(),
+                testing::StartsWith("out of memory on cuda:0: asked for 0.00 MiB (64 bytes), held"));
+  }
+  allocator.Free(kept);
 }
 
 TEST(CudaDevice, OutOfMemoryKeepsItsMessageWhenCopied) {

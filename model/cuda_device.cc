@@ -3,16 +3,12 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <cstdio>
 
 #include "model/error.h"
 
 namespace gradsync::model {
 namespace {
-
-// GiB with two digits, and the exact number.
-std::string Describe(size_t bytes) {
-  return Join(static_cast<double>(bytes * 100 >> 30) / 100, " GiB (", bytes, " bytes)");
-}
 
 // The GPU's memory, in calls of cudaMalloc. cudaFree waits for the GPU, so whatever still used a block is
 // done when it is gone.
@@ -28,9 +24,7 @@ class CudaMemorySource : public MemorySource {
       static_cast<void>(cudaGetLastError());  // this error is answered here
       size_t free_bytes = 0, total_bytes = 0;
       GRADSYNC_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-      throw CudaOutOfMemory(Join("out of memory on cuda:", ordinal_, ": asked for ", Describe(bytes),
-                                 ", held are ", Describe(held_bytes_.load()), ", free are ",
-                                 Describe(free_bytes), " of ", Describe(total_bytes)));
+      throw CudaOutOfMemory(ordinal_, bytes, held_bytes_.load(), free_bytes, total_bytes);
     }
     GRADSYNC_CUDA(status);
     held_bytes_ += bytes;
@@ -69,6 +63,24 @@ std::string VersionName(int version) {
   return version == 0 ? "" : Join(version / 1000, ".", version % 1000 / 10);
 }
 
+// As `nvidia-smi -L` writes it.
+std::string UuidName(const cudaUUID_t& uuid) {
+  std::string name = "GPU-";
+  for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) name += '-';
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    name += digits;
+  }
+  return name;
+}
+
+std::string PciBusId(int ordinal) {
+  char id[32] = "";
+  GRADSYNC_CUDA(cudaDeviceGetPCIBusId(id, sizeof(id), ordinal));
+  return id;
+}
+
 bool IsOnHost(const void* memory) {
   cudaPointerAttributes attributes{};
   GRADSYNC_CUDA(cudaPointerGetAttributes(&attributes, memory));
@@ -87,6 +99,13 @@ void ThrowCudaError(int status, const char* call, const char* file, int line) {
 int CudaDeviceCount() {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+size_t CudaMemoryBytes(int ordinal) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, ordinal) == cudaSuccess) return properties.totalGlobalMem;
   static_cast<void>(cudaGetLastError());
   return 0;
 }
@@ -163,7 +182,7 @@ PinnedBuffer::PinnedBuffer(const CudaDevice& device, size_t bytes) : bytes_(byte
   const cudaError_t status = cudaHostAlloc(&data_, bytes, cudaHostAllocPortable);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
-    throw CudaOutOfMemory(Join("no pinned host memory: asked for ", Describe(bytes)));
+    throw CudaOutOfMemory(Join("no pinned host memory: asked for ", bytes, " bytes"));
   }
   GRADSYNC_CUDA(status);
 }
@@ -177,6 +196,8 @@ CudaDevice::CudaDevice(int ordinal)
   cudaDeviceProp properties{};
   GRADSYNC_CUDA(cudaGetDeviceProperties(&properties, ordinal));
   product_name_ = properties.name;
+  uuid_ = UuidName(properties.uuid);
+  pci_bus_id_ = PciBusId(ordinal);
   compute_capability_ = 10 * properties.major + properties.minor;
   num_multiprocessors_ = properties.multiProcessorCount;
   Require(compute_capability_ >= 80, "CUDA device ", ordinal, " (", product_name_,

@@ -35,6 +35,8 @@ class CudaOutOfMemory : public std::bad_alloc {
  public:
   explicit CudaOutOfMemory(std::string message)
       : message_(std::make_shared<const std::string>(std::move(message))) {}
+  // Of a GPU: `held_bytes` by this program's allocator, `free_bytes` of `total_bytes` by nobody.
+  CudaOutOfMemory(int ordinal, size_t asked_bytes, size_t held_bytes, size_t free_bytes, size_t total_bytes);
   const char* what() const noexcept override { return message_->c_str(); }
 
  private:
@@ -52,6 +54,8 @@ class CudaOutOfMemory : public std::bad_alloc {
 
 // How many GPUs CUDA can use here. 0 if there is none, no driver, or no CUDA in this build. Never throws.
 int CudaDeviceCount();
+// The memory of a GPU in bytes, used or not, without using it. 0 if there is no such GPU. Never throws.
+size_t CudaMemoryBytes(int ordinal);
 // "13.0": the runtime of this program, and the newest one that the driver serves. Empty without CUDA or
 // driver.
 std::string CudaRuntimeVersion();
@@ -180,6 +184,10 @@ class CudaDevice : public Device {
 
   // "NVIDIA H200".
   const std::string& product_name() const { return product_name_; }
+  // "GPU-c2e1...", as `nvidia-smi -L` has it: no other GPU has the same.
+  const std::string& uuid() const { return uuid_; }
+  // "0000:1B:00.0".
+  const std::string& pci_bus_id() const { return pci_bus_id_; }
   // 90 for compute capability 9.0.
   int compute_capability() const { return compute_capability_; }
   int num_multiprocessors() const { return num_multiprocessors_; }
@@ -188,6 +196,8 @@ class CudaDevice : public Device {
 
  private:
   std::string product_name_;
+  std::string uuid_;
+  std::string pci_bus_id_;
   int compute_capability_ = 0;
   int num_multiprocessors_ = 0;
   bool allow_tf32_ = false;

@@ -16,6 +16,7 @@ int RefuseOrdinal(int ordinal) {
 
 void ThrowCudaError(int, const char*, const char*, int) { Refuse(); }
 int CudaDeviceCount() { return 0; }
+size_t CudaMemoryBytes(int) { return 0; }
 std::string CudaRuntimeVersion() { return ""; }
 std::string CudaDriverVersion() { return ""; }
 

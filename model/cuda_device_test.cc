@@ -32,6 +32,10 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_EQ(device_->name(), "cuda:0");
   EXPECT_FALSE(device_->is_cpu());
   EXPECT_FALSE(device_->product_name().empty());
+  EXPECT_THAT(device_->uuid(),
+              testing::MatchesRegex("GPU-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+"));
+  EXPECT_THAT(device_->pci_bus_id(), testing::MatchesRegex("[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+\\.[0-9]"));
+  EXPECT_GE(CudaMemoryBytes(0), device_->free_bytes());
   EXPECT_GE(device_->compute_capability(), 80);
   EXPECT_GE(device_->num_multiprocessors(), 1);
   EXPECT_GT(device_->free_bytes(), 0u);
@@ -81,10 +85,9 @@ TEST_F(CudaDeviceTest, OutOfMemorySaysHowMuch) {
     device_->allocator().Allocate(size_t{1} << 50);
     FAIL() << "no exception";
   } catch (const CudaOutOfMemory& error) {
-    EXPECT_THAT(
-        error.what(),
-        AllOf(HasSubstr("out of memory on cuda:0: asked for 1.04858e+06 GiB (1125899906842624 bytes)"),
-              HasSubstr("held are 0 GiB (1048576 bytes)"), HasSubstr("free are ")));
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("out of memory on cuda:0: asked for 1048576.00 GiB (1125899906842624 bytes)"),
+                      HasSubstr("held are 1.00 MiB (1048576 bytes)"), HasSubstr("free are ")));
   }
   // And the device is as good as before.
   EXPECT_EQ(Tensor::Zeros(device_, {3}, DType::kF32).ToVector<float>(), std::vector<float>(3, 0.0f));
