@@ -5,7 +5,8 @@
 #include "bench/rank_main.h"
 
 int main(int argc, char** argv) {
-  using namespace gradsync;
+  namespace bench = gradsync::bench;
+  namespace comm = gradsync::comm;
   bench::AllReduceOptions options;
   bench::FlagTable flags("all_reduce",
                          "Measures an all-reduce between ranks, by backend and size, and checks every sum.\n"

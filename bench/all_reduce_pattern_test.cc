@@ -33,7 +33,7 @@ class PatternTest : public ::testing::TestWithParam<Case> {
       FillPattern(input, rank);
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += Get(input, i);
     }
-    const Tensor result = Tensor::Empty(device, {kNumel}, c.dtype);
+    Tensor result = Tensor::Empty(device, {kNumel}, c.dtype);
     for (size_t i = 0; i < sums.size(); ++i)
       Set(result, i, c.op == ReduceOp::kMean ? sums[i] / c.world_size : sums[i]);
     return result;

@@ -157,7 +157,7 @@ TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
 class WeightsTest : public ::testing::Test {
  protected:
   static std::string WriteWeights(const std::string& name, int64_t rows) {
-    const std::string path = FreshDirectory() + "/weights";
+    std::string path = FreshDirectory() + "/weights";
     const std::vector<std::pair<std::string, model::Tensor>> tensors = {
         {name, model::Tensor::Zeros(model::CpuDevice(), {rows, 8}, model::DType::kF32)}};
     model::WriteSafetensors(path, tensors);
@@ -181,7 +181,7 @@ TEST_F(WeightsTest, TruncatedFile) {
 }
 
 TEST_F(WeightsTest, WrongShape) {
-  const std::string path = WriteWeights("token_embeddings.weight", 17);
+  std::string path = WriteWeights("token_embeddings.weight", 17);
   const ProgramResult result = Train(path);
   ExpectRefusal(result, path + ": ");
 }

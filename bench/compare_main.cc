@@ -4,7 +4,9 @@
 #include "model/error.h"
 
 int main(int argc, char** argv) {
-  using namespace gradsync;
+  namespace bench = gradsync::bench;
+  namespace comm = gradsync::comm;
+  namespace model = gradsync::model;
   bench::CompareOptions options;
   bench::FlagTable flags(
       "compare",
@@ -16,7 +18,7 @@ int main(int argc, char** argv) {
   const auto check = [&](const comm::World& world) {
     CompleteCompareOptions(flags, world, options);
     const auto too_large = bench::TooLargeForThisHost(options, SizeOfTraining(options), world);
-    Require(!too_large, too_large.value_or(""));
+    gradsync::Require(!too_large, too_large.value_or(""));
   };
   const auto prepare = [&](const comm::World& world) {
     if (world.launcher == "self")

@@ -105,7 +105,7 @@ TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
       EXPECT_EQ(record.buckets.size() == 1, elements > 1024 * kKibi) << strategy;
     }
     for (size_t i = 0; i < 3; ++i) {
-      const auto sample = [&](const char* name) { return record.samples.at(name).at(i); };
+      const auto sample = [&samples = record.samples, i](const char* name) { return samples.at(name).at(i); };
       EXPECT_EQ(sample("backward_and_sync_ns"), sample("backward_ns") + sample("sync_exposed_ns"));
       EXPECT_EQ(sample("step_ns"),
                 sample("forward_ns") + sample("backward_and_sync_ns") + sample("optimizer_ns"));

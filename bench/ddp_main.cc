@@ -6,7 +6,9 @@
 #include "model/error.h"
 
 int main(int argc, char** argv) {
-  using namespace gradsync;
+  namespace bench = gradsync::bench;
+  namespace comm = gradsync::comm;
+  namespace model = gradsync::model;
   bench::DdpOptions options;
   bench::FlagTable flags(
       "ddp",
@@ -17,7 +19,7 @@ int main(int argc, char** argv) {
   const auto check = [&](const comm::World& world) {
     CompleteDdpOptions(flags, world, options);
     const auto too_large = bench::TooLargeForThisHost(options, SizeOfTraining(options), world);
-    Require(!too_large, too_large.value_or(""));
+    gradsync::Require(!too_large, too_large.value_or(""));
     if (options.with_peers != "none") {
       bench::CheckPeerProgram(bench::FindPeerProgram(bench::PeerPython(options), argv[0]));
     }

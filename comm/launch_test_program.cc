@@ -91,11 +91,7 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
   return 99;
 }
 
-}  // namespace
-}  // namespace gradsync::comm
-
-int main(int argc, char** argv) {
-  using namespace gradsync::comm;
+int Main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   const std::string argument = argc > 2 ? argv[2] : "";
   try {
@@ -110,3 +106,8 @@ int main(int argc, char** argv) {
     return 1;
   }
 }
+
+}  // namespace
+}  // namespace gradsync::comm
+
+int main(int argc, char** argv) { return gradsync::comm::Main(argc, argv); }
