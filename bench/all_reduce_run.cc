@@ -35,6 +35,8 @@ class AllReduceJob : public RankJob {
     // The first backend's group also tells all ranks the name of the run.
     group_ = JoinGroup(options.ranks, options.backends.front(), world, device_, placement_);
     run_id_ = BroadcastText(*group_, device_, world.rank == 0 ? NewRunId() : "");
+    ranks_on_gpu_ = CountRanksOnGpu(*group_, device_);
+    group_->Clear();
     out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + run_id_);
     writer_.emplace(out_, kExperiment, run_id_, world.rank);
   }
@@ -133,7 +135,7 @@ class AllReduceJob : public RankJob {
     record.config.Set("warmup_iterations", options_.warmup_iterations);
     record.facts.Set("numel", numel);
     record.provenance = provenance_;
-    SetRankFacts(*group_, device_, world_, placement_, record);
+    SetRankFacts(*group_, device_, world_, placement_, ranks_on_gpu_, record);
     return record;
   }
 
@@ -162,6 +164,7 @@ class AllReduceJob : public RankJob {
   const std::unique_ptr<PhaseTimer> timer_;
   std::unique_ptr<comm::RecordingProcessGroup> group_;
   std::string run_id_;
+  int64_t ranks_on_gpu_ = 0;
   std::string out_;
   std::optional<RecordWriter> writer_;
   int64_t position_ = 0;

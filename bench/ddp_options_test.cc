@@ -60,29 +60,83 @@ TEST(DdpOptionsTest, CellsAreEveryCombination) {
 
 TEST(MemoryTest, CountsWhatEveryRankHolds) {
   // Without activations to speak of: values, gradients and two moments on both ranks, 16 bytes for each
-  // parameter.
+  // parameter, and rank 0's initial values.
   DdpOptions options = Parse({"--model=small", "--strategies=naive", "--batch_size=1", "--seq_len=1"});
   options.verify = false;
   const double params = static_cast<double>(NumParameters(options.model_config()));
-  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), 2 * 16 * params,
-              0.1 * 2 * 16 * params);
+  const auto expect_bytes = [&](double per_param) {
+    const TrainingMemory memory = EstimateMemory(options, SizeOfTraining(options), WorldOf(2), 0);
+    EXPECT_NEAR(memory.host_bytes, per_param * params, 0.05 * per_param * params + 2 * (64 << 20));
+    EXPECT_EQ(memory.gpu_bytes, 0);
+  };
+  expect_bytes(2 * 16 + 4);
   options.strategies = {"flat", "core"};
-  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), 2 * 24 * params,
-              0.1 * 2 * 24 * params);
+  expect_bytes(2 * 24 + 4);
   options.order = "blocks";
-  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), 2 * 20 * params,
-              0.1 * 2 * 20 * params);
+  expect_bytes(2 * 20 + 4);
   options.verify = true;
-  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), WorldOf(2)), (2 * 20 + 12) * params,
-              0.1 * 2 * 20 * params);
+  expect_bytes(2 * 20 + 12);
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
   DdpOptions options = Parse({"--model=small", "--verify=false"});
   comm::World world = WorldOf(8);
-  const double of_eight = EstimateMemoryBytes(options, SizeOfTraining(options), world);
+  const auto bytes = [&](const comm::World& of) {
+    return EstimateMemory(options, SizeOfTraining(options), of, 0).host_bytes;
+  };
+  const double of_eight = bytes(world);
   world.local_size = 2;
-  EXPECT_NEAR(EstimateMemoryBytes(options, SizeOfTraining(options), world), of_eight / 4, 1e-6 * of_eight);
+  const double of_two = bytes(world);
+  world.local_size = 1;
+  EXPECT_NEAR(of_eight - of_two, 6 * (of_two - bytes(world)), 1e-6 * of_eight);
+}
+
+// PyTorch in turn with gradsync: 16 bytes for the replica of none, naive and overlap, 20 for that of
+// DistributedDataParallel with its buckets, 8 more for flat's copies.
+TEST(MemoryTest, CountsPeers) {
+  const auto peers_bytes = [](const char* strategies) {
+    DdpOptions options = Parse({"--model=small", strategies, "--batch_size=1", "--seq_len=1"});
+    const auto bytes = [&] {
+      return EstimateMemory(options, SizeOfTraining(options), WorldOf(2), 0).host_bytes;
+    };
+    const double alone = bytes();
+    options.with_peers = "pytorch";
+    return (bytes() - alone) / static_cast<double>(NumParameters(options.model_config()));
+  };
+  constexpr double kSlack = 8;  // two interpreters, activations
+  EXPECT_NEAR(peers_bytes("--strategies=naive"), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=naive,overlap"), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=core"), 2 * 20, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=none,flat,core,bucketed_sync"), 2 * (16 + 20 + 8), kSlack);
+}
+
+// On a GPU there is what computes; on the host what is kept to start again and to compare with.
+TEST(MemoryTest, OfAGpu) {
+  DdpOptions options = Parse({"--model=small", "--strategies=core", "--batch_size=1", "--seq_len=1"});
+  options.ranks.device = "cuda";
+  const double params = static_cast<double>(NumParameters(options.model_config()));
+  const auto memory = [&](int num_gpus) {
+    return EstimateMemory(options, SizeOfTraining(options), WorldOf(2), num_gpus);
+  };
+  constexpr double kContext = 512 << 20;
+  EXPECT_NEAR(memory(1).gpu_bytes, 2 * 20 * params + 2 * kContext, params);
+  EXPECT_NEAR(memory(2).gpu_bytes, 20 * params + kContext, params);
+  EXPECT_NEAR(memory(2).host_bytes, 12 * params, 2 * params);
+
+  constexpr int64_t kGiB = 1 << 30;
+  const auto line = [&](const MemoryLimits& limits) {
+    return TooLargeFor(limits, options, SizeOfTraining(options), WorldOf(2)).value_or("none");
+  };
+  EXPECT_EQ(line({.host_bytes = 8 * kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}), "none");
+  EXPECT_THAT(
+      line({.host_bytes = 8 * kGiB, .gpu_bytes = 4 * kGiB, .num_gpus = 1}),
+      StartsWith("--model=small: 2 ranks need about 5.79 GiB on each GPU, 4.00 GiB are there; fewer "));
+  EXPECT_THAT(
+      line({.host_bytes = 8 * kGiB, .gpu_bytes = 2 * kGiB, .num_gpus = 2}),
+      StartsWith("--model=small: 1 rank needs about 2.90 GiB on each GPU, 2.00 GiB are there; fewer "));
+  EXPECT_THAT(
+      line({.host_bytes = kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}),
+      StartsWith("--model=small: 2 ranks need about 1.56 GiB on this host, 1.00 GiB are available; "));
 }
 
 TEST(MemoryTest, SaysWhatWouldHelp) {

@@ -53,12 +53,7 @@ Fields ConfigOf(const DdpOptions& options, const Cell& cell) {
 
 // Each comparable way once, behind gradsync's own.
 void AddPeers(const DdpOptions& options, Contest& contest) {
-  std::vector<std::string> peers;
-  for (const std::string& strategy : options.strategies) {
-    const std::string peer = PeerStrategy(strategy);
-    if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(peer);
-  }
-  for (const std::string& peer : peers) {
+  for (const std::string& peer : PeerStrategies(options.strategies)) {
     contest.contenders.push_back({PeerName(peer), options.bucket_bytes, peer});
   }
 }

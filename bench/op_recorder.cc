@@ -7,20 +7,43 @@
 
 namespace gradsync::bench {
 
+OpRecorder::OpRecorder(model::Device& device)
+    : gpu_(device.is_cpu() ? nullptr : &model::CudaDevice::Of(device, "recorder of operations")) {}
+
 void OpRecorder::Begin(std::string_view name) {
   ops_.push_back({std::string(name), comm::Now(), 0, open_});
   open_ = static_cast<int>(ops_.size()) - 1;
+  if (gpu_ == nullptr) return;
+  if (ops_.size() == 1) anchor_ = gpu_->Resource<model::CudaClock>().anchor();
+  RecordEvent(2 * ops_.size() - 2);
 }
 
 void OpRecorder::End() {
   TracedOp& op = ops_.at(static_cast<size_t>(open_));
   op.end_ns = comm::Now();
+  if (gpu_ != nullptr) RecordEvent(2 * static_cast<size_t>(open_) + 1);
   open_ = op.parent;
+}
+
+void OpRecorder::RecordEvent(size_t index) {
+  while (events_.size() <= index) events_.emplace_back(*gpu_, model::CudaEvent::Timing::kOn);
+  events_[index].Record(gpu_->compute_stream());
+}
+
+const std::vector<TracedOp>& OpRecorder::ops() {
+  if (gpu_ == nullptr || anchor_ == nullptr) return ops_;
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    events_[2 * i + 1].Synchronize();
+    ops_[i].begin_ns = anchor_->TimeOf(events_[2 * i]);
+    ops_[i].end_ns = anchor_->TimeOf(events_[2 * i + 1]);
+  }
+  return ops_;
 }
 
 void OpRecorder::Clear() {
   ops_.clear();
   open_ = -1;
+  anchor_ = nullptr;
 }
 
 void OpProfile::Add(const std::vector<TracedOp>& ops) {

@@ -9,7 +9,8 @@ namespace gradsync::bench {
 // "unknown"; nothing fails. The caller adds what it knows better: gpu, clock, more libraries.
 //
 // The commit is read at run time, through git, from BUILD_WORKSPACE_DIRECTORY, which `bazel run` sets:
-// stamping it into the binary would make two builds of the same sources differ.
+// stamping it into the binary would make two builds of the same sources differ. Away from the sources it is
+// what GRADSYNC_COMMIT says, with "-dirty" behind it if files differed; tools/dev/gather.sh writes it down.
 Provenance CollectProvenance(int argc, const char* const* argv);
 
 }  // namespace gradsync::bench

@@ -31,6 +31,16 @@ TEST(ProvenanceTest, OutsideBazelRunTheCommitIsUnknown) {
   EXPECT_FALSE(CollectProvenance(0, nullptr).dirty);
 }
 
+TEST(ProvenanceTest, GatheredProgramsAreToldTheCommit) {
+  setenv("GRADSYNC_COMMIT", "0123456789abcdef0123456789abcdef01234567", 1);
+  EXPECT_EQ(CollectProvenance(0, nullptr).gradsync_commit, "0123456789abcdef0123456789abcdef01234567");
+  EXPECT_FALSE(CollectProvenance(0, nullptr).dirty);
+  setenv("GRADSYNC_COMMIT", "0123456789abcdef0123456789abcdef01234567-dirty", 1);
+  EXPECT_EQ(CollectProvenance(0, nullptr).gradsync_commit, "0123456789abcdef0123456789abcdef01234567");
+  EXPECT_TRUE(CollectProvenance(0, nullptr).dirty);
+  unsetenv("GRADSYNC_COMMIT");
+}
+
 TEST(ProvenanceTest, AWorkspaceWithoutGitHasNoCommit) {
   setenv("BUILD_WORKSPACE_DIRECTORY", "/proc", 1);
   EXPECT_EQ(CollectProvenance(0, nullptr).gradsync_commit, "unknown");

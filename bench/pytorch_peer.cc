@@ -82,6 +82,15 @@ std::string PeerStrategy(const std::string& strategy) {
   return "ddp";
 }
 
+std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies) {
+  std::vector<std::string> peers;
+  for (const std::string& strategy : strategies) {
+    std::string peer = PeerStrategy(strategy);
+    if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(std::move(peer));
+  }
+  return peers;
+}
+
 std::string PeerName(const std::string& peer_strategy) { return "pytorch_" + peer_strategy; }
 
 PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,

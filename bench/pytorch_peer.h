@@ -35,6 +35,8 @@ void CheckPeerProgram(const PeerProgram& program);
 // What PyTorch calls the way that compares with gradsync's `strategy`: the same name, or "ddp" for the
 // strategies that have buckets.
 std::string PeerStrategy(const std::string& strategy);
+// Those of several, each once.
+std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies);
 // The name in records: "pytorch_" before it.
 std::string PeerName(const std::string& peer_strategy);
 

@@ -80,6 +80,16 @@ int RunRank(const RankProgram& program, const comm::World& world) {
   }
 }
 
+// The text with zeros behind it.
+model::Tensor TextTensor(const model::DevicePtr& device, const std::string& text) {
+  constexpr size_t kBytes = 64;
+  std::array<uint8_t, kBytes> bytes{};
+  Require(text.size() < kBytes, "text to send: found ", text.size(), " bytes, expected fewer than ", kBytes);
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return model::Tensor::From<uint8_t>(device, {static_cast<int64_t>(kBytes)},
+                                      std::span<const uint8_t>(bytes));
+}
+
 int LaunchRanks(const RankOptions& options, std::span<char* const> argv) {
   comm::LaunchOptions launch;
   launch.world_size = static_cast<int>(options.world_size);
@@ -185,16 +195,27 @@ std::unique_ptr<comm::RecordingProcessGroup> JoinGroup(const RankOptions& option
 }
 
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, std::string text) {
-  constexpr size_t kBytes = 64;
-  std::array<uint8_t, kBytes> bytes{};
-  Require(text.size() < kBytes, "text to broadcast: found ", text.size(), " bytes, expected fewer than ",
-          kBytes);
-  std::memcpy(bytes.data(), text.data(), text.size());
-  const model::Tensor tensor =
-      model::Tensor::From<uint8_t>(device, {static_cast<int64_t>(kBytes)}, std::span<const uint8_t>(bytes));
+  const model::Tensor tensor = TextTensor(device, text);
   group.Broadcast(tensor, 0).Wait();
   const std::vector<uint8_t> received = tensor.ToVector<uint8_t>();
   return reinterpret_cast<const char*>(received.data());  // ends at the first zero
+}
+
+int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text) {
+  const model::Tensor own = TextTensor(device, text);
+  const model::Tensor all = model::Tensor::Empty(device, {group.size() * own.numel()}, model::DType::kU8);
+  group.AllGather(own, all).Wait();
+  const std::vector<uint8_t> texts = all.ToVector<uint8_t>();
+  int64_t count = 0;
+  for (auto begin = texts.begin(); begin != texts.end(); begin += own.numel()) {
+    if (text == reinterpret_cast<const char*>(&*begin)) ++count;
+  }
+  return count;
+}
+
+int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device) {
+  if (device->is_cpu()) return 0;
+  return CountRanksWith(group, device, model::CudaDevice::Of(*device, "ranks of a GPU").uuid());
 }
 
 std::string OutputDirectory(const RankOptions& options, std::string_view name) {
@@ -214,7 +235,7 @@ void SetRankConfig(const RankOptions& options, std::string_view backend, Fields&
 }
 
 void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
-                  const ThreadPlacement& placement, Record& record) {
+                  const ThreadPlacement& placement, int64_t ranks_on_gpu, Record& record) {
   Fields& facts = record.facts;
   facts.Set("launcher", world.launcher);
   facts.Set("local_size", world.local_size);
@@ -223,9 +244,10 @@ void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& devic
   record.provenance.clock = ClockName(*device);
   if (!device->is_cpu()) {
     const auto& gpu = model::CudaDevice::Of(*device, "record");
-    const int num_gpus = model::CudaDeviceCount();
     facts.Set("gpu_ordinal", gpu.index());
-    facts.Set("ranks_per_gpu", (world.local_size + num_gpus - 1) / num_gpus);
+    facts.Set("gpu_uuid", gpu.uuid());
+    facts.Set("gpu_pci_bus_id", gpu.pci_bus_id());
+    facts.Set("ranks_per_gpu", ranks_on_gpu);
     record.provenance.gpu = gpu.product_name();
     record.provenance.libraries.Set("cuda_runtime", model::CudaRuntimeVersion());
     record.provenance.libraries.Set("cuda_driver", model::CudaDriverVersion());

@@ -96,15 +96,23 @@ std::unique_ptr<comm::RecordingProcessGroup> JoinGroup(const RankOptions& option
 // Rank 0's text, on every rank. At most 63 bytes.
 std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, std::string text);
 
+// How many ranks' texts are the same as this one's own, which counts too. Texts of at most 63 bytes.
+int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text);
+
+// How many ranks compute on this rank's GPU, wherever they were started and however their hosts number GPUs;
+// 0 on the CPU. All ranks call it.
+int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
+
 // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
 // directory.
 std::string OutputDirectory(const RankOptions& options, std::string_view name);
 
 // The parts of a record that do not depend on the benchmark.
 void SetRankConfig(const RankOptions& options, std::string_view backend, Fields& config);
-// Its facts, and what the device and the group add to its provenance: gpu, clock, libraries.
+// Its facts, and what the device and the group add to its provenance: gpu, clock, libraries. `ranks_on_gpu`
+// from CountRanksOnGpu.
 void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
-                  const ThreadPlacement& placement, Record& record);
+                  const ThreadPlacement& placement, int64_t ranks_on_gpu, Record& record);
 
 }  // namespace gradsync::bench
 

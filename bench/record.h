@@ -103,7 +103,10 @@ struct Record {
   // "reference" ("single_process" or "none"), "grad_rel_error", "param_rel_error", "grads_equal",
   // "wrong_elements", ...
   Fields checks;
-  // "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step", "allocations_in_timed_steps", ...
+  // "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step", "allocations_in_timed_steps", ... Of
+  // a training's memory: "peak_bytes_in_use" and "bytes_held" (from the system or driver) in the timed steps,
+  // on the device, with the buffers of "strategies_in_memory" strategies. Of a GPU: "gpu_uuid",
+  // "gpu_pci_bus_id", "gpu_ordinal", "ranks_per_gpu".
   Fields facts;
   Provenance provenance;
   Fields link;  // optional: what is known of the link between ranks

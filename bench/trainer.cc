@@ -54,8 +54,10 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
   std::vector<Tensor> buffers;
   for (const model::Buffer& buffer : model_->buffers()) buffers.push_back(buffer.value);
   if (rank == 0) {
-    for (const Parameter* const param : params()) initial_values_.push_back(param->value().Clone());
-    for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.Clone());
+    // Not on a GPU: what is measured there is the memory of training alone.
+    const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
+    for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
+    for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   for (Parameter* const param : params()) {

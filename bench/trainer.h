@@ -68,8 +68,8 @@ class Trainer {
   std::unique_ptr<model::Model> model_;
   // Where gradients are unless a strategy has places of its own for them.
   std::vector<model::Tensor> default_grads_;
-  std::vector<model::Tensor> initial_values_;   // rank 0 only
-  std::vector<model::Tensor> initial_buffers_;  // rank 0 only
+  std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
+  std::vector<model::Tensor> initial_buffers_;  // likewise
   std::unique_ptr<ddp::BufferBroadcast> buffer_broadcast_;
   std::unique_ptr<model::Optimizer> optimizer_;
   std::unique_ptr<PhaseTimer> timer_;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bench/annotate.h"
+#include "bench/batch_feeder.h"
 #include "bench/nvtx.h"
 #include "bench/op_recorder.h"
 #include "bench/progress.h"
@@ -22,6 +23,7 @@
 #include "bench/trainer.h"
 #include "bench/verify.h"
 #include "ddp/factory.h"
+#include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/safetensors.h"
 
@@ -65,12 +67,19 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+// What timed steps took of the device's memory.
+struct MemoryUse {
+  model::CachingAllocator::Stats stats;
+  int64_t num_strategies = 0;  // that were there together, each with its buffers
+};
+
 // A contender at work.
 struct Runner {
   const Contender& contender;
   std::unique_ptr<ddp::Strategy> strategy;  // null with a peer
   StrategySamples samples;
   bool sync_exposed = true;  // whether this can be told apart from backward
+  MemoryUse memory = {};
 
   bool is_peer() const { return !contender.peer.empty(); }
   // Whether its replicas are meant to part.
@@ -90,13 +99,17 @@ class TrainingJob : public RankJob {
         device_(MakeDevice(options.ranks, world)),
         ranges_(options.nvtx ? MakeNvtxSink() : nullptr),
         task_(make_task(device_)),
+        feeder_(std::move(task_.source)),
         trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, world.rank),
         owned_group_(JoinGroup(options.ranks, options.backend, world, device_, placement_)),
         group_(*owned_group_),
         run_id_(BroadcastText(group_, device_, world.rank == 0 ? NewRunId() : "")),
+        ranks_on_gpu_(CountRanksOnGpu(group_, device_)),
         out_(OutputDirectory(options.ranks, Join(task_.experiment, "-", run_id_))),
         writer_(out_, task_.experiment, run_id_, world.rank),
-        trace_(world.rank) {
+        trace_(world.rank),
+        recorder_(*device_) {
+    if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     std::string model = task_.contests.front().config.StringOr("model", "");
     trace_.SetOrigin(Join(model, model.empty() ? "" : ", ", world.size,
                           world.size == 1 ? " rank, " : " ranks, ", options.backend),
@@ -144,12 +157,15 @@ class TrainingJob : public RankJob {
     if (peer_) BeginPeers(contest, contenders);
 
     const Batch batch = NewBatch(contest.batch);
+    device_->allocator().ResetPeak();
     const uint64_t seed = static_cast<uint64_t>(options_.ranks.seed);
     for (const ScheduledStep& step :
          InterleavedSchedule(static_cast<int>(runners.size()), options_.warmup_steps, options_.steps, seed)) {
-      FillBatch(world_.rank, step.round, batch);
+      feeder_.Fill(world_.rank, step.round, batch);
       TimeStep(runners[static_cast<size_t>(step.config)], contest, step.warmup, batch);
     }
+    const model::CachingAllocator::Stats memory = device_->allocator().stats();
+    for (Runner& runner : runners) runner.memory = {memory, static_cast<int64_t>(runners.size())};
     if (options_.verify) MakeReference(contest.batch);
     for (Runner& runner : runners) Finish(runner, contest, batch);
   }
@@ -223,7 +239,7 @@ class TrainingJob : public RankJob {
       std::vector<Batch> batches;
       for (int rank = 0; rank < world_.size; ++rank) {
         batches.push_back(NewBatch(shape));
-        FillBatch(rank, kVerifySteps - 1, batches.back());
+        feeder_.Fill(rank, kVerifySteps - 1, batches.back());
       }
       trainer_.StepAlone(batches);
       reference = CopyState(trainer_.params());
@@ -252,7 +268,7 @@ class TrainingJob : public RankJob {
   // Puts what the peer has trained into the replica.
   void LoadPeer(const Runner& runner, const Contest& contest) {
     const Batch batch = NewBatch(contest.batch);
-    FillBatch(world_.rank, kVerifySteps - 1, batch);
+    feeder_.Fill(world_.rank, kVerifySteps - 1, batch);
     const std::string path = peer_files_->Path(Join("rank", world_.rank));
     peer_->Train(runner.contender.peer, batch, path);
     const model::SafetensorsFile file = model::SafetensorsFile::Open(path);
@@ -269,8 +285,10 @@ class TrainingJob : public RankJob {
     } else {
       TrainForCheck(runner, contest, batch);
     }
-    StrategyCheck check{Verify(trainer_.params(), *reference_, group_),
-                        Tolerance(options_.element_type(), contest.positions * world_.size)};
+    const int64_t positions = contest.positions * world_.size;
+    StrategyCheck check{
+        Verify(trainer_.params(), *reference_, group_),
+        options_.tf32 ? Tf32Tolerance(positions) : Tolerance(options_.element_type(), positions)};
     group_.Clear();
     return check;
   }
@@ -278,7 +296,7 @@ class TrainingJob : public RankJob {
   void TrainForCheck(Runner& runner, const Contest& contest, const Batch& batch) {
     for (int64_t step = 0; step < kVerifySteps; ++step) {
       trainer_.Restart(group_);
-      FillBatch(world_.rank, step, batch);
+      feeder_.Fill(world_.rank, step, batch);
       trainer_.Step(*runner.strategy, batch, group_, nullptr);
       ShowProgress(contest, runner.name() + ", check");
     }
@@ -299,9 +317,11 @@ class TrainingJob : public RankJob {
     record.facts.Set("num_tensors", trainer_.params().size());
     record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.element_type())));
     for (const auto& [name, value] : contest.facts) record.facts.Set(name, value);
-    record.facts.Set("peak_bytes_in_use", device_->allocator().stats().peak_bytes_in_use);
+    record.facts.Set("peak_bytes_in_use", runner.memory.stats.peak_bytes_in_use);
+    record.facts.Set("bytes_held", runner.memory.stats.bytes_held);
+    record.facts.Set("strategies_in_memory", runner.memory.num_strategies);
     record.provenance = provenance_;
-    SetRankFacts(group_, device_, world_, placement_, record);
+    SetRankFacts(group_, device_, world_, placement_, ranks_on_gpu_, record);
     if (runner.is_peer()) SayWhatThePeerDoes(runner, record);
     return record;
   }
@@ -312,6 +332,7 @@ class TrainingJob : public RankJob {
     if (!runner.sync_exposed) record.samples.erase("sync_exposed_ns");
     record.facts.Set("allocations_in_timed_steps", "unknown");
     record.facts.Set("peak_bytes_in_use", "unknown");
+    record.facts.Set("bytes_held", "unknown");
     record.provenance.libraries = peer_->libraries();
     record.provenance.compiler = "";
     record.provenance.clock = "perf_counter, host, ns";
@@ -322,7 +343,7 @@ class TrainingJob : public RankJob {
     const Contest& contest = task_.contests.front();
     const std::unique_ptr<ddp::Strategy> strategy = NewStrategy(contest.contenders.front());
     const Batch batch = NewBatch(contest.batch);
-    FillBatch(world_.rank, 0, batch);
+    feeder_.Fill(world_.rank, 0, batch);
     trainer_.Restart(group_);
     const double my_loss = trainer_.Gradients(*strategy, batch);
     const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{my_loss});
@@ -362,10 +383,6 @@ class TrainingJob : public RankJob {
             Tensor::Empty(device_, shape.targets, shape.targets_dtype)};
   }
 
-  void FillBatch(int rank, int64_t step, const Batch& batch) {
-    task_.source->Fill(rank, step, batch.inputs, batch.targets);
-  }
-
   void ShowProgress(const Contest& contest, const std::string& what) {
     progress_->Step(Join(NameOf(contest.place), ", ", what));
   }
@@ -376,12 +393,14 @@ class TrainingJob : public RankJob {
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
   const std::unique_ptr<RangeSink> ranges_;  // null without --nvtx
-  TrainingTask task_;                        // its model is the trainer's
+  TrainingTask task_;                        // its model is the trainer's, its source the feeder's
+  BatchFeeder feeder_;
   Trainer trainer_;
   const std::unique_ptr<comm::RecordingProcessGroup> owned_group_;
   comm::RecordingProcessGroup& group_;
   std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, with --nvtx
   const std::string run_id_;
+  const int64_t ranks_on_gpu_;
   const std::string out_;
   RecordWriter writer_;
   std::optional<TemporaryDirectory> peer_files_;

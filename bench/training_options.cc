@@ -26,6 +26,9 @@ TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
 
 void TrainingOptions::AddTo(FlagTable& flags) {
   flags.AddChoice("dtype", &dtype, {"f32", "f64"}, "The type of weights, activations and gradients.");
+  flags.AddBool(
+      "tf32", &tf32,
+      "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
   flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
   flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
   flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
@@ -60,6 +63,9 @@ void CheckTrainingOptions(const TrainingOptions& options, const comm::World& wor
   CheckDevice(options.ranks, {&options.backend, 1}, world);
   Require(!options.nvtx || HaveNvtx(),
           "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
+  Require(!options.tf32 || (options.ranks.device == "cuda" && options.dtype == "f32"),
+          "--tf32: expected --device=cuda and --dtype=f32, found ", options.ranks.device, " and ",
+          options.dtype);
   if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
 }
 

@@ -18,6 +18,7 @@ struct TrainingOptions {
   RankOptions ranks;
   std::string backend = "gloo";
   std::string dtype = "f32";
+  bool tf32 = false;
   std::string optimizer = "adamw";
   double learning_rate = 1e-3;
   std::vector<std::string> strategies;  // all of them

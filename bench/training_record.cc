@@ -55,7 +55,7 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& strate
                        Fields& config) {
   config.Set("strategy", strategy);
   SetRankConfig(options.ranks, options.backend, config);
-  config.Set("dtype", options.dtype);
+  config.Set("dtype", options.tf32 ? "tf32" : options.dtype);
   config.Set("bucket_bytes", bucket_bytes);
   config.Set("order", options.order);
   config.Set("warmup_steps", options.warmup_steps);

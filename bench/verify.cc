@@ -117,9 +117,12 @@ bool SameOnAllRanks(std::span<Parameter* const> params, Numbers& numbers) {
 
 Reference CopyState(std::span<Parameter* const> params) {
   Reference state;
+  if (params.empty()) return state;
+  const model::DevicePtr device = params.front()->value().device();
+  const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
   for (Parameter* const param : params) {
-    state.grads.push_back(param->grad().Clone());
-    state.values.push_back(param->value().Clone());
+    state.grads.push_back(param->grad().To(keeper));
+    state.values.push_back(param->value().To(keeper));
   }
   return state;
 }
@@ -159,6 +162,11 @@ double Tolerance(DType dtype, int64_t positions) {
   constexpr double kFactor = 512;
   const double unit_roundoff = std::ldexp(1.0, dtype == DType::kF64 ? -53 : dtype == DType::kBF16 ? -8 : -24);
   return kFactor * unit_roundoff * std::sqrt(static_cast<double>(positions));
+}
+
+double Tf32Tolerance(int64_t positions) {
+  constexpr double kRoundings = 64;
+  return std::max(Tolerance(DType::kF32, positions), kRoundings * std::ldexp(1.0, -11));
 }
 
 }  // namespace gradsync::bench

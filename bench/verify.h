@@ -12,7 +12,8 @@
 // Whether a strategy computed what one process computes on the whole batch.
 namespace gradsync::bench {
 
-// Copies of gradients and parameters, in the order of the parameters. Empty on ranks other than 0.
+// Copies of gradients and parameters, on the CPU, in the order of the parameters. Empty on ranks other than
+// 0.
 struct Reference {
   std::vector<model::Tensor> grads;
   std::vector<model::Tensor> values;
@@ -44,6 +45,10 @@ Verdict Verify(std::span<model::Parameter* const> params, const Reference& refer
 // optimizer step that divides by the gradient's own size (AdamW) makes of it. A forgotten or doubled gradient
 // is an error of about 1.
 double Tolerance(model::DType dtype, int64_t positions);
+// Of f32 whose matrix products round their factors to TF32, with u = 2^-11. Where the world's size is no
+// power of two, strategies that scale the loss round other factors. Such an error is relative to each term of
+// a sum, so the batch does not add to it; layers do, and of at most 64 roundings one on the other.
+double Tf32Tolerance(int64_t positions);
 
 }  // namespace gradsync::bench
 

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <utility>
 
+#include "bench/unreachable_device.h"
 #include "comm/local_process_group.h"
 #include "comm/rank_threads.h"
 #include "model/tensor_ops.h"
@@ -19,7 +21,7 @@ using model::Tensor;
 
 // Two parameters with known values and gradients.
 struct Replica {
-  Replica() {
+  explicit Replica(model::DevicePtr on = model::CpuDevice()) : device(std::move(on)) {
     for (const char* name : {"small", "large"}) {
       const std::vector<float> values = {1, 2, 2, 4};
       const int64_t n = std::string(name) == "small" ? 2 : 4;
@@ -31,7 +33,7 @@ struct Replica {
     }
   }
 
-  model::DevicePtr device = model::CpuDevice();
+  const model::DevicePtr device;
   std::vector<std::unique_ptr<Parameter>> owned;
   std::vector<Parameter*> params;
 };
@@ -97,6 +99,27 @@ TEST(VerifyTest, NotANumberIsInfinitelyWrong) {
     if (rank == 1) replica.params[0]->grad().data<float>()[1] = NAN;
   });
   for (const Verdict& verdict : verdicts) EXPECT_TRUE(std::isinf(verdict.grad_rel_error));
+}
+
+// With tensors that the host cannot touch, as on a GPU.
+TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
+  Replica replica(UnreachableDevice());
+  const auto group = LoneGroup();
+  const Reference reference = CopyState(replica.params);
+  EXPECT_TRUE(reference.values.front().device()->is_cpu());
+  const Verdict equal = Verify(replica.params, reference, *group);
+  EXPECT_EQ(equal.grad_rel_error, 0);
+  EXPECT_EQ(equal.param_rel_error, 0);
+  EXPECT_TRUE(equal.replicas_equal);
+  replica.params[1]->grad().Zero();
+  const Verdict wrong = Verify(replica.params, reference, *group);
+  EXPECT_EQ(wrong.grad_rel_error, 1);
+  EXPECT_EQ(wrong.worst_grad, "large");
+}
+
+TEST(ToleranceTest, OfTf32IsFarBelowAnyMistake) {
+  EXPECT_DOUBLE_EQ(Tf32Tolerance(1024), 64.0 / 2048);
+  EXPECT_LT(Tf32Tolerance(4 * 512 * 8), 0.05);
 }
 
 TEST(ToleranceTest, GrowsWithTheRootOfTheBatchAndIsFarBelowAnyMistake) {

@@ -30,7 +30,7 @@ void CheckGloo(model::Device::Type, const World&) {}
 void CheckNccl(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda");
   Require(!NcclVersion().empty(), "backend nccl: this program was built without NCCL");
-  CheckRanksPerGpu(world.local_size, model::CudaDeviceCount(), SharesGpus());
+  CheckRanksPerGpu(world, model::CudaDeviceCount(), SharesGpus());
 }
 
 std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model::DevicePtr& device) {
@@ -70,9 +70,11 @@ const Backend& Find(const std::string& name) {
 
 }  // namespace
 
-void CheckRanksPerGpu(int local_size, int num_gpus, bool share_gpu) {
-  Require(share_gpu || local_size <= num_gpus, "backend nccl: ", local_size,
-          " ranks on this host, which has ", num_gpus, num_gpus == 1 ? " GPU" : " GPUs",
+void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu) {
+  const bool is_own = world.launcher == "self" || world.launcher == "none";
+  if (share_gpu || (num_gpus == 1 && !is_own)) return;
+  Require(world.local_size <= num_gpus, "backend nccl: ", world.local_size, " ranks on this host, which has ",
+          num_gpus, num_gpus == 1 ? " GPU" : " GPUs",
           ", expected at most one rank per GPU (GRADSYNC_NCCL_SHARE_GPU=1 lets ranks share GPUs, to test "
           "function only)");
 }

@@ -34,9 +34,13 @@ TEST(FactoryTest, NamesTheBackendsItKnows) {
 
 TEST(FactoryTest, NcclNeedsAGpu) { EXPECT_EQ(ErrorOf("nccl"), "backend nccl: device is cpu, expected cuda"); }
 
-std::string RanksPerGpuError(int local_size, int num_gpus, bool share_gpu) {
+std::string RanksPerGpuError(int local_size, int num_gpus, bool share_gpu,
+                             const std::string& launcher = "self") {
+  World world;
+  world.local_size = local_size;
+  world.launcher = launcher;
   try {
-    CheckRanksPerGpu(local_size, num_gpus, share_gpu);
+    CheckRanksPerGpu(world, num_gpus, share_gpu);
   } catch (const InvalidInput& error) {
     return error.what();
   }
@@ -50,6 +54,16 @@ TEST(FactoryTest, NcclNeedsAGpuForEachRank) {
             "backend nccl: 3 ranks on this host, which has 2 GPUs, expected at most one rank per GPU "
             "(GRADSYNC_NCCL_SHARE_GPU=1 lets ranks share GPUs, to test function only)");
   EXPECT_EQ(RanksPerGpuError(2, 1, false).find("backend nccl: 2 ranks on this host, which has 1 GPU, "), 0u);
+}
+
+// srun --gpus-per-task=1 shows each rank one GPU, its own.
+TEST(FactoryTest, ALauncherMayHandOutGpusOneByOne) {
+  EXPECT_EQ(RanksPerGpuError(8, 1, false, "srun"), "no error");
+  EXPECT_EQ(
+      RanksPerGpuError(8, 4, false, "srun").find("backend nccl: 8 ranks on this host, which has 4 GPUs"), 0u);
+  EXPECT_EQ(
+      RanksPerGpuError(8, 1, false, "none").find("backend nccl: 8 ranks on this host, which has 1 GPU, "),
+      0u);
 }
 
 TEST(FactoryTest, NamesTheVariableOfTheCheck) {

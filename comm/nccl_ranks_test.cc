@@ -16,6 +16,7 @@
 #include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/tensor.h"
+#include "third_party/gpu_test_main.h"
 
 // Two ranks as two processes, which may share a GPU. This program starts itself again: a process that finds
 // itself to be a rank plays the role that its argument names, and exits with 0 if all was as it should be.
@@ -162,6 +163,5 @@ int main(int argc, char** argv) {
   if (const auto world = WorldFromEnvironment(); world && argc == 2) {
     return gradsync::comm::RunRole(*world, argv[1]);
   }
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return RunGpuTests(argc, argv);
 }

@@ -134,19 +134,18 @@ def cuda_library(name, srcs, stub_srcs, hdrs = [], deps = [], requires = [], stu
 def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwargs):
     """A GoogleTest program that needs GPUs: only `--config=gpu` runs it.
 
-    Without its parts of CUDA it becomes a program that says so and skips.
+    Without a GPU, or its parts of CUDA, it fails with one line that says so.
 
     Args:
       name: the test.
       srcs: .cu and .cc files.
-      deps: libraries under test; @googletest//:gtest_main is added.
-      gpus: how many GPUs of one machine it needs.
+      deps: libraries under test; //third_party:gpu_test_main is added.
+      gpus: how many GPUs of one machine it needs; with fewer it is skipped.
       requires: as in cuda_library.
       tags: further tags.
       **kwargs: size and the like, for cc_test.
     """
     tags = tags + ["gpu", "requires-gpu-nvidia" + (":%d" % gpus if gpus > 1 else "")]
-    all_deps = deps + ["@googletest//:gtest_main"]
     if not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]]:
         native.cc_test(
             name = name,
@@ -157,6 +156,7 @@ def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwarg
         )
         return
     kernels, sources = _split(srcs)
+    all_deps = deps + ["//third_party:gpu_test_main"]
     all_deps = all_deps + ["@local_cuda//:" + part for part in ["cudart"] + requires]
     if kernels:
         _cuda_objects(
@@ -169,4 +169,11 @@ def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwarg
             visibility = ["//visibility:private"],
         )
         all_deps = all_deps + [":%s_kernels" % name]
-    native.cc_test(name = name, srcs = sources, tags = tags, deps = all_deps, **kwargs)
+    native.cc_test(
+        name = name,
+        srcs = sources,
+        args = ["--gpus=%d" % gpus],
+        tags = tags,
+        deps = all_deps,
+        **kwargs
+    )

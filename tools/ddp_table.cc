@@ -38,6 +38,7 @@ std::vector<Column> Columns() {
       {.name = "p95_step (s)", .panel = kPhases},
       {.name = "p99_step (s)", .panel = kPhases},
       {.name = "collectives", .kind = Kind::kInteger, .panel = kPhases},
+      {.name = "peak_memory (B/param)", .kind = Kind::kPlain, .panel = kPhases, .said_once = true},
       {.name = "delta (%)", .kind = Kind::kPercent, .panel = kSteps},
       {.name = "ci95_low (%)", .kind = Kind::kPercent, .panel = kSteps, .interval_name = "95 % CI (%)"},
       {.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
@@ -49,6 +50,14 @@ std::vector<Column> Columns() {
   Append(RunColumns(), &columns);
   columns.push_back({.name = "flags", .kind = Kind::kText, .panel = kSteps});
   return columns;
+}
+
+// Of the device, at the peak of the timed steps, for each parameter of the model; NaN if the buffers of other
+// strategies were there as well.
+double PeakBytesPerParameter(const Measurement& measurement) {
+  const bench::Fields& facts = measurement.record.facts;
+  if (facts.IntOr("strategies_in_memory", 0) != 1) return kNaN;
+  return facts.DoubleOr("peak_bytes_in_use", kNaN) / facts.DoubleOr("num_parameters", kNaN);
 }
 
 class DdpTable : public TableBuilder {
@@ -120,7 +129,8 @@ class DdpTable : public TableBuilder {
     Append<Cell>({MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"), busy_s, overlap,
                   MeanOf(measurement, "optimizer_ns"), step.percentile(0.5), step.percentile(0.9),
                   step.percentile(0.95), step.percentile(0.99),
-                  measurement.is_published() ? kNaN : static_cast<double>(measurement.record.buckets.size())},
+                  measurement.is_published() ? kNaN : static_cast<double>(measurement.record.buckets.size()),
+                  PeakBytesPerParameter(measurement)},
                  cells);
   }
 

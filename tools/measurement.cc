@@ -112,11 +112,16 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     measurement.num_steps = std::min(measurement.num_steps, num_steps);
   }
   std::map<std::string, int64_t> hosts;
+  std::map<std::string, int64_t> gpus;
   for (const Record& rank : ranks) {
     TakeSamples(rank, &measurement);
     TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);
     measurement.ranks_on_host = std::max(measurement.ranks_on_host, ++hosts[rank.provenance.host]);
+    // What a rank counted, and what the records show: either may lack ranks.
+    measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, rank.facts.IntOr("ranks_per_gpu", 0));
+    const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
+    if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
   }
   measurement.record = std::move(ranks.front());
   measurement.record.samples.clear();

@@ -51,6 +51,7 @@ struct Measurement {
   bool steps_differ = false;  // some rank has more steps; the ones that all have are used
   int64_t num_ranks = 0;      // whose records are there
   int64_t ranks_on_host = 0;  // the most on one host
+  int64_t ranks_on_gpu = 0;   // the most on one GPU
 
   // Over ranks: the largest error (NaN if any is), whether all found gradients and parameters as the
   // reference's and replicas as each other, all wrong elements. Empty if no rank says.

@@ -150,6 +150,53 @@ TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
   EXPECT_EQ(Number(table, 0, "collectives"), 2);
 }
 
+TEST(DdpTableTest, ShowsMemoryWhereAStrategyHadItToItself) {
+  const auto with_strategies = [](int64_t strategies) {
+    const Measurement measurement = Ddp("core", 1, [strategies](Record& rank) {
+      rank.facts.Set("num_parameters", 1000);
+      rank.facts.Set("peak_bytes_in_use", 16500);
+      rank.facts.Set("strategies_in_memory", strategies);
+    });
+    return Number(DdpTableOf(measurement, measurement), 0, "peak_memory (B/param)");
+  };
+  EXPECT_EQ(with_strategies(1), 16.5);
+  EXPECT_TRUE(std::isnan(with_strategies(2)));
+  EXPECT_TRUE(std::isnan(with_strategies(0)));
+}
+
+// Whatever is measured, its table says so of ranks that share a GPU.
+TEST(FlagsTest, EveryTableNamesASharedGpu) {
+  const auto on_one_gpu = [](Record first, Record second) {
+    for (Record* const rank : {&first, &second}) rank->facts.Set("gpu_uuid", "GPU-1");
+    return CombineRanks({first, second});
+  };
+  const std::vector<int64_t> times = Repeat(kMs, 100);
+  const auto ddp = [&](int64_t batch_size) {
+    Record first = DdpRecord("core", 0, times), second = DdpRecord("core", 1, times);
+    for (Record* const rank : {&first, &second}) rank->config.Set("batch_size", batch_size);
+    return on_one_gpu(first, second);
+  };
+  const auto expect_flag = [](std::unique_ptr<TableBuilder> builder, const std::vector<Measurement>& rows) {
+    std::vector<std::pair<Measurement, Measurement>> measurements;
+    for (const Measurement& row : rows) measurements.emplace_back(row, row);
+    const std::string_view name = builder->experiment();
+    bool is_said = false;
+    for (const Table& table : TablesOf(std::move(builder), measurements)) {
+      // People may see the rows in another shape; the flags are where machines look.
+      if (table.audience() == Audience::kPeople) continue;
+      EXPECT_THAT(Text(table, 0, "flags"), HasSubstr("shared-gpu:2")) << table.name();
+      is_said = true;
+    }
+    EXPECT_TRUE(is_said) << name;
+  };
+  expect_flag(MakeDdpTable({}), {ddp(2)});
+  expect_flag(MakeGridTable({}), {ddp(2), ddp(4)});
+  expect_flag(MakeAllReduceTable({}),
+              {on_one_gpu(AllReduceRecord(1 << 20, 0, times), AllReduceRecord(1 << 20, 1, times))});
+  expect_flag(MakeCompareTable({}),
+              {on_one_gpu(CompareRecord("core", 3, 0, times), CompareRecord("core", 3, 1, times))});
+}
+
 TEST(DdpTableTest, ComparesWithTheBaseline) {
   const Measurement naive = Ddp("naive", 1);
   const Table self = DdpTableOf(naive, naive);

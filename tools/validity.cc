@@ -25,6 +25,7 @@ struct Check {
 // In the order in which a row shows them: first what makes it worthless.
 constexpr Check kChecks[] = {
     {"world=1", WorldOfOne, "a single rank: nothing was communicated"},
+    {"shared-gpu", SharedGpu, "so many ranks on one GPU: shows that they work, and not how fast"},
     {"wrong", WrongElements, "so many elements of the result were not as expected"},
     {"unequal", Unequal, "gradients or parameters differ between ranks or from the reference"},
     {"drifts", Drifts, "no synchronisation: the floor for time, but replicas part"},
@@ -82,6 +83,11 @@ double LimitBytesPerSecond(const bench::Record& record) {
 std::optional<std::string> WorldOfOne(const Judged& judged) {
   if (judged.measurement.world_size() > 1) return std::nullopt;
   return "world=1";
+}
+
+std::optional<std::string> SharedGpu(const Judged& judged) {
+  if (judged.measurement.ranks_on_gpu <= 1) return std::nullopt;
+  return Join("shared-gpu:", judged.measurement.ranks_on_gpu);
 }
 
 std::optional<std::string> RanksMissing(const Judged& judged) {

@@ -33,6 +33,8 @@ double LimitBytesPerSecond(const bench::Record& record);
 
 // "world=1": a single rank communicates with nobody.
 std::optional<std::string> WorldOfOne(const Judged& judged);
+// "shared-gpu:2": several ranks compute on one GPU, and nccl between them goes over sockets.
+std::optional<std::string> SharedGpu(const Judged& judged);
 // "ranks-missing:1/4": not every rank has left a record, so the maximum over ranks is not known.
 std::optional<std::string> RanksMissing(const Judged& judged);
 // "steps-differ": ranks have different numbers of steps; those that all have are used.

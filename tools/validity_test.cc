@@ -51,6 +51,31 @@ TEST(ValidityTest, WorldOfOne) {
   EXPECT_EQ(FlagsOf(Judge(measurement)), "world=1");
 }
 
+// As NCCL on one GPU was published: nothing was communicated, however fast it looks.
+TEST(ValidityTest, NcclInAWorldOfOne) {
+  Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
+  record.world_size = 1;
+  record.config.Set("backend", "nccl");
+  record.config.Set("device", "cuda");
+  record.provenance.gpu = "NVIDIA H200";
+  record.facts.Set("ranks_per_gpu", 1);
+  EXPECT_EQ(FlagsOf(Judge(CombineRanks({record}), 779e9)), "world=1 too-fast:779GB/s");
+}
+
+TEST(ValidityTest, SharedGpu) {
+  const auto on_gpu = [](const std::function<std::string(int64_t rank)>& uuid) {
+    return AllFlags([&](Record& rank) {
+      rank.config.Set("backend", "nccl");
+      rank.facts.Set("gpu_uuid", uuid(rank.rank));
+    });
+  };
+  EXPECT_EQ(on_gpu([](int64_t) { return "GPU-1"; }), "shared-gpu:2");
+  EXPECT_EQ(on_gpu([](int64_t rank) { return "GPU-" + std::to_string(rank); }), "");
+  // As a rank counted it, with the records of the others lost.
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_per_gpu", 4); }), "shared-gpu:4");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_per_gpu", 1); }), "");
+}
+
 TEST(ValidityTest, RanksMissing) {
   Record rank = DdpRecord("naive", 3, Repeat(kMs, 100));
   rank.world_size = 4;

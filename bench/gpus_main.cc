@@ -1,0 +1,26 @@
+// Lists the GPUs that CUDA can use here, one a line.
+
+#include <cstdio>
+#include <exception>
+
+#include "model/cuda_device.h"
+
+int main() {
+  using gradsync::model::CudaDevice;
+  try {
+    const int count = gradsync::model::CudaDeviceCount();
+    // Without one, the device's constructor knows why.
+    for (int i = 0; i < (count == 0 ? 1 : count); ++i) {
+      const CudaDevice gpu(i);
+      std::printf(
+          "cuda:%d  %s, %.1f GiB, compute capability %d.%d, %s, driver for CUDA %s, runtime %s\n", i,
+          gpu.product_name().c_str(), static_cast<double>(gradsync::model::CudaMemoryBytes(i)) / (1 << 30),
+          gpu.compute_capability() / 10, gpu.compute_capability() % 10, gpu.uuid().c_str(),
+          gradsync::model::CudaDriverVersion().c_str(), gradsync::model::CudaRuntimeVersion().c_str());
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

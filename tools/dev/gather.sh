@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# tools/dev/gather.sh [--out=DIR] [--without=LIST] [TARGET...]: builds benchmarks and tests and gathers them, with the
+# shared libraries and files that they need, in a folder that runs on another machine: x86-64 Linux whose glibc is not
+# older than this one's, with an NVIDIA driver. There, DIR/run_gpu.sh runs everything and leaves records behind;
+# DIR/run PROGRAM runs one. docs/gpu.md says more.
+#
+#   --out=DIR       where to; made anew. Default: gathered
+#   --without=LIST  libraries that the other machine has, separated by commas: cuda (its runtime and cuBLASLt),
+#                   cudnn, nccl; or none. Default: cuda
+#   TARGET...       programs and tests. Default: every GPU test, the benchmarks and the tools that read their records
+set -euo pipefail
+workspace=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+bazelw=$workspace/bazelw
+
+fail() {
+  echo "gather.sh: $*" >&2
+  exit 2
+}
+
+out=gathered
+without=cuda
+targets=()
+for argument in "$@"; do
+  case $argument in
+    --out=?*) out=${argument#*=} ;;
+    --without=?*) without=${argument#*=} ;;
+    -*) fail "$argument: expected --out=DIR, --without=LIST or a target such as //bench:ddp" ;;
+    //*:*) targets+=("$argument") ;;
+    *) fail "$argument: expected a target such as //bench:ddp" ;;
+  esac
+done
+for part in ${without//,/ }; do
+  [[ $part =~ ^(cuda|cudnn|nccl|none)$ ]] || fail "--without=$without: expected cuda, cudnn, nccl or none"
+done
+out=$(realpath --canonicalize-missing "$out")
+if [[ -e $out && ! -e $out/COMMIT ]]; then fail "--out=$out: is there already, and was not made by gather.sh"; fi
+
+# From bazelw's directory, because it takes labels from there.
+cd "$workspace"
+query() { "$bazelw" query --noshow_progress "$@" 2>/dev/null; }
+
+if ((${#targets[@]} == 0)); then
+  mapfile -t targets < <(query 'attr(tags, "\bgpu\b", tests(//...))' | sort)
+  targets+=(//bench:all_reduce //bench:compare //bench:ddp //bench:gpus //tools:report //tools:summarize
+    //tools:timeline)
+fi
+mapfile -t tests < <(query "tests(set(${targets[*]}))")
+"$bazelw" build "${targets[@]}" || fail "the targets above do not build"
+bin=$("$bazelw" info bazel-bin 2>/dev/null)
+
+rm -rf "$out"
+mkdir -p "$out/lib" "$out/runfiles"
+
+# Every program with the tree of files beside it, as Bazel laid it out.
+for target in "${targets[@]}"; do
+  path=${target#//}
+  cp --recursive --dereference --force --no-preserve=mode "$bin/${path/://}.runfiles/." "$out/runfiles/"
+done
+rm -f "$out/runfiles/MANIFEST"
+programs=()
+while IFS= read -r -d '' file; do
+  if [[ $(head --bytes=4 "$file") == $'\x7fELF' ]]; then programs+=("$file"); fi
+done < <(find "$out/runfiles" -type f -print0 2>/dev/null)
+strip --strip-all "${programs[@]}"
+chmod +x "${programs[@]}"
+
+# Which part of --without a library belongs to; "system" for the C library and the driver, which never travel.
+part_of() {
+  case $1 in
+    ld-linux-* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libresolv.so.* | libutil.so.* | \
+      libcuda.so.* | libnvidia-*) echo system ;;
+    libcudnn*) echo cudnn ;;
+    libnccl.so.*) echo nccl ;;
+    libcudart.so.* | libcublas.so.* | libcublasLt.so.* | libnvrtc* | libnvJitLink.so.*) echo cuda ;;
+    *) echo own ;;
+  esac
+}
+takes() { [[ $1 == own || ($1 != system && ,$without, != *,"$1",*) ]]; }
+
+declare -A left=()
+take() {  # take PATH
+  local name=${1##*/} part
+  part=$(part_of "$name")
+  if takes "$part"; then
+    cp --dereference --no-clobber "$1" "$out/lib/$name"
+  elif [[ $part != system ]]; then
+    left[$name]=1
+  fi
+}
+libraries_of() { ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort --unique; }
+while read -r library; do
+  take "$library"
+  # cuDNN and cuBLAS load the rest of themselves when they need it.
+  if [[ ${library##*/} == libcudnn.so.* ]]; then
+    for sibling in "${library%/*}"/libcudnn_*.so."${library##*.}" "${library%/*}"/lib{cublas,nvJitLink}.so.[0-9]* \
+      "${library%/*}"/libnvrtc*.so.[0-9]*; do
+      if [[ -e $sibling && $sibling != *.alt.* ]]; then take "$sibling"; fi
+    done
+  fi
+done < <(libraries_of "${programs[@]}")
+
+# Who needs how many GPUs.
+for test in ${tests[@]+"${tests[@]}"}; do
+  gpus=0
+  if [[ $(query "attr(tags, \"\\bgpu\\b\", $test)") ]]; then gpus=1; fi
+  for count in 2 4 8; do
+    if [[ $(query "attr(tags, \"requires-gpu-nvidia:$count\\b\", $test)") ]]; then gpus=$count; fi
+  done
+  path=${test#//}
+  echo "${path/://} $gpus"
+done >"$out/tests"
+
+cp "$workspace/tools/dev/run_gpu.sh" "$workspace/tools/dev/run_gathered.sh" "$out/"
+mv "$out/run_gathered.sh" "$out/run"
+chmod +x "$out/run" "$out/run_gpu.sh"
+commit=$(git -C "$workspace" rev-parse HEAD 2>/dev/null || echo unknown)
+if [[ $(git -C "$workspace" status --porcelain 2>/dev/null) ]]; then commit+=-dirty; fi
+echo "$commit" >"$out/COMMIT"
+
+# Nothing may come from this machine by accident.
+missing=$(env --ignore-environment LD_LIBRARY_PATH="$out/lib" ldd "${programs[@]}" 2>/dev/null |
+  awk '$3 == "not" { print $1 }' | sort --unique)
+[[ -z $missing ]] || fail "not found: $missing"
+elsewhere=$(env --ignore-environment LD_LIBRARY_PATH="$out/lib" ldd "${programs[@]}" 2>/dev/null |
+  awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort --unique | grep --invert-match "^$out/lib/" || true)
+for library in $elsewhere; do
+  name=${library##*/}
+  if [[ $(part_of "$name") != system && ! ${left[$name]+x} ]]; then fail "$library was left behind"; fi
+done
+
+size() { du --apparent-size --summarize --block-size=M "$@" | cut --fields=1; }
+echo "$out: commit $commit, ${#programs[@]} programs, ${#tests[@]} of them tests"
+echo "  programs and their files: $(size "$out/runfiles")B, libraries: $(size "$out/lib")B"
+echo "  as tar.gz: $(($(tar --directory="$out" --create . | gzip | wc --bytes) / 1000000)) MB"
+if ((${#left[@]} > 0)); then
+  echo "  left to the other machine: $(printf '%s\n' "${!left[@]}" | sort | tr '\n' ' ')"
+fi
+echo "  needs glibc $(objdump --dynamic-syms "${programs[@]}" "$out"/lib/* | grep --only-matching 'GLIBC_2\.[0-9]*' |
+  sort --unique --version-sort | tail --lines=1 | cut --delimiter=_ --fields=2) or newer"
