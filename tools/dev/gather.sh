@@ -59,7 +59,7 @@ done
 rm -f "$out/runfiles/MANIFEST"
 programs=()
 while IFS= read -r -d '' file; do
-  if [[ $(head --bytes=4 "$file") == $'\x7fELF' ]]; then programs+=("$file"); fi
+  if head --bytes=4 "$file" | grep --quiet --text $'^\x7fELF'; then programs+=("$file"); fi
 done < <(find "$out/runfiles" -type f -print0 2>/dev/null)
 strip --strip-all "${programs[@]}"
 chmod +x "${programs[@]}"
@@ -119,7 +119,7 @@ echo "$commit" >"$out/COMMIT"
 
 # Nothing may come from this machine by accident.
 missing=$(env --ignore-environment LD_LIBRARY_PATH="$out/lib" ldd "${programs[@]}" 2>/dev/null |
-  awk '$3 == "not" { print $1 }' | sort --unique)
+  awk '$2 == "=>" && $3 == "not" { print $1 }' | sort --unique)
 [[ -z $missing ]] || fail "not found: $missing"
 elsewhere=$(env --ignore-environment LD_LIBRARY_PATH="$out/lib" ldd "${programs[@]}" 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort --unique | grep --invert-match "^$out/lib/" || true)

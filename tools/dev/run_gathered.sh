@@ -15,8 +15,8 @@ places() {
 }
 
 missing() {  # missing PATH: the libraries that programs do not find with it
-  find "$here/runfiles" -type f -perm -u+x -exec env LD_LIBRARY_PATH="$1" ldd {} + 2>/dev/null |
-    awk '$3 == "not" { print $1 }' | sort --unique
+  { find "$here/runfiles" -type f -perm -u+x -exec env LD_LIBRARY_PATH="$1" ldd {} + 2>/dev/null || true; } |
+    awk '$2 == "=>" && $3 == "not" { print $1 }' | sort --unique
 }
 
 # Sets LD_LIBRARY_PATH, and in the variable that tells programs started from here, which need not look again.

@@ -134,7 +134,7 @@ ranks() {
 
 if has cpu; then
   benchmark cpu_all_reduce 60 all_reduce --sizes=1MiB --iterations=5 --warmup_iterations=2
-  benchmark cpu_ddp 120 ddp --steps=3 --warmup_steps=1 --batch_size=1 --seq_len=64
+  benchmark cpu_ddp 120 ddp --strategies=none,core --steps=3 --warmup_steps=1 --batch_size=1 --seq_len=64
 fi
 
 if has tests; then
