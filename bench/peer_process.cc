@@ -115,7 +115,7 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
   for (;;) {
     const size_t end = unread_.find('\n');
     if (end != std::string::npos) {
-      const std::string answer = unread_.substr(0, end);
+      std::string answer = unread_.substr(0, end);
       unread_.erase(0, end + 1);
       return answer;
     }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "comm/process_group.h"
@@ -20,7 +21,7 @@ std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int
   if (done == 0) return line;
   const double left_s =
       static_cast<double>(elapsed_ns) / 1e9 * static_cast<double>(total - done) / static_cast<double>(done);
-  const int64_t seconds = static_cast<int64_t>(left_s + 0.5);
+  const int64_t seconds = std::llround(left_s);
   char text[32];
   if (seconds < 60) {
     std::snprintf(text, sizeof(text), ", %ds left", static_cast<int>(seconds));

@@ -39,7 +39,7 @@ class Programs {
 
   // "bench/ddp" -> its path.
   std::string Path(const std::string& target) const {
-    const std::string path = runfiles_->Rlocation("gradsync/" + target);
+    std::string path = runfiles_->Rlocation("gradsync/" + target);
     Require(access(path.c_str(), X_OK) == 0, "suite: cannot run ", path, ": ", std::strerror(errno));
     return path;
   }

@@ -29,6 +29,8 @@ shellcheck "${scripts[@]}"
   ]' >compile_commands.json
 
 mapfile -t files < <(if (($# > 0)); then printf '%s\n' "$@"; else jq --raw-output '.[].file' compile_commands.json | sort -u; fi)
+own="^($PWD/)?(model|comm|ddp|bench|tools|tests)/.*\.h$"
 printf '%s\0' "${files[@]}" |
-  xargs -0 --max-procs="$(nproc)" --max-args=4 clang-tidy -p . --quiet --extra-arg=-Wno-unknown-pragmas \
+  xargs -0 --max-procs="$(nproc)" --max-args=4 \
+    clang-tidy -p . --quiet --header-filter="$own" --extra-arg=-Wno-unknown-pragmas \
     2> >(grep --invert-match ' warnings generated\.$' >&2)
