@@ -99,16 +99,20 @@ while read -r library; do
   fi
 done < <(libraries_of "${programs[@]}")
 
-# Who needs how many GPUs.
-for test in ${tests[@]+"${tests[@]}"}; do
-  gpus=0
-  if [[ $(query "attr(tags, \"\\bgpu\\b\", $test)") ]]; then gpus=1; fi
-  for count in 2 4 8; do
-    if [[ $(query "attr(tags, \"requires-gpu-nvidia:$count\\b\", $test)") ]]; then gpus=$count; fi
+# Which test needs how many GPUs.
+declare -A gpus_of=()
+if ((${#tests[@]} > 0)); then
+  for count in 1 2 4 8; do
+    tag="requires-gpu-nvidia:$count"
+    ((count > 1)) || tag=gpu
+    for test in $(query "attr(tags, \"\\b$tag\\b\", set(${tests[*]}))"); do gpus_of[$test]=$count; done
   done
-  path=${test#//}
-  echo "${path/://} $gpus"
-done >"$out/tests"
+  for test in "${tests[@]}"; do
+    path=${test#//}
+    echo "${path/://} ${gpus_of[$test]-0}"
+  done >"$out/tests"
+fi
+touch "$out/tests"
 
 cp "$workspace/tools/dev/run_gpu.sh" "$workspace/tools/dev/run_gathered.sh" "$out/"
 mv "$out/run_gathered.sh" "$out/run"
