@@ -62,18 +62,32 @@ std::string Format(const std::tm& time, const char* format) {
 
 }  // namespace
 
+void Fields::Share() {
+  if (shared_ != nullptr) return;
+  shared_ = std::make_shared<const Entries>(std::move(own_));
+  own_.clear();
+}
+
+Fields::Entries& Fields::Own() {
+  if (shared_ != nullptr) {
+    own_ = *shared_;
+    shared_ = nullptr;
+  }
+  return own_;
+}
+
 void Fields::Set(std::string_view name, Value value) {
-  for (auto& entry : entries_) {
+  for (auto& entry : Own()) {
     if (entry.first == name) {
       entry.second = std::move(value);
       return;
     }
   }
-  entries_.emplace_back(name, std::move(value));
+  own_.emplace_back(name, std::move(value));
 }
 
 const Value* Fields::Find(std::string_view name) const {
-  for (const auto& entry : entries_) {
+  for (const auto& entry : entries()) {
     if (entry.first == name) return &entry.second;
   }
   return nullptr;

@@ -38,7 +38,15 @@ class Fields {
   }
 
   // Adds `name` at the end, without looking whether it is there already.
-  void Append(std::string_view name, Value value) { entries_.emplace_back(name, std::move(value)); }
+  void Append(std::string_view name, Value value) { Own().emplace_back(name, std::move(value)); }
+
+  void Reserve(size_t names) { Own().reserve(names); }
+
+  // From now on copies share what is here, until they or this are changed. Copies in several threads may be
+  // read, and each changed, without a lock.
+  void Share();
+  // The same for Fields that share, and for no others while one of them lives. Null if nothing is shared.
+  const void* shared_id() const { return shared_.get(); }
 
   // Null when there is no such name.
   const Value* Find(std::string_view name) const;
@@ -48,12 +56,18 @@ class Fields {
   double DoubleOr(std::string_view name, double fallback) const;
   std::string StringOr(std::string_view name, std::string_view fallback) const;
 
-  bool empty() const { return entries_.empty(); }
-  auto begin() const { return entries_.begin(); }
-  auto end() const { return entries_.end(); }
+  bool empty() const { return entries().empty(); }
+  auto begin() const { return entries().begin(); }
+  auto end() const { return entries().end(); }
 
  private:
-  std::vector<std::pair<std::string, Value>> entries_;
+  using Entries = std::vector<std::pair<std::string, Value>>;
+
+  const Entries& entries() const { return shared_ == nullptr ? own_ : *shared_; }
+  Entries& Own();  // no longer shared
+
+  Entries own_;                            // empty while there is shared_
+  std::shared_ptr<const Entries> shared_;  // never changed
 };
 
 // What one collective of a step sent.
@@ -86,30 +100,48 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // Everything that makes this measurement different from another. The same on all ranks.
-  // "model", "strategy", "backend", "device", "dtype", "batch_size", "seq_len", "bucket_bytes",
-  // "threads_per_rank", "comm_threads", "placement", "order", "seed", "warmup_steps", "steps", "optimizer",
-  // ...
+  // Everything that makes this measurement different from another. The same on all ranks, but for
+  // "placement". All: "backend", "device", "dtype", "threads_per_rank", "comm_threads", "placement", "seed".
+  // all_reduce: "op", "size_bytes", "iterations", "warmup_iterations".
+  // ddp and compare: "model", "strategy", "batch_size", "bucket_bytes", "order" ("interleaved" or "blocks"),
+  //   "warmup_steps", "steps", "optimizer" ("adamw" or "sgd"), "learning_rate", "traced" (every
+  //   step also wrote a trace), "data"; transformers "seq_len".
+  // ddp: "num_layers", "d_model", "d_ff", "num_heads", "vocab_size", "weights".
+  // compare: "units" ("bytes" or "published"), "buffer_elements" (the size on the label, of which
+  //   "bucket_bytes" is what it means to the strategy); images "image_size", "width" (channels of the first
+  //   layers).
   Fields config;
-  // One entry per measured step. ddp: "step_ns", "forward_ns", "backward_ns", "sync_exposed_ns",
-  // "comm_busy_ns", "optimizer_ns" (DESIGN.md, measurement contract 2). all_reduce: "time_ns". "position":
-  // the index of the step in the run's own order over all its configurations. All of one length.
+  // One entry per measured step. all_reduce: "time_ns". ddp and compare, from the marks of a step
+  // (bench/phase_timer.h; DESIGN.md, measurement contract 2):
+  //   "step_ns"               from the step's first work to its last, the optimizer's included
+  //   "forward_ns"            with the loss, and the broadcast of buffers where a model has them
+  //   "backward_ns"           to the end of the last gradient's computation
+  //   "sync_exposed_ns"       from there until every gradient is averaged
+  //   "backward_and_sync_ns"  both together; what a published "backward" is whose strategy waits inside it
+  //   "comm_busy_ns"          the union of the intervals with a collective in flight
+  //   "optimizer_ns"
+  // Of peers, which say nothing of their collectives, "comm_busy_ns" and, where gradients are averaged inside
+  // of backward, "sync_exposed_ns" are missing. "position": the index of the step in the run's own order over
+  // all its configurations. All of one length.
   std::map<std::string, std::vector<int64_t>> samples;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
   // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
   std::map<std::string, Fields> published;
   std::vector<BucketRecord> buckets;
-  // "reference" ("single_process" or "none"), "grad_rel_error", "param_rel_error", "grads_equal",
-  // "wrong_elements", ...
+  // Training: "reference" ("single_process" or "none"), "grad_rel_error", "param_rel_error", "grads_equal",
+  // "params_equal", "replicas_equal", "tolerance", "worst_grad", "worst_param". all_reduce: "wrong_elements",
+  // "checked_elements".
   Fields checks;
-  // "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step", "allocations_in_timed_steps", ... Of
-  // a training's memory: "peak_bytes_in_use" and "bytes_held" (from the system or driver) in the timed steps,
-  // on the device, with the buffers of "strategies_in_memory" strategies. Of a GPU: "gpu_uuid",
-  // "gpu_pci_bus_id", "gpu_ordinal", "ranks_per_gpu".
+  // All: "launcher", "local_size" (ranks on this host), "collectives_in_flight" (at once, at most); pinned
+  // "compute_cpus", "communication_cpus"; of a GPU "gpu_uuid", "gpu_pci_bus_id", "gpu_ordinal",
+  // "ranks_per_gpu". Training: "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step" or
+  // "images_per_step", "allocations_in_timed_steps"; of memory "peak_bytes_in_use" and "bytes_held" (from the
+  // system or driver) in the timed steps, on the device, with the buffers of "strategies_in_memory"
+  // strategies. all_reduce: "numel". Of published figures: "ranks_behind_times", "phases_synchronised".
   Fields facts;
   Provenance provenance;
-  Fields link;  // optional: what is known of the link between ranks
+  Fields link;  // optional: what is known of the link between ranks; "limit_bytes_per_second"
 };
 
 // One line, without the newline at its end. Bytes that are not UTF-8 are replaced.
@@ -119,6 +151,10 @@ std::string ToJsonLine(const Record& record);
 using ParseResult = std::variant<Record, std::string>;
 
 // Reads lines. Keeps its buffers from line to line, so use one for many. Not thread safe.
+//
+// Most of a line is what other lines have too: the configuration, and facts, provenance and link at its end.
+// Those parts, where they stand as ToJsonLine puts them, are parsed once for each text of theirs, and shared
+// by the records that have it (Fields::Share); the parser remembers some hundred of them.
 class RecordParser {
  public:
   RecordParser();
@@ -129,10 +165,13 @@ class RecordParser {
   // `line` without its newline. Names that are not in the schema are skipped; of those that are, "schema",
   // "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there.
   ParseResult Parse(std::string_view line);
+  // The same into a record whose memory is used again, whatever was in it. Returns the reason, or an empty
+  // text if the line is a record; without one `record` holds anything.
+  std::string ParseInto(std::string_view line, Record* record);
 
   // Only what tells one record from another: experiment, run_id, rank, world_size and config. Does not look
   // at what comes behind them. In a fraction of the time.
-  ParseResult ParseHead(std::string_view line);
+  std::string ParseHeadInto(std::string_view line, Record* record);
 
  private:
   struct Impl;

@@ -1,8 +1,13 @@
 #include <simdjson.h>
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -49,8 +54,9 @@ T Get(element value, std::string_view name, std::string_view wanted) {
   return result;
 }
 
-std::string GetString(element value, std::string_view name) {
-  return std::string(Get<std::string_view>(value, name, "a string"));
+// Valid until the next line.
+std::string_view GetText(element value, std::string_view name) {
+  return Get<std::string_view>(value, name, "a string");
 }
 
 int64_t GetInt(element value, std::string_view name) { return Get<int64_t>(value, name, "a whole number"); }
@@ -76,17 +82,20 @@ Value GetValue(element value, std::string_view name) {
 
 Fields GetFields(element value, std::string_view name) {
   Fields fields;
-  for (const auto& [key, entry] : Get<object>(value, name, "an object")) {
+  const object entries = Get<object>(value, name, "an object");
+  fields.Reserve(entries.size());
+  for (const auto& [key, entry] : entries) {
     fields.Append(key, GetValue(entry, key));
   }
   return fields;
 }
 
-std::map<std::string, std::vector<int64_t>> GetSamples(element value) {
-  std::map<std::string, std::vector<int64_t>> samples;
+// Vectors that are there already are filled anew.
+void TakeSamples(element value, std::map<std::string, std::vector<int64_t>>* samples) {
   std::optional<size_t> length;
-  for (const auto& [key, entry] : Get<object>(value, "samples", "an object")) {
-    std::vector<int64_t>& series = samples[std::string(key)];
+  const object all = Get<object>(value, "samples", "an object");
+  for (const auto& [key, entry] : all) {
+    std::vector<int64_t>& series = (*samples)[std::string(key)];
     series.clear();
     const array entries = Get<array>(entry, key, "an array");
     series.reserve(entries.size());
@@ -97,7 +106,13 @@ std::map<std::string, std::vector<int64_t>> GetSamples(element value) {
     }
     length = series.size();
   }
-  return samples;
+  // Those of another record.
+  const bool are_these = std::equal(samples->begin(), samples->end(), all.begin(), all.end(),
+                                    [](const auto& a, const auto& b) { return a.first == b.key; });
+  if (!are_these) {
+    std::erase_if(*samples,
+                  [&](const auto& series) { return all[series.first].error() != simdjson::SUCCESS; });
+  }
 }
 
 std::map<std::string, Fields> GetPublished(element value) {
@@ -123,20 +138,20 @@ std::vector<BucketRecord> GetBuckets(element value) {
 Provenance GetProvenance(element value) {
   Provenance provenance;
   for (const auto& [key, entry] : Get<object>(value, "provenance", "an object")) {
-    if (key == "gradsync_commit") provenance.gradsync_commit = GetString(entry, key);
+    if (key == "gradsync_commit") provenance.gradsync_commit = GetText(entry, key);
     if (key == "dirty") provenance.dirty = Get<bool>(entry, key, "true or false");
-    if (key == "host") provenance.host = GetString(entry, key);
-    if (key == "os") provenance.os = GetString(entry, key);
-    if (key == "kernel") provenance.kernel = GetString(entry, key);
-    if (key == "cpu_model") provenance.cpu_model = GetString(entry, key);
+    if (key == "host") provenance.host = GetText(entry, key);
+    if (key == "os") provenance.os = GetText(entry, key);
+    if (key == "kernel") provenance.kernel = GetText(entry, key);
+    if (key == "cpu_model") provenance.cpu_model = GetText(entry, key);
     if (key == "cpu_count") provenance.cpu_count = GetInt(entry, key);
     if (key == "memory_bytes") provenance.memory_bytes = GetInt(entry, key);
-    if (key == "gpu") provenance.gpu = GetString(entry, key);
-    if (key == "compiler") provenance.compiler = GetString(entry, key);
-    if (key == "build") provenance.build = GetString(entry, key);
+    if (key == "gpu") provenance.gpu = GetText(entry, key);
+    if (key == "compiler") provenance.compiler = GetText(entry, key);
+    if (key == "build") provenance.build = GetText(entry, key);
     if (key == "libraries") provenance.libraries = GetFields(entry, key);
-    if (key == "command_line") provenance.command_line = GetString(entry, key);
-    if (key == "clock") provenance.clock = GetString(entry, key);
+    if (key == "command_line") provenance.command_line = GetText(entry, key);
+    if (key == "clock") provenance.clock = GetText(entry, key);
   }
   return provenance;
 }
@@ -168,8 +183,8 @@ void CheckComplete(unsigned seen, const Record& record) {
 
 // Returns what it was, of Seen.
 unsigned SetHeadField(std::string_view key, element entry, Record& record) {
-  if (key == "experiment") return record.experiment = GetString(entry, key), kExperiment;
-  if (key == "run_id") return record.run_id = GetString(entry, key), kRunId;
+  if (key == "experiment") return record.experiment = GetText(entry, key), kExperiment;
+  if (key == "run_id") return record.run_id = GetText(entry, key), kRunId;
   if (key == "rank") return record.rank = GetInt(entry, key), kRank;
   if (key == "world_size") return record.world_size = GetInt(entry, key), kWorldSize;
   if (key == "config") return record.config = GetFields(entry, key), kConfig;
@@ -177,8 +192,8 @@ unsigned SetHeadField(std::string_view key, element entry, Record& record) {
 }
 
 void SetBodyField(std::string_view key, element entry, Record& record) {
-  if (key == "time_utc") record.time_utc = GetString(entry, key);
-  if (key == "samples") record.samples = GetSamples(entry);
+  if (key == "time_utc") record.time_utc = GetText(entry, key);
+  if (key == "samples") TakeSamples(entry, &record.samples);
   if (key == "published") record.published = GetPublished(entry);
   if (key == "buckets") record.buckets = GetBuckets(entry);
   if (key == "checks") record.checks = GetFields(entry, key);
@@ -189,28 +204,166 @@ void SetBodyField(std::string_view key, element entry, Record& record) {
 
 enum class Part { kHead, kAll };
 
-Record GetRecord(element root, Part part) {
-  if (!root.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(root))};
-  const object fields = root.get_object().value_unsafe();
+// `seen`: what was found elsewhere.
+void TakeRecord(object fields, Part part, unsigned seen, Record* record) {
   CheckSchema(fields);
-  Record record;
-  unsigned seen = 0;
   for (const auto& [key, entry] : fields) {
-    const unsigned found = SetHeadField(key, entry, record);
+    const unsigned found = SetHeadField(key, entry, *record);
     seen |= key == "samples" ? kSamples : found;
-    if (part == Part::kAll && found == 0) SetBodyField(key, entry, record);
+    if (part == Part::kAll && found == 0) SetBodyField(key, entry, *record);
   }
-  CheckComplete(seen, record);
-  return record;
+  CheckComplete(seen, *record);
+}
+
+// As a new one, but for samples, which TakeSamples replaces.
+void Clear(Record* record) {
+  static const Record kNew;
+  std::map<std::string, std::vector<int64_t>> samples = std::move(record->samples);
+  *record = kNew;
+  record->samples = std::move(samples);
+}
+
+// What texts mean, for so many of them that were met last.
+template <class T>
+class Memory {
+ public:
+  const T* Find(std::string_view text) const {
+    const auto found = known_.find(text);
+    return found == known_.end() ? nullptr : &found->second;
+  }
+  const T* Add(std::string_view text, T meaning) {
+    if (known_.size() == kMost) known_.clear();
+    return &known_.emplace(text, std::move(meaning)).first->second;
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, T, Hash, std::equal_to<>> known_;
+};
+
+// The end of a line, from its facts on.
+struct Tail {
+  Fields facts;
+  Fields link;
+  Provenance provenance;
+};
+
+// A line as ToJsonLine writes it, in parts that each begin with a comma, but for the first.
+struct Parts {
+  std::string_view front;   // {"schema":...,"world_size":2
+  std::string_view config;  // ,"config":{...}
+  std::string_view middle;  // ,"samples":...
+  std::string_view tail;    // ,"facts":...}  with the line's last brace
+};
+
+constexpr std::string_view kConfigBegins = ",\"config\":{";
+constexpr std::string_view kSamplesBegin = ",\"samples\":";
+constexpr std::string_view kTailBegins = ",\"facts\":{";
+
+// std::string_view::find is slow where the first character is as frequent as commas are.
+size_t Find(std::string_view line, std::string_view wanted, size_t from) {
+  const void* const found = memmem(line.data() + from, line.size() - from, wanted.data(), wanted.size());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<size_t>(static_cast<const char*>(found) - line.data());
+}
+
+// Nullopt if they are not there, or not where they are sure to be what they look like. That `front` holds one
+// brace and no bracket says that "config" is a field of the record, or else stands in a text, which then has
+// no end in `front` and `middle` put together: inside of texts quotes are escaped. That front, middle and a
+// brace are an object says the same of the others.
+std::optional<Parts> SplitLine(std::string_view line) {
+  const size_t end = line.find_last_not_of(" \t\r");
+  if (end == std::string_view::npos || line[end] != '}') return std::nullopt;
+  const size_t config = Find(line, kConfigBegins, 0);
+  if (config == std::string_view::npos) return std::nullopt;
+  const std::string_view front = line.substr(0, config);
+  if (front.find_last_of("{[") != 0) return std::nullopt;
+  const size_t samples = Find(line, kSamplesBegin, config);
+  if (samples == std::string_view::npos) return std::nullopt;
+  const size_t tail = std::min(Find(line, kTailBegins, samples), end);
+  return Parts{front, line.substr(config, samples - config), line.substr(samples, tail - samples),
+               line.substr(tail, end + 1 - tail)};
 }
 
 }  // namespace
 
 struct RecordParser::Impl {
   simdjson::dom::parser parser;
-  std::string head;
+  std::string text;  // put together from parts
+  Memory<Fields> configs;
+  Memory<Tail> tails;
 
-  ParseResult Parse(std::string_view line, Part part) {
+  // What `parts` are put together; nullopt if that is no JSON object.
+  std::optional<object> ParseParts(std::initializer_list<std::string_view> parts) {
+    text.clear();
+    for (const std::string_view part : parts) text += part;
+    text.reserve(text.size() + simdjson::SIMDJSON_PADDING);
+    object fields;
+    constexpr bool kIsPadded = true;
+    const auto error = parser.parse(text.data(), text.size(), !kIsPadded).get(fields);
+    return error == simdjson::SUCCESS ? std::optional(fields) : std::nullopt;
+  }
+
+  // Null if it is not just that.
+  const Fields* ConfigOf(std::string_view part) {
+    if (const Fields* known = configs.Find(part)) return known;
+    const std::optional<object> fields = ParseParts({"{", part.substr(1), "}"});
+    if (!fields || fields->size() != 1) return nullptr;
+    Fields config = GetFields((*fields->begin()).value, "config");
+    config.Share();
+    return configs.Add(part, std::move(config));
+  }
+
+  const Tail* TailOf(std::string_view part) {
+    if (const Tail* known = tails.Find(part)) return known;
+    const std::optional<object> fields = ParseParts({"{", part.substr(part.starts_with(',') ? 1 : 0)});
+    if (!fields) return nullptr;
+    Record record;
+    for (const auto& [key, entry] : *fields) {
+      if (key != "facts" && key != "provenance" && key != "link") return nullptr;
+      SetBodyField(key, entry, record);
+    }
+    record.facts.Share();
+    record.link.Share();
+    record.provenance.libraries.Share();
+    return tails.Add(part, {std::move(record.facts), std::move(record.link), std::move(record.provenance)});
+  }
+
+  // False if the line has to be taken as a whole, because it is not of the common form, or is wrong.
+  bool ParseCommonForm(std::string_view line, Part part, Record* record) {
+    const std::optional<Parts> parts = SplitLine(line);
+    if (!parts) return false;
+    try {
+      const Fields* const config = ConfigOf(parts->config);
+      const Tail* const tail = part == Part::kAll ? TailOf(parts->tail) : nullptr;
+      if (config == nullptr || (part == Part::kAll && tail == nullptr)) return false;
+      const std::optional<object> fields = part == Part::kAll
+                                               ? ParseParts({parts->front, parts->middle, "}"})
+                                               : ParseParts({parts->front, ",\"samples\":{}}"});
+      if (!fields) return false;
+      record->config = *config;
+      TakeRecord(*fields, part, kConfig, record);
+      if (tail != nullptr) {
+        record->facts = tail->facts;
+        record->link = tail->link;
+        record->provenance = tail->provenance;
+      }
+      return true;
+    } catch (const Malformed&) {
+      return false;
+    }
+  }
+
+  // Returns the reason why it is none.
+  std::string Parse(std::string_view line, Part part, Record* record) {
+    Clear(record);
+    if (ParseCommonForm(line, part, record)) return "";
+    Clear(record);
     element root;
     const simdjson::error_code error = parser.parse(line.data(), line.size()).get(root);
     if (error != simdjson::SUCCESS) {
@@ -219,35 +372,32 @@ struct RecordParser::Impl {
                      : Join("not JSON: ", simdjson::error_message(error));
     }
     try {
-      return GetRecord(root, part);
+      if (!root.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(root))};
+      TakeRecord(root.get_object().value_unsafe(), part, 0, record);
     } catch (const Malformed& malformed) {
       return malformed.reason;
     }
-  }
-
-  // Samples and what follows them are most of a line. Inside a string the quotes would be escaped, so what is
-  // found here is the name of a field; should it be one of "config", the part before it is no JSON. A line
-  // that was cut off is told now, so that it does not stand in for a whole one of the same head.
-  ParseResult ParseHead(std::string_view line) {
-    const size_t end = line.find_last_not_of(" \t\r");
-    const bool is_whole = end != std::string_view::npos && line[end] == '}';
-    const size_t samples = is_whole ? line.find(",\"samples\":") : std::string_view::npos;
-    if (samples != std::string_view::npos) {
-      head = line.substr(0, samples);
-      head += ",\"samples\":{}}";
-      ParseResult result = Parse(head, Part::kHead);
-      if (std::holds_alternative<Record>(result)) return result;
-    }
-    return Parse(line, Part::kHead);
+    return "";
   }
 };
 
 RecordParser::RecordParser() : impl_(std::make_unique<Impl>()) {}
 RecordParser::~RecordParser() = default;
 
-ParseResult RecordParser::Parse(std::string_view line) { return impl_->Parse(line, Part::kAll); }
+std::string RecordParser::ParseInto(std::string_view line, Record* record) {
+  return impl_->Parse(line, Part::kAll, record);
+}
 
-ParseResult RecordParser::ParseHead(std::string_view line) { return impl_->ParseHead(line); }
+std::string RecordParser::ParseHeadInto(std::string_view line, Record* record) {
+  return impl_->Parse(line, Part::kHead, record);
+}
+
+ParseResult RecordParser::Parse(std::string_view line) {
+  Record record;
+  std::string reason = ParseInto(line, &record);
+  if (!reason.empty()) return reason;
+  return record;
+}
 
 ParseResult ParseRecord(std::string_view line) { return RecordParser().Parse(line); }
 

@@ -152,17 +152,84 @@ TEST(RecordTest, UnknownNamesAreSkipped) {
 
 TEST(RecordTest, TheHeadIsTheRecordUpToItsConfiguration) {
   RecordParser parser;
-  const ParseResult result = parser.ParseHead(Changed("[0,3,4]", "[0,3,4.5]"));
-  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
-  const Record& head = std::get<Record>(result);
+  Record head;
+  EXPECT_EQ(parser.ParseHeadInto(Changed("[0,3,4]", "[0,3,4.5]"), &head), "");
   EXPECT_EQ(head.run_id, Sample().run_id);
   EXPECT_EQ(head.config.StringOr("model", ""), "small");
   EXPECT_TRUE(head.samples.empty());
   // A field of the configuration that is called samples does not end the head.
-  const ParseResult inside = parser.ParseHead(Changed(R"("batch_size":2)", R"("a":1,"samples":2,"b":3)"));
-  ASSERT_TRUE(std::holds_alternative<Record>(inside)) << std::get<std::string>(inside);
-  EXPECT_EQ(std::get<Record>(inside).config.IntOr("b", 0), 3);
-  EXPECT_TRUE(std::holds_alternative<std::string>(parser.ParseHead(Changed(R"("samples")", R"("sample")"))));
+  EXPECT_EQ(parser.ParseHeadInto(Changed(R"("batch_size":2)", R"("a":1,"samples":2,"b":3)"), &head), "");
+  EXPECT_EQ(head.config.IntOr("b", 0), 3);
+  EXPECT_NE(parser.ParseHeadInto(Changed(R"("samples")", R"("sample")"), &head), "");
+}
+
+TEST(RecordTest, ARecordIsReadIntoAnotherOne) {
+  Record other = Sample();
+  other.samples["of_another"] = {1};
+  other.published["step_ns"].Set("n", 1);
+  other.link.Set("a", 1);
+  Record plain;
+  plain.experiment = "ddp";
+  plain.run_id = "r";
+  RecordParser parser;
+  EXPECT_EQ(parser.ParseInto(ToJsonLine(plain), &other), "");
+  EXPECT_EQ(ToJsonLine(other), ToJsonLine(plain));
+  EXPECT_EQ(parser.ParseInto(ToJsonLine(Sample()), &other), "");
+  EXPECT_EQ(ToJsonLine(other), ToJsonLine(Sample()));
+}
+
+TEST(RecordTest, RecordsOfOneConfigurationShareIt) {
+  RecordParser parser;
+  Record first;
+  Record second;
+  ASSERT_EQ(parser.ParseInto(ToJsonLine(Sample()), &first), "");
+  ASSERT_EQ(parser.ParseInto(Changed(R"("rank":1)", R"("rank":0)"), &second), "");
+  EXPECT_NE(first.config.shared_id(), nullptr);
+  EXPECT_EQ(first.config.shared_id(), second.config.shared_id());
+  second.config.Set("model", "large");
+  EXPECT_EQ(first.config.StringOr("model", ""), "small");
+  EXPECT_EQ(second.config.StringOr("model", ""), "large");
+  EXPECT_EQ(second.config.IntOr("batch_size", 0), 2);
+  // More of them than are remembered.
+  for (int i = 0; i < 1000; ++i) {
+    const std::string batch = "\"batch_size\":" + std::to_string(i);
+    ASSERT_EQ(parser.ParseInto(Changed("\"batch_size\":2", batch), &second), "");
+    ASSERT_EQ(second.config.IntOr("batch_size", -1), i);
+  }
+}
+
+// What looks like a part of a record, and is somewhere else.
+TEST(RecordTest, PartsAreFoundWhereTheyAre) {
+  const auto parsed = [](const std::string& line) {
+    RecordParser parser;
+    Record record;
+    const std::string reason = parser.ParseInto(line, &record);
+    return reason.empty() ? ToJsonLine(record) : reason;
+  };
+  const std::string line = ToJsonLine(Sample());
+  // In a field that is not in the schema.
+  EXPECT_EQ(parsed(Changed(R"("rank":1)", R"("x":{"y":0,"config":{"model":"z"}},"rank":1)")), line);
+  EXPECT_EQ(parsed(Changed(R"("buckets")", R"("x":{"y":0,"facts":{"z":1}},"buckets")")), line);
+  EXPECT_EQ(parsed(Changed(R"("config")", R"("x":[{"y":0,"samples":{"z":[1]}}],"config")")), line);
+  // In texts.
+  EXPECT_EQ(parsed(Changed(R"("rank":1)", R"("x":",\"config\":{\"a\":1}","rank":1)")), line);
+  EXPECT_THAT(parsed(Changed(R"("rank":1)", R"("x":"a,"config":{"b":1},"rank":1)")), HasSubstr("not JSON"));
+  EXPECT_THAT(parsed(Changed(R"("rank":1)", R"("x":"a\,"config":{"b":1},"rank":1)")), HasSubstr("not JSON"));
+  // Twice: the later one holds.
+  Record twice = Sample();
+  twice.facts = Fields();
+  twice.facts.Set("a", 1);
+  EXPECT_EQ(parsed(Changed(R"("provenance")", R"("facts":{"a":1},"provenance")")), ToJsonLine(twice));
+  twice = Sample();
+  twice.config = Fields();
+  twice.config.Set("a", 1);
+  EXPECT_EQ(parsed(Changed(R"("buckets")", R"("config":{"a":1},"buckets")")), ToJsonLine(twice));
+  // Others behind the facts, and none.
+  EXPECT_EQ(parsed(Changed(R"("provenance")", R"("x":[1],"provenance")")), line);
+  const std::string cut = line.substr(0, line.find(R"(,"facts")")) + "}";
+  EXPECT_THAT(parsed(cut), HasSubstr("\"run_id\":\"" + Sample().run_id));
+  EXPECT_THAT(parsed(line + "}"), HasSubstr("not JSON"));
+  EXPECT_THAT(parsed(Changed("\"libraries\":{", "\"libraries\":[")), HasSubstr("not JSON"));
 }
 
 TEST(RecordTest, SaysWhyALineIsNoRecord) {

@@ -1,6 +1,7 @@
 #include <limits>
 #include <utility>
 
+#include "tools/all_reduce_findings.h"
 #include "tools/run_columns.h"
 #include "tools/table_builder.h"
 #include "tools/validity.h"
@@ -33,6 +34,8 @@ std::vector<Column> Columns() {
 
 class AllReduceTable : public TableBuilder {
  public:
+  explicit AllReduceTable(const TableOptions& options) : options_(options) {}
+
   std::string_view experiment() const override { return "all_reduce"; }
   std::string_view main_samples() const override { return "time_ns"; }
 
@@ -43,6 +46,7 @@ class AllReduceTable : public TableBuilder {
     const double bus_bytes_per_s = BusBandwidth(bytes, mean_s, measurement.world_size());
     const std::string flags = FlagsOf({measurement, times, bus_bytes_per_s});
     legend_.Add(flags);
+    findings_.Add(measurement, times, flags);
 
     const double wrong = measurement.wrong_elements ? static_cast<double>(*measurement.wrong_elements)
                                                     : std::numeric_limits<double>::quiet_NaN();
@@ -68,6 +72,9 @@ class AllReduceTable : public TableBuilder {
 
   void Finish(std::vector<Table>* tables) override {
     if (table_.num_rows() == 0) return;
+    for (std::string& sentence : findings_.Sentences(options_.bootstrap)) {
+      table_.AddFinding(std::move(sentence));
+    }
     table_.AddNote("data_size: 1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. Times in seconds.");
     table_.AddNote(
         "time_taken, std_time: as the reference has them, the mean over ranks of each rank's own mean "
@@ -80,14 +87,16 @@ class AllReduceTable : public TableBuilder {
   }
 
  private:
+  const TableOptions options_;
+  TransferFindings findings_;
   Table table_{"all_reduce", "All-reduce", Columns()};
   Legend legend_;
 };
 
 }  // namespace
 
-std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions&) {
-  return std::make_unique<AllReduceTable>();
+std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options) {
+  return std::make_unique<AllReduceTable>(options);
 }
 
 }  // namespace gradsync::tools

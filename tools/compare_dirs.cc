@@ -126,7 +126,8 @@ int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBu
   RecordIndex index(problems);
   for (const std::string& input : inputs) index.Add(input);
   index.Finish();
-  MeasurementStream stream(&index, "", [&](const bench::Record& record) -> std::string {
+  const auto no_baseline = [](std::string_view) { return std::string(); };
+  MeasurementStream stream(&index, no_baseline, [&](const bench::Record& record) -> std::string {
     std::string reason = WhyUnusable(builders, record);
     return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
   });

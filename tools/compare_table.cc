@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
@@ -9,7 +7,9 @@
 #include <vector>
 
 #include "model/error.h"
+#include "tools/compare_findings.h"
 #include "tools/run_columns.h"
+#include "tools/significance.h"
 #include "tools/table_builder.h"
 #include "tools/training_rows.h"
 #include "tools/validity.h"
@@ -28,13 +28,14 @@ struct Phase {
   const char* name;
   const char* samples;
   const char* title;
+  bool has_winner = false;  // what strategies compete in
 };
 constexpr Phase kPhases[] = {
     {"forward", "forward_ns", "[forward]"},
     {"backward", "backward_ns", "[backward], to the last gradient's computation"},
     {"backward_and_sync", "backward_and_sync_ns",
-     "[backward_and_sync], to the last gradient's mean: what the published [backward] is"},
-    {"step", "step_ns", "[step], with synchronisation and optimizer"},
+     "[backward_and_sync], to the last gradient's mean: what the published [backward] is", true},
+    {"step", "step_ns", "[step], with synchronisation and optimizer", true},
 };
 
 struct Statistic {
@@ -228,70 +229,12 @@ Table SizeTable(const Block& block) {
   return table;
 }
 
-// How a strategy compares with the baseline in one phase, over all sizes.
-struct Tally {
-  int sizes = 0, slower = 0, faster = 0;
-  double least = kNaN, most = kNaN;  // of the differences that the intervals carry, in percent
-
-  void Take(double delta, bool is_shown) {
-    ++sizes;
-    if (!is_shown) return;
-    ++(delta > 0 ? slower : faster);
-    least = slower + faster == 1 ? delta : std::min(least, delta);
-    most = slower + faster == 1 ? delta : std::max(most, delta);
-  }
-};
-
-std::string Percent(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%+.1f %%", value);
-  return text;
-}
-
-std::string SentenceOf(const std::string& subject, const std::string& baseline, const Tally& tally) {
-  const auto at = [&](int count, const char* what) {
-    return count == 0 ? std::string() : Join(what, " at ", count, " of ", tally.sizes);
-  };
-  std::string text;
-  for (const std::string& part : {at(tally.slower, "slower"), at(tally.faster, "faster"),
-                                  at(tally.sizes - tally.slower - tally.faster, "no difference shown")}) {
-    if (!part.empty()) text += Join(text.empty() ? "" : ", ", part);
-  }
-  std::string range;
-  if (tally.slower + tally.faster == 1) range = Join(" (", Percent(tally.least), ")");
-  if (tally.slower + tally.faster > 1) {
-    range = Join(" (", Percent(tally.least), " to ", Percent(tally.most), ")");
-  }
-  return Join(subject, " against ", baseline, ": ", text, tally.sizes == 1 ? " size" : " sizes", range, ".");
-}
-
-// One sentence for each phase and strategy. Empty if there are several runs, or models, or whatever else
-// makes sizes no series.
-std::vector<std::string> Findings(const Table& rows) {
+// Whether the rows are one series over sizes: one run, model, and so on.
+bool IsOneSeries(const Table& rows) {
   for (size_t column = 0; column < kPhase; ++column) {
-    if (column != kBufferElements && !rows.is_constant(column)) return {};
+    if (column != kBufferElements && !rows.is_constant(column)) return false;
   }
-  std::vector<std::pair<std::array<std::string, 3>, Tally>> tallies;  // by phase, strategy and baseline
-  for (size_t i = 0; i < rows.num_rows(); ++i) {
-    const double low = rows.number(i, kLow);
-    const double high = rows.number(i, kHigh);
-    if (low != low) continue;  // a baseline
-    const std::array<std::string, 3> key = {std::string(rows.text(i, kPhase)),
-                                            std::string(rows.text(i, kStrategy)),
-                                            std::string(rows.text(i, kBaseline))};
-    auto tally = std::find_if(tallies.begin(), tallies.end(), [&](const auto& t) { return t.first == key; });
-    if (tally == tallies.end()) tally = tallies.insert(tallies.end(), {key, Tally()});
-    const bool is_enough = rows.number(i, kSteps) >= kFewestForInterval;
-    tally->second.Take(rows.number(i, kDelta), is_enough && (low > 0 || high < 0));
-  }
-  std::stable_sort(tallies.begin(), tallies.end(), [](const auto& a, const auto& b) {
-    return PhaseNumber(a.first[0]) < PhaseNumber(b.first[0]);
-  });
-  std::vector<std::string> sentences;
-  for (const auto& [key, tally] : tallies) {
-    sentences.push_back(SentenceOf(Join(key[0], " of ", key[1]), key[2], tally));
-  }
-  return sentences;
+  return true;
 }
 
 class CompareTable : public TableBuilder {
@@ -300,6 +243,7 @@ class CompareTable : public TableBuilder {
 
   std::string_view experiment() const override { return "compare"; }
   std::string_view main_samples() const override { return "forward_ns"; }
+  std::string_view default_baseline() const override { return "core"; }
 
   void Add(const Measurement& measurement, const Measurement& baseline) override {
     for (const Phase& phase : kPhases) {
@@ -331,6 +275,7 @@ class CompareTable : public TableBuilder {
     const Judged judged{measurement, times, BusBandwidthOf(measurement), &baseline};
     const std::string flags = FlagsOf(judged);
     legend_.Add(flags);
+    findings_.AddTimes(phase.name, phase.has_winner, measurement, times, flags);
     std::vector<Cell> cells = {
         record.config.StringOr("model", ""),      ConfigNumber(measurement, "batch_size"),
         ConfigNumber(measurement, "image_size"),  ConfigNumber(measurement, "seq_len"),
@@ -341,9 +286,16 @@ class CompareTable : public TableBuilder {
     Append<Cell>({phase.name, measurement.strategy(), ConfigNumber(measurement, "bucket_bytes"),
                   static_cast<double>(record.buckets.size())},
                  &cells);
-    AppendComparison(
-        times, base,
-        &measurement == &baseline ? std::nullopt : std::optional(PairingOf(measurement, baseline)), &cells);
+    SizeComparison comparison{.phase = phase.name,
+                              .strategy = measurement.strategy(),
+                              .baseline = baseline.strategy(),
+                              .delta_percent = 100 * (times.mean() / base.mean() - 1),
+                              .num_steps = times.num_steps()};
+    if (&measurement != &baseline && !times.published && !base.published) {
+      Compare(times, base, PairingOf(measurement, baseline), &comparison);
+      findings_.AddComparison(comparison);
+    }
+    AppendComparison(times, base, comparison, &cells);
     Append<Cell>(
         {baseline.strategy(), EqualityOf(measurement), 1e3 * times.std(),
          measurement.grad_rel_error.value_or(kNaN), measurement.param_rel_error.value_or(kNaN), flags},
@@ -352,17 +304,18 @@ class CompareTable : public TableBuilder {
     if (TooFewForP99(judged)) rows_.MarkLast("p99 (ms)");
   }
 
-  // `pairing`: nothing for the baseline itself.
-  void AppendComparison(const Series& times, const Series& base, std::optional<Pairing> pairing,
-                        std::vector<Cell>* cells) {
-    Interval interval{kNaN, kNaN};
-    if (pairing && !times.published && !base.published) {
-      interval = BootstrapRelativeDifference(times.max, base.max, *pairing, options_.bootstrap);
-      (*pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
-    }
-    Append<Cell>(
-        {1e3 * times.mean(), 100 * (times.mean() / base.mean() - 1), 100 * interval.low, 100 * interval.high},
-        cells);
+  void Compare(const Series& times, const Series& base, Pairing pairing, SizeComparison* comparison) {
+    const Interval interval = bootstrap_.RelativeDifference(times.max, base.max, pairing);
+    comparison->interval_percent = {100 * interval.low, 100 * interval.high};
+    comparison->p_value = DifferencePValue(times.max, base.max, pairing);
+    (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
+  }
+
+  static void AppendComparison(const Series& times, const Series& base, const SizeComparison& comparison,
+                               std::vector<Cell>* cells) {
+    Append<Cell>({1e3 * times.mean(), comparison.delta_percent, comparison.interval_percent.low,
+                  comparison.interval_percent.high},
+                 cells);
     for (const Statistic& statistic : kPercentiles) {
       const double own = times.percentile(statistic.percent);
       Append<Cell>({1e3 * own, 100 * (own / base.percentile(statistic.percent) - 1)}, cells);
@@ -370,7 +323,11 @@ class CompareTable : public TableBuilder {
   }
 
   void AddNotes(Table* table) {
-    for (std::string& sentence : Findings(rows_)) table->AddFinding(std::move(sentence));
+    if (IsOneSeries(rows_)) {
+      for (std::string& sentence : findings_.Sentences(options_.bootstrap)) {
+        table->AddFinding(std::move(sentence));
+      }
+    }
     table->AddNote(
         "Times in ms; of each step the slowest rank's. Forward begins with the broadcast of rank 0's "
         "buffers, "
@@ -387,11 +344,17 @@ class CompareTable : public TableBuilder {
              resampled_rounds_ ? "rounds" : "", resampled_rounds_ && resampled_steps_ ? " or " : "",
              resampled_steps_ || !resampled_rounds_ ? "steps" : "", " (", options_.bootstrap.resamples,
              " resamples). An interval that holds 0 shows no difference."));
+    table->AddNote(
+        "Sentences count a size as slower or faster if its interval excludes 0 and its p-value (Student's "
+        "paired or Welch's test) is below 0.05 after Holm's adjustment for all comparisons of these tables: "
+        "where nothing differs, any of them is wrong in at most one case in twenty.");
     for (std::string& line : legend_.Lines()) table->AddNote(std::move(line));
   }
 
   const TableOptions options_;
+  Bootstrap bootstrap_{options_.bootstrap};
   Table rows_{"compare", "Strategies over bucket sizes", LongColumns()};
+  CompareFindings findings_;
   Legend legend_;
   bool resampled_rounds_ = false;
   bool resampled_steps_ = false;

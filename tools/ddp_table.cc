@@ -125,13 +125,14 @@ class DdpTable : public TableBuilder {
  private:
   static void AppendPhases(const Measurement& measurement, const Series& step, std::vector<Cell>* cells) {
     const double busy_s = MeanOf(measurement, "comm_busy_ns");
+    const std::vector<double> percentiles = step.percentiles({0.5, 0.9, 0.95, 0.99});
     const double overlap = busy_s > 0 ? 1 - MeanOf(measurement, "sync_exposed_ns") / busy_s : kNaN;
-    Append<Cell>({MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"), busy_s, overlap,
-                  MeanOf(measurement, "optimizer_ns"), step.percentile(0.5), step.percentile(0.9),
-                  step.percentile(0.95), step.percentile(0.99),
-                  measurement.is_published() ? kNaN : static_cast<double>(measurement.record.buckets.size()),
-                  PeakBytesPerParameter(measurement)},
-                 cells);
+    Append<Cell>(
+        {MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"), busy_s, overlap,
+         MeanOf(measurement, "optimizer_ns"), percentiles[0], percentiles[1], percentiles[2], percentiles[3],
+         measurement.is_published() ? kNaN : static_cast<double>(measurement.record.buckets.size()),
+         PeakBytesPerParameter(measurement)},
+        cells);
   }
 
   void AppendComparison(const Measurement& measurement, const Measurement& baseline,
@@ -143,7 +144,7 @@ class DdpTable : public TableBuilder {
     Interval interval{kNaN, kNaN};
     if (&measurement != &baseline && !measurement.is_published() && !baseline.is_published()) {
       const Pairing pairing = PairingOf(measurement, baseline);
-      interval = BootstrapRelativeDifference(sample, base, pairing, options_.bootstrap);
+      interval = bootstrap_.RelativeDifference(sample, base, pairing);
       (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
     }
     Append<Cell>({100 * (series.mean() / base_series.mean() - 1), 100 * interval.low, 100 * interval.high,
@@ -153,6 +154,7 @@ class DdpTable : public TableBuilder {
   }
 
   const TableOptions options_;
+  Bootstrap bootstrap_{options_.bootstrap};
   Table table_{"ddp", "Strategies of gradient synchronisation", Columns()};
   Legend legend_;
   Contest contest_;

@@ -109,17 +109,11 @@ std::string Text(const Difference& difference) {
   return text;
 }
 
-std::string Listed(const std::vector<std::string>& items) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i) {
-    text += Join(i == 0 ? "" : i + 1 == items.size() ? " and " : ", ", items[i]);
-  }
-  return text;
+std::string NameOf(const Place& place) {
+  return place.name.empty() ? Join(place.batch_size, "x", place.seq_len) : place.name;
 }
 
-std::string NameOf(const Place& place) { return Join(place.batch_size, "x", place.seq_len); }
-
-std::string OnePlace(const Result& result) {
+std::string OnePlace(const Result& result, const Words& words) {
   std::vector<std::string> shown;
   std::vector<std::string> open;
   std::vector<double> p_values;
@@ -133,14 +127,15 @@ std::string OnePlace(const Result& result) {
         difference.excludes_zero() && (result.is_shown || std::min(1.0, pairs * p_values[i]) < kLevel);
     (is_shown ? shown : open).push_back(Join(Text(difference), " against ", difference.to));
   }
-  if (result.is_shown) return Join(result.best, " is fastest: ", Listed(shown), " (95 % CI).");
-  return Join("No strategy is shown to be fastest. ", result.best,
-              " has the smallest mean; these data decide ", "nothing about its ", Listed(open),
-              shown.empty() ? "" : ", but show its ", Listed(shown), " (95 % CI).");
+  if (result.is_shown) return Join(result.best, " is fastest: ", ListOf(shown), " (95 % CI).");
+  return Join("No ", words.contender, " is shown to be fastest. ", result.best,
+              " has the smallest mean; these data decide nothing about its ", ListOf(open),
+              shown.empty() ? "" : ", but show its ", ListOf(shown), " (95 % CI).");
 }
 
 // "core is fastest in 5 of 6 cells; ..."
-std::string ManyPlaces(const std::vector<Place>& places, const std::vector<Result>& results) {
+std::string ManyPlaces(const std::vector<Place>& places, const std::vector<Result>& results,
+                       const Words& words) {
   std::map<std::string, std::vector<const Result*>> wins;
   std::vector<std::string> open;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -152,8 +147,8 @@ std::string ManyPlaces(const std::vector<Place>& places, const std::vector<Resul
   }
   std::string text;
   for (const auto& [strategy, won] : wins) {
-    text += Join(text.empty() ? "" : "; ", strategy, " is fastest in ", won.size(), " of ", results.size(),
-                 " cells");
+    text += Join(text.empty() ? "" : "; ", strategy, " is fastest ", words.at, " ", won.size(), " of ",
+                 results.size(), " ", words.place, "s");
     // The other strategies there, with the least and the largest difference.
     std::map<std::string, std::pair<const Difference*, const Difference*>> ranges;
     for (const Result* result : won) {
@@ -169,15 +164,15 @@ std::string ManyPlaces(const std::vector<Place>& places, const std::vector<Resul
                           ? Join(Text(*range.first), " against ", other)
                           : Join(Text(*range.second), " to ", Text(*range.first), " against ", other));
     }
-    text += Join(": ", Listed(parts));
+    text += Join(": ", ListOf(parts));
   }
   if (wins.empty()) {
-    return Join("In none of ", results.size(),
-                " cells is a strategy shown to be fastest: these data do not "
-                "decide it.");
+    return Join(words.at == "in" ? "In" : "At", " none of ", results.size(), " ", words.place, "s is a ",
+                words.contender, " shown to be fastest: these data do not decide it.");
   }
-  if (!open.empty()) text += Join("; in ", Listed(open), " no strategy is shown to be fastest");
-  return text + " (95 % CI of each cell).";
+  if (!open.empty())
+    text += Join("; ", words.at, " ", ListOf(open), " no ", words.contender, " is shown to be fastest");
+  return text + " (95 % CI of each " + words.place + ").";
 }
 
 // Whether the shares change in one direction with every step of `along`, at every value of the other.
@@ -204,8 +199,16 @@ std::string Direction(const std::map<std::pair<double, double>, double>& shares,
 
 }  // namespace
 
-std::vector<std::string> WinnerSentences(const std::vector<Place>& places,
-                                         const BootstrapOptions& bootstrap) {
+std::string ListOf(const std::vector<std::string>& items) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    text += Join(i == 0 ? "" : i + 1 == items.size() ? " and " : ", ", items[i]);
+  }
+  return text;
+}
+
+std::vector<std::string> WinnerSentences(const std::vector<Place>& places, const BootstrapOptions& bootstrap,
+                                         const Words& words) {
   size_t most = 0;
   for (const Place& place : places) {
     most = std::max(
@@ -213,7 +216,7 @@ std::vector<std::string> WinnerSentences(const std::vector<Place>& places,
   }
   if (most < 2) return {};
   const std::string reason = WhyVoid(places);
-  if (!reason.empty()) return {Join("No strategy is called fastest: ", reason, ".")};
+  if (!reason.empty()) return {Join("No ", words.contender, " is called fastest: ", reason, ".")};
 
   std::vector<Place> judged;
   std::vector<Result> results;
@@ -232,7 +235,7 @@ std::vector<std::string> WinnerSentences(const std::vector<Place>& places,
         p_values[i] < kLevel && std::all_of(differences.begin(), differences.end(),
                                             [](const Difference& d) { return d.interval.high < 0; });
   }
-  std::string text = results.size() == 1 ? OnePlace(results[0]) : ManyPlaces(judged, results);
+  std::string text = results.size() == 1 ? OnePlace(results[0], words) : ManyPlaces(judged, results, words);
   bool is_oversubscribed = false;
   for (const Place& place : judged) {
     for (const Contender& contender : place.contenders) {
@@ -273,7 +276,7 @@ std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
     char range[64];
     std::snprintf(range, sizeof range, " (%.0f to %.0f %%)", 100 * low, 100 * high);
     sentences.push_back(
-        Join("In the means, the share of synchronisation under ", strategy, " ", Listed(parts), range, "."));
+        Join("In the means, the share of synchronisation under ", strategy, " ", ListOf(parts), range, "."));
   }
   return sentences;
 }
@@ -294,7 +297,7 @@ void Contest::Add(const Measurement& measurement, const Series& steps, const std
   auto place = std::find_if(places.begin(), places.end(), [&](const Place& candidate) {
     return candidate.batch_size == batch_size && candidate.seq_len == seq_len;
   });
-  if (place == places.end()) place = places.insert(places.end(), {batch_size, seq_len, {}});
+  if (place == places.end()) place = places.insert(places.end(), Place{batch_size, seq_len, {}});
   std::string strategy = measurement.strategy();
   const auto has_name = [&](const Contender& contender) { return contender.strategy == strategy; };
   if (std::any_of(place->contenders.begin(), place->contenders.end(), has_name)) {

@@ -21,11 +21,19 @@ struct Contender {
   std::string flags;
 };
 
-// A batch size and a sequence length.
+// A batch size and a sequence length, or whatever else `name` says.
 struct Place {
   double batch_size = 0;
   double seq_len = 0;
   std::vector<Contender> contenders;
+  std::string name{};  // empty: "2x128"
+};
+
+// What contenders and places are called.
+struct Words {
+  std::string contender = "strategy";
+  std::string place = "cell";
+  std::string at = "in";  // "in 2 of 6 cells"
 };
 
 // Which strategy is fastest, by how much, and where these data decide nothing. `none` does not compete, nor
@@ -37,10 +45,13 @@ struct Place {
 // the p-values are adjusted by Holm's method. Student's paired test where rounds were interleaved, Welch's
 // elsewhere; and the bootstrap interval of each difference must exclude 0 too.
 std::vector<std::string> WinnerSentences(const std::vector<Place>& places,
-                                         const BootstrapOptions& bootstrap = {});
+                                         const BootstrapOptions& bootstrap = {}, const Words& words = {});
 
 // Where the share of synchronisation falls, or rises, with each larger batch size or sequence length.
 std::vector<std::string> TrendSentences(const std::vector<Place>& places);
+
+// "a", "a and b", "a, b and c".
+std::string ListOf(const std::vector<std::string>& items);
 
 // Collects the places of each run (model, backend, ...), for a table.
 class Contest {

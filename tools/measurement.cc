@@ -90,6 +90,17 @@ double Series::percentile(double p) const {
   return p == 0.99 ? published->p99 : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::vector<double> Series::percentiles(std::initializer_list<double> ps) const {
+  std::vector<double> results;
+  if (published) {
+    for (const double p : ps) results.push_back(percentile(p));
+  } else {
+    results.resize(ps.size());
+    Percentiles(max, {ps.begin(), ps.size()}, results);
+  }
+  return results;
+}
+
 size_t Series::num_steps() const { return published ? published->n : max.size(); }
 
 const Series* Measurement::Find(std::string_view name) const {
@@ -102,7 +113,9 @@ std::optional<bool> Measurement::equal() const {
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
-Measurement CombineRanks(std::vector<Record> ranks) {
+Measurement CombineRanks(std::vector<Record> ranks) { return CombineRanks(std::span(ranks)); }
+
+Measurement CombineRanks(std::span<Record> ranks) {
   Measurement measurement;
   measurement.num_ranks = static_cast<int64_t>(ranks.size());
   measurement.num_steps = StepsOf(ranks.front());
@@ -123,8 +136,8 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
     if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
   }
-  measurement.record = std::move(ranks.front());
-  measurement.record.samples.clear();
+  measurement.record.samples.swap(ranks.front().samples);
+  std::swap(measurement.record, ranks.front());
   return measurement;
 }
 

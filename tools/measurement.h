@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,8 @@ struct Series {
   double std() const;  // population
   // `p`: 0.5, 0.9, 0.95 or 0.99. NaN for another if the series is published.
   double percentile(double p) const;
+  // Several, for the price of one.
+  std::vector<double> percentiles(std::initializer_list<double> ps) const;
   size_t num_steps() const;
 };
 
@@ -71,7 +75,9 @@ struct Measurement {
   int64_t world_size() const { return record.world_size; }
 };
 
-// `ranks`: at least one record, of different ranks of one configuration.
+// `ranks`: at least one record, of different ranks of one configuration. Takes from the first all but its
+// samples.
+Measurement CombineRanks(std::span<bench::Record> ranks);
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
 }  // namespace gradsync::tools

@@ -19,19 +19,22 @@ Entries TakeMeasurement(Entries* entries) {
 
 }  // namespace
 
-MeasurementStream::MeasurementStream(RecordIndex* index, std::string baseline, WhyUnusable why_unusable)
-    : index_(*index),
-      baseline_name_(std::move(baseline)),
-      why_unusable_(std::move(why_unusable)),
-      rest_(index->entries()) {}
+MeasurementStream::MeasurementStream(RecordIndex* index, const BaselineOf& baseline_of,
+                                     WhyUnusable why_unusable)
+    : index_(*index), why_unusable_(std::move(why_unusable)), rest_(index->entries()) {
+  for (const std::string& experiment : index_.experiments()) {
+    baseline_names_.push_back(baseline_of(experiment));
+  }
+}
 
 void MeasurementStream::BeginCell() {
   cell_ = TakeCell(&rest_);
   Entries rest = cell_;
+  const std::string& wanted = baseline_names_[cell_.front().experiment];
   baseline_entries_ = {};
   while (!rest.empty() && baseline_entries_.empty()) {
     const Entries measurement = TakeMeasurement(&rest);
-    if (index_.strategies()[measurement.front().strategy] == baseline_name_) baseline_entries_ = measurement;
+    if (index_.strategies()[measurement.front().strategy] == wanted) baseline_entries_ = measurement;
   }
   if (baseline_entries_.empty()) {
     const bool has_strategies = !index_.strategies()[cell_.front().strategy].empty();
@@ -60,20 +63,20 @@ std::vector<MeasurementStream::Item> MeasurementStream::NextBatch() {
 }
 
 std::shared_ptr<const Measurement> MeasurementStream::Load(Entries measurement) {
-  std::vector<bench::Record> ranks;
+  size_t num_ranks = 0;
   for (const RecordIndex::Entry& entry : measurement) {
-    std::optional<bench::Record> record = index_.Load(entry);
-    if (!record) continue;
-    std::string reason = why_unusable_(*record);
+    if (ranks_.size() == num_ranks) ranks_.emplace_back();
+    if (!index_.Load(entry, &ranks_[num_ranks])) continue;
+    std::string reason = why_unusable_(ranks_[num_ranks]);
     if (reason.empty()) {
-      ranks.push_back(*std::move(record));
+      ++num_ranks;
     } else {
       index_.Reject(entry, std::move(reason));
     }
   }
-  num_records_ += static_cast<int64_t>(ranks.size());
-  if (ranks.empty()) return nullptr;
-  return std::make_shared<const Measurement>(CombineRanks(std::move(ranks)));
+  num_records_ += static_cast<int64_t>(num_ranks);
+  if (num_ranks == 0) return nullptr;
+  return std::make_shared<const Measurement>(CombineRanks(std::span(ranks_).first(num_ranks)));
 }
 
 }  // namespace gradsync::tools

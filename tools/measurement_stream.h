@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/record.h"
@@ -27,9 +28,12 @@ class MeasurementStream {
   // Why a record cannot be used; empty if it can.
   using WhyUnusable = std::function<std::string(const bench::Record&)>;
 
-  // `baseline`: the strategy to compare with; a cell that lacks it is compared with its first measurement.
-  // Keeps the index, which must be finished.
-  MeasurementStream(RecordIndex* index, std::string baseline, WhyUnusable why_unusable);
+  // The strategy that an experiment's others are compared with.
+  using BaselineOf = std::function<std::string(std::string_view experiment)>;
+
+  // A cell that lacks its baseline is compared with its first measurement. Keeps the index, which must be
+  // finished.
+  MeasurementStream(RecordIndex* index, const BaselineOf& baseline_of, WhyUnusable why_unusable);
 
   // Some more, of about 4 MiB of records; none at the end. Records that cannot be used are rejected.
   std::vector<Item> NextBatch();
@@ -44,12 +48,13 @@ class MeasurementStream {
   std::shared_ptr<const Measurement> Load(Entries measurement);
 
   RecordIndex& index_;
-  const std::string baseline_name_;
+  std::vector<std::string> baseline_names_;  // by number of the experiment
   const WhyUnusable why_unusable_;
   Entries rest_;  // not yet begun
   Entries cell_;  // what is left of the cell
   Entries baseline_entries_;
   std::shared_ptr<const Measurement> baseline_;
+  std::vector<bench::Record> ranks_;  // of the measurement last loaded, for their memory
   int64_t num_records_ = 0;
   int64_t cells_without_baseline_ = 0;
 };

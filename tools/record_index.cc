@@ -1,14 +1,14 @@
 #include "tools/record_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <numeric>
+#include <limits>
 #include <system_error>
 #include <tuple>
 #include <utility>
-#include <variant>
 
 #include "model/error.h"
 
@@ -18,6 +18,9 @@ namespace {
 using bench::Record;
 
 constexpr size_t kMaxOpenFiles = 256;
+constexpr size_t kMaxConfigs = 256;
+constexpr size_t kReadAheadBytes = size_t{64} << 10;
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
 // What strategies of one comparison have in common. Fields that belong to a strategy, such as its bucket
 // size, are not here.
@@ -59,31 +62,42 @@ std::vector<std::string> RecordFilesIn(const std::string& dir, Problems* problem
 }  // namespace
 
 // Sums, so that the order of the fields does not matter.
-RecordIndex::Keys RecordIndex::KeysOf(const Record& head) {
-  const uint64_t run =
-      HashText(head.experiment) + 3 * HashText(head.run_id) + 5 * Mix(static_cast<uint64_t>(head.world_size));
-  Keys keys{run, run, run};
-  for (const auto& [name, value] : head.config) {
+RecordIndex::ConfigKeys RecordIndex::KeysOf(const bench::Fields& config) {
+  ConfigKeys keys{.config = config};
+  for (const auto& [name, value] : config) {
     if (Contains(kRankFields, name)) continue;
     const uint64_t field = Mix(HashText(name) + 7 * HashValue(value));
     keys.measurement += field;
     if (Contains(kCellFields, name)) keys.cell += field;
   }
   // Where there are no strategies there is nothing to compare.
-  if (head.config.Find("strategy") == nullptr) keys.cell = keys.measurement;
+  if (config.Find("strategy") == nullptr) keys.cell = keys.measurement;
   return keys;
 }
 
+RecordIndex::Keys RecordIndex::KeysOf(const Record& head) {
+  const uint64_t run =
+      HashText(head.experiment) + 3 * HashText(head.run_id) + 5 * Mix(static_cast<uint64_t>(head.world_size));
+  const void* const id = head.config.shared_id();
+  auto known = config_keys_.find(id);
+  if (id == nullptr || known == config_keys_.end()) {
+    if (config_keys_.size() >= kMaxConfigs) config_keys_.clear();
+    known = config_keys_.insert_or_assign(id, KeysOf(head.config)).first;
+  }
+  return {run, run + known->second.cell, run + known->second.measurement};
+}
+
+// A table of the numbers, by hash: a standard map would take some hundred bytes a record.
 std::vector<uint32_t> RecordIndex::FirstWithSame(uint64_t Keys::*hash) const {
-  std::vector<uint32_t> by_hash(keys_.size());
-  std::iota(by_hash.begin(), by_hash.end(), 0U);
-  std::stable_sort(by_hash.begin(), by_hash.end(),
-                   [&](uint32_t a, uint32_t b) { return keys_[a].*hash < keys_[b].*hash; });
-  // Equal hashes are neighbours now, the first record that had one in front.
   std::vector<uint32_t> first(keys_.size());
-  for (size_t i = 0; i < by_hash.size(); ++i) {
-    const bool is_first = i == 0 || keys_[by_hash[i]].*hash != keys_[by_hash[i - 1]].*hash;
-    first[by_hash[i]] = is_first ? by_hash[i] : first[by_hash[i - 1]];
+  std::vector<uint32_t> slots(std::bit_ceil(2 * keys_.size() + 1), kNone);
+  const size_t mask = slots.size() - 1;
+  for (uint32_t i = 0; i < keys_.size(); ++i) {
+    const uint64_t wanted = keys_[i].*hash;
+    size_t slot = Mix(wanted) & mask;
+    while (slots[slot] != kNone && keys_[slots[slot]].*hash != wanted) slot = (slot + 1) & mask;
+    if (slots[slot] == kNone) slots[slot] = i;
+    first[i] = slots[slot];
   }
   return first;
 }
@@ -98,6 +112,7 @@ void RecordIndex::NumberEntries() {
   number_by(&Keys::cell, &Entry::cell);
   number_by(&Keys::measurement, &Entry::measurement);
   keys_ = {};
+  config_keys_ = {};
 }
 
 void RecordIndex::Add(const std::string& path) {
@@ -129,15 +144,13 @@ void RecordIndex::AddLine(const LineReader& reader) {
         Join("longer than ", LineReader::kMaxLineBytes >> 20, " MiB: not a gradsync record"));
   }
   if (reader.line().find_first_not_of(" \t\r") == std::string_view::npos) return;
-  const bench::ParseResult result = parser_.ParseHead(reader.line());
-  if (const std::string* reason = std::get_if<std::string>(&result)) {
-    return problems_->AddLine(path, reader.number(), *reason);
-  }
-  const Record& head = std::get<Record>(result);
-  keys_.push_back(KeysOf(head));
+  std::string reason = parser_.ParseHeadInto(reader.line(), &head_);
+  if (!reason.empty()) return problems_->AddLine(path, reader.number(), std::move(reason));
+  keys_.push_back(KeysOf(head_));
   entries_.push_back({
-      .rank = static_cast<uint32_t>(head.rank),
-      .strategy = strategy_pool_.Intern(head.config.StringOr("strategy", "")),
+      .rank = static_cast<uint32_t>(head_.rank),
+      .experiment = experiment_pool_.Intern(head_.experiment),
+      .strategy = strategy_pool_.Intern(head_.config.StringOr("strategy", "")),
       .file = static_cast<uint32_t>(files_.size() - 1),
       .line = static_cast<uint32_t>(reader.number()),
       .length = static_cast<uint32_t>(reader.line().size()),
@@ -152,7 +165,13 @@ void RecordIndex::Finish() {
   };
   std::sort(entries_.begin(), entries_.end(),
             [&](const Entry& a, const Entry& b) { return place(a) < place(b); });
-  for (uint32_t i = 0; i < strategy_pool_.size(); ++i) strategies_.emplace_back(strategy_pool_.text(i));
+  const auto texts_of = [](const TextPool& pool) {
+    std::vector<std::string> texts;
+    for (uint32_t i = 0; i < pool.size(); ++i) texts.emplace_back(pool.text(i));
+    return texts;
+  };
+  experiments_ = texts_of(experiment_pool_);
+  strategies_ = texts_of(strategy_pool_);
   size_t kept = 0;
   for (const Entry& entry : entries_) {
     const Entry* last = kept > 0 ? &entries_[kept - 1] : nullptr;
@@ -166,25 +185,38 @@ void RecordIndex::Finish() {
   entries_.resize(kept);
 }
 
-const InputFile* RecordIndex::Open(uint32_t file) {
+RecordIndex::OpenFile& RecordIndex::Open(uint32_t file) {
   if (open_files_.size() >= kMaxOpenFiles && !open_files_.contains(file)) open_files_.clear();
-  std::unique_ptr<InputFile>& input = open_files_[file];
-  if (input == nullptr) input = std::make_unique<InputFile>(files_[file]);
-  return input.get();
+  OpenFile& open = open_files_[file];
+  if (open.input == nullptr) open.input = std::make_unique<InputFile>(files_[file]);
+  return open;
 }
 
-std::optional<Record> RecordIndex::Load(const Entry& entry) {
-  if (line_.size() < entry.length) line_.resize(entry.length);
+// Ahead only where lines follow each other, so that nothing is read many times.
+std::string_view RecordIndex::ReadLine(const Entry& entry) {
+  OpenFile& file = Open(entry.file);
+  const uint64_t end = entry.offset + entry.length;
+  if (entry.offset < file.offset || end > file.offset + file.ahead.size()) {
+    const bool follows = entry.offset == file.next;
+    file.ahead.resize(std::max<size_t>(entry.length, follows ? kReadAheadBytes : 0));
+    file.ahead.resize(file.input->Read(entry.offset, file.ahead.data(), file.ahead.size()));
+    file.offset = entry.offset;
+  }
+  file.next = end + 1;
+  const size_t begin = entry.offset - file.offset;
+  return std::string_view(file.ahead.data(), file.ahead.size()).substr(begin, entry.length);
+}
+
+bool RecordIndex::Load(const Entry& entry, Record* record) {
+  std::string reason;
   try {
-    const size_t n = Open(entry.file)->Read(entry.offset, line_.data(), entry.length);
-    bench::ParseResult result = parser_.Parse({line_.data(), n});
-    if (Record* record = std::get_if<Record>(&result)) return std::move(*record);
-    Reject(entry, std::get<std::string>(result));
+    reason = parser_.ParseInto(ReadLine(entry), record);
   } catch (const std::runtime_error& failure) {
     open_files_.erase(entry.file);
-    Reject(entry, Join("cannot read: ", failure.what()));
+    reason = Join("cannot read: ", failure.what());
   }
-  return std::nullopt;
+  if (!reason.empty()) Reject(entry, reason);
+  return reason.empty();
 }
 
 void RecordIndex::Reject(const Entry& entry, std::string reason) {

@@ -33,7 +33,8 @@ class RecordIndex {
     uint32_t cell = 0;
     uint32_t measurement = 0;
     uint32_t rank = 0;
-    uint32_t strategy = 0;  // index into strategies()
+    uint32_t experiment = 0;  // index into experiments()
+    uint32_t strategy = 0;    // index into strategies()
     uint32_t file = 0;
     uint32_t line = 0;
     uint32_t length = 0;  // bytes
@@ -54,11 +55,13 @@ class RecordIndex {
   // The records: those of a cell are neighbours, in it those of a measurement, in the order of ranks. Cells,
   // and measurements in a cell, are in the order in which they were first met.
   std::span<const Entry> entries() const { return entries_; }
+  const std::vector<std::string>& experiments() const { return experiments_; }
   const std::vector<std::string>& strategies() const { return strategies_; }
   int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
 
-  // Reads a record. Nullopt, and a problem, if it is malformed behind its head.
-  std::optional<bench::Record> Load(const Entry& entry);
+  // Reads a record into one whose memory is used again. False, and a problem, if it is malformed behind its
+  // head.
+  bool Load(const Entry& entry, bench::Record* record);
   // Reports that a record cannot be used.
   void Reject(const Entry& entry, std::string reason);
 
@@ -70,24 +73,45 @@ class RecordIndex {
     uint64_t measurement = 0;
   };
 
-  static Keys KeysOf(const bench::Record& head);
+  // What a configuration adds to the keys of its records.
+  struct ConfigKeys {
+    bench::Fields config;  // keeps its shared_id
+    uint64_t cell = 0;
+    uint64_t measurement = 0;
+  };
+
+  static ConfigKeys KeysOf(const bench::Fields& config);
+  Keys KeysOf(const bench::Record& head);
   // For each record the number of the first record that has the same hash.
   std::vector<uint32_t> FirstWithSame(uint64_t Keys::*hash) const;
   void NumberEntries();
   void AddFile(const std::string& path);
   void AddLine(const LineReader& reader);
-  const InputFile* Open(uint32_t file);
+  // A file that is being read, and what was read of it ahead.
+  struct OpenFile {
+    std::unique_ptr<InputFile> input;
+    std::vector<char> ahead;
+    uint64_t offset = 0;  // of ahead
+    uint64_t next = 0;    // where the line behind the last one begins
+  };
+
+  OpenFile& Open(uint32_t file);
+  // The record's line; valid until the next call. Throws std::runtime_error.
+  std::string_view ReadLine(const Entry& entry);
 
   Problems* problems_;
   std::vector<std::string> files_;
   std::set<std::string> seen_files_;
   std::vector<Entry> entries_;
+  std::vector<std::string> experiments_;
   std::vector<std::string> strategies_;
+  TextPool experiment_pool_;
   TextPool strategy_pool_;
-  std::vector<Keys> keys_;  // of entries_, while indexing
-  std::unordered_map<uint32_t, std::unique_ptr<InputFile>> open_files_;
+  std::vector<Keys> keys_;                                   // of entries_, while indexing
+  std::unordered_map<const void*, ConfigKeys> config_keys_;  // by shared_id, of the last ones
+  bench::Record head_;
+  std::unordered_map<uint32_t, OpenFile> open_files_;
   bench::RecordParser parser_;
-  std::vector<char> line_;
 };
 
 // The part of `entries` at its front for which `same` holds with the first.

@@ -126,10 +126,10 @@ TEST_F(RecordIndexTest, PutsRanksAndStrategiesTogether) {
   EXPECT_EQ(Order(), "none/0 none/1,naive/0 naive/1|none/0 none/1");
   EXPECT_EQ(problems_.count(), 0);
   EXPECT_EQ(index_.num_files(), 2);
-  const std::optional<Record> record = index_.Load(index_.entries()[3]);
-  ASSERT_TRUE(record.has_value());
-  EXPECT_EQ(record->rank, 1);
-  EXPECT_EQ(record->config.StringOr("strategy", ""), "naive");
+  Record record;
+  ASSERT_TRUE(index_.Load(index_.entries()[3], &record));
+  EXPECT_EQ(record.rank, 1);
+  EXPECT_EQ(record.config.StringOr("strategy", ""), "naive");
 }
 
 TEST_F(RecordIndexTest, WhatDiffersIsApart) {
@@ -187,8 +187,9 @@ TEST_F(RecordIndexTest, NamesEveryKindOfLineThatIsNoRecord) {
   std::filesystem::create_directories(dir + "/folder.jsonl");
   index_.Add(dir);
   index_.Finish();
+  Record record;
   for (const RecordIndex::Entry& entry : std::vector(index_.entries().begin(), index_.entries().end())) {
-    index_.Load(entry);
+    index_.Load(entry, &record);
   }
   ASSERT_EQ(index_.entries().size(), 2u);  // the good one, and the one that is spoilt behind its head
   EXPECT_EQ(index_.entries()[1].line + index_.entries()[0].line, 4u + 10u);
@@ -219,7 +220,8 @@ TEST_F(RecordIndexTest, WhatIsSpoiltBehindTheHeadShowsWhenLoaded) {
   index_.Add(path);
   index_.Finish();
   ASSERT_EQ(index_.entries().size(), 1u);
-  EXPECT_EQ(index_.Load(index_.entries()[0]), std::nullopt);
+  Record record;
+  EXPECT_FALSE(index_.Load(index_.entries()[0], &record));
   EXPECT_EQ(problems_.count(), 1);
 }
 

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/render.h"
+#include "tools/write_rows.h"
 
 namespace gradsync::tools {
 namespace {
@@ -26,13 +27,17 @@ void WriteTable(const Table& table, std::ostream& out) {
     names.push_back(table.columns()[i].name);
   }
   out << "{\"name\":" << Text(table.name()) << ",\"columns\":" << Text(names) << ",\"rows\":[";
-  for (size_t row = 0; row < table.num_rows(); ++row) {
-    Json cells = Json::array();
-    for (const size_t i : shown) {
-      cells.push_back(table.is_text(i) ? Json(table.text(row, i)) : NumberOf(table, row, i));
+  const auto append = [&](size_t first, size_t last, std::string* text) {
+    for (size_t row = first; row < last; ++row) {
+      Json cells = Json::array();
+      for (const size_t i : shown) {
+        cells.push_back(table.is_text(i) ? Json(table.text(row, i)) : NumberOf(table, row, i));
+      }
+      *text += row > 0 ? ",\n" : "\n";
+      *text += Text(cells);
     }
-    out << (row > 0 ? ",\n" : "\n") << Text(cells);
-  }
+  };
+  WriteRows(table.num_rows(), append, out);
   out << "]";
   if (!table.findings().empty()) out << ",\"findings\":" << Text(Json(table.findings()));
   out << "}";

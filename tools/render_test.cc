@@ -190,5 +190,30 @@ TEST(RenderTest, FindingsAreShownWithTheirTable) {
   EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
 }
 
+// Blocks of them are made into text by several threads.
+TEST(RenderTest, ManyRowsKeepTheirOrder) {
+  constexpr int kRows = 10001;
+  Table table("t", "Title", {{.name = "x", .kind = Kind::kInteger}});
+  for (int i = 0; i < kRows; ++i) table.AddRow({static_cast<double>(i)});
+  Report report;
+  report.tables.push_back(std::move(table));
+  const nlohmann::json rows = nlohmann::json::parse(Text(RenderJson, report))["tables"][0]["rows"];
+  std::istringstream csv(Text(RenderCsv, report));
+  std::istringstream markdown(Text(RenderMarkdown, report));
+  std::string line;
+  for (int i = 0; i < 2; ++i) std::getline(csv, line);
+  while (std::getline(markdown, line) && !line.starts_with("|--")) continue;
+  ASSERT_EQ(rows.size(), size_t{kRows});
+  for (int i = 0; i < kRows; ++i) {
+    ASSERT_EQ(rows[static_cast<size_t>(i)][0], i);
+    ASSERT_TRUE(std::getline(csv, line));
+    ASSERT_EQ(line, std::to_string(i) + "\r");
+    ASSERT_TRUE(std::getline(markdown, line));
+    ASSERT_EQ(std::stoi(line.substr(1)), i);
+  }
+  EXPECT_FALSE(std::getline(csv, line));
+  EXPECT_FALSE(std::getline(markdown, line));
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -11,6 +13,8 @@ namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+// Of more indices, which would take more than 16 MiB, each resample's are drawn when its turn comes.
+constexpr size_t kMostKept = size_t{4} << 20;
 
 double SumOfSquares(std::span<const double> values) {
   const double mean = Mean(values);
@@ -24,6 +28,21 @@ double PercentileOfSorted(std::span<const double> sorted, double p) {
   const size_t below = static_cast<size_t>(index);
   if (below + 1 >= sorted.size()) return sorted.back();
   return sorted[below] + (index - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
+}
+
+// Puts only so many in order as lie on the nearer side of it, and are few for the tail of an interval.
+double PercentileOfAny(std::span<double> values, double p) {
+  const double index = p * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(index);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  const auto at = [&](size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+  if (p < 0.5) {
+    std::partial_sort(values.begin(), at(above) + 1, values.end());
+  } else {
+    std::partial_sort(values.rbegin(), std::make_reverse_iterator(at(below)), values.rend(),
+                      std::greater<>());
+  }
+  return values[below] + (index - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
 // The fraction of a normal distribution beyond Student's t for 95 % and `n` values, widened by sqrt(n / (n -
@@ -58,32 +77,38 @@ class Random {
   uint64_t state_;
 };
 
-double ResampledSum(std::span<const double> values, Random* random) {
-  double sum = 0;
-  size_t left = values.size();
-  for (; left >= 2; left -= 2) {
-    const auto [i, j] = random->TwoBelow(values.size());
-    sum += values[i] + values[j];
+void DrawIndices(size_t n, Random* random, std::vector<uint32_t>* indices) {
+  for (size_t i = 0; i < n; i += 2) {
+    const auto [first, second] = random->TwoBelow(n);
+    indices->push_back(static_cast<uint32_t>(first));
+    if (i + 1 < n) indices->push_back(static_cast<uint32_t>(second));
   }
-  return left == 0 ? sum : sum + values[random->TwoBelow(values.size()).first];
+}
+
+// Into the baseline, unless both have the same, and then into the sample.
+void DrawResample(size_t sample_size, size_t baseline_size, Pairing pairing, Random* random,
+                  std::vector<uint32_t>* indices) {
+  if (pairing == Pairing::kNone) DrawIndices(baseline_size, random, indices);
+  DrawIndices(sample_size, random, indices);
+}
+
+double SumAt(std::span<const uint32_t> indices, std::span<const double> values) {
+  // Two at a time, as they were drawn.
+  double sum = 0;
+  size_t i = 0;
+  for (; i + 2 <= indices.size(); i += 2) sum += values[indices[i]] + values[indices[i + 1]];
+  return i == indices.size() ? sum : sum + values[indices[i]];
 }
 
 // Of the same rounds of both, which are of one size.
-std::pair<double, double> ResampledSums(std::span<const double> a, std::span<const double> b,
-                                        Random* random) {
+std::pair<double, double> SumsAt(std::span<const uint32_t> rounds, std::span<const double> a,
+                                 std::span<const double> b) {
   double a_sum = 0;
   double b_sum = 0;
-  const auto add = [&](size_t round) {
+  for (const uint32_t round : rounds) {
     a_sum += a[round];
     b_sum += b[round];
-  };
-  size_t left = a.size();
-  for (; left >= 2; left -= 2) {
-    const auto [i, j] = random->TwoBelow(a.size());
-    add(i);
-    add(j);
   }
-  if (left > 0) add(random->TwoBelow(a.size()).first);
   return {a_sum, b_sum};
 }
 
@@ -135,23 +160,51 @@ double RelativeDifference(std::span<const double> sample, std::span<const double
   return Mean(sample) / Mean(baseline) - 1;
 }
 
-Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<const double> baseline,
-                                     Pairing pairing, const BootstrapOptions& options) {
+void Bootstrap::DrawAll(size_t sample_size, size_t baseline_size, Pairing pairing) {
+  if (sample_size == sample_size_ && baseline_size == baseline_size_ && pairing == pairing_) return;
+  sample_size_ = sample_size;
+  baseline_size_ = baseline_size;
+  pairing_ = pairing;
+  Random random(options_.seed);
+  indices_.clear();
+  for (int i = 0; i < options_.resamples; ++i) {
+    DrawResample(sample_size, baseline_size, pairing, &random, &indices_);
+  }
+}
+
+Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
+                                       Pairing pairing) {
   const size_t n = std::min(sample.size(), baseline.size());
   if (n < 2 || (pairing == Pairing::kRounds && sample.size() != baseline.size())) return {kNaN, kNaN};
+  const size_t num_drawn = pairing == Pairing::kRounds ? n : sample.size() + baseline.size();
+  const bool keeps = num_drawn * static_cast<size_t>(options_.resamples) <= kMostKept;
+  Random random(options_.seed);
+  std::vector<uint32_t> drawn;
+  if (keeps) DrawAll(sample.size(), baseline.size(), pairing);
   const double scale = static_cast<double>(baseline.size()) / static_cast<double>(sample.size());
-  Random random(options.seed);
-  std::vector<double> differences(static_cast<size_t>(options.resamples));
-  for (double& difference : differences) {
-    const auto [sample_sum, baseline_sum] =
-        pairing == Pairing::kRounds
-            ? ResampledSums(sample, baseline, &random)
-            : std::pair(ResampledSum(sample, &random), ResampledSum(baseline, &random));
-    difference = scale * sample_sum / baseline_sum - 1;
+  differences_.clear();
+  for (size_t i = 0; i < static_cast<size_t>(options_.resamples); ++i) {
+    if (!keeps) {
+      drawn.clear();
+      DrawResample(sample.size(), baseline.size(), pairing, &random, &drawn);
+    }
+    const auto indices = keeps ? std::span<const uint32_t>(indices_).subspan(i * num_drawn, num_drawn)
+                               : std::span<const uint32_t>(drawn);
+    const auto ours = indices.last(sample.size());
+    const auto theirs = indices.first(num_drawn - sample.size());
+    const auto [sample_sum, baseline_sum] = pairing == Pairing::kRounds
+                                                ? SumsAt(ours, sample, baseline)
+                                                : std::pair(SumAt(ours, sample), SumAt(theirs, baseline));
+    differences_.push_back(scale * sample_sum / baseline_sum - 1);
+    if (std::isnan(differences_.back())) return {kNaN, kNaN};
   }
   const double tail = ExpandedTail(n);
-  std::sort(differences.begin(), differences.end());
-  return {PercentileOfSorted(differences, tail), PercentileOfSorted(differences, 1 - tail)};
+  return {PercentileOfAny(differences_, tail), PercentileOfAny(differences_, 1 - tail)};
+}
+
+Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<const double> baseline,
+                                     Pairing pairing, const BootstrapOptions& options) {
+  return Bootstrap(options).RelativeDifference(sample, baseline, pairing);
 }
 
 }  // namespace gradsync::tools

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace gradsync::tools {
 
@@ -62,7 +63,31 @@ struct BootstrapOptions {
 // steps ("expanded percentile interval", Hesterberg, What teachers should know about the bootstrap, 2015):
 // the plain one is too narrow there, as an interval for a mean with 1.96 in place of Student's t is.
 //
-// NaN if either sample has fewer than two values, or, with kRounds, if their numbers differ.
+// NaN if either sample has fewer than two values, if, with kRounds, their numbers differ, or if a resample
+// has no difference because the baseline's values in it are 0.
+//
+// Keeps the resamples, as indices, from one call to the next: rows of a table have as many steps each, and
+// the same seed. Not thread safe.
+class Bootstrap {
+ public:
+  explicit Bootstrap(const BootstrapOptions& options) : options_(options) {}
+
+  Interval RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
+                              Pairing pairing);
+
+ private:
+  void DrawAll(size_t sample_size, size_t baseline_size, Pairing pairing);
+
+  const BootstrapOptions options_;
+  std::vector<double> differences_;
+  // Those of all resamples, for the sizes and the pairing below.
+  std::vector<uint32_t> indices_;
+  size_t sample_size_ = 0;
+  size_t baseline_size_ = 0;
+  Pairing pairing_ = Pairing::kNone;
+};
+
+// For a single difference.
 Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<const double> baseline,
                                      Pairing pairing, const BootstrapOptions& options = {});
 

@@ -92,6 +92,34 @@ TEST(BootstrapTest, FewValuesAreGivenStudentsMargin) {
   EXPECT_NEAR(interval.high, margin, 0.05 * margin);
 }
 
+// Whatever was asked before, and however many indices that takes: of the last ones too many to keep.
+TEST(BootstrapTest, CallsDoNotDependOnEachOther) {
+  Bootstrap bootstrap({.resamples = 1500});
+  for (const size_t n : {size_t{7}, size_t{7}, size_t{12}, size_t{3000}, size_t{7}}) {
+    Values baseline;
+    for (size_t i = 0; i < n; ++i) baseline.push_back(1 + 0.1 * static_cast<double>(i * i % 11));
+    Values sample = baseline;
+    for (size_t i = 0; i < n; ++i) sample[i] *= 1.1 + 0.01 * static_cast<double>(i % 3);
+    for (const Pairing pairing : {Pairing::kRounds, Pairing::kNone}) {
+      const Interval again = bootstrap.RelativeDifference(sample, baseline, pairing);
+      const Interval once = BootstrapRelativeDifference(sample, baseline, pairing, {.resamples = 1500});
+      EXPECT_EQ(again.low, once.low) << n;
+      EXPECT_EQ(again.high, once.high) << n;
+      EXPECT_LT(again.low, 0.11) << n;
+      EXPECT_GT(again.high, 0.11) << n;
+    }
+    const Interval twice = bootstrap.RelativeDifference(Values(n, 2), Values(n, 1), Pairing::kNone);
+    EXPECT_EQ(twice.low, 1);
+    EXPECT_EQ(twice.high, 1);
+  }
+}
+
+TEST(BootstrapTest, WithoutABaselineThereIsNoInterval) {
+  const Interval interval = BootstrapRelativeDifference(Values(3, 0), Values(3, 0), Pairing::kRounds);
+  EXPECT_TRUE(std::isnan(interval.low));
+  EXPECT_TRUE(std::isnan(interval.high));
+}
+
 TEST(BootstrapTest, IsDeterministicAndDependsOnTheSeed) {
   const Values sample = {1.2, 1.4, 1.1, 1.9, 1.3, 1.25, 1.33};
   const Values baseline = {1.0, 1.3, 0.9, 1.6, 1.2, 1.15, 1.4};

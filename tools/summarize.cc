@@ -15,8 +15,6 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr char kDefaultBaseline[] = "naive";
-
 // Above this many records, intervals are not worth more time than reading takes.
 constexpr size_t kManyRecords = 20000;
 constexpr int kResamplesForMany = 200;
@@ -57,17 +55,22 @@ void AddAll(MeasurementStream* stream, const TableBuilders& builders, RunsTable*
   }
 }
 
-const TableBuilder* FindBuilder(const TableBuilders& builders, const bench::Record& record) {
+const TableBuilder* FindBuilder(const TableBuilders& builders, std::string_view experiment) {
   const auto found = std::find_if(builders.begin(), builders.end(), [&](const auto& candidate) {
-    return candidate->experiment() == record.experiment;
+    return candidate->experiment() == experiment;
   });
   return found == builders.end() ? nullptr : found->get();
 }
 
 }  // namespace
 
+std::string_view DefaultBaseline(const TableBuilders& builders, std::string_view experiment) {
+  const TableBuilder* builder = FindBuilder(builders, experiment);
+  return builder == nullptr ? "" : builder->default_baseline();
+}
+
 std::string WhyUnusable(const TableBuilders& builders, const bench::Record& record) {
-  const TableBuilder* builder = FindBuilder(builders, record);
+  const TableBuilder* builder = FindBuilder(builders, record.experiment);
   if (builder == nullptr && !record.published.empty()) return "";  // PublishedTable takes it
   if (builder == nullptr) return Join("no table for experiment \"", record.experiment, "\"");
   if (record.published.contains(std::string(builder->main_samples()))) return "";
@@ -77,7 +80,7 @@ std::string WhyUnusable(const TableBuilders& builders, const bench::Record& reco
 }
 
 std::string_view MainSamples(const TableBuilders& builders, const bench::Record& record) {
-  return FindBuilder(builders, record)->main_samples();
+  return FindBuilder(builders, record.experiment)->main_samples();
 }
 
 TableBuilders MakeTableBuilders(const TableOptions& options) {
@@ -102,7 +105,10 @@ Summary Summarize(const SummarizeOptions& options) {
 
   const TableBuilders builders = MakeTableBuilders(
       {.bootstrap = {.resamples = ResamplesFor(options, num_entries)}, .with_peers = HasPeers(index)});
-  MeasurementStream stream(&index, has_wish ? options.baseline_row : kDefaultBaseline,
+  const auto baseline_of = [&](std::string_view experiment) {
+    return has_wish ? options.baseline_row : std::string(DefaultBaseline(builders, experiment));
+  };
+  MeasurementStream stream(&index, baseline_of,
                            [&](const bench::Record& record) { return WhyUnusable(builders, record); });
   RunsTable runs;
   AddAll(&stream, builders, &runs);

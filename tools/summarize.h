@@ -14,8 +14,9 @@ namespace gradsync::tools {
 
 struct SummarizeOptions {
   std::vector<std::string> inputs;  // files, or directories with *.jsonl in them
-  std::string baseline_row;         // a strategy; empty: `naive`, or a cell's first where there is none
-  std::optional<int> resamples;     // of a bootstrap; empty: 2000, fewer for very many rows
+  // A strategy; empty: of `compare` core, of others naive. Where a cell has none of that name, its first.
+  std::string baseline_row;
+  std::optional<int> resamples;  // of a bootstrap; empty: 2000, fewer for very many rows
 };
 
 struct Summary {

@@ -48,7 +48,8 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
                    "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
   flags->AddText(
       "baseline_row", &line->summarize.baseline_row, "a strategy of the records",
-      "The row that others are compared with. Without it naive, or the first row where there is none.");
+      "The row that others are compared with. Without it core in tables of compare and naive in others, or "
+      "the first row where there is none.");
   flags->AddInt(
       "resamples", &line->resamples, 100, 1000000,
       "Of the bootstrap behind an interval. Where there are more than 20000 records it is 200 unless given.");

@@ -27,6 +27,8 @@ class TableBuilder {
   // The experiment, and the samples that its records cannot do without.
   virtual std::string_view experiment() const = 0;
   virtual std::string_view main_samples() const = 0;
+  // The strategy that others are compared with unless another is asked for.
+  virtual std::string_view default_baseline() const { return "naive"; }
   // Whether Add wants it: all of the experiment, unless it says otherwise.
   virtual bool Takes(const Measurement& measurement) const {
     return measurement.record.experiment == experiment();
@@ -52,6 +54,9 @@ using TableBuilders = std::vector<std::unique_ptr<TableBuilder>>;
 
 // All kinds, in the order in which a report shows them. Several may be for one experiment.
 TableBuilders MakeTableBuilders(const TableOptions& options);
+
+// The default baseline of the experiment's first table; empty if it has none.
+std::string_view DefaultBaseline(const TableBuilders& builders, std::string_view experiment);
 
 // Why no table can hold the record; empty if one can.
 std::string WhyUnusable(const TableBuilders& builders, const bench::Record& record);

@@ -48,11 +48,12 @@ double BusBandwidthOf(const Measurement& measurement) {
                                           : BusBandwidth(gradient_bytes, seconds, measurement.world_size());
 }
 
+bool IsInterleaved(const Measurement& measurement) {
+  return measurement.record.config.StringOr("order", "") == "interleaved" && !measurement.steps_differ;
+}
+
 Pairing PairingOf(const Measurement& a, const Measurement& b) {
-  const auto is_interleaved = [](const Measurement& measurement) {
-    return measurement.record.config.StringOr("order", "") == "interleaved" && !measurement.steps_differ;
-  };
-  const bool paired = is_interleaved(a) && is_interleaved(b) && a.num_steps == b.num_steps;
+  const bool paired = IsInterleaved(a) && IsInterleaved(b) && a.num_steps == b.num_steps;
   return paired ? Pairing::kRounds : Pairing::kNone;
 }
 

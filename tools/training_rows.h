@@ -20,6 +20,10 @@ std::string EqualityOf(const Measurement& measurement);
 // strategy that waits for all of it spends at least that long. NaN if unknown.
 double BusBandwidthOf(const Measurement& measurement);
 
+// Whether its steps were taken in turn with other strategies', so that value i of each is of one
+// round.
+bool IsInterleaved(const Measurement& measurement);
+
 // By rounds if both ran interleaved with the same number of steps.
 Pairing PairingOf(const Measurement& a, const Measurement& b);
 
