@@ -248,9 +248,9 @@ class Memory {
 
 // The end of a line, from its facts on.
 struct Tail {
-  Fields facts;
-  Fields link;
-  Provenance provenance;
+  std::optional<Fields> facts;
+  std::optional<Fields> link;
+  std::optional<Provenance> provenance;
 };
 
 // A line as ToJsonLine writes it, in parts that each begin with a comma, but for the first.
@@ -323,15 +323,22 @@ struct RecordParser::Impl {
     if (const Tail* known = tails.Find(part)) return known;
     const std::optional<object> fields = ParseParts({"{", part.substr(part.starts_with(',') ? 1 : 0)});
     if (!fields) return nullptr;
-    Record record;
+    Tail tail;
     for (const auto& [key, entry] : *fields) {
-      if (key != "facts" && key != "provenance" && key != "link") return nullptr;
-      SetBodyField(key, entry, record);
+      if (key == "facts") {
+        tail.facts = GetFields(entry, key);
+        tail.facts->Share();
+      } else if (key == "link") {
+        tail.link = GetFields(entry, key);
+        tail.link->Share();
+      } else if (key == "provenance") {
+        tail.provenance = GetProvenance(entry);
+        tail.provenance->libraries.Share();
+      } else {
+        return nullptr;
+      }
     }
-    record.facts.Share();
-    record.link.Share();
-    record.provenance.libraries.Share();
-    return tails.Add(part, {std::move(record.facts), std::move(record.link), std::move(record.provenance)});
+    return tails.Add(part, std::move(tail));
   }
 
   // False if the line has to be taken as a whole, because it is not of the common form, or is wrong.
@@ -349,9 +356,9 @@ struct RecordParser::Impl {
       record->config = *config;
       TakeRecord(*fields, part, kConfig, record);
       if (tail != nullptr) {
-        record->facts = tail->facts;
-        record->link = tail->link;
-        record->provenance = tail->provenance;
+        if (tail->facts) record->facts = *tail->facts;
+        if (tail->link) record->link = *tail->link;
+        if (tail->provenance) record->provenance = *tail->provenance;
       }
       return true;
     } catch (const Malformed&) {

@@ -224,6 +224,17 @@ TEST(RecordTest, PartsAreFoundWhereTheyAre) {
   twice.config = Fields();
   twice.config.Set("a", 1);
   EXPECT_EQ(parsed(Changed(R"("buckets")", R"("config":{"a":1},"buckets")")), ToJsonLine(twice));
+  // In another order.
+  const size_t facts = line.find(R"(,"facts")");
+  const size_t provenance = line.find(R"(,"provenance")");
+  const size_t link = line.find(R"(,"link")");
+  const std::string begin = line.substr(0, facts);
+  const std::string facts_text = line.substr(facts, provenance - facts);
+  const std::string provenance_text = line.substr(provenance, link - provenance);
+  const std::string link_text = line.substr(link, line.size() - 1 - link);
+  EXPECT_EQ(parsed(begin + link_text + provenance_text + facts_text + "}"), line);
+  EXPECT_EQ(parsed(begin + provenance_text + facts_text + link_text + "}"), line);
+  EXPECT_EQ(parsed(begin + provenance_text + link_text + facts_text + "}"), line);
   // Others behind the facts, and none.
   EXPECT_EQ(parsed(Changed(R"("provenance")", R"("x":[1],"provenance")")), line);
   const std::string cut = line.substr(0, line.find(R"(,"facts")")) + "}";
