@@ -112,6 +112,11 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
     run_ids.insert(record.run_id);
     EXPECT_EQ(record.world_size, 2);
     ExpectOneCompleteRecord(record, 3);
+    EXPECT_EQ(record.facts.IntOr("strategies_in_memory", 0),
+              GetParam() == std::string("blocks") ? 1 : static_cast<int64_t>(strategies.size()));
+    // Values, gradients, two moments.
+    EXPECT_GE(record.facts.IntOr("peak_bytes_in_use", 0), 4 * record.facts.IntOr("gradient_bytes", -1));
+    EXPECT_GE(record.facts.IntOr("bytes_held", 0), record.facts.IntOr("peak_bytes_in_use", 1));
     if (strategy == "none") {
       EXPECT_FALSE(record.checks.BoolOr("replicas_equal", true));
     } else {

@@ -1,5 +1,6 @@
 #include "bench/training_job.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -70,7 +71,7 @@ class TemporaryDirectory {
 // What timed steps took of the device's memory.
 struct MemoryUse {
   model::CachingAllocator::Stats stats;
-  int64_t num_strategies = 0;  // that were there together, each with its buffers
+  int64_t num_strategies = 0;  // that were there together in one process, each with its buffers
 };
 
 // A contender at work.
@@ -165,7 +166,10 @@ class TrainingJob : public RankJob {
       TimeStep(runners[static_cast<size_t>(step.config)], contest, step.warmup, batch);
     }
     const model::CachingAllocator::Stats memory = device_->allocator().stats();
-    for (Runner& runner : runners) runner.memory = {memory, static_cast<int64_t>(runners.size())};
+    for (Runner& runner : runners) {
+      // A peer's strategies are in another process.
+      runner.memory = {memory, std::ranges::count(runners, runner.is_peer(), &Runner::is_peer)};
+    }
     if (options_.verify) MakeReference(contest.batch);
     for (Runner& runner : runners) Finish(runner, contest, batch);
   }
