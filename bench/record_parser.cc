@@ -282,7 +282,7 @@ std::optional<Parts> SplitLine(std::string_view line) {
   const size_t config = Find(line, kConfigBegins, 0);
   if (config == std::string_view::npos) return std::nullopt;
   const std::string_view front = line.substr(0, config);
-  if (front.find_last_of("{[") != 0) return std::nullopt;
+  if (front.rfind('{') != 0 || front.find('[') != std::string_view::npos) return std::nullopt;
   const size_t samples = Find(line, kSamplesBegin, config);
   if (samples == std::string_view::npos) return std::nullopt;
   const size_t tail = std::min(Find(line, kTailBegins, samples), end);
