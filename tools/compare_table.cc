@@ -293,7 +293,8 @@ class CompareTable : public TableBuilder {
                               .num_steps = times.num_steps()};
     if (&measurement != &baseline && !times.published && !base.published) {
       Compare(times, base, PairingOf(measurement, baseline), &comparison);
-      findings_.AddComparison(comparison);
+      const bool are_right = !Unequal(judged) && !Unequal({baseline, base});
+      if (are_right) findings_.AddComparison(comparison);
     }
     AppendComparison(times, base, comparison, &cells);
     Append<Cell>(
@@ -347,7 +348,9 @@ class CompareTable : public TableBuilder {
     table->AddNote(
         "Sentences count a size as slower or faster if its interval excludes 0 and its p-value (Student's "
         "paired or Welch's test) is below 0.05 after Holm's adjustment for all comparisons of these tables: "
-        "where nothing differs, any of them is wrong in at most one case in twenty.");
+        "where nothing differs, any of them is wrong in at most one case in twenty. They leave out "
+        "strategies "
+        "whose gradients or parameters are wrong.");
     for (std::string& line : legend_.Lines()) table->AddNote(std::move(line));
   }
 

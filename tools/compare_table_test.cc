@@ -19,6 +19,7 @@ using bench::Record;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -198,6 +199,16 @@ TEST(CompareTableTest, OneRowAmongManyNeedsMore) {
               Contains(StartsWith("step of bucketed_sync against core: slower at 1 of 1")));
   EXPECT_THAT(FindingsOf(sizes(9)),
               Contains("step of bucketed_sync against core: no difference shown at 9 of 9 sizes."));
+}
+
+TEST(CompareTableTest, WrongGradientsAreNotCompared) {
+  const std::vector<int64_t> steps = Repeat(100 * kMs, 10);
+  Measurement wrong = Interleaved("bucketed_sync", 3, Repeat(90 * kMs, 10));
+  wrong.grads_equal = false;
+  EXPECT_THAT(FindingsOf({{Interleaved("core", 3, steps), wrong}}), IsEmpty());
+  Measurement wrong_core = Interleaved("core", 3, steps);
+  wrong_core.grads_equal = false;
+  EXPECT_THAT(FindingsOf({{wrong_core, Interleaved("bucketed_sync", 3, Repeat(90 * kMs, 10))}}), IsEmpty());
 }
 
 TEST(CompareTableTest, FewStepsCarryNothing) {
