@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"--strategies=core,magic"},
              "--strategies=core,magic: expected a comma-separated list of none, "},
         Case{kDdp, {"--order=sideways"}, "--order=sideways: expected interleaved or blocks\n"},
-        Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32 or f64\n"},
+        Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32, f64 or bf16\n"},
         Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
         Case{kDdp, {"--num_heads=3"}, "model 'tiny': d_model 256 is not a multiple of num_heads 3\n"},
         Case{kDdp,

@@ -55,6 +55,7 @@ void CheckModelFlags(const FlagTable& flags, const CompareOptions& options) {
   };
   if (options.on_images()) {
     refuse("seq_len", "sequences");
+    Require(options.dtype != "bf16", "--dtype=bf16: --model=", options.model, " takes f32 or f64");
     Validate(options.resnet_config());
     CheckPixels(options);
   } else {
@@ -157,7 +158,7 @@ model::TransformerConfig CompareOptions::transformer_config() const {
 
 int64_t BucketBytes(const CompareOptions& options, std::string_view strategy, int64_t buffer_elements) {
   if (options.units == "published" && strategy == "core") return buffer_elements;
-  return buffer_elements * static_cast<int64_t>(SizeOf(options.element_type()));
+  return buffer_elements * static_cast<int64_t>(SizeOf(options.gradient_type()));
 }
 
 void CompleteCompareOptions(const FlagTable& flags, const comm::World& world, CompareOptions& options) {

@@ -72,10 +72,18 @@ TEST(CompareOptionsTest, UnitsSayHowElementsBecomeBytes) {
   }
   options.dtype = "f64";
   EXPECT_EQ(BucketBytes(options, "core", 3 * kMebi), 24 * kMebi);
+  options.dtype = "bf16";  // of activations; gradients are f32
+  EXPECT_EQ(BucketBytes(options, "core", 3 * kMebi), 12 * kMebi);
   options = Parse({"--units=published"});
   EXPECT_EQ(BucketBytes(options, "core", 3 * kMebi), 3 * kMebi);
   EXPECT_EQ(BucketBytes(options, "bucketed_async", 3 * kMebi), 12 * kMebi);
   EXPECT_EQ(BucketBytes(options, "bucketed_sync", 3 * kMebi), 12 * kMebi);
+}
+
+TEST(CompareOptionsTest, OnlyTransformersTakeBF16) {
+  EXPECT_EQ(Parse({"--model=tiny", "--dtype=bf16"}).dtype, "bf16");
+  EXPECT_THAT([] { Parse({"--dtype=bf16"}); },
+              ThrowsMessage<InvalidInput>("--dtype=bf16: --model=resnet50 takes f32 or f64"));
 }
 
 TEST(CompareOptionsTest, BatchNormsNeedTwoPixels) {

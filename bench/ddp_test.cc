@@ -132,6 +132,26 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
 
 INSTANTIATE_TEST_SUITE_P(All, OrderTest, ::testing::Values("interleaved", "blocks"));
 
+// Three ranks, so that a rank's gradients and the reference's are not rounded alike.
+TEST(DdpTest, ActivationsInBF16LeaveGradientsInF32) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kDdp, Micro(out, {"--dtype=bf16", "--strategies=naive,core", "--world_size=3"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 6u);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
+    EXPECT_EQ(record.facts.IntOr("gradient_bytes", 0), 4 * record.facts.IntOr("num_parameters", 0));
+    ExpectOneCompleteRecord(record, 3);
+    ExpectEqualGradients(record);
+    // More than f32 would round. `core` computes with the reference's scale, and so rounds alike.
+    if (record.config.StringOr("strategy", "") == "naive") {
+      EXPECT_GT(record.checks.DoubleOr("grad_rel_error", 0), 1e-4);
+    }
+  }
+}
+
 TEST(DdpTest, StepsOfOneRoundHaveOnePositionEachOnAllRanks) {
   const std::string out = FreshDirectory();
   ASSERT_EQ(RunProgram(kDdp, Micro(out, {"--strategies=naive,flat,core"})).status, 0);

@@ -62,7 +62,7 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   for (Parameter* const param : params()) {
     // Zeroed, so that its pages are there before the first step.
-    default_grads_.push_back(Tensor::Zeros(device, param->value().shape(), param->value().dtype()));
+    default_grads_.push_back(Tensor::Zeros(device, param->shape(), param->dtype()));
     param->PlaceGrad(default_grads_.back());
   }
 }

@@ -319,7 +319,7 @@ class TrainingJob : public RankJob {
     const int64_t elements = trainer_.num_elements();
     record.facts.Set("num_parameters", elements);
     record.facts.Set("num_tensors", trainer_.params().size());
-    record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.element_type())));
+    record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.gradient_type())));
     for (const auto& [name, value] : contest.facts) record.facts.Set(name, value);
     record.facts.Set("peak_bytes_in_use", runner.memory.stats.peak_bytes_in_use);
     record.facts.Set("bytes_held", runner.memory.stats.bytes_held);

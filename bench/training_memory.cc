@@ -41,12 +41,19 @@ double PeerCopies(const TrainingOptions& options, const TrainingSize& size) {
          (has("ddp") ? ReplicaCopies(options) + 1 : 0);
 }
 
+// Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.
+double Narrow(const TrainingOptions& options, const TrainingSize& size) {
+  if (options.element_type() == options.gradient_type()) return size.activations;
+  return (size.activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
+         static_cast<double>(SizeOf(options.gradient_type()));
+}
+
 // Elements of one rank and of its peer, where they compute.
 double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size) {
   // Operation by operation, without fusion, about twice as much is left behind for backward.
   constexpr double kEagerActivations = 2;
   const double own =
-      (ReplicaCopies(options) + BufferCopies(options)) * size.params + size.activations + size.batch;
+      (ReplicaCopies(options) + BufferCopies(options)) * size.params + Narrow(options, size) + size.batch;
   if (size.peers.empty()) return own;
   return own + PeerCopies(options, size) * size.params + kEagerActivations * size.activations + size.batch;
 }
@@ -67,7 +74,7 @@ int RanksPerGpu(const comm::World& world, int num_gpus) {
 
 TrainingMemory EstimateMemory(const TrainingOptions& options, const TrainingSize& size,
                               const comm::World& world, int num_gpus) {
-  const auto bytes = static_cast<double>(SizeOf(options.element_type()));
+  const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
   const double programs = kProgramBytes + (size.peers.empty() ? 0 : kPythonBytes);
   // Rank 0 keeps initial values, and to verify the reference's values and gradients, on the host.
   const double kept = (options.verify ? 3 : 1) * size.params;

@@ -36,7 +36,12 @@ struct TrainingOptions {
   void AddTo(FlagTable& flags);
 
   bool interleaved() const { return order == "interleaved"; }
-  model::DType element_type() const { return dtype == "f64" ? model::DType::kF64 : model::DType::kF32; }
+  // Of activations.
+  model::DType element_type() const {
+    return dtype == "f64" ? model::DType::kF64 : dtype == "bf16" ? model::DType::kBF16 : model::DType::kF32;
+  }
+  // Of gradients, and of what is communicated and kept from step to step.
+  model::DType gradient_type() const { return WideDType(element_type()); }
 };
 
 // Throws InvalidInput if a file that the options name cannot be used, or this build has not the device.

@@ -126,6 +126,7 @@ TEST(ToleranceTest, GrowsWithTheRootOfTheBatchAndIsFarBelowAnyMistake) {
   EXPECT_DOUBLE_EQ(Tolerance(DType::kF32, 400), 2 * Tolerance(DType::kF32, 100));
   EXPECT_LT(Tolerance(DType::kF32, 4 * 512 * 8), 0.01);
   EXPECT_LT(Tolerance(DType::kF64, 4 * 512 * 8), 1e-10);
+  EXPECT_LT(Tolerance(DType::kBF16, 4 * 512 * 8), 0.1);
 }
 
 }  // namespace

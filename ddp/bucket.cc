@@ -19,7 +19,7 @@ int64_t NextOffset(const Bucket& bucket, model::DType dtype, size_t alignment_by
 }
 
 void Append(Parameter* param, size_t alignment_bytes, Bucket& bucket) {
-  const int64_t offset = NextOffset(bucket, param->value().dtype(), alignment_bytes);
+  const int64_t offset = NextOffset(bucket, param->dtype(), alignment_bytes);
   bucket.params.push_back(param);
   bucket.offsets.push_back(offset);
   bucket.numel = offset + param->numel();
@@ -27,10 +27,12 @@ void Append(Parameter* param, size_t alignment_bytes, Bucket& bucket) {
 
 // Whether the bucket stays within `limit_bytes` and in one dtype when the parameter joins.
 bool Fits(const Parameter& param, size_t alignment_bytes, size_t limit_bytes, const Bucket& bucket) {
-  const model::DType dtype = param.value().dtype();
+  const model::DType dtype = param.dtype();
   const int64_t numel = NextOffset(bucket, dtype, alignment_bytes) + param.numel();
   return dtype == bucket.dtype() && static_cast<size_t>(numel) * SizeOf(dtype) <= limit_bytes;
 }
+
+size_t Bytes(const Parameter& param) { return static_cast<size_t>(param.numel()) * SizeOf(param.dtype()); }
 
 // The first index of the longest tail of `order` that stays within `bytes` and in one dtype; at least one
 // parameter long unless `order` is empty.
@@ -40,11 +42,10 @@ size_t TailStart(std::span<Parameter* const> order, size_t bytes) {
   while (start > 0) {
     const Parameter& param = *order[start - 1];
     const bool is_last = start == order.size();
-    if (!is_last && (tail_bytes + param.value().nbytes() > bytes ||
-                     param.value().dtype() != order.back()->value().dtype())) {
+    if (!is_last && (tail_bytes + Bytes(param) > bytes || param.dtype() != order.back()->dtype())) {
       break;
     }
-    tail_bytes += param.value().nbytes();
+    tail_bytes += Bytes(param);
     --start;
   }
   return start;
@@ -90,7 +91,7 @@ BucketPlan PlanReverse(std::span<Parameter* const> forward_order, size_t bucket_
 }
 
 Tensor MakeBuffer(const Bucket& bucket) {
-  return Tensor::Empty(bucket.params.front()->value().device(), {bucket.numel}, bucket.dtype());
+  return Tensor::Empty(bucket.params.front()->device(), {bucket.numel}, bucket.dtype());
 }
 
 std::vector<Tensor> MakeBuffers(const BucketPlan& plan) {
@@ -102,8 +103,8 @@ std::vector<Tensor> MakeBuffers(const BucketPlan& plan) {
 Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes) {
   size_t total_bytes = 0;
   for (const Bucket& bucket : plan.buckets) total_bytes += RoundUp(bucket.bytes(), alignment_bytes);
-  return Tensor::Zeros(plan.buckets.front().params.front()->value().device(),
-                       {static_cast<int64_t>(total_bytes)}, model::DType::kU8);
+  return Tensor::Zeros(plan.buckets.front().params.front()->device(), {static_cast<int64_t>(total_bytes)},
+                       model::DType::kU8);
 }
 
 std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const Tensor& storage) {

@@ -17,11 +17,11 @@ struct Bucket {
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
   int64_t numel = 0;             // elements on the wire, with padding
 
-  model::DType dtype() const { return params.front()->value().dtype(); }
+  model::DType dtype() const { return params.front()->dtype(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
   // The place of parameter i's gradient in `storage`, which holds the bucket.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
-    return storage.Slice(offsets[i], params[i]->value().shape());
+    return storage.Slice(offsets[i], params[i]->shape());
   }
 };
 

@@ -159,6 +159,21 @@ void Node::TakeInputs(std::vector<std::shared_ptr<Node>>& into) {
   inputs.clear();
 }
 
+Parameter::Parameter(std::string name, Tensor value, Copy copy)
+    : name_(std::move(name)), value_(std::move(value)) {
+  if (copy == Copy::kNone) return;
+  Require(value_.dtype() == DType::kF32, "parameter '", name_, "' is ", Name(value_.dtype()),
+          ", expected f32 for a copy in bf16");
+  copy_ = Tensor::Empty(value_.device(), value_.shape(), DType::kBF16);
+}
+
+const Tensor& Parameter::compute() const {
+  if (!copy_.defined()) return value_;
+  if (!copy_is_fresh_ || !value_.unique()) Round(value_, copy_);
+  copy_is_fresh_ = true;
+  return copy_;
+}
+
 const Tensor& Parameter::grad() {
   if (!grad_.defined()) grad_ = Tensor::Empty(value_.device(), value_.shape(), value_.dtype());
   return grad_;
@@ -171,7 +186,7 @@ void Parameter::PlaceGrad(Tensor place) {
   grad_ = std::move(place);
 }
 
-Var::Var(Parameter& parameter) : value_(parameter.value()), parameter_(&parameter) {}
+Var::Var(Parameter& parameter) : value_(parameter.compute()), parameter_(&parameter) {}
 
 Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {
   const bool requires_grad =

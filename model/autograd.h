@@ -29,15 +29,46 @@
 namespace gradsync::model {
 
 // A trainable tensor with a name and a gradient of the same shape and dtype.
+//
+// With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
+// only operations read the copy, which is the value rounded. It cannot go stale: value() is the only way to
+// the value, and the copy counts as stale from the moment that somebody was given it, and for as long as
+// somebody else holds a handle of its storage. Then the next compute() makes it anew, a pass over memory. An
+// optimizer saves that pass: it writes both at once, see BeginUpdate(). So to write, ask value() for the
+// place each time; a pointer that was kept from before the last compute() is not seen.
 class Parameter {
  public:
-  Parameter(std::string name, Tensor value) : name_(std::move(name)), value_(std::move(value)) {}
+  enum class Copy { kNone, kBF16 };
+
+  // Throws InvalidInput for a copy of a value that is not f32.
+  Parameter(std::string name, Tensor value, Copy copy = Copy::kNone);
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
   const std::string& name() const { return name_; }
-  const Tensor& value() const { return value_; }
+  const Shape& shape() const { return value_.shape(); }
+  DType dtype() const { return value_.dtype(); }
+  const DevicePtr& device() const { return value_.device(); }
   int64_t numel() const { return value_.numel(); }
+
+  // For reading and writing.
+  const Tensor& value() const {
+    copy_is_fresh_ = false;
+    return value_;
+  }
+  // For operations, to read: the copy if there is one, else the value.
+  const Tensor& compute() const;
+
+  // For a caller that writes the value, and the value rounded to the copy, which is undefined if there is
+  // none.
+  struct Update {
+    const Tensor& value;
+    const Tensor& copy;
+  };
+  Update BeginUpdate() {
+    copy_is_fresh_ = true;
+    return {value_, copy_};
+  }
 
   // Where Backward puts the gradient. Allocated when first asked for, unless PlaceGrad came before.
   const Tensor& grad();
@@ -55,6 +86,8 @@ class Parameter {
  private:
   const std::string name_;
   const Tensor value_;
+  Tensor copy_;
+  mutable bool copy_is_fresh_ = false;
   Tensor grad_;
   bool has_grad_ = false;
 };
@@ -70,7 +103,8 @@ class Var {
   Var() = default;
   // A constant: no gradient flows into it.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf. The parameter must outlive the graph. Implicit, so that parameters can be passed to operations.
+  // A leaf, whose value is parameter.compute(). The parameter must outlive the graph. Implicit, so that
+  // parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most

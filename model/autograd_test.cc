@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,71 @@ TEST_F(AutogradTest, RefusesWhatCannotWork) {
   EXPECT_THROW(Backward(Mul(Var(Of({1, 2})), Var(Of({1, 2}))), params_), InvalidInput);
   std::vector<Parameter*> only_a{&a_};
   EXPECT_THROW(Backward(Mul(a_, b_), only_a), InvalidInput);
+}
+
+// What operations read of a parameter with a copy in bf16.
+float ReadOf(Parameter& p) { return static_cast<float>(Var(p).value().ToVector<BF16>().at(0)); }
+
+void Write(const Tensor& place, float value) {
+  place.CopyFrom(Tensor::From<float>(place.device(), {1}, std::span<const float>(&value, 1)));
+}
+
+class ParameterCopyTest : public testing::Test {
+ protected:
+  DevicePtr device_ = CpuDevice();
+  Parameter p_{"p", Tensor::Zeros(device_, {1}, DType::kF32), Parameter::Copy::kBF16};
+};
+
+TEST_F(ParameterCopyTest, IsTheValueRounded) {
+  Write(p_.value(), 1 + 0x1p-12f);
+  EXPECT_EQ(ReadOf(p_), 1);
+  EXPECT_EQ(p_.value().ToVector<float>()[0], 1 + 0x1p-12f);
+  EXPECT_EQ(p_.compute().dtype(), DType::kBF16);
+  EXPECT_EQ(p_.grad().dtype(), DType::kF32);
+}
+
+TEST_F(ParameterCopyTest, IsNeverStaleWhoeverWritesTheValue) {
+  Write(p_.value(), 2);
+  EXPECT_EQ(ReadOf(p_), 2);
+  Write(p_.value(), 3);
+  EXPECT_EQ(ReadOf(p_), 3);
+  // Through handles that were kept, as a collective that is under way keeps one.
+  const Tensor handle = p_.value();
+  EXPECT_EQ(ReadOf(p_), 3);
+  Write(handle, 4);
+  EXPECT_EQ(ReadOf(p_), 4);
+  const Tensor view = handle.Slice(0, {1});
+  EXPECT_EQ(ReadOf(p_), 4);
+  Write(view, 5);
+  EXPECT_EQ(ReadOf(p_), 5);
+}
+
+TEST_F(ParameterCopyTest, AnUpdateThatWritesBothIsNotRepeated) {
+  EXPECT_EQ(ReadOf(p_), 0);
+  const Parameter::Update update = p_.BeginUpdate();
+  update.value.data<float>()[0] = 6;
+  update.copy.data<BF16>()[0] = BF16(7.0f);  // another number, to see that it is what is read
+  EXPECT_EQ(ReadOf(p_), 7);
+  EXPECT_EQ(p_.value().ToVector<float>()[0], 6);
+  EXPECT_EQ(ReadOf(p_), 6);
+}
+
+TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
+  const void* const place = p_.compute().raw_data();
+  Write(p_.value(), 8);
+  EXPECT_EQ(p_.compute().raw_data(), place);
+  EXPECT_EQ(p_.BeginUpdate().copy.raw_data(), place);
+}
+
+TEST(Parameter, WithoutACopyOperationsReadTheValue) {
+  Parameter p("p", Tensor::Zeros(CpuDevice(), {1}, DType::kF32));
+  EXPECT_TRUE(p.compute().SameStorage(p.value()));
+  EXPECT_FALSE(p.BeginUpdate().copy.defined());
+}
+
+TEST(Parameter, RefusesACopyOfWhatIsNotF32) {
+  EXPECT_THROW(Parameter("p", Tensor::Zeros(CpuDevice(), {1}, DType::kF64), Parameter::Copy::kBF16),
+               InvalidInput);
 }
 
 }  // namespace

@@ -96,7 +96,22 @@ struct DTypeOf<uint8_t> {
 template <class T>
 inline constexpr DType kDTypeOf = DTypeOf<T>::value;
 
-// Calls fn.operator()<T>() with the C++ type of a floating-point dtype that the CPU computes in.
+// The type that numbers of type T are computed in: f32 for bf16, else T itself. Sums, statistics, losses and
+// what belongs to parameters are kept in it; bf16 is for storing activations and what matrix products read.
+template <class T>
+struct WideOf {
+  using type = T;
+};
+template <>
+struct WideOf<BF16> {
+  using type = float;
+};
+template <class T>
+using Wide = typename WideOf<T>::type;
+
+constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
+
+// Calls fn.operator()<T>() with the C++ type of f32 or f64.
 // Throws InvalidInput for any other dtype; `op` names the caller in the message.
 template <class Fn>
 decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
@@ -107,6 +122,21 @@ decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
       return fn.template operator()<double>();
     default:
       throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
+  }
+}
+
+// The same with bf16 too.
+template <class Fn>
+decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
+  switch (dtype) {
+    case DType::kF32:
+      return fn.template operator()<float>();
+    case DType::kF64:
+      return fn.template operator()<double>();
+    case DType::kBF16:
+      return fn.template operator()<BF16>();
+    default:
+      throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32, f64 or bf16"));
   }
 }
 

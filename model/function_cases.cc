@@ -7,6 +7,7 @@
 
 #include "model/functions.h"
 #include "model/random.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
@@ -51,10 +52,28 @@ FunctionCase LinearCase(Shape leading, int64_t in, int64_t out) {
   };
   return {.name = Label("Linear", x) + "_to_" + std::to_string(out),
           .inputs = {x, {out, in}},
+          .roles = {Role::kActivation, Role::kMatrix},
           .function = [](const std::vector<Var>& v) { return Linear(v[0], v[1]); },
           .plain = plain,
           .longest_sum = std::max({rows, in, out}),
           .same_for_any_threads = false};
+}
+
+FunctionCase AddLinearCase(Shape leading, int64_t in, int64_t out) {
+  FunctionCase c = LinearCase(leading, in, out);
+  c.name = "Add" + c.name;
+  Shape y = std::move(leading);
+  y.push_back(out);
+  c.inputs.push_back(y);
+  c.roles.push_back(Role::kActivation);
+  c.function = [](const std::vector<Var>& v) { return AddLinear(v[2], v[0], v[1]); };
+  c.plain = [product = c.plain](const std::vector<Values>& inputs, const Values& dy) {
+    PlainResult result = product(inputs, dy);
+    for (size_t i = 0; i < dy.size(); ++i) result.output[i] += inputs[2][i];
+    result.input_grads.push_back(dy);
+    return result;
+  };
+  return c;
 }
 
 FunctionCase EmbeddingCase(Shape shape, int64_t vocab, int64_t d) {
@@ -76,6 +95,7 @@ FunctionCase EmbeddingCase(Shape shape, int64_t vocab, int64_t d) {
   };
   return {.name = Label("Embedding", shape) + "_of_" + std::to_string(vocab) + "_" + std::to_string(d),
           .inputs = {{vocab, d}},
+          .roles = {Role::kMatrix},
           .function = function,
           .plain = plain,
           .longest_sum = n};
@@ -109,6 +129,7 @@ FunctionCase RmsNormCase(Shape x) {
   };
   return {.name = Label("RmsNorm", x),
           .inputs = {x, {d}},
+          .roles = {Role::kActivation, Role::kVector},
           .function = [=](const std::vector<Var>& v) { return RmsNorm(v[0], v[1], eps); },
           .plain = plain,
           .longest_sum = std::max(rows, d)};
@@ -267,53 +288,62 @@ FunctionCase CrossEntropyCase(Shape positions, int64_t vocab) {
           .longest_sum = std::max(rows, vocab)};
 }
 
+std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases) {
+  for (FunctionCase& c : cases) c.dtypes.push_back(DType::kBF16);
+  return cases;
+}
+
 }  // namespace
 
 std::vector<FunctionCase> SmallFunctionCases() {
-  return {LinearCase({1}, 1, 1),
-          LinearCase({3}, 5, 7),
-          LinearCase({2, 3}, 5, 4),
-          LinearCase({}, 5, 3),
-          LinearCase({2, 1, 3}, 1, 6),
-          EmbeddingCase({}, 1, 1),
-          EmbeddingCase({3}, 4, 3),
-          EmbeddingCase({2, 5}, 3, 1),
-          EmbeddingCase({2, 2}, 30, 5),
-          RmsNormCase({1}),
-          RmsNormCase({1, 1}),
-          RmsNormCase({3, 5}),
-          RmsNormCase({2, 3, 8}),
-          RmsNormCase({2, 131}),
-          RopeCase(1, 1, 1, 2, 10000),
-          RopeCase(2, 3, 2, 4, 10000),
-          RopeCase(1, 7, 3, 6, 100),
-          RopeCase(3, 2, 1, 10, 2),
-          AttentionCase(1, 1, 1, 1),
-          AttentionCase(2, 3, 2, 2),
-          AttentionCase(1, 5, 3, 3),
-          AttentionCase(3, 2, 1, 4),
-          AttentionCase(1, 65, 2, 1),
-          SwiGluCase({1}),
-          SwiGluCase({7}),
-          SwiGluCase({2, 1, 9}),
-          AddCase({1}),
-          AddCase({3, 5}),
-          ScaleCase({1}),
-          ScaleCase({3, 5}),
-          CrossEntropyCase({1}, 1),
-          CrossEntropyCase({}, 5),
-          CrossEntropyCase({3}, 7),
-          CrossEntropyCase({2, 3}, 4)};
+  return WithBF16({LinearCase({1}, 1, 1),
+                   LinearCase({3}, 5, 7),
+                   LinearCase({2, 3}, 5, 4),
+                   LinearCase({}, 5, 3),
+                   LinearCase({2, 1, 3}, 1, 6),
+                   AddLinearCase({1}, 1, 1),
+                   AddLinearCase({2, 3}, 5, 4),
+                   EmbeddingCase({}, 1, 1),
+                   EmbeddingCase({3}, 4, 3),
+                   EmbeddingCase({2, 5}, 3, 1),
+                   EmbeddingCase({2, 2}, 30, 5),
+                   RmsNormCase({1}),
+                   RmsNormCase({1, 1}),
+                   RmsNormCase({3, 5}),
+                   RmsNormCase({2, 3, 8}),
+                   RmsNormCase({2, 131}),
+                   RopeCase(1, 1, 1, 2, 10000),
+                   RopeCase(2, 3, 2, 4, 10000),
+                   RopeCase(1, 7, 3, 6, 100),
+                   RopeCase(3, 2, 1, 10, 2),
+                   AttentionCase(1, 1, 1, 1),
+                   AttentionCase(2, 3, 2, 2),
+                   AttentionCase(1, 5, 3, 3),
+                   AttentionCase(3, 2, 1, 4),
+                   AttentionCase(1, 65, 2, 1),
+                   SwiGluCase({1}),
+                   SwiGluCase({7}),
+                   SwiGluCase({2, 1, 9}),
+                   AddCase({1}),
+                   AddCase({3, 5}),
+                   ScaleCase({1}),
+                   ScaleCase({3, 5}),
+                   CrossEntropyCase({1}, 1),
+                   CrossEntropyCase({}, 5),
+                   CrossEntropyCase({3}, 7),
+                   CrossEntropyCase({2, 3}, 4)});
 }
 
 std::vector<FunctionCase> LargeFunctionCases() {
-  return {LinearCase({2, 65}, 96, 130), LinearCase({3, 43}, 257, 33),  EmbeddingCase({3, 70}, 50, 200),
-          RmsNormCase({2, 70, 300}),    RopeCase(2, 70, 4, 16, 10000), RopeCase(3, 200, 3, 24, 10000),
-          AttentionCase(2, 2, 2, 8),    AttentionCase(2, 63, 2, 8),    AttentionCase(1, 64, 3, 8),
-          AttentionCase(2, 65, 1, 16),  AttentionCase(2, 130, 5, 12),  AttentionCase(1, 70, 2, 64),
-          AttentionCase(1, 129, 1, 80), AttentionCase(1, 33, 2, 96),   AttentionCase(1, 97, 1, 128),
-          RmsNormCase({3, 1100}),       EmbeddingCase({300}, 7, 1100), SwiGluCase({3, 50, 99}),
-          AddCase({2, 70, 100}),        ScaleCase({2, 70, 100}),       CrossEntropyCase({4, 17}, 300)};
+  return WithBF16(
+      {LinearCase({2, 65}, 96, 130),    AddLinearCase({2, 65}, 96, 130), LinearCase({3, 43}, 257, 33),
+       EmbeddingCase({3, 70}, 50, 200), RmsNormCase({2, 70, 300}),       RopeCase(2, 70, 4, 16, 10000),
+       RopeCase(3, 200, 3, 24, 10000),  AttentionCase(2, 2, 2, 8),       AttentionCase(2, 63, 2, 8),
+       AttentionCase(1, 64, 3, 8),      AttentionCase(2, 65, 1, 16),     AttentionCase(2, 130, 5, 12),
+       AttentionCase(1, 70, 2, 64),     AttentionCase(1, 129, 1, 80),    AttentionCase(1, 33, 2, 96),
+       AttentionCase(1, 97, 1, 128),    RmsNormCase({3, 1100}),          EmbeddingCase({300}, 7, 1100),
+       SwiGluCase({3, 50, 99}),         AddCase({2, 70, 100}),           ScaleCase({2, 70, 100}),
+       CrossEntropyCase({4, 17}, 300)});
 }
 
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases,
@@ -326,17 +356,33 @@ std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, D
   const DevicePtr host = CpuDevice();
   std::vector<Tensor> inputs;
   for (const Shape& shape : c.inputs) {
+    const size_t i = inputs.size();
+    const Role role = c.roles.empty() ? Role::kActivation : c.roles[i];
     const Tensor f32 = Tensor::Empty(host, shape, DType::kF32);
-    FillTruncatedNormal(f32, 1.0, /*seed=*/3, /*stream=*/inputs.size());
-    if (dtype == DType::kF32) {
-      inputs.push_back(f32.To(device));
-      continue;
+    FillTruncatedNormal(f32, 1.0, /*seed=*/3, /*stream=*/i);
+    Tensor input = f32;
+    if (dtype == DType::kF64) {
+      input = Tensor::Empty(host, shape, DType::kF64);
+      std::copy_n(f32.data<float>(), f32.numel(), input.data<double>());
+    } else if (dtype == DType::kBF16 && role != Role::kVector) {
+      const Tensor rounded = Tensor::Empty(host, shape, DType::kBF16);
+      Round(f32, rounded);
+      if (role == Role::kActivation) {
+        input = rounded;
+      } else {
+        const BF16* const values = rounded.data<BF16>();
+        std::transform(values, values + f32.numel(), f32.data<float>(),
+                       [](BF16 value) { return static_cast<float>(value); });
+      }
     }
-    const Tensor f64 = Tensor::Empty(host, shape, DType::kF64);
-    std::copy_n(f32.data<float>(), f32.numel(), f64.data<double>());
-    inputs.push_back(f64.To(device));
+    inputs.push_back(input.To(device));
   }
   return inputs;
+}
+
+Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype) {
+  const bool copied = dtype == DType::kBF16 && !c.roles.empty() && c.roles[i] == Role::kMatrix;
+  return copied ? Parameter::Copy::kBF16 : Parameter::Copy::kNone;
 }
 
 }  // namespace gradsync::model

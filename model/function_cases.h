@@ -22,15 +22,21 @@ struct PlainResult {
 using PlainFunction =
     std::function<PlainResult(const std::vector<std::vector<double>>& inputs, const std::vector<double>& dy)>;
 
+// What an input is to a model. With activations in bf16, a matrix is a parameter's copy in bf16, whose
+// gradient is f32, and a vector is f32.
+enum class Role { kActivation, kMatrix, kVector };
+
 struct FunctionCase {
-  std::string name;           // as part of a test's name
-  std::vector<Shape> inputs;  // shapes of the differentiable inputs
+  std::string name;              // as part of a test's name
+  std::vector<Shape> inputs;     // shapes of the differentiable inputs
+  std::vector<Role> roles = {};  // of the inputs; empty: all are activations
   Function function;
   PlainFunction plain;
   // Terms of the longest sum in it, forward or backward: rounding errors grow with its square root.
   int64_t longest_sum = 1;
   // Whether every thread computes elements of its own in the same way, however many there are.
   bool same_for_any_threads = true;
+  std::vector<DType> dtypes = {DType::kF64, DType::kF32};
   // Where to run it.
   std::function<DevicePtr()> device = [] { return CpuDevice(); };
 
@@ -45,8 +51,12 @@ std::vector<FunctionCase> LargeFunctionCases();
 // The same cases somewhere else.
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
-// Tensors of the case's input shapes with values in [-3, 3] that f32 holds exactly.
+// Tensors of the case's input shapes with values in [-3, 3] that f32 holds exactly, of the dtype that
+// parameters have when activations are of `dtype`. Of bf16, values of activations and matrices are such that
+// bf16 holds them.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
+// How input i of the case becomes a parameter.
+Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);
 
 }  // namespace gradsync::model
 

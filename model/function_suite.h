@@ -7,11 +7,13 @@
 #include <deque>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/function_cases.h"
 #include "model/gradient_check.h"
 #include "model/random.h"
+#include "model/tensor_ops.h"
 
 // Suites of tests that every differentiable operation passes on each of its cases: FunctionTest on every
 // device and on all of them; on the CPU alone FunctionThreadsTest, and FunctionGradientTest on small ones.
@@ -19,70 +21,100 @@
 namespace gradsync::model {
 
 inline std::vector<double> ToDouble(const Tensor& tensor) {
-  return DispatchFloat(tensor.dtype(), "test", [&]<class T>() {
-    const std::vector<T> values = tensor.ToVector<T>();
-    return std::vector<double>(values.begin(), values.end());
+  std::vector<double> wide;
+  DispatchAnyFloat(tensor.dtype(), "test", [&]<class T>() {
+    for (const T value : tensor.ToVector<T>())
+      wide.push_back(static_cast<double>(static_cast<Wide<T>>(value)));
   });
+  return wide;
+}
+
+// Numbers, and the dtype that they are stored in.
+struct Stored {
+  explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
+
+  std::vector<double> values;
+  DType dtype;
+
+  bool operator==(const Stored&) const = default;
+};
+
+// A random gradient for an output.
+inline Tensor RandomLike(const Tensor& output) {
+  const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
+  FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
+  if (output.dtype() != DType::kBF16) return wide;
+  const Tensor rounded = Tensor::Empty(output.device(), output.shape(), DType::kBF16);
+  Round(wide, rounded);
+  return rounded;
 }
 
 // The output of a case and the gradients of its inputs, for one random gradient of the output.
 struct CaseResult {
   std::vector<double> dy;
-  std::vector<double> output;
-  std::vector<std::vector<double>> input_grads;
+  Stored output;
+  std::vector<Stored> input_grads;
 };
 
 inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType dtype) {
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  for (const Tensor& input : MakeInputs(c, device, dtype)) {
-    list.push_back(&params.emplace_back("input", input));
-    vars.emplace_back(params.back());
+  for (Tensor& input : MakeInputs(c, device, dtype)) {
     PoisonFreeMemory({input});
+    list.push_back(&params.emplace_back("input", std::move(input), CopyOfInput(c, params.size(), dtype)));
+    vars.emplace_back(params.back());
     params.back().grad();
   }
   const Var output = c.function(vars);
-  const Tensor dy = Tensor::Empty(device, output.value().shape(), dtype);
-  FillTruncatedNormal(dy, 1.0, /*seed=*/5, /*stream=*/0);
-  CaseResult result{.dy = ToDouble(dy), .output = ToDouble(output.value()), .input_grads = {}};
+  const Tensor dy = RandomLike(output.value());
+  CaseResult result{.dy = ToDouble(dy), .output = Stored(output.value()), .input_grads = {}};
   Backward(Project({output}, dy), list);
-  for (Parameter* param : list) result.input_grads.push_back(ToDouble(param->grad()));
+  for (Parameter* param : list) result.input_grads.emplace_back(param->grad());
   return result;
 }
 
-// The same gradients as sums of two in one graph, for parameters or for intermediate values.
-inline std::vector<std::vector<double>> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
+// The same gradients as sums of two in one graph, for parameters or, where there can be, for intermediate
+// values.
+inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool intermediate) {
   const DevicePtr device = c.device();
   std::deque<Parameter> params;
   std::vector<Parameter*> list;
   std::vector<Var> vars;
-  for (const Tensor& input : MakeInputs(c, device, dtype)) {
-    list.push_back(&params.emplace_back("input", input));
-    vars.push_back(intermediate ? Intermediate(params.back()) : Var(params.back()));
+  for (Tensor& input : MakeInputs(c, device, dtype)) {
+    const bool has_intermediate = intermediate && input.dtype() == dtype;
+    list.push_back(&params.emplace_back("input", std::move(input), CopyOfInput(c, params.size(), dtype)));
+    vars.push_back(has_intermediate ? Intermediate(params.back()) : Var(params.back()));
   }
   const std::vector<Var> outputs{c.function(vars), c.function(vars)};
-  const Tensor dy = Tensor::Empty(device, outputs[0].value().shape(), dtype);
-  FillTruncatedNormal(dy, 1.0, /*seed=*/5, /*stream=*/0);
-  Backward(Project(outputs, dy), list);
-  std::vector<std::vector<double>> grads;
-  for (Parameter* param : list) grads.push_back(ToDouble(param->grad()));
+  Backward(Project(outputs, RandomLike(outputs[0].value())), list);
+  std::vector<Stored> grads;
+  for (Parameter* param : list) grads.emplace_back(param->grad());
   return grads;
 }
 
-// Compares in the 2-norm, in which the rounding errors of sums of L random terms are about sqrt(L) eps times
-// the norm of the result. Allowed is 16 times that, for functions made of several sums and exponentials. The
-// one added to the norm stands for inputs of that size where the result itself vanishes.
-inline void ExpectClose(const std::vector<double>& got, const std::vector<double>& want, double eps,
-                        int64_t longest_sum, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
+// The error that rounding explains, relative to the 2-norm of a result. Those of sums of L random terms are
+// about sqrt(L) eps; allowed is 16 times that, for functions made of several sums and exponentials. A result
+// in bf16 was computed in f32 from inputs that bf16 holds: what counts is that each number is rounded once,
+// by at most u = 2^-8. Allowed are four times that, for a gradient that reads its output again (attention) or
+// is a sum of two.
+inline double Tolerance(DType dtype, int64_t longest_sum) {
+  if (dtype == DType::kBF16) return 4 * 0x1p-8;
+  const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
+                                          : double{std::numeric_limits<float>::epsilon()};
+  return 16 * eps * std::sqrt(static_cast<double>(longest_sum));
+}
+
+// The one added to the norm stands for inputs of that size where the result itself vanishes.
+inline void ExpectClose(const Stored& got, const std::vector<double>& want, int64_t longest_sum,
+                        const std::string& what) {
+  ASSERT_EQ(got.values.size(), want.size()) << what;
   double error = 0, norm = 0;
   for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
+    error += (got.values[i] - want[i]) * (got.values[i] - want[i]);
     norm += want[i] * want[i];
   }
-  EXPECT_LE(std::sqrt(error), 16 * eps * std::sqrt(static_cast<double>(longest_sum)) * (1 + std::sqrt(norm)))
-      << what;
+  EXPECT_LE(std::sqrt(error), Tolerance(got.dtype, longest_sum) * (1 + std::sqrt(norm))) << what;
 }
 
 class FunctionTest : public testing::TestWithParam<FunctionCase> {};
@@ -91,18 +123,16 @@ inline std::string CaseName(const testing::TestParamInfo<FunctionCase>& info) { 
 
 TEST_P(FunctionTest, EqualsThePlainImplementation) {
   const FunctionCase& c = GetParam();
-  for (const DType dtype : {DType::kF64, DType::kF32}) {
+  for (const DType dtype : c.dtypes) {
     const DevicePtr device = c.device();
     const CaseResult got = Compute(c, device, dtype);
     std::vector<std::vector<double>> inputs;
-    for (const Tensor& input : MakeInputs(c, device, DType::kF64)) inputs.push_back(ToDouble(input));
+    for (const Tensor& input : MakeInputs(c, device, dtype)) inputs.push_back(ToDouble(input));
     const PlainResult want = c.plain(inputs, got.dy);
-    const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
-                                            : double{std::numeric_limits<float>::epsilon()};
     const std::string name(Name(dtype));
-    ExpectClose(got.output, want.output, eps, c.longest_sum, name + " output");
+    ExpectClose(got.output, want.output, c.longest_sum, name + " output");
     for (size_t i = 0; i < want.input_grads.size(); ++i) {
-      ExpectClose(got.input_grads[i], want.input_grads[i], eps, c.longest_sum,
+      ExpectClose(got.input_grads[i], want.input_grads[i], c.longest_sum,
                   name + " gradient of input " + std::to_string(i));
     }
   }
@@ -110,18 +140,16 @@ TEST_P(FunctionTest, EqualsThePlainImplementation) {
 
 TEST_P(FunctionTest, AddsToWhatIsThere) {
   const FunctionCase& c = GetParam();
-  for (const DType dtype : {DType::kF64, DType::kF32}) {
-    const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
-                                            : double{std::numeric_limits<float>::epsilon()};
+  for (const DType dtype : c.dtypes) {
     CaseResult want = Compute(c, c.device(), dtype);
-    for (std::vector<double>& grad : want.input_grads) {
-      for (double& value : grad) value *= 2;
+    for (Stored& grad : want.input_grads) {
+      for (double& value : grad.values) value *= 2;
     }
     for (const bool intermediate : {false, true}) {
-      const std::vector<std::vector<double>> got = ComputeTwice(c, dtype, intermediate);
+      const std::vector<Stored> got = ComputeTwice(c, dtype, intermediate);
       for (size_t i = 0; i < got.size(); ++i) {
-        ExpectClose(got[i], want.input_grads[i], eps, c.longest_sum,
-                    "gradient of input " + std::to_string(i));
+        ExpectClose(got[i], want.input_grads[i].values, c.longest_sum,
+                    std::string(Name(dtype)) + " gradient of input " + std::to_string(i));
       }
     }
   }
@@ -131,17 +159,19 @@ TEST_P(FunctionTest, AddsToWhatIsThere) {
 TEST_P(FunctionTest, IsDeterministic) {
   const FunctionCase& c = GetParam();
   const DevicePtr device = c.device();
-  const CaseResult first = Compute(c, device, DType::kF32);
-  const CaseResult again = Compute(c, device, DType::kF32);
-  EXPECT_EQ(again.output, first.output);
-  EXPECT_EQ(again.input_grads, first.input_grads);
+  for (const DType dtype : c.dtypes) {
+    const CaseResult first = Compute(c, device, dtype);
+    const CaseResult again = Compute(c, device, dtype);
+    EXPECT_EQ(again.output, first.output) << Name(dtype);
+    EXPECT_EQ(again.input_grads, first.input_grads) << Name(dtype);
+  }
 }
 
 class FunctionThreadsTest : public testing::TestWithParam<FunctionCase> {};
 
 TEST_P(FunctionThreadsTest, IsTheSameForAnyNumberOfThreads) {
   const FunctionCase& c = GetParam();
-  for (const DType dtype : {DType::kF64, DType::kF32}) {
+  for (const DType dtype : c.dtypes) {
     const CaseResult one = Compute(c, CpuDevice(1), dtype);
     for (const int threads : {2, 3}) {
       const CaseResult more = Compute(c, CpuDevice(threads), dtype);
@@ -150,11 +180,9 @@ TEST_P(FunctionThreadsTest, IsTheSameForAnyNumberOfThreads) {
         EXPECT_EQ(more.input_grads, one.input_grads) << threads << " threads";
         continue;
       }
-      const double eps = dtype == DType::kF64 ? std::numeric_limits<double>::epsilon()
-                                              : double{std::numeric_limits<float>::epsilon()};
-      ExpectClose(more.output, one.output, eps, c.longest_sum, "output");
+      ExpectClose(more.output, one.output.values, c.longest_sum, "output");
       for (size_t i = 0; i < one.input_grads.size(); ++i) {
-        ExpectClose(more.input_grads[i], one.input_grads[i], eps, c.longest_sum, "gradient");
+        ExpectClose(more.input_grads[i], one.input_grads[i].values, c.longest_sum, "gradient");
       }
     }
   }

@@ -15,9 +15,15 @@
 // What the sources of differentiable operations share: checks of their inputs, and calls of their kernels.
 namespace gradsync::model {
 
-// Calls kernel.operator()<T>() with the C++ type of the dtype of `like`.
+// Calls kernel.operator()<T>() with the C++ type of the dtype of `like`: f32, f64 or bf16.
 template <class Kernel>
 void Run(std::string_view op, const Tensor& like, const Kernel& kernel) {
+  DispatchAnyFloat(like.dtype(), op, kernel);
+}
+
+// The same for kernels that there are not for bf16.
+template <class Kernel>
+void RunWide(std::string_view op, const Tensor& like, const Kernel& kernel) {
   DispatchFloat(like.dtype(), op, kernel);
 }
 

@@ -40,31 +40,68 @@ kernels::AttentionShape Heads(std::string_view op, std::string_view name, const 
   return {.batch = x.dim(0), .seq = x.dim(1), .num_heads = num_heads, .head_dim = d_model / num_heads};
 }
 
+// c = or += a b. A parameter's gradient may be f32 where a and b are bf16.
+template <class T>
+void Multiply(Device& device, int64_t m, int64_t n, int64_t k, kernels::Operand<T> a, kernels::Operand<T> b,
+              const Tensor& c, bool accumulate) {
+  const auto to = [&]<class C>() {
+    On(device, cpu::Gemm<T, C>, cuda::Gemm<T, C>)(device, m, n, k, a, b, c.data<C>(), n, accumulate);
+  };
+  if (c.dtype() == kDTypeOf<Wide<T>>) return to.template operator()<Wide<T>>();
+  to.template operator()<T>();
+}
+
+void RequireLinear(std::string_view op, const Tensor& x, const Tensor& weight) {
+  RequirePair(SameKind(x, weight) && x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1), op,
+              "x", x, "weight", weight, "(..., in) and (out, in) of one dtype and device");
+}
+
+// What x weight^T contributes to the gradients of x, input 0, and of weight, input 1.
+void LinearGrad(std::string_view name, const Tensor& x, const Tensor& weight, OpGradient& op) {
+  const Tensor& dy = op.output_grad();
+  const int64_t rows = Rows(x), in = weight.dim(1), out = weight.dim(0);
+  Device& device = *x.device();
+  Run(name, dy, [&]<class T>() {
+    op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
+      Multiply<T>(device, out, in, rows, {dy.data<T>(), out, true}, {x.data<T>(), in}, dweight, accumulate);
+    });
+    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
+      Multiply<T>(device, rows, in, out, {dy.data<T>(), out}, {weight.data<T>(), in}, dx, accumulate);
+    });
+  });
+}
+
 }  // namespace
 
 Var Linear(const Var& x_var, const Var& weight_var) {
   const Tensor x = x_var.value(), weight = weight_var.value();
-  RequirePair(SameKind(x, weight) && x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1),
-              "linear", "x", x, "weight", weight, "(..., in) and (out, in) of one dtype and device");
+  RequireLinear("linear", x, weight);
   const int64_t rows = Rows(x), in = weight.dim(1), out = weight.dim(0);
   const Tensor y = EmptyWithLast(x, out);
   Device& device = *x.device();
   Run("linear", x, [&]<class T>() {
-    On(device, cpu::Gemm<T>, cuda::Gemm<T>)(device, rows, out, in, {x.data<T>(), in},
-                                            {weight.data<T>(), in, true}, y.data<T>(), out, false);
+    Multiply<T>(device, rows, out, in, {x.data<T>(), in}, {weight.data<T>(), in, true}, y, false);
   });
-  return Var::FromOp("linear", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
-    const Tensor& dy = op.output_grad();
-    Run("linear", dy, [&]<class T>() {
-      op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-        On(device, cpu::Gemm<T>, cuda::Gemm<T>)(device, out, in, rows, {dy.data<T>(), out, true},
-                                                {x.data<T>(), in}, dweight.data<T>(), in, accumulate);
-      });
-      op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        On(device, cpu::Gemm<T>, cuda::Gemm<T>)(device, rows, in, out, {dy.data<T>(), out},
-                                                {weight.data<T>(), in}, dx.data<T>(), in, accumulate);
-      });
-    });
+  return Var::FromOp("linear", y, {x_var, weight_var},
+                     [=](OpGradient& op) { LinearGrad("linear", x, weight, op); });
+}
+
+Var AddLinear(const Var& addend_var, const Var& x_var, const Var& weight_var) {
+  const Tensor addend = addend_var.value(), x = x_var.value(), weight = weight_var.value();
+  RequireLinear("add_linear", x, weight);
+  const int64_t rows = Rows(x), in = weight.dim(1), out = weight.dim(0);
+  const Tensor y = EmptyWithLast(x, out);
+  RequirePair(SameShape(addend, y), "add_linear", "addend", addend, "x weight^T", y,
+              "one shape, dtype and device");
+  Device& device = *x.device();
+  Run("add_linear", x, [&]<class T>() {
+    On(device, cpu::GemmPlus<T>, cuda::GemmPlus<T>)(device, rows, out, in, {x.data<T>(), in},
+                                                    {weight.data<T>(), in, true}, addend.data<T>(),
+                                                    y.data<T>(), out);
+  });
+  return Var::FromOp("add_linear", y, {x_var, weight_var, addend_var}, [=](OpGradient& op) {
+    LinearGrad("add_linear", x, weight, op);
+    op.PassThrough(2);
   });
 }
 
@@ -87,8 +124,9 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dweight, bool accumulate) {
       Run("embedding", dy, [&]<class T>() {
-        On(device, cpu::EmbeddingGrad<T>, cuda::EmbeddingGrad<T>)(
-            device, ids.data<int32_t>(), dy.data<T>(), ids.numel(), vocab, d, dweight.data<T>(), accumulate);
+        On(device, cpu::EmbeddingGrad<T>, cuda::EmbeddingGrad<T>)(device, ids.data<int32_t>(), dy.data<T>(),
+                                                                  ids.numel(), vocab, d,
+                                                                  dweight.data<Wide<T>>(), accumulate);
       });
     });
   });
@@ -96,29 +134,32 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
 
 Var RmsNorm(const Var& x_var, const Var& weight_var, double eps) {
   const Tensor x = x_var.value(), weight = weight_var.value();
-  RequirePair(SameKind(x, weight) && x.rank() >= 1 && weight.rank() == 1 && x.dim(-1) == weight.dim(0) &&
-                  weight.dim(0) >= 1,
-              "rms_norm", "x", x, "weight", weight, "(..., d) and (d) of one dtype and device, d at least 1");
+  RequirePair(x.defined() && weight.defined() && weight.dtype() == WideDType(x.dtype()) &&
+                  weight.device() == x.device() && x.rank() >= 1 && weight.rank() == 1 &&
+                  x.dim(-1) == weight.dim(0) && weight.dim(0) >= 1,
+              "rms_norm", "x", x, "weight", weight,
+              "(..., d) and (d) of one dtype (for bf16: f32) and device, d at least 1");
   Require(eps >= 0, "rms_norm: eps is ", eps, ", expected at least 0");
   const int64_t rows = Rows(x), d = weight.dim(0);
   const Tensor y = EmptyLike(x);
-  const Tensor r = Tensor::Empty(x.device(), {rows}, x.dtype());
+  const Tensor r = Tensor::Empty(x.device(), {rows}, weight.dtype());
   Device& device = *x.device();
   Run("rms_norm", x, [&]<class T>() {
-    On(device, cpu::RmsNorm<T>, cuda::RmsNorm<T>)(device, x.data<T>(), weight.data<T>(), rows, d, eps,
-                                                  y.data<T>(), r.data<T>());
+    On(device, cpu::RmsNorm<T>, cuda::RmsNorm<T>)(device, x.data<T>(), weight.data<Wide<T>>(), rows, d, eps,
+                                                  y.data<T>(), r.data<Wide<T>>());
   });
   return Var::FromOp("rms_norm", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     Run("rms_norm", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
         On(device, cpu::RmsNormWeightGrad<T>, cuda::RmsNormWeightGrad<T>)(
-            device, x.data<T>(), r.data<T>(), dy.data<T>(), rows, d, dweight.data<T>(), accumulate);
+            device, x.data<T>(), r.data<Wide<T>>(), dy.data<T>(), rows, d, dweight.data<Wide<T>>(),
+            accumulate);
       });
       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        On(device, cpu::RmsNormInputGrad<T>, cuda::RmsNormInputGrad<T>)(device, x.data<T>(), weight.data<T>(),
-                                                                        r.data<T>(), dy.data<T>(), rows, d,
-                                                                        dx.data<T>(), accumulate);
+        On(device, cpu::RmsNormInputGrad<T>, cuda::RmsNormInputGrad<T>)(
+            device, x.data<T>(), weight.data<Wide<T>>(), r.data<Wide<T>>(), dy.data<T>(), rows, d,
+            dx.data<T>(), accumulate);
       });
     });
   });
@@ -154,11 +195,12 @@ Var CausalAttention(const Var& q_var, const Var& k_var, const Var& v_var, int64_
   RequirePair(SameShape(q, k), "attention", "q", q, "k", k, "one shape, dtype and device");
   RequirePair(SameShape(q, v), "attention", "q", q, "v", v, "one shape, dtype and device");
   const Tensor y = EmptyLike(q);
-  const Tensor log_sum_exp = Tensor::Empty(q.device(), {shape.batch, num_heads, shape.seq}, q.dtype());
+  const Tensor log_sum_exp =
+      Tensor::Empty(q.device(), {shape.batch, num_heads, shape.seq}, WideDType(q.dtype()));
   Device& device = *q.device();
   Run("attention", q, [&]<class T>() {
     On(device, cpu::CausalAttention<T>, cuda::CausalAttention<T>)(
-        device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<T>());
+        device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<Wide<T>>());
   });
   return Var::FromOp("attention", y, {q_var, k_var, v_var}, [=, &device](OpGradient& op) {
     const bool shared = q.SameStorage(k) || q.SameStorage(v) || k.SameStorage(v);
@@ -166,7 +208,7 @@ Var CausalAttention(const Var& q_var, const Var& k_var, const Var& v_var, int64_
       const Tensor& dy = op.output_grad();
       Run("attention", dy, [&]<class T>() {
         On(device, cpu::CausalAttentionGrad<T>, cuda::CausalAttentionGrad<T>)(
-            device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<T>(),
+            device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<Wide<T>>(),
             dy.data<T>(), TargetOf<T>(grads[0]), TargetOf<T>(grads[1]), TargetOf<T>(grads[2]));
       });
     });
@@ -237,21 +279,21 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   const int64_t rows = targets.numel(), vocab = logits.dim(-1);
   Require(rows >= 1, "cross_entropy: logits ", Describe{logits}, " have no positions to average over");
   RequireIds("cross_entropy", "targets", targets, vocab);
-  const Tensor log_sum_exp = Tensor::Empty(logits.device(), {rows}, logits.dtype());
-  const Tensor loss = Tensor::Empty(logits.device(), {}, logits.dtype());
+  const Tensor log_sum_exp = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
+  const Tensor loss = Tensor::Empty(logits.device(), {}, WideDType(logits.dtype()));
   Device& device = *logits.device();
   Run("cross_entropy", logits, [&]<class T>() {
     On(device, cpu::CrossEntropy<T>, cuda::CrossEntropy<T>)(device, logits.data<T>(), targets.data<int32_t>(),
-                                                            rows, vocab, log_sum_exp.data<T>(),
-                                                            loss.data<T>());
+                                                            rows, vocab, log_sum_exp.data<Wide<T>>(),
+                                                            loss.data<Wide<T>>());
   });
   return Var::FromOp("cross_entropy", loss, {logits_var}, [=, &device](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     op.Contribute(0, [&](const Tensor& dlogits, bool accumulate) {
-      Run("cross_entropy", dloss, [&]<class T>() {
+      Run("cross_entropy", logits, [&]<class T>() {
         On(device, cpu::CrossEntropyGrad<T>, cuda::CrossEntropyGrad<T>)(
-            device, logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<T>(), dloss.data<T>(), rows,
-            vocab, dlogits.data<T>(), accumulate);
+            device, logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<Wide<T>>(),
+            dloss.data<Wide<T>>(), rows, vocab, dlogits.data<T>(), accumulate);
       });
     });
   });

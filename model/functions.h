@@ -6,15 +6,20 @@
 #include "model/autograd.h"
 #include "model/tensor.h"
 
-// The differentiable operations of the transformer. Floating-point tensors are f32 or f64 and on one device;
-// within one call all have the same dtype, which the result has too. Otherwise, and for shapes other than
-// those stated, an operation throws InvalidInput with its name, what it found and what it expected.
+// The differentiable operations of the transformer. Floating-point tensors are f32, f64 or bf16 and on one
+// device; within one call all have the same dtype, which the result has too. Otherwise, and for shapes other
+// than those stated, an operation throws InvalidInput with its name, what it found and what it expected.
+//
+// bf16 is for what is stored between operations: each computes in f32, statistics and sums included, and
+// rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The gradient of Linear's weight
+// is bf16 or f32, that of Embedding's f32: bf16 weights are a parameter's copy, see Parameter.
 //
 // Dimensions: `...` stands for any number of leading ones, also none.
 //
 // What each keeps for its backward pass, beside inputs that others keep anyway:
 //
 //   Linear           x, weight
+//   AddLinear        x, weight
 //   Embedding        ids
 //   RmsNorm          x, weight, one number per row
 //   Rope             nothing (its cosines and sines belong to the device)
@@ -32,6 +37,10 @@ namespace gradsync::model {
 
 // x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
 Var Linear(const Var& x, const Var& weight);
+
+// addend + x weight^T, for a residual connection: the product is added to what it is the change of, in f32
+// and without another pass over memory (on the CPU the addend is copied). addend (..., out).
+Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput for an
 // id outside [0, vocab). The gradient is dense: rows that no id names are zero.

@@ -119,14 +119,15 @@ testing::AssertionResult CheckCentralDifferences(const Function& fn, const std::
 
 Var Project(const std::vector<Var>& outputs, const Tensor& weights) {
   Tensor loss;
-  DispatchFloat(weights.dtype(), "project", [&]<class T>() {
+  DispatchAnyFloat(weights.dtype(), "project", [&]<class T>() {
+    const auto wide = [](T x) { return static_cast<double>(static_cast<Wide<T>>(x)); };
     const std::vector<T> w = weights.ToVector<T>();
     double sum = 0;
     for (const Var& output : outputs) {
       const std::vector<T> y = output.value().View(weights.shape()).ToVector<T>();
-      for (size_t i = 0; i < w.size(); ++i) sum += static_cast<double>(w[i]) * static_cast<double>(y[i]);
+      for (size_t i = 0; i < w.size(); ++i) sum += wide(w[i]) * wide(y[i]);
     }
-    const T value = static_cast<T>(sum);
+    const T value = static_cast<T>(static_cast<Wide<T>>(sum));
     loss = Tensor::From<T>(weights.device(), {}, std::span<const T>(&value, 1));
   });
   return Var::FromOp("project", loss, outputs, [weights, count = outputs.size()](OpGradient& op) {

@@ -16,7 +16,7 @@ namespace gradsync::model {
 using Function = std::function<Var(const std::vector<Var>& inputs)>;
 
 // sum over i of outputs[i] . weights, elementwise: one number that depends on every output, for any shape.
-// All have the shape of `weights`, or else of as many elements. f32 or f64.
+// All have the shape of `weights`, or else of as many elements. f32, f64 or bf16.
 Var Project(const std::vector<Var>& outputs, const Tensor& weights);
 
 // The identity, whose result is an intermediate value and not a parameter.

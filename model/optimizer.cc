@@ -11,18 +11,21 @@ void Zero(const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) tensor.Zero();
 }
 
+// Null without a copy.
+BF16* CopyOf(const Parameter::Update& update) {
+  return update.copy.defined() ? update.copy.data<BF16>() : nullptr;
+}
+
 }  // namespace
 
 Optimizer::Optimizer(std::span<Parameter* const> params) : params_(params.begin(), params.end()) {
   for (const Parameter* p : params_) {
-    const Tensor& value = p->value();
-    Require(value.device() == params_.front()->value().device() &&
-                value.dtype() == params_.front()->value().dtype(),
-            "optimizer: parameter '", p->name(), "' is ", Name(value.dtype()), " on ", value.device()->name(),
-            ", '", params_.front()->name(), "' is ", Name(params_.front()->value().dtype()), " on ",
-            params_.front()->value().device()->name(), ", expected one dtype and device");
-    Require(value.dtype() == DType::kF32 || value.dtype() == DType::kF64, "optimizer: parameter '", p->name(),
-            "' is ", Name(value.dtype()), ", expected f32 or f64");
+    const Parameter& first = *params_.front();
+    Require(p->device() == first.device() && p->dtype() == first.dtype(), "optimizer: parameter '", p->name(),
+            "' is ", Name(p->dtype()), " on ", p->device()->name(), ", '", first.name(), "' is ",
+            Name(first.dtype()), " on ", first.device()->name(), ", expected one dtype and device");
+    Require(p->dtype() == DType::kF32 || p->dtype() == DType::kF64, "optimizer: parameter '", p->name(),
+            "' is ", Name(p->dtype()), ", expected f32 or f64");
   }
 }
 
@@ -36,7 +39,7 @@ void Optimizer::RequireGradients() const {
 std::vector<Tensor> Optimizer::ZeroState() const {
   std::vector<Tensor> state;
   for (const Parameter* p : params_) {
-    state.push_back(Tensor::Zeros(p->value().device(), p->value().shape(), p->value().dtype()));
+    state.push_back(Tensor::Zeros(p->device(), p->shape(), p->dtype()));
   }
   return state;
 }
@@ -52,26 +55,23 @@ Sgd::Sgd(std::span<Parameter* const> params, const Options& options) : Optimizer
 void Sgd::Step() {
   RequireGradients();
   if (params().empty()) return;
-  const Tensor& first = params().front()->value();
+  const Parameter& first = *params().front();
   const Device& device = *first.device();
   DispatchFloat(first.dtype(), "SGD", [&]<class T>() {
     std::vector<kernels::SgdTensor<T>> tensors;
     for (size_t i = 0; i < params().size(); ++i) {
+      const Parameter::Update update = params()[i]->BeginUpdate();
       tensors.push_back({.grad = params()[i]->grad().data<T>(),
                          .velocity = velocities_.empty() ? nullptr : velocities_[i].data<T>(),
-                         .value = params()[i]->value().data<T>(),
+                         .value = update.value.data<T>(),
+                         .copy = CopyOf(update),
                          .n = params()[i]->numel()});
     }
     if (!device.is_cpu()) {
       return kernels::cuda::Sgd<T>(device, tensors, options_.learning_rate, options_.momentum);
     }
-    for (const auto& [grad, velocity, value, n] : tensors) {
-      if (velocity == nullptr) {
-        kernels::cpu::Sgd(device, n, options_.learning_rate, grad, value);
-      } else {
-        kernels::cpu::SgdMomentum(device, n, options_.learning_rate, options_.momentum, grad, velocity,
-                                  value);
-      }
+    for (const kernels::SgdTensor<T>& tensor : tensors) {
+      kernels::cpu::Sgd(device, tensor, options_.learning_rate, options_.momentum);
     }
   });
 }
@@ -104,21 +104,21 @@ void AdamW::Step() {
       .scale = 1 / std::sqrt(1 - std::pow(options_.beta2, count)),
       .eps = options_.eps};
   if (params().empty()) return;
-  const Tensor& first = params().front()->value();
+  const Parameter& first = *params().front();
   const Device& device = *first.device();
   DispatchFloat(first.dtype(), "AdamW", [&]<class T>() {
     std::vector<kernels::AdamWTensor<T>> tensors;
     for (size_t i = 0; i < params().size(); ++i) {
+      const Parameter::Update update = params()[i]->BeginUpdate();
       tensors.push_back({.grad = params()[i]->grad().data<T>(),
                          .mean = means_[i].data<T>(),
                          .square = squares_[i].data<T>(),
-                         .value = params()[i]->value().data<T>(),
+                         .value = update.value.data<T>(),
+                         .copy = CopyOf(update),
                          .n = params()[i]->numel()});
     }
     if (!device.is_cpu()) return kernels::cuda::AdamW<T>(device, tensors, factors);
-    for (const auto& [grad, mean, square, value, n] : tensors) {
-      kernels::cpu::AdamW(device, n, factors, grad, mean, square, value);
-    }
+    for (const kernels::AdamWTensor<T>& tensor : tensors) kernels::cpu::AdamW(device, tensor, factors);
   });
 }
 

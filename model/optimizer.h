@@ -14,7 +14,8 @@ namespace gradsync::model {
 // allocates nothing. Gradients stay as they are: the training loop resets them.
 //
 // The parameters must outlive the optimizer. They are f32 or f64, all of one dtype and on one device;
-// constructors throw InvalidInput otherwise.
+// constructors throw InvalidInput otherwise. A parameter's copy in bf16 is written in the same pass as its
+// value.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

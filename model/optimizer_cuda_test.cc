@@ -69,6 +69,34 @@ void ExpectAgreement(const MakeOptimizer& make) {
   }
 }
 
+TEST(OptimizerCudaTest, WritesTheCopiesOfValuesWithThem) {
+  const DevicePtr device = std::make_shared<CudaDevice>(0);
+  for (const bool adamw : {false, true}) {
+    std::deque<Parameter> params;
+    std::vector<Parameter*> list;
+    for (const int64_t numel : Numels()) {
+      // Every third without a copy.
+      const auto copy = params.size() % 3 == 2 ? Parameter::Copy::kNone : Parameter::Copy::kBF16;
+      list.push_back(&params.emplace_back("p", Tensor::Empty(device, {numel}, DType::kF32), copy));
+      FillTruncatedNormal(params.back().value(), 1.0, /*seed=*/0, list.size());
+      FillTruncatedNormal(params.back().grad(), 1.0, /*seed=*/1, list.size());
+      params.back().MarkGrad();
+    }
+    if (adamw) {
+      AdamW(list, {}).Step();
+    } else {
+      Sgd(list, {.momentum = 0.9}).Step();
+    }
+    for (Parameter* p : list) {
+      const Tensor& copy = p->BeginUpdate().copy;
+      if (!copy.defined()) continue;
+      const std::vector<BF16> rounded = copy.ToVector<BF16>();
+      const std::vector<float> values = p->value().ToVector<float>();
+      for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(rounded[i].bits, BF16(values[i]).bits) << i;
+    }
+  }
+}
+
 TEST(OptimizerCudaTest, Sgd) {
   ExpectAgreement([](std::span<Parameter* const> params) {
     return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.01});

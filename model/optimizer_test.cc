@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "model/random.h"
@@ -150,6 +152,25 @@ TYPED_TEST(OptimizerTest, MissingGradientStopsTheWholeStep) {
     }
   }
   EXPECT_EQ(this->a_.value().template ToVector<TypeParam>(), before);
+}
+
+TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
+  const DevicePtr device = CpuDevice(2);
+  const auto check = [&](const auto& make) {
+    Parameter p("p", Tensor::Empty(device, {kNumel}, DType::kF32), Parameter::Copy::kBF16);
+    FillTruncatedNormal(p.value(), 1.0, 0, 0);
+    FillTruncatedNormal(p.grad(), 1.0, 0, 1);
+    p.MarkGrad();
+    std::vector<Parameter*> list{&p};
+    make(list)->Step();
+    const std::vector<BF16> copy = p.BeginUpdate().copy.ToVector<BF16>();
+    const std::vector<float> values = p.value().ToVector<float>();
+    for (size_t i = 0; i < copy.size(); ++i) ASSERT_EQ(copy[i].bits, BF16(values[i]).bits) << i;
+  };
+  using Params = std::span<Parameter* const>;
+  check([](Params params) { return std::make_unique<Sgd>(params, Sgd::Options{.learning_rate = 0.1}); });
+  check([](Params params) { return std::make_unique<Sgd>(params, Sgd::Options{.momentum = 0.9}); });
+  check([](Params params) { return std::make_unique<AdamW>(params, kAdamW); });
 }
 
 TEST(Optimizer, RefusesWhatCannotWork) {

@@ -14,7 +14,7 @@ void AddTo(const Tensor& source, const Tensor& target) {
           "add: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
           source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
           target.device()->name());
-  DispatchFloat(target.dtype(), "add", [&]<class T>() {
+  DispatchAnyFloat(target.dtype(), "add", [&]<class T>() {
     const T* x = source.data<T>();
     T* y = target.data<T>();
     if (!target.device()->is_cpu()) {
@@ -27,7 +27,7 @@ void AddTo(const Tensor& source, const Tensor& target) {
 }
 
 void Scale(const Tensor& tensor, double factor) {
-  DispatchFloat(tensor.dtype(), "scale", [&]<class T>() {
+  DispatchAnyFloat(tensor.dtype(), "scale", [&]<class T>() {
     T* y = tensor.data<T>();
     if (!tensor.device()->is_cpu()) {
       return kernels::cuda::Scaled(*tensor.device(), y, factor, tensor.numel(), y, /*accumulate=*/false);
@@ -39,15 +39,26 @@ void Scale(const Tensor& tensor, double factor) {
 }
 
 void Fill(const Tensor& tensor, double value) {
-  DispatchFloat(tensor.dtype(), "fill", [&]<class T>() {
+  DispatchAnyFloat(tensor.dtype(), "fill", [&]<class T>() {
     T* y = tensor.data<T>();
     if (!tensor.device()->is_cpu()) {
       return kernels::cuda::Fill(*tensor.device(), value, tensor.numel(), y);
     }
     kernels::cpu::ParallelFor(*tensor.device(), tensor.numel(), [&](int64_t begin, int64_t end) {
-      std::fill(y + begin, y + end, static_cast<T>(value));
+      std::fill(y + begin, y + end, static_cast<T>(static_cast<Wide<T>>(value)));
     });
   });
+}
+
+void Round(const Tensor& source, const Tensor& target) {
+  Require(source.dtype() == DType::kF32 && target.dtype() == DType::kBF16 &&
+              source.shape() == target.shape() && source.device() == target.device(),
+          "round: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
+          source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
+          target.device()->name(), ", expected f32 and bf16 of one shape and device");
+  const Device& device = *target.device();
+  const auto round = device.is_cpu() ? kernels::cpu::Round : kernels::cuda::Round;
+  round(device, source.data<float>(), source.numel(), target.data<BF16>());
 }
 
 }  // namespace gradsync::model

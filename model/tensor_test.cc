@@ -75,6 +75,31 @@ TEST(TensorTest, BF16RoundsToNearestEven) {
   EXPECT_TRUE(std::isinf(static_cast<float>(BF16(std::numeric_limits<float>::max()))));
 }
 
+// The same through the kernels that vectorise it, with every kind of number.
+TEST(TensorTest, RoundIsTheConversionOfEachElement) {
+  const DevicePtr device = CpuDevice(2);
+  std::vector<float> values;
+  for (uint32_t i = 0; i < 20'011; ++i) values.push_back(std::bit_cast<float>(i * 214'589u));
+  const Tensor f32 = Tensor::From<float>(device, {20'011}, std::span<const float>(values));
+  const Tensor bf16 = Tensor::Empty(device, {20'011}, DType::kBF16);
+  Round(f32, bf16);
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(bf16.data<BF16>()[i].bits, BF16(values[i]).bits) << values[i];
+  }
+  EXPECT_THROW(Round(bf16, f32), InvalidInput);
+  EXPECT_THROW(Round(f32, Tensor::Empty(device, {20'010}, DType::kBF16)), InvalidInput);
+}
+
+TEST(TensorTest, ArithmeticOnBF16IsRoundedOnce) {
+  const DevicePtr device = CpuDevice();
+  const Tensor x = Tensor::Empty(device, {3}, DType::kBF16);
+  Fill(x, 1);
+  EXPECT_EQ(static_cast<float>(x.data<BF16>()[2]), 1.0f);
+  Scale(x, 1 + 0x1p-7);
+  AddTo(x, x);
+  EXPECT_EQ(static_cast<float>(x.data<BF16>()[2]), 2 + 0x1p-6f);
+}
+
 TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
   const DevicePtr device = CpuDevice();
   auto step = [&] {

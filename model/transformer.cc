@@ -99,8 +99,10 @@ Transformer::Transformer(TransformerConfig config, DevicePtr device, DType dtype
 }
 
 Parameter* Transformer::NewParameter(std::string name, Shape shape) {
-  owned_.push_back(
-      std::make_unique<Parameter>(std::move(name), Tensor::Empty(device_, std::move(shape), dtype_)));
+  const bool copied = dtype_ == DType::kBF16 && shape.size() == 2;
+  owned_.push_back(std::make_unique<Parameter>(std::move(name),
+                                               Tensor::Empty(device_, std::move(shape), WideDType(dtype_)),
+                                               copied ? Parameter::Copy::kBF16 : Parameter::Copy::kNone));
   params_.push_back(owned_.back().get());
   return params_.back();
 }
@@ -120,14 +122,16 @@ void Transformer::Initialize(uint64_t seed) {
 
 Var Transformer::Attention(const Block& block, const Var& x) const {
   const auto rope = [&](const Var& v) { return Rope(v, config_.num_heads, config_.rope_theta); };
-  const Var q = rope(Linear(x, *block.q_proj));
-  const Var k = rope(Linear(x, *block.k_proj));
-  const Var v = Linear(x, *block.v_proj);
-  return Linear(CausalAttention(q, k, v, config_.num_heads), *block.output_proj);
+  const Var h = RmsNorm(x, *block.ln1, config_.rms_eps);
+  const Var q = rope(Linear(h, *block.q_proj));
+  const Var k = rope(Linear(h, *block.k_proj));
+  const Var v = Linear(h, *block.v_proj);
+  return AddLinear(x, CausalAttention(q, k, v, config_.num_heads), *block.output_proj);
 }
 
 Var Transformer::FeedForward(const Block& block, const Var& x) const {
-  return Linear(SwiGlu(Linear(x, *block.w1), Linear(x, *block.w3)), *block.w2);
+  const Var h = RmsNorm(x, *block.ln2, config_.rms_eps);
+  return AddLinear(x, SwiGlu(Linear(h, *block.w1), Linear(h, *block.w3)), *block.w2);
 }
 
 Var Transformer::Logits(const Tensor& ids) {
@@ -136,10 +140,7 @@ Var Transformer::Logits(const Tensor& ids) {
   Require(ids.dim(1) <= config_.context_length, "model '", config_.name, "': a sequence of ", ids.dim(1),
           " tokens, the context length is ", config_.context_length);
   Var x = Embedding(ids, *token_embeddings_);
-  for (const Block& block : blocks_) {
-    x = Add(x, Attention(block, RmsNorm(x, *block.ln1, config_.rms_eps)));
-    x = Add(x, FeedForward(block, RmsNorm(x, *block.ln2, config_.rms_eps)));
-  }
+  for (const Block& block : blocks_) x = FeedForward(block, Attention(block, x));
   return Linear(RmsNorm(x, *ln_final_, config_.rms_eps), *lm_head_);
 }
 

@@ -47,7 +47,10 @@ class Transformer : public Model {
  public:
   // Draws the initial weights: matrices from a normal distribution of variance 2 / (in + out), embeddings
   // from the standard normal, both cut off at 3 standard deviations; norms are 1. They are a function of
-  // `seed` and of the parameter's place alone. dtype f32 or f64. Throws InvalidInput as Validate does.
+  // `seed` and of the parameter's place alone. Throws InvalidInput as Validate does.
+  //
+  // dtype is that of activations: f32, f64 or bf16. Parameters are of the same, but f32 for bf16, with a copy
+  // in bf16 of each matrix for the operations. So gradients are f32, and the loss is.
   Transformer(TransformerConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const TransformerConfig& config() const { return config_; }
@@ -67,6 +70,7 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
+  // x plus what the block's half makes of it.
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "model/cuda_device.h"
@@ -21,6 +22,9 @@ TransformerConfig Config(int64_t head_dim) {
           .vocab_size = 301,
           .context_length = 128};
 }
+
+// As in tests/transformer_parity_test.cc.
+constexpr double kToleranceBF16 = 8 * 0x1p-8;
 
 Batch MakeBatch(const DevicePtr& device, const TransformerConfig& config) {
   const Batch batch{.inputs = Tensor::Empty(device, {3, 100}, DType::kI32),
@@ -72,12 +76,12 @@ TEST(TransformerCuda, ComputesWhatTheCpuComputesInF64) {
     const Var want = here.Loss(MakeBatch(host, config));
     const std::vector<double> want_loss = ToDouble(want.value());
     Backward(want, here.parameters());
-    for (const DType dtype : {DType::kF32, DType::kF64}) {
+    for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
       const DevicePtr device = std::make_shared<CudaDevice>(0);
       Transformer there(config, device, dtype, 7);
       const Var got = there.Loss(MakeBatch(device, config));
       // As on the CPU against PyTorch: rounding grows through a few dozen operations.
-      const double tolerance = dtype == DType::kF64 ? 1e-12 : 1e-5;
+      const double tolerance = dtype == DType::kF64 ? 1e-12 : dtype == DType::kF32 ? 1e-5 : kToleranceBF16;
       EXPECT_LT(RelativeError(ToDouble(got.value()), want_loss), tolerance);
       Backward(got, there.parameters());
       for (size_t i = 0; i < here.parameters().size(); ++i) {
@@ -90,12 +94,17 @@ TEST(TransformerCuda, ComputesWhatTheCpuComputesInF64) {
   }
 }
 
-TEST(TransformerCuda, TrainingIsDeterministic) {
+class TransformerCudaTraining : public testing::TestWithParam<DType> {};
+
+INSTANTIATE_TEST_SUITE_P(All, TransformerCudaTraining, testing::Values(DType::kF32, DType::kBF16),
+                         [](const auto& test) { return std::string(Name(test.param)); });
+
+TEST_P(TransformerCudaTraining, IsDeterministic) {
   const TransformerConfig config = Config(64);
   std::vector<std::vector<float>> results;
   for (int run = 0; run < 2; ++run) {
     const DevicePtr device = std::make_shared<CudaDevice>(0);
-    Transformer model(config, device, DType::kF32, 1);
+    Transformer model(config, device, GetParam(), 1);
     AdamW optimizer(model.parameters(), {});
     const Batch batch = MakeBatch(device, config);
     for (int step = 0; step < 3; ++step) Step(model, optimizer, batch);
@@ -108,10 +117,10 @@ TEST(TransformerCuda, TrainingIsDeterministic) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST(TransformerCuda, SteadyStepsTakeNothingFromTheDriver) {
+TEST_P(TransformerCudaTraining, SteadyStepsTakeNothingFromTheDriver) {
   const TransformerConfig config = Config(64);
   const DevicePtr device = std::make_shared<CudaDevice>(0);
-  Transformer model(config, device, DType::kF32, 0);
+  Transformer model(config, device, GetParam(), 0);
   AdamW optimizer(model.parameters(), {});
   const Batch batch = MakeBatch(device, config);
   for (int i = 0; i < 2; ++i) Step(model, optimizer, batch);
@@ -125,10 +134,10 @@ TEST(TransformerCuda, SteadyStepsTakeNothingFromTheDriver) {
   device->Synchronize();
 }
 
-TEST(TransformerCuda, LearnsABatchByHeart) {
+TEST_P(TransformerCudaTraining, LearnsABatchByHeart) {
   const TransformerConfig config = Config(64);
   const DevicePtr device = std::make_shared<CudaDevice>(0);
-  Transformer model(config, device, DType::kF32, 0);
+  Transformer model(config, device, GetParam(), 0);
   AdamW optimizer(model.parameters(), {.learning_rate = 0.003});
   const Batch batch = MakeBatch(device, config);
   const float before = model.Loss(batch).value().ToVector<float>()[0];

@@ -83,12 +83,12 @@ Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options
                                  .padding = options.padding};
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   Device& device = *x.device();
-  Run("conv2d", x, [&]<class T>() {
+  RunWide("conv2d", x, [&]<class T>() {
     On(device, cpu::Conv2d<T>, cuda::Conv2d<T>)(device, shape, x.data<T>(), weight.data<T>(), y.data<T>());
   });
   return Var::FromOp("conv2d", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    Run("conv2d", dy, [&]<class T>() {
+    RunWide("conv2d", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
         On(device, cpu::Conv2dWeightGrad<T>, cuda::Conv2dWeightGrad<T>)(
             device, shape, x.data<T>(), dy.data<T>(), dweight.data<T>(), accumulate);
@@ -116,7 +116,7 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
           " has one pixel per channel, expected at least two to normalise");
   const Tensor y = EmptyLike(x), mean = EmptyLike(weight), r = EmptyLike(weight);
   Device& device = *x.device();
-  Run("batch_norm", x, [&]<class T>() {
+  RunWide("batch_norm", x, [&]<class T>() {
     const Tensor unbiased = EmptyLike(weight);
     const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
                                          .weight = weight.data<T>(),
@@ -139,7 +139,7 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
       "batch_norm", y, {weight_var, bias_var, x_var, residual_var}, [=, &device](OpGradient& op) {
         ContributeTogether<4>(op, shared || weight.SameStorage(bias), [&](const Places<4>& grads) {
           const Tensor& dy = op.output_grad();
-          Run("batch_norm", dy, [&]<class T>() {
+          RunWide("batch_norm", dy, [&]<class T>() {
             const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
                                                  .weight = weight.data<T>(),
                                                  .bias = bias.data<T>(),
@@ -167,14 +167,14 @@ Var MaxPool2d(const Var& x_var, int64_t size, int64_t stride, int64_t padding) {
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   const Tensor largest = EmptyActivation(x, shape.out(), DType::kU8);
   Device& device = *x.device();
-  Run("max_pool2d", x, [&]<class T>() {
+  RunWide("max_pool2d", x, [&]<class T>() {
     On(device, cpu::MaxPool<T>, cuda::MaxPool<T>)(device, shape, x.data<T>(), y.data<T>(),
                                                   largest.data<uint8_t>());
   });
   return Var::FromOp("max_pool2d", y, {x_var}, [shape, largest, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("max_pool2d", dy, [&]<class T>() {
+      RunWide("max_pool2d", dy, [&]<class T>() {
         On(device, cpu::MaxPoolGrad<T>, cuda::MaxPoolGrad<T>)(device, shape, largest.data<uint8_t>(),
                                                               dy.data<T>(), dx.data<T>(), accumulate);
       });
@@ -187,13 +187,13 @@ Var GlobalAveragePool(const Var& x_var) {
   const ActivationShape shape = Activation("average_pool", "x", x);
   const Tensor y = Tensor::Empty(x.device(), {shape.batch, shape.channels}, x.dtype());
   Device& device = *x.device();
-  Run("average_pool", x, [&]<class T>() {
+  RunWide("average_pool", x, [&]<class T>() {
     On(device, cpu::AveragePool<T>, cuda::AveragePool<T>)(device, shape, x.data<T>(), y.data<T>());
   });
   return Var::FromOp("average_pool", y, {x_var}, [shape, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("average_pool", dy, [&]<class T>() {
+      RunWide("average_pool", dy, [&]<class T>() {
         On(device, cpu::AveragePoolGrad<T>, cuda::AveragePoolGrad<T>)(device, shape, dy.data<T>(),
                                                                       dx.data<T>(), accumulate);
       });
@@ -209,13 +209,13 @@ Var AddBias(const Var& x_var, const Var& bias_var) {
   const int64_t rows = x.dim(0), d = x.dim(1);
   const Tensor y = EmptyLike(x);
   Device& device = *x.device();
-  Run("add_bias", x, [&]<class T>() {
+  RunWide("add_bias", x, [&]<class T>() {
     On(device, cpu::AddBias<T>, cuda::AddBias<T>)(device, x.data<T>(), bias.data<T>(), rows, d, y.data<T>());
   });
   return Var::FromOp("add_bias", y, {x_var, bias_var}, [rows, d, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(1, [&](const Tensor& dbias, bool accumulate) {
-      Run("add_bias", dy, [&]<class T>() {
+      RunWide("add_bias", dy, [&]<class T>() {
         On(device, cpu::BiasGrad<T>, cuda::BiasGrad<T>)(device, dy.data<T>(), rows, d, dbias.data<T>(),
                                                         accumulate);
       });
@@ -230,14 +230,14 @@ Var MeanSquaredError(const Var& x_var, const Tensor& target) {
               "one shape, dtype and device, not empty");
   const Tensor loss = Tensor::Empty(x.device(), {}, x.dtype());
   Device& device = *x.device();
-  Run("squared_error", x, [&]<class T>() {
+  RunWide("squared_error", x, [&]<class T>() {
     On(device, cpu::SquaredError<T>, cuda::SquaredError<T>)(device, x.data<T>(), target.data<T>(), x.numel(),
                                                             loss.data<T>());
   });
   return Var::FromOp("squared_error", loss, {x_var}, [x, target, &device](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("squared_error", dloss, [&]<class T>() {
+      RunWide("squared_error", dloss, [&]<class T>() {
         On(device, cpu::SquaredErrorGrad<T>, cuda::SquaredErrorGrad<T>)(
             device, x.data<T>(), target.data<T>(), dloss.data<T>(), x.numel(), dx.data<T>(), accumulate);
       });

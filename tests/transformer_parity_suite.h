@@ -46,12 +46,16 @@ struct ParityCase {
   double tolerance;  // of the relative error of the loss, of each gradient and of each trained parameter
 };
 
+// Each operation in bf16 rounds by up to u = 2^-8 with either sign, so that the errors of n of them on the
+// way to a gradient add up to less than sqrt(n) u; a layer has about twenty, forward and backward.
+constexpr double kToleranceBF16 = 8 * 0x1p-8;
+
 class TransformerParityTest : public testing::TestWithParam<ParityCase> {
  protected:
   TransformerParityTest() : model_(Config(), device_, GetParam().dtype, 0) {
     for (Parameter* p : model_.parameters()) {
       const Tensor weight = Load("weight/" + p->name());
-      DispatchFloat(GetParam().dtype, "parity", [&]<class T>() {
+      DispatchFloat(p->dtype(), "parity", [&]<class T>() {
         const std::vector<float> values = weight.ToVector<float>();
         const std::vector<T> wide(values.begin(), values.end());
         p->value().CopyFrom(Tensor::From<T>(device_, weight.shape(), std::span<const T>(wide)));
@@ -72,9 +76,10 @@ class TransformerParityTest : public testing::TestWithParam<ParityCase> {
             .context_length = values.at(1)};
   }
 
-  // Against PyTorch's f64 run, whose own rounding does not count, and against its run in this dtype.
+  // Against PyTorch's f64 run, whose own rounding does not count, and against its run in the parameters'
+  // dtype.
   void ExpectClose(const Tensor& actual, const std::string& name) const {
-    for (const std::string_view run : {Name(DType::kF64), Name(GetParam().dtype)}) {
+    for (const std::string_view run : {Name(DType::kF64), Name(actual.dtype())}) {
       const Tensor expected = Load(Join(run, "/", name));
       EXPECT_EQ(actual.shape(), expected.shape()) << name;
       EXPECT_LT(RelativeError(ToDoubles(actual), ToDoubles(expected)), GetParam().tolerance)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "model/kernels/attention.h"
 #include "model/kernels/eigen.h"
@@ -34,18 +35,81 @@ struct Head {
   int64_t positions;
 };
 
+// Whether T has to be converted to be computed with.
+template <class T>
+constexpr bool kIsNarrow = !std::is_same_v<T, Wide<T>>;
+
+// Room for one head in scratch.
+template <class W>
+W* TakeHead(const AttentionShape& shape, W*& scratch) {
+  W* const room = scratch;
+  scratch += shape.seq * PaddedStride<W>(shape.head_dim);
+  return room;
+}
+
 // A head's columns of a (batch, seq, d_model) array, copied to scratch: rows next to each other are worth
 // more to the products than the copy costs.
 template <class T>
-Operand<T> CopyHead(const AttentionShape& shape, const Head& head, const T* x, T*& scratch) {
-  const int64_t stride = PaddedStride<T>(shape.head_dim);
-  T* copy = scratch;
-  scratch += shape.seq * stride;
+Operand<Wide<T>> CopyHead(const AttentionShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
+  const int64_t stride = PaddedStride<Wide<T>>(shape.head_dim);
+  Wide<T>* const copy = TakeHead(shape, scratch);
   for (int64_t i = 0; i < shape.seq; ++i) {
-    std::copy_n(x + head.columns + i * shape.d_model(), shape.head_dim, copy + i * stride);
+    ConvertSpan(x + head.columns + i * shape.d_model(), shape.head_dim, copy + i * stride);
   }
   return {copy, stride};
 }
+
+// The same columns where they lie, if they can be computed with there.
+template <class T>
+Operand<Wide<T>> ReadHead(const AttentionShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
+  if constexpr (kIsNarrow<T>) {
+    return CopyHead(shape, head, x, scratch);
+  } else {
+    return {x + head.columns, shape.d_model()};
+  }
+}
+
+// Where the results of a head are computed: where they belong, or, in scratch, what will be rounded.
+template <class T>
+struct HeadResult {
+  HeadResult(const AttentionShape& shape, const Head& head, Target<T> target, Wide<T>*& scratch)
+      : shape_(shape), target_(target) {
+    if (target.data == nullptr) return;
+    target_.data += head.columns;
+    if constexpr (kIsNarrow<T>) {
+      data = TakeHead(shape, scratch);
+      stride = PaddedStride<Wide<T>>(shape.head_dim);
+    } else {
+      data = target_.data;
+      stride = shape.d_model();
+      accumulate = target.accumulate;
+    }
+  }
+
+  Wide<T>* row(int64_t i) const { return data + i * stride; }
+
+  // Brings rows [begin, end) to where they belong.
+  void Finish(int64_t begin, int64_t end) const {
+    if constexpr (kIsNarrow<T>) {
+      if (data == nullptr) return;
+      for (int64_t i = begin; i < end; ++i) {
+        T* const to = target_.data + i * shape_.d_model();
+        if (target_.accumulate) {
+          for (int64_t c = 0; c < shape_.head_dim; ++c) row(i)[c] += static_cast<Wide<T>>(to[c]);
+        }
+        ConvertSpan(row(i), shape_.head_dim, to);
+      }
+    }
+  }
+
+  Wide<T>* data = nullptr;  // null: not wanted
+  int64_t stride = 0;
+  bool accumulate = false;
+
+ private:
+  const AttentionShape& shape_;
+  Target<T> target_;
+};
 
 // The rows of a matrix from `row` on.
 template <class T>
@@ -134,43 +198,47 @@ void ScoreGradients(const Block& block, T scale, const T* p, int64_t p_stride, O
 
 template <class T>
 void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
-                     T* log_sum_exp) {
+                     Wide<T>* log_sum_exp) {
+  using W = Wide<T>;
   const int64_t dim = shape.head_dim;
-  const int64_t stride = shape.d_model();
-  const int64_t p_stride = PaddedStride<T>(shape.seq);
-  ForHeads<T>(device, shape, 2, 1, [&](const Head& head, T* p) {
-    std::array<T, kBlockRows> inverse_sum;
-    T* copies = p + std::min(kBlockRows, shape.seq) * p_stride;
-    const Operand<T> keys = CopyHead(shape, head, k, copies);
-    const Operand<T> values = CopyHead(shape, head, v, copies);
+  const int64_t p_stride = PaddedStride<W>(shape.seq);
+  ForHeads<W>(device, shape, kIsNarrow<T> ? 4 : 2, 1, [&](const Head& head, W* p) {
+    std::array<W, kBlockRows> inverse_sum;
+    W* copies = p + std::min(kBlockRows, shape.seq) * p_stride;
+    const Operand<W> queries = ReadHead(shape, head, q, copies);
+    const Operand<W> keys = CopyHead(shape, head, k, copies);
+    const Operand<W> values = CopyHead(shape, head, v, copies);
+    const HeadResult<T> result(shape, head, {.data = out}, copies);
     for (int64_t row = 0; row < shape.seq; row += kBlockRows) {
       const Block block{.row = row, .rows = std::min(kBlockRows, shape.seq - row)};
-      SerialGemm(block.rows, block.keys(), dim, {q + head.columns + row * stride, stride}, Transposed(keys),
-                 p, p_stride, false);
-      SoftmaxNumerators(block, ScoreScale<T>(shape), p, p_stride, log_sum_exp + head.positions + row,
+      SerialGemm(block.rows, block.keys(), dim, From(queries, row), Transposed(keys), p, p_stride, false);
+      SoftmaxNumerators(block, ScoreScale<W>(shape), p, p_stride, log_sum_exp + head.positions + row,
                         inverse_sum.data());
-      T* out_rows = out + head.columns + row * stride;
-      SerialGemm(block.rows, dim, block.keys(), {p, p_stride}, values, out_rows, stride, false);
-      for (int64_t i = 0; i < block.rows; ++i) ArrayMap<T>(out_rows + i * stride, dim) *= inverse_sum[i];
+      SerialGemm(block.rows, dim, block.keys(), {p, p_stride}, values, result.row(row), result.stride, false);
+      for (int64_t i = 0; i < block.rows; ++i) ArrayMap<W>(result.row(row + i), dim) *= inverse_sum[i];
+      result.Finish(row, row + block.rows);
     }
   });
 }
 
 template <class T>
 void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
-                         const T* out, const T* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
+                         const T* out, const Wide<T>* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
                          Target<T> dv) {
+  using W = Wide<T>;
   const int64_t dim = shape.head_dim;
-  const int64_t stride = shape.d_model();
-  const int64_t p_stride = PaddedStride<T>(shape.seq);
-  const T scale = ScoreScale<T>(shape);
-  ForHeads<T>(device, shape, 4, 2, [&](const Head& head, T* p) {
-    T* ds = p + std::min(kBlockRows, shape.seq) * p_stride;
-    T* copies = ds + std::min(kBlockRows, shape.seq) * p_stride;
-    const Operand<T> queries = CopyHead(shape, head, q, copies);
-    const Operand<T> keys = CopyHead(shape, head, k, copies);
-    const Operand<T> values = CopyHead(shape, head, v, copies);
-    const Operand<T> out_grads = CopyHead(shape, head, dout, copies);
+  const int64_t p_stride = PaddedStride<W>(shape.seq);
+  const W scale = ScoreScale<W>(shape);
+  ForHeads<W>(device, shape, kIsNarrow<T> ? 8 : 4, 2, [&](const Head& head, W* p) {
+    W* ds = p + std::min(kBlockRows, shape.seq) * p_stride;
+    W* copies = ds + std::min(kBlockRows, shape.seq) * p_stride;
+    const Operand<W> queries = CopyHead(shape, head, q, copies);
+    const Operand<W> keys = CopyHead(shape, head, k, copies);
+    const Operand<W> values = CopyHead(shape, head, v, copies);
+    const Operand<W> out_grads = CopyHead(shape, head, dout, copies);
+    const Operand<W> outs = ReadHead(shape, head, out, copies);
+    const HeadResult<T> query_grads(shape, head, dq, copies);
+    const HeadResult<T> key_grads(shape, head, dk, copies), value_grads(shape, head, dv, copies);
     // From the last block, which sees all keys and so writes all of dk and dv; the others add to them.
     const int64_t last_row = (shape.seq - 1) / kBlockRows * kBlockRows;
     for (int64_t row = last_row; row >= 0; row -= kBlockRows) {
@@ -178,33 +246,35 @@ void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q
       const bool add = row != last_row;
       SerialGemm(block.rows, block.keys(), dim, From(queries, row), Transposed(keys), p, p_stride, false);
       Probabilities(block, scale, log_sum_exp + head.positions + row, p, p_stride);
-      if (dv.data != nullptr) {
-        SerialGemm(block.keys(), dim, block.rows, {p, p_stride, true}, From(out_grads, row),
-                   dv.data + head.columns, stride, dv.accumulate || add);
+      if (value_grads.data != nullptr) {
+        SerialGemm(block.keys(), dim, block.rows, {p, p_stride, true}, From(out_grads, row), value_grads.data,
+                   value_grads.stride, value_grads.accumulate || add);
       }
-      if (dq.data == nullptr && dk.data == nullptr) continue;
+      if (query_grads.data == nullptr && key_grads.data == nullptr) continue;
       SerialGemm(block.rows, block.keys(), dim, From(out_grads, row), Transposed(values), ds, p_stride,
                  false);
-      ScoreGradients(block, scale, p, p_stride, {out + head.columns + row * stride, stride},
-                     From(out_grads, row), dim, ds);
-      if (dq.data != nullptr) {
-        SerialGemm(block.rows, dim, block.keys(), {ds, p_stride}, keys, dq.data + head.columns + row * stride,
-                   stride, dq.accumulate);
+      ScoreGradients(block, scale, p, p_stride, From(outs, row), From(out_grads, row), dim, ds);
+      if (query_grads.data != nullptr) {
+        SerialGemm(block.rows, dim, block.keys(), {ds, p_stride}, keys, query_grads.row(row),
+                   query_grads.stride, query_grads.accumulate);
       }
-      if (dk.data != nullptr) {
-        SerialGemm(block.keys(), dim, block.rows, {ds, p_stride, true}, From(queries, row),
-                   dk.data + head.columns, stride, dk.accumulate || add);
+      if (key_grads.data != nullptr) {
+        SerialGemm(block.keys(), dim, block.rows, {ds, p_stride, true}, From(queries, row), key_grads.data,
+                   key_grads.stride, key_grads.accumulate || add);
       }
     }
+    for (const HeadResult<T>* grads : {&query_grads, &key_grads, &value_grads}) grads->Finish(0, shape.seq);
   });
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                                           \
-  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, T*); \
-  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*,      \
-                                       const T*, const T*, const T*, Target<T>, Target<T>, Target<T>);
+#define GRADSYNC_INSTANTIATE(T)                                                                      \
+  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, \
+                                   Wide<T>*);                                                        \
+  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*, \
+                                       const T*, const Wide<T>*, const T*, Target<T>, Target<T>, Target<T>);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cpu

@@ -1,6 +1,6 @@
 // Attention by tiles (FlashAttention-2, arXiv:2307.08691), with no tensor cores: f32 and f64 keep all their
-// digits. A block of 16 x 16 threads has a tile of queries (or of keys) of one head and walks over the tiles
-// of the other side; scores exist one tile at a time, in shared memory.
+// digits. (bf16 is in attention_bf16_cuda.cu.) A block of 16 x 16 threads has a tile of queries (or of keys)
+// of one head and walks over the tiles of the other side; scores exist one tile at a time, in shared memory.
 //
 // The gradient takes two kernels, one with a tile of queries for dq and one with a tile of keys for dk and
 // dv. Scores are computed twice, but nothing is added atomically: the same sums in every run, written
@@ -8,9 +8,7 @@
 
 #include <type_traits>
 
-#include "model/error.h"
-#include "model/kernels/attention.h"
-#include "model/kernels/cuda_support.h"
+#include "model/kernels/attention_cuda.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels::cuda {
@@ -34,19 +32,6 @@ struct Tiling {
   static constexpr int kScoreStride = kTile + 1;
   static constexpr int kTileNumel = kTile * kStride;
   static constexpr int kScoresNumel = kTile * kScoreStride;
-};
-
-// One head of one sequence, and where it is.
-struct Place {
-  __device__ Place(const AttentionShape& shape, int64_t head, int64_t tile, int tile_rows)
-      : first(tile * tile_rows),
-        columns(head / shape.num_heads * shape.seq * shape.d_model() +
-                head % shape.num_heads * shape.head_dim),
-        positions(head * shape.seq) {}
-
-  int64_t first;      // position of the block's tile
-  int64_t columns;    // of the head's first column in (batch, seq, d_model)
-  int64_t positions;  // of the head's first number in (batch, num_heads, seq)
 };
 
 // Copies positions first to first + kTile of a head to shared memory, times factor; zeros beyond the head.
@@ -215,15 +200,17 @@ __global__ void __launch_bounds__(kSide* kSide)
 
 // dots (batch, num_heads, seq): the product of a position's output with its gradient. A warp per position.
 template <class T>
-__global__ void OutputDotsKernel(AttentionShape shape, const T* out, const T* dout, int64_t n, T* dots) {
+__global__ void OutputDotsKernel(AttentionShape shape, const T* out, const T* dout, int64_t n,
+                                 Wide<T>* dots) {
   const int64_t index = GridIndex() / 32;
   if (index >= n) return;  // the same for all threads of a warp
   const int64_t position = index % shape.seq, head = index / shape.seq;
   const int64_t row = (head / shape.num_heads * shape.seq + position) * shape.d_model() +
                       head % shape.num_heads * shape.head_dim;
-  T dot = 0;
-  for (int64_t col = threadIdx.x % 32; col < shape.head_dim; col += 32)
-    dot += out[row + col] * dout[row + col];
+  Wide<T> dot = 0;
+  for (int64_t col = threadIdx.x % 32; col < shape.head_dim; col += 32) {
+    dot += Widen(out[row + col]) * Widen(dout[row + col]);
+  }
   dot = CombineLanes<32>(dot, SumOf{});
   if (threadIdx.x % 32 == 0) dots[index] = dot;
 }
@@ -347,55 +334,57 @@ void LaunchTiles(const Device& device, const char* name, Kernel kernel, const At
          static_cast<size_t>(bytes), shape, tiles, scale, args...);
 }
 
-// Calls fn.operator()<Tiling>() with the smallest tiling that has room for a head.
-template <class T, class Fn>
-void WithTiling(int64_t head_dim, const Fn& fn) {
-  if (head_dim <= 32) return fn.template operator()<Tiling<T, 32>>();
-  if (head_dim <= 64) return fn.template operator()<Tiling<T, 64>>();
-  if (head_dim <= 80) return fn.template operator()<Tiling<T, 80>>();
-  if (head_dim <= 128) return fn.template operator()<Tiling<T, 128>>();
-  throw InvalidInput(Join("attention: a head has size ", head_dim, ", on CUDA expected at most 128"));
-}
-
 }  // namespace
 
 template <class T>
 void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
-                     T* log_sum_exp) {
-  WithTiling<T>(shape.head_dim, [&]<class Tiles>() {
-    LaunchTiles<Tiles, T>(device, "CausalAttention", AttentionKernel<Tiles, T>, shape, 2, q, k, v, out,
-                          log_sum_exp);
-  });
+                     Wide<T>* log_sum_exp) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    AttentionBF16(device, shape, q, k, v, out, log_sum_exp);
+  } else {
+    WithDim(shape.head_dim, [&]<int kDim>() {
+      using Tiles = Tiling<T, kDim>;
+      LaunchTiles<Tiles, T>(device, "CausalAttention", AttentionKernel<Tiles, T>, shape, 2, q, k, v, out,
+                            log_sum_exp);
+    });
+  }
 }
 
 template <class T>
 void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
-                         const T* out, const T* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
+                         const T* out, const Wide<T>* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
                          Target<T> dv) {
   const int64_t positions = shape.batch * shape.num_heads * shape.seq;
-  const Scratch<T> dots(device, positions);
+  const Scratch<Wide<T>> dots(device, positions);
   constexpr int64_t kWarps = kThreads / 32;
   Launch(device, "AttentionOutputDots", OutputDotsKernel<T>, (positions + kWarps - 1) / kWarps, kThreads, 0,
          shape, out, dout, positions, dots.data());
-  const GradInputs<T> in{
-      .q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots.data()};
-  WithTiling<T>(shape.head_dim, [&]<class Tiles>() {
-    if (dk.data != nullptr || dv.data != nullptr) {
-      LaunchTiles<Tiles, T>(device, "AttentionKeyValueGrad", KeyValueGradKernel<Tiles, T>, shape, 4, in, dk,
-                            dv);
-    }
-    if (dq.data != nullptr) {
-      LaunchTiles<Tiles, T>(device, "AttentionQueryGrad", QueryGradKernel<Tiles, T>, shape, 4, in, dq);
-    }
-  });
+  if constexpr (std::is_same_v<T, BF16>) {
+    AttentionGradBF16(device, shape, q, k, v, dout, log_sum_exp, dots.data(), dq, dk, dv);
+  } else {
+    const GradInputs<T> in{
+        .q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots.data()};
+    WithDim(shape.head_dim, [&]<int kDim>() {
+      using Tiles = Tiling<T, kDim>;
+      if (dk.data != nullptr || dv.data != nullptr) {
+        LaunchTiles<Tiles, T>(device, "AttentionKeyValueGrad", KeyValueGradKernel<Tiles, T>, shape, 4, in, dk,
+                              dv);
+      }
+      if (dq.data != nullptr) {
+        LaunchTiles<Tiles, T>(device, "AttentionQueryGrad", QueryGradKernel<Tiles, T>, shape, 4, in, dq);
+      }
+    });
+  }
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                                           \
-  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, T*); \
-  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*,      \
-                                       const T*, const T*, const T*, Target<T>, Target<T>, Target<T>);
+#define GRADSYNC_INSTANTIATE(T)                                                                      \
+  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, \
+                                   Wide<T>*);                                                        \
+  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*, \
+                                       const T*, const Wide<T>*, const T*, Target<T>, Target<T>, Target<T>);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

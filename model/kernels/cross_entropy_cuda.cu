@@ -10,49 +10,51 @@ namespace {
 template <class T>
 __global__ void LogSumExpKernel(const T* logits,  // (rows, vocab)
                                 int64_t vocab,
-                                T* log_sum_exp) {  // (rows)
+                                Wide<T>* log_sum_exp) {  // (rows)
+  using W = Wide<T>;
   const T* in = logits + blockIdx.x * vocab;
-  T max = -INFINITY;
-  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) max = LargestOf{}(in[i], max);
-  max = CombineBlock(max, static_cast<T>(-INFINITY), LargestOf{});
-  T sum = 0;
-  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) sum += exp(in[i] - max);
-  sum = CombineBlock(sum, T{0}, SumOf{});
+  W max = -INFINITY;
+  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) max = LargestOf{}(Widen(in[i]), max);
+  max = CombineBlock(max, static_cast<W>(-INFINITY), LargestOf{});
+  W sum = 0;
+  for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) sum += exp(Widen(in[i]) - max);
+  sum = CombineBlock(sum, W{0}, SumOf{});
   if (threadIdx.x == 0) log_sum_exp[blockIdx.x] = max + log(sum);
 }
 
 // One block. Sums in f64, as on the CPU.
 template <class T>
-__global__ void MeanLossKernel(const T* logits,         // (rows, vocab)
-                               const int32_t* targets,  // (rows)
-                               const T* log_sum_exp,    // (rows)
-                               int64_t rows, int64_t vocab, T* loss) {
+__global__ void MeanLossKernel(const T* logits,             // (rows, vocab)
+                               const int32_t* targets,      // (rows)
+                               const Wide<T>* log_sum_exp,  // (rows)
+                               int64_t rows, int64_t vocab, Wide<T>* loss) {
   double sum = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
     const int32_t target = targets[row];
     const bool valid = target >= 0 && target < vocab;
-    sum += valid ? static_cast<double>(log_sum_exp[row] - logits[row * vocab + target])
+    sum += valid ? static_cast<double>(log_sum_exp[row] - Widen(logits[row * vocab + target]))
                  : static_cast<double>(NAN);
   }
   sum = CombineBlock(sum, 0.0, SumOf{});
-  if (threadIdx.x == 0) *loss = static_cast<T>(sum / static_cast<double>(rows));
+  if (threadIdx.x == 0) *loss = static_cast<Wide<T>>(sum / static_cast<double>(rows));
 }
 
 template <class T>
-__global__ void CrossEntropyGradKernel(const T* logits,         // (rows, vocab)
-                                       const int32_t* targets,  // (rows)
-                                       const T* log_sum_exp,    // (rows)
-                                       const T* dloss,          // one
+__global__ void CrossEntropyGradKernel(const T* logits,             // (rows, vocab)
+                                       const int32_t* targets,      // (rows)
+                                       const Wide<T>* log_sum_exp,  // (rows)
+                                       const Wide<T>* dloss,        // one
                                        int64_t rows, int64_t vocab,
                                        T* dlogits,  // (rows, vocab)
                                        bool accumulate) {
+  using W = Wide<T>;
   const int64_t row = blockIdx.x;
-  const T factor = *dloss / static_cast<T>(rows);
-  const T shift = log_sum_exp[row];
+  const W factor = *dloss / static_cast<W>(rows);
+  const W shift = log_sum_exp[row];
   const int32_t target = targets[row];
   for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x) {
-    const T p = exp(logits[row * vocab + i] - shift);
-    Store(dlogits + row * vocab + i, (i == target ? p - T{1} : p) * factor, accumulate);
+    const W p = exp(Widen(logits[row * vocab + i]) - shift);
+    Store(dlogits + row * vocab + i, (i == target ? p - W{1} : p) * factor, accumulate);
   }
 }
 
@@ -60,25 +62,28 @@ __global__ void CrossEntropyGradKernel(const T* logits,         // (rows, vocab)
 
 template <class T>
 void CrossEntropy(const Device& device, const T* logits, const int32_t* targets, int64_t rows, int64_t vocab,
-                  T* log_sum_exp, T* loss) {
+                  Wide<T>* log_sum_exp, Wide<T>* loss) {
   Launch(device, "LogSumExp", LogSumExpKernel<T>, rows, kThreads, 0, logits, vocab, log_sum_exp);
   Launch(device, "MeanLoss", MeanLossKernel<T>, 1, kThreads, 0, logits, targets, log_sum_exp, rows, vocab,
          loss);
 }
 
 template <class T>
-void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets, const T* log_sum_exp,
-                      const T* dloss, int64_t rows, int64_t vocab, T* dlogits, bool accumulate) {
+void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets,
+                      const Wide<T>* log_sum_exp, const Wide<T>* dloss, int64_t rows, int64_t vocab,
+                      T* dlogits, bool accumulate) {
   Launch(device, "CrossEntropyGrad", CrossEntropyGradKernel<T>, rows, kThreads, 0, logits, targets,
          log_sum_exp, dloss, rows, vocab, dlogits, accumulate);
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                                           \
-  template void CrossEntropy<T>(const Device&, const T*, const int32_t*, int64_t, int64_t, T*, T*);       \
-  template void CrossEntropyGrad<T>(const Device&, const T*, const int32_t*, const T*, const T*, int64_t, \
-                                    int64_t, T*, bool);
+#define GRADSYNC_INSTANTIATE(T)                                                                              \
+  template void CrossEntropy<T>(const Device&, const T*, const int32_t*, int64_t, int64_t, Wide<T>*,         \
+                                Wide<T>*);                                                                   \
+  template void CrossEntropyGrad<T>(const Device&, const T*, const int32_t*, const Wide<T>*, const Wide<T>*, \
+                                    int64_t, int64_t, T*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

@@ -15,4 +15,9 @@
   template decltype(name<float>) name<float>;                                                      \
   template decltype(name<double>) name<double>
 
+// The same for bf16 too.
+#define GRADSYNC_STUB_ANY_FLOAT(name, ...) \
+  GRADSYNC_STUB(name, __VA_ARGS__);        \
+  template decltype(name<BF16>) name<BF16>
+
 #endif  // GRADSYNC_MODEL_KERNELS_CUDA_STUB_H_

@@ -1,12 +1,14 @@
 #ifndef GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
 #define GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 
 #include "model/cuda_device.h"
+#include "model/dtype.h"
 
 // What the kernels for CUDA share. For .cu files only.
 namespace gradsync::model::kernels::cuda {
@@ -43,10 +45,30 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
 
+// A stored number as one to compute with, and back, rounded to nearest.
+template <class T>
+__device__ inline Wide<T> Widen(T x) {
+  return x;
+}
+template <>
+__device__ inline float Widen<BF16>(BF16 x) {
+  return __uint_as_float(static_cast<uint32_t>(x.bits) << 16);
+}
+template <class T>
+__device__ inline T Narrow(Wide<T> x) {
+  return x;
+}
+template <>
+__device__ inline BF16 Narrow<BF16>(float x) {
+  BF16 y;
+  y.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+  return y;
+}
+
 // *out = or += value.
 template <class T>
-__device__ inline void Store(T* out, T value, bool accumulate) {
-  *out = accumulate ? *out + value : value;
+__device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
+  *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
 }
 
 struct SumOf {

@@ -3,6 +3,9 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <vector>
+
+#include "model/dtype.h"
 
 // Plain memory as Eigen expressions, which compute with the processor's vectors.
 namespace gradsync::model::kernels::cpu {
@@ -21,6 +24,62 @@ void Store(Out&& out, const Values& values, bool accumulate) {
     out = values;
   }
 }
+
+// n numbers from one type to another; bf16 is rounded to nearest.
+template <class From, class To>
+void ConvertSpan(const From* x, int64_t n, To* y) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
+}
+
+// Reads pieces of an array of T as arrays to compute with: where they lie, or for bf16 as copies in f32. A
+// piece has at most max_n elements and is valid until the next is read.
+template <class T>
+class Reader {
+ public:
+  explicit Reader(int64_t /*max_n*/) {}
+  ConstArrayMap<T> operator()(const T* x, int64_t n) { return ConstArrayMap<T>(x, n); }
+};
+
+template <>
+class Reader<BF16> {
+ public:
+  explicit Reader(int64_t max_n) : wide_(static_cast<size_t>(max_n)) {}
+  ConstArrayMap<float> operator()(const BF16* x, int64_t n) {
+    ConvertSpan(x, n, wide_.data());
+    return ConstArrayMap<float>(wide_.data(), n);
+  }
+
+ private:
+  std::vector<float> wide_;
+};
+
+// Writes pieces of an array of T likewise: calls compute(out), which sets out or, if `accumulate`, adds to
+// it. bf16 is rounded once.
+template <class T>
+class Writer {
+ public:
+  explicit Writer(int64_t /*max_n*/) {}
+  template <class Compute>
+  void operator()(T* y, int64_t n, bool /*accumulate*/, const Compute& compute) {
+    compute(ArrayMap<T>(y, n));
+  }
+};
+
+template <>
+class Writer<BF16> {
+ public:
+  explicit Writer(int64_t max_n) : wide_(static_cast<size_t>(max_n)) {}
+  template <class Compute>
+  void operator()(BF16* y, int64_t n, bool accumulate, const Compute& compute) {
+    if (accumulate) ConvertSpan(y, n, wide_.data());
+    compute(ArrayMap<float>(wide_.data(), n));
+    ConvertSpan(wide_.data(), n, y);
+  }
+
+ private:
+  std::vector<float> wide_;
+};
 
 }  // namespace gradsync::model::kernels::cpu
 

@@ -4,10 +4,11 @@
 #include <cstdint>
 
 #include "model/device.h"
+#include "model/dtype.h"
 #include "model/kernels/target.h"
 
-// Elementwise operations on contiguous arrays of n elements with all of the device's threads. T is float or
-// double.
+// Elementwise operations on contiguous arrays of n elements with all of the device's threads. T is float,
+// double or BF16, which is computed in f32 and rounded once.
 namespace gradsync::model::kernels::cpu {
 
 // y = a + b.
@@ -17,6 +18,9 @@ void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y);
 // y = or += x * factor.
 template <class T>
 void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate);
+
+// y = x, rounded to nearest.
+void Round(const Device& device, const float* x, int64_t n, BF16* y);
 
 // y = gate * s * up, where s = 1 / (1 + exp(-gate)).
 template <class T>
@@ -41,6 +45,9 @@ void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bo
 // y = value.
 template <class T>
 void Fill(const Device& device, double value, int64_t n, T* y);
+
+// y = x, rounded to nearest.
+void Round(const Device& device, const float* x, int64_t n, BF16* y);
 
 template <class T>
 void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y);

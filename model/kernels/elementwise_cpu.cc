@@ -7,15 +7,13 @@
 namespace gradsync::model::kernels::cpu {
 namespace {
 
-// Calls fn(offset, length) for short consecutive pieces of [0, n), shared out to the threads. What fn keeps
-// for one piece stays in the first-level cache.
+// What a kernel keeps for a piece of this length stays in the first-level cache.
 constexpr int64_t kPiece = 512;
 
+// Calls fn(offset, length) for short consecutive pieces of [begin, end).
 template <class Fn>
-void ForPieces(const Device& device, int64_t n, const Fn& fn) {
-  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += kPiece) fn(at, std::min(kPiece, end - at));
-  });
+void ForPieces(int64_t begin, int64_t end, const Fn& fn) {
+  for (int64_t at = begin; at < end; at += kPiece) fn(at, std::min(kPiece, end - at));
 }
 
 template <class T>
@@ -25,39 +23,68 @@ using Piece = Eigen::Array<T, Eigen::Dynamic, 1, Eigen::ColMajor, kPiece, 1>;  /
 
 template <class T>
 void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y) {
-  ForPieces(device, n, [&](int64_t at, int64_t length) {
-    ArrayMap<T>(y + at, length) = ConstArrayMap<T>(a + at, length) + ConstArrayMap<T>(b + at, length);
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    Reader<T> read_a(kPiece), read_b(kPiece);
+    Writer<T> write(kPiece);
+    ForPieces(begin, end, [&](int64_t at, int64_t length) {
+      write(y + at, length, false,
+            [&](ArrayMap<Wide<T>> out) { out = read_a(a + at, length) + read_b(b + at, length); });
+    });
   });
 }
 
 template <class T>
 void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate) {
-  ForPieces(device, n, [&](int64_t at, int64_t length) {
-    Store(ArrayMap<T>(y + at, length), ConstArrayMap<T>(x + at, length) * static_cast<T>(factor), accumulate);
+  using W = Wide<T>;
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    Reader<T> read(kPiece);
+    Writer<T> write(kPiece);
+    ForPieces(begin, end, [&](int64_t at, int64_t length) {
+      write(y + at, length, accumulate,
+            [&](ArrayMap<W> out) { Store(out, read(x + at, length) * static_cast<W>(factor), accumulate); });
+    });
   });
+}
+
+void Round(const Device& device, const float* x, int64_t n, BF16* y) {
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) { ConvertSpan(x + begin, end - begin, y + begin); });
 }
 
 template <class T>
 void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y) {
-  ForPieces(device, n, [&](int64_t at, int64_t length) {
-    const ConstArrayMap<T> g(gate + at, length);
-    ArrayMap<T>(y + at, length) = g / (T{1} + (-g).exp()) * ConstArrayMap<T>(up + at, length);
+  using W = Wide<T>;
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    Reader<T> read_gate(kPiece), read_up(kPiece);
+    Writer<T> write(kPiece);
+    ForPieces(begin, end, [&](int64_t at, int64_t length) {
+      const ConstArrayMap<W> g = read_gate(gate + at, length);
+      write(y + at, length, false,
+            [&](ArrayMap<W> out) { out = g / (W{1} + (-g).exp()) * read_up(up + at, length); });
+    });
   });
 }
 
 template <class T>
 void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
                 Target<T> dup) {
-  ForPieces(device, n, [&](int64_t at, int64_t length) {
-    const ConstArrayMap<T> g(gate + at, length);
-    const ConstArrayMap<T> u(up + at, length);
-    const ConstArrayMap<T> out_grad(dy + at, length);
-    const Piece<T> s = T{1} / (T{1} + (-g).exp());
-    if (dup.data != nullptr) Store(ArrayMap<T>(dup.data + at, length), out_grad * g * s, dup.accumulate);
-    if (dgate.data != nullptr) {
-      Store(ArrayMap<T>(dgate.data + at, length), out_grad * u * s * (T{1} + g * (T{1} - s)),
-            dgate.accumulate);
-    }
+  using W = Wide<T>;
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    Reader<T> read_gate(kPiece), read_up(kPiece), read_dy(kPiece);
+    Writer<T> write(kPiece);
+    ForPieces(begin, end, [&](int64_t at, int64_t length) {
+      const ConstArrayMap<W> g = read_gate(gate + at, length);
+      const ConstArrayMap<W> u = read_up(up + at, length);
+      const ConstArrayMap<W> out_grad = read_dy(dy + at, length);
+      const Piece<W> s = W{1} / (W{1} + (-g).exp());
+      if (dup.data != nullptr) {
+        write(dup.data + at, length, dup.accumulate,
+              [&](ArrayMap<W> out) { Store(out, out_grad * g * s, dup.accumulate); });
+      }
+      if (dgate.data == nullptr) return;
+      write(dgate.data + at, length, dgate.accumulate, [&](ArrayMap<W> out) {
+        Store(out, out_grad * u * s * (W{1} + g * (W{1} - s)), dgate.accumulate);
+      });
+    });
   });
 }
 
@@ -68,6 +95,7 @@ void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, i
   template void SwiGluGrad<T>(const Device&, const T*, const T*, const T*, int64_t, Target<T>, Target<T>);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cpu

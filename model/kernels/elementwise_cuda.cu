@@ -8,35 +8,45 @@ namespace {
 
 template <class T>
 __global__ void SumKernel(const T* a, const T* b, int64_t n, T* y) {
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = a[i] + b[i];
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    y[i] = Narrow<T>(Widen(a[i]) + Widen(b[i]));
+  }
 }
 
 template <class T>
-__global__ void ScaledKernel(const T* x, T factor, int64_t n, T* y, bool accumulate) {
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) Store(y + i, x[i] * factor, accumulate);
+__global__ void ScaledKernel(const T* x, Wide<T> factor, int64_t n, T* y, bool accumulate) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
+    Store(y + i, Widen(x[i]) * factor, accumulate);
+  }
 }
 
 template <class T>
-__global__ void FillKernel(T value, int64_t n, T* y) {
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = value;
+__global__ void FillKernel(Wide<T> value, int64_t n, T* y) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = Narrow<T>(value);
+}
+
+__global__ void RoundKernel(const float* x, int64_t n, BF16* y) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = Narrow<BF16>(x[i]);
 }
 
 template <class T>
 __global__ void SwiGluKernel(const T* gate, const T* up, int64_t n, T* y) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
-    y[i] = gate[i] / (T{1} + exp(-gate[i])) * up[i];
+    const Wide<T> g = Widen(gate[i]);
+    y[i] = Narrow<T>(g / (Wide<T>{1} + exp(-g)) * Widen(up[i]));
   }
 }
 
 template <class T>
 __global__ void SwiGluGradKernel(const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
                                  Target<T> dup) {
+  using W = Wide<T>;
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
-    const T g = gate[i], out_grad = dy[i];
-    const T s = T{1} / (T{1} + exp(-g));
+    const W g = Widen(gate[i]), out_grad = Widen(dy[i]);
+    const W s = W{1} / (W{1} + exp(-g));
     if (dup.data != nullptr) Store(dup.data + i, out_grad * g * s, dup.accumulate);
     if (dgate.data != nullptr) {
-      Store(dgate.data + i, out_grad * up[i] * s * (T{1} + g * (T{1} - s)), dgate.accumulate);
+      Store(dgate.data + i, out_grad * Widen(up[i]) * s * (W{1} + g * (W{1} - s)), dgate.accumulate);
     }
   }
 }
@@ -56,6 +66,10 @@ void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bo
 template <class T>
 void Fill(const Device& device, double value, int64_t n, T* y) {
   Launch(device, "Fill", FillKernel<T>, LoopBlocks(device, n), kThreads, 0, value, n, y);
+}
+
+void Round(const Device& device, const float* x, int64_t n, BF16* y) {
+  Launch(device, "Round", RoundKernel, LoopBlocks(device, n), kThreads, 0, x, n, y);
 }
 
 template <class T>
@@ -78,6 +92,7 @@ void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, i
   template void SwiGluGrad<T>(const Device&, const T*, const T*, const T*, int64_t, Target<T>, Target<T>);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

@@ -4,8 +4,10 @@
 #include <cstdint>
 
 #include "model/device.h"
+#include "model/dtype.h"
 
-// Looking rows up in a table. ids are in [0, vocab). T is float or double.
+// Looking rows up in a table. ids are in [0, vocab). T is float, double or BF16; the gradient is in what T
+// is computed in.
 namespace gradsync::model::kernels::cpu {
 
 template <class T>
@@ -18,7 +20,7 @@ void Embedding(const Device& device, const int32_t* ids,  // (n)
 // accumulated, the table is zero-filled first.
 template <class T>
 void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_t n, int64_t vocab, int64_t d,
-                   T* dtable, bool accumulate);
+                   Wide<T>* dtable, bool accumulate);
 
 }  // namespace gradsync::model::kernels::cpu
 
@@ -32,7 +34,7 @@ void Embedding(const Device& device, const int32_t* ids, const T* table, int64_t
 
 template <class T>
 void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_t n, int64_t vocab, int64_t d,
-                   T* dtable, bool accumulate);
+                   Wide<T>* dtable, bool accumulate);
 
 }  // namespace gradsync::model::kernels::cuda
 

@@ -17,7 +17,7 @@ __global__ void EmbeddingKernel(const int32_t* ids,  // (n)
   const int32_t id = ids[i];
   const bool valid = id >= 0 && id < vocab;
   for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
-    y[i * d + col] = valid ? table[id * d + col] : static_cast<T>(NAN);
+    y[i * d + col] = valid ? table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
   }
 }
 
@@ -28,12 +28,12 @@ template <class T>
 __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
                                     const T* dy,         // (n, d)
                                     int64_t n, int64_t d,
-                                    T* dtable,  // (vocab, d)
+                                    Wide<T>* dtable,  // (vocab, d)
                                     bool accumulate) {
   __shared__ int32_t some_ids[kThreads];
   const int64_t row = blockIdx.x;
   for (int64_t first_col = 0; first_col < d; first_col += kThreads * kColumnsPerThread) {
-    T sums[kColumnsPerThread] = {};
+    Wide<T> sums[kColumnsPerThread] = {};
     for (int64_t first = 0; first < n; first += kThreads) {
       const int64_t mine = first + threadIdx.x;
       const int32_t id = mine < n ? ids[mine] : -1;
@@ -44,7 +44,7 @@ __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
           if (some_ids[i] != row) continue;
           for (int k = 0; k < kColumnsPerThread; ++k) {
             const int64_t col = first_col + k * kThreads + threadIdx.x;
-            if (col < d) sums[k] += dy[(first + i) * d + col];
+            if (col < d) sums[k] += Widen(dy[(first + i) * d + col]);
           }
         }
       }
@@ -67,17 +67,18 @@ void Embedding(const Device& device, const int32_t* ids, const T* table, int64_t
 
 template <class T>
 void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_t n, int64_t vocab, int64_t d,
-                   T* dtable, bool accumulate) {
+                   Wide<T>* dtable, bool accumulate) {
   Launch(device, "EmbeddingGrad", EmbeddingGradKernel<T>, vocab, kThreads, 0, ids, dy, n, d, dtable,
          accumulate);
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                                          \
-  template void Embedding<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*);    \
-  template void EmbeddingGrad<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*, \
-                                 bool);
+#define GRADSYNC_INSTANTIATE(T)                                                                       \
+  template void Embedding<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*); \
+  template void EmbeddingGrad<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t,  \
+                                 Wide<T>*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

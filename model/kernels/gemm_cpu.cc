@@ -8,6 +8,7 @@
 
 #include "model/error.h"
 #include "model/kernels/gemm.h"
+#include "model/kernels/gemm_bf16.h"
 #include "model/kernels/parallel.h"
 #include "model/kernels/scratch.h"
 
@@ -18,7 +19,7 @@ namespace {
 template <class T>
 void StoreEmptySum(int64_t m, int64_t n, T* c, int64_t c_stride, bool accumulate) {
   if (accumulate) return;
-  for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{0});
+  for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{});
 }
 
 // oneDNN's sgemm and not its matmul primitive: on f32 both run the same code, and this one has nothing to
@@ -132,12 +133,14 @@ void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* 
   }
 }
 
-template <class T>
-void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
+template <class T, class C>
+void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c, int64_t c_stride,
           bool accumulate) {
   if (m == 0 || n == 0) return;
   if (k == 0) return StoreEmptySum(m, n, c, c_stride, accumulate);
-  if constexpr (std::is_same_v<T, float>) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    GemmBF16(device, m, n, k, a, b, c, c_stride, accumulate);
+  } else if constexpr (std::is_same_v<T, float>) {
     Multiply(device, m, n, k, a, b, c, c_stride, accumulate);
   } else {
     constexpr int64_t kRowGrain = 16;
@@ -152,11 +155,32 @@ void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand
   }
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                                      \
-  template void SerialGemm<T>(int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool); \
-  template void Gemm<T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool);
+template <class T>
+void GemmPlus(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const T* addend,
+              T* c, int64_t c_stride) {
+  ParallelFor(
+      device, m,
+      [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) std::copy_n(addend + i * c_stride, n, c + i * c_stride);
+      },
+      16);
+  Gemm(device, m, n, k, a, b, c, c_stride, /*accumulate=*/true);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                            \
+  template void Gemm<T, T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool); \
+  template void GemmPlus<T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, const T*, T*,      \
+                            int64_t);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
+
+template void Gemm<BF16, float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>, float*,
+                                int64_t, bool);
+template void SerialGemm<float>(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*, int64_t,
+                                bool);
+template void SerialGemm<double>(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
+                                 int64_t, bool);
 
 }  // namespace gradsync::model::kernels::cpu

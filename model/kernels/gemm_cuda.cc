@@ -4,8 +4,10 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <compare>
 #include <map>
+#include <string_view>
 #include <type_traits>
 
 #include "model/cuda_device.h"
@@ -18,9 +20,34 @@ namespace {
 // What NVIDIA recommends for Hopper, and more than enough for its predecessor.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
+// Of the operands, and of the result.
+enum class Types { kF32, kF64, kBF16, kBF16ToF32 };
+
+template <class T, class C>
+constexpr Types TypesOf() {
+  if (std::is_same_v<T, double>) return Types::kF64;
+  if (std::is_same_v<T, float>) return Types::kF32;
+  return std::is_same_v<C, float> ? Types::kBF16ToF32 : Types::kBF16;
+}
+
+constexpr std::string_view Name(Types types) {
+  switch (types) {
+    case Types::kF32:
+      return "f32";
+    case Types::kF64:
+      return "f64";
+    case Types::kBF16:
+      return "bf16";
+    case Types::kBF16ToF32:
+      return "bf16 to f32";
+  }
+  return "?";
+}
+
 // Everything that the choice of an algorithm depends on.
 struct Product {
-  bool is_f64, tf32;
+  Types types;
+  bool tf32;
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   int64_t a_stride, b_stride, c_stride;
@@ -32,7 +59,7 @@ struct Product {
 
 void Check(cublasStatus_t status, const char* call, const Product& p) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw CudaError(Join(call, " for ", p.is_f64 ? "f64" : "f32", " m=", p.m, " n=", p.n, " k=", p.k,
+  throw CudaError(Join(call, " for ", Name(p.types), " m=", p.m, " n=", p.n, " k=", p.k,
                        " failed: ", cublasLtGetStatusString(status)));
 }
 
@@ -63,25 +90,31 @@ class Owned {
 class Plan {
  public:
   Plan(cublasLtHandle_t library, const Product& p) {
-    const cudaDataType_t type = p.is_f64 ? CUDA_R_64F : CUDA_R_32F;
-    const cublasComputeType_t compute = p.is_f64 ? CUBLAS_COMPUTE_64F
+    const bool is_f64 = p.types == Types::kF64;
+    const cudaDataType_t wide = is_f64 ? CUDA_R_64F : CUDA_R_32F;
+    const bool from_bf16 = p.types == Types::kBF16 || p.types == Types::kBF16ToF32;
+    const cudaDataType_t operand = from_bf16 ? CUDA_R_16BF : wide;
+    const cudaDataType_t result = p.types == Types::kBF16 ? CUDA_R_16BF : wide;
+    const cublasComputeType_t compute = is_f64   ? CUBLAS_COMPUTE_64F
                                         : p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                  : CUBLAS_COMPUTE_32F;
-    Check(cublasLtMatmulDescCreate(operation_.address(), compute, type), "cublasLtMatmulDescCreate", p);
+    Check(cublasLtMatmulDescCreate(operation_.address(), compute, wide), "cublasLtMatmulDescCreate", p);
     // The first operand is b as it lies in memory, which is b^T; the second likewise a^T.
     Set(CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p);
     Set(CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, p);
-    Layout(first_, type, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_stride, p);
-    Layout(second_, type, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_stride, p);
-    Layout(result_, type, p.n, p.m, p.c_stride, p);
+    Layout(first_, operand, p.b_transposed ? p.k : p.n, p.b_transposed ? p.n : p.k, p.b_stride, p);
+    Layout(second_, operand, p.a_transposed ? p.m : p.k, p.a_transposed ? p.k : p.m, p.a_stride, p);
+    Layout(result_, result, p.n, p.m, p.c_stride, p);
     Choose(library, p);
   }
 
-  template <class T>
-  void Run(cublasLtHandle_t library, const Product& p, const T* a, const T* b, T* c, bool accumulate,
+  // c = addend + a b, the addend being c itself, another array, or null for none.
+  template <class T, class C>
+  void Run(cublasLtHandle_t library, const Product& p, const T* a, const T* b, const C* addend, C* c,
            void* workspace, cudaStream_t stream) const {
-    const T alpha = 1, beta = accumulate ? 1 : 0;
-    Check(cublasLtMatmul(library, operation_.get(), &alpha, b, first_.get(), a, second_.get(), &beta, c,
+    const Wide<T> alpha = 1, beta = addend != nullptr ? 1 : 0;
+    const C* const read = addend != nullptr ? addend : c;
+    Check(cublasLtMatmul(library, operation_.get(), &alpha, b, first_.get(), a, second_.get(), &beta, read,
                          result_.get(), c, result_.get(), &algorithm_, workspace, kWorkspaceBytes, stream),
           "cublasLtMatmul", p);
   }
@@ -115,6 +148,10 @@ class Plan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.a_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.c_alignment);
+    // Parts of a sum are added in f32, not as numbers that have been rounded to bf16.
+    if (p.types == Types::kBF16) {
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     Check(cublasLtMatmulAlgoGetHeuristic(library, operation_.get(), first_.get(), second_.get(),
@@ -146,11 +183,11 @@ class Plans {
   Plans(const Plans&) = delete;
   Plans& operator=(const Plans&) = delete;
 
-  template <class T>
-  void Run(const Product& p, const T* a, const T* b, T* c, bool accumulate) {
+  template <class T, class C>
+  void Run(const Product& p, const T* a, const T* b, const C* addend, C* c) {
     auto plan = plans_.find(p);
     if (plan == plans_.end()) plan = plans_.try_emplace(p, library_.get(), p).first;
-    plan->second.Run(library_.get(), p, a, b, c, accumulate, workspace_, device_.compute_stream().get());
+    plan->second.Run(library_.get(), p, a, b, addend, c, workspace_, device_.compute_stream().get());
   }
 
  private:
@@ -160,24 +197,27 @@ class Plans {
   std::map<Product, Plan> plans_;
 };
 
-}  // namespace
-
-template <class T>
-void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
-          bool accumulate) {
+// c = addend + a b, as in Plan::Run.
+template <class T, class C>
+void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const C* addend,
+              C* c, int64_t c_stride) {
   if (m == 0 || n == 0) return;
   CudaDevice& gpu = static_cast<CudaDevice&>(device);
   gpu.MakeCurrent();
   if (k == 0) {  // a product of matrices with nothing between them
-    if (accumulate) return;
-    GRADSYNC_CUDA(cudaMemset2DAsync(c, static_cast<size_t>(c_stride) * sizeof(T), 0,
-                                    static_cast<size_t>(n) * sizeof(T), static_cast<size_t>(m),
-                                    gpu.compute_stream().get()));
+    const size_t pitch = static_cast<size_t>(c_stride) * sizeof(C),
+                 width = static_cast<size_t>(n) * sizeof(C);
+    const cudaStream_t stream = gpu.compute_stream().get();
+    if (addend == nullptr) {
+      GRADSYNC_CUDA(cudaMemset2DAsync(c, pitch, 0, width, static_cast<size_t>(m), stream));
+    } else if (addend != c) {
+      GRADSYNC_CUDA(cudaMemcpy2DAsync(c, pitch, addend, pitch, width, static_cast<size_t>(m),
+                                      cudaMemcpyDeviceToDevice, stream));
+    }
     return;
   }
-  const bool is_f64 = std::is_same_v<T, double>;
-  const Product product{.is_f64 = is_f64,
-                        .tf32 = !is_f64 && gpu.allow_tf32(),
+  const Product product{.types = TypesOf<T, C>(),
+                        .tf32 = std::is_same_v<T, float> && gpu.allow_tf32(),
                         .m = m,
                         .n = n,
                         .k = k,
@@ -188,13 +228,34 @@ void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand
                         .c_stride = c_stride,
                         .a_alignment = AlignmentOf(a.data),
                         .b_alignment = AlignmentOf(b.data),
-                        .c_alignment = AlignmentOf(c)};
-  device.Resource<Plans>().Run(product, a.data, b.data, c, accumulate);
+                        .c_alignment = std::min(AlignmentOf(c), AlignmentOf(addend))};
+  device.Resource<Plans>().Run(product, a.data, b.data, addend, c);
 }
 
-template void Gemm<float>(Device&, int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*, int64_t,
-                          bool);
-template void Gemm<double>(Device&, int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
-                           int64_t, bool);
+}  // namespace
+
+template <class T, class C>
+void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c, int64_t c_stride,
+          bool accumulate) {
+  Multiply(device, m, n, k, a, b, accumulate ? c : nullptr, c, c_stride);
+}
+
+template <class T>
+void GemmPlus(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const T* addend,
+              T* c, int64_t c_stride) {
+  Multiply(device, m, n, k, a, b, addend, c, c_stride);
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                            \
+  template void Gemm<T, T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool); \
+  template void GemmPlus<T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, const T*, T*,      \
+                            int64_t);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
+#undef GRADSYNC_INSTANTIATE
+
+template void Gemm<BF16, float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>, float*,
+                                int64_t, bool);
 
 }  // namespace gradsync::model::kernels::cuda

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -16,18 +15,32 @@
 // What every Gemm has to pass. For one source of a test.
 namespace gradsync::model::kernels {
 
-// A row-major matrix of small integers inside rows that are longer, with NaN between them: products are
-// exact, and reading or writing beyond a row shows.
+template <class T>
+double ToDouble(T x) {
+  return static_cast<double>(static_cast<Wide<T>>(x));
+}
+
+template <class T>
+T FromDouble(double x) {
+  return static_cast<T>(static_cast<Wide<T>>(x));
+}
+
+// A row-major matrix of small integers inside rows that are longer, with NaN between them: products and their
+// sums are exact, so that the result in bf16 is the sum rounded once, and reading or writing beyond a row
+// shows.
 template <class T>
 struct Padded {
   Padded(int64_t rows_in, int64_t cols_in, int seed) : rows(rows_in), cols(cols_in), stride(cols_in + 3) {
-    values.assign(static_cast<size_t>(rows * stride), std::numeric_limits<T>::quiet_NaN());
+    values.assign(static_cast<size_t>(rows * stride), FromDouble<T>(std::nan("")));
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < cols; ++j) at(i, j) = static_cast<T>((i * 5 + j * 3 + seed) % 7 - 3);
+      for (int64_t j = 0; j < cols; ++j) Set(i, j, static_cast<double>((i * 5 + j * 3 + seed) % 7 - 3));
     }
   }
 
-  T& at(int64_t i, int64_t j) { return values[static_cast<size_t>(i * stride + j)]; }
+  double At(int64_t i, int64_t j) const { return ToDouble(values[static_cast<size_t>(i * stride + j)]); }
+  void Set(int64_t i, int64_t j, double value) {
+    values[static_cast<size_t>(i * stride + j)] = FromDouble<T>(value);
+  }
   // A copy on a device, aligned no better than to its elements.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
@@ -40,46 +53,76 @@ struct Padded {
   std::vector<T> values;
 };
 
-template <class T>
-using GemmOf = void(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c,
-                    int64_t c_stride, bool accumulate);
+// A product, and whether it is added to what is there.
+struct GemmCase {
+  int64_t m, n, k;
+  bool a_transposed, b_transposed, accumulate;
+};
 
-template <class T>
-void CheckGemm(const DevicePtr& device, GemmOf<T>* gemm, int64_t m, int64_t n, int64_t k, bool a_transposed,
-               bool b_transposed, bool accumulate) {
-  SCOPED_TRACE(testing::Message() << Name(kDTypeOf<T>) << " " << m << "x" << n << "x" << k << " transposed "
-                                  << a_transposed << b_transposed << " accumulate " << accumulate);
-  Padded<T> a(a_transposed ? k : m, a_transposed ? m : k, 0);
-  Padded<T> b(b_transposed ? n : k, b_transposed ? k : n, 1);
-  Padded<T> c(m, n, 2);
-  Padded<T> want(m, n, 2);
-  for (int64_t i = 0; i < m; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      if (!accumulate) {
-        want.at(i, j) = 0;
-        c.at(i, j) = std::numeric_limits<T>::quiet_NaN();
-      }
-      for (int64_t l = 0; l < k; ++l) {
-        want.at(i, j) += (a_transposed ? a.at(l, i) : a.at(i, l)) * (b_transposed ? b.at(j, l) : b.at(l, j));
-      }
-    }
-  }
+// Calls multiply(a, b, c, c_stride) on the device and compares with the definition. `c_before`: what c holds.
+template <class T, class C, class Multiply>
+void CheckProduct(const DevicePtr& device, const GemmCase& g, bool adds, const Padded<C>& c_before,
+                  const Multiply& multiply) {
+  SCOPED_TRACE(testing::Message() << Name(kDTypeOf<T>) << " to " << Name(kDTypeOf<C>) << " " << g.m << "x"
+                                  << g.n << "x" << g.k << " transposed " << g.a_transposed << g.b_transposed
+                                  << " adds " << adds);
+  const Padded<T> a(g.a_transposed ? g.k : g.m, g.a_transposed ? g.m : g.k, 0);
+  const Padded<T> b(g.b_transposed ? g.n : g.k, g.b_transposed ? g.k : g.n, 1);
+  Padded<C> c = c_before;
   const Tensor a_there = a.On(device), b_there = b.On(device), c_there = c.On(device);
-  gemm(*device, m, n, k, {a_there.data<T>(), a.stride, a_transposed},
-       {b_there.data<T>(), b.stride, b_transposed}, c_there.data<T>(), c.stride, accumulate);
-  c.values = c_there.ToVector<T>();
-  for (int64_t i = 0; i < m; ++i) {
+  multiply(Operand<T>{a_there.data<T>(), a.stride, g.a_transposed},
+           Operand<T>{b_there.data<T>(), b.stride, g.b_transposed}, c_there.data<C>(), c.stride);
+  c.values = c_there.ToVector<C>();
+  const Padded<C> addend(g.m, g.n, 2);
+  for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < c.stride; ++j) {
-      if (j < n) {
-        EXPECT_EQ(c.at(i, j), want.at(i, j)) << i << ", " << j;
-      } else {
-        EXPECT_TRUE(std::isnan(c.at(i, j))) << "written beyond row " << i;
+      if (j >= g.n) {
+        EXPECT_TRUE(std::isnan(c.At(i, j))) << "written beyond row " << i;
+        continue;
       }
+      double want = adds ? addend.At(i, j) : 0;
+      for (int64_t l = 0; l < g.k; ++l) {
+        want += (g.a_transposed ? a.At(l, i) : a.At(i, l)) * (g.b_transposed ? b.At(j, l) : b.At(l, j));
+      }
+      EXPECT_EQ(c.At(i, j), ToDouble(FromDouble<C>(want))) << i << ", " << j;
     }
   }
 }
 
-// Calls check(m, n, k, a_transposed, b_transposed, accumulate) for many products.
+template <class C>
+Padded<C> NaNs(int64_t rows, int64_t cols) {
+  Padded<C> matrix(rows, cols, 2);
+  matrix.values.assign(matrix.values.size(), FromDouble<C>(std::nan("")));
+  return matrix;
+}
+
+template <class T, class C>
+using GemmOf = void(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c,
+                    int64_t c_stride, bool accumulate);
+
+template <class T, class C>
+void CheckGemm(const DevicePtr& device, GemmOf<T, C>* gemm, const GemmCase& g) {
+  const Padded<C> before = g.accumulate ? Padded<C>(g.m, g.n, 2) : NaNs<C>(g.m, g.n);
+  CheckProduct<T, C>(device, g, g.accumulate, before,
+                     [&](Operand<T> a, Operand<T> b, C* c, int64_t c_stride) {
+                       gemm(*device, g.m, g.n, g.k, a, b, c, c_stride, g.accumulate);
+                     });
+}
+
+template <class T>
+using GemmPlusOf = void(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b,
+                        const T* addend, T* c, int64_t c_stride);
+
+template <class T>
+void CheckGemmPlus(const DevicePtr& device, GemmPlusOf<T>* gemm_plus, const GemmCase& g) {
+  const Tensor addend = Padded<T>(g.m, g.n, 2).On(device);
+  CheckProduct<T, T>(device, g, /*adds=*/true, NaNs<T>(g.m, g.n),
+                     [&](Operand<T> a, Operand<T> b, T* c, int64_t c_stride) {
+                       gemm_plus(*device, g.m, g.n, g.k, a, b, addend.data<T>(), c, c_stride);
+                     });
+}
+
+// Calls check(product) for many.
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
@@ -88,7 +131,9 @@ void ForGemms(const Check& check) {
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
       for (const bool accumulate : {false, true}) {
-        for (const auto& [m, n, k] : sizes) check(m, n, k, a_transposed, b_transposed, accumulate);
+        for (const auto& [m, n, k] : sizes) {
+          check(GemmCase{m, n, k, a_transposed, b_transposed, accumulate});
+        }
       }
     }
   }

@@ -13,17 +13,27 @@ void SerialGemm(Device&, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<
 
 TEST(GemmTest, EqualsTheDefinition) {
   for (const int threads : {1, 2}) {
-    ForGemms([device = CpuDevice(threads)](auto... product) {
-      CheckGemm<float>(device, cpu::Gemm<float>, product...);
-      CheckGemm<double>(device, cpu::Gemm<double>, product...);
+    ForGemms([device = CpuDevice(threads)](const GemmCase& product) {
+      CheckGemm<float, float>(device, cpu::Gemm<float, float>, product);
+      CheckGemm<double, double>(device, cpu::Gemm<double, double>, product);
+      CheckGemm<BF16, BF16>(device, cpu::Gemm<BF16, BF16>, product);
+      CheckGemm<BF16, float>(device, cpu::Gemm<BF16, float>, product);
     });
   }
 }
 
+TEST(GemmTest, AddsToAnotherMatrix) {
+  ForGemms([device = CpuDevice(2)](const GemmCase& product) {
+    CheckGemmPlus<float>(device, cpu::GemmPlus<float>, product);
+    CheckGemmPlus<double>(device, cpu::GemmPlus<double>, product);
+    CheckGemmPlus<BF16>(device, cpu::GemmPlus<BF16>, product);
+  });
+}
+
 TEST(GemmTest, SerialEqualsTheDefinition) {
-  ForGemms([device = CpuDevice()](auto... product) {
-    CheckGemm<float>(device, SerialGemm<float>, product...);
-    CheckGemm<double>(device, SerialGemm<double>, product...);
+  ForGemms([device = CpuDevice()](const GemmCase& product) {
+    CheckGemm<float, float>(device, SerialGemm<float>, product);
+    CheckGemm<double, double>(device, SerialGemm<double>, product);
   });
 }
 

@@ -8,39 +8,44 @@ namespace gradsync::model::kernels::cuda {
 namespace {
 
 template <class T>
-__global__ void RmsNormKernel(const T* x,       // (rows, d)
-                              const T* weight,  // (d)
-                              int64_t d, T eps,
-                              T* y,    // (rows, d)
-                              T* r) {  // (rows)
+__global__ void RmsNormKernel(const T* x,             // (rows, d)
+                              const Wide<T>* weight,  // (d)
+                              int64_t d, Wide<T> eps,
+                              T* y,          // (rows, d)
+                              Wide<T>* r) {  // (rows)
+  using W = Wide<T>;
   const int64_t row = blockIdx.x;
   const T* in = x + row * d;
-  T squares = 0;
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) squares += in[i] * in[i];
-  squares = CombineBlock(squares, T{0}, SumOf{});
-  const T scale = T{1} / sqrt(squares / static_cast<T>(d) + eps);
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) y[row * d + i] = in[i] * scale * weight[i];
+  W squares = 0;
+  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) squares += Widen(in[i]) * Widen(in[i]);
+  squares = CombineBlock(squares, W{0}, SumOf{});
+  const W scale = W{1} / sqrt(squares / static_cast<W>(d) + eps);
+  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
+    y[row * d + i] = Narrow<T>(Widen(in[i]) * scale * weight[i]);
+  }
   if (threadIdx.x == 0) r[row] = scale;
 }
 
 template <class T>
-__global__ void RmsNormInputGradKernel(const T* x,       // (rows, d)
-                                       const T* weight,  // (d)
-                                       const T* r,       // (rows)
-                                       const T* dy,      // (rows, d)
+__global__ void RmsNormInputGradKernel(const T* x,             // (rows, d)
+                                       const Wide<T>* weight,  // (d)
+                                       const Wide<T>* r,       // (rows)
+                                       const T* dy,            // (rows, d)
                                        int64_t d,
                                        T* dx,  // (rows, d)
                                        bool accumulate) {
+  using W = Wide<T>;
   const int64_t row = blockIdx.x;
   const T* in = x + row * d;
   const T* out_grad = dy + row * d;
-  T along = 0;
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) along += out_grad[i] * weight[i] * in[i];
-  along = CombineBlock(along, T{0}, SumOf{});
-  const T scale = r[row];
-  along = along / static_cast<T>(d) * scale * scale;
+  W along = 0;
+  for (int64_t i = threadIdx.x; i < d; i += blockDim.x)
+    along += Widen(out_grad[i]) * weight[i] * Widen(in[i]);
+  along = CombineBlock(along, W{0}, SumOf{});
+  const W scale = r[row];
+  along = along / static_cast<W>(d) * scale * scale;
   for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
-    Store(dx + row * d + i, (out_grad[i] * weight[i] - in[i] * along) * scale, accumulate);
+    Store(dx + row * d + i, (Widen(out_grad[i]) * weight[i] - Widen(in[i]) * along) * scale, accumulate);
   }
 }
 
@@ -48,19 +53,22 @@ __global__ void RmsNormInputGradKernel(const T* x,       // (rows, d)
 constexpr int kColumns = 32;
 
 template <class T>
-__global__ void RmsNormWeightGradKernel(const T* x,   // (rows, d)
-                                        const T* r,   // (rows)
-                                        const T* dy,  // (rows, d)
+__global__ void RmsNormWeightGradKernel(const T* x,        // (rows, d)
+                                        const Wide<T>* r,  // (rows)
+                                        const T* dy,       // (rows, d)
                                         int64_t rows, int64_t d,
-                                        T* dweight,  // (d)
+                                        Wide<T>* dweight,  // (d)
                                         bool accumulate) {
-  __shared__ T sums[kThreads];  // (warps, kColumns)
+  using W = Wide<T>;
+  __shared__ W sums[kThreads];  // (warps, kColumns)
   const int lane = static_cast<int>(threadIdx.x) % kColumns, warp = static_cast<int>(threadIdx.x) / kColumns;
   const int64_t column = int64_t{blockIdx.x} * kColumns + lane;
-  T sum = 0;
+  W sum = 0;
   if (column < d) {
+    // Several rows under way at a time: there are not enough blocks to hide the memory's latency otherwise.
+#pragma unroll 8
     for (int64_t row = warp; row < rows; row += kThreads / kColumns) {
-      sum += dy[row * d + column] * x[row * d + column] * r[row];
+      sum += Widen(dy[row * d + column]) * Widen(x[row * d + column]) * r[row];
     }
   }
   sums[threadIdx.x] = sum;
@@ -73,33 +81,34 @@ __global__ void RmsNormWeightGradKernel(const T* x,   // (rows, d)
 }  // namespace
 
 template <class T>
-void RmsNorm(const Device& device, const T* x, const T* weight, int64_t rows, int64_t d, double eps, T* y,
-             T* r) {
+void RmsNorm(const Device& device, const T* x, const Wide<T>* weight, int64_t rows, int64_t d, double eps,
+             T* y, Wide<T>* r) {
   Launch(device, "RmsNorm", RmsNormKernel<T>, rows, kThreads, 0, x, weight, d, eps, y, r);
 }
 
 template <class T>
-void RmsNormWeightGrad(const Device& device, const T* x, const T* r, const T* dy, int64_t rows, int64_t d,
-                       T* dweight, bool accumulate) {
+void RmsNormWeightGrad(const Device& device, const T* x, const Wide<T>* r, const T* dy, int64_t rows,
+                       int64_t d, Wide<T>* dweight, bool accumulate) {
   Launch(device, "RmsNormWeightGrad", RmsNormWeightGradKernel<T>, (d + kColumns - 1) / kColumns, kThreads, 0,
          x, r, dy, rows, d, dweight, accumulate);
 }
 
 template <class T>
-void RmsNormInputGrad(const Device& device, const T* x, const T* weight, const T* r, const T* dy,
+void RmsNormInputGrad(const Device& device, const T* x, const Wide<T>* weight, const Wide<T>* r, const T* dy,
                       int64_t rows, int64_t d, T* dx, bool accumulate) {
   Launch(device, "RmsNormInputGrad", RmsNormInputGradKernel<T>, rows, kThreads, 0, x, weight, r, dy, d, dx,
          accumulate);
 }
 
 #define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void RmsNorm<T>(const Device&, const T*, const T*, int64_t, int64_t, double, T*, T*);             \
-  template void RmsNormWeightGrad<T>(const Device&, const T*, const T*, const T*, int64_t, int64_t, T*,      \
-                                     bool);                                                                  \
-  template void RmsNormInputGrad<T>(const Device&, const T*, const T*, const T*, const T*, int64_t, int64_t, \
-                                    T*, bool);
+  template void RmsNorm<T>(const Device&, const T*, const Wide<T>*, int64_t, int64_t, double, T*, Wide<T>*); \
+  template void RmsNormWeightGrad<T>(const Device&, const T*, const Wide<T>*, const T*, int64_t, int64_t,    \
+                                     Wide<T>*, bool);                                                        \
+  template void RmsNormInputGrad<T>(const Device&, const T*, const Wide<T>*, const Wide<T>*, const T*,       \
+                                    int64_t, int64_t, T*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

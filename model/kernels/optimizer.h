@@ -5,9 +5,11 @@
 #include <span>
 
 #include "model/device.h"
+#include "model/dtype.h"
 
 // Updates of n parameters in one pass over memory, which is what bounds them. Arrays do not overlap.
-// T is float or double.
+// T is float or double. What matrix products read of a value in their own type, its copy, is written in the
+// same pass.
 namespace gradsync::model::kernels {
 
 // The factors of one step of AdamW, the same for all parameters.
@@ -20,12 +22,13 @@ struct AdamWFactors {
   double eps;
 };
 
-// A tensor of n elements. Without momentum velocity is null.
+// A tensor of n elements. Without momentum velocity is null, without a copy in bf16 copy is.
 template <class T>
 struct SgdTensor {
   const T* grad;
   T* velocity;
   T* value;
+  BF16* copy;
   int64_t n;
 };
 
@@ -36,6 +39,7 @@ struct AdamWTensor {
   T* mean;
   T* square;
   T* value;
+  BF16* copy;
   int64_t n;
 };
 
@@ -43,20 +47,16 @@ struct AdamWTensor {
 
 namespace gradsync::model::kernels::cpu {
 
-// value -= learning_rate * grad. 12 bytes per element in f32.
-template <class T>
-void Sgd(const Device& device, int64_t n, double learning_rate, const T* grad, T* value);
-
 // velocity = momentum * velocity + grad; value -= learning_rate * velocity. 20 bytes per element in f32.
+// Without momentum value -= learning_rate * grad, 12 bytes. A copy takes 2 more.
 template <class T>
-void SgdMomentum(const Device& device, int64_t n, double learning_rate, double momentum, const T* grad,
-                 T* velocity, T* value);
+void Sgd(const Device& device, const SgdTensor<T>& tensor, double learning_rate, double momentum);
 
 // mean = beta1 * mean + (1 - beta1) * grad; square = beta2 * square + (1 - beta2) * grad^2;
-// value = decay * value - step_size * mean / (scale * sqrt(square) + eps). 28 bytes per element in f32.
+// value = decay * value - step_size * mean / (scale * sqrt(square) + eps). 28 bytes per element in f32. A
+// copy takes 2 more.
 template <class T>
-void AdamW(const Device& device, int64_t n, const AdamWFactors& factors, const T* grad, T* mean, T* square,
-           T* value);
+void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactors& factors);
 
 }  // namespace gradsync::model::kernels::cpu
 

@@ -1,24 +1,42 @@
+#include <algorithm>
 #include <cmath>
 
+#include "model/kernels/eigen.h"
 #include "model/kernels/optimizer.h"
 #include "model/kernels/parallel.h"
 
 namespace gradsync::model::kernels::cpu {
+namespace {
 
-template <class T>
-void Sgd(const Device& device, int64_t n, double learning_rate, const T* grad, T* value) {
-  const T rate = static_cast<T>(learning_rate);
-  ParallelFor(device, n, [=](int64_t begin, int64_t end) {
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) value[i] -= rate * grad[i];
+// Calls update(begin, end) for parts of [0, n), and makes a copy of what it wrote to value while that is in
+// the first-level cache.
+template <class T, class Update>
+void ForParts(const Device& device, int64_t n, const T* value, BF16* copy, const Update& update) {
+  constexpr int64_t kPart = 1024;
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    if (copy == nullptr) return update(begin, end);
+    for (int64_t at = begin; at < end; at += kPart) {
+      const int64_t length = std::min(kPart, end - at);
+      update(at, at + length);
+      ConvertSpan(value + at, length, copy + at);
+    }
   });
 }
 
+}  // namespace
+
 template <class T>
-void SgdMomentum(const Device& device, int64_t n, double learning_rate, double momentum, const T* grad,
-                 T* velocity, T* value) {
+void Sgd(const Device& device, const SgdTensor<T>& tensor, double learning_rate, double momentum) {
   const T rate = static_cast<T>(learning_rate), keep = static_cast<T>(momentum);
-  ParallelFor(device, n, [=](int64_t begin, int64_t end) {
+  const T* const grad = tensor.grad;
+  T* const velocity = tensor.velocity;
+  T* const value = tensor.value;
+  ForParts(device, tensor.n, value, tensor.copy, [=](int64_t begin, int64_t end) {
+    if (velocity == nullptr) {
+#pragma omp simd
+      for (int64_t i = begin; i < end; ++i) value[i] -= rate * grad[i];
+      return;
+    }
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const T v = keep * velocity[i] + grad[i];
@@ -29,13 +47,16 @@ void SgdMomentum(const Device& device, int64_t n, double learning_rate, double m
 }
 
 template <class T>
-void AdamW(const Device& device, int64_t n, const AdamWFactors& factors, const T* grad, T* mean, T* square,
-           T* value) {
+void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactors& factors) {
   const T decay = static_cast<T>(factors.decay), step_size = static_cast<T>(factors.step_size);
   const T beta1 = static_cast<T>(factors.beta1), rest1 = static_cast<T>(1 - factors.beta1);
   const T beta2 = static_cast<T>(factors.beta2), rest2 = static_cast<T>(1 - factors.beta2);
   const T scale = static_cast<T>(factors.scale), eps = static_cast<T>(factors.eps);
-  ParallelFor(device, n, [=](int64_t begin, int64_t end) {
+  const T* const grad = tensor.grad;
+  T* const mean = tensor.mean;
+  T* const square = tensor.square;
+  T* const value = tensor.value;
+  ForParts(device, tensor.n, value, tensor.copy, [=](int64_t begin, int64_t end) {
 #pragma omp simd
     for (int64_t i = begin; i < end; ++i) {
       const T g = grad[i];
@@ -48,10 +69,9 @@ void AdamW(const Device& device, int64_t n, const AdamWFactors& factors, const T
   });
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                           \
-  template void Sgd<T>(const Device&, int64_t, double, const T*, T*);                     \
-  template void SgdMomentum<T>(const Device&, int64_t, double, double, const T*, T*, T*); \
-  template void AdamW<T>(const Device&, int64_t, const AdamWFactors&, const T*, T*, T*, T*);
+#define GRADSYNC_INSTANTIATE(T)                                             \
+  template void Sgd<T>(const Device&, const SgdTensor<T>&, double, double); \
+  template void AdamW<T>(const Device&, const AdamWTensor<T>&, const AdamWFactors&);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
 #undef GRADSYNC_INSTANTIATE

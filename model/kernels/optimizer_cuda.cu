@@ -63,7 +63,9 @@ struct SgdUpdate {
       change += momentum * t.velocity[i];
       t.velocity[i] = change;
     }
-    t.value[i] -= rate * change;
+    const T value = t.value[i] - rate * change;
+    t.value[i] = value;
+    if (t.copy != nullptr) t.copy[i] = Narrow<BF16>(static_cast<float>(value));
   }
 };
 
@@ -82,7 +84,9 @@ struct AdamWUpdate {
     const T s = beta2 * t.square[i] + rest2 * g * g;
     t.mean[i] = m;
     t.square[i] = s;
-    t.value[i] = decay * t.value[i] - step_size * m / (scale * sqrt(s) + eps);
+    const T value = decay * t.value[i] - step_size * m / (scale * sqrt(s) + eps);
+    t.value[i] = value;
+    if (t.copy != nullptr) t.copy[i] = Narrow<BF16>(static_cast<float>(value));
   }
 };
 

@@ -18,7 +18,7 @@ namespace cpu {
 
 // y = or += x with the pair (2i, 2i + 1) of every head rotated by position * theta^(-2i / head_dim), or by
 // the opposite angle if `inverse`, which is the gradient. x and y are (batch, seq, num_heads * head_dim). The
-// angles' cosines and sines stay with the device. T is float or double.
+// angles' cosines and sines stay with the device. T is float, double or BF16.
 template <class T>
 void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, const T* x, T* y,
           bool accumulate);

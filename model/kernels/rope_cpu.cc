@@ -43,31 +43,35 @@ class RopeTables {
 template <class T>
 void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, const T* x, T* y,
           bool accumulate) {
-  using Complex = std::complex<T>;
-  const int64_t pairs = shape.head_dim / 2;
-  const Complex* table = device.Resource<RopeTables<T>>().Get(shape.seq, shape.head_dim, theta);
-  const Complex* in = reinterpret_cast<const Complex*>(x);
-  Complex* out = reinterpret_cast<Complex*>(y);
+  using Complex = std::complex<Wide<T>>;
+  const int64_t dim = shape.head_dim, pairs = dim / 2;
+  const Complex* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, dim, theta);
   ParallelFor(
       device, shape.batch * shape.seq,
       [&](int64_t begin, int64_t end) {
+        Reader<T> read(dim);
+        Writer<T> write(dim);
         for (int64_t row = begin; row < end; ++row) {
           const ConstArrayMap<Complex> rotation(table + row % shape.seq * pairs, pairs);
           for (int64_t head = row * shape.num_heads; head < (row + 1) * shape.num_heads; ++head) {
-            const ConstArrayMap<Complex> from(in + head * pairs, pairs);
-            ArrayMap<Complex> to(out + head * pairs, pairs);
-            if (inverse) {
-              Store(to, from * rotation.conjugate(), accumulate);
-            } else {
-              Store(to, from * rotation, accumulate);
-            }
+            const ConstArrayMap<Complex> from(
+                reinterpret_cast<const Complex*>(read(x + head * dim, dim).data()), pairs);
+            write(y + head * dim, dim, accumulate, [&](ArrayMap<Wide<T>> out) {
+              ArrayMap<Complex> to(reinterpret_cast<Complex*>(out.data()), pairs);
+              if (inverse) {
+                Store(to, from * rotation.conjugate(), accumulate);
+              } else {
+                Store(to, from * rotation, accumulate);
+              }
+            });
           }
         }
       },
-      std::max<int64_t>(1, 8192 / (shape.num_heads * shape.head_dim)));
+      std::max<int64_t>(1, 8192 / (shape.num_heads * dim)));
 }
 
 template void Rope<float>(Device&, const RopeShape&, double, bool, const float*, float*, bool);
 template void Rope<double>(Device&, const RopeShape&, double, bool, const double*, double*, bool);
+template void Rope<BF16>(Device&, const RopeShape&, double, bool, const BF16*, BF16*, bool);
 
 }  // namespace gradsync::model::kernels::cpu

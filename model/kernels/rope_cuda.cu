@@ -63,13 +63,14 @@ class RopeTables {
 
 // x and y are (batch, seq, heads, pairs, 2); n is the number of pairs in all.
 template <class T>
-__global__ void RopeKernel(const T* x, const T* table, int64_t n, int64_t seq, int64_t heads, int64_t pairs,
-                           bool inverse, T* y, bool accumulate) {
+__global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t n, int64_t seq, int64_t heads,
+                           int64_t pairs, bool inverse, T* y, bool accumulate) {
+  using W = Wide<T>;
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
     const int64_t position = i / (heads * pairs) % seq;
-    const T* rotation = table + 2 * (position * pairs + i % pairs);
-    const T cosine = rotation[0], sine = inverse ? -rotation[1] : rotation[1];
-    const T a = x[2 * i], b = x[2 * i + 1];
+    const W* rotation = table + 2 * (position * pairs + i % pairs);
+    const W cosine = rotation[0], sine = inverse ? -rotation[1] : rotation[1];
+    const W a = Widen(x[2 * i]), b = Widen(x[2 * i + 1]);
     Store(y + 2 * i, a * cosine - b * sine, accumulate);
     Store(y + 2 * i + 1, a * sine + b * cosine, accumulate);
   }
@@ -83,12 +84,13 @@ void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, co
   const int64_t pairs = shape.head_dim / 2;
   const int64_t n = shape.batch * shape.seq * shape.num_heads * pairs;
   if (n == 0) return;
-  const T* table = device.Resource<RopeTables<T>>().Get(shape.seq, shape.head_dim, theta);
+  const Wide<T>* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, shape.head_dim, theta);
   Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, n), kThreads, 0, x, table, n, shape.seq,
          shape.num_heads, pairs, inverse, y, accumulate);
 }
 
 template void Rope<float>(Device&, const RopeShape&, double, bool, const float*, float*, bool);
 template void Rope<double>(Device&, const RopeShape&, double, bool, const double*, double*, bool);
+template void Rope<BF16>(Device&, const RopeShape&, double, bool, const BF16*, BF16*, bool);
 
 }  // namespace gradsync::model::kernels::cuda

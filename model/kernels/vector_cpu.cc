@@ -6,19 +6,9 @@
 namespace gradsync::model::kernels::cpu {
 namespace {
 
-// The type to compute in.
-template <class T>
-struct Compute {
-  using type = T;
-};
-template <>
-struct Compute<BF16> {
-  using type = float;
-};
-
 template <class T, class Fn>
 void Zip(const T* x, T* y, int64_t n, Fn fn) {
-  using C = typename Compute<T>::type;
+  using C = Wide<T>;
   // Each element depends on its own index alone, so x == y is safe.
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = T(fn(C(x[i]), C(y[i])));
@@ -43,7 +33,7 @@ void Min(const T* x, T* y, int64_t n) {
 
 template <class T>
 void Scale(T* y, double factor, int64_t n) {
-  using C = typename Compute<T>::type;
+  using C = Wide<T>;
   const C scale = static_cast<C>(factor);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = T(C(y[i]) * scale);

@@ -13,7 +13,8 @@ DevicePtr Gpu() {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, TransformerParityTest,
                          testing::Values(ParityCase{"f32", DType::kF32, Gpu, 1e-5},
-                                         ParityCase{"f64", DType::kF64, Gpu, 1e-12}),
+                                         ParityCase{"f64", DType::kF64, Gpu, 1e-12},
+                                         ParityCase{"bf16", DType::kBF16, Gpu, kToleranceBF16}),
                          ParityCaseName);
 
 }  // namespace

@@ -1,0 +1,395 @@
+// Attention in bf16 by tiles, with tensor cores. A block of 8 warps has a tile of queries (or of keys) of one
+// head and walks over the tiles of the other side. Scores of a pair of tiles are computed by tensor cores
+// into shared memory, where every thread finds its elements; what becomes of them goes back in bf16 for the
+// next product.
+//
+// The forward pass computes the scores twice: first for the rows' log-sum-exp, then for the probabilities. So
+// sums stay in the tensor cores' accumulators, whose layout is their own, and are never scaled down on the
+// way. The gradient takes two kernels, as in f32, and adds nothing atomically.
+
+#include <mma.h>
+
+#include <cmath>
+#include <type_traits>
+
+#include "model/kernels/attention_cuda.h"
+
+namespace gradsync::model::kernels::cuda {
+namespace {
+
+namespace wmma = nvcuda::wmma;
+
+constexpr int kSide = 16;  // of a fragment, the unit of tensor cores
+constexpr int kTile = 64;  // positions
+constexpr int kTileSides = kTile / kSide;
+constexpr int kWarps = kThreads / 32;
+// Rows in shared memory are longer than they need be, so that those of a fragment lie in different banks. All
+// fragments begin at multiples of 32 bytes, as they must.
+constexpr int kScoreStride = kTile + 4;
+constexpr int kNarrowStride = kTile + 8;
+constexpr int kScoresBytes = kTile * kScoreStride * 4;
+constexpr int kNarrowBytes = kTile * kNarrowStride * 2;
+
+// A tile of a head of at most kDim columns, a multiple of 16. Columns beyond head_dim are zero.
+template <int kDimOf>
+struct Tiling {
+  static constexpr int kDim = kDimOf;
+  static constexpr int kStride = kDim + 8;
+  static constexpr int kBytes = kTile * kStride * 2;
+  // Of a tile of results in f32, which takes the room of two tiles when these have been read.
+  static constexpr int kResultStride = kDim + 4;
+  static_assert(kTile * kResultStride * 4 <= 2 * kBytes);
+  static constexpr int kFragments = kTileSides * kDim / kSide;
+  static constexpr int kFragmentsPerWarp = (kFragments + kWarps - 1) / kWarps;
+};
+
+using Number = __nv_bfloat16;
+using Sum = wmma::fragment<wmma::accumulator, kSide, kSide, kSide, float>;
+template <class Layout>
+using Left = wmma::fragment<wmma::matrix_a, kSide, kSide, kSide, Number, Layout>;
+template <class Layout>
+using Right = wmma::fragment<wmma::matrix_b, kSide, kSide, kSide, Number, Layout>;
+
+// Hands out the block's shared memory.
+class SharedMemory {
+ public:
+  __device__ SharedMemory() {
+    extern __shared__ __align__(128) unsigned char memory[];
+    next_ = memory;
+  }
+  template <class T>
+  __device__ T* Take(int bytes) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += bytes;
+    return taken;
+  }
+
+ private:
+  unsigned char* next_;
+};
+
+__device__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
+
+// Copies positions first to first + kTile of a head to shared memory; zeros beyond the head.
+template <class Tiles>
+__device__ void LoadTile(const AttentionShape& shape, const BF16* x, int64_t columns, int64_t first,
+                         Number* tile) {
+  constexpr int kVector = 8;  // 16 bytes
+  constexpr int kVectors = Tiles::kDim / kVector;
+  const bool aligned =
+      shape.head_dim % kVector == 0 && reinterpret_cast<uintptr_t>(x) % (kVector * sizeof(BF16)) == 0;
+  BF16* const to = reinterpret_cast<BF16*>(tile);
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * kVectors; i += kThreads) {
+    const int row = i / kVectors, col = i % kVectors * kVector;
+    const int64_t position = first + row;
+    const BF16* const from = x + columns + position * shape.d_model() + col;
+    BF16* const place = to + row * Tiles::kStride + col;
+    if (aligned && position < shape.seq && col < shape.head_dim) {
+      *reinterpret_cast<int4*>(place) = *reinterpret_cast<const int4*>(from);
+      continue;
+    }
+    for (int j = 0; j < kVector; ++j) {
+      const bool inside = position < shape.seq && col + j < shape.head_dim;
+      place[j] = inside ? from[j] : Narrow<BF16>(0.0f);
+    }
+  }
+}
+
+// scores = a b^T, of two tiles.
+template <class Tiles>
+__device__ void MultiplyRows(const Number* a, const Number* b, float* scores) {
+  for (int i = Warp(); i < kTileSides * kTileSides; i += kWarps) {
+    const int row = i / kTileSides * kSide, col = i % kTileSides * kSide;
+    Sum sum;
+    wmma::fill_fragment(sum, 0.0f);
+#pragma unroll
+    for (int k = 0; k < Tiles::kDim; k += kSide) {
+      Left<wmma::row_major> left;
+      Right<wmma::col_major> right;
+      wmma::load_matrix_sync(left, a + row * Tiles::kStride + k, Tiles::kStride);
+      wmma::load_matrix_sync(right, b + col * Tiles::kStride + k, Tiles::kStride);
+      wmma::mma_sync(sum, left, right, sum);
+    }
+    wmma::store_matrix_sync(scores + row * kScoreStride + col, sum, kScoreStride, wmma::mem_row_major);
+  }
+}
+
+// This warp's fragments of a tile of results: numbers Warp(), Warp() + kWarps, ..., row by row.
+template <class Tiles>
+struct Sums {
+  Sum fragments[Tiles::kFragmentsPerWarp];
+
+  __device__ Sums() {
+    for (Sum& fragment : fragments) wmma::fill_fragment(fragment, 0.0f);
+  }
+
+  // Calls fn(fragment, row, column) with where they are in the tile.
+  template <class Fn>
+  __device__ void ForEach(const Fn& fn) {
+#pragma unroll
+    for (int i = 0; i < Tiles::kFragmentsPerWarp; ++i) {
+      const int number = Warp() + i * kWarps;
+      constexpr int kPerRow = Tiles::kDim / kSide;
+      if (number < Tiles::kFragments) fn(fragments[i], number / kPerRow * kSide, number % kPerRow * kSide);
+    }
+  }
+};
+
+// sums += p x, where p (kTile, kTile) is taken transposed if Layout is col_major.
+template <class Layout, class Tiles>
+__device__ void AddProduct(const Number* p, const Number* x, Sums<Tiles>& sums) {
+  constexpr bool kTransposed = std::is_same_v<Layout, wmma::col_major>;
+  sums.ForEach([&](Sum& sum, int row, int col) {
+#pragma unroll
+    for (int k = 0; k < kTile; k += kSide) {
+      Left<Layout> left;
+      Right<wmma::row_major> right;
+      wmma::load_matrix_sync(left, kTransposed ? p + k * kNarrowStride + row : p + row * kNarrowStride + k,
+                             kNarrowStride);
+      wmma::load_matrix_sync(right, x + k * Tiles::kStride + col, Tiles::kStride);
+      wmma::mma_sync(sum, left, right, sum);
+    }
+  });
+}
+
+// Writes sums * factor to where they belong. `room` is the block's, for two tiles; all threads have read what
+// is there.
+template <class Tiles>
+__device__ void StoreTile(const AttentionShape& shape, const Place& place, Sums<Tiles>& sums, float factor,
+                          float* room, Target<BF16> target) {
+  sums.ForEach([&](Sum& sum, int row, int col) {
+    wmma::store_matrix_sync(room + row * Tiles::kResultStride + col, sum, Tiles::kResultStride,
+                            wmma::mem_row_major);
+  });
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * Tiles::kDim; i += kThreads) {
+    const int row = i / Tiles::kDim, col = i % Tiles::kDim;
+    const int64_t position = place.first + row;
+    if (position >= shape.seq || col >= shape.head_dim) continue;
+    Store(target.data + place.columns + position * shape.d_model() + col,
+          room[row * Tiles::kResultStride + col] * factor, target.accumulate);
+  }
+}
+
+// Takes the scores of a tile of keys into account: max and sum of row threadIdx.x / 4, of which each of four
+// threads has every fourth score.
+__device__ void AddToSoftmax(const AttentionShape& shape, int64_t first_query, int64_t first_key, float scale,
+                             const float* scores, float& max, float& sum) {
+  const int row = static_cast<int>(threadIdx.x) / 4;
+  const int64_t query = first_query + row;
+  float mine[kTile / 4];
+  float largest = max;
+#pragma unroll
+  for (int j = 0; j < kTile / 4; ++j) {
+    const int col = static_cast<int>(threadIdx.x) % 4 + 4 * j;
+    const int64_t key = first_key + col;
+    const bool seen = key <= query && key < shape.seq;
+    mine[j] = seen ? scores[row * kScoreStride + col] * scale : -INFINITY;
+    largest = LargestOf{}(largest, mine[j]);
+  }
+  // The first tile's first key is one that every query may see, so this is finite.
+  largest = CombineLanes<4>(largest, LargestOf{});
+  float of_tile = 0;
+#pragma unroll
+  for (int j = 0; j < kTile / 4; ++j) of_tile += exp(mine[j] - largest);
+  sum = sum * exp(max - largest) + CombineLanes<4>(of_tile, SumOf{});
+  max = largest;
+}
+
+// Calls fn(row, column) for this thread's elements of a tile of scores.
+template <class Fn>
+__device__ void ForScores(const Fn& fn) {
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * kTile; i += kThreads) fn(i / kTile, i % kTile);
+}
+
+// One block per tile of queries.
+template <class Tiles>
+__global__ void __launch_bounds__(kThreads)
+    AttentionKernel(AttentionShape shape, int64_t tiles, float scale, const BF16* q, const BF16* k,
+                    const BF16* v, BF16* out, float* log_sum_exp) {
+  __shared__ float of_rows[kTile];  // log-sum-exp
+  SharedMemory memory;
+  Number* const queries = memory.Take<Number>(Tiles::kBytes);
+  Number* const other = memory.Take<Number>(Tiles::kBytes);  // keys, then values
+  float* const scores = memory.Take<float>(kScoresBytes);
+  Number* const p = memory.Take<Number>(kNarrowBytes);
+  const int64_t tile = blockIdx.x % tiles;
+  const Place place(shape, blockIdx.x / tiles, tile, kTile);
+
+  // The scores of the block's queries with a tile of keys; `other` has been read.
+  const auto compute_scores = [&](int64_t first_key) {
+    LoadTile<Tiles>(shape, k, place.columns, first_key, other);
+    __syncthreads();
+    MultiplyRows<Tiles>(queries, other, scores);
+    __syncthreads();
+  };
+  LoadTile<Tiles>(shape, q, place.columns, place.first, queries);
+  float max = -INFINITY, sum = 0;
+  for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
+    compute_scores(key_tile * kTile);
+    AddToSoftmax(shape, place.first, key_tile * kTile, scale, scores, max, sum);
+    __syncthreads();  // the scores have been read
+  }
+  const int row = static_cast<int>(threadIdx.x) / 4;
+  if (threadIdx.x % 4 == 0) {
+    of_rows[row] = max + log(sum);
+    if (place.first + row < shape.seq) log_sum_exp[place.positions + place.first + row] = of_rows[row];
+  }
+  Sums<Tiles> sums;
+  for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
+    const int64_t first_key = key_tile * kTile;
+    compute_scores(first_key);
+    ForScores([&](int i, int j) {
+      const bool seen = first_key + j <= place.first + i && first_key + j < shape.seq;
+      const float value = seen ? exp(scores[i * kScoreStride + j] * scale - of_rows[i]) : 0.0f;
+      p[i * kNarrowStride + j] = __float2bfloat16_rn(value);
+    });
+    LoadTile<Tiles>(shape, v, place.columns, first_key, other);
+    __syncthreads();
+    AddProduct<wmma::row_major>(p, other, sums);
+    __syncthreads();  // the values and probabilities have been read
+  }
+  StoreTile(shape, place, sums, 1.0f, reinterpret_cast<float*>(queries), {.data = out});
+}
+
+// What the kernels of the gradient read.
+struct GradInputs {
+  const BF16 *q, *k, *v, *dout;     // (batch, seq, d_model)
+  const float *log_sum_exp, *dots;  // (batch, num_heads, seq)
+};
+
+// Of the pairs of a query in one tile and a key in another: the probabilities p, and the gradients of their
+// scores, ds = p * (dout . v - dot). Zero for pairs that do not see each other. `scores` is room for two
+// tiles of scores. On return all threads may read p and ds.
+template <class Tiles>
+__device__ void ScoreGradients(const AttentionShape& shape, const GradInputs& in, const Place& place,
+                               int64_t first_query, int64_t first_key, float scale, const Number* queries,
+                               const Number* keys, const Number* values, const Number* out_grads,
+                               float* scores, Number* p, Number* ds) {
+  float* const p_grads = scores + kTile * kScoreStride;
+  MultiplyRows<Tiles>(queries, keys, scores);
+  MultiplyRows<Tiles>(out_grads, values, p_grads);
+  __syncthreads();
+  ForScores([&](int i, int j) {
+    const int64_t query = first_query + i, key = first_key + j;
+    float probability = 0, gradient = 0;
+    if (query < shape.seq && key <= query) {
+      const int at = i * kScoreStride + j;
+      probability = exp(scores[at] * scale - in.log_sum_exp[place.positions + query]);
+      gradient = probability * (p_grads[at] - in.dots[place.positions + query]);
+    }
+    p[i * kNarrowStride + j] = __float2bfloat16_rn(probability);
+    ds[i * kNarrowStride + j] = __float2bfloat16_rn(gradient);
+  });
+  __syncthreads();
+}
+
+// One block per tile of queries.
+template <class Tiles>
+__global__ void __launch_bounds__(kThreads)
+    QueryGradKernel(AttentionShape shape, int64_t tiles, float scale, GradInputs in, Target<BF16> dq) {
+  SharedMemory memory;
+  Number* const queries = memory.Take<Number>(Tiles::kBytes);
+  Number* const out_grads = memory.Take<Number>(Tiles::kBytes);
+  Number* const keys = memory.Take<Number>(Tiles::kBytes);
+  Number* const values = memory.Take<Number>(Tiles::kBytes);
+  float* const scores = memory.Take<float>(2 * kScoresBytes);
+  Number* const p = memory.Take<Number>(kNarrowBytes);
+  Number* const ds = memory.Take<Number>(kNarrowBytes);
+  const int64_t tile = blockIdx.x % tiles;
+  const Place place(shape, blockIdx.x / tiles, tile, kTile);
+
+  Sums<Tiles> sums;
+  LoadTile<Tiles>(shape, in.q, place.columns, place.first, queries);
+  LoadTile<Tiles>(shape, in.dout, place.columns, place.first, out_grads);
+  for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
+    const int64_t first_key = key_tile * kTile;
+    LoadTile<Tiles>(shape, in.k, place.columns, first_key, keys);
+    LoadTile<Tiles>(shape, in.v, place.columns, first_key, values);
+    __syncthreads();
+    ScoreGradients<Tiles>(shape, in, place, place.first, first_key, scale, queries, keys, values, out_grads,
+                          scores, p, ds);
+    AddProduct<wmma::row_major>(ds, keys, sums);
+    __syncthreads();  // keys, values and scores have been read
+  }
+  StoreTile(shape, place, sums, scale, reinterpret_cast<float*>(queries), dq);
+}
+
+// One block per tile of keys, with the queries from that tile on, which alone see it.
+template <class Tiles>
+__global__ void __launch_bounds__(kThreads)
+    KeyValueGradKernel(AttentionShape shape, int64_t tiles, float scale, GradInputs in, Target<BF16> dk,
+                       Target<BF16> dv) {
+  SharedMemory memory;
+  Number* const keys = memory.Take<Number>(Tiles::kBytes);
+  Number* const values = memory.Take<Number>(Tiles::kBytes);
+  Number* const queries = memory.Take<Number>(Tiles::kBytes);
+  Number* const out_grads = memory.Take<Number>(Tiles::kBytes);
+  float* const scores = memory.Take<float>(2 * kScoresBytes);
+  Number* const p = memory.Take<Number>(kNarrowBytes);
+  Number* const ds = memory.Take<Number>(kNarrowBytes);
+  const int64_t tile = blockIdx.x % tiles;
+  const Place place(shape, blockIdx.x / tiles, tile, kTile);
+
+  Sums<Tiles> key_sums, value_sums;
+  LoadTile<Tiles>(shape, in.k, place.columns, place.first, keys);
+  LoadTile<Tiles>(shape, in.v, place.columns, place.first, values);
+  for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
+    const int64_t first_query = query_tile * kTile;
+    LoadTile<Tiles>(shape, in.q, place.columns, first_query, queries);
+    LoadTile<Tiles>(shape, in.dout, place.columns, first_query, out_grads);
+    __syncthreads();
+    ScoreGradients<Tiles>(shape, in, place, first_query, place.first, scale, queries, keys, values, out_grads,
+                          scores, p, ds);
+    AddProduct<wmma::col_major>(p, out_grads, value_sums);
+    AddProduct<wmma::col_major>(ds, queries, key_sums);
+    __syncthreads();  // queries, their gradients and the scores have been read
+  }
+  float* const room = reinterpret_cast<float*>(keys);
+  if (dk.data != nullptr) StoreTile(shape, place, key_sums, scale, room, dk);
+  __syncthreads();  // the room has been read
+  if (dv.data != nullptr) StoreTile(shape, place, value_sums, 1.0f, room, dv);
+}
+
+// Launches a kernel with a block per tile of each head.
+template <class Kernel, class... Args>
+void LaunchTiles(const Device& device, const char* name, Kernel kernel, const AttentionShape& shape,
+                 int shared_bytes, const Args&... args) {
+  Gpu(device).MakeCurrent();
+  // Blocks get 48 KiB unless more is asked for.
+  GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
+  const int64_t tiles = (shape.seq + kTile - 1) / kTile;
+  const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  Launch(device, name, kernel, shape.batch * shape.num_heads * tiles, kThreads,
+         static_cast<size_t>(shared_bytes), shape, tiles, scale, args...);
+}
+
+}  // namespace
+
+void AttentionBF16(const Device& device, const AttentionShape& shape, const BF16* q, const BF16* k,
+                   const BF16* v, BF16* out, float* log_sum_exp) {
+  WithDim(shape.head_dim, [&]<int kDim>() {
+    using Tiles = Tiling<kDim>;
+    LaunchTiles(device, "CausalAttention", AttentionKernel<Tiles>, shape,
+                2 * Tiles::kBytes + kScoresBytes + kNarrowBytes, q, k, v, out, log_sum_exp);
+  });
+}
+
+void AttentionGradBF16(const Device& device, const AttentionShape& shape, const BF16* q, const BF16* k,
+                       const BF16* v, const BF16* dout, const float* log_sum_exp, const float* dots,
+                       Target<BF16> dq, Target<BF16> dk, Target<BF16> dv) {
+  const GradInputs in{.q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots};
+  WithDim(shape.head_dim, [&]<int kDim>() {
+    using Tiles = Tiling<kDim>;
+    constexpr int kBytes = 4 * Tiles::kBytes + 2 * kScoresBytes + 2 * kNarrowBytes;
+    if (dk.data != nullptr || dv.data != nullptr) {
+      LaunchTiles(device, "AttentionKeyValueGrad", KeyValueGradKernel<Tiles>, shape, kBytes, in, dk, dv);
+    }
+    if (dq.data != nullptr) {
+      LaunchTiles(device, "AttentionQueryGrad", QueryGradKernel<Tiles>, shape, kBytes, in, dq);
+    }
+  });
+}
+
+}  // namespace gradsync::model::kernels::cuda
