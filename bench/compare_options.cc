@@ -4,6 +4,7 @@
 
 #include "bench/ddp_memory.h"
 #include "bench/ddp_options.h"
+#include "bench/pytorch_peer.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -111,6 +112,8 @@ TrainingSize SizeOfTransformer(const CompareOptions& options) {
   ddp.model = options.model;
   ddp.batch_sizes = {options.batch_size};
   ddp.seq_lens = {options.seq_len};
+  ddp.strategies = options.strategies;
+  ddp.peers = options.peers;
   return SizeOfTraining(ddp);
 }
 
@@ -142,6 +145,7 @@ void CompareOptions::AddTo(FlagTable& flags) {
                "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
   flags.AddInt("seq_len", &seq_len, 1, kMaxSize, "Tokens in a sequence of a language model.");
   TrainingOptions::AddTo(flags);
+  peers.AddTo(flags);
 }
 
 model::ResNetConfig CompareOptions::resnet_config() const {
@@ -168,6 +172,7 @@ void CompleteCompareOptions(const FlagTable& flags, const comm::World& world, Co
           "--trace: a trace tells no sizes apart, expected one in --buffer_elements, found ",
           options.buffer_elements.size());
   CheckTrainingOptions(options, world);
+  CheckPeerOptions(options.peers, options.dtype);
 }
 
 TrainingSize SizeOfTraining(const CompareOptions& options) {
@@ -178,6 +183,7 @@ TrainingSize SizeOfTraining(const CompareOptions& options) {
   size.model = options.model;
   size.params = NumResNetParameters(config);
   size.activations = batch_size * ActivationsPerImage(config, options.image_size);
+  if (options.peers.wanted()) size.peers = PeerStrategies(options.strategies);
   size.batch = batch_size * (3 * Pixels(options.image_size) + static_cast<double>(config.num_classes));
   return size;
 }

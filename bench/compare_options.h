@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/flags.h"
+#include "bench/peer_options.h"
 #include "bench/training_memory.h"
 #include "bench/training_options.h"
 #include "comm/world.h"
@@ -31,6 +32,8 @@ struct CompareOptions : TrainingOptions {
   int64_t batch_size = 4;   // of one rank
   int64_t image_size = 96;  // pixels on each side
   int64_t seq_len = 128;    // of a language model
+
+  PeerOptions peers;
 
   void AddTo(FlagTable& flags);
 

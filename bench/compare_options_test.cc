@@ -124,5 +124,17 @@ TEST(CompareOptionsTest, LanguageModelsHaveSequences) {
   EXPECT_EQ(SizeOfTraining(options).params, static_cast<double>(NumParameters(options.transformer_config())));
 }
 
+TEST(CompareOptionsTest, PeersNeedMemoryToo) {
+  for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
+    EXPECT_THAT(SizeOfTraining(Parse({model})).peers, testing::IsEmpty());
+    EXPECT_THAT(SizeOfTraining(Parse({model, "--with_peers=pytorch"})).peers, ElementsAre("ddp_view", "ddp"));
+  }
+  EXPECT_THAT(
+      [] {
+        Parse({"--with_peers=pytorch", "--dtype=f64"});
+      },
+      ThrowsMessage<InvalidInput>(StartsWith("--dtype=f64: --with_peers takes f32 or bf16")));
+}
+
 }  // namespace
 }  // namespace gradsync::bench

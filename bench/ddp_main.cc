@@ -20,8 +20,8 @@ int main(int argc, char** argv) {
     CompleteDdpOptions(flags, world, options);
     const auto too_large = bench::TooLargeForThisHost(options, SizeOfTraining(options), world);
     gradsync::Require(!too_large, too_large.value_or(""));
-    if (options.with_peers != "none") {
-      bench::CheckPeerProgram(bench::FindPeerProgram(bench::PeerPython(options), argv[0]));
+    if (options.peers.wanted()) {
+      bench::CheckPeerProgram(bench::FindPeerProgram(options.peers.python(), argv[0]));
     }
   };
   const auto prepare = [&](const comm::World& world) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 
 #include "bench/token_source.h"
@@ -56,14 +55,7 @@ void DdpOptions::AddTo(FlagTable& flags) {
                 "Train on this batch in every step; each rank takes its part of the rows.");
 
   TrainingOptions::AddTo(flags);
-
-  flags.AddChoice(
-      "with_peers", &with_peers, {"none", "pytorch"},
-      "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync's "
-      "own strategies: none, naive, flat and overlap as they are, DistributedDataParallel for those "
-      "with buckets.");
-  flags.AddText("peer_python", &peer_python, "a Python interpreter that has PyTorch",
-                "Default: what PYTHON in the environment names, else python3.");
+  peers.AddTo(flags);
 }
 
 model::TransformerConfig DdpOptions::model_config() const {
@@ -85,18 +77,11 @@ std::vector<Cell> Cells(const DdpOptions& options) {
   return cells;
 }
 
-std::string PeerPython(const DdpOptions& options) {
-  if (!options.peer_python.empty()) return options.peer_python;
-  const char* const python = std::getenv("PYTHON");
-  return python == nullptr || *python == '\0' ? "python3" : python;
-}
-
 void CompleteDdpOptions(const FlagTable& flags, const comm::World& world, DdpOptions& options) {
   if (!options.batch_file.empty()) TakeBatchFileShape(flags, world, options);
   CheckModel(options);
   CheckTrainingOptions(options, world);
-  Require(options.with_peers == "none" || options.dtype == "f32", "--dtype=", options.dtype,
-          ": --with_peers takes f32");
+  CheckPeerOptions(options.peers, options.dtype);
   if (!options.corpus.empty()) {
     CorpusTokens(options.corpus, options.model_config().vocab_size,
                  *std::max_element(options.seq_lens.begin(), options.seq_lens.end()), 0);

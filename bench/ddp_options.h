@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/flags.h"
+#include "bench/peer_options.h"
 #include "bench/training_options.h"
 #include "comm/world.h"
 #include "model/transformer.h"
@@ -28,8 +29,7 @@ struct DdpOptions : TrainingOptions {
   std::string corpus;      // a text; empty: uniform tokens
   std::string batch_file;  // a fixed batch instead
 
-  std::string with_peers = "none";
-  std::string peer_python;  // an interpreter
+  PeerOptions peers;
 
   void AddTo(FlagTable& flags);
 
@@ -44,9 +44,6 @@ struct Cell {
   int64_t seq_len = 0;
 };
 std::vector<Cell> Cells(const DdpOptions& options);
-
-// The interpreter that --peer_python names, or the environment, or by default "python3".
-std::string PeerPython(const DdpOptions& options);
 
 // Takes the shape of --batch_file, if there is one, for the only cell. Throws InvalidInput if the flags do
 // not fit together, a file that they name cannot be used, or this build has not the device. Reads no tensor.

@@ -1,4 +1,4 @@
-// //bench:ddp --with_peers, with a program in the place of PyTorch.
+// //bench:ddp and //bench:compare --with_peers, with a program in the place of PyTorch.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,6 +39,7 @@ std::vector<std::string> WithFake(const std::vector<std::string>& more) {
 std::vector<Record> RecordsIn(const std::string& directory) {
   std::vector<Record> records;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() != ".jsonl") continue;
     std::istringstream lines(ReadText(entry.path().string()));
     for (std::string line; std::getline(lines, line);) {
       ParseResult result = ParseRecord(line);
@@ -63,7 +64,7 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
     ++count[strategy];
     const std::vector<int64_t>& order = record.samples.at("position");
     for (size_t i = 0; i < order.size(); ++i) {
-      EXPECT_EQ(order[i] / 5, static_cast<int64_t>(i));
+      EXPECT_EQ(order[i] / 6, static_cast<int64_t>(i));
       positions[static_cast<int64_t>(i)].insert(order[i]);
     }
     if (!strategy.starts_with("pytorch_")) {
@@ -72,16 +73,52 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
     }
     EXPECT_EQ(record.provenance.libraries.StringOr("pytorch", ""), "9.9");
     EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
-    EXPECT_EQ(record.samples.at("backward_ns"), (std::vector<int64_t>{2000, 2000, 2000}));
+    EXPECT_EQ(record.provenance.clock, "a sundial");
+    EXPECT_EQ(record.samples.at("backward_and_sync_ns"), (std::vector<int64_t>{2500, 2500, 2500}));
+    EXPECT_EQ(record.samples.contains("backward_ns"), strategy == "pytorch_naive");
     EXPECT_EQ(record.samples.contains("sync_exposed_ns"), strategy == "pytorch_naive");
     EXPECT_FALSE(record.samples.contains("comm_busy_ns"));
+    EXPECT_EQ(record.facts.IntOr("peak_bytes_in_use", 0), strategy == "pytorch_naive" ? 4096 : 0);
     EXPECT_GE(record.samples.at("step_ns")[0], 3300);
     EXPECT_TRUE(record.buckets.empty());
   }
-  EXPECT_EQ(count,
-            (std::map<std::string, int>{
-                {"bucketed_async", 2}, {"core", 2}, {"naive", 2}, {"pytorch_ddp", 2}, {"pytorch_naive", 2}}));
-  for (const auto& [round, places] : positions) EXPECT_EQ(places.size(), 5u) << round;
+  EXPECT_EQ(count, (std::map<std::string, int>{{"bucketed_async", 2},
+                                               {"core", 2},
+                                               {"naive", 2},
+                                               {"pytorch_ddp", 2},
+                                               {"pytorch_ddp_view", 2},
+                                               {"pytorch_naive", 2}}));
+  for (const auto& [round, places] : positions) EXPECT_EQ(places.size(), 6u) << round;
+}
+
+TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
+  const std::string out = FreshDirectory(), log = out + "/log";
+  const ProgramResult result =
+      RunProgram("bench/compare",
+                 WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--buffer_elements=1Ki,1Mi",
+                           "--units=published", "--warmup_steps=0", "--steps=1", "--world_size=1",
+                           "--verify=false", "--out=" + out}),
+                 {{"FAKE_PEER_LOG", log}});
+  ASSERT_EQ(result.status, 0) << result.err;
+  // Of each size the peers of core, and of the others, whose elements are counted.
+  const std::string begins = ReadText(log);
+  EXPECT_THAT(begins, HasSubstr(R"("bucket_bytes":{"ddp":4096,"ddp_view":1024})"));
+  EXPECT_THAT(begins, HasSubstr(R"("bucket_bytes":{"ddp":4194304,"ddp_view":1048576})"));
+  EXPECT_THAT(begins, HasSubstr(R"("image_size":16)"));
+  EXPECT_THAT(begins, HasSubstr(R"("width":4)"));
+  std::map<std::string, int> count;
+  for (const Record& record : RecordsIn(out)) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    ++count[strategy];
+    const bool elements_are_mib = strategy.ends_with("core") || strategy.ends_with("view");
+    EXPECT_EQ(record.config.IntOr("bucket_bytes", 0),
+              record.config.IntOr("buffer_elements", 0) * (elements_are_mib ? 1 : 4));
+  }
+  EXPECT_EQ(count, (std::map<std::string, int>{{"bucketed_async", 2},
+                                               {"bucketed_sync", 2},
+                                               {"core", 2},
+                                               {"pytorch_ddp", 2},
+                                               {"pytorch_ddp_view", 2}}));
 }
 
 TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {

@@ -51,13 +51,6 @@ Fields ConfigOf(const DdpOptions& options, const Cell& cell) {
   return config;
 }
 
-// Each comparable way once, behind gradsync's own.
-void AddPeers(const DdpOptions& options, Contest& contest) {
-  for (const std::string& peer : PeerStrategies(options.strategies)) {
-    contest.contenders.push_back({PeerName(peer), options.bucket_bytes, peer});
-  }
-}
-
 Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World& world) {
   const model::Shape shape = {cell.batch_size, cell.seq_len};
   Contest contest;
@@ -67,7 +60,7 @@ Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World
   for (const std::string& strategy : options.strategies) {
     contest.contenders.push_back({strategy, options.bucket_bytes});
   }
-  if (options.with_peers != "none") AddPeers(options, contest);
+  if (options.peers.wanted()) AddPeers(contest);
   contest.config = ConfigOf(options, cell);
   contest.facts.Set("tokens_per_step", contest.positions * world.size);
   return contest;
@@ -82,7 +75,7 @@ TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world, co
   task.model = MakeTransformer(options, world, device);
   task.source = MakeTokenSource(options, world.size);
   for (const Cell& cell : Cells(options)) task.contests.push_back(ContestIn(cell, options, world));
-  if (options.with_peers != "none") task.peer_program = FindPeerProgram(PeerPython(options), argv0);
+  if (options.peers.wanted()) task.peer_program = FindPeerProgram(options.peers.python(), argv0);
   return task;
 }
 

@@ -1,12 +1,13 @@
 // Stands in for `python3 bench/peers/pytorch_ddp.py` in tests, and takes no real steps. FAKE_PEER in the
 // environment says what goes wrong: "uninstalled", "dies", "hangs", "garbles"; FAKE_PEER_RESULT names the
-// file that its training ends with.
+// file that its training ends with, FAKE_PEER_LOG one that gets the commands to begin.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,18 +22,30 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// What lies behind a command, of 4 bytes an element.
+void SkipTensor(const Json& command, const char* name) {
+  if (!command.contains(name)) return;
+  size_t bytes = 4;
+  for (const Json& dim : command.at(name).at("shape")) bytes *= dim.get<size_t>();
+  // std::istream::ignore() would wait for one byte more.
+  std::string skipped(bytes, '\0');
+  std::cin.read(skipped.data(), static_cast<std::streamsize>(bytes));
+}
+
 Json TakeStep(const Json& command, const std::string& fault) {
   if (fault == "dies") {
     std::fputs("Traceback\nRuntimeError: out of luck\n\n", stderr);
     std::exit(3);
   }
   if (fault == "hangs") pause();
-  const bool is_ddp = command.at("strategy") == "ddp";
-  Json answer = {{"forward_ns", 1000}, {"backward_ns", 2000}, {"optimizer_ns", 300}};
-  // The first token, to see whose batch it is.
-  answer["forward_ns"] = 1000 + command.at("inputs").at(0).get<int>();
-  if (!is_ddp) answer["sync_exposed_ns"] = 500;
-  return answer;
+  if (command.at("strategy").get<std::string>().starts_with("ddp")) {
+    return {{"forward_ns", 1000}, {"backward_and_sync_ns", 2500}, {"optimizer_ns", 300}};
+  }
+  return {{"forward_ns", 1000},
+          {"backward_ns", 2000},
+          {"sync_exposed_ns", 500},
+          {"optimizer_ns", 300},
+          {"peak_bytes_in_use", 4096}};
 }
 
 }  // namespace
@@ -49,7 +62,12 @@ int main(int argc, char** argv) {
     const Json command = Json::parse(line);
     const std::string what = command.at("do");
     Json answer = Json::object();
-    if (what == "hello") answer = {{"libraries", {{"pytorch", "9.9"}}}, {"port", 1}};
+    if (what == "hello") answer = {{"port", 1}};
+    if (what == "join") answer = {{"libraries", {{"pytorch", "9.9"}}}, {"clock", "a sundial"}};
+    if (what == "begin" && !Variable("FAKE_PEER_LOG").empty()) {
+      std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app) << line << "\n";
+    }
+    for (const char* const part : {"inputs", "targets"}) SkipTensor(command, part);
     if (what == "step") answer = TakeStep(command, fault);
     if (what == "check") std::filesystem::copy_file(Variable("FAKE_PEER_RESULT"), command.at("path"));
     std::cout << (fault == "garbles" ? "nonsense" : answer.dump()) << std::endl;

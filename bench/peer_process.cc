@@ -19,8 +19,6 @@
 namespace gradsync::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 [[noreturn]] void Throw(const std::string& what, int error) {
   throw std::runtime_error(what + ": " + std::strerror(error));
 }
@@ -103,15 +101,30 @@ PeerProcess::~PeerProcess() {
   close(messages_);
 }
 
-std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds timeout) {
-  const std::string text = std::string(line) + "\n";
-  for (size_t sent = 0; sent < text.size();) {
-    const ssize_t n = send(socket_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) ThrowEnded();
-    sent += static_cast<size_t>(n);
+bool PeerProcess::IsReady(short events, Clock::time_point deadline) const {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd poll_socket{socket_, events, 0};
+    const int ready = left <= 0 ? 0 : poll(&poll_socket, 1, static_cast<int>(left));
+    if (ready >= 0) return ready > 0;
+    if (errno != EINTR) Throw("poll", errno);
   }
+}
+
+void PeerProcess::Send(std::span<const char> bytes, Clock::time_point deadline) {
+  while (!bytes.empty() && IsReady(POLLOUT, deadline)) {
+    const ssize_t n = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) ThrowEnded();
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds timeout,
+                             std::span<const std::span<const char>> payload) {
   const Clock::time_point deadline = Clock::now() + timeout;
+  Send(std::string(line) + "\n", deadline);
+  for (const std::span<const char> bytes : payload) Send(bytes, deadline);
   for (;;) {
     const size_t end = unread_.find('\n');
     if (end != std::string::npos) {
@@ -119,12 +132,7 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
       unread_.erase(0, end + 1);
       return answer;
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd poll_socket{socket_, POLLIN, 0};
-    const int ready = left <= 0 ? 0 : poll(&poll_socket, 1, static_cast<int>(left));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) Throw("poll", errno);
-    if (ready == 0) {
+    if (!IsReady(POLLIN, deadline)) {
       throw std::runtime_error(Join(name_, ": gave no answer within ", timeout.count(), " ms"));
     }
     char buffer[4096];

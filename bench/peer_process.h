@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,16 +25,22 @@ class PeerProcess {
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;
 
-  // Sends a line, and returns the one that answers it, both without the newline. Throws std::runtime_error if
-  // the program ends instead, with its status and the last line of its standard error, or does not answer
-  // within `timeout`.
-  std::string Ask(std::string_view line, std::chrono::milliseconds timeout);
+  // Sends a line, and behind it the bytes of `payload`, and returns the line that answers it; lines are
+  // without their newlines. Throws std::runtime_error if the program ends instead, with its status and the
+  // last line of its standard error, or has not answered within `timeout`.
+  std::string Ask(std::string_view line, std::chrono::milliseconds timeout,
+                  std::span<const std::span<const char>> payload = {});
 
   // Runs a program to its end. Returns its exit status (127: it could not be started) and the last line of
   // its standard error.
   static std::pair<int, std::string> Run(const std::vector<std::string>& command);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  void Send(std::span<const char> bytes, Clock::time_point deadline);
+  // Waits until the socket can be read or written, as `events` says. False if it is too late.
+  bool IsReady(short events, Clock::time_point deadline) const;
   // What became of it; it has closed its output.
   [[noreturn]] void ThrowEnded();
 

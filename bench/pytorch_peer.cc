@@ -4,13 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "model/device.h"
 #include "model/error.h"
+#include "model/tensor.h"
 #include "tools/cpp/runfiles/runfiles.h"
 
 namespace gradsync::bench {
@@ -23,8 +28,9 @@ using ::bazel::tools::cpp::runfiles::Runfiles;
 // long.
 constexpr std::chrono::minutes kStartPatience{3};
 
-Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds timeout) {
-  const std::string line = process.Ask(command.dump(), timeout);
+Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds timeout,
+         std::span<const std::span<const char>> payload = {}) {
+  const std::string line = process.Ask(command.dump(), timeout, payload);
   Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object()) {
     throw std::runtime_error(Join("the peer's answer to ", command.at("do").get<std::string>(),
@@ -37,8 +43,21 @@ Json ToJson(const Value& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
 
-Json ToJson(const model::Batch& batch) {
-  return {{"inputs", batch.inputs.ToVector<int32_t>()}, {"targets", batch.targets.ToVector<int32_t>()}};
+Json DescriptionOf(const model::Tensor& tensor) {
+  return {{"dtype", Name(tensor.dtype())}, {"shape", tensor.shape()}};
+}
+
+// A command about a batch, which follows it as it lies in memory.
+Json AskOver(const model::Batch& batch, PeerProcess& process, Json command,
+             std::chrono::milliseconds timeout) {
+  const model::Tensor parts[] = {batch.inputs.To(model::CpuDevice()), batch.targets.To(model::CpuDevice())};
+  command["inputs"] = DescriptionOf(parts[0]);
+  command["targets"] = DescriptionOf(parts[1]);
+  std::vector<std::span<const char>> payload;
+  for (const model::Tensor& part : parts) {
+    payload.emplace_back(static_cast<const char*>(part.raw_data()), part.nbytes());
+  }
+  return Ask(process, command, timeout, payload);
 }
 
 std::string RankZeroHost(const comm::World& world) {
@@ -79,7 +98,7 @@ std::string PeerStrategy(const std::string& strategy) {
   for (const char* const same : {"none", "naive", "flat", "overlap"}) {
     if (strategy == same) return strategy;
   }
-  return "ddp";
+  return strategy == "core" ? "ddp_view" : "ddp";
 }
 
 std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies) {
@@ -106,60 +125,56 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =
       Ask(*process_, {{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
-  for (const auto& [name, version] : hello.at("libraries").items()) {
-    libraries_.Set(name, version.get<std::string>());
-  }
   const std::string port = BroadcastText(group, device, world.rank == 0 ? hello.at("port").dump() : "");
   const std::string host = BroadcastText(group, device, world.rank == 0 ? RankZeroHost(world) : "");
-  Ask(*process_,
-      {{"do", "join"},
-       {"host", host},
-       {"port", std::stoi(port)},
-       {"rank", world.rank},
-       {"world_size", world.size},
-       {"local_rank", world.local_rank},
-       {"backend", backend},
-       {"device", options.device},
-       {"interface", InterfaceName(options, world)},
-       {"threads", options.threads_per_rank},
-       {"compute_cpus", placement.placement().compute_cpus},
-       {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
-      patience);
+  const Json joined = Ask(*process_,
+                          {{"do", "join"},
+                           {"host", host},
+                           {"port", std::stoi(port)},
+                           {"rank", world.rank},
+                           {"world_size", world.size},
+                           {"local_rank", world.local_rank},
+                           {"backend", backend},
+                           {"device", options.device},
+                           {"interface", InterfaceName(options, world)},
+                           {"threads", options.threads_per_rank},
+                           {"compute_cpus", placement.placement().compute_cpus},
+                           {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
+                          patience);
+  for (const auto& [name, version] : joined.at("libraries").items()) {
+    libraries_.Set(name, version.get<std::string>());
+  }
+  clock_ = joined.at("clock").get<std::string>();
 }
 
-void PyTorchPeer::Begin(const Fields& config, int64_t bucket_bytes,
-                        const std::vector<std::string>& strategies, const std::string& weights) {
+void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
+                        const std::string& weights) {
   Json command;
   for (const auto& [name, value] : config) command[name] = ToJson(value);
   command["do"] = "begin";
   command["bucket_bytes"] = bucket_bytes;
-  command["strategies"] = strategies;
   command["weights"] = weights;
   Ask(*process_, command, std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
 }
 
 PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batch) {
-  Json command = ToJson(batch);
-  command["do"] = "step";
-  command["strategy"] = strategy;
-  const Json answer = Ask(*process_, command, options_.timeout);
+  const Json answer = AskOver(batch, *process_, {{"do", "step"}, {"strategy", strategy}}, options_.timeout);
   PeerStep step;
+  step.tells_sync = answer.contains("sync_exposed_ns");
+  step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});
+  const char* const backward = step.tells_sync ? "backward_ns" : "backward_and_sync_ns";
   int64_t at_ns = 0;
   size_t mark = 0;
-  for (const char* const phase : {"forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns"}) {
+  for (const char* const phase : {"forward_ns", backward, "sync_exposed_ns", "optimizer_ns"}) {
     at_ns += answer.value(phase, int64_t{0});
     step.marks.at_ns[++mark] = at_ns;
   }
-  step.sync_exposed = answer.contains("sync_exposed_ns");
   return step;
 }
 
 void PyTorchPeer::Train(const std::string& strategy, const model::Batch& batch, const std::string& path) {
-  Json command = ToJson(batch);
-  command["do"] = "check";
-  command["strategy"] = strategy;
-  command["path"] = path;
-  Ask(*process_, command, std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
+  AskOver(batch, *process_, {{"do", "check"}, {"strategy", strategy}, {"path", path}},
+          std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
 }
 
 }  // namespace gradsync::bench

@@ -1,11 +1,11 @@
 #ifndef GRADSYNC_BENCH_PYTORCH_PEER_H_
 #define GRADSYNC_BENCH_PYTORCH_PEER_H_
 
-#include <chrono>
-#include <memory>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "bench/peer_process.h"
 #include "bench/phase_timer.h"
@@ -33,7 +33,7 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 void CheckPeerProgram(const PeerProgram& program);
 
 // What PyTorch calls the way that compares with gradsync's `strategy`: the same name, or "ddp" for the
-// strategies that have buckets.
+// strategies that have buckets, and "ddp_view" for `core`, whose gradients stay in them as well.
 std::string PeerStrategy(const std::string& strategy);
 // Those of several, each once.
 std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies);
@@ -42,8 +42,10 @@ std::string PeerName(const std::string& peer_strategy);
 
 // What a peer says of one step.
 struct PeerStep {
-  StepMarks marks;           // as if the step had begun at 0
-  bool sync_exposed = true;  // whether it can tell this apart from backward
+  StepMarks marks;  // as if the step had begun at 0
+  // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
+  bool tells_sync = true;
+  int64_t peak_bytes_in_use = 0;  // of its device's memory since Begin; 0: it does not say
 };
 
 // All calls are made by all ranks. What they throw, beside std::runtime_error if the process fails or does
@@ -56,12 +58,13 @@ class PyTorchPeer {
               const comm::World& world, const ThreadPlacement& placement, comm::ProcessGroup& group,
               const model::DevicePtr& device);
 
-  // What it computes with, for the record: "pytorch", "python", "blas".
+  // For the record: what it computes with ("pytorch", "python", "blas"), and what its times are.
   const Fields& libraries() const { return libraries_; }
+  const std::string& clock() const { return clock_; }
 
-  // Makes the models. `config` is the record's; `weights` a safetensors file on rank 0's host, which must
-  // stay until the next Begin.
-  void Begin(const Fields& config, int64_t bucket_bytes, const std::vector<std::string>& strategies,
+  // Makes the models of all strategies that will be asked for, with buckets of so many bytes. `config` is the
+  // record's; `weights` a safetensors file on rank 0's host, which must stay until the next Begin.
+  void Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
 
   PeerStep Step(const std::string& strategy, const model::Batch& batch);
@@ -74,6 +77,7 @@ class PyTorchPeer {
   const RankOptions& options_;
   std::optional<PeerProcess> process_;
   Fields libraries_;
+  std::string clock_;
 };
 
 }  // namespace gradsync::bench

@@ -81,7 +81,7 @@ class Builder {
   void Compare(const std::vector<std::pair<std::string, Arguments>>& variants) {
     for (size_t i = 0; i < variants.size(); ++i) {
       const auto& [title, own] = variants[i];
-      Experiment experiment{title, "compare", Concatenate(own, SharedArguments(options_)), ""};
+      Experiment experiment{title, "compare", Concatenate(own, TrainingArguments()), ""};
       const std::string instead =
           i + 1 < variants.size() ? "trying " + variants[i + 1].first + " instead" : "left out";
       if (AddIfItFits<CompareOptions>(CompleteCompareOptions, instead, std::move(experiment))) return;
@@ -97,8 +97,15 @@ class Builder {
   Arguments DdpArguments(const std::string& model, const Arguments& own) const {
     Arguments arguments = Concatenate({"--model=" + model}, own);
     if (!options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
-    if (options_.with_peers != "none") arguments.push_back("--with_peers=" + options_.with_peers);
-    if (!options_.peer_python.empty()) arguments.push_back("--peer_python=" + options_.peer_python);
+    return Concatenate(std::move(arguments), TrainingArguments());
+  }
+
+  Arguments TrainingArguments() const {
+    Arguments arguments;
+    if (options_.peers.wanted()) arguments.push_back("--with_peers=" + options_.peers.with_peers);
+    if (!options_.peers.peer_python.empty()) {
+      arguments.push_back("--peer_python=" + options_.peers.peer_python);
+    }
     return Concatenate(std::move(arguments), SharedArguments(options_));
   }
 
@@ -175,10 +182,7 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "published experiments, for hours on a CPU.");
   flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
   flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
-  flags.AddChoice("with_peers", &with_peers, {"none", "pytorch"},
-                  "pytorch: PyTorch takes the steps of //bench:ddp too, in turn with gradsync.");
-  flags.AddText("peer_python", &peer_python, "a Python interpreter that has PyTorch",
-                "Default: what PYTHON in the environment names, else python3.");
+  peers.AddTo(flags);
   ranks.AddTo(flags);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/flags.h"
+#include "bench/peer_options.h"
 #include "bench/rank_main.h"
 
 namespace gradsync::bench {
@@ -15,8 +16,7 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::string backend = "gloo";
   std::string corpus;
-  std::string with_peers = "none";
-  std::string peer_python;
+  PeerOptions peers;
 
   void AddTo(FlagTable& flags);
 };

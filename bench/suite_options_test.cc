@@ -56,16 +56,16 @@ TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
               StartsWith("tiny, every strategy: left out: --model=tiny: 4096 ranks need about "));
 }
 
-TEST(SuiteOptionsTest, PeersTakePartInTheTrainingOfTransformers) {
+TEST(SuiteOptionsTest, PeersTakePartInAllTraining) {
   SuiteOptions options;
   options.preset = "smoke";
-  options.with_peers = "pytorch";
-  options.peer_python = "/opt/python";
+  options.peers.with_peers = "pytorch";
+  options.peers.peer_python = "/opt/python";
   std::vector<std::string> notes;
   for (const Experiment& experiment : MakeExperiments(options, &notes)) {
-    const bool is_ddp = experiment.program == "ddp";
+    const bool trains = experiment.program != "all_reduce";
     for (const char* const flag : {"--with_peers=pytorch", "--peer_python=/opt/python"}) {
-      EXPECT_EQ(std::ranges::count(experiment.arguments, flag), is_ddp ? 1 : 0) << experiment.title;
+      EXPECT_EQ(std::ranges::count(experiment.arguments, flag), trains ? 1 : 0) << experiment.title;
     }
   }
 }

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -79,7 +81,9 @@ struct Runner {
   const Contender& contender;
   std::unique_ptr<ddp::Strategy> strategy;  // null with a peer
   StrategySamples samples;
-  bool sync_exposed = true;  // whether this can be told apart from backward
+  // With a peer, see PeerStep.
+  bool tells_sync = true;
+  int64_t peer_peak_bytes = 0;
   MemoryUse memory = {};
 
   bool is_peer() const { return !contender.peer.empty(); }
@@ -188,26 +192,24 @@ class TrainingJob : public RankJob {
 
   // Peers train from rank 0's initial weights, which the replica has at this moment.
   void BeginPeers(const Contest& contest, std::span<const Contender> contenders) {
-    std::vector<std::string> strategies;
-    int64_t bucket_bytes = 0;
+    std::map<std::string, int64_t> bucket_bytes;
     for (const Contender& contender : contenders) {
-      if (contender.peer.empty()) continue;
-      strategies.push_back(contender.peer);
-      bucket_bytes = contender.bucket_bytes;
+      if (!contender.peer.empty()) bucket_bytes[contender.peer] = contender.bucket_bytes;
     }
-    if (strategies.empty()) return;
+    if (bucket_bytes.empty()) return;
     trainer_.Restart(group_);
     const std::string weights = peer_files_->Path("weights");
     if (world_.rank == 0) model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
     Fields config;
-    SetTrainingConfig(options_, "", bucket_bytes, config);
+    SetTrainingConfig(options_, "", 0, config);
     for (const auto& [name, value] : contest.config) config.Set(name, value);
-    peer_->Begin(config, bucket_bytes, strategies, weights);
+    peer_->Begin(config, bucket_bytes, weights);
   }
 
   StepResult PeerStepOf(Runner& runner, const Batch& batch) {
     const PeerStep step = peer_->Step(runner.contender.peer, batch);
-    runner.sync_exposed = step.sync_exposed;
+    runner.tells_sync = step.tells_sync;
+    runner.peer_peak_bytes = step.peak_bytes_in_use;
     return {.marks = step.marks};
   }
 
@@ -266,7 +268,7 @@ class TrainingJob : public RankJob {
     if (!runner.is_peer()) record.buckets = BucketRecords(runner.strategy->plan());
     writer_.Write(record);
     summary_.push_back(Summarize(contest.place, runner.name(), runner.samples, std::move(verdict)));
-    if (!runner.sync_exposed) summary_.back().sync_exposed_ns = -1;
+    if (!runner.tells_sync) summary_.back().sync_exposed_ns = -1;
   }
 
   // Puts what the peer has trained into the replica.
@@ -293,6 +295,7 @@ class TrainingJob : public RankJob {
     StrategyCheck check{
         Verify(trainer_.params(), *reference_, group_),
         options_.tf32 ? Tf32Tolerance(positions) : Tolerance(options_.element_type(), positions)};
+    if (runner.is_peer()) check.tolerance = std::max(check.tolerance, contest.peer_tolerance);
     group_.Clear();
     return check;
   }
@@ -330,16 +333,20 @@ class TrainingJob : public RankJob {
     return record;
   }
 
-  // A peer says nothing of its collectives, nor of its memory.
+  // A peer says nothing of its collectives, nor of the host's memory.
   void SayWhatThePeerDoes(const Runner& runner, Record& record) const {
     record.samples.erase("comm_busy_ns");
-    if (!runner.sync_exposed) record.samples.erase("sync_exposed_ns");
+    if (!runner.tells_sync) {
+      record.samples.erase("backward_ns");
+      record.samples.erase("sync_exposed_ns");
+    }
     record.facts.Set("allocations_in_timed_steps", "unknown");
-    record.facts.Set("peak_bytes_in_use", "unknown");
+    record.facts.Set("peak_bytes_in_use", runner.peer_peak_bytes > 0 ? Value(runner.peer_peak_bytes)
+                                                                     : Value(std::string("unknown")));
     record.facts.Set("bytes_held", "unknown");
     record.provenance.libraries = peer_->libraries();
     record.provenance.compiler = "";
-    record.provenance.clock = "perf_counter, host, ns";
+    record.provenance.clock = peer_->clock();
   }
 
   // The first step of the first strategy, from the initial weights and before anything else.
@@ -422,6 +429,17 @@ class TrainingJob : public RankJob {
 };
 
 }  // namespace
+
+void AddPeers(Contest& contest) {
+  std::vector<Contender> peers;
+  for (const Contender& contender : contest.contenders) {
+    const std::string peer = PeerStrategy(contender.strategy);
+    const bool is_new =
+        std::ranges::none_of(peers, [&](const Contender& other) { return other.peer == peer; });
+    if (is_new) peers.push_back({PeerName(peer), contender.bucket_bytes, peer});
+  }
+  std::ranges::move(peers, std::back_inserter(contest.contenders));
+}
 
 std::unique_ptr<RankJob> MakeTrainingJob(
     const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,

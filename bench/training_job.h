@@ -41,11 +41,17 @@ struct Contest {
   Place place;
   BatchShape batch;
   int64_t positions = 0;  // see Tolerance; of one rank's batch
+  // What a peer's gradients may differ by, if that is more: its kernels round differently.
+  double peer_tolerance = 0;
   std::vector<Contender> contenders;
   // What its records say beside what those of every training do.
   Fields config;
   Fields facts;
 };
+
+// Each of PyTorch's ways that compares with one of the contest's strategies, once, behind those, with buckets
+// of the size of the first that it compares with.
+void AddPeers(Contest& contest);
 
 // What a training benchmark measures.
 struct TrainingTask {

@@ -32,13 +32,15 @@ double BufferCopies(const TrainingOptions& options) {
   return options.interleaved() ? all : largest;
 }
 
-// Of the model, in the process of a rank's peer: DistributedDataParallel has a replica and buckets of its
-// own, the others share a replica, and flat makes two copies of the gradients.
+// Of the model, in the process of a rank's peer: all share values and the optimizer's state.
+// DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
+// share their gradients, of which flat makes two copies.
 double PeerCopies(const TrainingOptions& options, const TrainingSize& size) {
   const auto has = [&](const char* peer) { return std::ranges::find(size.peers, peer) != size.peers.end(); };
-  const bool others = std::ranges::any_of(size.peers, [](const std::string& peer) { return peer != "ddp"; });
-  return (others ? ReplicaCopies(options) : 0) + (has("flat") ? 2 : 0) +
-         (has("ddp") ? ReplicaCopies(options) + 1 : 0);
+  const bool others =
+      std::ranges::any_of(size.peers, [](const std::string& peer) { return !peer.starts_with("ddp"); });
+  return ReplicaCopies(options) - 1 + (others ? 1 : 0) + (has("flat") ? 2 : 0) + (has("ddp") ? 2 : 0) +
+         (has("ddp_view") ? 1 : 0);
 }
 
 // Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.

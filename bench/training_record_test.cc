@@ -84,7 +84,7 @@ TEST(TrainingRecordTest, SummaryShowsMedians) {
   EXPECT_EQ(row.forward_ns, 2000);
   const std::string text = FormatSummary({row});
   EXPECT_THAT(text, HasSubstr("sequence  strategy"));
-  EXPECT_THAT(text, HasSubstr("    2        8  flat              2.01 us   2.00 us   0.00 us"));
+  EXPECT_THAT(text, HasSubstr("    2        8  flat               2.01 us   2.00 us   0.00 us"));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The transformer of //bench:ddp under PyTorch, with the same data, sizes, protocol and records.
+"""The models of //bench:ddp and //bench:compare under PyTorch, with the same data, sizes, protocol and records.
 
   python3 bench/peers/pytorch_ddp.py --model=small --batch_size=2 --seq_len=128 --steps=10 --out=DIR
+  python3 bench/peers/pytorch_ddp.py --model=resnet50 --batch_size=4 --image_size=96 --steps=10 --out=DIR
 
 Or step by step in turn with gradsync's own strategies, in one run:
 
   bazel run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
+  bazel run //bench:compare -- --with_peers=pytorch --out=DIR
 
 Needs nothing but PyTorch, 1.13 or newer: `python3 -m venv DIR && DIR/bin/pip install torch`, or on Debian 12
 `apt-get install python3-torch libopenblas0-pthread` (1.13). With Debian's package the second name matters: it
@@ -13,16 +15,21 @@ computes with whatever BLAS is installed, and the reference BLAS that comes by d
 long as OpenBLAS.
 Starts its own ranks, each a process; under torchrun it joins that world. Strategies:
 
-  none     no synchronisation
-  naive    after backward, one blocking all-reduce per parameter
-  flat     after backward, concatenate, one all-reduce, split
-  overlap  an asynchronous all-reduce of each gradient the moment it is accumulated
-  ddp      torch.nn.parallel.DistributedDataParallel
+  none      no synchronisation
+  naive     after backward, one blocking all-reduce per parameter
+  flat      after backward, concatenate, one all-reduce, split
+  overlap   an asynchronous all-reduce of each gradient the moment it is accumulated
+  ddp       torch.nn.parallel.DistributedDataParallel with buckets of --bucket_bytes
+  ddp_view  the same with gradient_as_bucket_view, whose averaged gradients are not copied back
 
-Writes one JSON line per (strategy, rank), in the format of //bench:ddp (bench/record.h), so that
+With all of them forward begins with the broadcast of rank 0's buffers, if the model has any. On --device=cuda times
+are between CUDA events, else the host's. --dtype=bf16 is autocast: weights, gradients and what is averaged stay f32.
+--dtype=tf32 is f32 whose products on a GPU may round their factors.
+
+Writes one JSON line per (strategy, rank), in the format of gradsync's own (bench/record.h), so that
 //tools:summarize puts both into one table; the strategies are named pytorch_none, pytorch_naive, and so on.
-DistributedDataParallel waits for its all-reduces inside backward: its `backward` holds what the other strategies
-show as exposed synchronisation, and it has no `sync_exposed` of its own.
+DistributedDataParallel waits for its all-reduces inside backward: it has only both together,
+`backward_and_sync_ns`.
 """
 
 import argparse
@@ -31,7 +38,6 @@ import datetime
 import json
 import os
 import platform
-import random
 import secrets
 import socket
 import subprocess
@@ -39,229 +45,18 @@ import sys
 import tempfile
 import time
 
-if __name__ == "__main__":
-    try:
-        import torch
-    except ImportError as error:
-        sys.exit(f"{sys.executable} has no PyTorch ({error}): install it with `python3 -m venv DIR && "
-                 "DIR/bin/pip install torch`, and name DIR/bin/python with --peer_python")
-import torch
+try:
+    import torch
+except ImportError as error:
+    sys.exit(f"{sys.executable} has no PyTorch ({error}): install it with `python3 -m venv DIR && "
+             "DIR/bin/pip install torch`, and name DIR/bin/python with --peer_python")
 import torch.distributed as dist
-import torch.nn.functional as F
 
-# name: d_model, d_ff, layers, heads
-MODELS = {
-    "tiny": (256, 1024, 4, 4),
-    "small": (768, 3072, 12, 12),
-    "medium": (1024, 4096, 24, 16),
-    "large": (1280, 5120, 36, 20),
-    "xl": (1600, 6400, 48, 25),
-    "2.7b": (2560, 10240, 32, 32),
-}
-STRATEGIES = ("none", "naive", "flat", "overlap", "ddp")
+sys.dont_write_bytecode = True  # beside sources that may be read-only
+from pytorch_models import TRANSFORMERS, gradsync_name, make_model, random_batch
+from pytorch_training import STRATEGIES, Contest, clock_of, rounds
 
-
-class RmsNorm(torch.nn.Module):
-    def __init__(self, d_model):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(d_model))
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-5).type_as(x) * self.weight
-
-
-def linear(d_in, d_out):
-    layer = torch.nn.Linear(d_in, d_out, bias=False)
-    std = (2 / (d_in + d_out)) ** 0.5
-    torch.nn.init.trunc_normal_(layer.weight, std=std, a=-3 * std, b=3 * std)
-    return layer
-
-
-class Block(torch.nn.Module):
-    def __init__(self, d_model, d_ff, heads):
-        super().__init__()
-        self.heads = heads
-        self.ln1, self.ln2 = RmsNorm(d_model), RmsNorm(d_model)
-        self.q, self.k, self.v, self.o = (linear(d_model, d_model) for _ in range(4))
-        self.w1, self.w3, self.w2 = linear(d_model, d_ff), linear(d_model, d_ff), linear(d_ff, d_model)
-
-    def forward(self, x, cos, sin, mask):
-        batch, seq, d_model = x.shape
-
-        def heads(t):
-            return t.view(batch, seq, self.heads, -1).transpose(1, 2)
-
-        def rope(t):
-            even, odd = t[..., 0::2], t[..., 1::2]
-            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
-
-        h = self.ln1(x)
-        q, k, v = rope(heads(self.q(h))), rope(heads(self.k(h))), heads(self.v(h))
-        if hasattr(F, "scaled_dot_product_attention"):
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = q @ k.transpose(-1, -2) / (d_model // self.heads) ** 0.5
-            a = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
-        x = x + self.o(a.transpose(1, 2).reshape(batch, seq, d_model))
-        h = self.ln2(x)
-        return x + self.w2(F.silu(self.w1(h)) * self.w3(h))
-
-
-class Transformer(torch.nn.Module):
-    def __init__(self, shape, vocab_size, seq_len, device):
-        super().__init__()
-        d_model, d_ff, layers, heads = shape
-        self.token_embeddings = torch.nn.Embedding(vocab_size, d_model)
-        self.layers = torch.nn.ModuleList(Block(d_model, d_ff, heads) for _ in range(layers))
-        self.ln_final = RmsNorm(d_model)
-        self.lm_head = linear(d_model, vocab_size)
-        head_dim = d_model // heads
-        angles = torch.outer(torch.arange(seq_len), 10000.0 ** (-torch.arange(0, head_dim, 2) / head_dim))
-        # Not buffers: DistributedDataParallel would broadcast them, and gloo has no bool.
-        self.cos, self.sin = angles.cos().to(device), angles.sin().to(device)
-        self.mask = torch.ones(seq_len, seq_len, device=device).triu(1).bool()
-
-    def forward(self, ids, targets):
-        x = self.token_embeddings(ids)
-        for layer in self.layers:
-            x = layer(x, self.cos, self.sin, self.mask)
-        logits = self.lm_head(self.ln_final(x))
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-
-class Nothing:
-    """Base of all strategies: `active` is true during their own steps only, because they share one model."""
-
-    def __init__(self, model):
-        self.params = list(model.parameters())
-        self.active = False
-
-    def finish(self):
-        pass
-
-
-class Naive(Nothing):
-    def finish(self):
-        for p in self.params:
-            p.grad /= dist.get_world_size()
-            dist.all_reduce(p.grad)
-
-
-class Flat(Nothing):
-    def finish(self):
-        grads = [p.grad / dist.get_world_size() for p in self.params]
-        flat = torch._utils._flatten_dense_tensors(grads)
-        dist.all_reduce(flat)
-        for p, g in zip(self.params, torch._utils._unflatten_dense_tensors(flat, grads)):
-            p.grad = g
-
-
-class Overlap(Nothing):
-    def __init__(self, model):
-        super().__init__(model)
-        self.works, self.nodes = [], []
-        for p in self.params:
-            if hasattr(p, "register_post_accumulate_grad_hook"):  # PyTorch 2.1
-                p.register_post_accumulate_grad_hook(self.ready)
-            else:
-                node = p.expand_as(p).grad_fn.next_functions[0][0]
-                node.register_hook(lambda *_, p=p: self.ready(p))
-                self.nodes.append(node)  # the hook lives as long as the node
-
-    def ready(self, p):
-        if self.active:
-            p.grad /= dist.get_world_size()
-            self.works.append(dist.all_reduce(p.grad, async_op=True))
-
-    def finish(self):
-        for work in self.works:
-            work.wait()
-        self.works.clear()
-
-
-CLASSES = {"none": Nothing, "naive": Naive, "flat": Flat, "overlap": Overlap, "ddp": Nothing}
-
-
-class Replica:
-    """A model with what trains it. All ranks begin with rank 0's weights."""
-
-    def __init__(self, model, optimizer="adamw", learning_rate=1e-3):
-        self.model = self.runner = model
-        self.make_optimizer = lambda: {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[optimizer](
-            model.parameters(), lr=learning_rate)
-        self.restart()
-
-    def restart(self):
-        for p in self.model.parameters():
-            dist.broadcast(p.data, 0)
-        self.optimizer = self.make_optimizer()
-
-
-def make_replicas(strategies, make, bucket_bytes):
-    """By strategy. All but DistributedDataParallel share one; that has its own, because its hooks stay for good."""
-    replicas = {}
-    if set(strategies) - {"ddp"}:
-        replicas = dict.fromkeys(strategies, make())
-    if "ddp" in strategies:
-        own = make()
-        own.runner = torch.nn.parallel.DistributedDataParallel(own.model, bucket_cap_mb=bucket_bytes / 2**20)
-        replicas["ddp"] = own
-    return replicas
-
-
-def timed_step(replica, strategy, ids, targets):
-    """One training step. Returns its loss and forward, backward, sync_exposed, optimizer, step in ns."""
-    sync = torch.cuda.synchronize if ids.is_cuda else lambda: None
-    replica.optimizer.zero_grad(set_to_none=True)
-    strategy.active = True
-    sync()
-    dist.barrier()
-    times = [time.perf_counter_ns()]
-
-    def mark():
-        sync()
-        times.append(time.perf_counter_ns())
-
-    loss = replica.runner(ids, targets)
-    mark()
-    loss.backward()
-    mark()
-    strategy.finish()
-    mark()
-    replica.optimizer.step()
-    mark()
-    strategy.active = False
-    return loss, [b - a for a, b in zip(times, times[1:])] + [times[-1] - times[0]]
-
-
-def measure(args, rank, device):
-    """Samples by strategy: rows of position, forward, backward, sync_exposed, optimizer, step."""
-    torch.manual_seed(args.seed)
-    replicas = make_replicas(args.strategies, lambda: Replica(
-        Transformer(MODELS[args.model], args.vocab_size, args.seq_len, device).to(device)), args.bucket_bytes)
-    strategies = {name: CLASSES[name](replicas[name].model) for name in args.strategies}
-    data = torch.Generator().manual_seed(args.seed * 1000003 + rank)
-    order = random.Random(args.seed)
-    samples = {name: [] for name in args.strategies}
-    for round_index in range(-args.warmup_steps, args.steps):
-        for position, name in enumerate(order.sample(args.strategies, len(args.strategies))):
-            ids, targets = (torch.randint(args.vocab_size, (args.batch_size, args.seq_len), generator=data).to(device)
-                            for _ in range(2))
-            _, timed = timed_step(replicas[name], strategies[name], ids, targets)
-            if round_index >= 0:
-                samples[name].append([round_index * len(args.strategies) + position] + timed)
-        if rank == 0 and sys.stderr.isatty():
-            print(f"\rround {round_index + 1} of {args.steps} ", end="", file=sys.stderr)
-    return samples
-
-
-def gradsync_name(name):
-    """"layers.0.o.weight" -> "layers.0.attn.output_proj.weight"."""
-    parts = name.split(".")
-    if parts[0] == "layers":
-        parts[2] = {"q": "attn.q_proj", "k": "attn.k_proj", "v": "attn.v_proj", "o": "attn.output_proj",
-                    "w1": "ffn.w1", "w2": "ffn.w2", "w3": "ffn.w3"}.get(parts[2], parts[2])
-    return ".".join(parts)
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
 
 def load_safetensors(path, tensors):
@@ -291,15 +86,18 @@ def save_safetensors(path, tensors):
 
 
 class Server:
-    """One rank's peer of a rank of //bench:ddp, which sends a command in a line of JSON and waits for the line that
-    answers it: {"do": "hello"}, join, begin, step, check. bench/pytorch_peer.h is the other side."""
+    """One rank's peer of a rank of gradsync's, which sends a command in a line of JSON and waits for the line that
+    answers it: {"do": "hello"}, join, begin, step, check. Behind a step and a check comes their batch, as it lies in
+    memory. bench/pytorch_peer.h is the other side."""
+
+    def __init__(self, commands):
+        self.commands = commands  # a stream of bytes
 
     def hello(self, command):
-        answer = {"libraries": libraries()}
-        if command["rank"] == 0:
-            self.store = dist.TCPStore("0.0.0.0", 0, command["world_size"], True, wait_for_workers=False)
-            answer["port"] = self.store.port
-        return answer
+        if command["rank"] != 0:
+            return {}
+        self.store = dist.TCPStore("0.0.0.0", 0, command["world_size"], True, wait_for_workers=False)
+        return {"port": self.store.port}
 
     def join(self, command):
         timeout = datetime.timedelta(seconds=command["timeout_s"])
@@ -307,29 +105,26 @@ class Server:
             self.store = dist.TCPStore(command["host"], command["port"], command["world_size"], False, timeout=timeout)
         if command["interface"]:
             os.environ["GLOO_SOCKET_IFNAME"] = command["interface"]
-        self.device, self.rank = torch.device("cpu"), command["rank"]
-        if command["device"] == "cuda":
-            self.device = torch.device("cuda", command["local_rank"])
-            torch.cuda.set_device(self.device)
+        self.rank, self.device = command["rank"], device_of(command["device"], command["local_rank"])
         torch.set_num_threads(command["threads"])
         dist.init_process_group(command["backend"], store=self.store, rank=self.rank,
                                 world_size=command["world_size"], timeout=timeout)
         if command["compute_cpus"]:
             os.sched_setaffinity(0, command["compute_cpus"])  # this thread; communication has its own already
-        return {}
+        return {"libraries": libraries(self.device), "clock": clock_of(self.device).NAME}
 
     def begin(self, command):
-        self.batch_shape, self.weights = (command["batch_size"], command["seq_len"]), command["weights"]
-        shape = [command[name] for name in ("d_model", "d_ff", "num_layers", "num_heads")]
-        self.replicas = self.strategies = None  # their memory is needed
+        self.weights = command["weights"]
+        self.contest = None  # its memory is needed
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
 
         def make():
-            model = Transformer(shape, command["vocab_size"], command["seq_len"], self.device).to(self.device)
+            model = make_model(command, self.device)
             self.load(model)
-            return Replica(model, command["optimizer"], command["learning_rate"])
+            return model
 
-        self.replicas = make_replicas(command["strategies"], make, command["bucket_bytes"])
-        self.strategies = {name: CLASSES[name](self.replicas[name].model) for name in command["strategies"]}
+        self.contest = Contest(command, self.device, make)
         return {}
 
     def load(self, model):
@@ -337,24 +132,30 @@ class Server:
             with torch.no_grad():
                 load_safetensors(self.weights, {gradsync_name(n): p for n, p in model.named_parameters()})
 
-    def batch(self, batch):
-        return (torch.tensor(batch[name]).view(self.batch_shape).to(self.device) for name in ("inputs", "targets"))
+    def batch(self, command):
+        return [self.read(**command[name]).to(self.device) for name in ("inputs", "targets")]
+
+    def read(self, dtype, shape):
+        """From behind the command."""
+        data = bytearray(torch.Size(shape).numel() * torch.empty(0, dtype=DTYPES[dtype]).element_size())
+        view = memoryview(data)
+        while view:
+            view = view[self.commands.readinto(view) or sys.exit("a batch broke off"):]
+        values = torch.frombuffer(data, dtype=DTYPES[dtype]).view(shape)
+        return values.long() if dtype == "i32" else values.float()
 
     def step(self, command):
-        name = command["strategy"]
-        _, times = timed_step(self.replicas[name], self.strategies[name], *self.batch(command))
-        answer = dict(zip(("forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns", "step_ns"), times))
-        if name == "ddp":
-            del answer["sync_exposed_ns"]  # it waits inside backward
+        answer = self.contest.step(command["strategy"], self.batch(command))
+        if self.device.type == "cuda":  # of all strategies together
+            answer["peak_bytes_in_use"] = torch.cuda.max_memory_allocated()
         return answer
 
     def check(self, command):
         name = command["strategy"]
-        replica = self.replicas[name]
-        self.load(replica.model)
-        replica.restart()
-        timed_step(replica, self.strategies[name], *self.batch(command))
-        named = {gradsync_name(n): p for n, p in replica.model.named_parameters()}
+        self.load(self.contest.model)
+        self.contest.restart()
+        self.contest.step(name, self.batch(command))
+        named = {gradsync_name(n): p for n, p in self.contest.runners[name].model.named_parameters()}
         save_safetensors(command["path"], {**named, **{"grad." + n: p.grad for n, p in named.items()}})
         return {}
 
@@ -363,8 +164,8 @@ def serve():
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: not to outlive the rank
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # gloo greets on the standard output
-    server = Server()
-    for line in sys.stdin:
+    server = Server(sys.stdin.buffer)
+    for line in iter(sys.stdin.buffer.readline, b""):
         command = json.loads(line)
         answer = {"hello": server.hello, "join": server.join, "begin": server.begin, "step": server.step,
                   "check": server.check}[command["do"]](command)
@@ -372,12 +173,62 @@ def serve():
     os._exit(0)  # whoever asked is gone, and so may be the peers that an orderly end would wait for
 
 
-def libraries():
+def device_of(kind, local_rank):
+    if kind == "cpu":
+        return torch.device("cpu")
+    # More ranks than GPUs share them, as gradsync's do.
+    torch.cuda.set_device(local_rank % torch.cuda.device_count())
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def libraries(device):
     blas = next((word for word in torch.__config__.show().split(", ") if word.startswith("BLAS_INFO=")), "BLAS_INFO=")
-    return {"pytorch": torch.__version__, "python": platform.python_version(), "blas": blas.split("=")[1]}
+    names = {"pytorch": torch.__version__, "python": platform.python_version(), "blas": blas.split("=")[1]}
+    if device.type == "cuda":
+        names.update(cuda=torch.version.cuda, cudnn=str(torch.backends.cudnn.version()))
+        if dist.is_nccl_available():
+            names["nccl"] = ".".join(str(n) for n in torch.cuda.nccl.version())
+    return names
 
 
-def provenance(args, device):
+def config_of(args):
+    """As the record has it."""
+    config = {
+        "model": args.model, "backend": args.backend, "device": args.device, "dtype": args.dtype,
+        "batch_size": args.batch_size, "bucket_bytes": args.bucket_bytes, "threads_per_rank": args.threads_per_rank,
+        "order": "interleaved", "seed": args.seed, "warmup_steps": args.warmup_steps, "steps": args.steps,
+        "optimizer": args.optimizer or ("sgd" if args.model == "resnet50" else "adamw"), "learning_rate": 1e-3,
+    }
+    if args.model == "resnet50":
+        config.update(image_size=args.image_size, width=64, units="bytes", buffer_elements=args.bucket_bytes // 4)
+        return config
+    d_model, d_ff, num_layers, num_heads = TRANSFORMERS[args.model]
+    config.update(seq_len=args.seq_len, vocab_size=args.vocab_size, d_model=d_model, d_ff=d_ff, num_layers=num_layers,
+                  num_heads=num_heads)
+    return config
+
+
+def measure(args, config, rank, device):
+    """Samples by strategy, each by name."""
+    torch.manual_seed(args.seed)
+    contest = Contest({**config, "bucket_bytes": dict.fromkeys(args.strategies, args.bucket_bytes)}, device,
+                      lambda: make_model(config, device))
+    data = torch.Generator().manual_seed(args.seed * 1000003 + rank)
+    samples = {name: {} for name in args.strategies}
+    last_round, batch = None, None
+    for round_index, position, name in rounds(args.strategies, args.warmup_steps, args.steps, args.seed):
+        if round_index != last_round:
+            last_round, batch = round_index, [part.to(device) for part in random_batch(config, data)]
+        phases = contest.step(name, batch)
+        if round_index >= 0:
+            for sample, value in {"position": position, **phases}.items():
+                samples[name].setdefault(sample, []).append(value)
+        if rank == 0 and sys.stderr.isatty():
+            print(f"\rround {round_index + 1} of {args.steps} ", end="", file=sys.stderr)
+    return samples
+
+
+def provenance(device):
     def first(path, start):
         with open(path) as lines:
             return next((l.split(start)[-1].strip(' \t\n:="') for l in lines if l.startswith(start)), "")
@@ -392,41 +243,32 @@ def provenance(args, device):
         "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
         "compiler": "",
         "build": "opt",
-        "libraries": libraries(),
+        "libraries": libraries(device),
         "command_line": " ".join(sys.argv),
-        "clock": "perf_counter, host, ns",
+        "clock": clock_of(device).NAME,
     }
 
 
-def write(args, rank, world_size, device, samples):
+def write(args, config, rank, world_size, device, samples):
     now = datetime.datetime.now(datetime.timezone.utc)
     letters = torch.tensor(list((now.strftime("%Y%m%dT%H%M%S-") + secrets.token_hex(2)).encode()), device=device)
     dist.broadcast(letters, 0)
     run_id = bytes(letters.tolist()).decode()
+    experiment = "compare" if args.model == "resnet50" else "ddp"
     os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(args.out, f"ddp.{run_id}.rank{rank}.jsonl")
-    names = ["position", "forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns", "step_ns"]
+    path = os.path.join(args.out, f"{experiment}.{run_id}.rank{rank}.jsonl")
     with open(path, "x") as out:
         for name in args.strategies:
-            columns = dict(zip(names, (list(column) for column in zip(*samples[name]))))
-            if name == "ddp":
-                del columns["sync_exposed_ns"]  # it waits inside backward
             record = {
                 "schema": "gradsync.record/1",
-                "experiment": "ddp",
+                "experiment": experiment,
                 "run_id": run_id,
                 "time_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "rank": rank,
                 "world_size": world_size,
-                "config": {
-                    "model": args.model, "strategy": "pytorch_" + name, "backend": args.backend,
-                    "device": args.device, "dtype": "f32", "batch_size": args.batch_size, "seq_len": args.seq_len,
-                    "bucket_bytes": args.bucket_bytes, "threads_per_rank": args.threads_per_rank,
-                    "order": "interleaved", "seed": args.seed, "warmup_steps": args.warmup_steps,
-                    "steps": args.steps, "optimizer": "adamw",
-                },
-                "samples": columns,
-                "provenance": provenance(args, device),
+                "config": {**config, "strategy": "pytorch_" + name},
+                "samples": samples[name],
+                "provenance": provenance(device),
             }
             out.write(json.dumps(record, separators=(",", ":")) + "\n")
             out.flush()
@@ -437,18 +279,18 @@ def write(args, rank, world_size, device, samples):
 def run_rank(args):
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(args.threads_per_rank)
-    device = torch.device("cpu")
-    if args.device == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", rank)))
-        torch.cuda.set_device(device)
+    device = device_of(args.device, int(os.environ.get("LOCAL_RANK", rank)))
     dist.init_process_group(args.backend, timeout=datetime.timedelta(seconds=args.timeout))
-    samples = measure(args, rank, device)
-    path = write(args, rank, world_size, device, samples)
+    config = config_of(args)
+    samples = measure(args, config, rank, device)
+    path = write(args, config, rank, world_size, device, samples)
     if rank == 0:
-        for name, rows in samples.items():
-            medians = [sorted(column)[len(column) // 2] / 1e9 for column in zip(*rows)]
-            print(f"pytorch_{name:8} step {medians[5]:.4f} s  forward {medians[1]:.4f}  backward {medians[2]:.4f}  "
-                  f"sync {medians[3]:.4f}  optimizer {medians[4]:.4f}")
+        for name, columns in samples.items():
+            medians = {phase: sorted(column)[len(column) // 2] / 1e9 for phase, column in columns.items()}
+            print(f"pytorch_{name:8} " + "  ".join(
+                f"{phase[:-3]} {medians[phase]:.4f} s" for phase in (
+                    "step_ns", "forward_ns", "backward_ns", "sync_exposed_ns", "backward_and_sync_ns", "optimizer_ns")
+                if phase in medians))
         print(path)
     dist.destroy_process_group()
 
@@ -487,22 +329,30 @@ def parse(argv):
         return chosen
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=MODELS, default="small")
+    parser.add_argument("--model", choices=[*TRANSFORMERS, "resnet50"], default="small")
     parser.add_argument("--strategies", type=names, default=list(STRATEGIES))
     parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--dtype", choices=("f32", "tf32", "bf16"), default="f32")
+    parser.add_argument("--optimizer", choices=("adamw", "sgd"), help="default: sgd for resnet50, else adamw")
     parser.add_argument("--world_size", type=int, default=2)
     parser.add_argument("--threads_per_rank", type=int, default=1)
-    parser.add_argument("--batch_size", type=int, default=2)
-    parser.add_argument("--seq_len", type=int, default=128)
-    parser.add_argument("--vocab_size", type=int, default=10000)
+    parser.add_argument("--batch_size", type=int, default=2, help="sequences or images of one rank")
+    parser.add_argument("--seq_len", type=int, default=128, help="of a transformer")
+    parser.add_argument("--vocab_size", type=int, default=10000, help="of a transformer")
+    parser.add_argument("--image_size", type=int, default=96, help="of resnet50: pixels on each side")
     parser.add_argument("--bucket_bytes", type=int, default=25 << 20)
     parser.add_argument("--warmup_steps", type=int, default=5)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--timeout", type=int, default=60, help="seconds")
     parser.add_argument("--out", default="results/pytorch")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.backend == "nccl" and args.device == "cpu":
+        parser.error("--backend=nccl: moves tensors of a GPU only, expected --device=cuda")
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device=cuda: PyTorch sees no GPU here")
+    return args
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+#ifndef GRADSYNC_BENCH_PEER_OPTIONS_H_
+#define GRADSYNC_BENCH_PEER_OPTIONS_H_
+
+#include <string>
+#include <string_view>
+
+#include "bench/flags.h"
+
+namespace gradsync::bench {
+
+// Whether another framework takes the same steps.
+struct PeerOptions {
+  std::string with_peers = "none";
+  std::string peer_python;  // an interpreter
+
+  void AddTo(FlagTable& flags);
+
+  bool wanted() const { return with_peers != "none"; }
+  // The interpreter that --peer_python names, or the environment, or by default "python3".
+  std::string python() const;
+};
+
+// Throws InvalidInput if peers are wanted that do not train in this --dtype.
+void CheckPeerOptions(const PeerOptions& options, std::string_view dtype);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_PEER_OPTIONS_H_

@@ -1,0 +1,160 @@
+"""gradsync's models in plain PyTorch: the same layers, names, losses and random batches."""
+
+import torch
+import torch.nn.functional as F
+
+# name: d_model, d_ff, layers, heads
+TRANSFORMERS = {
+    "tiny": (256, 1024, 4, 4),
+    "small": (768, 3072, 12, 12),
+    "medium": (1024, 4096, 24, 16),
+    "large": (1280, 5120, 36, 20),
+    "xl": (1600, 6400, 48, 25),
+    "2.7b": (2560, 10240, 32, 32),
+}
+NUM_CLASSES = 1000
+
+
+class RmsNorm(torch.nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-5).type_as(x) * self.weight
+
+
+def linear(d_in, d_out):
+    layer = torch.nn.Linear(d_in, d_out, bias=False)
+    std = (2 / (d_in + d_out)) ** 0.5
+    torch.nn.init.trunc_normal_(layer.weight, std=std, a=-3 * std, b=3 * std)
+    return layer
+
+
+class Block(torch.nn.Module):
+    def __init__(self, d_model, d_ff, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln1, self.ln2 = RmsNorm(d_model), RmsNorm(d_model)
+        self.q, self.k, self.v, self.o = (linear(d_model, d_model) for _ in range(4))
+        self.w1, self.w3, self.w2 = linear(d_model, d_ff), linear(d_model, d_ff), linear(d_ff, d_model)
+
+    def forward(self, x, cos, sin, mask):
+        batch, seq, d_model = x.shape
+
+        def heads(t):
+            return t.view(batch, seq, self.heads, -1).transpose(1, 2)
+
+        def rope(t):
+            even, odd = t[..., 0::2], t[..., 1::2]
+            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+        h = self.ln1(x)
+        q, k, v = rope(heads(self.q(h))), rope(heads(self.k(h))), heads(self.v(h))
+        if hasattr(F, "scaled_dot_product_attention"):
+            a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = q @ k.transpose(-1, -2) / (d_model // self.heads) ** 0.5
+            a = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
+        x = x + self.o(a.transpose(1, 2).reshape(batch, seq, d_model))
+        h = self.ln2(x)
+        return x + self.w2(F.silu(self.w1(h)) * self.w3(h))
+
+
+class Transformer(torch.nn.Module):
+    def __init__(self, shape, vocab_size, seq_len, device):
+        super().__init__()
+        d_model, d_ff, layers, heads = shape
+        self.token_embeddings = torch.nn.Embedding(vocab_size, d_model)
+        self.layers = torch.nn.ModuleList(Block(d_model, d_ff, heads) for _ in range(layers))
+        self.ln_final = RmsNorm(d_model)
+        self.lm_head = linear(d_model, vocab_size)
+        head_dim = d_model // heads
+        angles = torch.outer(torch.arange(seq_len), 10000.0 ** (-torch.arange(0, head_dim, 2) / head_dim))
+        # Not buffers: DistributedDataParallel would broadcast them, and gloo has no bool.
+        self.cos, self.sin = angles.cos().to(device), angles.sin().to(device)
+        self.mask = torch.ones(seq_len, seq_len, device=device).triu(1).bool()
+
+    def forward(self, ids, targets):
+        x = self.token_embeddings(ids)
+        for layer in self.layers:
+            x = layer(x, self.cos, self.sin, self.mask)
+        logits = self.lm_head(self.ln_final(x))
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class Bottleneck(torch.nn.Module):
+    """A block of ResNet-50; as in torchvision, its stride is in the 3 x 3 convolution."""
+
+    def __init__(self, channels_in, inside, stride):
+        super().__init__()
+        out = 4 * inside
+        self.conv1, self.bn1 = conv(channels_in, inside, 1), torch.nn.BatchNorm2d(inside)
+        self.conv2, self.bn2 = conv(inside, inside, 3, stride), torch.nn.BatchNorm2d(inside)
+        self.conv3, self.bn3 = conv(inside, out, 1), torch.nn.BatchNorm2d(out)
+        self.downsample = None
+        if stride != 1 or channels_in != out:
+            self.downsample = torch.nn.Sequential(conv(channels_in, out, 1, stride), torch.nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        h = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        h = F.relu(self.bn2(self.conv2(h)), inplace=True)
+        h = self.bn3(self.conv3(h))
+        h += x if self.downsample is None else self.downsample(x)
+        return F.relu(h, inplace=True)
+
+
+def conv(channels_in, out, size, stride=1):
+    layer = torch.nn.Conv2d(channels_in, out, size, stride, padding=size // 2, bias=False)
+    torch.nn.init.kaiming_normal_(layer.weight, mode="fan_out")
+    return layer
+
+
+class ResNet50(torch.nn.Module):
+    """Names are torchvision's. `width`: channels of the first layer, 64 unless it is a narrower model."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.conv1, self.bn1 = conv(3, width, 7, 2), torch.nn.BatchNorm2d(width)
+        channels = width
+        for stage, blocks in enumerate((3, 4, 6, 3)):
+            layer = torch.nn.Sequential()
+            for i in range(blocks):
+                inside = width << stage
+                layer.append(Bottleneck(channels, inside, 2 if stage > 0 and i == 0 else 1))
+                channels = 4 * inside
+            setattr(self, f"layer{stage + 1}", layer)
+        self.fc = torch.nn.Linear(channels, NUM_CLASSES)
+
+    def forward(self, images, targets):
+        x = F.relu(self.bn1(self.conv1(images)), inplace=True)
+        x = F.max_pool2d(x, 3, 2, 1)
+        for layer in (self.layer1, self.layer2, self.layer3, self.layer4):
+            x = layer(x)
+        return F.mse_loss(self.fc(x.mean((2, 3))), targets)
+
+
+def make_model(config, device):
+    """`config`: a record's."""
+    if "image_size" in config:
+        return ResNet50(config["width"]).to(device)
+    shape = [config[name] for name in ("d_model", "d_ff", "num_layers", "num_heads")]
+    return Transformer(shape, config["vocab_size"], config["seq_len"], device).to(device)
+
+
+def random_batch(config, generator):
+    """Inputs and targets of one rank."""
+    rows = config["batch_size"]
+    if "image_size" in config:
+        return [torch.rand(shape, generator=generator) for shape in (
+            (rows, 3, config["image_size"], config["image_size"]), (rows, NUM_CLASSES))]
+    return [torch.randint(config["vocab_size"], (rows, config["seq_len"]), generator=generator) for _ in range(2)]
+
+
+def gradsync_name(name):
+    """"layers.0.o.weight" -> "layers.0.attn.output_proj.weight"; ResNet's names are the same."""
+    parts = name.split(".")
+    if parts[0] == "layers":
+        parts[2] = {"q": "attn.q_proj", "k": "attn.k_proj", "v": "attn.v_proj", "o": "attn.output_proj",
+                    "w1": "ffn.w1", "w2": "ffn.w2", "w3": "ffn.w3"}.get(parts[2], parts[2])
+    return ".".join(parts)

@@ -1,0 +1,201 @@
+"""Ways of averaging gradients under PyTorch, and a training step that is timed phase by phase."""
+
+import random
+import time
+
+import torch
+import torch.distributed as dist
+
+STRATEGIES = ("none", "naive", "flat", "overlap", "ddp", "ddp_view")
+
+
+class Nothing:
+    """Base of all strategies: `active` is true during their own steps only, because they share one model."""
+
+    def __init__(self, model):
+        self.params = list(model.parameters())
+        self.active = False
+
+    def finish(self):
+        pass
+
+
+class Naive(Nothing):
+    def finish(self):
+        for p in self.params:
+            p.grad /= dist.get_world_size()
+            dist.all_reduce(p.grad)
+
+
+class Flat(Nothing):
+    def finish(self):
+        grads = [p.grad / dist.get_world_size() for p in self.params]
+        flat = torch._utils._flatten_dense_tensors(grads)
+        dist.all_reduce(flat)
+        for p, g in zip(self.params, torch._utils._unflatten_dense_tensors(flat, grads)):
+            p.grad = g
+
+
+class Overlap(Nothing):
+    def __init__(self, model):
+        super().__init__(model)
+        self.works, self.nodes = [], []
+        for p in self.params:
+            if hasattr(p, "register_post_accumulate_grad_hook"):  # PyTorch 2.1
+                p.register_post_accumulate_grad_hook(self.ready)
+            else:
+                node = p.expand_as(p).grad_fn.next_functions[0][0]
+                node.register_hook(lambda *_, p=p: self.ready(p))
+                self.nodes.append(node)  # the hook lives as long as the node
+
+    def ready(self, p):
+        if self.active:
+            p.grad /= dist.get_world_size()
+            self.works.append(dist.all_reduce(p.grad, async_op=True))
+
+    def finish(self):
+        for work in self.works:
+            work.wait()
+        self.works.clear()
+
+
+CLASSES = {"naive": Naive, "flat": Flat, "overlap": Overlap}  # the others leave it to the runner
+
+
+class WithBuffers(torch.nn.Module):
+    """Forward begins with giving all ranks rank 0's buffers, in the way of DistributedDataParallel."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        self.buffers_sent = list(model.buffers())
+
+    def forward(self, *batch):
+        if self.buffers_sent:
+            dist._broadcast_coalesced(dist.distributed_c10d._get_default_group(), self.buffers_sent, 250 << 20, 0)
+        return self.model(*batch)
+
+
+class Runner:
+    """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes."""
+
+    def __init__(self, name, model, bucket_bytes):
+        self.model = model
+        if name.startswith("ddp"):
+            self.module = torch.nn.parallel.DistributedDataParallel(
+                model, bucket_cap_mb=bucket_bytes / 2**20, gradient_as_bucket_view=name == "ddp_view")
+        else:
+            self.module = WithBuffers(model)
+        self.strategy = CLASSES.get(name, Nothing)(model)
+        self.params = self.strategy.params
+
+
+class HostClock:
+    NAME = "perf_counter, host, ns"
+
+    def begin(self):
+        self.times = []
+
+    def mark(self):
+        self.times.append(time.perf_counter_ns())
+
+    def between(self):
+        return [b - a for a, b in zip(self.times, self.times[1:])]
+
+
+class CudaClock:
+    """Events on the stream that computes, so that the host runs ahead of the device as it does untimed."""
+
+    NAME = "CUDA events, device, ns"
+
+    def begin(self):
+        self.events = []
+        torch.cuda.synchronize()
+
+    def mark(self):
+        self.events.append(torch.cuda.Event(enable_timing=True))
+        self.events[-1].record()
+
+    def between(self):
+        self.events[-1].synchronize()
+        return [round(1e6 * a.elapsed_time(b)) for a, b in zip(self.events, self.events[1:])]
+
+
+def clock_of(device):
+    return CudaClock() if device.type == "cuda" else HostClock()
+
+
+class Contest:
+    """Strategies that take their steps in turn, on the same weights and with one optimizer.
+
+    `config`: a record's, with "bucket_bytes" by strategy. `make_model` makes one with its first weights. Those of
+    DistributedDataParallel have models of their own, because its hooks stay for good, but no weights of their own.
+    bf16: forward under autocast; weights, gradients and what is averaged stay f32.
+    """
+
+    def __init__(self, config, device, make_model):
+        self.clock = clock_of(device)
+        self.device, self.bf16 = device, config["dtype"] == "bf16"
+        self.make_optimizer = lambda: {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[config["optimizer"]](
+            self.params, lr=config["learning_rate"])
+        # Of convolutions the default is True, of matrix products it is not.
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = config["dtype"] == "tf32"
+        self.model = make_model()
+        self.params = list(self.model.parameters())
+        self.restart()
+        self.runners = {}
+        for name, bucket_bytes in config["bucket_bytes"].items():
+            model = self.model
+            if name.startswith("ddp"):
+                model = make_model()
+                for own, shared in zip(model.parameters(), self.params):
+                    own.data = shared.data
+            self.runners[name] = Runner(name, model, bucket_bytes)
+
+    def restart(self):
+        """All ranks begin with rank 0's weights."""
+        for p in self.params:
+            dist.broadcast(p.data, 0)
+        self.optimizer = self.make_optimizer()
+
+    def step(self, name, batch):
+        """One training step. Returns its phases in ns, by the names of a record's samples."""
+        runner = self.runners[name]
+        for p in runner.params:
+            p.grad = None
+        runner.strategy.active = True
+        self.clock.begin()
+        dist.barrier()
+        self.clock.mark()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            loss = runner.module(*batch)
+        self.clock.mark()
+        loss.backward()
+        self.clock.mark()
+        runner.strategy.finish()
+        self.clock.mark()
+        for shared, p in zip(self.params, runner.params):
+            shared.grad = p.grad
+        self.clock.mark()
+        self.optimizer.step()
+        self.clock.mark()
+        runner.strategy.active = False
+        return phases_of(name, self.clock.between())
+
+
+def phases_of(name, times):
+    forward, backward, sync, _, optimizer = times  # what Contest does for itself is no part of a step
+    phases = {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync,
+              "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer,
+              "step_ns": forward + backward + sync + optimizer}
+    if name.startswith("ddp"):  # it waits for gradients inside backward
+        del phases["backward_ns"], phases["sync_exposed_ns"]
+    return phases
+
+
+def rounds(strategies, warmup_steps, steps, seed):
+    """Steps in the order in which they are taken: round, from -warmup_steps on, position and strategy."""
+    order = random.Random(seed)
+    for round_index in range(-warmup_steps, steps):
+        for place, name in enumerate(order.sample(strategies, len(strategies))):
+            yield round_index, round_index * len(strategies) + place, name
