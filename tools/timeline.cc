@@ -12,11 +12,12 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kWidth = 1200, kLeft = 112, kRight = 176, kTop = 76, kMargin = 16;
+// At the width of a README, about 900 pixels, the smallest text is 10 pixels high.
+constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 97, kMargin = 14;
 constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
-                 kQueueHeight = 12, kRowGap = 3, kRankGap = 9, kPanelGap = 16, kTitleHeight = 24,
-                 kAxisHeight = 44;
-constexpr double kTextSize = 12, kSmallSize = 10.5;
+                 kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kPanelGap = 16, kTitleHeight = 24,
+                 kAxisHeight = 60;
+constexpr double kTextSize = 12, kSmallSize = 11;
 
 // Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which
 // rsvg-convert knows too.
@@ -32,8 +33,8 @@ constexpr char kStyle[] =
 .gradsync-timeline .mid{text-anchor:middle}
 .gradsync-timeline .on-dark{text-anchor:middle;fill:#fff}
 .gradsync-timeline .on-light{text-anchor:middle;fill:#0c2233}
-.gradsync-timeline .tag{text-anchor:middle;font-size:10.5px;fill:#241400}
-.gradsync-timeline .small{font-size:10.5px;fill:#666}
+.gradsync-timeline .tag{text-anchor:middle;font-size:11px;fill:#241400}
+.gradsync-timeline .small{font-size:11px;fill:#666}
 .gradsync-timeline .grid{stroke:#e2e2e2;stroke-width:1}
 .gradsync-timeline .rule{stroke:#c8c8c8;stroke-width:1}
 .gradsync-timeline .mark{stroke:#0072b2;stroke-width:1.2;stroke-dasharray:3 2}
@@ -294,22 +295,32 @@ void Picture::DrawPanel(const Panel& panel, double y) {
   }
 }
 
+// What ranks compute, and below what is on its way.
 void Picture::DrawLegend() {
-  const std::pair<const char*, const char*> entries[] = {
-      {"forward", "forward"},
-      {"backward", "backward (below: its operations)"},
-      {"optimizer", "optimizer"},
-      {"idle", "waits for gradients"},
-      {"hidden", "in flight, hidden"},
-      {"exposed", "in flight, exposed"},
-      {"queued", "queued"},
+  double x = kMargin, y = 40;
+  const auto name = [&](const char* text) {
+    canvas_.Text(x + 18, y + 11, "", text);
+    x += 36 + TextWidth(text, kTextSize);
   };
-  double x = kMargin;
-  for (const auto& [css_class, text] : entries) {
-    canvas_.Box(x, 46, 13, 13, css_class);
-    canvas_.Text(x + 18, 57, "", text);
-    x += 38 + TextWidth(text, kTextSize);
+  const auto box = [&](const char* css_class, const char* text) {
+    canvas_.Box(x, y, 13, 13, css_class);
+    name(text);
+  };
+  box("forward", "forward");
+  canvas_.Box(x, y, 13, 13 - kOpsHeight, "backward");
+  for (int i = 0; i < 3; ++i) {
+    canvas_.Box(x + i * 13.0 / 3, y + 13 - kOpsHeight, 13.0 / 3, kOpsHeight, i == 1 ? "op2" : "op");
   }
+  name("backward (below: its operations)");
+  box("idle", "waits for gradients");
+  box("optimizer", "optimizer");
+  x = kMargin;
+  y += 21;
+  box("hidden", "in flight during backward: hidden");
+  box("exposed", "in flight after it: exposed");
+  box("queued", "issued, not yet in flight");
+  canvas_.Line(x + 6.5, y, x + 6.5, y + 13, "mark");
+  name("last gradient computed");
 }
 
 void Picture::DrawAxis(double top, double y) {
@@ -318,11 +329,15 @@ void Picture::DrawAxis(double top, double y) {
     canvas_.Line(X(us), top, X(us), y, "grid");
     canvas_.Text(X(us), y + 16, "mid soft", Format("%g", us / 1e3));
   }
-  canvas_.Text((X(0) + X(span_us_)) / 2, y + 34, "mid soft", "ms since the step began");
+  canvas_.Text((X(0) + X(span_us_)) / 2, y + 33, "mid soft", "ms since the step began on its first rank");
+  canvas_.Text(kMargin, y + 52, "small",
+               "exposed: the longest that a rank waits for gradients. hidden: of the time with anything in "
+               "flight, the part before the rank's last gradient; over all ranks.");
 }
 
 std::string Heading(const Trace& trace, const StepKey& key) {
-  const std::string cell = Join("batch ", key.batch_size, ", sequence ", key.seq_len);
+  std::string cell = Join("batch ", key.batch_size);
+  if (key.seq_len > 0) cell += Join(", sequence ", key.seq_len);
   return "One training step by strategy: " + (trace.origin.empty() ? cell : trace.origin + ", " + cell);
 }
 
