@@ -11,6 +11,8 @@ namespace gradsync::tools {
 
 inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kChartWidth = 380;
+// Of a longer name at a line's end, its beginning is shown.
+inline constexpr size_t kLongestSeriesName = 16;
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are
 // left out: a line has a gap there.
@@ -31,7 +33,7 @@ struct ChartSeries {
 };
 
 struct LineChart {
-  std::string title{};
+  std::string title{};  // for screen readers
   std::string x_label{};
   std::string y_label{};
   bool log_x = false;
@@ -41,10 +43,11 @@ struct LineChart {
   double reference = kNoValue;  // a dashed line at this y
   std::string reference_name{};
   std::vector<double> x_ticks{};  // empty: chosen
+  bool has_names = true;          // of series, at their ends
   std::vector<ChartSeries> series{};
 };
 
-// Series are named at their ends; names never lie on one another.
+// Names never lie on one another.
 std::string DrawLines(const LineChart& chart);
 
 struct BarPart {
@@ -64,7 +67,7 @@ struct Bar {
 };
 
 struct BarChart {
-  std::string title{};
+  std::string title{};  // for screen readers
   std::string x_label{};
   std::string unit{};           // behind values
   double reference = kNoValue;  // a dashed line at this total

@@ -9,7 +9,7 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kTop = 28, kRowHeight = 27, kBarHeight = 12, kBarTop = 4, kMarkTop = 20.5, kAxisHeight = 40,
+constexpr double kTop = 10, kRowHeight = 27, kBarHeight = 12, kBarTop = 4, kMarkTop = 20.5, kAxisHeight = 40,
                  kGap = 8, kValueWidth = 64;
 constexpr size_t kLongestName = 17;
 constexpr int kTicks = 5;
@@ -67,7 +67,6 @@ std::string DrawBars(const BarChart& chart) {
   const double bottom = kTop + kRowHeight * static_cast<double>(chart.bars.size());
   const Scale scale = Scale::Linear(0, EndOf(chart), left, right, kTicks, Scale::Ends::kExact);
   Svg svg(kChartWidth, bottom + kAxisHeight, Join(chart.title, ": ", chart.x_label));
-  DrawTitle(chart.title, kChartWidth, svg);
   for (const Tick& tick : scale.ticks()) {
     const double x = scale(tick.value);
     svg.Line("grid", x, kTop - 4, x, bottom + 3);

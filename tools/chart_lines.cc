@@ -11,8 +11,8 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kTop = 48, kPlotHeight = 190, kAxisHeight = 40, kGap = 7, kLineHeight = 14.5;
-constexpr size_t kLongestName = 16;
+constexpr double kTop = 26, kPlotHeight = 190, kAxisHeight = 40, kGap = 7, kLineHeight = 14.5;
+constexpr size_t kLongestName = kLongestSeriesName;
 constexpr int kXTicks = 5, kYTicks = 5;
 constexpr double kBottom = kTop + kPlotHeight;
 
@@ -55,7 +55,9 @@ Plot MakePlot(const LineChart& chart) {
   Range x_range, y_range;
   double names_width = 0;
   for (const ChartSeries& series : chart.series) {
-    names_width = std::max(names_width, TextWidth(Shortened(series.name, kLongestName)));
+    if (chart.has_names) {
+      names_width = std::max(names_width, TextWidth(Shortened(series.name, kLongestName)));
+    }
     for (const ChartPoint& point : series.points) {
       if (!IsDrawable(point, chart)) continue;
       x_range.Include(point.x);
@@ -82,8 +84,7 @@ Plot MakePlot(const LineChart& chart) {
 }
 
 void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
-  DrawTitle(chart.title, kChartWidth, svg);
-  svg.Text("axis", 0, 34, "start", chart.y_label);
+  svg.Text("axis", 0, 12, "start", chart.y_label);
   for (const Tick& tick : plot.y.ticks()) {
     const double y = plot.y(tick.value);
     svg.Line("grid", plot.left, y, plot.right, y);
@@ -208,7 +209,7 @@ std::string DrawLines(const LineChart& chart) {
   DrawAxes(chart, plot, svg);
   for (const ChartSeries& series : chart.series) DrawBand(series, chart, plot, svg);
   for (const ChartSeries& series : chart.series) DrawSeries(series, chart, plot, svg);
-  DrawNames(chart, plot, svg);
+  if (chart.has_names) DrawNames(chart, plot, svg);
   return svg.Finish();
 }
 

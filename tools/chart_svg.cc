@@ -100,12 +100,6 @@ void Svg::Text(std::string_view classes, double x, double y, std::string_view an
       text, tip);
 }
 
-void DrawTitle(std::string_view title, double width, Svg& svg) {
-  constexpr double kBoldCharacterWidth = 9;
-  const std::string shown = Shortened(title, static_cast<size_t>(width / kBoldCharacterWidth));
-  svg.Text("chart-title", 0, 14, "start", shown, shown == title ? "" : title);
-}
-
 std::string Svg::Finish() const {
   return Join("<svg class='chart' role='img' viewBox='0 0 ", Coordinate(width_), " ", Coordinate(height_),
               "' aria-label='", EscapeXml(label_), "'>\n", body_, "</svg>\n");

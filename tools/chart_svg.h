@@ -34,6 +34,8 @@ class Svg {
   void Text(std::string_view classes, double x, double y, std::string_view anchor, std::string_view text,
             std::string_view tip = {});
 
+  // The elements so far.
+  const std::string& body() const { return body_; }
   // The picture, as an element to be put into a page.
   std::string Finish() const;
 
@@ -45,9 +47,6 @@ class Svg {
   std::string label_;
   std::string body_;
 };
-
-// A panel's title, cut where it would leave the panel.
-void DrawTitle(std::string_view title, double width, Svg& svg);
 
 }  // namespace gradsync::tools
 

@@ -284,7 +284,7 @@ class CompareTable : public TableBuilder {
     };
     AppendRunCells(measurement, &cells);
     Append<Cell>({phase.name, measurement.strategy(), ConfigNumber(measurement, "bucket_bytes"),
-                  static_cast<double>(record.buckets.size())},
+                  NumCollectives(measurement)},
                  &cells);
     SizeComparison comparison{.phase = phase.name,
                               .strategy = measurement.strategy(),

@@ -30,6 +30,7 @@ std::vector<Column> Columns() {
       {.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
       {.name = "forward (s)", .panel = kPhases},
       {.name = "backward (s)", .panel = kPhases},
+      {.name = "backward_and_sync (s)", .panel = kPhases},
       {.name = "comm_busy (s)", .panel = kPhases},
       {.name = "overlap", .kind = Kind::kFraction, .panel = kPhases},
       {.name = "optimizer (s)", .panel = kPhases},
@@ -111,6 +112,8 @@ class DdpTable : public TableBuilder {
         "time_per_sync: from the end of backward until every gradient is averaged, what synchronisation "
         "adds to a step. fraction_sync = time_per_sync / time_per_step.");
     table_.AddNote(
+        "backward_and_sync: to the last gradient's mean; all that a peer tells which waits inside backward.");
+    table_.AddNote(
         "comm_busy: time with communication in flight. overlap = 1 - time_per_sync / comm_busy, the part "
         "of it hidden behind backward; below 0 where synchronisation does more than communicate.");
     table_.AddNote(
@@ -127,12 +130,11 @@ class DdpTable : public TableBuilder {
     const double busy_s = MeanOf(measurement, "comm_busy_ns");
     const std::vector<double> percentiles = step.percentiles({0.5, 0.9, 0.95, 0.99});
     const double overlap = busy_s > 0 ? 1 - MeanOf(measurement, "sync_exposed_ns") / busy_s : kNaN;
-    Append<Cell>(
-        {MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"), busy_s, overlap,
-         MeanOf(measurement, "optimizer_ns"), percentiles[0], percentiles[1], percentiles[2], percentiles[3],
-         measurement.is_published() ? kNaN : static_cast<double>(measurement.record.buckets.size()),
-         PeakBytesPerParameter(measurement)},
-        cells);
+    Append<Cell>({MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"),
+                  MeanOf(measurement, "backward_and_sync_ns"), busy_s, overlap,
+                  MeanOf(measurement, "optimizer_ns"), percentiles[0], percentiles[1], percentiles[2],
+                  percentiles[3], NumCollectives(measurement), PeakBytesPerParameter(measurement)},
+                 cells);
   }
 
   void AppendComparison(const Measurement& measurement, const Measurement& baseline,

@@ -43,7 +43,7 @@ bool Has(const std::string& flags, std::string_view word) {
 bool Competes(const Contender& contender) {
   const bool is_wrong = std::any_of(std::begin(kDisqualified), std::end(kDisqualified),
                                     [&](std::string_view word) { return Has(contender.flags, word); });
-  return contender.strategy != "none" && !is_wrong;
+  return !IsFloor(contender.strategy) && !is_wrong;
 }
 
 // Empty if the times may be compared.
@@ -251,7 +251,7 @@ std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
   std::set<std::string> ambiguous;
   for (const Place& place : places) {
     for (const Contender& contender : place.contenders) {
-      if (contender.strategy == "none" || std::isnan(contender.share)) continue;
+      if (IsFloor(contender.strategy) || std::isnan(contender.share)) continue;
       const bool is_new = by_strategy[contender.strategy]
                               .try_emplace({place.batch_size, place.seq_len}, contender.share)
                               .second;

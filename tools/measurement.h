@@ -47,6 +47,9 @@ struct Series {
   size_t num_steps() const;
 };
 
+// Whether a strategy, gradsync's own or another framework's, does not synchronise.
+inline bool IsFloor(std::string_view strategy) { return strategy == "none" || strategy.ends_with("_none"); }
+
 // The ranks' records of one configuration, put together.
 struct Measurement {
   bench::Record record;  // the lowest rank's, without its samples: configuration, facts, provenance, buckets
@@ -72,6 +75,8 @@ struct Measurement {
   // Of those three, the ones that are known. Empty if none is.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.config.StringOr("strategy", ""); }
+  // Whether it does not synchronise, the floor for time: replicas are meant to part.
+  bool is_floor() const { return IsFloor(strategy()); }
   int64_t world_size() const { return record.world_size; }
 };
 

@@ -24,14 +24,16 @@ constexpr Phase kPhases[] = {{"step", "step_ns"},
                              {"forward", "forward_ns"},
                              {"backward", "backward_ns"},
                              {"sync", "sync_exposed_ns"},
+                             {"backward + sync", "backward_and_sync_ns"},
                              {"optimizer", "optimizer_ns"}};
 
-// What does the same under PyTorch.
-std::string Namesake(const std::string& strategy) {
+// What does the same under PyTorch, best first.
+std::vector<std::string> Namesakes(const std::string& strategy) {
   for (const char* const same : {"none", "naive", "flat", "overlap"}) {
-    if (strategy == same) return Join(kPrefix, same);
+    if (strategy == same) return {Join(kPrefix, same)};
   }
-  return Join(kPrefix, "ddp");
+  if (strategy == "core") return {Join(kPrefix, "ddp_view"), Join(kPrefix, "ddp")};
+  return {Join(kPrefix, "ddp")};
 }
 
 std::vector<Column> Columns() {
@@ -40,6 +42,7 @@ std::vector<Column> Columns() {
       {.name = "peer", .kind = Kind::kText, .leads = true},
       {.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
       {.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true},
+      {.name = "image_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
       {.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
       {.name = "phase", .kind = Kind::kText, .leads = true},
       {.name = "time (s)"},
@@ -55,9 +58,12 @@ std::vector<Column> Columns() {
 
 class PeersTable : public TableBuilder {
  public:
-  explicit PeersTable(const TableOptions& options) : options_(options) {}
+  PeersTable(const TableOptions& options, std::string experiment, std::string title)
+      : options_(options),
+        experiment_(std::move(experiment)),
+        table_(experiment_ == "ddp" ? "peers" : experiment_ + "_peers", std::move(title), Columns()) {}
 
-  std::string_view experiment() const override { return "ddp"; }
+  std::string_view experiment() const override { return experiment_; }
   std::string_view main_samples() const override { return "step_ns"; }
 
   // Measurements of one run at one place come one after the other; only those are kept.
@@ -75,12 +81,11 @@ class PeersTable : public TableBuilder {
     if (table_.num_rows() == 0) return;
     table_.AddNote(
         "ratio_to_pytorch: mean time by PyTorch's, of steps that were taken in turn in one run; below 1 "
-        "gradsync "
-        "is faster. An interval that holds 1 shows no difference.");
+        "gradsync is faster. An interval that holds 1 shows no difference.");
     table_.AddNote(
-        "DistributedDataParallel (pytorch_ddp) waits for gradients inside backward and tells nothing of it: "
-        "it is "
-        "compared with backward and synchronisation together.");
+        "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward and tells only both "
+        "together. pytorch_ddp_view: the same with gradient_as_bucket_view, so that averaged gradients are "
+        "not copied back; core does without copies too.");
     tables->push_back(std::move(table_));
   }
 
@@ -88,7 +93,8 @@ class PeersTable : public TableBuilder {
   static std::string PlaceOf(const Measurement& measurement) {
     std::string place = measurement.record.run_id;
     for (const auto& [name, value] : measurement.record.config) {
-      if (name == "strategy") continue;
+      // One of several sizes at a place belongs to a strategy and to what compares with it.
+      if (name == "strategy" || name == "bucket_bytes") continue;
       std::visit([&, key = &name](const auto& held) { place += Join(" ", *key, "=", held); }, value);
     }
     return place;
@@ -100,27 +106,32 @@ class PeersTable : public TableBuilder {
       if (measurement.strategy().starts_with(kPrefix)) peers[measurement.strategy()] = &measurement;
     }
     for (const Measurement& measurement : pending_) {
-      const auto peer = peers.find(Namesake(measurement.strategy()));
-      if (peer == peers.end() || measurement.strategy().starts_with(kPrefix)) continue;
-      for (const Phase& phase : kPhases) AddRow(measurement, *peer->second, phase);
+      if (measurement.strategy().starts_with(kPrefix)) continue;
+      for (const std::string& namesake : Namesakes(measurement.strategy())) {
+        const auto peer = peers.find(namesake);
+        if (peer == peers.end()) continue;
+        for (const Phase& phase : kPhases) AddRow(measurement, *peer->second, phase);
+        break;
+      }
     }
     pending_.clear();
   }
 
   void AddRow(const Measurement& own, const Measurement& peer, const Phase& phase) {
-    const bool together = peer.Find("sync_exposed_ns") == nullptr;
-    const bool is_backward = std::string_view(phase.name) == "backward";
-    const std::vector<double> own_times = Times(own, phase, together && is_backward);
-    const std::vector<double> peer_times = Times(peer, phase, false);
-    if (own_times.empty() || peer_times.empty()) return;
+    const Series* const own_series = own.Find(phase.samples);
+    const Series* const peer_series = peer.Find(phase.samples);
+    if (own_series == nullptr || peer_series == nullptr) return;
+    // Of each step the slowest rank's.
+    const std::vector<double>&own_times = own_series->max, &peer_times = peer_series->max;
     const Interval interval =
         BootstrapRelativeDifference(own_times, peer_times, PairingOf(own, peer), options_.bootstrap);
     std::vector<Cell> cells = {own.strategy(),
                                peer.strategy(),
                                ConfigNumber(own, "batch_size"),
                                ConfigNumber(own, "seq_len"),
+                               ConfigNumber(own, "image_size"),
                                ConfigNumber(own, "bucket_bytes"),
-                               std::string(together && is_backward ? "backward + sync" : phase.name),
+                               phase.name,
                                Mean(own_times),
                                Mean(peer_times),
                                1 + RelativeDifference(own_times, peer_times),
@@ -131,26 +142,21 @@ class PeersTable : public TableBuilder {
     table_.AddRow(cells);
   }
 
-  // Of each step the slowest rank's.
-  static std::vector<double> Times(const Measurement& measurement, const Phase& phase, bool with_sync) {
-    const Series* const series = measurement.Find(phase.samples);
-    const Series* const sync = measurement.Find("sync_exposed_ns");
-    if (series == nullptr || (with_sync && sync == nullptr)) return {};
-    std::vector<double> times = series->max;
-    for (size_t i = 0; with_sync && i < times.size(); ++i) times[i] += sync->max[i];
-    return times;
-  }
-
   const TableOptions options_;
+  const std::string experiment_;
   std::string place_;
   std::vector<Measurement> pending_;
-  Table table_{"peers", "gradsync beside PyTorch", Columns()};
+  Table table_;
 };
 
 }  // namespace
 
 std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options) {
-  return std::make_unique<PeersTable>(options);
+  return std::make_unique<PeersTable>(options, "ddp", "gradsync beside PyTorch");
+}
+
+std::unique_ptr<TableBuilder> MakeComparePeersTable(const TableOptions& options) {
+  return std::make_unique<PeersTable>(options, "compare", "gradsync beside PyTorch, over bucket sizes");
 }
 
 }  // namespace gradsync::tools

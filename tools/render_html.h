@@ -23,7 +23,8 @@ struct HtmlTableOptions {
 
 // A table as people see it, as a <section> of a page: title, what is the same in all rows, panels, notes. Is
 // well-formed XML. Each panel scrolls inside itself where it is too wide. Rows of a column "strategy" are
-// grouped: a new group begins with a strategy that the group has already.
+// grouped: a new group begins with a strategy that the group has already. Of a column "flags", of whose words
+// each is a flag, those of all rows are said once, above the panel.
 void RenderHtmlTable(const Table& table, const HtmlTableOptions& options, std::ostream& out);
 
 }  // namespace gradsync::tools

@@ -30,6 +30,18 @@ std::string FlagAnchor(std::string_view flag) {
   return anchor;
 }
 
+// A command, escaped, in which a line does not end inside a flag.
+std::string WholeFlags(const std::string& command) {
+  std::string html;
+  std::istringstream words(command);
+  for (std::string word; std::getline(words, word, ' ');) {
+    if (!html.empty()) html += ' ';
+    const bool is_flag = word.starts_with("--") && word.size() > 2;
+    html += is_flag ? "<span class=\"argument\">" + EscapeXml(word) + "</span>" : EscapeXml(word);
+  }
+  return html;
+}
+
 class Page {
  public:
   explicit Page(const ReportContents& contents)
@@ -164,10 +176,10 @@ class Page {
       out << "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"" << EscapeXml(figure.title)
           << "\">\n";
     } else {
-      const bool in_pairs = figure.panels.size() == 2 || figure.panels.size() == 4;
+      const bool in_pairs = figure.in_pairs || figure.panels.size() == 2 || figure.panels.size() == 4;
       out << "<div class=\"panels" << (in_pairs ? " pairs" : "") << "\">\n";
     }
-    for (const std::string& panel : figure.panels) out << "<div>" << panel << "</div>\n";
+    for (const std::string& panel : figure.panels) out << panel;
     out << "</div>\n<figcaption><strong>Figure " << number << ". " << EscapeXml(figure.title) << ".</strong> "
         << figure.caption;
     const std::string table = TableReference(figure.table);
@@ -242,7 +254,7 @@ class Page {
             << EscapeXml(reader.Text(row, "run")) << ", " << EscapeXml(reader.Text(row, "time_utc")) << ", "
             << EscapeXml(ranks) << (ranks == "1" ? " rank" : " ranks")
             << (placement.empty() ? "" : ", placement " + EscapeXml(placement)) << "</p>\n<pre><code>"
-            << EscapeXml(ReproducingCommand(reader.Text(row, "command_line"))) << "</code></pre>\n";
+            << WholeFlags(ReproducingCommand(reader.Text(row, "command_line"))) << "</code></pre>\n";
       }
     }
     if (num_written < num_runs)

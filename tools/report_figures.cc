@@ -6,6 +6,7 @@
 
 #include "model/error.h"
 #include "tools/chart.h"
+#include "tools/report_text.h"
 
 namespace gradsync::tools {
 
@@ -38,6 +39,28 @@ bool TableReader::IsConstant(std::string_view column) const {
 void AddFlags(const std::string& flags, std::set<std::string>* words) {
   std::istringstream stream(flags);
   for (std::string flag; stream >> flag;) words->insert(flag.substr(0, flag.find(':')));
+}
+
+std::string PanelOf(std::string_view title, std::string_view facts, std::string_view svg) {
+  std::string html = Join("<div>\n<p class=\"chart-title\">", EscapeXml(title), "</p>\n");
+  if (!facts.empty()) html += Join("<p class=\"chart-facts\">", EscapeXml(facts), "</p>\n");
+  return Join(html, svg, "</div>\n");
+}
+
+std::string FactsOf(const TableReader& table, size_t row, std::span<const Fact> facts) {
+  std::string text;
+  for (const Fact& fact : facts) {
+    if (table.IsConstant(fact.column)) continue;
+    std::string value = table.Any(row, fact.column);
+    if (value.empty()) continue;
+    // A run's id ends in four digits of its own.
+    if (std::string_view(fact.column) == "run" && !value.starts_with("published")) {
+      value = "run " + value.substr(value.rfind('-') + 1);
+    }
+    const bool is_one = value == "1" && std::string_view(fact.behind) == " ranks";
+    text += Join(text.empty() ? "" : ", ", fact.before, value, is_one ? " rank" : fact.behind);
+  }
+  return text;
 }
 
 std::string KeyEntry(std::string_view svg_content, std::string_view text) {

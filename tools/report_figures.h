@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,12 +17,13 @@ namespace gradsync::tools {
 
 struct Figure {
   std::string id{};
-  std::vector<std::string> panels{};  // SVG
+  std::vector<std::string> panels{};  // elements
   std::string key{};                  // HTML: what marks and colours mean; may be empty
   std::string title{};
   std::string caption{};          // HTML
   std::string table{};            // the name of the table whose numbers these are; empty: none
   std::set<std::string> flags{};  // of the rows drawn, without what follows ":"
+  bool in_pairs = false;          // two panels in a row, where the page has the room for more
   bool is_wide = false;           // scrolls inside itself where the page is narrow
 };
 
@@ -59,6 +61,18 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
 
 // The table "compare": difference to the baseline over bucket size, a panel for each phase.
 std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styles);
+
+// A panel's title, what else tells it from its neighbours (may be empty), and its chart.
+std::string PanelOf(std::string_view title, std::string_view facts, std::string_view svg);
+
+// What a column holds in a row, for people: before it, behind it.
+struct Fact {
+  const char* column;
+  const char* before = "";
+  const char* behind = "";
+};
+// "gloo, 2 ranks": of the columns whose values differ within the table.
+std::string FactsOf(const TableReader& table, size_t row, std::span<const Fact> facts);
 
 // An entry of a figure's key: a small picture, HTML text.
 std::string KeyEntry(std::string_view svg_content, std::string_view text);

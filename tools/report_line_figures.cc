@@ -3,6 +3,7 @@
 
 #include "model/error.h"
 #include "tools/chart.h"
+#include "tools/chart_svg.h"
 #include "tools/report_figures.h"
 #include "tools/report_text.h"
 
@@ -29,69 +30,81 @@ void SortPoints(LineChart* chart) {
   }
 }
 
-// "gloo", and what else tells the table's series apart.
-std::string BackendOf(const TableReader& table, size_t row) {
-  std::string name = table.Text(row, "backend");
-  if (!table.IsConstant("world_size")) name += Join(", ", table.Any(row, "world_size"), " ranks");
-  for (const char* column : {"device", "dtype", "op"}) {
-    if (!table.IsConstant(column)) name += ", " + table.Text(row, column);
-  }
-  return name;
+constexpr Fact kAllReduceFacts[] = {
+    {.column = "world_size", .behind = " ranks"}, {"device"}, {"dtype"}, {"op"}, {"run"}};
+
+// What belongs together: all facts of a row.
+std::string KeyOf(const TableReader& table, size_t row) {
+  return Join(table.Text(row, "backend"), ", ", FactsOf(table, row, kAllReduceFacts));
 }
 
-// Whether several runs measured the same.
-bool RunsRepeat(const TableReader& table) {
-  std::set<std::pair<std::string, double>> seen;
-  for (size_t row = 0; row < table.num_rows(); ++row) {
-    if (!seen.emplace(BackendOf(table, row), table.Number(row, "data_size (MB)")).second) return true;
+// The name of each series, by key: its backend, and the facts that tell it from the others.
+std::map<std::string, std::string> SeriesNames(const TableReader& table) {
+  std::map<std::string, size_t> first_rows;
+  for (size_t row = 0; row < table.num_rows(); ++row) first_rows.emplace(KeyOf(table, row), row);
+  std::map<std::string, std::string> names;
+  for (const auto& [key, row] : first_rows) {
+    std::string name = table.Text(row, "backend");
+    std::vector<size_t> alike;
+    for (const auto& [other_key, other] : first_rows) {
+      if (table.Text(other, "backend") == name) alike.push_back(other);
+    }
+    for (const Fact& fact : kAllReduceFacts) {
+      const std::string value = FactsOf(table, row, {&fact, 1});
+      const auto differs = [&](size_t other) { return FactsOf(table, other, {&fact, 1}) != value; };
+      if (std::erase_if(alike, differs) > 0) name += ", " + value;
+    }
+    names.emplace(key, std::move(name));
   }
-  return false;
+  return names;
 }
 
-// Columns that say which grid a row belongs to.
-constexpr const char* kGridColumns[] = {"model", "backend", "device", "dtype", "world_size", "run"};
-
-std::string GridOf(const TableReader& table, size_t row) {
-  std::string name = table.Text(row, "model");
-  for (const char* column : kGridColumns) {
-    if (column != kGridColumns[0] && !table.IsConstant(column)) name += ", " + table.Any(row, column);
+// Names of series beside their markers, for a chart where they have not the room.
+std::string KeyOf(const LineChart& chart) {
+  std::vector<std::string> entries;
+  for (const ChartSeries& series : chart.series) {
+    Svg line(0, 0, "");
+    line.Line("line " + series.style, 1, 7, 17, 7);
+    line.Marker("marker " + series.style, series.marker, 9, 7, "");
+    entries.push_back(KeyEntry(line.body(), EscapeXml(series.name)));
   }
-  return name;
+  return KeyList(entries);
 }
+
+// What tells the grids of a table apart.
+constexpr Fact kGridFacts[] = {
+    {"backend"}, {"device"}, {"dtype"}, {.column = "world_size", .behind = " ranks"}, {"run"}};
 
 struct GridPanel {
-  std::string grid;
+  std::string model;
+  std::string facts;
   double fixed = 0;  // the batch size, or the sequence length, of all its points
   LineChart chart;
 };
 
 struct SweepPanel {
-  std::string series;  // what all its points have in common
-  std::string phase;
+  std::string title;  // model and phase
+  std::string facts;
+  std::set<std::string> baselines;
   LineChart chart;
 };
 
-// "resnet50, batch 8, images of 64", and what else tells the table's series apart.
-std::string SweepOf(const TableReader& table, size_t row) {
-  std::string name = table.Text(row, "model");
-  const auto add = [&](const char* what, const std::string& value) {
-    if (!value.empty()) name += Join(", ", what, value);
-  };
-  for (const auto& [column, what] :
-       {std::pair{"batch_size", "batch "}, std::pair{"image_size", "images of "},
-        std::pair{"seq_len", "sequence "}, std::pair{"units", "units "}, std::pair{"backend", ""},
-        std::pair{"device", ""}, std::pair{"dtype", ""}, std::pair{"world_size", "ranks "},
-        std::pair{"run", "run "}}) {
-    if (!table.IsConstant(column)) add(what, table.Any(row, column));
-  }
-  return name;
-}
+// What tells the sweeps of a table apart.
+constexpr Fact kSweepFacts[] = {{.column = "batch_size", .before = "batch "},
+                                {.column = "image_size", .before = "images of "},
+                                {.column = "seq_len", .before = "sequence "},
+                                {.column = "units", .before = "units "},
+                                {"backend"},
+                                {"device"},
+                                {"dtype"},
+                                {.column = "world_size", .behind = " ranks"},
+                                {"run"}};
 
-SweepPanel& PanelFor(const std::string& series, const std::string& phase, std::vector<SweepPanel>* panels) {
+SweepPanel& PanelFor(const std::string& title, const std::string& facts, std::vector<SweepPanel>* panels) {
   for (SweepPanel& panel : *panels) {
-    if (panel.series == series && panel.phase == phase) return panel;
+    if (panel.title == title && panel.facts == facts) return panel;
   }
-  panels->push_back({.series = series, .phase = phase, .chart = {}});
+  panels->push_back({.title = title, .facts = facts, .baselines = {}, .chart = {}});
   return panels->back();
 }
 
@@ -101,12 +114,18 @@ size_t CountValues(const TableReader& table, const char* column) {
   return values.size();
 }
 
-GridPanel& PanelFor(const std::string& grid, double fixed, std::vector<GridPanel>* panels) {
+GridPanel& PanelFor(const std::string& model, const std::string& facts, double fixed,
+                    std::vector<GridPanel>* panels) {
   for (GridPanel& panel : *panels) {
-    if (panel.grid == grid && panel.fixed == fixed) return panel;
+    if (panel.model == model && panel.facts == facts && panel.fixed == fixed) return panel;
   }
-  panels->push_back({.grid = grid, .fixed = fixed, .chart = {}});
+  panels->push_back({.model = model, .facts = facts, .fixed = fixed, .chart = {}});
   return panels->back();
+}
+
+bool HasALine(const LineChart& chart) {
+  return std::ranges::any_of(chart.series,
+                             [](const ChartSeries& series) { return series.points.size() > 1; });
 }
 
 }  // namespace
@@ -120,7 +139,7 @@ std::optional<Figure> BandwidthFigure(const Table& table) {
                   .log_x = true,
                   .from_zero = true};
   Figure figure{.id = "bandwidth", .title = "All-reduce bandwidth over message size", .table = table.name()};
-  const bool with_run = RunsRepeat(reader);
+  const std::map<std::string, std::string> names = SeriesNames(reader);
   double least = HUGE_VAL, most = 0;
   for (size_t row = 0; row < reader.num_rows(); ++row) {
     const double bandwidth = reader.Number(row, "busbw (GB/s)"), time_s = reader.Number(row, "time_max (s)");
@@ -129,9 +148,7 @@ std::optional<Figure> BandwidthFigure(const Table& table) {
     point.low = bandwidth * time_s / reader.Number(row, "p95 (s)");
     point.high = bandwidth * time_s / reader.Number(row, "p50 (s)");
     const std::string flags = reader.Text(row, "flags");
-    const std::string run = reader.Text(row, "run");
-    const std::string name =
-        BackendOf(reader, row) + (with_run ? ", run " + run.substr(run.rfind('-') + 1) : "");
+    const std::string& name = names.at(KeyOf(reader, row));
     point.tip = Join(name, ", ", ReadableBytes(point.x * 1048576), ": ", Readable(bandwidth, 4), " GB/s",
                      flags.empty() ? "" : " (" + flags + ")");
     if (bandwidth > 0) {
@@ -147,7 +164,11 @@ std::optional<Figure> BandwidthFigure(const Table& table) {
   }
   chart.log_y = most > kLogFrom * least;
   SortPoints(&chart);
-  figure.panels.push_back(DrawLines(chart));
+  chart.has_names = std::ranges::all_of(chart.series, [](const ChartSeries& series) {
+    return NumCharacters(series.name) <= kLongestSeriesName;
+  });
+  if (!chart.has_names) figure.key = KeyOf(chart);
+  figure.panels.push_back(PanelOf(chart.title, "", DrawLines(chart)));
   figure.caption =
       "Bus bandwidth is what each rank’s link carries: 2 (n − 1) / n times the message over the mean time of "
       "the slowest rank. The band lies between the same quantity for the median and for the 95th percentile "
@@ -167,8 +188,9 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
   for (size_t row = 0; row < reader.num_rows(); ++row) {
     const std::string strategy = reader.Text(row, "strategy");
     if (strategy == "none" || strategy.ends_with("_none")) continue;
-    const std::string grid = GridOf(reader, row), flags = reader.Text(row, "flags");
-    GridPanel& panel = PanelFor(grid, reader.Number(row, panel_column), &panels);
+    const std::string flags = reader.Text(row, "flags");
+    const std::string model = reader.Text(row, "model"), facts = FactsOf(reader, row, kGridFacts);
+    GridPanel& panel = PanelFor(model, facts, reader.Number(row, panel_column), &panels);
     const double ratio = reader.Number(row, "ratio grad all reduce to train time");
     const ChartPoint point{.x = reader.Number(row, x_column),
                            .y = 100 * ratio,
@@ -181,20 +203,24 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
     series.points.push_back(point);
     if (panel.chart.x_ticks.empty() || panel.chart.x_ticks.back() != point.x)
       panel.chart.x_ticks.push_back(point.x);
-    double& most = most_of_grid[grid];
+    double& most = most_of_grid[model + facts];
     most = std::fmax(most, point.y);
     AddFlags(flags, &figure.flags);
+  }
+  // A cell alone is no curve, unless there is nothing else.
+  if (std::ranges::any_of(panels, [](const GridPanel& panel) { return HasALine(panel.chart); })) {
+    std::erase_if(panels, [](const GridPanel& panel) { return !HasALine(panel.chart); });
   }
   if (panels.empty()) return std::nullopt;
   for (size_t i = 0; i < std::min(panels.size(), kMaxPanels); ++i) {
     LineChart& chart = panels[i].chart;
-    chart.title = Join(panels[i].grid, over_sequence ? ", batch " : ", sequence ", panels[i].fixed);
+    chart.title = Join(panels[i].model, over_sequence ? ", batch " : ", sequence ", panels[i].fixed);
     chart.x_label = over_sequence ? "sequence length" : "batch size";
     chart.y_label = "exposed synchronisation (% of the step)";
     chart.log_x = chart.from_zero = true;
-    chart.y_holds = most_of_grid[panels[i].grid];
+    chart.y_holds = most_of_grid[panels[i].model + panels[i].facts];
     SortPoints(&chart);
-    figure.panels.push_back(DrawLines(chart));
+    figure.panels.push_back(PanelOf(chart.title, panels[i].facts, DrawLines(chart)));
   }
   figure.caption =
       "time_per_sync over time_per_step. Panels of one model share the vertical axis. "
@@ -208,12 +234,12 @@ std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styl
   const TableReader reader(table);
   Figure figure{.id = "sweep", .title = "Strategies over bucket sizes", .table = table.name()};
   std::vector<SweepPanel> panels;
-  std::set<std::string> baselines;
   for (size_t row = 0; row < reader.num_rows(); ++row) {
     const std::string strategy = reader.Text(row, "strategy"), baseline = reader.Text(row, "baseline"),
                       flags = reader.Text(row, "flags");
-    baselines.insert(baseline);
-    SweepPanel& panel = PanelFor(SweepOf(reader, row), reader.Text(row, "phase"), &panels);
+    SweepPanel& panel = PanelFor(Join(reader.Text(row, "model"), ", ", reader.Text(row, "phase")),
+                                 FactsOf(reader, row, kSweepFacts), &panels);
+    panel.baselines.insert(baseline);
     panel.chart.reference = 0;
     panel.chart.reference_name = "baseline " + baseline;
     AddFlags(flags, &figure.flags);
@@ -234,16 +260,17 @@ std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styl
   if (panels.empty()) return std::nullopt;
   for (size_t i = 0; i < std::min(panels.size(), kMaxPanels); ++i) {
     LineChart& chart = panels[i].chart;
-    chart.title = Join(panels[i].series, ", ", panels[i].phase);
+    chart.title = panels[i].title;
     chart.x_label = "buffer size (Mi elements)";
-    chart.y_label = Join("difference to ", Listed({baselines.begin(), baselines.end()}), " (%)");
+    chart.y_label =
+        Join("difference to ", Listed({panels[i].baselines.begin(), panels[i].baselines.end()}), " (%)");
     SortPoints(&chart);
-    figure.panels.push_back(DrawLines(chart));
+    figure.panels.push_back(PanelOf(chart.title, panels[i].facts, DrawLines(chart)));
   }
+  figure.in_pairs = figure.panels.size() % 2 == 0;
   figure.caption =
-      "Mean time of each phase against the baseline, the dashed line at 0. The band is "
-      "the "
-      "95 % bootstrap interval of the difference; where it holds 0, these data show none.";
+      "Mean time of each phase against the baseline, the dashed line at 0. The band is the 95 % bootstrap "
+      "interval of the difference; where it holds 0, these data show none.";
   if (panels.size() > kMaxPanels)
     figure.caption += Join(" The first ", kMaxPanels, " of ", panels.size(), " panels.");
   return figure;

@@ -6,8 +6,8 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr std::string_view kStrategies[] = {"none",          "naive",          "flat", "overlap",
-                                            "bucketed_sync", "bucketed_async", "core", "ddp"};
+constexpr std::string_view kStrategies[] = {"none",           "naive", "flat", "overlap", "bucketed_sync",
+                                            "bucketed_async", "core",  "ddp",  "ddp_view"};
 constexpr std::string_view kPeerPrefix = "pytorch_";
 constexpr size_t kNumOthers = 3;
 
@@ -58,7 +58,7 @@ const char kReportStyleSheet[] = R"css(
   --rule: #dcdcd6; --strong-rule: #55595e; --wash: #f3f3ee; --shadow: #0000002e; --link: #1f4fa3;
   --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
   --none: #6a6d70; --naive: #8c2304; --flat: #c78424; --overlap: #1a794c; --bucketed-sync: #e73c86;
-  --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
+  --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --ddp-view: #1f8a9e; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
 }
 @media (prefers-color-scheme: dark) {
   :root {
@@ -66,7 +66,7 @@ const char kReportStyleSheet[] = R"css(
     --rule: #33373c; --strong-rule: #a5a9ae; --wash: #1e2125; --shadow: #000000b0; --link: #8db7f5;
     --forward: #3b4046; --backward: #5a6169; --optimizer: #838b94;
     --none: #8a8d8f; --naive: #e74e0e; --flat: #e5c555; --overlap: #75eab8; --bucketed-sync: #e7849f;
-    --bucketed-async: #6fbbee; --core: #3f7bd0; --ddp: #9485ef; --other1: #c2a06a; --other2: #62b3bb; --other3: #c58bb0;
+    --bucketed-async: #6fbbee; --core: #3f7bd0; --ddp: #9485ef; --ddp-view: #4fc3d6; --other1: #c2a06a; --other2: #62b3bb; --other3: #c58bb0;
   }
 }
 @media print {
@@ -76,12 +76,12 @@ const char kReportStyleSheet[] = R"css(
     --rule: #cccccc; --strong-rule: #333333; --wash: #f3f3f3; --shadow: #00000000; --link: #000000;
     --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
     --none: #6a6d70; --naive: #8c2304; --flat: #c78424; --overlap: #1a794c; --bucketed-sync: #e73c86;
-    --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
+    --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --ddp-view: #1f8a9e; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
   }
 }
 .s-none { --c: var(--none); } .s-naive { --c: var(--naive); } .s-flat { --c: var(--flat); }
 .s-overlap { --c: var(--overlap); } .s-bucketed_sync { --c: var(--bucketed-sync); }
-.s-bucketed_async { --c: var(--bucketed-async); } .s-core { --c: var(--core); } .s-ddp { --c: var(--ddp); }
+.s-bucketed_async { --c: var(--bucketed-async); } .s-core { --c: var(--core); } .s-ddp { --c: var(--ddp); } .s-ddp_view { --c: var(--ddp-view); }
 .s-other1 { --c: var(--other1); } .s-other2 { --c: var(--other2); } .s-other3 { --c: var(--other3); }
 .b-0 { --c: var(--ink); } .b-1 { --c: var(--ink-3); } .b-2 { --c: var(--other2); } .b-3 { --c: var(--other1); }
 
@@ -100,7 +100,7 @@ p, .prose { max-width: 44rem; margin: 0 0 0.9rem; }
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 0.15em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 0.84em; }
-.eyebrow, nav, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .chart text, .panel-title {
+.eyebrow, nav, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .chart text, .panel-title, .chart-title, .chart-facts {
   font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
 }
 .eyebrow { font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; color: var(--ink-3); margin: 0 0 0.5rem; }
@@ -129,7 +129,9 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 .wide .gradsync-timeline .paper { fill: transparent; }
 
 .chart text { font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
-.chart .chart-title { font-size: 13px; font-weight: 600; fill: var(--ink); }
+.chart-title, .chart-facts { font-size: 0.8125rem; line-height: 1.35; max-width: 28rem; margin: 0 0 0.3rem; }
+.chart-title { font-size: 0.875rem; font-weight: 600; }
+.chart-facts { color: var(--ink-2); margin-top: -0.2rem; }
 .chart .tick { fill: var(--ink-3); font-size: 11.5px; }
 .chart .axis { fill: var(--ink-2); }
 .chart .name, .chart .value { fill: var(--ink); }
@@ -146,16 +148,17 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 .part { stroke: var(--paper); stroke-width: 0.75; }
 .part.forward { fill: var(--forward); } .part.backward { fill: var(--backward); }
 .part.optimizer { fill: var(--optimizer); } .part.sync { fill: var(--c); } .part.peer.sync { opacity: 0.6; }
-.part.whole { fill: var(--backward); }
+.part.whole { fill: var(--wash); stroke: var(--ink-3); }
+.part.backward-and-sync { fill: var(--backward); fill: color-mix(in srgb, var(--c) 45%, var(--backward)); }
 .total { fill: var(--ink); stroke: var(--paper); stroke-width: 1; }
 .interval { stroke: var(--ink); stroke-width: 1.25; }
 
 .table { margin: 0 0 2.75rem; }
 .table h3 { margin-top: 0; }
 .constants { font-size: 0.8125rem; color: var(--ink-2); max-width: 60rem; margin: 0 0 0.7rem; }
-.finding { margin: 0 0 0.5rem; font-size: 0.9375rem; }
-.finding strong { font-weight: 600; }
-.panel-title { font-size: 0.875rem; font-weight: 600; margin: 1.1rem 0 0.4rem; }
+.table .findings { font-size: 0.9375rem; line-height: 1.45; margin: 0 0 0.8rem; }
+.table .findings li { margin-bottom: 0.15rem; }
+.panel-title { max-width: none; font-size: 0.875rem; font-weight: 600; margin: 1.1rem 0 0.4rem; }
 .scroll {
   overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 0 0 0.9rem;
   /* A shadow at the right edge for as long as there is more. */
@@ -168,6 +171,7 @@ th { font-weight: 600; }
 thead th { border-bottom: 1px solid var(--strong-rule); vertical-align: bottom; color: var(--ink-2); white-space: normal; line-height: 1.2; }
 tbody th { font-weight: 400; }
 .t { text-align: left; }
+td.flags { white-space: normal; min-width: 9rem; }
 tr > :first-child { position: sticky; left: 0; background: var(--paper); padding-left: 0.15rem; }
 tbody tr:hover > * { background: var(--wash); }
 tr.group > * { border-top: 1px solid var(--rule); }
@@ -182,6 +186,7 @@ dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.3r
 dt { color: var(--ink-3); } dd { margin: 0; overflow-wrap: anywhere; }
 dl.flag-list dt { color: var(--ink); }
 pre { margin: 0 0 1.25rem; padding: 0.7rem 0.9rem; background: var(--wash); border-left: 2px solid var(--strong-rule); white-space: pre-wrap; overflow-wrap: anywhere; max-width: 56rem; line-height: 1.5; }
+.argument { display: inline-block; max-width: 100%; }
 .meta { font-size: 0.8125rem; color: var(--ink-2); margin: 0 0 0.4rem; max-width: 56rem; }
 footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--rule); margin-top: 3.5rem; padding-top: 0.8rem; }
 
@@ -209,8 +214,7 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   #tables, .table { page: wide; }
   table { font-size: 6.5pt; width: 100%; }
   th, td { padding: 1pt 2.5pt; }
-  td.flags { white-space: normal; }
-  td .flag { font-size: 5.5pt; border: 0; padding: 0; background: none; }
+    td .flag { font-size: 5.5pt; border: 0; padding: 0; background: none; }
   tr > :first-child { position: static; }
 }
 )css";

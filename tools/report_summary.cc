@@ -69,15 +69,20 @@ std::vector<std::string> WorkOf(const std::vector<Table>& tables) {
     const TableReader reader(*table);
     const std::vector<std::string> batches = Values(reader, "batch_size"),
                                    lengths = Values(reader, "seq_len");
+    const std::vector<std::string> strategies = Values(reader, "strategy");
+    const auto num_peers = static_cast<size_t>(std::ranges::count_if(
+        strategies, [](const std::string& name) { return name.starts_with("pytorch_"); }));
     std::string text = Join("data-parallel training of ", Escaped(Values(reader, "model_size")), " with ",
-                            Counted(Values(reader, "strategy").size(), "strategy", "strategies"),
+                            Counted(strategies.size() - num_peers, "strategy", "strategies"),
                             " of gradient synchronisation");
+    if (num_peers > 0) text += Join(" and ", CountWord(num_peers), " of PyTorch’s");
     if (!batches.empty()) text += Join(", batch size ", Escaped(batches));
     if (!lengths.empty()) text += Join(", sequence length ", Escaped(lengths));
     work.push_back(text + Join(", over ", Escaped(Values(reader, "backend"))));
   }
-  if (const Table* table = Find(tables, "compare"))
+  if (const Table* table = Find(tables, "compare")) {
     work.push_back("a sweep of bucket sizes on " + Escaped(Values(TableReader(*table), "model")));
+  }
   return work;
 }
 
@@ -86,18 +91,22 @@ std::string Together(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + ", " + b;
 }
 
-// The sentences of all tables that people see, the first few; empty if there is none.
+// The first sentences of the tables that people see, once each; empty if there is none.
 std::string FindingsOf(const std::vector<Table>& tables) {
-  constexpr size_t kMost = 12;
+  constexpr size_t kMostOfTable = 3;
   std::string list;
-  size_t count = 0;
+  size_t left_out = 0;
+  std::set<std::string> said;
   for (const Table& table : tables) {
     if (table.audience() == Audience::kMachines) continue;
+    size_t said_of_table = 0;
     for (const std::string& finding : table.findings()) {
-      if (++count <= kMost) list += "<li>" + WithCode(finding) + "</li>\n";
+      if (!said.insert(finding).second) continue;
+      if (++said_of_table <= kMostOfTable) list += "<li>" + WithCode(finding) + "</li>\n";
+      if (said_of_table > kMostOfTable) ++left_out;
     }
   }
-  if (count > kMost) list += Join("<li>And ", count - kMost, " more, above the tables.</li>\n");
+  if (left_out > 0) list += Join("<li>And ", left_out, " more, above the tables.</li>\n");
   return list.empty() ? "" : "<ul class=\"findings\">\n" + list + "</ul>\n";
 }
 

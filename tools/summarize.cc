@@ -90,6 +90,7 @@ TableBuilders MakeTableBuilders(const TableOptions& options) {
   if (options.with_peers) builders.push_back(MakePeersTable(options));
   builders.push_back(MakeGridTable(options));
   builders.push_back(MakeCompareTable(options));
+  if (options.with_peers) builders.push_back(MakeComparePeersTable(options));
   builders.push_back(MakePublishedTables(options));
   return builders;
 }

@@ -46,8 +46,9 @@ std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeCompareTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
-// Costs a copy of every measurement.
+// These cost a copy of every measurement.
 std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options);
+std::unique_ptr<TableBuilder> MakeComparePeersTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakePublishedTables(const TableOptions& options);
 
 using TableBuilders = std::vector<std::unique_ptr<TableBuilder>>;

@@ -227,7 +227,9 @@ std::string Equality(std::string_view strategy, const std::function<void(Record&
 
 TEST(DdpTableTest, SaysWhetherGradientsEqualledTheReference) {
   EXPECT_EQ(Equality("core", {}), "yes");
-  EXPECT_EQ(Equality("none", [](Record& rank) { rank.checks.Set("grads_equal", false); }), "floor: no sync");
+  for (const char* const floor : {"none", "pytorch_none"}) {
+    EXPECT_EQ(Equality(floor, [](Record& rank) { rank.checks.Set("grads_equal", false); }), "floor: no sync");
+  }
   EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks.Set("reference", "none"); }), "not checked");
   EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks = {}; }), "not checked");
   EXPECT_EQ(Equality("core",
@@ -283,46 +285,6 @@ std::vector<Table> GridOf(const std::vector<Measurement>& measurements) {
   std::vector<std::pair<Measurement, Measurement>> pairs;
   for (const Measurement& measurement : measurements) pairs.emplace_back(measurement, measurement);
   return TablesOf(MakeGridTable({}), pairs);
-}
-
-std::vector<Table> PeersOf(const std::vector<Measurement>& measurements) {
-  std::vector<std::pair<Measurement, Measurement>> pairs;
-  for (const Measurement& measurement : measurements) pairs.emplace_back(measurement, measurement);
-  return TablesOf(MakePeersTable({}), pairs);
-}
-
-TEST(PeersTableTest, WithoutPeersThereIsNone) {
-  EXPECT_TRUE(PeersOf({AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1)}).empty());
-}
-
-TEST(PeersTableTest, ComparesWithTheNamesakeAtTheSamePlaceOfTheSameRun) {
-  const std::vector<Table> tables =
-      PeersOf({AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1), AtPlace("pytorch_naive", 2, 128, 4),
-               AtPlace("naive", 4, 128, 1), AtPlace("pytorch_naive", 4, 128, 2), AtPlace("naive", 8, 128, 1),
-               AtPlace("pytorch_naive", 8, 128, 2, "run2")});
-  ASSERT_EQ(tables.size(), 1u);
-  const Table& table = tables[0];
-  ASSERT_EQ(table.num_rows(), 10u);
-  EXPECT_EQ(Text(table, 0, "strategy"), "naive");
-  EXPECT_EQ(Text(table, 0, "peer"), "pytorch_naive");
-  EXPECT_EQ(Text(table, 0, "phase"), "step");
-  EXPECT_DOUBLE_EQ(Number(table, 0, "ratio_to_pytorch"), 0.25);
-  EXPECT_EQ(Text(table, 3, "phase"), "sync");
-  EXPECT_DOUBLE_EQ(Number(table, 3, "ratio_to_pytorch"), 0.25);
-  EXPECT_EQ(Number(table, 5, "batch_size"), 4);
-  EXPECT_DOUBLE_EQ(Number(table, 5, "ratio_to_pytorch"), 0.5);
-}
-
-// It waits inside backward: 4/10 and 3/10 of a step against 4/10 of twice the step.
-TEST(PeersTableTest, DistributedDataParallelsBackwardHoldsItsSynchronisation) {
-  const Measurement peer = Ddp("pytorch_ddp", 2, [](Record& rank) { rank.samples.erase("sync_exposed_ns"); });
-  for (const char* const strategy : {"bucketed_sync", "bucketed_async", "core"}) {
-    const std::vector<Table> tables = PeersOf({Ddp(strategy, 1, [](Record&) {}), peer});
-    ASSERT_EQ(tables.size(), 1u);
-    ASSERT_EQ(tables[0].num_rows(), 4u);
-    EXPECT_EQ(Text(tables[0], 2, "phase"), "backward + sync");
-    EXPECT_NEAR(Number(tables[0], 2, "ratio_to_pytorch"), 0.7 / 0.8, 1e-12);
-  }
 }
 
 TEST(GridTableTest, OnePlaceIsNoGrid) {

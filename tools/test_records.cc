@@ -57,6 +57,7 @@ Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int6
   record.samples["forward_ns"] = Tenths(steps_ns, 2);
   record.samples["backward_ns"] = Tenths(steps_ns, 4);
   record.samples["sync_exposed_ns"] = Tenths(steps_ns, 3);
+  record.samples["backward_and_sync_ns"] = Tenths(steps_ns, 7);
   record.samples["optimizer_ns"] = Tenths(steps_ns, 1);
   record.samples["comm_busy_ns"] = Tenths(steps_ns, 6);
   record.buckets = {{1000, 2}, {2000, 3}};

@@ -24,7 +24,7 @@ double MeanOf(const Measurement& measurement, std::string_view samples) {
 }
 
 std::string EqualityOf(const Measurement& measurement) {
-  if (measurement.strategy() == "none") return "floor: no sync";
+  if (measurement.is_floor()) return "floor: no sync";
   const std::string reference = measurement.record.checks.StringOr("reference", "none");
   if (reference == "none" || !measurement.equal()) return "not checked";
   if (*measurement.equal()) return "yes";
@@ -44,8 +44,12 @@ double BusBandwidthOf(const Measurement& measurement) {
   const double busy_s = MeanOf(measurement, "comm_busy_ns");
   const bool is_exposed = WaitsForAll(measurement.strategy());
   const double seconds = busy_s > 0 ? busy_s : is_exposed ? MeanOf(measurement, "sync_exposed_ns") : kNaN;
-  return measurement.strategy() == "none" ? kNaN
-                                          : BusBandwidth(gradient_bytes, seconds, measurement.world_size());
+  return measurement.is_floor() ? kNaN : BusBandwidth(gradient_bytes, seconds, measurement.world_size());
+}
+
+double NumCollectives(const Measurement& measurement) {
+  const bool is_told = !measurement.is_published() && measurement.Find("comm_busy_ns") != nullptr;
+  return is_told ? static_cast<double>(measurement.record.buckets.size()) : kNaN;
 }
 
 bool IsInterleaved(const Measurement& measurement) {

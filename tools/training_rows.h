@@ -24,6 +24,10 @@ double BusBandwidthOf(const Measurement& measurement);
 // round.
 bool IsInterleaved(const Measurement& measurement);
 
+// Of a step, in the order of its buckets; NaN where the record does not say: of a published table, or of a
+// peer, which tells nothing of its communication.
+double NumCollectives(const Measurement& measurement);
+
 // By rounds if both ran interleaved with the same number of steps.
 Pairing PairingOf(const Measurement& a, const Measurement& b);
 

@@ -146,14 +146,14 @@ std::optional<std::string> WrongElements(const Judged& judged) {
 }
 
 std::optional<std::string> Unequal(const Judged& judged) {
-  if (judged.measurement.strategy() == "none" || judged.measurement.equal().value_or(true)) {
+  if (judged.measurement.is_floor() || judged.measurement.equal().value_or(true)) {
     return std::nullopt;
   }
   return "unequal";
 }
 
 std::optional<std::string> Drifts(const Judged& judged) {
-  if (judged.measurement.strategy() != "none" || judged.measurement.world_size() == 1) return std::nullopt;
+  if (!judged.measurement.is_floor() || judged.measurement.world_size() == 1) return std::nullopt;
   return "drifts";
 }
 

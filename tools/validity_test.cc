@@ -173,11 +173,13 @@ TEST(ValidityTest, Traced) {
 }
 
 TEST(ValidityTest, NoneDrifts) {
-  EXPECT_EQ(AllFlags([](Record& rank) {
-              rank.config.Set("strategy", "none");
-              rank.checks.Set("grads_equal", false);
-            }),
-            "drifts");
+  for (const char* const floor : {"none", "pytorch_none"}) {
+    EXPECT_EQ(AllFlags([&](Record& rank) {
+                rank.config.Set("strategy", floor);
+                rank.checks.Set("grads_equal", false);
+              }),
+              "drifts");
+  }
 }
 
 TEST(ValidityTest, Dirty) {

@@ -1,0 +1,150 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/table_builder.h"
+#include "tools/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+
+constexpr int64_t kMs = 1000000;
+
+size_t ColumnOf(const Table& table, std::string_view name) {
+  for (size_t i = 0; i < table.columns().size(); ++i) {
+    if (table.columns()[i].name == name) return i;
+  }
+  throw std::out_of_range(std::string(name));
+}
+
+double Number(const Table& table, size_t row, std::string_view column) {
+  return table.number(row, ColumnOf(table, column));
+}
+
+std::string Text(const Table& table, size_t row, std::string_view column) {
+  return std::string(table.text(row, ColumnOf(table, column)));
+}
+
+// The slowest ranks' steps: 20, 20, 30, 40 ms, times `factor`.
+Measurement Ddp(std::string_view strategy, int64_t factor, const std::function<void(Record&)>& change = {}) {
+  const int64_t ms = factor * kMs;
+  std::vector<Record> ranks = {DdpRecord(strategy, 0, {10 * ms, 20 * ms, 30 * ms, 40 * ms}),
+                               DdpRecord(strategy, 1, {20 * ms, 10 * ms, 30 * ms, 40 * ms})};
+  for (Record& rank : ranks) {
+    if (change) change(rank);
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
+                    std::string_view run = "run1") {
+  return Ddp(strategy, factor, [&](Record& rank) {
+    rank.config.Set("batch_size", batch_size);
+    rank.config.Set("seq_len", seq_len);
+    rank.run_id = run;
+  });
+}
+
+std::vector<Table> TablesOf(std::unique_ptr<TableBuilder> builder,
+                            const std::vector<Measurement>& measurements) {
+  for (const Measurement& measurement : measurements) builder->Add(measurement, measurement);
+  std::vector<Table> tables;
+  builder->Finish(&tables);
+  return tables;
+}
+
+std::vector<Table> PeersOf(const std::vector<Measurement>& measurements) {
+  return TablesOf(MakePeersTable({}), measurements);
+}
+
+TEST(PeersTableTest, WithoutPeersThereIsNone) {
+  EXPECT_TRUE(PeersOf({AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1)}).empty());
+}
+
+TEST(PeersTableTest, ComparesWithTheNamesakeAtTheSamePlaceOfTheSameRun) {
+  const std::vector<Table> tables =
+      PeersOf({AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1), AtPlace("pytorch_naive", 2, 128, 4),
+               AtPlace("naive", 4, 128, 1), AtPlace("pytorch_naive", 4, 128, 2), AtPlace("naive", 8, 128, 1),
+               AtPlace("pytorch_naive", 8, 128, 2, "run2")});
+  ASSERT_EQ(tables.size(), 1u);
+  const Table& table = tables[0];
+  ASSERT_EQ(table.num_rows(), 12u);
+  EXPECT_EQ(Text(table, 0, "strategy"), "naive");
+  EXPECT_EQ(Text(table, 0, "peer"), "pytorch_naive");
+  EXPECT_EQ(Text(table, 0, "phase"), "step");
+  EXPECT_DOUBLE_EQ(Number(table, 0, "ratio_to_pytorch"), 0.25);
+  EXPECT_EQ(Text(table, 3, "phase"), "sync");
+  EXPECT_DOUBLE_EQ(Number(table, 3, "ratio_to_pytorch"), 0.25);
+  EXPECT_EQ(Number(table, 6, "batch_size"), 4);
+  EXPECT_DOUBLE_EQ(Number(table, 6, "ratio_to_pytorch"), 0.5);
+}
+
+// Like a peer that waits inside backward.
+Measurement WaitsInside(const char* strategy, int64_t factor) {
+  return Ddp(strategy, factor, [](Record& rank) {
+    rank.samples.erase("backward_ns");
+    rank.samples.erase("sync_exposed_ns");
+  });
+}
+
+TEST(PeersTableTest, WhatWaitsInsideBackwardIsComparedWithBackwardAndSynchronisation) {
+  for (const char* const strategy : {"bucketed_sync", "bucketed_async", "core"}) {
+    const std::vector<Table> tables =
+        PeersOf({Ddp(strategy, 1, [](Record&) {}), WaitsInside("pytorch_ddp", 2)});
+    ASSERT_EQ(tables.size(), 1u);
+    ASSERT_EQ(tables[0].num_rows(), 4u);
+    EXPECT_EQ(Text(tables[0], 2, "phase"), "backward + sync");
+    EXPECT_NEAR(Number(tables[0], 2, "time (s)"), 0.5 * Number(tables[0], 2, "peer's time (s)"), 1e-12);
+  }
+}
+
+TEST(PeersTableTest, CoreIsComparedWithThePeerThatCopiesAsLittle) {
+  const std::vector<Table> tables =
+      PeersOf({Ddp("bucketed_async", 1, [](Record&) {}), Ddp("core", 1, [](Record&) {}),
+               WaitsInside("pytorch_ddp", 2), WaitsInside("pytorch_ddp_view", 4)});
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_EQ(tables[0].num_rows(), 8u);
+  EXPECT_EQ(Text(tables[0], 0, "peer"), "pytorch_ddp");
+  EXPECT_EQ(Text(tables[0], 4, "strategy"), "core");
+  EXPECT_EQ(Text(tables[0], 4, "peer"), "pytorch_ddp_view");
+}
+
+TEST(PeersTableTest, BucketSizesAreComparedEachWithItsOwn) {
+  const auto measured = [](const char* strategy, int64_t mebi, int64_t bucket_bytes, int64_t factor) {
+    std::vector<Record> ranks;
+    for (const int64_t rank : {0, 1}) {
+      ranks.push_back(CompareRecord(strategy, mebi, rank, Repeat(factor * kMs, 12)));
+      ranks.back().config.Set("bucket_bytes", bucket_bytes);
+    }
+    return CombineRanks(ranks);
+  };
+  std::vector<Measurement> measurements;
+  for (const int64_t mebi : {3, 4}) {
+    for (const Measurement& one :
+         {measured("core", mebi, mebi, 6), measured("bucketed_sync", mebi, 4 * mebi, 6),
+          measured("pytorch_ddp", mebi, 4 * mebi, 3), measured("pytorch_ddp_view", mebi, mebi, 2)}) {
+      measurements.push_back(one);
+    }
+  }
+  const std::vector<Table> tables = TablesOf(MakeComparePeersTable({}), measurements);
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].name(), "compare_peers");
+  ASSERT_EQ(tables[0].num_rows(), 16u);
+  for (const size_t size : {0u, 8u}) {
+    EXPECT_EQ(Text(tables[0], size, "peer"), "pytorch_ddp_view");
+    EXPECT_DOUBLE_EQ(Number(tables[0], size, "ratio_to_pytorch"), 3);
+    EXPECT_EQ(Text(tables[0], size + 4, "peer"), "pytorch_ddp");
+    EXPECT_DOUBLE_EQ(Number(tables[0], size + 4, "ratio_to_pytorch"), 2);
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::tools
