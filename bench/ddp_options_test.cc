@@ -76,6 +76,8 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
   expect_bytes(2 * 20 + 4);
   options.verify = true;
   expect_bytes(2 * 20 + 12);
+  options.dtype = "bf16";  // a copy of the values in it
+  expect_bytes(2 * 22 + 12);
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {

@@ -46,10 +46,10 @@ Verdict Verify(std::span<model::Parameter* const> params, const Reference& refer
 // is an error of about 1.
 //
 // With activations in bf16 what counts is that their gradients are rounded after each operation, by at most u
-// = 2^-8 and with either sign. A rank's are those of the reference times the number of ranks, and unless that
-// is a power of two they are not rounded alike. Errors of n operations add up to sqrt(n) u, and a sum over
-// positions makes that no larger; 16 u covers the some hundred operations between the loss and the first
-// layer.
+// = 2^-8 and with either sign. A rank's are those of the reference times the number of ranks (but for `core`,
+// which scales the loss alike), and unless that is a power of two they are not rounded alike. Errors of n
+// operations add up to sqrt(n) u, and a sum over positions makes that no larger; 16 u covers the some hundred
+// operations between the loss and the first layer.
 double Tolerance(model::DType dtype, int64_t positions);
 // Of f32 whose matrix products round their factors to TF32, with u = 2^-11. Where the world's size is no
 // power of two, strategies that scale the loss round other factors. Such an error is relative to each term of
