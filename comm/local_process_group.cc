@@ -109,7 +109,7 @@ class LocalWorld {
     const int64_t sequence = request.sequence;
     std::shared_ptr<Meeting>& slot = open_[sequence];
     if (slot == nullptr) slot = std::make_shared<Meeting>(size_, rank, Signature(request));
-    const std::shared_ptr<Meeting> meeting = slot;
+    std::shared_ptr<Meeting> meeting = slot;
     const Signature signature(request);
     if (signature != meeting->signature) {
       Fail(Mismatch(rank, signature, meeting->first_rank, meeting->signature));
