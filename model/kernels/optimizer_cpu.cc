@@ -23,31 +23,29 @@ void ForParts(const Device& device, int64_t n, const T* value, BF16* copy, const
   });
 }
 
-}  // namespace
-
+// Elements [begin, end). All it reads in the loop are its own locals: of a lambda's captures the compiler
+// must think that writing an element may change them.
 template <class T>
-void Sgd(const Device& device, const SgdTensor<T>& tensor, double learning_rate, double momentum) {
+void SgdPart(const SgdTensor<T> tensor, double learning_rate, double momentum, int64_t begin, int64_t end) {
   const T rate = static_cast<T>(learning_rate), keep = static_cast<T>(momentum);
   const T* const grad = tensor.grad;
   T* const velocity = tensor.velocity;
   T* const value = tensor.value;
-  ForParts(device, tensor.n, value, tensor.copy, [=](int64_t begin, int64_t end) {
-    if (velocity == nullptr) {
+  if (velocity == nullptr) {
 #pragma omp simd
-      for (int64_t i = begin; i < end; ++i) value[i] -= rate * grad[i];
-      return;
-    }
+    for (int64_t i = begin; i < end; ++i) value[i] -= rate * grad[i];
+    return;
+  }
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const T v = keep * velocity[i] + grad[i];
-      velocity[i] = v;
-      value[i] -= rate * v;
-    }
-  });
+  for (int64_t i = begin; i < end; ++i) {
+    const T v = keep * velocity[i] + grad[i];
+    velocity[i] = v;
+    value[i] -= rate * v;
+  }
 }
 
 template <class T>
-void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactors& factors) {
+void AdamWPart(const AdamWTensor<T> tensor, const AdamWFactors factors, int64_t begin, int64_t end) {
   const T decay = static_cast<T>(factors.decay), step_size = static_cast<T>(factors.step_size);
   const T beta1 = static_cast<T>(factors.beta1), rest1 = static_cast<T>(1 - factors.beta1);
   const T beta2 = static_cast<T>(factors.beta2), rest2 = static_cast<T>(1 - factors.beta2);
@@ -56,17 +54,29 @@ void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactor
   T* const mean = tensor.mean;
   T* const square = tensor.square;
   T* const value = tensor.value;
-  ForParts(device, tensor.n, value, tensor.copy, [=](int64_t begin, int64_t end) {
 #pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      const T g = grad[i];
-      const T m = beta1 * mean[i] + rest1 * g;
-      const T s = beta2 * square[i] + rest2 * g * g;
-      mean[i] = m;
-      square[i] = s;
-      value[i] = decay * value[i] - step_size * m / (scale * std::sqrt(s) + eps);
-    }
-  });
+  for (int64_t i = begin; i < end; ++i) {
+    const T g = grad[i];
+    const T m = beta1 * mean[i] + rest1 * g;
+    const T s = beta2 * square[i] + rest2 * g * g;
+    mean[i] = m;
+    square[i] = s;
+    value[i] = decay * value[i] - step_size * m / (scale * std::sqrt(s) + eps);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void Sgd(const Device& device, const SgdTensor<T>& tensor, double learning_rate, double momentum) {
+  ForParts(device, tensor.n, tensor.value, tensor.copy,
+           [&](int64_t begin, int64_t end) { SgdPart(tensor, learning_rate, momentum, begin, end); });
+}
+
+template <class T>
+void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactors& factors) {
+  ForParts(device, tensor.n, tensor.value, tensor.copy,
+           [&](int64_t begin, int64_t end) { AdamWPart(tensor, factors, begin, end); });
 }
 
 #define GRADSYNC_INSTANTIATE(T)                                             \
