@@ -138,7 +138,8 @@ struct Record {
   // "ranks_per_gpu". Training: "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step" or
   // "images_per_step", "allocations_in_timed_steps"; of memory "peak_bytes_in_use" and "bytes_held" (from the
   // system or driver) in the timed steps, on the device, with the buffers of "strategies_in_memory"
-  // strategies. all_reduce: "numel". Of published figures: "ranks_behind_times", "phases_synchronised".
+  // strategies. all_reduce: "numel". Of published figures: "ranks_behind_times", "phases_synchronised",
+  // "copies_timed", "replicas_start_equal".
   Fields facts;
   Provenance provenance;
   Fields link;  // optional: what is known of the link between ranks; "limit_bytes_per_second"

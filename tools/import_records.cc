@@ -177,6 +177,8 @@ void AddGrid(const Figures& figures, const ImportOptions& options, std::vector<R
     record.config.Set("batch_size", figure.batch_size);
     record.config.Set("seq_len", figure.seq_len);
     record.facts.Set("gradient_bytes", kXlGradientBytes);
+    // Its timer stood around the collective alone.
+    if (strategy == "flat") record.facts.Set("copies_timed", bench::Value(false));
     Fields& step = record.published["step_ns"] = Statistics(kGrid, figure.step_s * kNsPerS);
     step.Set("printed_ratio", bench::Value(figure.ratio));
     // The numbers are printed with so many decimals.
@@ -207,6 +209,8 @@ void AddCompare(const Figures& figures, const ImportOptions& options, std::vecto
       record->config.Set("bucket_bytes", is_core ? elements : 4 * elements);
       record->facts.Set("bucket_unit", is_core ? "MiB" : "Mi elements");
       record->facts.Set("gradient_bytes", kResnetGradientBytes);
+      // Only core's module broadcast parameters and buffers.
+      if (!is_core) record->facts.Set("replicas_start_equal", bench::Value(false));
     }
     Fields statistics = Statistics(kCompare, figure.times_ms[0] * kNsPerMs);
     for (size_t i = 0; i < 5; ++i) {

@@ -50,16 +50,23 @@ TEST_F(PublishedTest, ADdpRunOnOneRankCommunicatesNothing) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["strategy"], "naive");
   EXPECT_DOUBLE_EQ(rows[0]["time_per_step"], 0.408564);
-  EXPECT_EQ(rows[0]["flags"], "world=1 too-fast:779GB/s published");
+  EXPECT_EQ(rows[0]["flags"], "world=1 too-fast:779GB/s no-optimizer published");
   EXPECT_THAT(rows[1]["flags"].get<std::string>(), HasSubstr("too-fast"));
   // What overlap leaves exposed is no measure of what it communicates.
-  EXPECT_EQ(rows[2]["flags"], "world=1 published");
+  EXPECT_EQ(rows[2]["flags"], "world=1 no-optimizer published");
 }
 
 TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {
   const std::vector<json> rows = Rows(tables_["grid"], {{"world_size", 2}});
   ASSERT_EQ(rows.size(), 18u);
   for (const json& row : rows) EXPECT_THAT(row["flags"].get<std::string>(), HasSubstr("unsynced-timer"));
+}
+
+TEST_F(PublishedTest, TheFlatGridLeftItsCopiesOut) {
+  for (const json& row : Rows(tables_["grid"], json::object())) {
+    const std::string flags = row["flags"];
+    EXPECT_EQ(flags.find("untimed-copies") != std::string::npos, row["strategy"] == "flat") << row;
+  }
 }
 
 TEST_F(PublishedTest, OneCellOfTheGridIsAnOutlier) {
@@ -82,7 +89,7 @@ TEST_F(PublishedTest, BufferSizesWereInTwoUnits) {
   EXPECT_EQ(rows[0]["flags"], "rank0-only n<100 published");
   EXPECT_EQ(rows[1]["strategy"], "bucketed_async");
   EXPECT_EQ(rows[1]["bucket_bytes"], 12 << 20);
-  EXPECT_EQ(rows[1]["flags"], "units-differ:4x rank0-only n<100 published");
+  EXPECT_EQ(rows[1]["flags"], "units-differ:4x no-broadcast rank0-only n<100 published");
   EXPECT_NEAR(rows[1]["delta (%)"], 2.50722, 1e-3);
   EXPECT_NEAR(rows[1]["median (ms)"], 483.565, 1e-9);
   EXPECT_EQ(tables_["compare"]["rows"].size(), 150u);

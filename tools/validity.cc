@@ -39,6 +39,11 @@ constexpr Check kChecks[] = {
      "buckets of so many times the baseline's bytes: the same number was taken in another unit"},
     {"unsynced-timer", UnsyncedTimer,
      "synchronisation was timed without waiting for the end of backward, and holds the tail of it"},
+    {"untimed-copies", UntimedCopies,
+     "the copies that this strategy needs before and after its collectives were left out of its time"},
+    {"no-broadcast", NoBroadcast,
+     "the ranks were not given the same first weights and buffers, so they trained different models"},
+    {"no-optimizer", NoOptimizer, "a step without optimizer: shares of it are larger than in training"},
     {"rank0-only", RankZeroOnly, "times of rank 0 alone; a step lasts as long as on its slowest rank"},
     {"outlier-cell", nullptr,
      "departs by more than 25 % from what its neighbours and the other strategies "
@@ -178,6 +183,21 @@ std::optional<std::string> RankZeroOnly(const Judged& judged) {
 std::optional<std::string> UnsyncedTimer(const Judged& judged) {
   if (judged.measurement.record.facts.BoolOr("phases_synchronised", true)) return std::nullopt;
   return "unsynced-timer";
+}
+
+std::optional<std::string> UntimedCopies(const Judged& judged) {
+  if (judged.measurement.record.facts.BoolOr("copies_timed", true)) return std::nullopt;
+  return "untimed-copies";
+}
+
+std::optional<std::string> NoBroadcast(const Judged& judged) {
+  if (judged.measurement.record.facts.BoolOr("replicas_start_equal", true)) return std::nullopt;
+  return "no-broadcast";
+}
+
+std::optional<std::string> NoOptimizer(const Judged& judged) {
+  if (judged.measurement.record.config.StringOr("optimizer", "") != "none") return std::nullopt;
+  return "no-optimizer";
 }
 
 std::optional<std::string> UnitsDiffer(const Judged& judged) {

@@ -65,6 +65,12 @@ std::optional<std::string> Published(const Judged& judged);
 std::optional<std::string> RankZeroOnly(const Judged& judged);
 // "unsynced-timer": the time of synchronisation began before backward had ended.
 std::optional<std::string> UnsyncedTimer(const Judged& judged);
+// "untimed-copies": copies into and out of a flat buffer were left out of the time of synchronisation.
+std::optional<std::string> UntimedCopies(const Judged& judged);
+// "no-broadcast": nobody gave all ranks the same first weights and buffers.
+std::optional<std::string> NoBroadcast(const Judged& judged);
+// "no-optimizer": a step ended with the synchronisation.
+std::optional<std::string> NoOptimizer(const Judged& judged);
 // "units-differ:4x": one buffer size on the label, but buckets of another number of bytes than the
 // baseline's.
 std::optional<std::string> UnitsDiffer(const Judged& judged);

@@ -212,6 +212,20 @@ TEST(ValidityTest, UnsyncedTimer) {
             "unsynced-timer");
 }
 
+TEST(ValidityTest, UntimedCopies) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("copies_timed", bench::Value(false)); }),
+            "untimed-copies");
+}
+
+TEST(ValidityTest, NoBroadcast) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("replicas_start_equal", bench::Value(false)); }),
+            "no-broadcast");
+}
+
+TEST(ValidityTest, NoOptimizer) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("optimizer", "none"); }), "no-optimizer");
+}
+
 TEST(ValidityTest, UnitsDiffer) {
   const auto with_bytes = [](int64_t bucket_bytes, int64_t buffer_elements) {
     return Measure([=](Record& rank) {
