@@ -5,8 +5,8 @@
 #include <string>
 
 #include "bench/image_source.h"
-#include "bench/pytorch_peer.h"
 #include "bench/token_source.h"
+#include "bench/training_record.h"
 #include "bench/units.h"
 #include "model/error.h"
 
@@ -54,13 +54,8 @@ Fields ConfigOf(const CompareOptions& options, int64_t buffer_elements) {
     config.Set("image_size", options.image_size);
     config.Set("width", options.resnet_config().width);
   } else {
-    const model::TransformerConfig model = options.transformer_config();
     config.Set("seq_len", options.seq_len);
-    config.Set("num_layers", model.num_layers);
-    config.Set("d_model", model.d_model);
-    config.Set("d_ff", model.d_ff);
-    config.Set("num_heads", model.num_heads);
-    config.Set("vocab_size", model.vocab_size);
+    SetTransformerConfig(options.transformer_config(), config);
   }
   config.Set("units", options.units);
   config.Set("buffer_elements", buffer_elements);
@@ -87,7 +82,7 @@ Contest ContestAt(int64_t buffer_elements, const CompareOptions& options, const 
 }  // namespace
 
 TrainingTask MakeCompareTask(const CompareOptions& options, const comm::World& world,
-                             const model::DevicePtr& device, const char* argv0) {
+                             const model::DevicePtr& device) {
   TrainingTask task;
   task.experiment = "compare";
   task.model = MakeModel(options, device);
@@ -95,7 +90,6 @@ TrainingTask MakeCompareTask(const CompareOptions& options, const comm::World& w
   for (const int64_t elements : options.buffer_elements) {
     task.contests.push_back(ContestAt(elements, options, world));
   }
-  if (options.peers.wanted()) task.peer_program = FindPeerProgram(options.peers.python(), argv0);
   return task;
 }
 

@@ -10,10 +10,8 @@ namespace gradsync::bench {
 
 // What //bench:compare measures: one model and one batch shape, the strategies with buckets of one size after
 // another.
-//
-// `argv0`: of this program, to find that of its peers, if the options want any.
 TrainingTask MakeCompareTask(const CompareOptions& options, const comm::World& world,
-                             const model::DevicePtr& device, const char* argv0);
+                             const model::DevicePtr& device);
 
 }  // namespace gradsync::bench
 

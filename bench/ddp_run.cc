@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/pytorch_peer.h"
 #include "bench/token_source.h"
+#include "bench/training_record.h"
 #include "model/transformer.h"
 
 namespace gradsync::bench {
@@ -34,16 +34,11 @@ std::unique_ptr<model::Model> MakeTransformer(const DdpOptions& options, const c
 }
 
 Fields ConfigOf(const DdpOptions& options, const Cell& cell) {
-  const model::TransformerConfig model = options.model_config();
   Fields config;
   config.Set("model", options.model);
   config.Set("batch_size", cell.batch_size);
   config.Set("seq_len", cell.seq_len);
-  config.Set("num_layers", model.num_layers);
-  config.Set("d_model", model.d_model);
-  config.Set("d_ff", model.d_ff);
-  config.Set("num_heads", model.num_heads);
-  config.Set("vocab_size", model.vocab_size);
+  SetTransformerConfig(options.model_config(), config);
   config.Set("data", !options.batch_file.empty() ? "batch_file"
                      : !options.corpus.empty()   ? "corpus"
                                                  : "uniform");
@@ -68,14 +63,13 @@ Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World
 
 }  // namespace
 
-TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world, const model::DevicePtr& device,
-                         const char* argv0) {
+TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world,
+                         const model::DevicePtr& device) {
   TrainingTask task;
   task.experiment = "ddp";
   task.model = MakeTransformer(options, world, device);
   task.source = MakeTokenSource(options, world.size);
   for (const Cell& cell : Cells(options)) task.contests.push_back(ContestIn(cell, options, world));
-  if (options.peers.wanted()) task.peer_program = FindPeerProgram(options.peers.python(), argv0);
   return task;
 }
 

@@ -10,10 +10,7 @@ namespace gradsync::bench {
 
 // What //bench:ddp measures: a transformer with all strategies in each cell, buckets of one size. Only rank 0
 // reads the weights' file. Throws InvalidInput if it does not fit the model.
-//
-// `argv0`: of this program, to find that of its peers, if the options want any.
-TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world, const model::DevicePtr& device,
-                         const char* argv0);
+TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world, const model::DevicePtr& device);
 
 }  // namespace gradsync::bench
 

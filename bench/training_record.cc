@@ -65,6 +65,14 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& strate
   config.Set("traced", options.trace || options.profile || options.nvtx);
 }
 
+void SetTransformerConfig(const model::TransformerConfig& model, Fields& config) {
+  config.Set("num_layers", model.num_layers);
+  config.Set("d_model", model.d_model);
+  config.Set("d_ff", model.d_ff);
+  config.Set("num_heads", model.num_heads);
+  config.Set("vocab_size", model.vocab_size);
+}
+
 void SetTrainingSamples(const StrategySamples& samples, Record& record) {
   for (const Series& series : kSeries) {
     std::vector<int64_t>& values = record.samples[series.name];

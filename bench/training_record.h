@@ -11,6 +11,7 @@
 #include "bench/training_options.h"
 #include "bench/verify.h"
 #include "ddp/strategy.h"
+#include "model/transformer.h"
 
 namespace gradsync::bench {
 
@@ -41,6 +42,9 @@ std::string Fault(const std::string& strategy, const StrategyCheck& check);
 // What every training has in its configuration.
 void SetTrainingConfig(const TrainingOptions& options, const std::string& strategy, int64_t bucket_bytes,
                        Fields& config);
+
+// The shape of a language model, with overrides.
+void SetTransformerConfig(const model::TransformerConfig& model, Fields& config);
 
 void SetTrainingSamples(const StrategySamples& samples, Record& record);
 void SetTrainingChecks(const StrategyCheck& check, Fields& checks);
