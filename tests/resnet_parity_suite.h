@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <span>
 #include <string>
@@ -11,36 +10,13 @@
 
 #include "model/resnet.h"
 #include "model/safetensors.h"
+#include "tests/parity.h"
 
 // Compares the residual network with PyTorch: tests/fixtures/make_resnet_fixture.py made the file and says
 // what is in it. For one source of a test, which says on what device.
 namespace gradsync::model {
 
 inline constexpr char kFixture[] = "tests/fixtures/resnet.safetensors";
-
-// |actual - expected| / |expected|, in the Euclidean norm; NaN if anything is NaN.
-inline double RelativeError(const std::vector<double>& actual, const std::vector<double>& expected) {
-  EXPECT_EQ(actual.size(), expected.size());
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
-inline std::vector<double> ToDoubles(const Tensor& tensor) {
-  std::vector<double> wide;
-  if (tensor.dtype() == DType::kBF16) {
-    for (const BF16 value : tensor.ToVector<BF16>()) wide.push_back(static_cast<double>(float(value)));
-    return wide;
-  }
-  DispatchFloat(tensor.dtype(), "parity", [&]<class T>() {
-    const std::vector<T> values = tensor.ToVector<T>();
-    wide.assign(values.begin(), values.end());
-  });
-  return wide;
-}
 
 struct ResNetParityCase {
   std::string name;

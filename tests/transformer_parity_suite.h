@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "model/optimizer.h"
 #include "model/safetensors.h"
 #include "model/transformer.h"
+#include "tests/parity.h"
 
 // Compares the transformer and the optimizers with PyTorch: tests/fixtures/make_transformer_fixture.py made
 // the file and says what is in it. For one source of a test, which says on what device.
@@ -20,24 +20,6 @@ namespace gradsync::model {
 
 constexpr char kFixture[] = "tests/fixtures/transformer.safetensors";
 constexpr int kSteps = 3;
-
-// |actual - expected| / |expected|, in the Euclidean norm; NaN if anything is NaN.
-inline double RelativeError(const std::vector<double>& actual, const std::vector<double>& expected) {
-  EXPECT_EQ(actual.size(), expected.size());
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(difference / norm);
-}
-
-inline std::vector<double> ToDoubles(const Tensor& tensor) {
-  return DispatchFloat(tensor.dtype(), "parity", [&]<class T>() {
-    const std::vector<T> values = tensor.ToVector<T>();
-    return std::vector<double>(values.begin(), values.end());
-  });
-}
 
 struct ParityCase {
   std::string name;
