@@ -78,11 +78,12 @@ class GlooWork : public Work::State {
 // none before it), given that every rank issues it. Its messages have slots of their own, and a message only
 // enters a connection once its receiver has room for it, so other collectives in flight cannot block their
 // way. So it finishes; and so does, by induction, every one after it.
-class GlooProcessGroup : public ProcessGroup {
+class GlooProcessGroup : public RequestGroup {
  public:
   explicit GlooProcessGroup(const GlooOptions& options)
-      : options_(options),
-        limits_{.size = options.world.size, .device = options.gpu == nullptr ? "cpu" : options.gpu->name()} {
+      : RequestGroup(
+            {.size = options.world.size, .device = options.gpu == nullptr ? "cpu" : options.gpu->name()}),
+        options_(options) {
     const World& world = options.world;
     if (world.size > 1) {
       Rendezvous rendezvous(world, options.timeout);
@@ -108,22 +109,9 @@ class GlooProcessGroup : public ProcessGroup {
   }
 
   int rank() const override { return options_.world.rank; }
-  int size() const override { return options_.world.size; }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return options_.num_threads; }
 
-  Work AllReduce(Tensor tensor, ReduceOp op) override {
-    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
-  }
-  Work Broadcast(Tensor tensor, int root) override {
-    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
-  }
-  Work ReduceScatter(Tensor input, Tensor output, ReduceOp op) override {
-    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
-  }
-  Work AllGather(Tensor input, Tensor output) override {
-    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
-  }
   void Barrier() override {
     Issue(Request{}).Wait();
     std::unique_lock lock(mutex_);
@@ -139,7 +127,7 @@ class GlooProcessGroup : public ProcessGroup {
     std::optional<CudaStaging> staging;
   };
 
-  Work Issue(Request request) {
+  Work Issue(Request request) override {
     std::optional<model::CudaEvent> issued;
     if (options_.gpu != nullptr && request.output.defined()) {
       issued.emplace(*options_.gpu);
@@ -223,7 +211,6 @@ class GlooProcessGroup : public ProcessGroup {
   }
 
   const GlooOptions options_;
-  const RequestLimits limits_;
   std::optional<GlooMesh> mesh_;  // nullopt in a world of one
   std::mutex mutex_;
   std::condition_variable issued_;

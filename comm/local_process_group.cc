@@ -212,40 +212,26 @@ class LocalWork : public Work::State {
   const int64_t issue_ns_;
 };
 
-class LocalProcessGroup : public ProcessGroup {
+class LocalProcessGroup : public RequestGroup {
  public:
   LocalProcessGroup(std::shared_ptr<LocalWorld> world, int rank)
-      : world_(std::move(world)), limits_{.size = world_->size()}, rank_(rank) {}
+      : RequestGroup({.size = world->size()}), world_(std::move(world)), rank_(rank) {}
   ~LocalProcessGroup() override { world_->Leave(rank_); }
 
   int rank() const override { return rank_; }
-  int size() const override { return world_->size(); }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return 1; }
 
-  Work AllReduce(Tensor tensor, ReduceOp op) override {
-    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
-  }
-  Work Broadcast(Tensor tensor, int root) override {
-    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
-  }
-  Work ReduceScatter(Tensor input, Tensor output, ReduceOp op) override {
-    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
-  }
-  Work AllGather(Tensor input, Tensor output) override {
-    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
-  }
   // Earlier collectives are done, because they run in order.
   void Barrier() override { Issue(Request{}).Wait(); }
 
  private:
-  Work Issue(Request request) {
+  Work Issue(Request request) override {
     request.sequence = next_sequence_++;
     return Work(std::make_shared<LocalWork>(world_, world_->Arrive(rank_, std::move(request)), rank_));
   }
 
   const std::shared_ptr<LocalWorld> world_;
-  const RequestLimits limits_;
   const int rank_;
   int64_t next_sequence_ = 0;
 };

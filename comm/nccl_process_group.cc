@@ -335,43 +335,29 @@ class NcclWork : public Work::State {
   const std::shared_ptr<Flight> flight_;
 };
 
-class NcclProcessGroup : public ProcessGroup {
+class NcclProcessGroup : public RequestGroup {
  public:
   NcclProcessGroup(const NcclOptions& options, std::shared_ptr<CudaDevice> device)
-      : options_(options),
-        limits_{.size = options.world.size, .device = device->name()},
+      : RequestGroup({.size = options.world.size, .device = device->name()}),
+        options_(options),
         engine_(std::make_shared<Engine>(options, std::move(device))) {}
   ~NcclProcessGroup() override { engine_->Close(); }
 
   int rank() const override { return options_.world.rank; }
-  int size() const override { return options_.world.size; }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return 1; }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     return {{"nccl_log_prefix", engine_->log_prefix()}};
   }
 
-  Work AllReduce(Tensor tensor, ReduceOp op) override {
-    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
-  }
-  Work Broadcast(Tensor tensor, int root) override {
-    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
-  }
-  Work ReduceScatter(Tensor input, Tensor output, ReduceOp op) override {
-    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
-  }
-  Work AllGather(Tensor input, Tensor output) override {
-    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
-  }
   void Barrier() override { engine_->Barrier(); }
 
  private:
-  Work Issue(Request request) {
+  Work Issue(Request request) override {
     return Work(std::make_shared<NcclWork>(engine_, engine_->Issue(std::move(request))));
   }
 
   const NcclOptions options_;
-  const RequestLimits limits_;
   const std::shared_ptr<Engine> engine_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "comm/process_group.h"
 
@@ -38,6 +39,33 @@ Request BroadcastRequest(const RequestLimits& limits, model::Tensor tensor, int 
 Request ReduceScatterRequest(const RequestLimits& limits, model::Tensor input, model::Tensor output,
                              ReduceOp op);
 Request AllGatherRequest(const RequestLimits& limits, model::Tensor input, model::Tensor output);
+
+// A group whose backend takes every collective in the same way: as a request that has been checked.
+class RequestGroup : public ProcessGroup {
+ public:
+  int size() const final { return limits_.size; }
+  Work AllReduce(model::Tensor tensor, ReduceOp op) final {
+    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
+  }
+  Work Broadcast(model::Tensor tensor, int root) final {
+    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
+  }
+  Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) final {
+    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
+  }
+  Work AllGather(model::Tensor input, model::Tensor output) final {
+    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
+  }
+
+ protected:
+  explicit RequestGroup(RequestLimits limits) : limits_(std::move(limits)) {}
+
+  // Starts it, or puts it into the queue.
+  virtual Work Issue(Request request) = 0;
+
+ private:
+  const RequestLimits limits_;
+};
 
 // What has to be equal on all ranks.
 struct Signature {
