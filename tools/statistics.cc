@@ -1,6 +1,7 @@
 #include "tools/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -13,8 +14,10 @@ namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// Of more indices, which would take more than 16 MiB, each resample's are drawn when its turn comes.
-constexpr size_t kMostKept = size_t{4} << 20;
+// Resamples whose sums are taken together, one in each lane of some vector registers.
+constexpr size_t kLanes = 16;
+// More counts than these, 16 MiB, are drawn anew for each interval, a block at a time.
+constexpr size_t kMostKept = size_t{2} << 20;
 
 double SumOfSquares(std::span<const double> values) {
   const double mean = Mean(values);
@@ -77,39 +80,33 @@ class Random {
   uint64_t state_;
 };
 
-void DrawIndices(size_t n, Random* random, std::vector<uint32_t>* indices) {
+// Adds a resample of `n` values to the counts of its lane.
+void CountDraws(size_t n, Random* random, double* counts_of_lane) {
   for (size_t i = 0; i < n; i += 2) {
     const auto [first, second] = random->TwoBelow(n);
-    indices->push_back(static_cast<uint32_t>(first));
-    if (i + 1 < n) indices->push_back(static_cast<uint32_t>(second));
+    counts_of_lane[first * kLanes] += 1;
+    if (i + 1 < n) counts_of_lane[second * kLanes] += 1;
   }
 }
 
-// Into the baseline, unless both have the same, and then into the sample.
-void DrawResample(size_t sample_size, size_t baseline_size, Pairing pairing, Random* random,
-                  std::vector<uint32_t>* indices) {
-  if (pairing == Pairing::kNone) DrawIndices(baseline_size, random, indices);
-  DrawIndices(sample_size, random, indices);
-}
-
-double SumAt(std::span<const uint32_t> indices, std::span<const double> values) {
-  // Two at a time, as they were drawn.
-  double sum = 0;
-  size_t i = 0;
-  for (; i + 2 <= indices.size(); i += 2) sum += values[indices[i]] + values[indices[i + 1]];
-  return i == indices.size() ? sum : sum + values[indices[i]];
-}
-
-// Of the same rounds of both, which are of one size.
-std::pair<double, double> SumsAt(std::span<const uint32_t> rounds, std::span<const double> a,
-                                 std::span<const double> b) {
-  double a_sum = 0;
-  double b_sum = 0;
-  for (const uint32_t round : rounds) {
-    a_sum += a[round];
-    b_sum += b[round];
+// Resamples of the sample and, apart from it, of the baseline; none of that where rounds are drawn, which
+// both have in common. In each lane the baseline's first.
+void DrawBlock(size_t sample_size, size_t baseline_size, Random* random, std::span<double> counts) {
+  std::fill(counts.begin(), counts.end(), 0.0);
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    CountDraws(baseline_size, random, &counts[lane]);
+    CountDraws(sample_size, random, &counts[baseline_size * kLanes + lane]);
   }
-  return {a_sum, b_sum};
+}
+
+// The sum of a resample is that of the values, each times how often it was drawn.
+std::array<double, kLanes> SumsOf(std::span<const double> values, const double* counts) {
+  std::array<double, kLanes> sums{};
+  for (const double value : values) {
+    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += counts[lane] * value;
+    counts += kLanes;
+  }
+  return sums;
 }
 
 }  // namespace
@@ -160,43 +157,33 @@ double RelativeDifference(std::span<const double> sample, std::span<const double
   return Mean(sample) / Mean(baseline) - 1;
 }
 
-void Bootstrap::DrawAll(size_t sample_size, size_t baseline_size, Pairing pairing) {
-  if (sample_size == sample_size_ && baseline_size == baseline_size_ && pairing == pairing_) return;
-  sample_size_ = sample_size;
-  baseline_size_ = baseline_size;
-  pairing_ = pairing;
-  Random random(options_.seed);
-  indices_.clear();
-  for (int i = 0; i < options_.resamples; ++i) {
-    DrawResample(sample_size, baseline_size, pairing, &random, &indices_);
-  }
-}
-
 Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
                                        Pairing pairing) {
   const size_t n = std::min(sample.size(), baseline.size());
   if (n < 2 || (pairing == Pairing::kRounds && sample.size() != baseline.size())) return {kNaN, kNaN};
-  const size_t num_drawn = pairing == Pairing::kRounds ? n : sample.size() + baseline.size();
-  const bool keeps = num_drawn * static_cast<size_t>(options_.resamples) <= kMostKept;
+  const Shape shape{sample.size(), pairing == Pairing::kRounds ? 0 : baseline.size()};
+  const size_t num_resamples = static_cast<size_t>(options_.resamples);
+  const size_t num_blocks = (num_resamples + kLanes - 1) / kLanes;
+  const size_t block_size = (shape.apart + shape.sample_size) * kLanes;
+  const bool keeps = num_blocks * block_size <= kMostKept;
+  const bool is_drawn = keeps && shape == kept_;
+  kept_ = keeps ? shape : Shape{};
+  counts_.resize(keeps ? num_blocks * block_size : block_size);
   Random random(options_.seed);
-  std::vector<uint32_t> drawn;
-  if (keeps) DrawAll(sample.size(), baseline.size(), pairing);
   const double scale = static_cast<double>(baseline.size()) / static_cast<double>(sample.size());
   differences_.clear();
-  for (size_t i = 0; i < static_cast<size_t>(options_.resamples); ++i) {
-    if (!keeps) {
-      drawn.clear();
-      DrawResample(sample.size(), baseline.size(), pairing, &random, &drawn);
+  for (size_t block = 0; block < num_blocks; ++block) {
+    double* const counts = counts_.data() + (keeps ? block * block_size : 0);
+    if (!is_drawn) DrawBlock(shape.sample_size, shape.apart, &random, {counts, block_size});
+    const auto sample_sums = SumsOf(sample, counts + shape.apart * kLanes);
+    const auto baseline_sums = SumsOf(baseline, counts);
+    const size_t num_lanes = std::min(kLanes, num_resamples - block * kLanes);
+    for (size_t lane = 0; lane < num_lanes; ++lane) {
+      differences_.push_back(scale * sample_sums[lane] / baseline_sums[lane] - 1);
     }
-    const auto indices = keeps ? std::span<const uint32_t>(indices_).subspan(i * num_drawn, num_drawn)
-                               : std::span<const uint32_t>(drawn);
-    const auto ours = indices.last(sample.size());
-    const auto theirs = indices.first(num_drawn - sample.size());
-    const auto [sample_sum, baseline_sum] = pairing == Pairing::kRounds
-                                                ? SumsAt(ours, sample, baseline)
-                                                : std::pair(SumAt(ours, sample), SumAt(theirs, baseline));
-    differences_.push_back(scale * sample_sum / baseline_sum - 1);
-    if (std::isnan(differences_.back())) return {kNaN, kNaN};
+  }
+  if (std::ranges::any_of(differences_, [](double difference) { return std::isnan(difference); })) {
+    return {kNaN, kNaN};
   }
   const double tail = ExpandedTail(n);
   return {PercentileOfAny(differences_, tail), PercentileOfAny(differences_, 1 - tail)};

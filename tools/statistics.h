@@ -66,8 +66,8 @@ struct BootstrapOptions {
 // NaN if either sample has fewer than two values, if, with kRounds, their numbers differ, or if a resample
 // has no difference because the baseline's values in it are 0.
 //
-// Keeps the resamples, as indices, from one call to the next: rows of a table have as many steps each, and
-// the same seed. Not thread safe.
+// Keeps the resamples from one call to the next: rows of a table have as many steps each, and the same seed.
+// Not thread safe.
 class Bootstrap {
  public:
   explicit Bootstrap(const BootstrapOptions& options) : options_(options) {}
@@ -76,15 +76,18 @@ class Bootstrap {
                               Pairing pairing);
 
  private:
-  void DrawAll(size_t sample_size, size_t baseline_size, Pairing pairing);
+  // What resamples are drawn for.
+  struct Shape {
+    size_t sample_size = 0;  // or rounds
+    size_t apart = 0;        // the baseline's size where it is not resampled in the same rounds
+    bool operator==(const Shape&) const = default;
+  };
 
   const BootstrapOptions options_;
   std::vector<double> differences_;
-  // Those of all resamples, for the sizes and the pairing below.
-  std::vector<uint32_t> indices_;
-  size_t sample_size_ = 0;
-  size_t baseline_size_ = 0;
-  Pairing pairing_ = Pairing::kNone;
+  // How often each value is in each resample: by blocks of resamples, values, and resamples of the block.
+  std::vector<double> counts_;
+  Shape kept_;
 };
 
 // For a single difference.
