@@ -276,7 +276,9 @@ size_t Find(std::string_view line, std::string_view wanted, size_t from) {
 // brace and no bracket says that "config" is a field of the record, or else stands in a text, which then has
 // no end in `front` and `middle` put together: inside of texts quotes are escaped. That front, middle and a
 // brace are an object says the same of the others.
-std::optional<Parts> SplitLine(std::string_view line) {
+//
+// Of a head nobody looks at the tail: it is left in `middle`.
+std::optional<Parts> SplitLine(std::string_view line, Part part) {
   const size_t end = line.find_last_not_of(" \t\r");
   if (end == std::string_view::npos || line[end] != '}') return std::nullopt;
   const size_t config = Find(line, kConfigBegins, 0);
@@ -285,7 +287,7 @@ std::optional<Parts> SplitLine(std::string_view line) {
   if (front.rfind('{') != 0 || front.find('[') != std::string_view::npos) return std::nullopt;
   const size_t samples = Find(line, kSamplesBegin, config);
   if (samples == std::string_view::npos) return std::nullopt;
-  const size_t tail = std::min(Find(line, kTailBegins, samples), end);
+  const size_t tail = part == Part::kHead ? end : std::min(Find(line, kTailBegins, samples), end);
   return Parts{front, line.substr(config, samples - config), line.substr(samples, tail - samples),
                line.substr(tail, end + 1 - tail)};
 }
@@ -343,7 +345,7 @@ struct RecordParser::Impl {
 
   // False if the line has to be taken as a whole, because it is not of the common form, or is wrong.
   bool ParseCommonForm(std::string_view line, Part part, Record* record) {
-    const std::optional<Parts> parts = SplitLine(line);
+    const std::optional<Parts> parts = SplitLine(line, part);
     if (!parts) return false;
     try {
       const Fields* const config = ConfigOf(parts->config);

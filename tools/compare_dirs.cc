@@ -131,15 +131,12 @@ int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBu
     std::string reason = WhyUnusable(builders, record);
     return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
   });
-  for (auto batch = stream.NextBatch(); !batch.empty(); batch = stream.NextBatch()) {
-    for (const auto& item : batch) {
-      const Measurement& measurement = *item.measurement;
-      // The whole step where there is one: a part of it may become slower to the good of another.
-      const Series* step = measurement.Find("step_ns");
-      const Series* main = measurement.Find(MainSamples(builders, measurement.record));
-      rows->Add(measurement, step == nullptr ? *main : *step, is_here);
-    }
-  }
+  stream.ForEach([&](const Measurement& measurement, const Measurement&) {
+    // The whole step where there is one: a part of it may become slower to the good of another.
+    const Series* step = measurement.Find("step_ns");
+    const Series* main = measurement.Find(MainSamples(builders, measurement.record));
+    rows->Add(measurement, step == nullptr ? *main : *step, is_here);
+  });
   return stream.num_records();
 }
 

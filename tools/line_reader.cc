@@ -22,6 +22,7 @@ InputFile::InputFile(const std::string& path) : file_(open(path.c_str(), O_RDONL
     close(file_);
     throw std::runtime_error("not a regular file");
   }
+  size_ = static_cast<uint64_t>(status.st_size);
 }
 
 InputFile::~InputFile() { close(file_); }
@@ -38,7 +39,12 @@ size_t InputFile::Read(uint64_t offset, char* data, size_t bytes) const {
   return done;
 }
 
-LineReader::LineReader(const InputFile& file) : file_(file), buffer_(kBlockBytes) {}
+LineReader::LineReader(const InputFile& file, uint64_t offset) : file_(file), buffer_(kBlockBytes) {
+  if (offset == 0) return;
+  file_offset_ = offset - 1;
+  Next();  // the rest of a line; empty if a line begins at `offset`
+  number_ = 0;
+}
 
 bool LineReader::Refill() {
   const size_t held = end_ - begin_;

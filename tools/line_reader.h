@@ -22,8 +22,11 @@ class InputFile {
   // Up to `bytes` from `offset`; fewer only at the end of the file. Throws std::runtime_error.
   size_t Read(uint64_t offset, char* data, size_t bytes) const;
 
+  uint64_t size() const { return size_; }  // in bytes, when it was opened
+
  private:
   int file_ = -1;
+  uint64_t size_ = 0;
 };
 
 // The lines of a file, one after the other, in memory of about one block or the longest line.
@@ -32,14 +35,16 @@ class LineReader {
   // Longer lines are not records; a large file without newlines must not fill the memory.
   static constexpr size_t kMaxLineBytes = size_t{16} << 20;
 
-  explicit LineReader(const InputFile& file);
+  // Begins with the first line that begins at `offset` or behind it. Throws std::runtime_error when reading
+  // fails. Keeps `file`.
+  explicit LineReader(const InputFile& file, uint64_t offset = 0);
 
   // False at the end of the file. Throws std::runtime_error when reading fails.
   bool Next();
 
   // The line that Next found, without its newline; valid until the next call. Empty if too_long().
   std::string_view line() const { return line_; }
-  int64_t number() const { return number_; }  // from 1
+  int64_t number() const { return number_; }  // from 1, of those that were read here
   uint64_t offset() const { return offset_; }
   bool too_long() const { return too_long_; }
 

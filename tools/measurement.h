@@ -81,8 +81,8 @@ struct Measurement {
 };
 
 // `ranks`: at least one record, of different ranks of one configuration. Takes from the first all but its
-// samples.
-Measurement CombineRanks(std::span<bench::Record> ranks);
+// samples, and gives it what was in `measurement`, whose memory is used again.
+void CombineRanks(std::span<bench::Record> ranks, Measurement* measurement);
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
 }  // namespace gradsync::tools

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -15,7 +14,7 @@
 #include "bench/record.h"
 #include "tools/line_reader.h"
 #include "tools/problems.h"
-#include "tools/text_pool.h"
+#include "tools/record_scanner.h"
 
 namespace gradsync::tools {
 
@@ -44,12 +43,13 @@ class RecordIndex {
   // Lines that are no records are reported to `problems`, which must outlive the index.
   explicit RecordIndex(Problems* problems) : problems_(problems) {}
 
-  // Indexes a file, or every *.jsonl in a directory, in the order of their names; what lies below it, such as
+  // Adds a file, or every *.jsonl in a directory, in the order of their names; what lies below it, such as
   // traced runs, is not taken. A file that was given before is skipped. Throws InvalidInput if there is
   // nothing at `path`; what cannot be read is a problem.
   void Add(const std::string& path);
 
-  // Orders the entries. Call once, after the last Add. A second record of a rank is a problem, and left out.
+  // Indexes the files, in several threads, and orders the entries. Call once, after the last Add. A second
+  // record of a rank is a problem, and left out.
   void Finish();
 
   // The records: those of a cell are neighbours, in it those of a measurement, in the order of ranks. Cells,
@@ -57,36 +57,44 @@ class RecordIndex {
   std::span<const Entry> entries() const { return entries_; }
   const std::vector<std::string>& experiments() const { return experiments_; }
   const std::vector<std::string>& strategies() const { return strategies_; }
-  int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
+  const std::vector<std::string>& files() const { return files_; }
 
-  // Reads a record into one whose memory is used again. False, and a problem, if it is malformed behind its
-  // head.
-  bool Load(const Entry& entry, bench::Record* record);
   // Reports that a record cannot be used.
   void Reject(const Entry& entry, std::string reason);
 
  private:
-  // Hashes of what the records of a run, cell or measurement have in common.
-  struct Keys {
-    uint64_t run = 0;
-    uint64_t cell = 0;
-    uint64_t measurement = 0;
+  // A part of a file, which one thread scans.
+  struct Piece {
+    uint32_t file = 0;
+    uint64_t begin = 0;
+    uint64_t end = 0;
   };
 
-  // What a configuration adds to the keys of its records.
-  struct ConfigKeys {
-    bench::Fields config;  // keeps its shared_id
-    uint64_t cell = 0;
-    uint64_t measurement = 0;
-  };
-
-  static ConfigKeys KeysOf(const bench::Fields& config);
-  Keys KeysOf(const bench::Record& head);
+  std::vector<Piece> Pieces();
+  void ScanFiles();
   // For each record the number of the first record that has the same hash.
-  std::vector<uint32_t> FirstWithSame(uint64_t Keys::*hash) const;
+  std::vector<uint32_t> FirstWithSame(uint64_t RecordKeys::*hash) const;
   void NumberEntries();
-  void AddFile(const std::string& path);
-  void AddLine(const LineReader& reader);
+
+  Problems* problems_;
+  std::vector<std::string> files_;
+  std::set<std::string> seen_files_;
+  std::vector<Entry> entries_;
+  std::vector<RecordKeys> keys_;  // of entries_, while indexing
+  std::vector<std::string> experiments_;
+  std::vector<std::string> strategies_;
+};
+
+// Reads records of a finished index. Not thread safe, but several may read at once.
+class RecordReader {
+ public:
+  explicit RecordReader(const RecordIndex& index) : index_(index) {}
+
+  // Reads a record into one whose memory is used again. Returns the reason if it is malformed behind its
+  // head, or cannot be read; an empty text if it is a record.
+  std::string Load(const RecordIndex::Entry& entry, bench::Record* record);
+
+ private:
   // A file that is being read, and what was read of it ahead.
   struct OpenFile {
     std::unique_ptr<InputFile> input;
@@ -97,19 +105,9 @@ class RecordIndex {
 
   OpenFile& Open(uint32_t file);
   // The record's line; valid until the next call. Throws std::runtime_error.
-  std::string_view ReadLine(const Entry& entry);
+  std::string_view ReadLine(const RecordIndex::Entry& entry);
 
-  Problems* problems_;
-  std::vector<std::string> files_;
-  std::set<std::string> seen_files_;
-  std::vector<Entry> entries_;
-  std::vector<std::string> experiments_;
-  std::vector<std::string> strategies_;
-  TextPool experiment_pool_;
-  TextPool strategy_pool_;
-  std::vector<Keys> keys_;                                   // of entries_, while indexing
-  std::unordered_map<const void*, ConfigKeys> config_keys_;  // by shared_id, of the last ones
-  bench::Record head_;
+  const RecordIndex& index_;
   std::unordered_map<uint32_t, OpenFile> open_files_;
   bench::RecordParser parser_;
 };

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "model/error.h"
@@ -57,10 +58,77 @@ TEST(LineReaderTest, DoesNotFillTheMemoryWithOneLine) {
   EXPECT_EQ(lines[4], "too long");
 }
 
+// Read from anywhere, every line is read by the reader that begins at or before it, and by no later one.
+TEST(LineReaderTest, BeginsWithTheFirstLineFromAnOffsetOn) {
+  const std::string path = FreshTestDir("from") + "/file";
+  std::ofstream(path) << "ab\n\ncde\nf";
+  const InputFile file(path);
+  EXPECT_EQ(file.size(), 9u);
+  const auto lines_from = [&](uint64_t offset) {
+    std::string lines;
+    for (LineReader reader(file, offset); reader.Next();) {
+      lines += std::to_string(reader.number()) + "@" + std::to_string(reader.offset()) + " ";
+    }
+    return lines;
+  };
+  EXPECT_EQ(lines_from(0), "1@0 2@3 3@4 4@8 ");
+  EXPECT_EQ(lines_from(1), "1@3 2@4 3@8 ");
+  EXPECT_EQ(lines_from(3), "1@3 2@4 3@8 ");
+  EXPECT_EQ(lines_from(4), "1@4 2@8 ");
+  EXPECT_EQ(lines_from(7), "1@8 ");
+  EXPECT_EQ(lines_from(8), "1@8 ");
+  EXPECT_EQ(lines_from(9), "");
+}
+
 TEST(LineReaderTest, RefusesWhatIsNoFile) {
   EXPECT_THROW(InputFile("/nowhere/at/all"), std::runtime_error);
   EXPECT_THROW(InputFile("/tmp"), std::runtime_error);
   EXPECT_THROW(InputFile("/dev/null"), std::runtime_error);
+}
+
+// Wherever a file is cut, the pieces have what the whole has.
+TEST(RecordScannerTest, PiecesOfAFileMakeTheWhole) {
+  const std::string path = FreshTestDir("pieces") + "/a.jsonl";
+  const std::string first = ToJsonLine(DdpRecord("none", 0, {1000}));
+  const std::string second = ToJsonLine(DdpRecord("naive", 1, {1000}));
+  std::ofstream(path) << first << "\nno record\n\n" << second << "\n" << second.substr(0, 100);
+  const uint64_t size = std::filesystem::file_size(path);
+  const auto describe = [&](const std::vector<uint64_t>& cuts) {
+    std::ostringstream text;
+    RecordScanner scanner;
+    int64_t lines = 0;
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      scanner.Scan(path, cuts[i], cuts[i + 1]);
+      EXPECT_EQ(scanner.failure(), "");
+      for (const auto& found : scanner.found()) {
+        text << lines + found.line << "@" << found.offset << "+" << found.length << " "
+             << scanner.strategies().text(found.strategy) << "/" << found.rank << "\n";
+      }
+      for (const auto& [line, reason] : scanner.bad_lines()) text << lines + line << " " << reason << "\n";
+      lines += scanner.num_lines();
+    }
+    text << lines << " lines\n";
+    return text.str();
+  };
+  const std::string whole = describe({0, size});
+  EXPECT_THAT(whole, ::testing::HasSubstr("none/0"));
+  EXPECT_THAT(whole, ::testing::HasSubstr("5 lines"));
+  for (uint64_t cut = 1; cut < size; ++cut) {
+    // What is found comes before what is not, in every piece: the order of lines within a piece apart, it is
+    // the same.
+    std::multiset<std::string> lines_of_whole, lines_of_parts;
+    std::istringstream whole_text(whole), parts_text(describe({0, cut, std::min(cut + 7, size), size}));
+    for (std::string line; std::getline(whole_text, line);) lines_of_whole.insert(line);
+    for (std::string line; std::getline(parts_text, line);) lines_of_parts.insert(line);
+    ASSERT_EQ(lines_of_parts, lines_of_whole) << "cut at " << cut;
+  }
+}
+
+TEST(RecordScannerTest, SaysWhyAFileCannotBeRead) {
+  RecordScanner scanner;
+  scanner.Scan("/nowhere/at/all", 0, 10);
+  EXPECT_EQ(scanner.failure(), "No such file or directory");
+  EXPECT_EQ(scanner.num_lines(), 0);
 }
 
 TEST(ProblemsTest, NeighboursWithOneReasonAreOneLine) {
@@ -125,9 +193,9 @@ TEST_F(RecordIndexTest, PutsRanksAndStrategiesTogether) {
   index_.Finish();
   EXPECT_EQ(Order(), "none/0 none/1,naive/0 naive/1|none/0 none/1");
   EXPECT_EQ(problems_.count(), 0);
-  EXPECT_EQ(index_.num_files(), 2);
+  EXPECT_EQ(index_.files().size(), 2u);
   Record record;
-  ASSERT_TRUE(index_.Load(index_.entries()[3], &record));
+  ASSERT_EQ(RecordReader(index_).Load(index_.entries()[3], &record), "");
   EXPECT_EQ(record.rank, 1);
   EXPECT_EQ(record.config.StringOr("strategy", ""), "naive");
 }
@@ -187,9 +255,11 @@ TEST_F(RecordIndexTest, NamesEveryKindOfLineThatIsNoRecord) {
   std::filesystem::create_directories(dir + "/folder.jsonl");
   index_.Add(dir);
   index_.Finish();
+  RecordReader reader(index_);
   Record record;
-  for (const RecordIndex::Entry& entry : std::vector(index_.entries().begin(), index_.entries().end())) {
-    index_.Load(entry, &record);
+  for (const RecordIndex::Entry& entry : index_.entries()) {
+    std::string reason = reader.Load(entry, &record);
+    if (!reason.empty()) index_.Reject(entry, std::move(reason));
   }
   ASSERT_EQ(index_.entries().size(), 2u);  // the good one, and the one that is spoilt behind its head
   EXPECT_EQ(index_.entries()[1].line + index_.entries()[0].line, 4u + 10u);
@@ -221,8 +291,7 @@ TEST_F(RecordIndexTest, WhatIsSpoiltBehindTheHeadShowsWhenLoaded) {
   index_.Finish();
   ASSERT_EQ(index_.entries().size(), 1u);
   Record record;
-  EXPECT_FALSE(index_.Load(index_.entries()[0], &record));
-  EXPECT_EQ(problems_.count(), 1);
+  EXPECT_THAT(RecordReader(index_).Load(index_.entries()[0], &record), ::testing::HasSubstr("not JSON"));
 }
 
 TEST_F(RecordIndexTest, NothingThereIsAnError) {

@@ -1,4 +1,10 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "tools/render.h"
 #include "tools/write_rows.h"
@@ -8,14 +14,38 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Row by row, so that a million of them need no second copy in memory.
 std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// A whole number is written as one: 2, not 2.0.
-Json NumberOf(const Table& table, size_t row, size_t column) {
-  const double number = table.number(row, column);
-  if (table.columns()[column].kind == Kind::kInteger && number == number) return static_cast<int64_t>(number);
-  return number;
+// A million rows are written, so what needs no escapes is not looked at twice.
+void AppendText(std::string_view text, std::string* out) {
+  const bool is_plain = std::all_of(text.begin(), text.end(),
+                                    [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (is_plain) {
+    *out += '"';
+    *out += text;
+    *out += '"';
+  } else {
+    *out += Text(text);
+  }
+}
+
+// The fewest digits that are read as the same number again. 2 is a whole number, 2.0 another that is one now.
+void AppendNumber(double number, Kind kind, std::string* out) {
+  if (!std::isfinite(number)) {
+    *out += "null";
+    return;
+  }
+  char text[32];
+  const auto append = [&](auto value) {
+    const std::string_view digits(text, std::to_chars(text, std::end(text), value).ptr);
+    *out += digits;
+    return digits;
+  };
+  if (kind == Kind::kInteger) {
+    append(static_cast<int64_t>(number));
+  } else if (append(number).find_first_of(".e") == std::string_view::npos) {
+    *out += ".0";
+  }
 }
 
 void WriteTable(const Table& table, std::ostream& out) {
@@ -29,12 +59,16 @@ void WriteTable(const Table& table, std::ostream& out) {
   out << "{\"name\":" << Text(table.name()) << ",\"columns\":" << Text(names) << ",\"rows\":[";
   const auto append = [&](size_t first, size_t last, std::string* text) {
     for (size_t row = first; row < last; ++row) {
-      Json cells = Json::array();
+      *text += row > 0 ? ",\n[" : "\n[";
       for (const size_t i : shown) {
-        cells.push_back(table.is_text(i) ? Json(table.text(row, i)) : NumberOf(table, row, i));
+        if (i != shown.front()) *text += ',';
+        if (table.is_text(i)) {
+          AppendText(table.text(row, i), text);
+        } else {
+          AppendNumber(table.number(row, i), table.columns()[i].kind, text);
+        }
       }
-      *text += row > 0 ? ",\n" : "\n";
-      *text += Text(cells);
+      *text += ']';
     }
   };
   WriteRows(table.num_rows(), append, out);

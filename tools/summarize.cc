@@ -1,7 +1,6 @@
 #include "tools/summarize.h"
 
 #include <algorithm>
-#include <future>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -37,22 +36,6 @@ void RequireStrategy(const std::string& name, const RecordIndex& index) {
 bool HasPeers(const RecordIndex& index) {
   return std::ranges::any_of(index.strategies(),
                              [](const std::string& name) { return name.starts_with("pytorch_"); });
-}
-
-// Rows of one batch are made while the next is read.
-void AddAll(MeasurementStream* stream, const TableBuilders& builders, RunsTable* runs) {
-  std::vector<MeasurementStream::Item> batch = stream->NextBatch();
-  while (!batch.empty()) {
-    std::future<std::vector<MeasurementStream::Item>> next =
-        std::async(std::launch::async, [stream] { return stream->NextBatch(); });
-    for (const auto& [measurement, baseline] : batch) {
-      runs->Add(measurement->record);
-      for (const auto& builder : builders) {
-        if (builder->Takes(*measurement)) builder->Add(*measurement, *baseline);
-      }
-    }
-    batch = next.get();
-  }
 }
 
 const TableBuilder* FindBuilder(const TableBuilders& builders, std::string_view experiment) {
@@ -112,7 +95,12 @@ Summary Summarize(const SummarizeOptions& options) {
   MeasurementStream stream(&index, baseline_of,
                            [&](const bench::Record& record) { return WhyUnusable(builders, record); });
   RunsTable runs;
-  AddAll(&stream, builders, &runs);
+  stream.ForEach([&](const Measurement& measurement, const Measurement& baseline) {
+    runs.Add(measurement.record);
+    for (const auto& builder : builders) {
+      if (builder->Takes(measurement)) builder->Add(measurement, baseline);
+    }
+  });
   for (const auto& builder : builders) builder->Finish(&summary.report.tables);
   summary.report.header = runs.Header();
   if (runs.table().num_rows() > 0) summary.report.tables.push_back(std::move(runs.table()));

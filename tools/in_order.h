@@ -1,0 +1,22 @@
+#ifndef GRADSYNC_TOOLS_IN_ORDER_H_
+#define GRADSYNC_TOOLS_IN_ORDER_H_
+
+#include <cstddef>
+#include <functional>
+
+namespace gradsync::tools {
+
+// Of the pieces of one job: as many as there are CPUs, and at most 8.
+size_t NumWorkers();
+
+// Makes the pieces 0 to `num_pieces` - 1 in up to NumWorkers() threads, and takes each in the caller's, in
+// their order, while the next ones are made. `make(piece, slot)` may use what belongs to `slot`, a number
+// below NumWorkers(), alone until `take(piece, slot)` has returned, so a slot's memory is used again and no
+// more pieces are in memory than there are slots. A single piece is made in the caller's thread. Throws what
+// they throw, once nothing runs any more.
+void MakeInOrder(size_t num_pieces, const std::function<void(size_t piece, size_t slot)>& make,
+                 const std::function<void(size_t piece, size_t slot)>& take);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_IN_ORDER_H_
