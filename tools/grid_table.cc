@@ -142,11 +142,13 @@ class GridTable : public TableBuilder {
     const double sync_s = sync == nullptr ? kNaN : sync->mean();
     const std::string flags = FlagsOf({measurement, step});
     contest_.Add(measurement, step, flags);
-    rows_of_run_.AddRow({ConfigNumber(measurement, "batch_size"), ConfigNumber(measurement, "seq_len"),
-                         step_s, sync_s, sync_s / step_s, measurement.strategy(),
-                         record.config.StringOr("model", ""), record.config.StringOr("backend", ""),
-                         record.config.StringOr("device", ""), record.config.StringOr("dtype", ""),
-                         static_cast<double>(record.world_size), record.run_id, flags});
+    const Place place{ConfigNumber(measurement, "batch_size"), ConfigNumber(measurement, "seq_len")};
+    grid_of_row_.push_back(GridOf(record, place));
+    rows_of_run_.AddRow({place.batch_size, place.seq_len, step_s, sync_s, sync_s / step_s,
+                         measurement.strategy(), record.config.StringOr("model", ""),
+                         record.config.StringOr("backend", ""), record.config.StringOr("device", ""),
+                         record.config.StringOr("dtype", ""), static_cast<double>(record.world_size),
+                         record.run_id, flags});
   }
 
   void Finish(std::vector<Table>* tables) override {
@@ -178,29 +180,43 @@ class GridTable : public TableBuilder {
   }
 
  private:
-  // Takes over the rows of those models, backends and so on that this run measured at more than one place.
-  void KeepGridsOfRun() {
-    using Key = std::vector<Cell>;
-    struct Grid {
-      Key first_place;
-      bool has_several = false;
-    };
-    std::map<Key, Grid> grids;
-    const auto grid_of = [&](const Key& row) -> Grid& {
-      return grids[Key(row.begin() + kModel, row.begin() + kFlags)];
-    };
-    for (size_t i = 0; i < rows_of_run_.num_rows(); ++i) {
-      const Key row = rows_of_run_.row(i);
-      const Key place = {row[kBatchSize], row[kSeqLen]};
-      Grid& grid = grid_of(row);
-      if (grid.first_place.empty()) grid.first_place = place;
-      grid.has_several |= place != grid.first_place;
+  struct Place {
+    double batch_size = 0;
+    double seq_len = 0;  // NaN: the model has none
+  };
+
+  // What a run measured of one model, backend and so on.
+  struct Grid {
+    Place first;
+    bool has_several = false;
+  };
+
+  static bool AreSame(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+  // The number of the record's grid among the run's.
+  size_t GridOf(const bench::Record& record, const Place& place) {
+    std::string name = std::to_string(record.world_size);
+    for (const char* field : {"model", "backend", "device", "dtype"}) {
+      name += '\n';
+      name += record.config.StringOr(field, "");
     }
-    for (size_t i = 0; i < rows_of_run_.num_rows(); ++i) {
-      const Key row = rows_of_run_.row(i);
-      if (grid_of(row).has_several) long_.AddRow(row);
+    const auto [entry, is_new] = grid_numbers_.try_emplace(std::move(name), grids_.size());
+    if (is_new) grids_.push_back({place});
+    Grid& grid = grids_[entry->second];
+    grid.has_several |=
+        !AreSame(place.batch_size, grid.first.batch_size) || !AreSame(place.seq_len, grid.first.seq_len);
+    return entry->second;
+  }
+
+  // Takes over the rows of those grids that have more than one place.
+  void KeepGridsOfRun() {
+    for (size_t row = 0; row < rows_of_run_.num_rows(); ++row) {
+      if (grids_[grid_of_row_[row]].has_several) long_.AddRow(rows_of_run_.row(row));
     }
     rows_of_run_ = NewLongTable();
+    grid_of_row_.clear();
+    grids_.clear();
+    grid_numbers_.clear();
   }
 
   // Every strategy's grid is judged for itself, with the other strategies at the same places as witnesses.
@@ -235,8 +251,11 @@ class GridTable : public TableBuilder {
 
   const TableOptions options_;
   Contest contest_;
-  std::string run_id_;
+  std::string run_id_;  // of what follows
   Table rows_of_run_ = NewLongTable();
+  std::vector<size_t> grid_of_row_;
+  std::vector<Grid> grids_;
+  std::map<std::string, size_t> grid_numbers_;
   Table long_ = NewLongTable();
 };
 

@@ -1,7 +1,7 @@
 #include "tools/statistics.h"
 
+#include <Eigen/Core>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -14,8 +14,8 @@ namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// Resamples whose sums are taken together, one in each lane of some vector registers.
-constexpr size_t kLanes = 16;
+// Resamples whose sums are taken together.
+constexpr size_t kBlock = 256;
 // More counts than these, 16 MiB, are drawn anew for each interval, a block at a time.
 constexpr size_t kMostKept = size_t{2} << 20;
 
@@ -80,33 +80,36 @@ class Random {
   uint64_t state_;
 };
 
-// Adds a resample of `n` values to the counts of its lane.
-void CountDraws(size_t n, Random* random, double* counts_of_lane) {
+// How often each value is in each resample: (resamples, values), so that a product with the values is the
+// resamples' sums.
+using Counts = Eigen::Map<Eigen::MatrixXd>;
+
+// Adds a resample of `n` values, those from `first_value` on.
+void CountDraws(size_t n, size_t first_value, Random* random, Eigen::Index resample, Counts* counts) {
+  const auto count = [&](size_t value) {
+    (*counts)(resample, static_cast<Eigen::Index>(first_value + value)) += 1;
+  };
   for (size_t i = 0; i < n; i += 2) {
     const auto [first, second] = random->TwoBelow(n);
-    counts_of_lane[first * kLanes] += 1;
-    if (i + 1 < n) counts_of_lane[second * kLanes] += 1;
+    count(first);
+    if (i + 1 < n) count(second);
   }
 }
 
 // Resamples of the sample and, apart from it, of the baseline; none of that where rounds are drawn, which
-// both have in common. In each lane the baseline's first.
-void DrawBlock(size_t sample_size, size_t baseline_size, Random* random, std::span<double> counts) {
-  std::fill(counts.begin(), counts.end(), 0.0);
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    CountDraws(baseline_size, random, &counts[lane]);
-    CountDraws(sample_size, random, &counts[baseline_size * kLanes + lane]);
+// both have in common. In each the baseline's draws come first.
+void DrawBlock(size_t sample_size, size_t baseline_size, Random* random, Counts* counts) {
+  counts->setZero();
+  for (Eigen::Index resample = 0; resample < counts->rows(); ++resample) {
+    CountDraws(baseline_size, 0, random, resample, counts);
+    CountDraws(sample_size, baseline_size, random, resample, counts);
   }
 }
 
-// The sum of a resample is that of the values, each times how often it was drawn.
-std::array<double, kLanes> SumsOf(std::span<const double> values, const double* counts) {
-  std::array<double, kLanes> sums{};
-  for (const double value : values) {
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += counts[lane] * value;
-    counts += kLanes;
-  }
-  return sums;
+Eigen::Index Size(std::span<const double> values) { return static_cast<Eigen::Index>(values.size()); }
+
+Eigen::Map<const Eigen::VectorXd> VectorOf(std::span<const double> values) {
+  return {values.data(), Size(values)};
 }
 
 }  // namespace
@@ -163,24 +166,23 @@ Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span
   if (n < 2 || (pairing == Pairing::kRounds && sample.size() != baseline.size())) return {kNaN, kNaN};
   const Shape shape{sample.size(), pairing == Pairing::kRounds ? 0 : baseline.size()};
   const size_t num_resamples = static_cast<size_t>(options_.resamples);
-  const size_t num_blocks = (num_resamples + kLanes - 1) / kLanes;
-  const size_t block_size = (shape.apart + shape.sample_size) * kLanes;
-  const bool keeps = num_blocks * block_size <= kMostKept;
+  const size_t num_counted = shape.apart + shape.sample_size;
+  const bool keeps = num_resamples * num_counted <= kMostKept;
   const bool is_drawn = keeps && shape == kept_;
   kept_ = keeps ? shape : Shape{};
-  counts_.resize(keeps ? num_blocks * block_size : block_size);
+  counts_.resize((keeps ? num_resamples : kBlock) * num_counted);
+  differences_.resize(num_resamples);
   Random random(options_.seed);
   const double scale = static_cast<double>(baseline.size()) / static_cast<double>(sample.size());
-  differences_.clear();
-  for (size_t block = 0; block < num_blocks; ++block) {
-    double* const counts = counts_.data() + (keeps ? block * block_size : 0);
-    if (!is_drawn) DrawBlock(shape.sample_size, shape.apart, &random, {counts, block_size});
-    const auto sample_sums = SumsOf(sample, counts + shape.apart * kLanes);
-    const auto baseline_sums = SumsOf(baseline, counts);
-    const size_t num_lanes = std::min(kLanes, num_resamples - block * kLanes);
-    for (size_t lane = 0; lane < num_lanes; ++lane) {
-      differences_.push_back(scale * sample_sums[lane] / baseline_sums[lane] - 1);
-    }
+  for (size_t first = 0; first < num_resamples; first += kBlock) {
+    const auto size = static_cast<Eigen::Index>(std::min(kBlock, num_resamples - first));
+    Counts counts(counts_.data() + (keeps ? first * num_counted : 0), size,
+                  static_cast<Eigen::Index>(num_counted));
+    if (!is_drawn) DrawBlock(shape.sample_size, shape.apart, &random, &counts);
+    const Eigen::VectorXd sample_sums = counts.rightCols(Size(sample)) * VectorOf(sample);
+    const Eigen::VectorXd baseline_sums = counts.leftCols(Size(baseline)) * VectorOf(baseline);
+    Eigen::Map<Eigen::ArrayXd>(&differences_[first], size) =
+        scale * sample_sums.array() / baseline_sums.array() - 1;
   }
   if (std::ranges::any_of(differences_, [](double difference) { return std::isnan(difference); })) {
     return {kNaN, kNaN};

@@ -85,7 +85,7 @@ class Bootstrap {
 
   const BootstrapOptions options_;
   std::vector<double> differences_;
-  // How often each value is in each resample: by blocks of resamples, values, and resamples of the block.
+  // How often each value is in each resample, for blocks of resamples.
   std::vector<double> counts_;
   Shape kept_;
 };

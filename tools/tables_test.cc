@@ -292,6 +292,17 @@ TEST(GridTableTest, OnePlaceIsNoGrid) {
   EXPECT_TRUE(GridOf({AtPlace("naive", 2, 128, 1, "run1"), AtPlace("naive", 2, 256, 1, "run2")}).empty());
 }
 
+// ResNet-50 has no sequences: places differ by batch alone.
+TEST(GridTableTest, PlacesWithoutASequenceAreTheSame) {
+  const auto images = [](std::string_view strategy, int64_t batch_size) {
+    Measurement measurement = AtPlace(strategy, batch_size, 128, 1);
+    measurement.record.config.Set("seq_len", std::numeric_limits<double>::quiet_NaN());
+    return measurement;
+  };
+  EXPECT_TRUE(GridOf({images("naive", 2), images("flat", 2)}).empty());
+  EXPECT_FALSE(GridOf({images("naive", 2), images("naive", 4)}).empty());
+}
+
 TEST(GridTableTest, PutsStrategiesSideBySide) {
   const std::vector<Table> tables =
       GridOf({AtPlace("naive", 4, 128, 2), AtPlace("flat", 4, 128, 4), AtPlace("naive", 2, 256, 1),
