@@ -288,12 +288,12 @@ FunctionCase CrossEntropyCase(Shape positions, int64_t vocab) {
           .longest_sum = std::max(rows, vocab)};
 }
 
+}  // namespace
+
 std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases) {
   for (FunctionCase& c : cases) c.dtypes.push_back(DType::kBF16);
   return cases;
 }
-
-}  // namespace
 
 std::vector<FunctionCase> SmallFunctionCases() {
   return WithBF16({LinearCase({1}, 1, 1),

@@ -37,6 +37,8 @@ struct FunctionCase {
   // Whether every thread computes elements of its own in the same way, however many there are.
   bool same_for_any_threads = true;
   std::vector<DType> dtypes = {DType::kF64, DType::kF32};
+  // With activations in bf16: whether a matrix's gradient is rounded to bf16 on its way to f32.
+  bool rounds_matrix_grads = false;
   // Where to run it.
   std::function<DevicePtr()> device = [] { return CpuDevice(); };
 
@@ -47,6 +49,9 @@ struct FunctionCase {
 std::vector<FunctionCase> SmallFunctionCases();
 // Shapes that are shared out to several threads.
 std::vector<FunctionCase> LargeFunctionCases();
+
+// The same cases in bf16 too.
+std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 
 // The same cases somewhere else.
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);

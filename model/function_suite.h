@@ -29,9 +29,10 @@ inline std::vector<double> ToDouble(const Tensor& tensor) {
   return wide;
 }
 
-// Numbers, and the dtype that they are stored in.
+// Numbers, and the dtype that they were rounded to: as a rule that which they are stored in.
 struct Stored {
-  explicit Stored(const Tensor& tensor) : values(ToDouble(tensor)), dtype(tensor.dtype()) {}
+  explicit Stored(const Tensor& tensor) : Stored(tensor, tensor.dtype()) {}
+  Stored(const Tensor& tensor, DType rounded_to) : values(ToDouble(tensor)), dtype(rounded_to) {}
 
   std::vector<double> values;
   DType dtype;
@@ -47,6 +48,18 @@ inline Tensor RandomLike(const Tensor& output) {
   const Tensor rounded = Tensor::Empty(output.device(), output.shape(), DType::kBF16);
   Round(wide, rounded);
   return rounded;
+}
+
+// The gradients of a case's inputs, activations being of `dtype`.
+inline std::vector<Stored> StoredGrads(const FunctionCase& c, DType dtype,
+                                       const std::vector<Parameter*>& params) {
+  std::vector<Stored> grads;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const bool is_copy = CopyOfInput(c, i, dtype) == Parameter::Copy::kBF16;
+    const Tensor& grad = params[i]->grad();
+    grads.emplace_back(grad, is_copy && c.rounds_matrix_grads ? DType::kBF16 : grad.dtype());
+  }
+  return grads;
 }
 
 // The output of a case and the gradients of its inputs, for one random gradient of the output.
@@ -70,7 +83,7 @@ inline CaseResult Compute(const FunctionCase& c, const DevicePtr& device, DType 
   const Tensor dy = RandomLike(output.value());
   CaseResult result{.dy = ToDouble(dy), .output = Stored(output.value()), .input_grads = {}};
   Backward(Project({output}, dy), list);
-  for (Parameter* param : list) result.input_grads.emplace_back(param->grad());
+  result.input_grads = StoredGrads(c, dtype, list);
   return result;
 }
 
@@ -88,9 +101,7 @@ inline std::vector<Stored> ComputeTwice(const FunctionCase& c, DType dtype, bool
   }
   const std::vector<Var> outputs{c.function(vars), c.function(vars)};
   Backward(Project(outputs, RandomLike(outputs[0].value())), list);
-  std::vector<Stored> grads;
-  for (Parameter* param : list) grads.emplace_back(param->grad());
-  return grads;
+  return StoredGrads(c, dtype, list);
 }
 
 // The error that rounding explains, relative to the 2-norm of a result. Those of sums of L random terms are

@@ -21,12 +21,6 @@ void Run(std::string_view op, const Tensor& like, const Kernel& kernel) {
   DispatchAnyFloat(like.dtype(), op, kernel);
 }
 
-// The same for kernels that there are not for bf16.
-template <class Kernel>
-void RunWide(std::string_view op, const Tensor& like, const Kernel& kernel) {
-  DispatchFloat(like.dtype(), op, kernel);
-}
-
 // Of a kernel's two versions the one for the device.
 template <class Kernel>
 Kernel* On(const Device& device, Kernel* on_cpu, Kernel* on_cuda) {
@@ -53,6 +47,12 @@ inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, c
 
 inline bool SameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && a.dtype() == b.dtype() && a.device() == b.device();
+}
+
+// Whether b is what belongs to parameters or to a loss where activations are like a: of a's dtype, or f32
+// beside bf16.
+inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
+  return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }
 
 inline bool SameShape(const Tensor& a, const Tensor& b) { return SameKind(a, b) && a.shape() == b.shape(); }

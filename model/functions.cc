@@ -134,8 +134,7 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
 
 Var RmsNorm(const Var& x_var, const Var& weight_var, double eps) {
   const Tensor x = x_var.value(), weight = weight_var.value();
-  RequirePair(x.defined() && weight.defined() && weight.dtype() == WideDType(x.dtype()) &&
-                  weight.device() == x.device() && x.rank() >= 1 && weight.rank() == 1 &&
+  RequirePair(WideOfSameKind(x, weight) && x.rank() >= 1 && weight.rank() == 1 &&
                   x.dim(-1) == weight.dim(0) && weight.dim(0) >= 1,
               "rms_norm", "x", x, "weight", weight,
               "(..., d) and (d) of one dtype (for bf16: f32) and device, d at least 1");

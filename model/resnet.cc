@@ -58,8 +58,10 @@ ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed
 }
 
 Parameter* ResNet::NewParameter(std::string name, Shape shape) {
-  owned_.push_back(
-      std::make_unique<Parameter>(std::move(name), Tensor::Empty(device_, std::move(shape), dtype_)));
+  const bool copied = dtype_ == DType::kBF16 && shape.size() >= 2;
+  owned_.push_back(std::make_unique<Parameter>(std::move(name),
+                                               Tensor::Empty(device_, std::move(shape), WideDType(dtype_)),
+                                               copied ? Parameter::Copy::kBF16 : Parameter::Copy::kNone));
   params_.push_back(owned_.back().get());
   return params_.back();
 }
@@ -71,8 +73,8 @@ ResNet::ConvNorm ResNet::NewConvNorm(const Names& names, int64_t in, int64_t out
       .conv = NewParameter(names.conv + ".weight", {out, in, size, size}),
       .weight = NewParameter(names.norm + ".weight", {out}),
       .bias = NewParameter(names.norm + ".bias", {out}),
-      .buffers = {.running_mean = Filled(device_, {out}, dtype_, 0),
-                  .running_var = Filled(device_, {out}, dtype_, 1),
+      .buffers = {.running_mean = Filled(device_, {out}, WideDType(dtype_), 0),
+                  .running_var = Filled(device_, {out}, WideDType(dtype_), 1),
                   .num_batches_tracked = Tensor::Zeros(device_, {}, DType::kI64)},
       // Half the kernel on each side, so that stride 1 keeps the image's size.
       .options = {.stride = stride, .padding = size / 2, .out_block = channel_block_},
@@ -127,13 +129,20 @@ Var ResNet::Apply(const Block& block, const Var& x) {
 }
 
 Var ResNet::Predict(const Tensor& images) {
+  const DType expected = WideDType(dtype_);
   Require(
-      images.defined() && images.rank() == 4 && images.dim(1) == kImageChannels && images.dtype() == dtype_,
+      images.defined() && images.rank() == 4 && images.dim(1) == kImageChannels && images.dtype() == expected,
       "model '", config_.name, "': images are ", ToString(images.shape()), " ", Name(images.dtype()),
-      ", expected (batch, ", kImageChannels, ", height, width) ", Name(dtype_));
+      ", expected (batch, ", kImageChannels, ", height, width) ", Name(expected));
   Shape shape = images.shape();
   shape.push_back(1);  // channels in blocks of one
-  Var x = MaxPool2d(Apply(stem_, Var(images.View(std::move(shape))), /*relu=*/true), 3, 2, 1);
+  Tensor pixels = images.View(std::move(shape));
+  if (dtype_ == DType::kBF16) {
+    const Tensor rounded = Tensor::Empty(device_, pixels.shape(), DType::kBF16);
+    Round(pixels, rounded);
+    pixels = rounded;
+  }
+  Var x = MaxPool2d(Apply(stem_, Var(pixels), /*relu=*/true), 3, 2, 1);
   for (const Block& block : blocks_) x = Apply(block, x);
   return AddBias(Linear(GlobalAveragePool(x), *fc_weight_), *fc_bias_);
 }

@@ -45,7 +45,8 @@ class ResNet : public Model {
  public:
   // Draws the initial weights: convolutions from a normal distribution of variance 2 / (out * size^2), cut
   // off at 3 standard deviations; fc uniform within 1 / sqrt(in); norms 1 and 0. They are a function of
-  // `seed` and of the parameter's place alone. dtype f32 or f64. Throws InvalidInput as Validate does.
+  // `seed` and of the parameter's place alone. dtype f32, f64 or bf16, which is the type of activations; of
+  // bf16 parameters, buffers, images, targets and the loss are f32. Throws InvalidInput as Validate does.
   ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed);
 
   const ResNetConfig& config() const { return config_; }

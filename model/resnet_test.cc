@@ -11,26 +11,14 @@
 #include <thread>
 #include <vector>
 
-#include "model/random.h"
+#include "model/test_models.h"
 
 namespace gradsync::model {
 namespace {
 
-ResNetConfig SmallConfig() {
-  return {.name = "small", .num_blocks = {1, 2, 1, 1}, .width = 8, .num_classes = 10};
-}
-
-Batch RandomBatch(const DevicePtr& device, int64_t batch, int64_t height, int64_t width, int64_t classes) {
-  const Batch result{.inputs = Tensor::Empty(device, {batch, 3, height, width}, DType::kF32),
-                     .targets = Tensor::Empty(device, {batch, classes}, DType::kF32)};
-  FillUniform(result.inputs, 0, 1, /*seed=*/1, /*stream=*/0);
-  FillUniform(result.targets, 0, 1, /*seed=*/1, /*stream=*/1);
-  return result;
-}
-
 TEST(ResNetTest, InitialWeightsDependOnSeedAndPlaceAlone) {
-  const ResNet one(SmallConfig(), CpuDevice(1), DType::kF32, 7),
-      two(SmallConfig(), CpuDevice(2), DType::kF32, 7), other(SmallConfig(), CpuDevice(1), DType::kF32, 8);
+  const ResNet one(MicroResNet(), CpuDevice(1), DType::kF32, 7),
+      two(MicroResNet(), CpuDevice(2), DType::kF32, 7), other(MicroResNet(), CpuDevice(1), DType::kF32, 8);
   for (size_t i = 0; i < one.parameters().size(); ++i) {
     const std::vector<float> values = one.parameters()[i]->value().ToVector<float>();
     EXPECT_EQ(values, two.parameters()[i]->value().ToVector<float>());
@@ -65,9 +53,9 @@ TEST(ResNetTest, InitialWeightsHaveTheirSpread) {
 
 TEST(ResNetTest, EveryParameterIsReadyOnceTheLastLayersFirst) {
   const DevicePtr device = CpuDevice();
-  ResNet model(SmallConfig(), device, DType::kF32, 0);
+  ResNet model(MicroResNet(), device, DType::kF32, 0);
   std::vector<std::string> order;
-  Backward(model.Loss(RandomBatch(device, 2, 64, 64, 10)), model.parameters(),
+  Backward(model.Loss(RandomImages(device, 2, 64, 64, 10)), model.parameters(),
            [&](Parameter& p) { order.push_back(p.name()); });
   std::vector<std::string> names;
   for (const Parameter* p : model.parameters()) names.push_back(p->name());
@@ -81,8 +69,8 @@ TEST(ResNetTest, EveryParameterIsReadyOnceTheLastLayersFirst) {
 TEST(ResNetTest, ASteadyStepTakesNoMemoryFromTheSystem) {
   for (const int threads : {1, 2}) {
     const DevicePtr device = CpuDevice(threads);
-    ResNet model(SmallConfig(), device, DType::kF32, 0);
-    const Batch batch = RandomBatch(device, 2, 64, 64, 10);
+    ResNet model(MicroResNet(), device, DType::kF32, 0);
+    const Batch batch = RandomImages(device, 2, 64, 64, 10);
     const auto step = [&] {
       for (Parameter* p : model.parameters()) p->ResetGrad();
       Backward(model.Loss(batch), model.parameters());
@@ -98,8 +86,8 @@ TEST(ResNetTest, ASteadyStepTakesNoMemoryFromTheSystem) {
 TEST(ResNetTest, RanksAsThreadsComputeTheSameAsAlone) {
   const auto gradients = [](uint64_t seed) {
     const DevicePtr device = CpuDevice();
-    ResNet model(SmallConfig(), device, DType::kF32, seed);
-    Backward(model.Loss(RandomBatch(device, 2, 64, 64, 10)), model.parameters());
+    ResNet model(MicroResNet(), device, DType::kF32, seed);
+    Backward(model.Loss(RandomImages(device, 2, 64, 64, 10)), model.parameters());
     std::vector<std::vector<float>> values;
     for (Parameter* p : model.parameters()) values.push_back(p->grad().ToVector<float>());
     return values;
@@ -116,8 +104,8 @@ TEST(ResNetTest, RanksAsThreadsComputeTheSameAsAlone) {
 // A step against the gradient lowers the loss by the step times the gradient's square, for a small one.
 TEST(ResNetTest, TheGradientPointsDownhill) {
   const DevicePtr device = CpuDevice();
-  ResNet model(SmallConfig(), device, DType::kF32, 0);
-  const Batch batch = RandomBatch(device, 3, 64, 64, 10);
+  ResNet model(MicroResNet(), device, DType::kF32, 0);
+  const Batch batch = RandomImages(device, 3, 64, 64, 10);
   const Var loss = model.Loss(batch);
   const double before = loss.value().ToVector<float>()[0];
   Backward(loss, model.parameters());
@@ -142,7 +130,7 @@ TEST(ResNetTest, OtherWidthsAndTheSmallestImage) {
   for (const int64_t width : {1, 3, 16}) {
     ResNet model({.name = "other", .num_blocks = {1, 1, 1, 1}, .width = width, .num_classes = 2}, device,
                  DType::kF32, 0);
-    const Var loss = model.Loss(RandomBatch(device, 2, 1, 1, 2));
+    const Var loss = model.Loss(RandomImages(device, 2, 1, 1, 2));
     Backward(loss, model.parameters());
     EXPECT_TRUE(std::isfinite(loss.value().ToVector<float>()[0])) << width;
   }
@@ -160,19 +148,19 @@ std::string Refusal(const std::function<void()>& call) {
 TEST(ResNetTest, RefusesWhatCannotWork) {
   using testing::HasSubstr;
   const DevicePtr device = CpuDevice();
-  ResNetConfig config = SmallConfig();
+  ResNetConfig config = MicroResNet();
   config.width = 0;
   EXPECT_THAT(Refusal([&] { ResNet(config, device, DType::kF32, 0); }),
-              HasSubstr("model 'small': width is 0, expected 1 to 65536"));
-  config = SmallConfig();
+              HasSubstr("model 'micro': width is 0, expected 1 to 65536"));
+  config = MicroResNet();
   config.num_blocks[2] = -1;
   EXPECT_THAT(Refusal([&] { Validate(config); }), HasSubstr("num_blocks is -1"));
-  config = SmallConfig();
+  config = MicroResNet();
   config.num_classes = 1 << 20;
   EXPECT_THAT(Refusal([&] { Validate(config); }), HasSubstr("num_classes is 1048576"));
 
-  ResNet model(SmallConfig(), device, DType::kF32, 0);
-  Batch batch = RandomBatch(device, 2, 64, 64, 9);
+  ResNet model(MicroResNet(), device, DType::kF32, 0);
+  Batch batch = RandomImages(device, 2, 64, 64, 9);
   EXPECT_THAT(Refusal([&] { model.Loss(batch); }), HasSubstr("targets (2, 9), expected"));
   batch.targets = Tensor::Zeros(device, {3, 10}, DType::kF32);
   EXPECT_THAT(Refusal([&] { model.Loss(batch); }), HasSubstr("images are (2, 3, 64, 64), targets (3, 10)"));

@@ -6,54 +6,24 @@
 #include <vector>
 
 #include "model/optimizer.h"
-#include "model/random.h"
 #include "model/safetensors.h"
+#include "model/test_models.h"
 #include "model/transformer.h"
 
 namespace gradsync::model {
 namespace {
 
-TransformerConfig Micro() {
-  return {.name = "micro",
-          .d_model = 16,
-          .d_ff = 24,
-          .num_layers = 2,
-          .num_heads = 2,
-          .vocab_size = 11,
-          .context_length = 6};
-}
-
-Batch MakeBatch(const DevicePtr& device, const TransformerConfig& config, int64_t batch_size, int64_t seq,
-                uint64_t seed) {
-  const Batch batch{.inputs = Tensor::Empty(device, {batch_size, seq}, DType::kI32),
-                    .targets = Tensor::Empty(device, {batch_size, seq}, DType::kI32)};
-  FillUniformIntegers(batch.inputs, config.vocab_size, seed, 0);
-  FillUniformIntegers(batch.targets, config.vocab_size, seed, 1);
-  return batch;
-}
-
-float Loss(Transformer& model, const Batch& batch) { return model.Loss(batch).value().ToVector<float>()[0]; }
-
-// Returns the loss before the step.
-float Step(Transformer& model, Optimizer& optimizer, const Batch& batch) {
-  for (Parameter* p : model.parameters()) p->ResetGrad();
-  const Var loss = model.Loss(batch);
-  Backward(loss, model.parameters());
-  optimizer.Step();
-  return loss.value().ToVector<float>()[0];
-}
-
 TEST(TransformerBF16, ParametersAreF32WithCopiesOfMatrices) {
   const DevicePtr device = CpuDevice();
-  Transformer model(Micro(), device, DType::kBF16, 7);
-  const Transformer wide(Micro(), device, DType::kF32, 7);
+  Transformer model(MicroTransformer(), device, DType::kBF16, 7);
+  const Transformer wide(MicroTransformer(), device, DType::kF32, 7);
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     Parameter& p = *model.parameters()[i];
     EXPECT_EQ(p.value().ToVector<float>(), wide.parameters()[i]->value().ToVector<float>()) << p.name();
     EXPECT_EQ(p.grad().dtype(), DType::kF32) << p.name();
     EXPECT_EQ(p.compute().dtype(), p.value().rank() == 2 ? DType::kBF16 : DType::kF32) << p.name();
   }
-  const Batch batch = MakeBatch(device, Micro(), 2, 6, 0);
+  const Batch batch = RandomTokens(device, MicroTransformer(), 2, 6, 0);
   EXPECT_EQ(model.Logits(batch.inputs).value().dtype(), DType::kBF16);
   EXPECT_EQ(model.Loss(batch).value().dtype(), DType::kF32);
 }
@@ -62,18 +32,18 @@ TEST(TransformerBF16, ParametersAreF32WithCopiesOfMatrices) {
 // never used before and was given the same values.
 TEST(TransformerBF16, ForwardSeesTheLastWrite) {
   const DevicePtr device = CpuDevice();
-  const TransformerConfig config = Micro();
-  const Batch batch = MakeBatch(device, config, 2, 6, 1);
+  const TransformerConfig config = MicroTransformer();
+  const Batch batch = RandomTokens(device, config, 2, 6, 1);
   Transformer model(config, device, DType::kBF16, 7);
   const Transformer other(config, device, DType::kBF16, 8);
   std::vector<float> losses;
   const auto expect_fresh = [&](const char* after) {
-    const float loss = Loss(model, batch);
+    const float loss = LossOf(model, batch);
     Transformer unused(config, device, DType::kBF16, 0);
     for (size_t i = 0; i < model.parameters().size(); ++i) {
       unused.parameters()[i]->value().CopyFrom(model.parameters()[i]->value());
     }
-    EXPECT_EQ(loss, Loss(unused, batch)) << after;
+    EXPECT_EQ(loss, LossOf(unused, batch)) << after;
     for (const float earlier : losses) EXPECT_NE(loss, earlier) << after;
     losses.push_back(loss);
   };
@@ -108,9 +78,11 @@ TEST(TransformerBF16, LearnsAsInF32) {
     const DevicePtr device = CpuDevice();
     Transformer model(config, device, dtype, 3);
     AdamW optimizer(model.parameters(), {.learning_rate = 3e-4});
-    const Batch batch = MakeBatch(device, config, 4, 16, 0);
+    const Batch batch = RandomTokens(device, config, 4, 16, 0);
     std::vector<float>& curve = curves.emplace_back();
-    for (int step = 0; step < 20; ++step) curve.push_back(Step(model, optimizer, batch));
+    for (int step = 0; step < 20; ++step) {
+      curve.push_back(Step(model, optimizer, batch).ToVector<float>()[0]);
+    }
   }
   for (size_t i = 0; i < curves[0].size(); ++i) {
     EXPECT_NEAR(curves[1][i], curves[0][i], 2 * 0x1p-8 * std::sqrt(50.0 / 64)) << "step " << i;
@@ -119,11 +91,11 @@ TEST(TransformerBF16, LearnsAsInF32) {
 }
 
 TEST(TransformerBF16, SteadyStepsTakeNothingFromTheSystem) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice(2);
   Transformer model(config, device, DType::kBF16, 0);
   AdamW optimizer(model.parameters(), {});
-  const Batch batch = MakeBatch(device, config, 2, 6, 0);
+  const Batch batch = RandomTokens(device, config, 2, 6, 0);
   for (int i = 0; i < 2; ++i) Step(model, optimizer, batch);
   const CachingAllocator::Stats first = device->allocator().stats();
   for (int i = 0; i < 5; ++i) {

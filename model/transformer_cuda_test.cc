@@ -6,7 +6,7 @@
 
 #include "model/cuda_device.h"
 #include "model/optimizer.h"
-#include "model/random.h"
+#include "model/test_models.h"
 #include "model/transformer.h"
 
 namespace gradsync::model {
@@ -23,16 +23,11 @@ TransformerConfig Config(int64_t head_dim) {
           .context_length = 128};
 }
 
+// Of a batch.
+constexpr int64_t kRows = 3, kSeq = 100;
+
 // As in tests/transformer_parity_test.cc.
 constexpr double kToleranceBF16 = 8 * 0x1p-8;
-
-Batch MakeBatch(const DevicePtr& device, const TransformerConfig& config) {
-  const Batch batch{.inputs = Tensor::Empty(device, {3, 100}, DType::kI32),
-                    .targets = Tensor::Empty(device, {3, 100}, DType::kI32)};
-  FillUniformIntegers(batch.inputs, config.vocab_size, /*seed=*/1, /*stream=*/0);
-  FillUniformIntegers(batch.targets, config.vocab_size, /*seed=*/1, /*stream=*/1);
-  return batch;
-}
 
 std::vector<double> ToDouble(const Tensor& tensor) {
   return DispatchFloat(tensor.dtype(), "test", [&]<class T>() {
@@ -51,12 +46,6 @@ double RelativeError(const std::vector<double>& got, const std::vector<double>& 
   return std::sqrt(error / norm);
 }
 
-void Step(Transformer& model, Optimizer& optimizer, const Batch& batch) {
-  for (Parameter* p : model.parameters()) p->ResetGrad();
-  Backward(model.Loss(batch), model.parameters());
-  optimizer.Step();
-}
-
 TEST(TransformerCuda, StartsFromTheSameWeights) {
   const TransformerConfig config = Config(64);
   const Transformer there(config, std::make_shared<CudaDevice>(0), DType::kF32, 7);
@@ -73,13 +62,13 @@ TEST(TransformerCuda, ComputesWhatTheCpuComputesInF64) {
     const TransformerConfig config = Config(head_dim);
     const DevicePtr host = CpuDevice();
     Transformer here(config, host, DType::kF64, 7);
-    const Var want = here.Loss(MakeBatch(host, config));
+    const Var want = here.Loss(RandomTokens(host, config, kRows, kSeq, 1));
     const std::vector<double> want_loss = ToDouble(want.value());
     Backward(want, here.parameters());
     for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
       const DevicePtr device = std::make_shared<CudaDevice>(0);
       Transformer there(config, device, dtype, 7);
-      const Var got = there.Loss(MakeBatch(device, config));
+      const Var got = there.Loss(RandomTokens(device, config, kRows, kSeq, 1));
       // As on the CPU against PyTorch: rounding grows through a few dozen operations.
       const double tolerance = dtype == DType::kF64 ? 1e-12 : dtype == DType::kF32 ? 1e-5 : kToleranceBF16;
       EXPECT_LT(RelativeError(ToDouble(got.value()), want_loss), tolerance);
@@ -106,7 +95,7 @@ TEST_P(TransformerCudaTraining, IsDeterministic) {
     const DevicePtr device = std::make_shared<CudaDevice>(0);
     Transformer model(config, device, GetParam(), 1);
     AdamW optimizer(model.parameters(), {});
-    const Batch batch = MakeBatch(device, config);
+    const Batch batch = RandomTokens(device, config, kRows, kSeq, 1);
     for (int step = 0; step < 3; ++step) Step(model, optimizer, batch);
     std::vector<float>& result = results.emplace_back();
     for (const Parameter* p : model.parameters()) {
@@ -122,7 +111,7 @@ TEST_P(TransformerCudaTraining, SteadyStepsTakeNothingFromTheDriver) {
   const DevicePtr device = std::make_shared<CudaDevice>(0);
   Transformer model(config, device, GetParam(), 0);
   AdamW optimizer(model.parameters(), {});
-  const Batch batch = MakeBatch(device, config);
+  const Batch batch = RandomTokens(device, config, kRows, kSeq, 1);
   for (int i = 0; i < 2; ++i) Step(model, optimizer, batch);
   const CachingAllocator::Stats first = device->allocator().stats();
   for (int i = 0; i < 5; ++i) {
@@ -139,7 +128,7 @@ TEST_P(TransformerCudaTraining, LearnsABatchByHeart) {
   const DevicePtr device = std::make_shared<CudaDevice>(0);
   Transformer model(config, device, GetParam(), 0);
   AdamW optimizer(model.parameters(), {.learning_rate = 0.003});
-  const Batch batch = MakeBatch(device, config);
+  const Batch batch = RandomTokens(device, config, kRows, kSeq, 1);
   const float before = model.Loss(batch).value().ToVector<float>()[0];
   for (int i = 0; i < 100; ++i) Step(model, optimizer, batch);
   EXPECT_LT(model.Loss(batch).value().ToVector<float>()[0], before / 2);

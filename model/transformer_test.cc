@@ -10,30 +10,12 @@
 
 #include "model/optimizer.h"
 #include "model/random.h"
+#include "model/test_models.h"
 
 namespace gradsync::model {
 namespace {
 
 using testing::HasSubstr;
-
-TransformerConfig Micro() {
-  return {.name = "micro",
-          .d_model = 8,
-          .d_ff = 12,
-          .num_layers = 2,
-          .num_heads = 2,
-          .vocab_size = 11,
-          .context_length = 6};
-}
-
-Batch MakeBatch(const DevicePtr& device, const TransformerConfig& config, int64_t batch_size, int64_t seq,
-                uint64_t seed) {
-  const Batch batch{.inputs = Tensor::Empty(device, {batch_size, seq}, DType::kI32),
-                    .targets = Tensor::Empty(device, {batch_size, seq}, DType::kI32)};
-  FillUniformIntegers(batch.inputs, config.vocab_size, seed, 0);
-  FillUniformIntegers(batch.targets, config.vocab_size, seed, 1);
-  return batch;
-}
 
 TEST(TransformerConfig, SizesOfTheNamedModels) {
   const auto numel = [](const char* name) { return NumParameters(TransformerByName(name)); };
@@ -96,7 +78,7 @@ TEST(TransformerConfig, RefusesWhatCannotBeBuilt) {
 }
 
 TEST(Transformer, NamesAndShapes) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const Transformer model(config, CpuDevice(), DType::kF32, 0);
   std::vector<std::string> found;
   for (const Parameter* p : model.parameters())
@@ -115,7 +97,7 @@ TEST(Transformer, NamesAndShapes) {
 }
 
 TEST(Transformer, CountsAgreeWithTheClosedForm) {
-  for (const TransformerConfig& config : {Micro(), TransformerByName("tiny")}) {
+  for (const TransformerConfig& config : {MicroTransformer(), TransformerByName("tiny")}) {
     const Transformer model(config, CpuDevice(), DType::kF32, 0);
     int64_t numel = 0;
     for (const Parameter* p : model.parameters()) numel += p->numel();
@@ -154,7 +136,7 @@ TEST(Transformer, InitialValues) {
 }
 
 TEST(Transformer, SameSeedSameWeights) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const Transformer a(config, CpuDevice(1), DType::kF32, 7), b(config, CpuDevice(3), DType::kF32, 7);
   const Transformer wide(config, CpuDevice(), DType::kF64, 7), other(config, CpuDevice(), DType::kF32, 8);
   for (size_t i = 0; i < a.parameters().size(); ++i) {
@@ -169,16 +151,14 @@ TEST(Transformer, SameSeedSameWeights) {
 
 // Two runs of three training steps end in the same bits.
 TEST(Transformer, TrainingIsDeterministic) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   std::vector<std::vector<float>> results;
   for (int run = 0; run < 2; ++run) {
     const DevicePtr device = CpuDevice(2);
     Transformer model(config, device, DType::kF32, 1);
     AdamW optimizer(model.parameters(), {});
     for (uint64_t step = 0; step < 3; ++step) {
-      for (Parameter* p : model.parameters()) p->ResetGrad();
-      Backward(model.Loss(MakeBatch(device, config, 4, 6, step)), model.parameters());
-      optimizer.Step();
+      Step(model, optimizer, RandomTokens(device, config, 4, 6, step));
     }
     std::vector<float>& result = results.emplace_back();
     for (const Parameter* p : model.parameters()) {
@@ -190,7 +170,7 @@ TEST(Transformer, TrainingIsDeterministic) {
 }
 
 TEST(Transformer, EveryGradientByCentralDifferences) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice();
   Transformer model(config, device, DType::kF64, 3);
   // A norm's weights all being one would hide a mistake that leaves them out.
@@ -200,7 +180,7 @@ TEST(Transformer, EveryGradientByCentralDifferences) {
     FillTruncatedNormal(p.value(), 0.2, 4, i);
     for (int64_t k = 0; k < p.numel(); ++k) p.value().data<double>()[k] += 1;
   }
-  const Batch batch = MakeBatch(device, config, 2, 6, 5);
+  const Batch batch = RandomTokens(device, config, 2, 6, 5);
   Backward(model.Loss(batch), model.parameters());
   const auto loss = [&] { return *model.Loss(batch).value().data<double>(); };
   // With a step of cbrt(eps), truncation and rounding are both about eps^(2/3) = 4e-11; a hundred times that.
@@ -224,10 +204,10 @@ TEST(Transformer, EveryGradientByCentralDifferences) {
 }
 
 TEST(Transformer, AttendsToThePastOnly) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice();
   Transformer model(config, device, DType::kF64, 3);
-  const Tensor ids = MakeBatch(device, config, 1, 6, 0).inputs;
+  const Tensor ids = RandomTokens(device, config, 1, 6, 0).inputs;
   const std::vector<double> before = model.Logits(ids).value().ToVector<double>();
   ids.data<int32_t>()[3] = (ids.data<int32_t>()[3] + 1) % 11;
   const std::vector<double> after = model.Logits(ids).value().ToVector<double>();
@@ -238,11 +218,11 @@ TEST(Transformer, AttendsToThePastOnly) {
 }
 
 TEST(Transformer, LearnsABatchByHeart) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice();
   Transformer model(config, device, DType::kF32, 0);
   AdamW optimizer(model.parameters(), {.learning_rate = 0.01});
-  const Batch batch = MakeBatch(device, config, 2, 6, 9);
+  const Batch batch = RandomTokens(device, config, 2, 6, 9);
   EXPECT_GT(model.Loss(batch).value().ToVector<float>()[0], 1.5f);
   float loss = 0;
   for (int step = 0; step < 200; ++step) {
@@ -256,11 +236,11 @@ TEST(Transformer, LearnsABatchByHeart) {
 }
 
 TEST(Transformer, SteadyStepsTakeNothingFromTheSystem) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice(2);
   Transformer model(config, device, DType::kF32, 0);
   AdamW optimizer(model.parameters(), {});
-  const Batch batch = MakeBatch(device, config, 2, 6, 0);
+  const Batch batch = RandomTokens(device, config, 2, 6, 0);
   const auto step = [&] {
     for (Parameter* p : model.parameters()) p->ResetGrad();
     Backward(model.Loss(batch), model.parameters());
@@ -279,7 +259,7 @@ TEST(Transformer, SteadyStepsTakeNothingFromTheSystem) {
 }
 
 TEST(Transformer, RefusesWhatDoesNotFit) {
-  const TransformerConfig config = Micro();
+  const TransformerConfig config = MicroTransformer();
   const DevicePtr device = CpuDevice();
   Transformer model(config, device, DType::kF32, 0);
   const auto error = [&](const Tensor& ids) {
@@ -298,7 +278,7 @@ TEST(Transformer, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error(Tensor()), HasSubstr("inputs have shape ()"));
   const std::vector<int32_t> ids{0, 11};
   EXPECT_THAT(error(Tensor::From<int32_t>(device, {1, 2}, ids)), HasSubstr("ids[1] is 11, expected 0 to 10"));
-  Batch batch = MakeBatch(device, config, 2, 6, 0);
+  Batch batch = RandomTokens(device, config, 2, 6, 0);
   batch.targets = Tensor::Zeros(device, {2, 5}, DType::kI32);
   EXPECT_THROW(model.Loss(batch), InvalidInput);
 

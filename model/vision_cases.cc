@@ -99,6 +99,7 @@ FunctionCase ConvCase(Image in, Conv conv) {
                   std::to_string(conv.size) + "_stride_" + std::to_string(conv.stride) + "_padding_" +
                   std::to_string(conv.padding) + "_block_" + std::to_string(conv.out_block),
           .inputs = {in.shape(), {conv.out, in.channels, conv.size, conv.size}},
+          .roles = {Role::kActivation, Role::kMatrix},
           .function = [=](const std::vector<Var>& v) { return Conv2d(v[0], v[1], options); },
           .plain = [=](const std::vector<Values>& inputs,
                        const Values& dy) { return PlainConv(in, out, conv, inputs, dy); },
@@ -107,9 +108,9 @@ FunctionCase ConvCase(Image in, Conv conv) {
           .same_for_any_threads = false};
 }
 
-BatchNormBuffers NewBuffers(const Tensor& like, int64_t channels) {
-  return {.running_mean = Tensor::Zeros(like.device(), {channels}, like.dtype()),
-          .running_var = Tensor::Zeros(like.device(), {channels}, like.dtype()),
+BatchNormBuffers NewBuffers(const Tensor& like) {
+  return {.running_mean = Tensor::Zeros(like.device(), like.shape(), like.dtype()),
+          .running_var = Tensor::Zeros(like.device(), like.shape(), like.dtype()),
           .num_batches_tracked = Tensor::Zeros(like.device(), {}, DType::kI64)};
 }
 
@@ -158,13 +159,17 @@ PlainResult PlainBatchNorm(const Image& image, const BatchNormOptions& options,
 FunctionCase BatchNormCase(Image image, bool relu, bool with_residual) {
   const BatchNormOptions options{.eps = 1e-2, .relu = relu};
   std::vector<Shape> shapes{image.shape(), {image.channels}, {image.channels}};
-  if (with_residual) shapes.push_back(image.shape());
+  std::vector<Role> roles{Role::kActivation, Role::kVector, Role::kVector};
+  if (with_residual) {
+    shapes.push_back(image.shape());
+    roles.push_back(Role::kActivation);
+  }
   const auto function = [=](const std::vector<Var>& v) {
-    return BatchNorm2d(v[0], v[1], v[2], NewBuffers(v[0].value(), image.channels), options,
-                       with_residual ? v[3] : Var());
+    return BatchNorm2d(v[0], v[1], v[2], NewBuffers(v[1].value()), options, with_residual ? v[3] : Var());
   };
   return {.name = "BatchNorm2d_" + image.label() + (with_residual ? "_residual" : "") + (relu ? "_relu" : ""),
           .inputs = shapes,
+          .roles = roles,
           .function = function,
           .plain = [=](const std::vector<Values>& inputs,
                        const Values& dy) { return PlainBatchNorm(image, options, inputs, dy); },
@@ -190,7 +195,9 @@ FunctionCase MaxPoolCase(Image in, int64_t size, int64_t stride, int64_t padding
         const size_t at = Size(plane * in.pixels() + in_row * in.width + in_col);
         window.emplace_back(x[at], at);
       }
-      const auto [value, at] = *std::max_element(window.begin(), window.end());
+      // The first of equal ones, of which there are many in bf16.
+      const auto smaller = [](const auto& a, const auto& b) { return a.first < b.first; };
+      const auto [value, at] = *std::max_element(window.begin(), window.end(), smaller);
       y[Size(i)] = value;
       dx[at] += dy[Size(i)];
     }
@@ -233,6 +240,7 @@ FunctionCase AddBiasCase(int64_t rows, int64_t d) {
   };
   return {.name = "AddBias_" + std::to_string(rows) + "_" + std::to_string(d),
           .inputs = {{rows, d}, {d}},
+          .roles = {Role::kActivation, Role::kVector},
           .function = [](const std::vector<Var>& v) { return AddBias(v[0], v[1]); },
           .plain = plain,
           .longest_sum = rows};
@@ -253,7 +261,7 @@ FunctionCase SquaredErrorCase(Shape shape) {
   const auto function = [=](const std::vector<Var>& v) {
     const Tensor& x = v[0].value();
     Tensor targets;
-    DispatchFloat(x.dtype(), "test", [&]<class T>() {
+    DispatchFloat(WideDType(x.dtype()), "test", [&]<class T>() {
       std::vector<T> values;
       for (int64_t i = 0; i < numel; ++i) values.push_back(static_cast<T>(target(i)));
       targets = Tensor::From<T>(x.device(), shape, std::span<const T>(values));
@@ -326,10 +334,10 @@ std::vector<FunctionCase> LargeCases(int64_t block) {
 std::vector<FunctionCase> SmallVisionCases() {
   std::vector<FunctionCase> cases = SmallCasesWithoutConvs();
   for (const auto& [in, conv] : SmallConvs()) cases.push_back(ConvCase(in, conv));
-  return cases;
+  return WithBF16(std::move(cases));
 }
 
-std::vector<FunctionCase> LargeVisionCases() { return LargeCases(ChannelBlock(*CpuDevice(), 64)); }
+std::vector<FunctionCase> LargeVisionCases() { return WithBF16(LargeCases(ChannelBlock(*CpuDevice(), 64))); }
 
 std::vector<FunctionCase> UnblockedVisionCases() {
   std::vector<FunctionCase> cases = SmallCasesWithoutConvs();
@@ -337,7 +345,8 @@ std::vector<FunctionCase> UnblockedVisionCases() {
     if (in.block == 1 && conv.out_block == 1) cases.push_back(ConvCase(in, conv));
   }
   for (FunctionCase& c : LargeCases(1)) cases.push_back(std::move(c));
-  return cases;
+  for (FunctionCase& c : cases) c.rounds_matrix_grads = true;
+  return WithBF16(std::move(cases));
 }
 
 }  // namespace gradsync::model

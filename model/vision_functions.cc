@@ -42,8 +42,8 @@ void RequireWindows(std::string_view op, const Tensor& x, int64_t size, int64_t 
 }
 
 void RequireChannels(std::string_view name, const Tensor& values, const Tensor& x, int64_t channels) {
-  RequirePair(SameKind(values, x) && values.shape() == Shape{channels}, "batch_norm", "x", x, name, values,
-              "(channels) of the same dtype and device");
+  RequirePair(WideOfSameKind(x, values) && values.shape() == Shape{channels}, "batch_norm", "x", x, name,
+              values, "(channels) of the same dtype (for bf16: f32) and device");
 }
 
 void RequireBuffers(const BatchNormBuffers& buffers, const Tensor& x, int64_t channels) {
@@ -83,15 +83,15 @@ Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options
                                  .padding = options.padding};
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   Device& device = *x.device();
-  RunWide("conv2d", x, [&]<class T>() {
+  Run("conv2d", x, [&]<class T>() {
     On(device, cpu::Conv2d<T>, cuda::Conv2d<T>)(device, shape, x.data<T>(), weight.data<T>(), y.data<T>());
   });
   return Var::FromOp("conv2d", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    RunWide("conv2d", dy, [&]<class T>() {
+    Run("conv2d", dy, [&]<class T>() {
       op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
         On(device, cpu::Conv2dWeightGrad<T>, cuda::Conv2dWeightGrad<T>)(
-            device, shape, x.data<T>(), dy.data<T>(), dweight.data<T>(), accumulate);
+            device, shape, x.data<T>(), dy.data<T>(), dweight.data<Wide<T>>(), accumulate);
       });
       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
         On(device, cpu::Conv2dInputGrad<T>, cuda::Conv2dInputGrad<T>)(device, shape, weight.data<T>(),
@@ -116,19 +116,20 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
           " has one pixel per channel, expected at least two to normalise");
   const Tensor y = EmptyLike(x), mean = EmptyLike(weight), r = EmptyLike(weight);
   Device& device = *x.device();
-  RunWide("batch_norm", x, [&]<class T>() {
+  Run("batch_norm", x, [&]<class T>() {
+    using W = Wide<T>;
     const Tensor unbiased = EmptyLike(weight);
     const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
-                                         .weight = weight.data<T>(),
-                                         .bias = bias.data<T>(),
+                                         .weight = weight.data<W>(),
+                                         .bias = bias.data<W>(),
                                          .residual = has_residual ? residual.data<T>() : nullptr,
                                          .relu = options.relu};
     On(device, cpu::BatchNorm<T>, cuda::BatchNorm<T>)(device, shape, in, options.eps, y.data<T>(),
-                                                      mean.data<T>(), r.data<T>(), unbiased.data<T>());
-    On(device, cpu::MoveAverage<T>, cuda::MoveAverage<T>)(device, mean.data<T>(), shape.channels,
-                                                          options.momentum, buffers.running_mean.data<T>());
-    On(device, cpu::MoveAverage<T>, cuda::MoveAverage<T>)(device, unbiased.data<T>(), shape.channels,
-                                                          options.momentum, buffers.running_var.data<T>());
+                                                      mean.data<W>(), r.data<W>(), unbiased.data<W>());
+    On(device, cpu::MoveAverage<W>, cuda::MoveAverage<W>)(device, mean.data<W>(), shape.channels,
+                                                          options.momentum, buffers.running_mean.data<W>());
+    On(device, cpu::MoveAverage<W>, cuda::MoveAverage<W>)(device, unbiased.data<W>(), shape.channels,
+                                                          options.momentum, buffers.running_var.data<W>());
     On(device, cpu::AddOne, cuda::AddOne)(device, buffers.num_batches_tracked.data<int64_t>());
   });
   // Kept only if it is needed: it may be the largest of all.
@@ -139,18 +140,19 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
       "batch_norm", y, {weight_var, bias_var, x_var, residual_var}, [=, &device](OpGradient& op) {
         ContributeTogether<4>(op, shared || weight.SameStorage(bias), [&](const Places<4>& grads) {
           const Tensor& dy = op.output_grad();
-          RunWide("batch_norm", dy, [&]<class T>() {
+          Run("batch_norm", dy, [&]<class T>() {
+            using W = Wide<T>;
             const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
-                                                 .weight = weight.data<T>(),
-                                                 .bias = bias.data<T>(),
+                                                 .weight = weight.data<W>(),
+                                                 .bias = bias.data<W>(),
                                                  .residual = nullptr,
                                                  .relu = relu};
             On(device, cpu::BatchNormGrad<T>, cuda::BatchNormGrad<T>)(
-                device, shape, in, mean.data<T>(), r.data<T>(), kept_y.defined() ? kept_y.data<T>() : nullptr,
+                device, shape, in, mean.data<W>(), r.data<W>(), kept_y.defined() ? kept_y.data<T>() : nullptr,
                 dy.data<T>(),
                 {.dx = TargetOf<T>(grads[2]),
-                 .dweight = TargetOf<T>(grads[0]),
-                 .dbias = TargetOf<T>(grads[1]),
+                 .dweight = TargetOf<W>(grads[0]),
+                 .dbias = TargetOf<W>(grads[1]),
                  .dresidual = TargetOf<T>(grads[3])});
           });
         });
@@ -167,14 +169,14 @@ Var MaxPool2d(const Var& x_var, int64_t size, int64_t stride, int64_t padding) {
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   const Tensor largest = EmptyActivation(x, shape.out(), DType::kU8);
   Device& device = *x.device();
-  RunWide("max_pool2d", x, [&]<class T>() {
+  Run("max_pool2d", x, [&]<class T>() {
     On(device, cpu::MaxPool<T>, cuda::MaxPool<T>)(device, shape, x.data<T>(), y.data<T>(),
                                                   largest.data<uint8_t>());
   });
   return Var::FromOp("max_pool2d", y, {x_var}, [shape, largest, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      RunWide("max_pool2d", dy, [&]<class T>() {
+      Run("max_pool2d", dy, [&]<class T>() {
         On(device, cpu::MaxPoolGrad<T>, cuda::MaxPoolGrad<T>)(device, shape, largest.data<uint8_t>(),
                                                               dy.data<T>(), dx.data<T>(), accumulate);
       });
@@ -187,13 +189,13 @@ Var GlobalAveragePool(const Var& x_var) {
   const ActivationShape shape = Activation("average_pool", "x", x);
   const Tensor y = Tensor::Empty(x.device(), {shape.batch, shape.channels}, x.dtype());
   Device& device = *x.device();
-  RunWide("average_pool", x, [&]<class T>() {
+  Run("average_pool", x, [&]<class T>() {
     On(device, cpu::AveragePool<T>, cuda::AveragePool<T>)(device, shape, x.data<T>(), y.data<T>());
   });
   return Var::FromOp("average_pool", y, {x_var}, [shape, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      RunWide("average_pool", dy, [&]<class T>() {
+      Run("average_pool", dy, [&]<class T>() {
         On(device, cpu::AveragePoolGrad<T>, cuda::AveragePoolGrad<T>)(device, shape, dy.data<T>(),
                                                                       dx.data<T>(), accumulate);
       });
@@ -204,19 +206,21 @@ Var GlobalAveragePool(const Var& x_var) {
 Var AddBias(const Var& x_var, const Var& bias_var) {
   const Tensor& x = x_var.value();
   const Tensor& bias = bias_var.value();
-  RequirePair(SameKind(x, bias) && x.rank() == 2 && x.dim(1) >= 1 && bias.shape() == Shape{x.dim(1)},
-              "add_bias", "x", x, "bias", bias, "(rows, d) and (d) of one dtype and device, d at least 1");
+  RequirePair(WideOfSameKind(x, bias) && x.rank() == 2 && x.dim(1) >= 1 && bias.shape() == Shape{x.dim(1)},
+              "add_bias", "x", x, "bias", bias,
+              "(rows, d) and (d) of one dtype (for bf16: f32 for the bias) and device, d at least 1");
   const int64_t rows = x.dim(0), d = x.dim(1);
   const Tensor y = EmptyLike(x);
   Device& device = *x.device();
-  RunWide("add_bias", x, [&]<class T>() {
-    On(device, cpu::AddBias<T>, cuda::AddBias<T>)(device, x.data<T>(), bias.data<T>(), rows, d, y.data<T>());
+  Run("add_bias", x, [&]<class T>() {
+    On(device, cpu::AddBias<T>, cuda::AddBias<T>)(device, x.data<T>(), bias.data<Wide<T>>(), rows, d,
+                                                  y.data<T>());
   });
   return Var::FromOp("add_bias", y, {x_var, bias_var}, [rows, d, &device](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     op.Contribute(1, [&](const Tensor& dbias, bool accumulate) {
-      RunWide("add_bias", dy, [&]<class T>() {
-        On(device, cpu::BiasGrad<T>, cuda::BiasGrad<T>)(device, dy.data<T>(), rows, d, dbias.data<T>(),
+      Run("add_bias", dy, [&]<class T>() {
+        On(device, cpu::BiasGrad<T>, cuda::BiasGrad<T>)(device, dy.data<T>(), rows, d, dbias.data<Wide<T>>(),
                                                         accumulate);
       });
     });
@@ -226,20 +230,22 @@ Var AddBias(const Var& x_var, const Var& bias_var) {
 
 Var MeanSquaredError(const Var& x_var, const Tensor& target) {
   const Tensor x = x_var.value();
-  RequirePair(SameShape(x, target) && x.numel() >= 1, "squared_error", "x", x, "target", target,
-              "one shape, dtype and device, not empty");
-  const Tensor loss = Tensor::Empty(x.device(), {}, x.dtype());
+  RequirePair(WideOfSameKind(x, target) && x.shape() == target.shape() && x.numel() >= 1, "squared_error",
+              "x", x, "target", target,
+              "one shape, dtype (for bf16: f32 for the target) and device, not empty");
+  const Tensor loss = Tensor::Empty(x.device(), {}, target.dtype());
   Device& device = *x.device();
-  RunWide("squared_error", x, [&]<class T>() {
-    On(device, cpu::SquaredError<T>, cuda::SquaredError<T>)(device, x.data<T>(), target.data<T>(), x.numel(),
-                                                            loss.data<T>());
+  Run("squared_error", x, [&]<class T>() {
+    On(device, cpu::SquaredError<T>, cuda::SquaredError<T>)(device, x.data<T>(), target.data<Wide<T>>(),
+                                                            x.numel(), loss.data<Wide<T>>());
   });
   return Var::FromOp("squared_error", loss, {x_var}, [x, target, &device](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      RunWide("squared_error", dloss, [&]<class T>() {
+      Run("squared_error", x, [&]<class T>() {
         On(device, cpu::SquaredErrorGrad<T>, cuda::SquaredErrorGrad<T>)(
-            device, x.data<T>(), target.data<T>(), dloss.data<T>(), x.numel(), dx.data<T>(), accumulate);
+            device, x.data<T>(), target.data<Wide<T>>(), dloss.data<Wide<T>>(), x.numel(), dx.data<T>(),
+            accumulate);
       });
     });
   });

@@ -7,7 +7,8 @@
 #include "model/tensor.h"
 
 // The differentiable operations of image models, beside those of model/functions.h, whose rules hold here
-// too.
+// too: with activations in bf16 a convolution's weight is a parameter's copy in bf16, whose gradient is f32,
+// and all that belongs to channels, targets and losses are f32.
 //
 // An activation is in channel blocks: (batch, channels / block, height, width, block). Channel c is element
 // c % block of block c / block; block is 1, 8 or 16. A convolution's input and output may have different
@@ -41,7 +42,7 @@ Var Conv2d(const Var& x, const Var& weight, const Conv2dOptions& options);
 
 // What batch normalisation has seen, on average: changed by each forward pass and not trained.
 struct BatchNormBuffers {
-  Tensor running_mean;         // (channels), of the activation's dtype
+  Tensor running_mean;         // (channels), of the weight's dtype
   Tensor running_var;          // the same
   Tensor num_batches_tracked;  // i64 ()
 };

@@ -8,11 +8,13 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/function_suite.h"
 #include "model/gradient_check.h"
 #include "model/random.h"
+#include "model/tensor_ops.h"
 #include "model/vision_cases.h"
 
 namespace gradsync::model {
@@ -59,21 +61,30 @@ TEST(VisionFunctionsTest, TheSameVariableTwice) {
   }));
 }
 
+Tensor Rounded(const Tensor& x) {
+  const Tensor rounded = Tensor::Empty(x.device(), x.shape(), DType::kBF16);
+  Round(x, rounded);
+  return rounded;
+}
+
+// With activations in bf16, too, what belongs to channels is f32.
 TEST(VisionFunctionsTest, BatchNormMovesItsBuffers) {
   const DevicePtr device = CpuDevice();
-  const BatchNormBuffers buffers = Buffers(device, 2);
-  buffers.running_var.CopyFrom(Of<float>(device, {2}, {1, 1}));
-  const Var weight(Of<float>(device, {2}, {1, 1})), bias(Of<float>(device, {2}, {0, 0}));
   // Of the channels: mean 2 and 10, unbiased variance 4 and 0.
-  const Tensor x = Of<float>(device, {1, 2, 3, 1, 1}, {0, 2, 4, 10, 10, 10});
-  BatchNorm2d(Var(x), weight, bias, buffers, {.momentum = 0.25});
-  EXPECT_THAT(buffers.running_mean.ToVector<float>(), ElementsAre(0.5f, 2.5f));
-  EXPECT_THAT(buffers.running_var.ToVector<float>(), ElementsAre(1.75f, 0.75f));
-  EXPECT_THAT(buffers.num_batches_tracked.ToVector<int64_t>(), ElementsAre(1));
-  BatchNorm2d(Var(x), weight, bias, buffers, {.momentum = 0.25});
-  EXPECT_THAT(buffers.running_mean.ToVector<float>(), ElementsAre(0.875f, 4.375f));
-  EXPECT_THAT(buffers.running_var.ToVector<float>(), ElementsAre(2.3125f, 0.5625f));
-  EXPECT_THAT(buffers.num_batches_tracked.ToVector<int64_t>(), ElementsAre(2));
+  const Tensor wide = Of<float>(device, {1, 2, 3, 1, 1}, {0, 2, 4, 10, 10, 10});
+  for (const Tensor& x : {wide, Rounded(wide)}) {
+    const BatchNormBuffers buffers = Buffers(device, 2);
+    buffers.running_var.CopyFrom(Of<float>(device, {2}, {1, 1}));
+    const Var weight(Of<float>(device, {2}, {1, 1})), bias(Of<float>(device, {2}, {0, 0}));
+    BatchNorm2d(Var(x), weight, bias, buffers, {.momentum = 0.25});
+    EXPECT_THAT(buffers.running_mean.ToVector<float>(), ElementsAre(0.5f, 2.5f));
+    EXPECT_THAT(buffers.running_var.ToVector<float>(), ElementsAre(1.75f, 0.75f));
+    EXPECT_THAT(buffers.num_batches_tracked.ToVector<int64_t>(), ElementsAre(1));
+    BatchNorm2d(Var(x), weight, bias, buffers, {.momentum = 0.25});
+    EXPECT_THAT(buffers.running_mean.ToVector<float>(), ElementsAre(0.875f, 4.375f));
+    EXPECT_THAT(buffers.running_var.ToVector<float>(), ElementsAre(2.3125f, 0.5625f));
+    EXPECT_THAT(buffers.num_batches_tracked.ToVector<int64_t>(), ElementsAre(2));
+  }
 }
 
 // Far from zero a sum of squares in f32 would lose the variance altogether. The mean is known to half an ulp
@@ -206,6 +217,34 @@ TEST(VisionFunctionsTest, RefusesWhatCannotWork) {
               }),
               AllOf(HasSubstr("x is (2, 8)"), HasSubstr("target is (2, 7)")));
   EXPECT_THAT(Refusal([&] { MeanSquaredError(f32({0, 8}), f32({0, 8}).value()); }), HasSubstr("not empty"));
+}
+
+// Beside activations in bf16 a convolution's weight is bf16, and whatever is no activation is f32.
+TEST(VisionFunctionsTest, RefusesTheWrongTypesBesideBF16) {
+  using testing::HasSubstr;
+  const DevicePtr device = CpuDevice();
+  const auto f32 = [&](Shape shape) { return Var(Tensor::Zeros(device, std::move(shape), DType::kF32)); };
+  const auto bf16 = [&](Shape shape) { return Var(Tensor::Zeros(device, std::move(shape), DType::kBF16)); };
+  const Var x = bf16({2, 8, 3, 3, 1});
+  EXPECT_THAT(Refusal([&] { Conv2d(x, f32({8, 8, 1, 1}), {}); }), HasSubstr("weight is (8, 8, 1, 1) f32"));
+  EXPECT_THAT(Refusal([&] {
+                Conv2d(f32({2, 8, 3, 3, 1}), bf16({8, 8, 1, 1}), {});
+              }),
+              HasSubstr("weight is (8, 8, 1, 1) bf16"));
+  const auto norm = [&](const Var& weight, const Var& bias, DType buffers, const Var& residual) {
+    return Refusal([&] { BatchNorm2d(x, weight, bias, Buffers(device, 8, buffers), {}, residual); });
+  };
+  EXPECT_EQ(norm(f32({8}), f32({8}), DType::kF32, x), "nothing");
+  EXPECT_THAT(norm(bf16({8}), f32({8}), DType::kF32, x), HasSubstr("weight is (8) bf16"));
+  EXPECT_THAT(norm(f32({8}), bf16({8}), DType::kF32, x), HasSubstr("bias is (8) bf16"));
+  EXPECT_THAT(norm(f32({8}), f32({8}), DType::kBF16, x), HasSubstr("running_mean is (8) bf16"));
+  EXPECT_THAT(norm(f32({8}), f32({8}), DType::kF32, f32({2, 8, 3, 3, 1})),
+              HasSubstr("residual is (2, 8, 3, 3, 1) f32"));
+  EXPECT_THAT(Refusal([&] { AddBias(bf16({2, 8}), bf16({8})); }), HasSubstr("bias is (8) bf16"));
+  EXPECT_THAT(Refusal([&] {
+                MeanSquaredError(bf16({2, 8}), bf16({2, 8}).value());
+              }),
+              HasSubstr("target is (2, 8) bf16"));
 }
 
 }  // namespace

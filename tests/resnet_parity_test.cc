@@ -26,9 +26,12 @@ TEST(ResNet50Test, NamesAndShapesAreTorchvisions) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cpu, ResNetParityTest,
-    testing::Values(ResNetParityCase{"f32_1_threads", DType::kF32, [] { return CpuDevice(1); }, 1e-5},
-                    ResNetParityCase{"f32_2_threads", DType::kF32, [] { return CpuDevice(2); }, 1e-5},
-                    ResNetParityCase{"f64_1_threads", DType::kF64, [] { return CpuDevice(1); }, 6e-8}),
+    testing::Values(
+        ResNetParityCase{"f32_1_threads", DType::kF32, [] { return CpuDevice(1); }, 1e-5},
+        ResNetParityCase{"f32_2_threads", DType::kF32, [] { return CpuDevice(2); }, 1e-5},
+        ResNetParityCase{"f64_1_threads", DType::kF64, [] { return CpuDevice(1); }, 6e-8},
+        ResNetParityCase{"bf16_1_threads", DType::kBF16, [] { return CpuDevice(1); }, kToleranceBF16},
+        ResNetParityCase{"bf16_2_threads", DType::kBF16, [] { return CpuDevice(2); }, kToleranceBF16}),
     ResNetParityCaseName);
 
 }  // namespace

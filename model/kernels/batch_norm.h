@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "model/device.h"
+#include "model/dtype.h"
 #include "model/kernels/activation.h"
 #include "model/kernels/target.h"
 
@@ -14,21 +15,24 @@
 //
 // where mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
 // identity or max(0, .). Each channel is computed by one thread, so that no result depends on their number.
-// T is float or double. Statistics are combined in f64.
+// T, the type of activations and their gradients, is float, double or BF16, which is computed in f32 and
+// rounded once; of BF16 all that belongs to channels is f32. Statistics are combined in f64.
 namespace gradsync::model::kernels {
 
 template <class T>
 struct BatchNormInputs {
-  const T* x;         // the shape's elements
-  const T* weight;    // (channels)
-  const T* bias;      // (channels)
-  const T* residual;  // like x, or null for none
+  const T* x;             // the shape's elements
+  const Wide<T>* weight;  // (channels)
+  const Wide<T>* bias;    // (channels)
+  const T* residual;      // like x, or null for none
   bool relu;
 };
 
 template <class T>
 struct BatchNormGrads {
-  Target<T> dx, dweight, dbias, dresidual;
+  Target<T> dx;
+  Target<Wide<T>> dweight, dbias;
+  Target<T> dresidual;
 };
 
 namespace cpu {
@@ -37,9 +41,9 @@ namespace cpu {
 // pixels.
 template <class T>
 void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
-               T* mean, T* r, T* unbiased_variance);
+               Wide<T>* mean, Wide<T>* r, Wide<T>* unbiased_variance);
 
-// average += momentum * (x - average), elementwise. On the calling thread.
+// average += momentum * (x - average), elementwise. On the calling thread. T is float or double.
 template <class T>
 void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T* average);
 
@@ -54,8 +58,9 @@ void AddOne(const Device& device, int64_t* count);
 //
 // With a relu and a residual y is the forward result, else null; in.residual is not read.
 template <class T>
-void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
-                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads);
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
+                   const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
+                   const BatchNormGrads<T>& grads);
 
 }  // namespace cpu
 
@@ -64,7 +69,7 @@ namespace cuda {
 
 template <class T>
 void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
-               T* mean, T* r, T* unbiased_variance);
+               Wide<T>* mean, Wide<T>* r, Wide<T>* unbiased_variance);
 
 template <class T>
 void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T* average);
@@ -72,8 +77,9 @@ void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T
 void AddOne(const Device& device, int64_t* count);
 
 template <class T>
-void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
-                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads);
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
+                   const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
+                   const BatchNormGrads<T>& grads);
 
 }  // namespace cuda
 }  // namespace gradsync::model::kernels

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "model/kernels/batch_norm.h"
+#include "model/kernels/eigen.h"
 #include "model/kernels/parallel.h"
 
 namespace gradsync::model::kernels::cpu {
@@ -90,12 +91,11 @@ void JoinPiece(const T* x, int64_t n, Moments (&lanes)[kLanes]) {
 // The values that a block's channels are normalised with, one for each lane.
 template <class T>
 struct Affine {
-  Affine(const ActivationShape& shape, const BatchNormInputs<T>& in, int64_t channel, const T* all_mean,
-         const T* all_r)
-      : mean(Spread(all_mean + channel, shape.block)),
-        r(Spread(all_r + channel, shape.block)),
-        scale(Spread(in.weight + channel, shape.block)),
-        bias(Spread(in.bias + channel, shape.block)) {
+  Affine(int64_t block, const T* of_mean, const T* of_r, const T* of_weight, const T* of_bias)
+      : mean(Spread(of_mean, block)),
+        r(Spread(of_r, block)),
+        scale(Spread(of_weight, block)),
+        bias(Spread(of_bias, block)) {
     for (int64_t l = 0; l < kLanes; ++l) scale.at[l] *= r.at[l];
   }
 
@@ -104,6 +104,12 @@ struct Affine {
 
   Lanes<T> mean, r, scale, bias;
 };
+
+template <class T>
+Affine<Wide<T>> AffineOf(const ActivationShape& shape, const BatchNormInputs<T>& in, int64_t channel,
+                         const Wide<T>* mean, const Wide<T>* r) {
+  return {shape.block, mean + channel, r + channel, in.weight + channel, in.bias + channel};
+}
 
 template <class T>
 inline T Relu(T value) {
@@ -171,40 +177,68 @@ void StoreChannels(const Target<T>& target, int64_t channel, int64_t block, cons
 
 // mean, r and unbiased_variance are those of the channel block.
 template <class T>
-void Statistics(const ActivationShape& shape, int64_t channel_block, const T* x, double eps, T* mean, T* r,
-                T* unbiased_variance) {
+void Statistics(const ActivationShape& shape, int64_t channel_block, const T* x, double eps, Wide<T>* mean,
+                Wide<T>* r, Wide<T>* unbiased_variance) {
+  using W = Wide<T>;
   Moments lanes[kLanes];
-  ForPieces(shape, channel_block, [&](int64_t at, int64_t n) { JoinPiece(x + at, n, lanes); });
+  Reader<T> read(kPiece);
+  ForPieces(shape, channel_block,
+            [&](int64_t at, int64_t n) { JoinPiece(read(x + at, n).data(), n, lanes); });
   for (int64_t c = 0; c < shape.block; ++c) {
     Moments channel = lanes[c];
     for (int64_t l = c + shape.block; l < kLanes; l += shape.block) channel.Join(lanes[l]);
-    mean[c] = static_cast<T>(channel.mean);
-    r[c] = static_cast<T>(1 / std::sqrt(channel.squares / channel.count + eps));
-    unbiased_variance[c] = static_cast<T>(channel.squares / (channel.count - 1));
+    mean[c] = static_cast<W>(channel.mean);
+    r[c] = static_cast<W>(1 / std::sqrt(channel.squares / channel.count + eps));
+    unbiased_variance[c] = static_cast<W>(channel.squares / (channel.count - 1));
   }
 }
 
+// Stores into pieces of a gradient.
+template <class T>
+class GradWriter {
+ public:
+  explicit GradWriter(const Target<T>& target) : target_(target), write_(kPiece) {}
+
+  // Elements at + i, 0 <= i < n: = or += value(i, l).
+  template <class Value>
+  void operator()(int64_t at, int64_t n, const Value& value) {
+    const bool accumulate = target_.accumulate;
+    write_(target_.data + at, n, accumulate,
+           [&](ArrayMap<Wide<T>> out) { StoreLanes(out.data(), n, accumulate, value); });
+  }
+
+ private:
+  const Target<T> target_;
+  Writer<T> write_;
+};
+
 template <class T>
 void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const BatchNormInputs<T>& in,
-                 const T* mean, const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
+                 const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
+                 const BatchNormGrads<T>& grads) {
+  using W = Wide<T>;
   const int64_t channel = channel_block * shape.block;
-  const Affine<T> affine(shape, in, channel, mean, r);
-  alignas(64) T masked[kPiece];
-  const auto mask = [&](int64_t at, int64_t n) -> const T* {
-    if (!in.relu) return dy + at;
+  const Affine<W> affine = AffineOf(shape, in, channel, mean, r);
+  Reader<T> read_x(kPiece), read_y(kPiece), read_dy(kPiece);
+  alignas(64) W masked[kPiece];
+  // x is the piece of in.x.
+  const auto mask = [&](int64_t at, int64_t n, const W* x) -> const W* {
+    const W* const out_grad = read_dy(dy + at, n).data();
+    if (!in.relu) return out_grad;
     if (y != nullptr) {
-      MaskFromOutput(y + at, dy + at, n, masked);
+      MaskFromOutput(read_y(y + at, n).data(), out_grad, n, masked);
     } else {
-      MaskFromInput(in.x + at, dy + at, n, affine, masked);
+      MaskFromInput(x, out_grad, n, affine, masked);
     }
     return masked;
   };
 
   Lanes<double> sum_g, sum_gx;
+  GradWriter<T> write_dresidual(grads.dresidual);
   ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
-    const T* g = mask(at, n);
-    const T* x = in.x + at;
-    Lanes<T> piece_g, piece_gx;
+    const W* x = read_x(in.x + at, n).data();
+    const W* g = mask(at, n, x);
+    Lanes<W> piece_g, piece_gx;
     ForLanes(n, [&](int64_t i, int64_t l) {
       piece_g.at[l] += g[i];
       piece_gx.at[l] += g[i] * (x[i] - affine.mean.at[l]);
@@ -214,25 +248,25 @@ void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const Batc
       sum_gx.at[l] += static_cast<double>(piece_gx.at[l]);
     }
     if (grads.dresidual.data != nullptr) {
-      StoreLanes(grads.dresidual.data + at, n, grads.dresidual.accumulate,
-                 [&](int64_t i, int64_t) { return g[i]; });
+      write_dresidual(at, n, [&](int64_t i, int64_t) { return g[i]; });
     }
   });
-  Lanes<T> dweight = SumOfChannel<T>(sum_gx, shape.block, 1);
+  Lanes<W> dweight = SumOfChannel<W>(sum_gx, shape.block, 1);
   for (int64_t l = 0; l < kLanes; ++l) dweight.at[l] *= affine.r.at[l];
-  StoreChannels(grads.dbias, channel, shape.block, SumOfChannel<T>(sum_g, shape.block, 1));
+  StoreChannels(grads.dbias, channel, shape.block, SumOfChannel<W>(sum_g, shape.block, 1));
   StoreChannels(grads.dweight, channel, shape.block, dweight);
   if (grads.dx.data == nullptr) return;
 
   const double per_pixel = 1 / static_cast<double>(shape.batch * shape.pixels());
-  const Lanes<T> mean_g = SumOfChannel<T>(sum_g, shape.block, per_pixel);
-  Lanes<T> slope = SumOfChannel<T>(sum_gx, shape.block, per_pixel);
+  const Lanes<W> mean_g = SumOfChannel<W>(sum_g, shape.block, per_pixel);
+  Lanes<W> slope = SumOfChannel<W>(sum_gx, shape.block, per_pixel);
   for (int64_t l = 0; l < kLanes; ++l) slope.at[l] *= affine.r.at[l] * affine.r.at[l];
   const bool stored_g = grads.dresidual.data != nullptr && !grads.dresidual.accumulate;
+  GradWriter<T> write_dx(grads.dx);
   ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
-    const T* g = stored_g ? grads.dresidual.data + at : mask(at, n);
-    const T* x = in.x + at;
-    StoreLanes(grads.dx.data + at, n, grads.dx.accumulate, [&](int64_t i, int64_t l) {
+    const W* x = read_x(in.x + at, n).data();
+    const W* g = stored_g ? read_dy(grads.dresidual.data + at, n).data() : mask(at, n, x);
+    write_dx(at, n, [&](int64_t i, int64_t l) {
       return affine.scale.at[l] * (g[i] - mean_g.at[l] - (x[i] - affine.mean.at[l]) * slope.at[l]);
     });
   });
@@ -242,20 +276,25 @@ void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const Batc
 
 template <class T>
 void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
-               T* mean, T* r, T* unbiased_variance) {
+               Wide<T>* mean, Wide<T>* r, Wide<T>* unbiased_variance) {
+  using W = Wide<T>;
   ForChannelBlocks(device, shape, [&](int64_t channel_block) {
     const int64_t channel = channel_block * shape.block;
     Statistics(shape, channel_block, in.x, eps, mean + channel, r + channel, unbiased_variance + channel);
-    const Affine<T> affine(shape, in, channel, mean, r);
+    const Affine<W> affine = AffineOf(shape, in, channel, mean, r);
+    Reader<T> read_x(kPiece), read_residual(kPiece);
+    Writer<T> write(kPiece);
     ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
-      const T* x = in.x + at;
-      if (in.residual != nullptr) {
-        const T* residual = in.residual + at;
-        in.relu ? NormalizeAndAdd<true>(x, residual, n, affine, y + at)
-                : NormalizeAndAdd<false>(x, residual, n, affine, y + at);
-      } else {
-        in.relu ? Normalize<true>(x, n, affine, y + at) : Normalize<false>(x, n, affine, y + at);
-      }
+      const W* x = read_x(in.x + at, n).data();
+      write(y + at, n, /*accumulate=*/false, [&](ArrayMap<W> out) {
+        if (in.residual != nullptr) {
+          const W* residual = read_residual(in.residual + at, n).data();
+          in.relu ? NormalizeAndAdd<true>(x, residual, n, affine, out.data())
+                  : NormalizeAndAdd<false>(x, residual, n, affine, out.data());
+        } else {
+          in.relu ? Normalize<true>(x, n, affine, out.data()) : Normalize<false>(x, n, affine, out.data());
+        }
+      });
     });
   });
 }
@@ -269,21 +308,25 @@ void MoveAverage(const Device& /*device*/, const T* x, int64_t n, double momentu
 void AddOne(const Device& /*device*/, int64_t* count) { ++*count; }
 
 template <class T>
-void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
-                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
+                   const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
+                   const BatchNormGrads<T>& grads) {
   ForChannelBlocks(device, shape, [&](int64_t channel_block) {
     GradOfBlock(shape, channel_block, in, mean, r, y, dy, grads);
   });
 }
 
 #define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*, T*, T*, \
-                             T*);                                                                            \
-  template void MoveAverage<T>(const Device&, const T*, int64_t, double, T*);                                \
-  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*,       \
-                                 const T*, const T*, const T*, const BatchNormGrads<T>&);
+  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*,         \
+                             Wide<T>*, Wide<T>*, Wide<T>*);                                                  \
+  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const Wide<T>*, \
+                                 const Wide<T>*, const T*, const T*, const BatchNormGrads<T>&);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
+
+template void MoveAverage<float>(const Device&, const float*, int64_t, double, float*);
+template void MoveAverage<double>(const Device&, const double*, int64_t, double, double*);
 
 }  // namespace gradsync::model::kernels::cpu

@@ -22,91 +22,97 @@ __device__ int64_t ChannelOf(const ActivationShape& shape, int64_t element) {
 // (x - mean) * r * weight + bias, rounded once, whatever is computed with it: forward and backward agree on
 // its sign.
 template <class T>
-__device__ T Affine(const BatchNormInputs<T>& in, const T* mean, const T* r, int64_t channel, T x) {
-  return fma(x - mean[channel], in.weight[channel] * r[channel], in.bias[channel]);
+__device__ Wide<T> Affine(const BatchNormInputs<T>& in, const Wide<T>* mean, const Wide<T>* r,
+                          int64_t channel, T x) {
+  return fma(Widen(x) - mean[channel], in.weight[channel] * r[channel], in.bias[channel]);
 }
 
 // A block per channel.
 template <class T>
-__global__ void StatisticsKernel(ActivationShape shape, const T* x, double eps, T* mean, T* r,
-                                 T* unbiased_variance) {
+__global__ void StatisticsKernel(ActivationShape shape, const T* x, double eps, Wide<T>* mean, Wide<T>* r,
+                                 Wide<T>* unbiased_variance) {
+  using W = Wide<T>;
   const int64_t channel = blockIdx.x;
   const int64_t count = shape.batch * shape.pixels();
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-    sum += static_cast<double>(x[ElementOf(shape, channel, i)]);
+    sum += static_cast<double>(Widen(x[ElementOf(shape, channel, i)]));
   }
   const double center = CombineBlock(sum, 0.0, SumOf{}) / static_cast<double>(count);
   double squares = 0;
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
-    const double deviation = static_cast<double>(x[ElementOf(shape, channel, i)]) - center;
+    const double deviation = static_cast<double>(Widen(x[ElementOf(shape, channel, i)])) - center;
     squares += deviation * deviation;
   }
   squares = CombineBlock(squares, 0.0, SumOf{});
   if (threadIdx.x != 0) return;
-  mean[channel] = static_cast<T>(center);
-  r[channel] = static_cast<T>(1 / sqrt(squares / static_cast<double>(count) + eps));
-  unbiased_variance[channel] = static_cast<T>(squares / static_cast<double>(count - 1));
+  mean[channel] = static_cast<W>(center);
+  r[channel] = static_cast<W>(1 / sqrt(squares / static_cast<double>(count) + eps));
+  unbiased_variance[channel] = static_cast<W>(squares / static_cast<double>(count - 1));
 }
 
 template <class T>
-__global__ void NormalizeKernel(ActivationShape shape, BatchNormInputs<T> in, const T* mean, const T* r,
-                                T* y) {
+__global__ void NormalizeKernel(ActivationShape shape, BatchNormInputs<T> in, const Wide<T>* mean,
+                                const Wide<T>* r, T* y) {
+  using W = Wide<T>;
   const int64_t n = shape.batch * shape.channels * shape.pixels();
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
-    T value = Affine(in, mean, r, ChannelOf(shape, i), in.x[i]);
-    if (in.residual != nullptr) value += in.residual[i];
-    y[i] = in.relu && T{0} > value ? T{0} : value;  // NaN passes
+    W value = Affine(in, mean, r, ChannelOf(shape, i), in.x[i]);
+    if (in.residual != nullptr) value += Widen(in.residual[i]);
+    y[i] = Narrow<T>(in.relu && W{0} > value ? W{0} : value);  // NaN passes
   }
 }
 
 // dy where the relu let its input through, else 0.
 template <class T>
-__device__ T Masked(const BatchNormInputs<T>& in, const T* mean, const T* r, const T* y, const T* dy,
-                    int64_t channel, int64_t i) {
-  if (!in.relu) return dy[i];
-  const T value = y != nullptr ? y[i] : Affine(in, mean, r, channel, in.x[i]);
-  return value <= T{0} ? T{0} : dy[i];
+__device__ Wide<T> Masked(const BatchNormInputs<T>& in, const Wide<T>* mean, const Wide<T>* r, const T* y,
+                          const T* dy, int64_t channel, int64_t i) {
+  using W = Wide<T>;
+  if (!in.relu) return Widen(dy[i]);
+  const W value = y != nullptr ? Widen(y[i]) : Affine(in, mean, r, channel, in.x[i]);
+  return value <= W{0} ? W{0} : Widen(dy[i]);
 }
 
 // A block per channel. mean_g and slope (channels) are what the gradient of x needs.
 template <class T>
-__global__ void GradSumsKernel(ActivationShape shape, BatchNormInputs<T> in, const T* mean, const T* r,
-                               const T* y, const T* dy, Target<T> dweight, Target<T> dbias, T* mean_g,
-                               T* slope) {
+__global__ void GradSumsKernel(ActivationShape shape, BatchNormInputs<T> in, const Wide<T>* mean,
+                               const Wide<T>* r, const T* y, const T* dy, Target<Wide<T>> dweight,
+                               Target<Wide<T>> dbias, Wide<T>* mean_g, Wide<T>* slope) {
+  using W = Wide<T>;
   const int64_t channel = blockIdx.x;
   const int64_t count = shape.batch * shape.pixels();
-  const T center = mean[channel];
+  const W center = mean[channel];
   double sum_g = 0, sum_gx = 0;
   for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
     const int64_t at = ElementOf(shape, channel, i);
-    const T g = Masked(in, mean, r, y, dy, channel, at);
+    const W g = Masked(in, mean, r, y, dy, channel, at);
     sum_g += static_cast<double>(g);
-    sum_gx += static_cast<double>(g * (in.x[at] - center));
+    sum_gx += static_cast<double>(g * (Widen(in.x[at]) - center));
   }
   sum_g = CombineBlock(sum_g, 0.0, SumOf{});
   sum_gx = CombineBlock(sum_gx, 0.0, SumOf{});
   if (threadIdx.x != 0) return;
-  const T scale = r[channel];
-  if (dbias.data != nullptr) Store(dbias.data + channel, static_cast<T>(sum_g), dbias.accumulate);
+  const W scale = r[channel];
+  if (dbias.data != nullptr) Store(dbias.data + channel, static_cast<W>(sum_g), dbias.accumulate);
   if (dweight.data != nullptr) {
-    Store(dweight.data + channel, static_cast<T>(sum_gx) * scale, dweight.accumulate);
+    Store(dweight.data + channel, static_cast<W>(sum_gx) * scale, dweight.accumulate);
   }
-  mean_g[channel] = static_cast<T>(sum_g / static_cast<double>(count));
-  slope[channel] = static_cast<T>(sum_gx / static_cast<double>(count)) * scale * scale;
+  mean_g[channel] = static_cast<W>(sum_g / static_cast<double>(count));
+  slope[channel] = static_cast<W>(sum_gx / static_cast<double>(count)) * scale * scale;
 }
 
 template <class T>
-__global__ void InputGradKernel(ActivationShape shape, BatchNormInputs<T> in, const T* mean, const T* r,
-                                const T* y, const T* dy, const T* mean_g, const T* slope, Target<T> dx,
-                                Target<T> dresidual) {
+__global__ void InputGradKernel(ActivationShape shape, BatchNormInputs<T> in, const Wide<T>* mean,
+                                const Wide<T>* r, const T* y, const T* dy, const Wide<T>* mean_g,
+                                const Wide<T>* slope, Target<T> dx, Target<T> dresidual) {
+  using W = Wide<T>;
   const int64_t n = shape.batch * shape.channels * shape.pixels();
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
     const int64_t channel = ChannelOf(shape, i);
-    const T g = Masked(in, mean, r, y, dy, channel, i);
+    const W g = Masked(in, mean, r, y, dy, channel, i);
     if (dresidual.data != nullptr) Store(dresidual.data + i, g, dresidual.accumulate);
     if (dx.data == nullptr) continue;
-    const T inner = g - mean_g[channel] - (in.x[i] - mean[channel]) * slope[channel];
+    const W inner = g - mean_g[channel] - (Widen(in.x[i]) - mean[channel]) * slope[channel];
     Store(dx.data + i, in.weight[channel] * r[channel] * inner, dx.accumulate);
   }
 }
@@ -122,7 +128,7 @@ __global__ void AddOneKernel(int64_t* count) { ++*count; }
 
 template <class T>
 void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
-               T* mean, T* r, T* unbiased_variance) {
+               Wide<T>* mean, Wide<T>* r, Wide<T>* unbiased_variance) {
   Launch(device, "BatchNormStatistics", StatisticsKernel<T>, shape.channels, kThreads, 0, shape, in.x, eps,
          mean, r, unbiased_variance);
   Launch(device, "BatchNorm", NormalizeKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0, shape, in,
@@ -138,9 +144,10 @@ void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T
 void AddOne(const Device& device, int64_t* count) { Launch(device, "AddOne", AddOneKernel, 1, 1, 0, count); }
 
 template <class T>
-void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, const T* mean,
-                   const T* r, const T* y, const T* dy, const BatchNormGrads<T>& grads) {
-  const Scratch<T> mean_g(device, shape.channels), slope(device, shape.channels);
+void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
+                   const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
+                   const BatchNormGrads<T>& grads) {
+  const Scratch<Wide<T>> mean_g(device, shape.channels), slope(device, shape.channels);
   Launch(device, "BatchNormGradSums", GradSumsKernel<T>, shape.channels, kThreads, 0, shape, in, mean, r, y,
          dy, grads.dweight, grads.dbias, mean_g.data(), slope.data());
   if (grads.dx.data == nullptr && grads.dresidual.data == nullptr) return;
@@ -149,13 +156,16 @@ void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNorm
 }
 
 #define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*, T*, T*, \
-                             T*);                                                                            \
-  template void MoveAverage<T>(const Device&, const T*, int64_t, double, T*);                                \
-  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const T*,       \
-                                 const T*, const T*, const T*, const BatchNormGrads<T>&);
+  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*,         \
+                             Wide<T>*, Wide<T>*, Wide<T>*);                                                  \
+  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const Wide<T>*, \
+                                 const Wide<T>*, const T*, const T*, const BatchNormGrads<T>&);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
+
+template void MoveAverage<float>(const Device&, const float*, int64_t, double, float*);
+template void MoveAverage<double>(const Device&, const double*, int64_t, double, double*);
 
 }  // namespace gradsync::model::kernels::cuda

@@ -11,6 +11,7 @@
 #include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/kernels/conv.h"
+#include "model/kernels/elementwise.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels::cuda {
@@ -48,10 +49,17 @@ using ConvDescription =
 
 struct Key {
   ConvShape shape;
-  bool is_f64, tf32;
+  DType dtype;
+  bool tf32;
 
   friend auto operator<=>(const Key&, const Key&) = default;
 };
+
+cudnnDataType_t TypeOf(DType dtype) {
+  return dtype == DType::kF64    ? CUDNN_DATA_DOUBLE
+         : dtype == DType::kBF16 ? CUDNN_DATA_BFLOAT16
+                                 : CUDNN_DATA_FLOAT;
+}
 
 void Describe(const TensorDescription& description, cudnnDataType_t type, const ActivationShape& shape) {
   Check(cudnnSetTensor4dDescriptor(description.get(), CUDNN_TENSOR_NCHW, type, static_cast<int>(shape.batch),
@@ -82,7 +90,7 @@ Algorithm Choose(const char* call, cudnnMathType_t math, const Propose& propose)
 class Plan {
  public:
   Plan(cudnnHandle_t library, const Key& key) {
-    const cudnnDataType_t type = key.is_f64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = TypeOf(key.dtype);
     const ConvShape& shape = key.shape;
     const int size = static_cast<int>(shape.size), stride = static_cast<int>(shape.stride),
               padding = static_cast<int>(shape.padding);
@@ -93,10 +101,11 @@ class Plan {
                                      static_cast<int>(shape.in.channels), size, size),
           "cudnnSetFilter4dDescriptor");
     Check(cudnnSetConvolution2dDescriptor(conv_.get(), padding, padding, stride, stride, 1, 1,
-                                          CUDNN_CROSS_CORRELATION, type),
+                                          CUDNN_CROSS_CORRELATION, TypeOf(WideDType(key.dtype))),
           "cudnnSetConvolution2dDescriptor");
-    // The default lets f32 become TF32.
-    const cudnnMathType_t math = key.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+    // The default lets f32 become TF32, and bf16 go to tensor cores.
+    const bool tensor_cores = key.tf32 || key.dtype == DType::kBF16;
+    const cudnnMathType_t math = tensor_cores ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
     Check(cudnnSetConvolutionMathType(conv_.get(), math), "cudnnSetConvolutionMathType");
     forward_ = Choose<cudnnConvolutionFwdAlgoPerf_t>(
         "cudnnGetConvolutionForwardAlgorithm_v7", math, [&](int max, int* count, auto* found) {
@@ -117,7 +126,7 @@ class Plan {
 
   template <class T>
   void Forward(Device& device, cudnnHandle_t library, const T* x, const T* weight, T* y) const {
-    const T one = 1, zero = 0;
+    const Wide<T> one = 1, zero = 0;
     const Scratch<char> workspace(device, static_cast<int64_t>(forward_.memory));
     Check(cudnnConvolutionForward(library, &one, x_.get(), x, weight_.get(), weight, conv_.get(),
                                   forward_.algo, workspace.data(), forward_.memory, &zero, y_.get(), y),
@@ -127,7 +136,7 @@ class Plan {
   template <class T>
   void WeightGrad(Device& device, cudnnHandle_t library, const T* x, const T* dy, T* dweight,
                   bool accumulate) const {
-    const T one = 1, keep = accumulate ? 1 : 0;
+    const Wide<T> one = 1, keep = accumulate ? 1 : 0;
     const Scratch<char> workspace(device, static_cast<int64_t>(weight_grad_.memory));
     Check(cudnnConvolutionBackwardFilter(library, &one, x_.get(), x, y_.get(), dy, conv_.get(),
                                          weight_grad_.algo, workspace.data(), weight_grad_.memory, &keep,
@@ -138,7 +147,7 @@ class Plan {
   template <class T>
   void InputGrad(Device& device, cudnnHandle_t library, const T* weight, const T* dy, T* dx,
                  bool accumulate) const {
-    const T one = 1, keep = accumulate ? 1 : 0;
+    const Wide<T> one = 1, keep = accumulate ? 1 : 0;
     const Scratch<char> workspace(device, static_cast<int64_t>(input_grad_.memory));
     Check(cudnnConvolutionBackwardData(library, &one, weight_.get(), weight, y_.get(), dy, conv_.get(),
                                        input_grad_.algo, workspace.data(), input_grad_.memory, &keep,
@@ -166,8 +175,8 @@ class Plans {
   const Plan& Get(const ConvShape& shape) {
     Require(shape.in.block == 1 && shape.out_block == 1, "conv2d: channels in blocks of ", shape.in.block,
             " and ", shape.out_block, ", on CUDA expected 1 and 1");
-    const bool is_f64 = std::is_same_v<T, double>;
-    const Key key{.shape = shape, .is_f64 = is_f64, .tf32 = !is_f64 && device_.allow_tf32()};
+    const bool tf32 = std::is_same_v<T, float> && device_.allow_tf32();
+    const Key key{.shape = shape, .dtype = kDTypeOf<T>, .tf32 = tf32};
     auto plan = plans_.find(key);
     if (plan == plans_.end()) plan = plans_.try_emplace(key, library_.get(), key).first;
     return plan->second;
@@ -195,10 +204,17 @@ void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight,
 }
 
 template <class T>
-void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, T* dweight,
+void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, Wide<T>* dweight,
                       bool accumulate) {
   Plans& plans = PlansOf(device);
-  plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, dweight, accumulate);
+  if constexpr (std::is_same_v<T, BF16>) {
+    // Of operands in bf16 cuDNN writes none but bf16.
+    const Scratch<BF16> rounded(device, shape.weight_numel());
+    plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, rounded.data(), /*accumulate=*/false);
+    Widened(device, rounded.data(), shape.weight_numel(), dweight, accumulate);
+  } else {
+    plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, dweight, accumulate);
+  }
 }
 
 template <class T>
@@ -208,12 +224,13 @@ void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, co
   plans.Get<T>(shape).InputGrad(device, plans.library(), weight, dy, dx, accumulate);
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                               \
-  template void Conv2d<T>(Device&, const ConvShape&, const T*, const T*, T*);                 \
-  template void Conv2dWeightGrad<T>(Device&, const ConvShape&, const T*, const T*, T*, bool); \
+#define GRADSYNC_INSTANTIATE(T)                                                                     \
+  template void Conv2d<T>(Device&, const ConvShape&, const T*, const T*, T*);                       \
+  template void Conv2dWeightGrad<T>(Device&, const ConvShape&, const T*, const T*, Wide<T>*, bool); \
   template void Conv2dInputGrad<T>(Device&, const ConvShape&, const T*, const T*, T*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

@@ -14,4 +14,8 @@ void Round(const Device&, const float*, int64_t, BF16*) {
   throw InvalidInput("Round: this program was built without the part of CUDA that this needs");
 }
 
+void Widened(const Device&, const BF16*, int64_t, float*, bool) {
+  throw InvalidInput("Widened: this program was built without the part of CUDA that this needs");
+}
+
 }  // namespace gradsync::model::kernels::cuda

@@ -49,6 +49,9 @@ void Fill(const Device& device, double value, int64_t n, T* y);
 // y = x, rounded to nearest.
 void Round(const Device& device, const float* x, int64_t n, BF16* y);
 
+// y = or += x.
+void Widened(const Device& device, const BF16* x, int64_t n, float* y, bool accumulate);
+
 template <class T>
 void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y);
 

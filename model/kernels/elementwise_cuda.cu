@@ -29,6 +29,10 @@ __global__ void RoundKernel(const float* x, int64_t n, BF16* y) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = Narrow<BF16>(x[i]);
 }
 
+__global__ void WidenedKernel(const BF16* x, int64_t n, float* y, bool accumulate) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) Store(y + i, Widen(x[i]), accumulate);
+}
+
 template <class T>
 __global__ void SwiGluKernel(const T* gate, const T* up, int64_t n, T* y) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
@@ -70,6 +74,10 @@ void Fill(const Device& device, double value, int64_t n, T* y) {
 
 void Round(const Device& device, const float* x, int64_t n, BF16* y) {
   Launch(device, "Round", RoundKernel, LoopBlocks(device, n), kThreads, 0, x, n, y);
+}
+
+void Widened(const Device& device, const BF16* x, int64_t n, float* y, bool accumulate) {
+  Launch(device, "Widened", WidenedKernel, LoopBlocks(device, n), kThreads, 0, x, n, y, accumulate);
 }
 
 template <class T>

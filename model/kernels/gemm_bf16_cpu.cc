@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "model/kernels/cpu_isa.h"
 #include "model/kernels/eigen.h"
 #include "model/kernels/gemm_bf16.h"
 #include "model/kernels/parallel.h"
@@ -72,7 +73,7 @@ class Products {
       : device_(device),
         engine_(dnnl::engine::kind::cpu, 0),
         stream_(engine_),
-        has_instructions_(HasInstructions()) {}
+        has_instructions_(UsesBF16Instructions()) {}
 
   // Returns false, having done nothing, if this processor has no instructions for it or oneDNN has not got
   // it.
@@ -95,12 +96,6 @@ class Products {
   }
 
  private:
-  // oneDNN computes bf16 with any AVX-512, but without the instructions for it more slowly than f32.
-  static bool HasInstructions() {
-    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
-  }
-
   Device& device_;
   const dnnl::engine engine_;
   dnnl::stream stream_;

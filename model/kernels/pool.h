@@ -6,7 +6,7 @@
 #include "model/device.h"
 #include "model/kernels/activation.h"
 
-// Pooling of images. T is float or double.
+// Pooling of images. T is float, double or BF16, which is computed in f32 and rounded once.
 namespace gradsync::model::kernels {
 
 // Square windows of `size` pixels, `stride` apart, over an image that is padded by less than `size`; what is

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "model/dtype.h"
 #include "model/kernels/parallel.h"
 #include "model/kernels/pool.h"
 
@@ -27,6 +28,7 @@ void ForPlanes(const Device& device, const ActivationShape& shape, const Fn& fn)
 
 template <int64_t kBlock, class T>
 void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
+  using W = Wide<T>;
   const ActivationShape in = shape.in, out = shape.out();
   for (int64_t row = 0; row < out.height; ++row) {
     const int64_t top = row * shape.stride - shape.padding;
@@ -35,8 +37,9 @@ void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
       // Padding is less than the window, so some of it lies in the image.
       const int64_t first_i = std::max<int64_t>(0, -top), first_j = std::max<int64_t>(0, -left);
       const auto pixel = [&](int64_t i, int64_t j) { return x + ((top + i) * in.width + left + j) * kBlock; };
-      T best[kBlock];
-      std::copy_n(pixel(first_i, first_j), kBlock, best);
+      W best[kBlock];
+      const T* const first = pixel(first_i, first_j);
+      for (int64_t c = 0; c < kBlock; ++c) best[c] = static_cast<W>(first[c]);
       uint8_t best_at[kBlock];
       std::fill_n(best_at, kBlock, static_cast<uint8_t>(first_i * shape.size + first_j));
       for (int64_t i = first_i; i < std::min(shape.size, in.height - top); ++i) {
@@ -44,14 +47,15 @@ void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
           const T* candidate = pixel(i, j);
           const uint8_t at = static_cast<uint8_t>(i * shape.size + j);
           for (int64_t c = 0; c < kBlock; ++c) {
-            const bool larger = candidate[c] > best[c] || candidate[c] != candidate[c];
-            best[c] = larger ? candidate[c] : best[c];
+            const W value = static_cast<W>(candidate[c]);
+            const bool larger = value > best[c] || value != value;
+            best[c] = larger ? value : best[c];
             best_at[c] = larger ? at : best_at[c];
           }
         }
       }
       const int64_t to = (row * out.width + col) * kBlock;
-      std::copy_n(best, kBlock, y + to);
+      for (int64_t c = 0; c < kBlock; ++c) y[to + c] = static_cast<T>(best[c]);
       std::copy_n(best_at, kBlock, largest + to);
     }
   }
@@ -60,6 +64,7 @@ void MaxPoolPlane(const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
 // Gathers: for each input pixel, from all windows that it is in. So each is written once, and with vectors.
 template <int64_t kBlock, class T>
 void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx, bool accumulate) {
+  using W = Wide<T>;
   const ActivationShape in = shape.in, out = shape.out();
   // The first and the last window that reach a padded pixel.
   const auto first = [&](int64_t pixel) {
@@ -71,16 +76,20 @@ void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* d
     for (int64_t col = 0; col < in.width; ++col) {
       const int64_t padded_col = col + shape.padding;
       const int64_t last_out_col = std::min(out.width - 1, padded_col / shape.stride);
-      T sum[kBlock] = {};
+      W sum[kBlock] = {};
       for (int64_t i = first(padded_row); i <= last_out_row; ++i) {
         for (int64_t j = first(padded_col); j <= last_out_col; ++j) {
           const int64_t at = (padded_row - i * shape.stride) * shape.size + padded_col - j * shape.stride;
           const int64_t from = (i * out.width + j) * kBlock;
-          for (int64_t c = 0; c < kBlock; ++c) sum[c] += largest[from + c] == at ? dy[from + c] : T{0};
+          for (int64_t c = 0; c < kBlock; ++c) {
+            sum[c] += largest[from + c] == at ? static_cast<W>(dy[from + c]) : W{0};
+          }
         }
       }
       T* target = dx + (row * in.width + col) * kBlock;
-      for (int64_t c = 0; c < kBlock; ++c) target[c] = accumulate ? target[c] + sum[c] : sum[c];
+      for (int64_t c = 0; c < kBlock; ++c) {
+        target[c] = static_cast<T>(accumulate ? static_cast<W>(target[c]) + sum[c] : sum[c]);
+      }
     }
   }
 }
@@ -111,14 +120,17 @@ void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* la
 
 template <class T>
 void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y) {
+  using W = Wide<T>;
   WithBlock(shape.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape, [&](int64_t plane) {
       const T* pixel = x + plane * shape.plane();
-      T sum[kBlock] = {};
+      W sum[kBlock] = {};
       for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
-        for (int64_t c = 0; c < kBlock; ++c) sum[c] += pixel[c];
+        for (int64_t c = 0; c < kBlock; ++c) sum[c] += static_cast<W>(pixel[c]);
       }
-      for (int64_t c = 0; c < kBlock; ++c) y[plane * kBlock + c] = sum[c] / static_cast<T>(shape.pixels());
+      for (int64_t c = 0; c < kBlock; ++c) {
+        y[plane * kBlock + c] = static_cast<T>(sum[c] / static_cast<W>(shape.pixels()));
+      }
     });
   });
 }
@@ -126,13 +138,18 @@ void AveragePool(const Device& device, const ActivationShape& shape, const T* x,
 template <class T>
 void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx,
                      bool accumulate) {
+  using W = Wide<T>;
   WithBlock(shape.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape, [&](int64_t plane) {
-      T share[kBlock];
-      for (int64_t c = 0; c < kBlock; ++c) share[c] = dy[plane * kBlock + c] / static_cast<T>(shape.pixels());
+      W share[kBlock];
+      for (int64_t c = 0; c < kBlock; ++c) {
+        share[c] = static_cast<W>(dy[plane * kBlock + c]) / static_cast<W>(shape.pixels());
+      }
       T* pixel = dx + plane * shape.plane();
       for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
-        for (int64_t c = 0; c < kBlock; ++c) pixel[c] = accumulate ? pixel[c] + share[c] : share[c];
+        for (int64_t c = 0; c < kBlock; ++c) {
+          pixel[c] = static_cast<T>(accumulate ? static_cast<W>(pixel[c]) + share[c] : share[c]);
+        }
       }
     });
   });
@@ -145,6 +162,7 @@ void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T
   template void AveragePoolGrad<T>(const Device&, const ActivationShape&, const T*, T*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cpu

@@ -24,24 +24,25 @@ __device__ int64_t Element(const ActivationShape& shape, const Position& of_plan
 
 template <class T>
 __global__ void MaxPoolKernel(PoolShape shape, ActivationShape out, const T* x, T* y, uint8_t* largest) {
+  using W = Wide<T>;
   const ActivationShape in = shape.in;
   for (int64_t i = GridIndex(); i < out.numel(); i += GridStride()) {
     const Position to(out, i);
     const int64_t top = to.row * shape.stride - shape.padding, left = to.col * shape.stride - shape.padding;
-    T best = 0;
+    W best = 0;
     int best_at = -1;
     for (int64_t window_row = 0; window_row < shape.size; ++window_row) {
       for (int64_t window_col = 0; window_col < shape.size; ++window_col) {
         const int64_t row = top + window_row, col = left + window_col;
         if (row < 0 || row >= in.height || col < 0 || col >= in.width) continue;
-        const T value = x[Element(in, to, row, col)];
+        const W value = Widen(x[Element(in, to, row, col)]);
         if (best_at < 0 || value > best || value != value) {
           best = value;
           best_at = static_cast<int>(window_row * shape.size + window_col);
         }
       }
     }
-    y[i] = best;
+    y[i] = Narrow<T>(best);
     largest[i] = static_cast<uint8_t>(best_at);
   }
 }
@@ -58,7 +59,7 @@ __global__ void MaxPoolGradKernel(PoolShape shape, ActivationShape out, const ui
   for (int64_t i = GridIndex(); i < in.numel(); i += GridStride()) {
     const Position at(in, i);
     const int64_t padded_row = at.row + shape.padding, padded_col = at.col + shape.padding;
-    T sum = 0;
+    Wide<T> sum = 0;
     for (int64_t row = FirstWindow(shape, padded_row); row < out.height && row * shape.stride <= padded_row;
          ++row) {
       for (int64_t col = FirstWindow(shape, padded_col); col < out.width && col * shape.stride <= padded_col;
@@ -66,7 +67,7 @@ __global__ void MaxPoolGradKernel(PoolShape shape, ActivationShape out, const ui
         const int64_t place =
             (padded_row - row * shape.stride) * shape.size + padded_col - col * shape.stride;
         const int64_t from = Element(out, at, row, col);
-        if (largest[from] == place) sum += dy[from];
+        if (largest[from] == place) sum += Widen(dy[from]);
       }
     }
     Store(dx + i, sum, accumulate);
@@ -80,19 +81,21 @@ __global__ void AveragePoolKernel(ActivationShape shape, const T* x, T* y) {
   if (index >= shape.batch * shape.channels) return;  // the same for all threads of a warp
   // The channels of an image lie as its blocks of channels do.
   const int64_t plane = index / shape.block, lane = index % shape.block;
-  T sum = 0;
+  using W = Wide<T>;
+  W sum = 0;
   for (int64_t pixel = threadIdx.x % 32; pixel < shape.pixels(); pixel += 32) {
-    sum += x[plane * shape.plane() + pixel * shape.block + lane];
+    sum += Widen(x[plane * shape.plane() + pixel * shape.block + lane]);
   }
   sum = CombineLanes<32>(sum, SumOf{});
-  if (threadIdx.x % 32 == 0) y[index] = sum / static_cast<T>(shape.pixels());
+  if (threadIdx.x % 32 == 0) y[index] = Narrow<T>(sum / static_cast<W>(shape.pixels()));
 }
 
 template <class T>
 __global__ void AveragePoolGradKernel(ActivationShape shape, const T* dy, T* dx, bool accumulate) {
   for (int64_t i = GridIndex(); i < shape.numel(); i += GridStride()) {
     const Position at(shape, i);
-    Store(dx + i, dy[at.plane * shape.block + at.lane] / static_cast<T>(shape.pixels()), accumulate);
+    const Wide<T> out_grad = Widen(dy[at.plane * shape.block + at.lane]);
+    Store(dx + i, out_grad / static_cast<Wide<T>>(shape.pixels()), accumulate);
   }
 }
 
@@ -133,6 +136,7 @@ void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T
   template void AveragePoolGrad<T>(const Device&, const ActivationShape&, const T*, T*, bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

@@ -6,55 +6,76 @@
 
 namespace gradsync::model::kernels::cpu {
 
+namespace {
+
+constexpr int64_t kPiece = 4096;
+
+}  // namespace
+
 template <class T>
-void AddBias(const Device& device, const T* x, const T* bias, int64_t rows, int64_t d, T* y) {
+void AddBias(const Device& device, const T* x, const Wide<T>* bias, int64_t rows, int64_t d, T* y) {
+  using W = Wide<T>;
+  const ConstArrayMap<W> addend(bias, d);
   ParallelFor(
       device, rows,
       [&](int64_t begin, int64_t end) {
+        Reader<T> read(d);
+        Writer<T> write(d);
         for (int64_t row = begin; row < end; ++row) {
-          ArrayMap<T>(y + row * d, d) = ConstArrayMap<T>(x + row * d, d) + ConstArrayMap<T>(bias, d);
+          write(y + row * d, d, /*accumulate=*/false,
+                [&](ArrayMap<W> out) { out = read(x + row * d, d) + addend; });
         }
       },
       std::max<int64_t>(1, 4096 / d));
 }
 
 template <class T>
-void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, T* dbias, bool accumulate) {
+void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, Wide<T>* dbias, bool accumulate) {
   ParallelFor(
       device, d,
       [&](int64_t begin, int64_t end) {
-        ArrayMap<T> sum(dbias + begin, end - begin);
+        Reader<T> read(end - begin);
+        ArrayMap<Wide<T>> sum(dbias + begin, end - begin);
         if (!accumulate) sum.setZero();
-        for (int64_t row = 0; row < rows; ++row) sum += ConstArrayMap<T>(dy + row * d + begin, end - begin);
+        for (int64_t row = 0; row < rows; ++row) sum += read(dy + row * d + begin, end - begin);
       },
       256);
 }
 
 template <class T>
-void SquaredError(const Device& /*device*/, const T* x, const T* target, int64_t n, T* loss) {
+void SquaredError(const Device& /*device*/, const T* x, const Wide<T>* target, int64_t n, Wide<T>* loss) {
+  Reader<T> read(n);
   const auto error =
-      ConstArrayMap<T>(x, n).template cast<double>() - ConstArrayMap<T>(target, n).template cast<double>();
-  *loss = static_cast<T>(error.square().mean());
+      read(x, n).template cast<double>() - ConstArrayMap<Wide<T>>(target, n).template cast<double>();
+  *loss = static_cast<Wide<T>>(error.square().mean());
 }
 
 template <class T>
-void SquaredErrorGrad(const Device& device, const T* x, const T* target, const T* dloss, int64_t n, T* dx,
-                      bool accumulate) {
-  const T factor = T{2} / static_cast<T>(n) * *dloss;
+void SquaredErrorGrad(const Device& device, const T* x, const Wide<T>* target, const Wide<T>* dloss,
+                      int64_t n, T* dx, bool accumulate) {
+  using W = Wide<T>;
+  const W factor = W{2} / static_cast<W>(n) * *dloss;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {
-    const int64_t length = end - begin;
-    const auto error = ConstArrayMap<T>(x + begin, length) - ConstArrayMap<T>(target + begin, length);
-    Store(ArrayMap<T>(dx + begin, length), error * factor, accumulate);
+    Reader<T> read(kPiece);
+    Writer<T> write(kPiece);
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t length = std::min(kPiece, end - at);
+      write(dx + at, length, accumulate, [&](ArrayMap<W> out) {
+        Store(out, (read(x + at, length) - ConstArrayMap<W>(target + at, length)) * factor, accumulate);
+      });
+    }
   });
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                      \
-  template void AddBias<T>(const Device&, const T*, const T*, int64_t, int64_t, T*); \
-  template void BiasGrad<T>(const Device&, const T*, int64_t, int64_t, T*, bool);    \
-  template void SquaredError<T>(const Device&, const T*, const T*, int64_t, T*);     \
-  template void SquaredErrorGrad<T>(const Device&, const T*, const T*, const T*, int64_t, T*, bool);
+#define GRADSYNC_INSTANTIATE(T)                                                                           \
+  template void AddBias<T>(const Device&, const T*, const Wide<T>*, int64_t, int64_t, T*);                \
+  template void BiasGrad<T>(const Device&, const T*, int64_t, int64_t, Wide<T>*, bool);                   \
+  template void SquaredError<T>(const Device&, const T*, const Wide<T>*, int64_t, Wide<T>*);              \
+  template void SquaredErrorGrad<T>(const Device&, const T*, const Wide<T>*, const Wide<T>*, int64_t, T*, \
+                                    bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cpu

@@ -7,74 +7,77 @@ namespace gradsync::model::kernels::cuda {
 namespace {
 
 template <class T>
-__global__ void AddBiasKernel(const T* x, const T* bias, int64_t n, int64_t d, T* y) {
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = x[i] + bias[i % d];
+__global__ void AddBiasKernel(const T* x, const Wide<T>* bias, int64_t n, int64_t d, T* y) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = Narrow<T>(Widen(x[i]) + bias[i % d]);
 }
 
 // A thread per column: neighbours read neighbouring elements of a row.
 template <class T>
-__global__ void BiasGradKernel(const T* dy, int64_t rows, int64_t d, T* dbias, bool accumulate) {
+__global__ void BiasGradKernel(const T* dy, int64_t rows, int64_t d, Wide<T>* dbias, bool accumulate) {
   for (int64_t col = GridIndex(); col < d; col += GridStride()) {
-    T sum = 0;
-    for (int64_t row = 0; row < rows; ++row) sum += dy[row * d + col];
+    Wide<T> sum = 0;
+    for (int64_t row = 0; row < rows; ++row) sum += Widen(dy[row * d + col]);
     Store(dbias + col, sum, accumulate);
   }
 }
 
 // One block. Sums in f64, as on the CPU.
 template <class T>
-__global__ void SquaredErrorKernel(const T* x, const T* target, int64_t n, T* loss) {
+__global__ void SquaredErrorKernel(const T* x, const Wide<T>* target, int64_t n, Wide<T>* loss) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const double error = static_cast<double>(x[i]) - static_cast<double>(target[i]);
+    const double error = static_cast<double>(Widen(x[i])) - static_cast<double>(target[i]);
     sum += error * error;
   }
   sum = CombineBlock(sum, 0.0, SumOf{});
-  if (threadIdx.x == 0) *loss = static_cast<T>(sum / static_cast<double>(n));
+  if (threadIdx.x == 0) *loss = static_cast<Wide<T>>(sum / static_cast<double>(n));
 }
 
 template <class T>
-__global__ void SquaredErrorGradKernel(const T* x, const T* target, const T* dloss, int64_t n, T* dx,
-                                       bool accumulate) {
-  const T factor = T{2} / static_cast<T>(n) * *dloss;
+__global__ void SquaredErrorGradKernel(const T* x, const Wide<T>* target, const Wide<T>* dloss, int64_t n,
+                                       T* dx, bool accumulate) {
+  using W = Wide<T>;
+  const W factor = W{2} / static_cast<W>(n) * *dloss;
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
-    Store(dx + i, (x[i] - target[i]) * factor, accumulate);
+    Store(dx + i, (Widen(x[i]) - target[i]) * factor, accumulate);
   }
 }
 
 }  // namespace
 
 template <class T>
-void AddBias(const Device& device, const T* x, const T* bias, int64_t rows, int64_t d, T* y) {
+void AddBias(const Device& device, const T* x, const Wide<T>* bias, int64_t rows, int64_t d, T* y) {
   Launch(device, "AddBias", AddBiasKernel<T>, LoopBlocks(device, rows * d), kThreads, 0, x, bias, rows * d, d,
          y);
 }
 
 template <class T>
-void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, T* dbias, bool accumulate) {
+void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, Wide<T>* dbias, bool accumulate) {
   Launch(device, "BiasGrad", BiasGradKernel<T>, LoopBlocks(device, d), kThreads, 0, dy, rows, d, dbias,
          accumulate);
 }
 
 template <class T>
-void SquaredError(const Device& device, const T* x, const T* target, int64_t n, T* loss) {
+void SquaredError(const Device& device, const T* x, const Wide<T>* target, int64_t n, Wide<T>* loss) {
   Launch(device, "SquaredError", SquaredErrorKernel<T>, 1, kThreads, 0, x, target, n, loss);
 }
 
 template <class T>
-void SquaredErrorGrad(const Device& device, const T* x, const T* target, const T* dloss, int64_t n, T* dx,
-                      bool accumulate) {
+void SquaredErrorGrad(const Device& device, const T* x, const Wide<T>* target, const Wide<T>* dloss,
+                      int64_t n, T* dx, bool accumulate) {
   Launch(device, "SquaredErrorGrad", SquaredErrorGradKernel<T>, LoopBlocks(device, n), kThreads, 0, x, target,
          dloss, n, dx, accumulate);
 }
 
-#define GRADSYNC_INSTANTIATE(T)                                                      \
-  template void AddBias<T>(const Device&, const T*, const T*, int64_t, int64_t, T*); \
-  template void BiasGrad<T>(const Device&, const T*, int64_t, int64_t, T*, bool);    \
-  template void SquaredError<T>(const Device&, const T*, const T*, int64_t, T*);     \
-  template void SquaredErrorGrad<T>(const Device&, const T*, const T*, const T*, int64_t, T*, bool);
+#define GRADSYNC_INSTANTIATE(T)                                                                           \
+  template void AddBias<T>(const Device&, const T*, const Wide<T>*, int64_t, int64_t, T*);                \
+  template void BiasGrad<T>(const Device&, const T*, int64_t, int64_t, Wide<T>*, bool);                   \
+  template void SquaredError<T>(const Device&, const T*, const Wide<T>*, int64_t, Wide<T>*);              \
+  template void SquaredErrorGrad<T>(const Device&, const T*, const Wide<T>*, const Wide<T>*, int64_t, T*, \
+                                    bool);
 GRADSYNC_INSTANTIATE(float)
 GRADSYNC_INSTANTIATE(double)
+GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cuda

@@ -14,7 +14,8 @@ DevicePtr Gpu() {
 // In f32 cuDNN may take Winograd's algorithm, which costs a digit.
 INSTANTIATE_TEST_SUITE_P(Cuda, ResNetParityTest,
                          testing::Values(ResNetParityCase{"f32", DType::kF32, Gpu, 1e-4},
-                                         ResNetParityCase{"f64", DType::kF64, Gpu, 6e-8}),
+                                         ResNetParityCase{"f64", DType::kF64, Gpu, 6e-8},
+                                         ResNetParityCase{"bf16", DType::kBF16, Gpu, kToleranceBF16}),
                          ResNetParityCaseName);
 
 }  // namespace

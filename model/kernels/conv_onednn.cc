@@ -1,0 +1,210 @@
+#include "model/kernels/conv_onednn.h"
+
+#include <omp.h>
+
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "model/kernels/cpu_isa.h"
+#include "model/kernels/scratch.h"
+
+namespace gradsync::model::kernels::cpu {
+namespace {
+
+using dnnl::memory;
+using dnnl::prop_kind;
+
+template <class T>
+constexpr memory::data_type kTypeOf =
+    std::is_same_v<T, BF16> ? memory::data_type::bf16 : memory::data_type::f32;
+
+memory::desc Describe(const ActivationShape& shape, memory::data_type type) {
+  const memory::format_tag tag = shape.block == 16  ? memory::format_tag::nChw16c
+                                 : shape.block == 8 ? memory::format_tag::nChw8c
+                                                    : memory::format_tag::nchw;
+  return {{shape.batch, shape.channels, shape.height, shape.width}, type, tag};
+}
+
+memory::desc DescribeWeight(const ConvShape& shape, memory::data_type type, memory::format_tag tag) {
+  return {{shape.out_channels, shape.in.channels, shape.size, shape.size}, type, tag};
+}
+
+memory::desc Stored(const ConvShape& shape, memory::data_type type) {
+  return DescribeWeight(shape, type, memory::format_tag::oihw);
+}
+
+// With `sum`, a primitive adds to what its output holds.
+dnnl::primitive_attr Attributes(bool sum = false) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (sum) {
+    dnnl::post_ops post_ops;
+    post_ops.append_sum(1.0f);
+    attributes.set_post_ops(post_ops);
+  }
+  return attributes;
+}
+
+struct Types {
+  memory::data_type x, weight, y;  // or of their gradients
+};
+
+// One of oneDNN's descriptions of a convolution, forward or backward.
+template <class Desc, class... Kind>
+Desc DescribeConv(const ConvShape& shape, const Types& types, Kind... kind) {
+  const memory::dims stride{shape.stride, shape.stride}, padding{shape.padding, shape.padding};
+  return Desc(kind..., dnnl::algorithm::convolution_direct, Describe(shape.in, types.x),
+              DescribeWeight(shape, types.weight, memory::format_tag::any), Describe(shape.out(), types.y),
+              stride, padding, padding);
+}
+
+// Plain loops, for whatever nothing better is there for: slower by far than the same in f32.
+bool IsReference(const char* implementation) { return std::string_view(implementation).starts_with("ref"); }
+
+}  // namespace
+
+template <class Desc>
+OneDnnConvs::WeightReader::WeightReader(const dnnl::engine& engine, const memory::desc& stored,
+                                        const Desc& desc)
+    : weight(stored),
+      own_weight(desc.weights_desc()),
+      reorder(dnnl::reorder::primitive_desc(engine, weight, engine, own_weight, Attributes())),
+      convolution(desc) {}
+
+OneDnnConvs::WeightWriter::WeightWriter(const dnnl::engine& engine, const memory::desc& stored,
+                                        const dnnl::convolution_backward_weights::primitive_desc& desc)
+    : own_dweight(desc.diff_weights_desc()),
+      convolution(desc),
+      store(dnnl::reorder::primitive_desc(engine, own_dweight, engine, stored, Attributes())),
+      add(dnnl::reorder::primitive_desc(engine, own_dweight, engine, stored, Attributes(/*sum=*/true))) {}
+
+OneDnnConvs::OneDnnConvs(Device& device)
+    : device_(device),
+      engine_(dnnl::engine::kind::cpu, 0),
+      stream_(engine_),
+      has_bf16_(UsesBF16Instructions()) {}
+
+template <class Made, class Make>
+const std::optional<Made>& OneDnnConvs::Find(Cache<Made>& cache, const Key& key, const Make& make) {
+  if (const auto found = cache.find(key); found != cache.end()) return found->second;
+  const bool may_lack = key.from == memory::data_type::bf16;
+  std::optional<Made> made;
+  if (!may_lack || has_bf16_) {
+    try {
+      const auto& [stored, desc] = make();
+      if (!may_lack || !IsReference(desc.impl_info_str())) made.emplace(engine_, stored, desc);
+    } catch (const dnnl::error& error) {
+      if (!may_lack || error.status != dnnl_unimplemented) throw;
+    }
+  }
+  return cache.emplace(key, std::move(made)).first->second;
+}
+
+dnnl::convolution_forward::primitive_desc OneDnnConvs::ForwardDesc(const Key& key, bool sum) const {
+  return {DescribeConv<dnnl::convolution_forward::desc>(key.shape, {key.from, key.from, key.from},
+                                                        prop_kind::forward_training),
+          Attributes(sum), engine_};
+}
+
+void OneDnnConvs::Execute(const Primitive& primitive, std::initializer_list<Argument> arguments) {
+  const Scratch<std::byte> scratchpad(device_, static_cast<int64_t>(primitive.scratchpad.get_size()));
+  std::unordered_map<int, memory> memories;
+  for (const Argument& argument : arguments) {
+    // oneDNN takes inputs, too, by a pointer through which it could write.
+    memories.emplace(argument.index, memory(argument.desc, engine_, const_cast<void*>(argument.data)));
+  }
+  memories.emplace(DNNL_ARG_SCRATCHPAD, memory(primitive.scratchpad, engine_, scratchpad.data()));
+  primitive.primitive.execute(stream_, memories);
+}
+
+void OneDnnConvs::Execute(const WeightReader& reader, const void* weight, Argument from, Argument to) {
+  const Scratch<std::byte> own_weight(device_, static_cast<int64_t>(reader.own_weight.get_size()));
+  const Argument own{DNNL_ARG_WEIGHTS, reader.own_weight, own_weight.data()};
+  Execute(reader.reorder, {{DNNL_ARG_FROM, reader.weight, weight}, {DNNL_ARG_TO, own.desc, own.data}});
+  Execute(reader.convolution, {from, own, to});
+}
+
+template <class T>
+bool OneDnnConvs::Forward(const ConvShape& shape, const T* x, const T* weight, T* y) {
+  const memory::data_type type = kTypeOf<T>;
+  const Key key{shape, type, type};
+  const auto& reader = Find(forward_, key, [&] { return std::pair(Stored(shape, type), ForwardDesc(key)); });
+  if (!reader) return false;
+  Execute(*reader, weight, {DNNL_ARG_SRC, Describe(shape.in, type), x},
+          {DNNL_ARG_DST, Describe(shape.out(), type), y});
+  return true;
+}
+
+template <class T>
+bool OneDnnConvs::WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight,
+                             bool accumulate) {
+  const memory::data_type type = kTypeOf<T>, wide = memory::data_type::f32;
+  const Key key{shape, type, wide};
+  const auto& writer = Find(weight_grad_, key, [&] {
+    using Backward = dnnl::convolution_backward_weights;
+    return std::pair(Stored(shape, wide),
+                     Backward::primitive_desc(DescribeConv<Backward::desc>(shape, {type, wide, type}),
+                                              Attributes(), engine_, ForwardDesc(key)));
+  });
+  if (!writer) return false;
+  const Scratch<std::byte> own_dweight(device_, static_cast<int64_t>(writer->own_dweight.get_size()));
+  Execute(writer->convolution, {{DNNL_ARG_SRC, Describe(shape.in, type), x},
+                                {DNNL_ARG_DIFF_DST, Describe(shape.out(), type), dy},
+                                {DNNL_ARG_DIFF_WEIGHTS, writer->own_dweight, own_dweight.data()}});
+  Execute(accumulate ? writer->add : writer->store, {{DNNL_ARG_FROM, writer->own_dweight, own_dweight.data()},
+                                                     {DNNL_ARG_TO, Stored(shape, wide), dweight}});
+  return true;
+}
+
+template <class T, class Dx>
+bool OneDnnConvs::InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx) {
+  const memory::data_type type = kTypeOf<T>, to = kTypeOf<Dx>;
+  const Key key{shape, type, to};
+  const auto& reader = Find(input_grad_, key, [&] {
+    using Backward = dnnl::convolution_backward_data;
+    return std::pair(Stored(shape, type),
+                     Backward::primitive_desc(DescribeConv<Backward::desc>(shape, {to, type, type}),
+                                              Attributes(), engine_, ForwardDesc(key)));
+  });
+  if (!reader) return false;
+  Execute(*reader, weight, {DNNL_ARG_DIFF_DST, Describe(shape.out(), type), dy},
+          {DNNL_ARG_DIFF_SRC, Describe(shape.in, to), dx});
+  return true;
+}
+
+void OneDnnConvs::AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx) {
+  const memory::data_type type = memory::data_type::f32;
+  const ConvShape transposed{.in = shape.out(),
+                             .out_channels = shape.in.channels,
+                             .out_block = shape.in.block,
+                             .size = 1,
+                             .stride = 1,
+                             .padding = 0};
+  const Key key{transposed, type, type};
+  const auto& reader = Find(add_input_grad_, key, [&] {
+    return std::pair(DescribeWeight(transposed, type, memory::format_tag::iohw),
+                     ForwardDesc(key, /*sum=*/true));
+  });
+  Execute(*reader, weight, {DNNL_ARG_SRC, Describe(shape.out(), type), dy},
+          {DNNL_ARG_DST, Describe(shape.in, type), dx});
+}
+
+OneDnnConvs& OneDnnConvsOf(Device& device) {
+  // oneDNN reads OpenMP's number of threads when it makes a primitive and when it runs one. The setting
+  // belongs to the calling thread, so ranks in one process do not disturb each other.
+  omp_set_num_threads(device.num_threads());
+  return device.Resource<OneDnnConvs>();
+}
+
+#define GRADSYNC_INSTANTIATE(T)                                                                 \
+  template bool OneDnnConvs::Forward<T>(const ConvShape&, const T*, const T*, T*);              \
+  template bool OneDnnConvs::WeightGrad<T>(const ConvShape&, const T*, const T*, float*, bool); \
+  template bool OneDnnConvs::InputGrad<T, float>(const ConvShape&, const T*, const T*, float*);
+GRADSYNC_INSTANTIATE(float)
+GRADSYNC_INSTANTIATE(BF16)
+#undef GRADSYNC_INSTANTIATE
+template bool OneDnnConvs::InputGrad<BF16, BF16>(const ConvShape&, const BF16*, const BF16*, BF16*);
+
+}  // namespace gradsync::model::kernels::cpu

@@ -1,0 +1,109 @@
+#ifndef GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
+#define GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
+
+#include <compare>
+#include <cstddef>
+#include <dnnl.hpp>
+#include <initializer_list>
+#include <map>
+#include <optional>
+
+#include "model/device.h"
+#include "model/dtype.h"
+#include "model/kernels/conv.h"
+
+namespace gradsync::model::kernels::cpu {
+
+// A device's convolutions through oneDNN, in primitives that are made once per shape and types. T is float or
+// BF16. Of BF16 each returns false, having done nothing, if this processor has no instructions for it or
+// oneDNN has not got it; of float each returns true.
+class OneDnnConvs {
+ public:
+  explicit OneDnnConvs(Device& device);
+
+  template <class T>
+  bool Forward(const ConvShape& shape, const T* x, const T* weight, T* y);
+
+  // dweight = or += the gradient.
+  template <class T>
+  bool WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight, bool accumulate);
+
+  // dx = the gradient. Dx is T or float.
+  template <class T, class Dx>
+  bool InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx);
+
+  // dx += the gradient, for a kernel that is one pixel at every pixel. That is a matrix product at each
+  // pixel, so its backward pass is a forward one with the transposed weight, and a forward convolution can
+  // add to its output where oneDNN's backward one cannot.
+  void AddInputGrad(const ConvShape& shape, const float* weight, const float* dy, float* dx);
+
+ private:
+  // A primitive made ready, and the working memory that it wants to be given.
+  struct Primitive {
+    template <class Desc>
+    explicit Primitive(const Desc& desc) : primitive(desc.get()), scratchpad(desc.scratchpad_desc()) {}
+
+    dnnl::primitive primitive;
+    dnnl::memory::desc scratchpad;
+  };
+
+  // A convolution that reads the weight, and the reorder that brings the weight into its layout.
+  struct WeightReader {
+    template <class Desc>
+    WeightReader(const dnnl::engine& engine, const dnnl::memory::desc& stored, const Desc& desc);
+
+    dnnl::memory::desc weight, own_weight;  // as it is stored, and as the convolution wants it
+    Primitive reorder;
+    Primitive convolution;
+  };
+
+  // A convolution that computes the weight's gradient, and the reorders that bring it to where it is wanted.
+  struct WeightWriter {
+    WeightWriter(const dnnl::engine& engine, const dnnl::memory::desc& stored,
+                 const dnnl::convolution_backward_weights::primitive_desc& desc);
+
+    dnnl::memory::desc own_dweight;
+    Primitive convolution;
+    Primitive store, add;
+  };
+
+  // Of the operands, and of the activation or its gradient that comes out.
+  struct Key {
+    ConvShape shape;
+    dnnl::memory::data_type from, to;
+
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+
+  // Undefined where oneDNN has not got it.
+  template <class Made>
+  using Cache = std::map<Key, std::optional<Made>>;
+
+  struct Argument {
+    int index;
+    const dnnl::memory::desc& desc;
+    const void* data;
+  };
+
+  // What make() returned for this key.
+  template <class Made, class Make>
+  const std::optional<Made>& Find(Cache<Made>& cache, const Key& key, const Make& make);
+
+  dnnl::convolution_forward::primitive_desc ForwardDesc(const Key& key, bool sum = false) const;
+  void Execute(const Primitive& primitive, std::initializer_list<Argument> arguments);
+  void Execute(const WeightReader& reader, const void* weight, Argument from, Argument to);
+
+  Device& device_;
+  const dnnl::engine engine_;
+  dnnl::stream stream_;
+  const bool has_bf16_;
+  Cache<WeightReader> forward_, input_grad_, add_input_grad_;
+  Cache<WeightWriter> weight_grad_;
+};
+
+// The device's, for this thread to use now.
+OneDnnConvs& OneDnnConvsOf(Device& device);
+
+}  // namespace gradsync::model::kernels::cpu
+
+#endif  // GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_
