@@ -56,7 +56,6 @@ void CheckModelFlags(const FlagTable& flags, const CompareOptions& options) {
   };
   if (options.on_images()) {
     refuse("seq_len", "sequences");
-    Require(options.dtype != "bf16", "--dtype=bf16: --model=", options.model, " takes f32 or f64");
     Validate(options.resnet_config());
     CheckPixels(options);
   } else {

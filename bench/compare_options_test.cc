@@ -80,10 +80,16 @@ TEST(CompareOptionsTest, UnitsSayHowElementsBecomeBytes) {
   EXPECT_EQ(BucketBytes(options, "bucketed_sync", 3 * kMebi), 12 * kMebi);
 }
 
-TEST(CompareOptionsTest, OnlyTransformersTakeBF16) {
-  EXPECT_EQ(Parse({"--model=tiny", "--dtype=bf16"}).dtype, "bf16");
-  EXPECT_THAT([] { Parse({"--dtype=bf16"}); },
-              ThrowsMessage<InvalidInput>("--dtype=bf16: --model=resnet50 takes f32 or f64"));
+// Of an estimate for a batch so large that activations are nearly all of it.
+TEST(CompareOptionsTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
+  for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
+    const auto bytes = [&](const char* dtype) {
+      const CompareOptions options =
+          Parse({model, dtype, "--batch_size=4096", "--verify=false", "--strategies=naive"});
+      return EstimateMemory(options, SizeOfTraining(options), WorldOf(1), 0).host_bytes;
+    };
+    EXPECT_NEAR(bytes("--dtype=bf16") / bytes("--dtype=f32"), 0.5, 0.05) << model;
+  }
 }
 
 TEST(CompareOptionsTest, BatchNormsNeedTwoPixels) {

@@ -125,6 +125,20 @@ TEST(CompareTest, ThreeRanksAreEqualToo) {
   EXPECT_EQ(RunAndRead(Narrow({"--buffer_elements=64Ki"}), 3).size(), 3u);
 }
 
+TEST(CompareTest, ActivationsInBF16LeaveGradientsInF32) {
+  const Records records =
+      RunAndRead(Narrow({"--buffer_elements=64Ki", "--dtype=bf16", "--strategies=naive,core"}), 3);
+  ASSERT_EQ(records.size(), 2u);
+  for (const auto& [key, record] : records) {
+    EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
+    EXPECT_EQ(record.facts.IntOr("gradient_bytes", 0), 4 * record.facts.IntOr("num_parameters", 0));
+    // More than f32 would round. `core` computes with the reference's scale, and so rounds alike.
+    if (key.first == "naive") {
+      EXPECT_GT(record.checks.DoubleOr("grad_rel_error", 0), 1e-4);
+    }
+  }
+}
+
 TEST(CompareTest, ComparesStrategiesOnALanguageModel) {
   const Records records = RunAndRead(
       {"--model=tiny", "--batch_size=1", "--seq_len=8", "--buffer_elements=1Mi", "--strategies=core,flat"});

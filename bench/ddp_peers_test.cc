@@ -147,6 +147,24 @@ TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
   }
 }
 
+// Of images in bf16 nothing tells a peer's gradients from wrong ones. It is not even asked for them: the fake
+// has none.
+TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(
+      "bench/compare",
+      WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--dtype=bf16", "--buffer_elements=1Mi",
+                "--strategies=core", "--warmup_steps=0", "--steps=1", "--world_size=1", "--out=" + out}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<std::string, std::string> references;
+  for (const Record& record : RecordsIn(out)) {
+    EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
+    references[record.config.StringOr("strategy", "")] = record.checks.StringOr("reference", "");
+  }
+  EXPECT_EQ(references,
+            (std::map<std::string, std::string>{{"core", "single_process"}, {"pytorch_ddp_view", "none"}}));
+}
+
 TEST(DdpPeersTest, WithoutPyTorchTheFlagIsRefused) {
   const ProgramResult uninstalled = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "uninstalled"}});
   EXPECT_EQ(uninstalled.status, 2);

@@ -258,13 +258,14 @@ class TrainingJob : public RankJob {
   void Finish(Runner& runner, const Contest& contest, const Batch& batch) {
     Record record = NewRecord(contest, runner);
     std::string verdict = "not checked";
-    if (options_.verify) {
+    const bool verify = options_.verify && (contest.verify_peers || !runner.is_peer());
+    if (verify) {
       const StrategyCheck check = Check(runner, contest, batch);
       SetTrainingChecks(check, record.checks);
       verdict = VerdictWord(runner.drifts() ? "none" : runner.name(), check);
       if (first_fault_.empty() && !runner.drifts()) first_fault_ = Fault(runner.name(), check);
     }
-    record.checks.Set("reference", options_.verify ? "single_process" : "none");
+    record.checks.Set("reference", verify ? "single_process" : "none");
     if (!runner.is_peer()) record.buckets = BucketRecords(runner.strategy->plan());
     writer_.Write(record);
     summary_.push_back(Summarize(contest.place, runner.name(), runner.samples, std::move(verdict)));
@@ -295,6 +296,7 @@ class TrainingJob : public RankJob {
     StrategyCheck check{
         Verify(trainer_.params(), *reference_, group_),
         options_.tf32 ? Tf32Tolerance(positions) : Tolerance(options_.element_type(), positions)};
+    check.tolerance = std::max(check.tolerance, contest.min_tolerance);
     if (runner.is_peer()) check.tolerance = std::max(check.tolerance, contest.peer_tolerance);
     group_.Clear();
     return check;

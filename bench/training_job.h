@@ -41,8 +41,12 @@ struct Contest {
   Place place;
   BatchShape batch;
   int64_t positions = 0;  // see Tolerance; of one rank's batch
-  // What a peer's gradients may differ by, if that is more: its kernels round differently.
+  // What gradients may differ by, if that is more.
+  double min_tolerance = 0;
+  // A peer's, whose kernels round differently, if that is more.
   double peer_tolerance = 0;
+  // Whether a peer's gradients can be told from wrong ones; if not, they are not checked.
+  bool verify_peers = true;
   std::vector<Contender> contenders;
   // What its records say beside what those of every training do.
   Fields config;

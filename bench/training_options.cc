@@ -28,7 +28,7 @@ void TrainingOptions::AddTo(FlagTable& flags) {
   flags.AddChoice(
       "dtype", &dtype, {"f32", "f64", "bf16"},
       "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
-      "read; weights, gradients and the optimizer's state are f32.");
+      "and convolutions read; weights, gradients and the optimizer's state are f32.");
   flags.AddBool(
       "tf32", &tf32,
       "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
