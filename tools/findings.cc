@@ -22,6 +22,8 @@ constexpr size_t kMaxGroups = 4;
 // Shares that differ by less over a whole grid are no trend worth a sentence.
 constexpr double kLeastTrend = 0.02;
 
+constexpr std::string_view kOutlierCell = "outlier-cell";
+
 // Flags that leave nothing to compare, and why.
 constexpr std::pair<std::string_view, std::string_view> kVoid[] = {
     {"world=1", "a single rank communicates with nobody"},
@@ -248,10 +250,15 @@ std::vector<std::string> WinnerSentences(const std::vector<Place>& places, const
 
 std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
   std::map<std::string, std::map<std::pair<double, double>, double>> by_strategy;
+  std::map<std::string, std::vector<std::string>> outliers;
   std::set<std::string> ambiguous;
   for (const Place& place : places) {
     for (const Contender& contender : place.contenders) {
       if (IsFloor(contender.strategy) || std::isnan(contender.share)) continue;
+      if (Has(contender.flags, kOutlierCell)) {
+        outliers[contender.strategy].push_back(NameOf(place));
+        continue;
+      }
       const bool is_new = by_strategy[contender.strategy]
                               .try_emplace({place.batch_size, place.seq_len}, contender.share)
                               .second;
@@ -274,20 +281,26 @@ std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
     for (const auto& [place, share] : shares) low = std::min(low, share), high = std::max(high, share);
     if (high - low < kLeastTrend) continue;
     char range[64];
-    std::snprintf(range, sizeof range, " (%.0f to %.0f %%)", 100 * low, 100 * high);
-    sentences.push_back(
-        Join("In the means, the share of synchronisation under ", strategy, " ", ListOf(parts), range, "."));
+    std::snprintf(range, sizeof range, " (%.0f to %.0f %%", 100 * low, 100 * high);
+    const auto left_out = outliers.find(strategy);
+    sentences.push_back(Join(
+        "In the means, the share of synchronisation under ", strategy, " ", ListOf(parts), range,
+        left_out == outliers.end() ? "" : "; without " + ListOf(left_out->second) + ", off the trend", ")."));
   }
   return sentences;
+}
+
+std::string Contest::GroupName(std::string_view run, std::string_view model, std::string_view backend,
+                               std::string_view device, std::string_view dtype) {
+  return Join(run, ", ", model, ", ", backend, ", ", device, ", ", dtype);
 }
 
 void Contest::Add(const Measurement& measurement, const Series& steps, const std::string& flags) {
   if (++num_contenders_ > kMaxContenders) return;
   const bench::Record& record = measurement.record;
-  std::string group = record.run_id;
-  for (const char* name : {"model", "backend", "device", "dtype"}) {
-    group += Join(", ", record.config.StringOr(name, ""));
-  }
+  const auto field = [&](const char* name) { return record.config.StringOr(name, ""); };
+  const std::string group =
+      GroupName(record.run_id, field("model"), field("backend"), field("device"), field("dtype"));
   auto found =
       std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) { return entry.first == group; });
   if (found == groups_.end()) found = groups_.insert(groups_.end(), {group, {}});
@@ -307,6 +320,19 @@ void Contest::Add(const Measurement& measurement, const Series& steps, const std
   place->contenders.push_back(
       {std::move(strategy), steps.max, sync == nullptr ? kNaN : sync->mean() / steps.mean(),
        record.config.StringOr("order", "") == "interleaved" && !measurement.steps_differ, flags});
+}
+
+void Contest::CallOutlier(std::string_view group, std::string_view strategy, double batch_size,
+                          double seq_len) {
+  for (auto& [name, places] : groups_) {
+    if (name != group) continue;
+    for (Place& place : places) {
+      if (place.batch_size != batch_size || place.seq_len != seq_len) continue;
+      for (Contender& contender : place.contenders) {
+        if (contender.strategy == strategy) contender.flags += Join(" ", kOutlierCell);
+      }
+    }
+  }
 }
 
 std::vector<std::string> Contest::Sentences(size_t fewest_places, bool with_trends,

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,8 @@ struct Words {
 std::vector<std::string> WinnerSentences(const std::vector<Place>& places,
                                          const BootstrapOptions& bootstrap = {}, const Words& words = {});
 
-// Where the share of synchronisation falls, or rises, with each larger batch size or sequence length.
+// Where the share of synchronisation falls, or rises, with each larger batch size or sequence length. Cells
+// that are flagged as outliers are left out, and named.
 std::vector<std::string> TrendSentences(const std::vector<Place>& places);
 
 // "a", "a and b", "a, b and c".
@@ -56,7 +58,14 @@ std::string ListOf(const std::vector<std::string>& items);
 // Collects the places of each run (model, backend, ...), for a table.
 class Contest {
  public:
+  // The name of a group of places.
+  static std::string GroupName(std::string_view run, std::string_view model, std::string_view backend,
+                               std::string_view device, std::string_view dtype);
+
   void Add(const Measurement& measurement, const Series& steps, const std::string& flags);
+
+  // Flags a strategy's cell, if it is there, as an outlier, which is seen when all are there.
+  void CallOutlier(std::string_view group, std::string_view strategy, double batch_size, double seq_len);
 
   // Of all runs that have at least so many places; none if there are too many runs or rows for sentences.
   std::vector<std::string> Sentences(size_t fewest_places, bool with_trends,

@@ -170,5 +170,15 @@ TEST(TrendTest, SaysWhereTheShareFalls) {
   EXPECT_THAT(TrendSentences(Shares({0.32, 0.26, 0.27, 0.33, 0.19, 0.13})), IsEmpty());
 }
 
+TEST(TrendTest, LeavesOutOutliersAndSaysSo) {
+  std::vector<Place> places = Shares({0.52, 0.51, 0.46, 0.51, 0.47, 0.90});
+  EXPECT_THAT(TrendSentences(places), IsEmpty());
+  places.back().contenders.front().flags = "published outlier-cell";
+  EXPECT_THAT(
+      TrendSentences(places),
+      ElementsAre("In the means, the share of synchronisation under overlap falls with every larger "
+                  "batch and falls with every larger sequence (46 to 52 %; without 4x512, off the trend)."));
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -242,7 +242,12 @@ class GridTable : public TableBuilder {
         flags = flags.empty() ? "outlier-cell" : "outlier-cell " + flags;
       }
       flagged.AddRow(line);
-      if (outliers[row]) flagged.MarkLast(size_t{kStep});
+      if (!outliers[row]) continue;
+      flagged.MarkLast(size_t{kStep});
+      contest_.CallOutlier(
+          Contest::GroupName(long_.text(row, kRun), long_.text(row, kModel), long_.text(row, kModel + 1),
+                             long_.text(row, kModel + 2), long_.text(row, kModel + 3)),
+          long_.text(row, kStrategy), long_.number(row, kBatchSize), long_.number(row, kSeqLen));
     }
     long_ = std::move(flagged);
   }

@@ -7,14 +7,14 @@
 
 namespace gradsync::tools {
 
-size_t NumWorkers() {
-  constexpr size_t kMost = 8;
-  return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMost);
+size_t NumSlots() {
+  constexpr size_t kMostThreads = 8;
+  return std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostThreads) + 1;
 }
 
 void MakeInOrder(size_t num_pieces, const std::function<void(size_t piece, size_t slot)>& make,
                  const std::function<void(size_t piece, size_t slot)>& take) {
-  const size_t num_slots = NumWorkers();
+  const size_t num_slots = NumSlots();
   const std::launch policy = num_pieces > 1 ? std::launch::async : std::launch::deferred;
   std::deque<std::future<void>> running;  // whose destructors wait
   size_t next = 0;

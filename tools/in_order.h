@@ -6,14 +6,14 @@
 
 namespace gradsync::tools {
 
-// Of the pieces of one job: as many as there are CPUs, and at most 8.
-size_t NumWorkers();
+// How many pieces of a job are in memory at once: one for each CPU, at most 8 of them, and one that is being
+// taken.
+size_t NumSlots();
 
-// Makes the pieces 0 to `num_pieces` - 1 in up to NumWorkers() threads, and takes each in the caller's, in
-// their order, while the next ones are made. `make(piece, slot)` may use what belongs to `slot`, a number
-// below NumWorkers(), alone until `take(piece, slot)` has returned, so a slot's memory is used again and no
-// more pieces are in memory than there are slots. A single piece is made in the caller's thread. Throws what
-// they throw, once nothing runs any more.
+// Makes the pieces 0 to `num_pieces` - 1 in several threads, and takes each in the caller's, in their order,
+// while the next ones are made. `make(piece, slot)` may use what belongs to `slot`, a number below
+// NumSlots(), alone until `take(piece, slot)` has returned, so that a slot's memory is used again. A single
+// piece is made in the caller's thread. Throws what they throw, once nothing runs any more.
 void MakeInOrder(size_t num_pieces, const std::function<void(size_t piece, size_t slot)>& make,
                  const std::function<void(size_t piece, size_t slot)>& take);
 

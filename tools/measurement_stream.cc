@@ -166,7 +166,7 @@ Entries MeasurementStream::BaselineOfCell(Entries cell) const {
 void MeasurementStream::ForEach(const Use& use) {
   const std::vector<Batch> batches = CutIntoBatches();
   std::vector<std::unique_ptr<Loader>> loaders;
-  for (size_t i = 0; i < NumWorkers(); ++i) loaders.push_back(std::make_unique<Loader>(*this));
+  for (size_t i = 0; i < NumSlots(); ++i) loaders.push_back(std::make_unique<Loader>(*this));
   MakeInOrder(
       batches.size(), [&](size_t batch, size_t slot) { loaders[slot]->Load(batches[batch]); },
       [&](size_t, size_t slot) { loaders[slot]->Take(this, use); });

@@ -92,7 +92,7 @@ std::vector<RecordIndex::Piece> RecordIndex::Pieces() {
 
 void RecordIndex::ScanFiles() {
   const std::vector<Piece> pieces = Pieces();
-  std::vector<RecordScanner> scanners(NumWorkers());
+  std::vector<RecordScanner> scanners(NumSlots());
   TextPool experiments;
   TextPool strategies;
   int64_t lines_before = 0;  // of the file, in the pieces before this one

@@ -9,7 +9,7 @@ namespace gradsync::tools {
 
 void WriteRows(size_t num_rows, const RowsText& append, std::ostream& out) {
   constexpr size_t kRowsOfBlock = 2048;
-  std::vector<std::string> texts(NumWorkers());
+  std::vector<std::string> texts(NumSlots());
   MakeInOrder((num_rows + kRowsOfBlock - 1) / kRowsOfBlock,
               [&](size_t block, size_t slot) {
                 const size_t first = block * kRowsOfBlock;
