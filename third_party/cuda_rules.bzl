@@ -1,4 +1,6 @@
-"""cuda_library and cuda_test: nvcc for .cu files, the C++ rules for the rest, stubs where there is no toolkit."""
+"""cuda_library and cuda_test: nvcc for .cu files, the C++ rules for the rest, stubs where there is no toolkit.
+
+Below an emulated_cuda_test (third_party/cuda_emulation) both are built with emulated CUDA instead."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_MAJOR", "HAVE_CUDA", "HAVE_PART", "NVCC")
@@ -95,6 +97,39 @@ def _split(srcs):
     """(.cu files, other files)"""
     return [src for src in srcs if src.endswith(".cu")], [src for src in srcs if not src.endswith(".cu")]
 
+def _select(emulated, otherwise):
+    return select({
+        "//third_party/cuda_emulation:is_on": emulated,
+        "//conditions:default": otherwise,
+    })
+
+def _parts(repository, requires):
+    return [repository + ":" + part for part in ["cudart"] + requires]
+
+def _is_missing(requires):
+    return not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]] != []
+
+# For C++ sources that include a .cu file.
+_EMULATED_COPTS = ["-Wno-unknown-pragmas", "-Wno-subobject-linkage"]
+
+# What there is an emulation of.
+_EMULATED_PARTS = ["cublasLt", "cudnn", "nccl"]
+
+def _emulated_sources(name, kernels):
+    """C++ sources that stand for .cu files."""
+    sources = []
+    for kernel in kernels:
+        source = "%s_emulated/%s.cc" % (name, kernel[:-len(".cu")])
+        native.genrule(
+            name = "%s_%s_emulated" % (name, kernel[:-len(".cu")]),
+            outs = [source],
+            cmd = "echo '#include \"%s/%s\"' > $@" % (native.package_name(), kernel),
+            tags = ["manual"],
+            visibility = ["//visibility:private"],
+        )
+        sources.append(source)
+    return sources
+
 def cuda_library(name, srcs, stub_srcs, hdrs = [], deps = [], requires = [], stub_deps = None, **kwargs):
     """A C++ library with .cu files among its sources; without its parts of CUDA, the same library from stubs.
 
@@ -108,28 +143,35 @@ def cuda_library(name, srcs, stub_srcs, hdrs = [], deps = [], requires = [], stu
       stub_deps: dependencies of the stubs if not deps.
       **kwargs: visibility, tags and the like, for cc_library.
     """
-    if not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]]:
-        native.cc_library(
-            name = name,
-            srcs = stub_srcs,
-            hdrs = hdrs,
-            deps = deps if stub_deps == None else stub_deps,
-            **kwargs
-        )
-        return
     kernels, sources = _split(srcs)
-    headers = hdrs + [source for source in sources if source.endswith(".h")]
-    all_deps = deps + ["@local_cuda//:" + part for part in ["cudart"] + requires]
-    if kernels:
-        _cuda_objects(
-            name = name + "_kernels",
-            srcs = kernels,
-            hdrs = headers,
-            deps = all_deps,
-            visibility = ["//visibility:private"],
-        )
-        all_deps = all_deps + [":%s_kernels" % name]
-    native.cc_library(name = name, srcs = sources, hdrs = hdrs, deps = all_deps, **kwargs)
+    stub_deps = deps if stub_deps == None else stub_deps
+    if _is_missing(requires):
+        local_srcs, local_deps = stub_srcs, stub_deps
+    else:
+        local_srcs, local_deps = sources, deps + _parts("@local_cuda//", requires)
+        if kernels:
+            _cuda_objects(
+                name = name + "_kernels",
+                srcs = kernels,
+                hdrs = hdrs + [source for source in sources if source.endswith(".h")],
+                deps = local_deps + ["//third_party/cuda_launch"],
+                visibility = ["//visibility:private"],
+            )
+            local_deps = local_deps + [":%s_kernels" % name]
+    if [part for part in requires if part not in _EMULATED_PARTS]:
+        emulated_srcs, emulated_deps = stub_srcs, stub_deps
+    else:
+        emulated_srcs = sources + _emulated_sources(name, kernels)
+        emulated_deps = deps + _parts("//third_party/cuda_emulation", requires)
+    native.cc_library(
+        name = name,
+        srcs = _select(emulated_srcs, local_srcs),
+        hdrs = hdrs,
+        textual_hdrs = _select(kernels, []),
+        copts = _select(_EMULATED_COPTS if kernels else [], []),
+        deps = _select(emulated_deps, local_deps),
+        **kwargs
+    )
 
 def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwargs):
     """A GoogleTest program that needs GPUs: only `--config=gpu` runs it.
@@ -145,35 +187,27 @@ def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwarg
       tags: further tags.
       **kwargs: size and the like, for cc_test.
     """
-    tags = tags + ["gpu", "requires-gpu-nvidia" + (":%d" % gpus if gpus > 1 else "")]
-    if not HAVE_CUDA or [part for part in requires if not HAVE_PART[part]]:
-        native.cc_test(
-            name = name,
-            srcs = ["//third_party:built_without_cuda_test.cc"],
-            tags = tags,
-            deps = ["@googletest//:gtest_main"],
-            **kwargs
-        )
-        return
     kernels, sources = _split(srcs)
     all_deps = deps + ["//third_party:gpu_test_main"]
-    all_deps = all_deps + ["@local_cuda//:" + part for part in ["cudart"] + requires]
-    if kernels:
+    local_srcs, local_deps = sources, all_deps + _parts("@local_cuda//", requires)
+    if _is_missing(requires):
+        local_srcs, local_deps = ["//third_party:built_without_cuda_test.cc"], ["@googletest//:gtest_main"]
+    elif kernels:
         _cuda_objects(
             name = name + "_kernels",
             testonly = True,
             srcs = kernels,
             alwayslink = True,  # TEST registers itself; nothing refers to it
-            deps = all_deps,
+            deps = local_deps,
             tags = ["manual"],
             visibility = ["//visibility:private"],
         )
-        all_deps = all_deps + [":%s_kernels" % name]
+        local_deps = local_deps + [":%s_kernels" % name]
     native.cc_test(
         name = name,
-        srcs = sources,
+        srcs = _select(sources, local_srcs),
         args = ["--gpus=%d" % gpus],
-        tags = tags,
-        deps = all_deps,
+        tags = tags + ["gpu", "requires-gpu-nvidia" + (":%d" % gpus if gpus > 1 else "")],
+        deps = _select(all_deps + _parts("//third_party/cuda_emulation", []), local_deps),
         **kwargs
     )

@@ -53,10 +53,6 @@ using Right = wmma::fragment<wmma::matrix_b, kSide, kSide, kSide, Number, Layout
 // Hands out the block's shared memory.
 class SharedMemory {
  public:
-  __device__ SharedMemory() {
-    extern __shared__ __align__(128) unsigned char memory[];
-    next_ = memory;
-  }
   template <class T>
   __device__ T* Take(int bytes) {
     T* const taken = reinterpret_cast<T*>(next_);
@@ -65,7 +61,7 @@ class SharedMemory {
   }
 
  private:
-  unsigned char* next_;
+  unsigned char* next_ = DynamicShared<unsigned char>();
 };
 
 __device__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }

@@ -122,12 +122,6 @@ __device__ void StoreTile(const AttentionShape& shape, const Place& place, int t
   }
 }
 
-template <class T>
-__device__ T* SharedMemory() {
-  extern __shared__ __align__(16) unsigned char memory[];
-  return reinterpret_cast<T*>(memory);
-}
-
 // One block per tile of queries. The softmax is kept as numerators p = exp(score - max) and their sum, with
 // the largest score so far as max: when it grows, what has been summed is scaled down.
 template <class Tiles, class T>
@@ -135,7 +129,7 @@ __global__ void __launch_bounds__(kSide* kSide)
     AttentionKernel(AttentionShape shape, int64_t tiles, T scale, const T* q, const T* k, const T* v, T* out,
                     T* log_sum_exp) {
   constexpr int kRows = Tiles::kRows;
-  T* const queries = SharedMemory<T>();
+  T* const queries = DynamicShared<T>();
   T* const other = queries + Tiles::kTileNumel;  // keys, then values
   T* const shared_p = other + Tiles::kTileNumel;
   const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
@@ -251,7 +245,7 @@ __device__ void ScoreGradients(const AttentionShape& shape, const GradInputs<T>&
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
     QueryGradKernel(AttentionShape shape, int64_t tiles, T scale, GradInputs<T> in, Target<T> dq) {
-  T* const queries = SharedMemory<T>();
+  T* const queries = DynamicShared<T>();
   T* const out_grads = queries + Tiles::kTileNumel;
   T* const keys = out_grads + Tiles::kTileNumel;
   T* const values = keys + Tiles::kTileNumel;
@@ -284,7 +278,7 @@ template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
     KeyValueGradKernel(AttentionShape shape, int64_t tiles, T scale, GradInputs<T> in, Target<T> dk,
                        Target<T> dv) {
-  T* const keys = SharedMemory<T>();
+  T* const keys = DynamicShared<T>();
   T* const values = keys + Tiles::kTileNumel;
   T* const queries = values + Tiles::kTileNumel;
   T* const out_grads = queries + Tiles::kTileNumel;

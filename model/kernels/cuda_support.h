@@ -2,6 +2,7 @@
 #define GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_
 
 #include <cuda_bf16.h>
+#include <cuda_launch.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -34,9 +35,9 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
             size_t shared_bytes, const Args&... args) {
   if (blocks == 0) return;
   Gpu(device).MakeCurrent();
-  kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared_bytes,
-           Gpu(device).compute_stream().get()>>>(static_cast<Params>(args)...);
-  if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) {
+  const cudaError_t status =
+      LaunchKernel(name, kernel, blocks, threads, shared_bytes, Gpu(device).compute_stream().get(), args...);
+  if (status != cudaSuccess) {
     ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
   }
 }

@@ -1,0 +1,43 @@
+"""emulated_cuda_test: a cuda_test, on the host."""
+
+def _bool_setting_impl(_ctx):
+    return []
+
+bool_setting = rule(
+    implementation = _bool_setting_impl,
+    build_setting = config.bool(flag = False),
+)
+
+_SETTING = "//third_party/cuda_emulation:emulate_cuda"
+
+def _emulate(_settings, _attr):
+    return {_SETTING: True}
+
+_emulated = transition(
+    implementation = _emulate,
+    inputs = [],
+    outputs = [_SETTING],
+)
+
+def _emulated_cuda_test_impl(ctx):
+    test = ctx.attr.test[0][DefaultInfo]
+    program = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(
+        output = program,
+        target_file = test.files_to_run.executable,
+        is_executable = True,
+    )
+    return [DefaultInfo(executable = program, runfiles = test.default_runfiles)]
+
+# The same program as a cuda_test, built with emulated CUDA. It needs neither a GPU nor the toolkit, and so is
+# an ordinary test.
+emulated_cuda_test = rule(
+    implementation = _emulated_cuda_test_impl,
+    attrs = {
+        "test": attr.label(cfg = _emulated, executable = True, mandatory = True, doc = "The cuda_test."),
+        "_allowlist_function_transition": attr.label(
+            default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
+        ),
+    },
+    test = True,
+)
