@@ -66,22 +66,6 @@ TEST(ResNetTest, EveryParameterIsReadyOnceTheLastLayersFirst) {
   EXPECT_LT(place("layer4.0.conv1.weight"), place("layer3.0.bn3.weight"));
 }
 
-TEST(ResNetTest, ASteadyStepTakesNoMemoryFromTheSystem) {
-  for (const int threads : {1, 2}) {
-    const DevicePtr device = CpuDevice(threads);
-    ResNet model(MicroResNet(), device, DType::kF32, 0);
-    const Batch batch = RandomImages(device, 2, 64, 64, 10);
-    const auto step = [&] {
-      for (Parameter* p : model.parameters()) p->ResetGrad();
-      Backward(model.Loss(batch), model.parameters());
-    };
-    for (int i = 0; i < 2; ++i) step();
-    const int64_t before = device->allocator().stats().source_allocations;
-    for (int i = 0; i < 3; ++i) step();
-    EXPECT_EQ(device->allocator().stats().source_allocations, before) << threads << " threads";
-  }
-}
-
 // Ranks may be threads of one process: each has a device of its own, and they share nothing.
 TEST(ResNetTest, RanksAsThreadsComputeTheSameAsAlone) {
   const auto gradients = [](uint64_t seed) {

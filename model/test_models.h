@@ -22,6 +22,17 @@ inline TransformerConfig MicroTransformer() {
           .context_length = 6};
 }
 
+// Attention takes a hundred tokens in several tiles, the last of which they do not fill.
+inline TransformerConfig TiledTransformer(int64_t head_dim) {
+  return {.name = "tiled",
+          .d_model = 2 * head_dim,
+          .d_ff = 200,
+          .num_layers = 2,
+          .num_heads = 2,
+          .vocab_size = 301,
+          .context_length = 128};
+}
+
 inline Batch RandomTokens(const DevicePtr& device, const TransformerConfig& config, int64_t batch_size,
                           int64_t seq, uint64_t seed) {
   const Batch batch{.inputs = Tensor::Empty(device, {batch_size, seq}, DType::kI32),
