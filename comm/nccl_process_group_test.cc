@@ -20,14 +20,15 @@ using model::CudaEvent;
 using model::DType;
 using model::Tensor;
 
-constexpr int64_t kNumel = int64_t{1} << 28;  // 1 GiB of f32: about half a millisecond to copy
+// Of f32: a 128th of the GPU's memory, some hundred microseconds to copy.
+int64_t LargeNumel() { return static_cast<int64_t>(model::CudaMemoryBytes(0) / 128 / sizeof(float)); }
 
 class NcclProcessGroupTest : public testing::Test {
  protected:
   Tensor Constant(float value) const {
-    return Tensor::From<float>(device_, {kNumel}, std::vector<float>(static_cast<size_t>(kNumel), value));
+    return Tensor::From<float>(device_, {numel_}, std::vector<float>(static_cast<size_t>(numel_), value));
   }
-  Tensor Empty() const { return Tensor::Empty(device_, {kNumel}, DType::kF32); }
+  Tensor Empty() const { return Tensor::Empty(device_, {numel_}, DType::kF32); }
   // Work for the compute stream.
   void Compute(int repeats) const {
     for (int i = 0; i < repeats; ++i) busy_.Zero();
@@ -38,6 +39,7 @@ class NcclProcessGroupTest : public testing::Test {
     return event;
   }
 
+  const int64_t numel_ = LargeNumel();
   const std::shared_ptr<CudaDevice> device_ = std::make_shared<CudaDevice>(0);
   const Tensor busy_ = Empty();
   const std::unique_ptr<ProcessGroup> group_ = MakeNcclGroup({.world = {}}, device_);

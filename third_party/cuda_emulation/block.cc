@@ -159,9 +159,9 @@ class Scheduler {
     for (unsigned w = num_warps(); w-- > 0;) {
       Warp& warp = warps_[w];
       if (warp.at_warp_barrier != 0) {
-        threadIdx.x = FirstThread(w, warp.at_warp_barrier);
-        Fail("waits for its warp" + At(threadIdx.x) + ", which waits for the block" +
-             At(FirstThread(w, warp.at_block_barrier)));
+        const unsigned thread = FirstThread(w, warp.at_warp_barrier);
+        FailOf(thread, "waits for its warp" + At(thread) + ", which waits for the block" +
+                           At(FirstThread(w, warp.at_block_barrier)));
       }
       if (warp.at_block_barrier == 0) continue;
       waits = true;
@@ -186,11 +186,15 @@ class Scheduler {
                                              std::strcmp(site.file_name(), expected.file_name()) == 0)) {
         continue;
       }
-      threadIdx.x = thread;
-      Fail("waits" + At(thread) + ", but thread " + std::to_string(like) + At(like));
+      FailOf(thread, "waits" + At(thread) + ", but thread " + std::to_string(like) + At(like));
     }
   }
 
+  [[noreturn]] void FailOf(unsigned thread, const std::string& what) {
+    threadIdx.x = thread;
+    running_ = true;
+    Fail(what);
+  }
   static unsigned FirstThread(unsigned w, unsigned lanes) {
     return w * kWarpSize + static_cast<unsigned>(std::countr_zero(lanes));
   }

@@ -21,7 +21,7 @@ namespace cuda_emulation {
 namespace {
 
 constexpr int kDevices = 2;
-constexpr size_t kDeviceBytes = size_t{64} << 30;  // what each of them claims to have
+constexpr size_t kDeviceBytes = size_t{8} << 30;  // what each of them claims to have
 constexpr size_t kAlignment = 256;
 constexpr size_t kPageBytes = 4096;
 // Addresses of device memory. Far more than a program uses, so that none comes twice.
@@ -136,6 +136,21 @@ size_t Extent(size_t pitch, size_t width, size_t height) {
   return height == 0 ? 0 : (height - 1) * pitch + width;
 }
 
+// Sets device memory. Zeros for whole pages come from the system when somebody looks at them.
+void Fill(char* target, int value, size_t bytes) {
+  constexpr size_t kManyBytes = size_t{1} << 20;
+  if (value != 0 || bytes < kManyBytes || !IsDeviceMemory(target, bytes)) {
+    std::memset(target, value, bytes);
+    return;
+  }
+  char* const first =
+      target + RoundUp(reinterpret_cast<uintptr_t>(target), kPageBytes) - reinterpret_cast<uintptr_t>(target);
+  const size_t whole = (bytes - static_cast<size_t>(first - target)) / kPageBytes * kPageBytes;
+  std::memset(target, 0, static_cast<size_t>(first - target));
+  if (madvise(first, whole, MADV_DONTNEED) != 0) std::abort();
+  std::memset(first + whole, 0, static_cast<size_t>(target + bytes - (first + whole)));
+}
+
 }  // namespace
 
 MemoryAccess::MemoryAccess() {
@@ -170,6 +185,7 @@ using cuda_emulation::Block;
 using cuda_emulation::current_device;
 using cuda_emulation::Extent;
 using cuda_emulation::Fail;
+using cuda_emulation::Fill;
 using cuda_emulation::Global;
 using cuda_emulation::IsDeviceMemory;
 using cuda_emulation::IsPinned;
@@ -334,7 +350,7 @@ cudaError_t cudaMemcpy2DAsync(void* target, size_t target_pitch, const void* sou
 }
 
 cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t stream) {
-  return PutCopy(stream, {{target, bytes}}, [=] { std::memset(target, value, bytes); });
+  return PutCopy(stream, {{target, bytes}}, [=] { Fill(static_cast<char*>(target), value, bytes); });
 }
 
 cudaError_t cudaMemset2DAsync(void* target, size_t pitch, int value, size_t width, size_t height,
