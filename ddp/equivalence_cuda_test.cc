@@ -1,0 +1,39 @@
+// Every strategy on CUDA: what it leaves to the streams' order is in order. nccl with two GPUs; gloo, which
+// may share one.
+#include <string>
+#include <tuple>
+
+#include "ddp/equivalence_suite.h"
+#include "model/cuda_device.h"
+
+namespace gradsync::ddp {
+namespace {
+
+using Case = std::tuple<std::string, std::string, size_t>;  // strategy, backend, bucket bytes
+
+class EquivalenceCudaTest : public testing::TestWithParam<Case> {};
+
+TEST_P(EquivalenceCudaTest, EqualsOneProcessOnTheWholeBatch) {
+  const auto& [name, backend, bucket_bytes] = GetParam();
+  if (backend == "nccl" && model::CudaDeviceCount() < 2) GTEST_SKIP() << "needs two GPUs";
+  std::vector<model::DevicePtr> devices;
+  for (int rank = 0; rank < 2; ++rank) {
+    devices.push_back(std::make_shared<model::CudaDevice>(backend == "nccl" ? rank : 0));
+  }
+  CheckEquivalence(name, bucket_bytes, backend, devices);
+}
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) {
+  return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_bucket" +
+         std::to_string(std::get<2>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(AllStrategies, EquivalenceCudaTest,
+                         testing::Combine(testing::Values("naive", "flat", "overlap", "bucketed_sync",
+                                                          "bucketed_async", "core"),
+                                          testing::Values("nccl", "gloo"),
+                                          testing::Values(size_t{4000}, size_t{300000}, size_t{25} << 20)),
+                         CaseName);
+
+}  // namespace
+}  // namespace gradsync::ddp
