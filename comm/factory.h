@@ -20,8 +20,8 @@ struct GroupOptions {
   std::chrono::milliseconds timeout{60000};
   // Communication threads: so many collectives progress at the same time.
   int num_threads = 2;
-  // A network interface ("eth0") or an address of this host. Empty: loopback if the ranks were launched on
-  // one host by this program, else the address of this host's name.
+  // A network interface ("eth0") or an address of this host. Empty: loopback if all ranks are on one host,
+  // else the network on which they met at a tcp:// rendezvous; of file:// the address of this host's name.
   std::string interface_or_address;
 };
 

@@ -91,8 +91,27 @@ bool IsOwnAddress(const std::string& address) {
   return is_own;
 }
 
+bool IsLoopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+// The address by which ranks on other hosts reach this one. It is the one that leads to the rendezvous; on
+// the rendezvous' own host, whose name often stands for loopback there, the one that leads to some other
+// host.
+std::string AddressForOtherHosts(const World& world, Rendezvous& rendezvous) {
+  constexpr std::string_view kScheme = "tcp://";
+  const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
+  std::string own = OwnAddressTowards(place);
+  const auto key = [](int rank) { return Join("gloo.address.", rank); };
+  rendezvous.Set(key(world.rank), own);
+  for (int rank = 0; IsLoopback(own) && rank < world.size; ++rank) {
+    const std::string other = rendezvous.Get(key(rank));
+    if (!IsLoopback(other)) own = OwnAddressTowards({other, place.port});
+  }
+  return own;
+}
+
 std::shared_ptr<gloo::transport::Device> CreateDevice(const World& world,
-                                                      const std::string& interface_or_address) {
+                                                      const std::string& interface_or_address,
+                                                      Rendezvous& rendezvous) {
   gloo::transport::tcp::attr attributes;
   if (!interface_or_address.empty() && if_nametoindex(interface_or_address.c_str()) != 0) {
     attributes.iface = interface_or_address;
@@ -102,6 +121,8 @@ std::shared_ptr<gloo::transport::Device> CreateDevice(const World& world,
     attributes.hostname = interface_or_address;
   } else if (world.local_size == world.size) {
     attributes.hostname = "127.0.0.1";
+  } else if (world.rendezvous.starts_with("tcp://")) {
+    attributes.hostname = AddressForOtherHosts(world, rendezvous);
   }
   try {
     return gloo::transport::tcp::CreateDevice(attributes);
@@ -128,8 +149,8 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     : rank_(world.rank), size_(world.size), timeout_(timeout) {
   for (int i = 1; i < size_; ++i) others_.push_back((rank_ + i) % size_);
   const BlockSigpipe block_sigpipe;
-  device_ = CreateDevice(world, interface_or_address);
   try {
+    device_ = CreateDevice(world, interface_or_address, rendezvous);
     for (const char* direction : {"up.", "down."}) {
       auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
       // gloo waits five times this long for a connection.
@@ -140,6 +161,8 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     }
     WaitForOthers(kConnectedSlot);
   } catch (const CollectiveError&) {
+    throw;
+  } catch (const InvalidInput&) {
     throw;
   } catch (const std::exception& error) {
     throw CollectiveError(

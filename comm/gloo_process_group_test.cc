@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "comm/rank_threads.h"
+#include "comm/tcp_store.h"
 #include "model/error.h"
 
 // What is special about gloo: its tuning, its deadlines, its checks.
@@ -282,6 +283,21 @@ TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
     auto groups = Connect(2, [&](GlooOptions& options) { options.interface_or_address = name; });
     RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
   }
+}
+
+// Ranks of several hosts use the network on which they met.
+TEST(GlooOptionsTest, RanksOnDifferentHostsFindTheirNetwork) {
+  std::string url;
+  {
+    const TcpStoreServer server({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now());
+    url = Join("tcp://127.0.0.1:", server.port());
+  }
+  auto groups = Connect(3, [&](GlooOptions& options) {
+    options.world.local_rank = 0;
+    options.world.local_size = 1;
+    options.world.rendezvous = url;
+  });
+  RunRanks(3, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
 }
 
 }  // namespace

@@ -179,5 +179,16 @@ TEST(RendezvousUrlTest, MalformedUrlsAreQuoted) {
   EXPECT_EQ(ParseHostPort("[::1]:80", "").host, "::1");
 }
 
+TEST(OwnAddressTest, IsTheOneThatLeadsToThePeer) {
+  EXPECT_EQ(OwnAddressTowards({.host = "127.0.0.1", .port = "9"}), "127.0.0.1");
+  try {
+    OwnAddressTowards({.host = "no-such-host.invalid", .port = "9"});
+    FAIL() << "a host that is not there was resolved";
+  } catch (const std::runtime_error& error) {
+    EXPECT_TRUE(std::string_view(error.what()).starts_with("cannot resolve host no-such-host.invalid: "))
+        << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace gradsync::comm

@@ -190,6 +190,26 @@ HostPort ParseHostPort(const std::string& text, const std::string& url) {
   return result;
 }
 
+std::string OwnAddressTowards(const HostPort& peer) {
+  int reason = EHOSTUNREACH;
+  const AddressList list = Resolve(peer.host.c_str(), peer.port, 0);
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    // Connected, a datagram socket has the address that it would send from.
+    const Socket socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t length = sizeof(own);
+    char text[NI_MAXHOST];
+    if (socket.valid() && connect(socket.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
+        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      return text;
+    }
+    reason = errno;
+  }
+  throw std::runtime_error(Join("no way to host ", peer.host, ": ", ErrorText(reason)));
+}
+
 Socket& Socket::operator=(Socket&& other) noexcept {
   std::swap(fd_, other.fd_);
   return *this;

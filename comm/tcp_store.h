@@ -22,6 +22,10 @@ struct HostPort {
 // which quotes `url`.
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
+// The address of this host that it sends from to `peer`; nothing is sent. Throws std::runtime_error if there
+// is no such host, or no way to it.
+std::string OwnAddressTowards(const HostPort& peer);
+
 // A file descriptor, closed at the end.
 class Socket {
  public:
