@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 
 #include "model/error.h"
 
@@ -59,9 +60,10 @@ double NiceStep(double least) {
 std::vector<Tick> LinearTicks(double low, double high, double step) {
   std::vector<Tick> ticks;
   const int exponent = ExponentOf(step);
-  const double first = std::ceil(low / step - kSlack), last = std::floor(high / step + kSlack);
-  for (double i = first; i <= last; ++i) {
-    const double value = i * step;
+  const int64_t first = std::llround(std::ceil(low / step - kSlack));
+  const int64_t last = std::llround(std::floor(high / step + kSlack));
+  for (int64_t i = first; i <= last; ++i) {
+    const double value = static_cast<double>(i) * step;
     ticks.push_back({std::clamp(value, low, high), LabelOf(i == 0 ? 0 : value, exponent)});
   }
   return ticks;

@@ -81,13 +81,15 @@ class MeasurementStream::Loader {
     }
     while (!part.empty()) {
       const Entries entries = TakeMeasurement(&part);
-      Loaded loaded =
-          entries.data() == baseline_entries.data() ? std::move(baseline) : LoadMeasurement(entries);
-      num_records_ += loaded.num_records;
-      rejected_.insert(rejected_.end(), std::make_move_iterator(loaded.rejected.begin()),
-                       std::make_move_iterator(loaded.rejected.end()));
-      if (loaded.measurement != nullptr) items_.emplace_back(loaded.measurement, baseline.measurement);
+      const bool is_baseline = entries.data() == baseline_entries.data();
+      Report(is_baseline ? baseline : LoadMeasurement(entries), baseline.measurement);
     }
+  }
+
+  void Report(const Loaded& loaded, const Measurement* baseline) {
+    num_records_ += loaded.num_records;
+    rejected_.insert(rejected_.end(), loaded.rejected.begin(), loaded.rejected.end());
+    if (loaded.measurement != nullptr) items_.emplace_back(loaded.measurement, baseline);
   }
 
   Loaded LoadMeasurement(Entries entries) {

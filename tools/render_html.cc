@@ -68,7 +68,8 @@ class HtmlPanel {
       if (panel.header(column) == "flags") flags = column;
     }
     // The run last: what fits on a screen is what people came for.
-    std::ranges::stable_partition(order_, [&](size_t column) { return panel.header(column) != "run"; });
+    std::stable_partition(order_.begin(), order_.end(),
+                          [&](size_t column) { return panel.header(column) != "run"; });
     if (flags == panel.num_columns() || num_rows < 2) return;
     common_flags_ = WordsOf(panel.cell(0, flags));
     for (size_t row = 1; row < num_rows; ++row) {

@@ -1,9 +1,11 @@
 // What ThreadSanitizer must not report: accesses by system libraries that were built without instrumentation,
 // whose atomics it cannot see. Every line names its library; nothing of gradsync's own is ever listed here.
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the sanitizer's own name.
 extern "C" const char* __tsan_default_suppressions();
 
 const char* __tsan_default_suppressions() {
+  // NOLINTEND(bugprone-reserved-identifier)
   // gloo's locks must stay visible (called_from_lib would hide them, but not their inline parts), so its two
   // false positives are named:
   // - writev is recorded as a read when it returns; what it sent may have been answered, into the same
