@@ -115,6 +115,11 @@ void OpAnnotator::End() {
   sink_.Pop();
 }
 
+void OpAnnotator::Computed(std::string_view name, const model::Tensor& output,
+                           std::span<const model::Var> inputs) {
+  if (next_ != nullptr) next_->Computed(name, output, inputs);
+}
+
 std::unique_ptr<PhaseTimer> AnnotatePhases(std::unique_ptr<PhaseTimer> timer, RangeSink& sink) {
   return std::make_unique<AnnotatedTimer>(std::move(timer), sink);
 }

@@ -2,6 +2,7 @@
 #define GRADSYNC_BENCH_ANNOTATE_H_
 
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "bench/phase_timer.h"
@@ -13,12 +14,14 @@
 // put before, and the sinks must outlive it.
 namespace gradsync::bench {
 
-// A nested range for each operation; `next` (null: nobody) hears of them too.
+// A nested range for each operation of a backward pass; `next` (null: nobody) hears of all that it hears of.
 class OpAnnotator : public model::Tracer {
  public:
   OpAnnotator(RangeSink& sink, model::Tracer* next) : sink_(sink), next_(next) {}
   void Begin(std::string_view name) override;
   void End() override;
+  void Computed(std::string_view name, const model::Tensor& output,
+                std::span<const model::Var> inputs) override;
 
  private:
   RangeSink& sink_;

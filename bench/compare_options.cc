@@ -182,7 +182,7 @@ TrainingSize SizeOfTraining(const CompareOptions& options) {
   size.model = options.model;
   size.params = NumResNetParameters(config);
   size.activations = batch_size * ActivationsPerImage(config, options.image_size);
-  if (options.peers.wanted()) size.peers = PeerStrategies(options.strategies);
+  if (options.peers.wanted()) size.peers = PeerStrategies(options.strategies, options.peers.modes);
   size.batch = batch_size * (3 * Pixels(options.image_size) + static_cast<double>(config.num_classes));
   return size;
 }

@@ -76,7 +76,7 @@ Contest ContestAt(int64_t buffer_elements, const CompareOptions& options, const 
   for (const std::string& strategy : options.strategies) {
     contest.contenders.push_back({strategy, BucketBytes(options, strategy, buffer_elements)});
   }
-  if (options.peers.wanted()) AddPeers(contest);
+  if (options.peers.wanted()) AddPeers(options.peers.modes, contest);
   if (options.on_images()) {
     const bool bf16 = options.element_type() == model::DType::kBF16;
     contest.min_tolerance = bf16 ? kImageBF16Tolerance : 0;

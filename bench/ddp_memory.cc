@@ -30,7 +30,7 @@ TrainingSize SizeOfTraining(const DdpOptions& options) {
   size.params = static_cast<double>(NumParameters(config));
   size.activations = positions * ActivationsPerPosition(config);
   size.batch = 2 * positions;
-  if (options.peers.wanted()) size.peers = PeerStrategies(options.strategies);
+  if (options.peers.wanted()) size.peers = PeerStrategies(options.strategies, options.peers.modes);
   return size;
 }
 

@@ -97,13 +97,14 @@ TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
 // naive and overlap, 8 more for flat's copies, 8 for the gradients and buckets of DistributedDataParallel, 4
 // where they are the same.
 TEST(MemoryTest, CountsPeers) {
-  const auto peers_bytes = [](const char* strategies) {
+  const auto peers_bytes = [](const char* strategies, std::vector<std::string> modes = {"eager"}) {
     DdpOptions options = Parse({"--model=small", strategies, "--batch_size=1", "--seq_len=1"});
     const auto bytes = [&] {
       return EstimateMemory(options, SizeOfTraining(options), WorldOf(2), 0).host_bytes;
     };
     const double alone = bytes();
     options.peers.with_peers = "pytorch";
+    options.peers.modes = std::move(modes);
     return (bytes() - alone) / static_cast<double>(NumParameters(options.model_config()));
   };
   constexpr double kSlack = 8;  // two interpreters, activations
@@ -112,6 +113,9 @@ TEST(MemoryTest, CountsPeers) {
   EXPECT_NEAR(peers_bytes("--strategies=core"), 2 * 16, kSlack);
   EXPECT_NEAR(peers_bytes("--strategies=bucketed_sync"), 2 * 20, kSlack);
   EXPECT_NEAR(peers_bytes("--strategies=none,flat,core,bucketed_sync"), 2 * (12 + 4 + 8 + 8 + 4), kSlack);
+  // Compiled and not, whose weights and gradients are the same but for those in buckets.
+  EXPECT_NEAR(peers_bytes("--strategies=naive", {"eager", "compiled"}), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=bucketed_sync", {"eager", "compiled"}), 2 * (12 + 8 + 8), kSlack);
 }
 
 // On a GPU there is what computes; on the host what is kept to start again and to compare with.

@@ -121,6 +121,43 @@ TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
                                                {"pytorch_ddp_view", 2}}));
 }
 
+TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunDdp(out, WithFake({"--strategies=none,core", "--peer_modes=eager,compiled",
+                                                     "--world_size=1", "--verify=false"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::set<std::string> strategies;
+  for (const Record& record : RecordsIn(out)) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    strategies.insert(strategy);
+    const bool compiled = strategy.ends_with("_compiled");
+    EXPECT_EQ(record.facts.StringOr("compiled", ""), compiled ? "a model" : "");
+    EXPECT_EQ(record.facts.IntOr("compile_ns", 0), compiled ? 77 : 0);
+    // What the peer says; else how many of them there are.
+    const bool is_peer = strategy.starts_with("pytorch_"), waits_inside = strategy.starts_with("pytorch_ddp");
+    EXPECT_EQ(record.facts.IntOr("strategies_in_memory", 0), waits_inside ? 4 : is_peer ? 1 : 2) << strategy;
+  }
+  EXPECT_EQ(strategies,
+            (std::set<std::string>{"core", "none", "pytorch_ddp_view", "pytorch_ddp_view_compiled",
+                                   "pytorch_none", "pytorch_none_compiled"}));
+}
+
+TEST(DdpPeersTest, ModesThatCannotBeAreRefused) {
+  const auto compiled = [](const std::vector<std::string>& more, const Environment& environment) {
+    std::vector<std::string> arguments = {"--peer_modes=compiled"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunDdp(FreshDirectory(), arguments, environment);
+  };
+  const ProgramResult no_compiler = compiled(WithFake({}), {{"FAKE_PEER", "compilerless"}});
+  EXPECT_EQ(no_compiler.status, 2);
+  EXPECT_EQ(no_compiler.err, "--with_peers=pytorch: no compiler for cpu\n");
+  EXPECT_EQ(RunDdp(FreshDirectory(), WithFake({"--verify=false"}), {{"FAKE_PEER", "compilerless"}}).status,
+            0);
+  const ProgramResult no_peer = compiled({}, {});
+  EXPECT_EQ(no_peer.status, 2);
+  EXPECT_EQ(no_peer.err, "--peer_modes: expected --with_peers=pytorch beside it\n");
+}
+
 TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
   const std::string directory = FreshDirectory();
   const std::string dump = directory + "/dump", wrong = directory + "/wrong";

@@ -55,7 +55,7 @@ Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World
   for (const std::string& strategy : options.strategies) {
     contest.contenders.push_back({strategy, options.bucket_bytes});
   }
-  if (options.peers.wanted()) AddPeers(contest);
+  if (options.peers.wanted()) AddPeers(options.peers.modes, contest);
   contest.config = ConfigOf(options, cell);
   contest.facts.Set("tokens_per_step", contest.positions * world.size);
   return contest;

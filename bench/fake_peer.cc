@@ -1,6 +1,7 @@
 // Stands in for `python3 bench/peers/pytorch_ddp.py` in tests, and takes no real steps. FAKE_PEER in the
-// environment says what goes wrong: "uninstalled", "dies", "hangs", "garbles"; FAKE_PEER_RESULT names the
-// file that its training ends with, FAKE_PEER_LOG one that gets the commands to begin.
+// environment says what goes wrong: "uninstalled", "compilerless", "dies", "hangs", "garbles";
+// FAKE_PEER_RESULT names the file that its training ends with, FAKE_PEER_LOG one that gets the commands to
+// begin.
 
 #include <unistd.h>
 
@@ -41,11 +42,16 @@ Json TakeStep(const Json& command, const std::string& fault) {
   if (command.at("strategy").get<std::string>().starts_with("ddp")) {
     return {{"forward_ns", 1000}, {"backward_and_sync_ns", 2500}, {"optimizer_ns", 300}};
   }
-  return {{"forward_ns", 1000},
-          {"backward_ns", 2000},
-          {"sync_exposed_ns", 500},
-          {"optimizer_ns", 300},
-          {"peak_bytes_in_use", 4096}};
+  return {{"forward_ns", 1000},  {"backward_ns", 2000},       {"sync_exposed_ns", 500},
+          {"optimizer_ns", 300}, {"peak_bytes_in_use", 4096}, {"strategies_in_memory", 1}};
+}
+
+Json FactsOfCompiled(const Json& begin) {
+  Json facts = Json::object();
+  for (const auto& [strategy, bucket_bytes] : begin.at("bucket_bytes").items()) {
+    if (strategy.ends_with("_compiled")) facts[strategy] = {{"compiled", "a model"}, {"compile_ns", 77}};
+  }
+  return facts;
 }
 
 }  // namespace
@@ -53,10 +59,10 @@ Json TakeStep(const Json& command, const std::string& fault) {
 int main(int argc, char** argv) {
   const std::string fault = Variable("FAKE_PEER");
   // argv[1] is the script.
-  if (argc == 3 && std::string_view(argv[2]) == "--check") {
-    if (fault != "uninstalled") return 0;
-    std::fputs("this has no PyTorch: install it\n", stderr);
-    return 1;
+  if (argc >= 3 && std::string_view(argv[2]) == "--check") {
+    if (fault == "uninstalled") std::fputs("this has no PyTorch: install it\n", stderr);
+    if (fault == "compilerless" && argc == 4) std::fprintf(stderr, "no compiler for %s\n", argv[3]);
+    return fault == "uninstalled" || (fault == "compilerless" && argc == 4) ? 1 : 0;
   }
   for (std::string line; std::getline(std::cin, line);) {
     const Json command = Json::parse(line);
@@ -67,6 +73,7 @@ int main(int argc, char** argv) {
     if (what == "begin" && !Variable("FAKE_PEER_LOG").empty()) {
       std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app) << line << "\n";
     }
+    if (what == "begin") answer["facts"] = FactsOfCompiled(command);
     for (const char* const part : {"inputs", "targets"}) SkipTensor(command, part);
     if (what == "step") answer = TakeStep(command, fault);
     if (what == "check") std::filesystem::copy_file(Variable("FAKE_PEER_RESULT"), command.at("path"));

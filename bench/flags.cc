@@ -68,6 +68,14 @@ std::string FormatDuration(std::chrono::milliseconds duration) {
   return ms % 1000 == 0 ? Join(ms / 1000, "s") : Join(ms, "ms");
 }
 
+std::optional<double> ParsePositiveDouble(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value > 0 && value < 1e300)) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 std::vector<std::string_view> SplitCommas(std::string_view text) {
@@ -189,12 +197,18 @@ void FlagTable::AddDuration(std::string name, std::chrono::milliseconds* target,
 void FlagTable::AddPositiveDouble(std::string name, double* target, std::string help) {
   Add({std::move(name), "a positive number such as 0.001", Join(*target), std::move(help), false,
        [target](std::string_view text) {
-         double value = 0;
-         const char* const end = text.data() + text.size();
-         const auto [stop, error] = std::from_chars(text.data(), end, value);
-         if (error != std::errc() || stop != end || !(value > 0 && value < 1e300)) return false;
-         *target = value;
-         return true;
+         const std::optional<double> value = ParsePositiveDouble(text);
+         if (value) *target = *value;
+         return value.has_value();
+       }});
+}
+
+void FlagTable::AddOptionalDouble(std::string name, std::optional<double>* target, std::string what,
+                                  std::string help) {
+  Add({std::move(name), std::move(what), "", std::move(help), false, [target](std::string_view text) {
+         const std::optional<double> value = ParsePositiveDouble(text);
+         if (value) *target = value;
+         return value.has_value();
        }});
 }
 

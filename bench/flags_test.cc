@@ -26,6 +26,7 @@ struct Options {
   std::string weights;
   std::string interface_name;
   std::optional<int64_t> layers;
+  std::optional<double> peak;
 
   FlagTable Table() {
     FlagTable table("demo", "Does nothing.");
@@ -41,6 +42,7 @@ struct Options {
     table.AddPath("weights", &weights, "a safetensors file", "Initial weights.");
     table.AddText("interface", &interface_name, "a network interface", "Network.");
     table.AddOptionalInt("num_layers", &layers, "Overrides the model's.");
+    table.AddOptionalDouble("peak", &peak, "a positive number such as 790e12", "Per second.");
     return table;
   }
 };
@@ -55,7 +57,7 @@ TEST(FlagTableTest, ReadsEveryKind) {
   FlagTable table = options.Table();
   Parse(table, {"--trace", "--steps=7", "--batch_size", "2,4", "--order=blocks", "--strategies=core,none",
                 "--bucket_bytes=1MiB", "--sizes=1MiB,1GiB", "--timeout=500ms", "--learning_rate=0.5",
-                "--weights=/a/b", "--num_layers=3", "--interface=eth0"});
+                "--weights=/a/b", "--num_layers=3", "--interface=eth0", "--peak=790e12"});
   EXPECT_TRUE(options.trace);
   EXPECT_EQ(options.steps, 7);
   EXPECT_THAT(options.batch_sizes, ElementsAre(2, 4));
@@ -67,6 +69,7 @@ TEST(FlagTableTest, ReadsEveryKind) {
   EXPECT_EQ(options.learning_rate, 0.5);
   EXPECT_EQ(options.weights, "/a/b");
   EXPECT_EQ(options.layers, 3);
+  EXPECT_EQ(options.peak, 790e12);
   EXPECT_EQ(options.interface_name, "eth0");
   EXPECT_TRUE(table.given("steps"));
 }
@@ -77,6 +80,7 @@ TEST(FlagTableTest, KeepsDefaults) {
   Parse(table, {});
   EXPECT_EQ(options.steps, 10);
   EXPECT_EQ(options.layers, std::nullopt);
+  EXPECT_EQ(options.peak, std::nullopt);
   EXPECT_FALSE(table.given("steps"));
   EXPECT_FALSE(table.help_requested());
 }
@@ -106,6 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--sizes=1MiB,"}, "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
         BadCase{{"--bucket_bytes=0"},
                 "--bucket_bytes=0: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--peak=790T"}, "--peak=790T: expected a positive number such as 790e12"},
         BadCase{{"--steps=0"}, "--steps=0: expected an integer from 1 to 1000"},
         BadCase{{"--steps=ten"}, "--steps=ten: expected an integer from 1 to 1000"},
         BadCase{{"--steps="}, "--steps=: expected an integer from 1 to 1000"},

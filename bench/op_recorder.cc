@@ -1,7 +1,6 @@
 #include "bench/op_recorder.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "comm/process_group.h"
 
@@ -13,21 +12,28 @@ OpRecorder::OpRecorder(model::Device& device)
 void OpRecorder::Begin(std::string_view name) {
   ops_.push_back({std::string(name), comm::Now(), 0, open_});
   open_ = static_cast<int>(ops_.size()) - 1;
-  if (gpu_ == nullptr) return;
-  if (ops_.size() == 1) anchor_ = gpu_->Resource<model::CudaClock>().anchor();
-  RecordEvent(2 * ops_.size() - 2);
+  if (gpu_ != nullptr) RecordEvent(events_, 2 * ops_.size() - 2);
 }
 
 void OpRecorder::End() {
   TracedOp& op = ops_.at(static_cast<size_t>(open_));
   op.end_ns = comm::Now();
-  if (gpu_ != nullptr) RecordEvent(2 * static_cast<size_t>(open_) + 1);
+  if (gpu_ != nullptr) RecordEvent(events_, 2 * static_cast<size_t>(open_) + 1);
   open_ = op.parent;
 }
 
-void OpRecorder::RecordEvent(size_t index) {
-  while (events_.size() <= index) events_.emplace_back(*gpu_, model::CudaEvent::Timing::kOn);
-  events_[index].Record(gpu_->compute_stream());
+void OpRecorder::Computed(std::string_view name, const model::Tensor& output,
+                          std::span<const model::Var> inputs) {
+  const int64_t end_ns = comm::Now();
+  if (gpu_ != nullptr) RecordEvent(computed_events_, computed_.size());
+  computed_.push_back({std::string(name), CostsOf(name, output, inputs), 0, end_ns});
+  ranges_before_.push_back(ops_.size());
+}
+
+void OpRecorder::RecordEvent(Events& events, size_t index) {
+  if (anchor_ == nullptr) anchor_ = gpu_->Resource<model::CudaClock>().anchor();
+  while (events.size() <= index) events.emplace_back(*gpu_, model::CudaEvent::Timing::kOn);
+  events[index].Record(gpu_->compute_stream());
 }
 
 const std::vector<TracedOp>& OpRecorder::ops() {
@@ -40,43 +46,27 @@ const std::vector<TracedOp>& OpRecorder::ops() {
   return ops_;
 }
 
+const std::vector<ComputedOp>& OpRecorder::computed() {
+  const std::vector<TracedOp>& ranges = ops();
+  for (size_t i = 0; i < computed_.size(); ++i) {
+    if (gpu_ != nullptr) {
+      computed_events_[i].Synchronize();
+      computed_[i].end_ns = anchor_->TimeOf(computed_events_[i]);
+    }
+    if (i > 0) computed_[i].begin_ns = computed_[i - 1].end_ns;
+    for (size_t range = 0; range < ranges_before_[i]; ++range) {
+      computed_[i].begin_ns = std::max(computed_[i].begin_ns, ranges[range].end_ns);
+    }
+  }
+  return computed_;
+}
+
 void OpRecorder::Clear() {
   ops_.clear();
+  computed_.clear();
+  ranges_before_.clear();
   open_ = -1;
   anchor_ = nullptr;
-}
-
-void OpProfile::Add(const std::vector<TracedOp>& ops) {
-  for (const TracedOp& op : ops) {
-    const int64_t duration_ns = op.end_ns - op.begin_ns;
-    Total& total = totals_[op.name];
-    ++total.calls;
-    total.own_ns += duration_ns;
-    if (op.parent >= 0) totals_[ops[static_cast<size_t>(op.parent)].name].own_ns -= duration_ns;
-  }
-  ++steps_;
-}
-
-std::string OpProfile::ToString() const {
-  std::vector<std::pair<std::string, Total>> rows(totals_.begin(), totals_.end());
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.second.own_ns > b.second.own_ns; });
-  double all_ns = 0;
-  for (const auto& [name, total] : rows) all_ns += static_cast<double>(total.own_ns);
-  std::string table;
-  char line[160];
-  std::snprintf(line, sizeof(line), "%-24s %14s %12s %8s\n", "backward operation", "calls per step",
-                "ms per step", "share");
-  table += line;
-  for (const auto& [name, total] : rows) {
-    const double own_ns = static_cast<double>(total.own_ns);
-    const double steps = static_cast<double>(steps_);
-    std::snprintf(line, sizeof(line), "%-24s %14.1f %12.3f %7.1f%%\n", name.c_str(),
-                  static_cast<double>(total.calls) / steps, own_ns / steps / 1e6,
-                  all_ns > 0 ? 100 * own_ns / all_ns : 0.0);
-    table += line;
-  }
-  return table;
 }
 
 }  // namespace gradsync::bench

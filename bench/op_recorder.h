@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bench/op_cost.h"
+#include "model/autograd.h"
 #include "model/cuda_clock.h"
 #include "model/cuda_device.h"
 #include "model/device.h"
@@ -23,8 +25,19 @@ struct TracedOp {
   int parent = -1;  // index of the range around it, -1 if there is none
 };
 
-// Keeps the ranges of one step, in the order of their begins: when the device was in them, on a GPU by events
-// of its compute stream (see phase_timer.h), because there the host runs ahead.
+// One operation of a forward pass.
+struct ComputedOp {
+  std::string name;
+  OpCosts costs;
+  // On comm::Now(): when the device was done with the operation before, or with a range if one came later; 0
+  // if there was neither.
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// Keeps the ranges of one step, in the order of their begins, and the operations of its forward pass: when
+// the device was in them, on a GPU by events of its compute stream (see phase_timer.h), because there the
+// host runs ahead.
 class OpRecorder : public model::Tracer {
  public:
   // Of the CPU.
@@ -34,40 +47,31 @@ class OpRecorder : public model::Tracer {
 
   void Begin(std::string_view name) override;
   void End() override;
+  void Computed(std::string_view name, const model::Tensor& output,
+                std::span<const model::Var> inputs) override;
 
   // All must have ended. Blocks until the device has passed them.
   const std::vector<TracedOp>& ops();
-  // Forgets the ranges, all of which must have ended.
+  // The same of the forward pass.
+  const std::vector<ComputedOp>& computed();
+  // Forgets everything. All ranges must have ended.
   void Clear();
 
  private:
-  // Puts an event where the compute stream is now.
-  void RecordEvent(size_t index);
+  // Events that are kept for the next step.
+  using Events = std::vector<model::CudaEvent>;
+
+  // Puts one of the events where the compute stream is now.
+  void RecordEvent(Events& events, size_t index);
 
   std::vector<TracedOp> ops_;
   int open_ = -1;
   model::CudaDevice* gpu_ = nullptr;  // null on the CPU
-  std::vector<model::CudaEvent>
-      events_;  // of op i: 2 i at its begin, 2 i + 1 at its end; kept for the next step
+  Events events_;                     // of op i: 2 i at its begin, 2 i + 1 at its end
+  std::vector<ComputedOp> computed_;
+  std::vector<size_t> ranges_before_;                // how many had begun before each of these
+  Events computed_events_;                           // at their ends
   std::shared_ptr<const model::CudaAnchor> anchor_;  // the last before the first op
-};
-
-// Adds up where time goes, by name of operation.
-class OpProfile {
- public:
-  // Adds the ranges of one step. A range's own time is what is not spent in the ranges inside it.
-  void Add(const std::vector<TracedOp>& ops);
-
-  // A table, the largest share first: name, calls per step, ms per step, share of all.
-  std::string ToString() const;
-
- private:
-  struct Total {
-    int64_t calls = 0;
-    int64_t own_ns = 0;
-  };
-  std::map<std::string, Total> totals_;
-  int64_t steps_ = 0;
 };
 
 }  // namespace gradsync::bench

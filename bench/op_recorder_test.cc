@@ -1,12 +1,15 @@
 #include "bench/op_recorder.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <vector>
+
+#include "model/autograd.h"
+#include "model/device.h"
+#include "model/tensor.h"
 
 namespace gradsync::bench {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(OpRecorderTest, KeepsNesting) {
   OpRecorder recorder;
@@ -30,17 +33,28 @@ TEST(OpRecorderTest, KeepsNesting) {
   EXPECT_TRUE(recorder.ops().empty());
 }
 
-TEST(OpProfileTest, CountsOwnTimeOnce) {
-  OpProfile profile;
-  for (int step = 0; step < 2; ++step) {
-    profile.Add({{"layer", 0, 10'000'000, -1},
-                 {"matmul", 1'000'000, 7'000'000, 0},
-                 {"matmul", 20'000'000, 22'000'000, -1}});
-  }
-  const std::string table = profile.ToString();
-  EXPECT_THAT(table, HasSubstr("matmul                              2.0        8.000    66.7%"));
-  EXPECT_THAT(table, HasSubstr("layer                               1.0        4.000    33.3%"));
-  EXPECT_LT(table.find("matmul"), table.find("layer"));
+TEST(OpRecorderTest, AComputedOperationBeginsWhereTheOneBeforeEnded) {
+  OpRecorder recorder;
+  const model::DevicePtr device = model::CpuDevice();
+  const model::Tensor tensor = model::Tensor::Zeros(device, {2, 3}, model::DType::kF32);
+  const model::Var inputs[] = {model::Var(tensor)};
+  recorder.Computed("first", tensor, inputs);
+  recorder.Computed("second", tensor, inputs);
+  recorder.Begin("range");
+  recorder.End();
+  recorder.Computed("third", tensor, inputs);
+  recorder.Begin("backward");
+  recorder.End();
+  const std::vector<ComputedOp>& ops = recorder.computed();
+  ASSERT_EQ(ops.size(), 3u);
+  EXPECT_EQ(ops[0].name, "first");
+  EXPECT_EQ(ops[0].begin_ns, 0);
+  EXPECT_EQ(ops[0].costs.forward.bytes, 48);
+  EXPECT_EQ(ops[1].begin_ns, ops[0].end_ns);
+  EXPECT_EQ(ops[2].begin_ns, recorder.ops()[0].end_ns);
+  EXPECT_LE(ops[2].begin_ns, ops[2].end_ns);
+  recorder.Clear();
+  EXPECT_TRUE(recorder.computed().empty());
 }
 
 }  // namespace

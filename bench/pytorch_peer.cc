@@ -27,6 +27,9 @@ using ::bazel::tools::cpp::runfiles::Runfiles;
 // A Python interpreter reads hundreds of MB before it can say anything, and a model's weights may take as
 // long.
 constexpr std::chrono::minutes kStartPatience{3};
+// For each strategy whose model is compiled, forward and backward, for all its layers.
+constexpr std::chrono::minutes kCompilePatience{15};
+constexpr std::string_view kCompiled = "_compiled";
 
 Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds timeout,
          std::span<const std::span<const char>> payload = {}) {
@@ -41,6 +44,11 @@ Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds ti
 
 Json ToJson(const Value& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
+}
+
+// Of the facts that a peer tells.
+Value FromJson(const Json& json) {
+  return json.is_number_integer() ? Value(json.get<int64_t>()) : Value(json.get<std::string>());
 }
 
 Json DescriptionOf(const model::Tensor& tensor) {
@@ -88,8 +96,10 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0) {
   return program;
 }
 
-void CheckPeerProgram(const PeerProgram& program) {
-  const auto [status, message] = PeerProcess::Run({program.python, program.script, "--check"});
+void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device) {
+  std::vector<std::string> command = {program.python, program.script, "--check"};
+  if (compiled) command.push_back(device);
+  const auto [status, message] = PeerProcess::Run(command);
   Require(status != 127, "--peer_python=", program.python, ": cannot be run: ", message);
   Require(status == 0, "--with_peers=pytorch: ", message);
 }
@@ -101,11 +111,18 @@ std::string PeerStrategy(const std::string& strategy) {
   return strategy == "core" ? "ddp_view" : "ddp";
 }
 
-std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies) {
+std::string InMode(const std::string& peer_strategy, const std::string& mode) {
+  return mode == "compiled" ? Join(peer_strategy, kCompiled) : peer_strategy;
+}
+
+std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies,
+                                        const std::vector<std::string>& modes) {
   std::vector<std::string> peers;
   for (const std::string& strategy : strategies) {
-    std::string peer = PeerStrategy(strategy);
-    if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(std::move(peer));
+    for (const std::string& mode : modes) {
+      std::string peer = InMode(PeerStrategy(strategy), mode);
+      if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(std::move(peer));
+    }
   }
   return peers;
 }
@@ -154,7 +171,16 @@ void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_
   command["do"] = "begin";
   command["bucket_bytes"] = bucket_bytes;
   command["weights"] = weights;
-  Ask(*process_, command, std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
+  const auto num_compiled = std::ranges::count_if(
+      bucket_bytes, [](const auto& strategy) { return strategy.first.ends_with(kCompiled); });
+  const Json begun = Ask(*process_, command,
+                         std::max<std::chrono::milliseconds>(kStartPatience + num_compiled * kCompilePatience,
+                                                             options_.timeout));
+  facts_.clear();
+  const Json facts = begun.value("facts", Json::object());
+  for (const auto& [strategy, of_strategy] : facts.items()) {
+    for (const auto& [name, value] : of_strategy.items()) facts_[strategy].Set(name, FromJson(value));
+  }
 }
 
 PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batch) {
@@ -162,6 +188,7 @@ PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batc
   PeerStep step;
   step.tells_sync = answer.contains("sync_exposed_ns");
   step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});
+  step.strategies_in_memory = answer.value("strategies_in_memory", int64_t{0});
   const char* const backward = step.tells_sync ? "backward_ns" : "backward_and_sync_ns";
   int64_t at_ns = 0;
   size_t mark = 0;

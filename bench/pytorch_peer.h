@@ -29,14 +29,19 @@ struct PeerProgram {
 // there.
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 
-// Throws InvalidInput, saying how to install PyTorch, if the interpreter cannot be run or has no PyTorch.
-void CheckPeerProgram(const PeerProgram& program);
+// Throws InvalidInput, saying how to install PyTorch, if the interpreter cannot be run or has no PyTorch;
+// also if its models are to be compiled for `device`, "cpu" or "cuda", and it cannot.
+void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device);
 
 // What PyTorch calls the way that compares with gradsync's `strategy`: the same name, or "ddp" for the
 // strategies that have buckets, and "ddp_view" for `core`, whose gradients stay in them as well.
 std::string PeerStrategy(const std::string& strategy);
-// Those of several, each once.
-std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies);
+// What it calls the same way with the model run in a mode of PeerOptions: for "compiled" with "_compiled"
+// behind it.
+std::string InMode(const std::string& peer_strategy, const std::string& mode);
+// Those of several in several modes, each once.
+std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies,
+                                        const std::vector<std::string>& modes);
 // The name in records: "pytorch_" before it.
 std::string PeerName(const std::string& peer_strategy);
 
@@ -45,7 +50,8 @@ struct PeerStep {
   StepMarks marks;  // as if the step had begun at 0
   // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
   bool tells_sync = true;
-  int64_t peak_bytes_in_use = 0;  // of its device's memory since Begin; 0: it does not say
+  int64_t peak_bytes_in_use = 0;     // of its device's memory, in this step; 0: it does not say
+  int64_t strategies_in_memory = 0;  // that had buffers there; 0: it does not say
 };
 
 // All calls are made by all ranks. What they throw, beside std::runtime_error if the process fails or does
@@ -62,10 +68,15 @@ class PyTorchPeer {
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 
-  // Makes the models of all strategies that will be asked for, with buckets of so many bytes. `config` is the
-  // record's; `weights` a safetensors file on rank 0's host, which must stay until the next Begin.
+  // Makes the models of all strategies that will be asked for, with buckets of so many bytes, and compiles
+  // what is to be compiled. `config` is the record's; `weights` a safetensors file on rank 0's host, which
+  // must stay until the next Begin.
   void Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
+
+  // For the record of one of these strategies: "compiled", what torch.compile was given, and "compile_ns" if
+  // it was given something.
+  const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   PeerStep Step(const std::string& strategy, const model::Batch& batch);
 
@@ -78,6 +89,7 @@ class PyTorchPeer {
   std::optional<PeerProcess> process_;
   Fields libraries_;
   std::string clock_;
+  std::map<std::string, Fields> facts_;  // by strategy
 };
 
 }  // namespace gradsync::bench

@@ -122,7 +122,8 @@ struct Record {
   //   "optimizer_ns"
   // Of peers, which say nothing of their collectives, "comm_busy_ns" and, where gradients are averaged inside
   // of backward, "sync_exposed_ns" are missing. "position": the index of the step in the run's own order over
-  // all its configurations. All of one length.
+  // all its configurations. With --profile also "<phase>.<operation>_ns", see
+  // bench/step_profile.h, which has facts of such names too. All of one length.
   std::map<std::string, std::vector<int64_t>> samples;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
@@ -138,8 +139,9 @@ struct Record {
   // "ranks_per_gpu". Training: "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step" or
   // "images_per_step", "allocations_in_timed_steps"; of memory "peak_bytes_in_use" and "bytes_held" (from the
   // system or driver) in the timed steps, on the device, with the buffers of "strategies_in_memory"
-  // strategies. all_reduce: "numel". Of published figures: "ranks_behind_times", "phases_synchronised",
-  // "copies_timed", "replicas_start_equal".
+  // strategies. Of a peer whose model was compiled: "compiled" (what torch.compile was given), "compile_ns"
+  // (before the first step). all_reduce: "numel". Of published figures: "ranks_behind_times",
+  // "phases_synchronised", "copies_timed", "replicas_start_equal".
   Fields facts;
   Provenance provenance;
   Fields link;  // optional: what is known of the link between ranks; "limit_bytes_per_second"

@@ -101,12 +101,7 @@ class Builder {
   }
 
   Arguments TrainingArguments() const {
-    Arguments arguments;
-    if (options_.peers.wanted()) arguments.push_back("--with_peers=" + options_.peers.with_peers);
-    if (!options_.peers.peer_python.empty()) {
-      arguments.push_back("--peer_python=" + options_.peers.peer_python);
-    }
-    return Concatenate(std::move(arguments), SharedArguments(options_));
+    return Concatenate(options_.peers.Arguments(), SharedArguments(options_));
   }
 
   // Reads its arguments as the program will. False, and a note of what happens instead, if the host has not

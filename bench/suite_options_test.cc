@@ -60,11 +60,13 @@ TEST(SuiteOptionsTest, PeersTakePartInAllTraining) {
   SuiteOptions options;
   options.preset = "smoke";
   options.peers.with_peers = "pytorch";
+  options.peers.modes = {"eager", "compiled"};
   options.peers.peer_python = "/opt/python";
   std::vector<std::string> notes;
   for (const Experiment& experiment : MakeExperiments(options, &notes)) {
     const bool trains = experiment.program != "all_reduce";
-    for (const char* const flag : {"--with_peers=pytorch", "--peer_python=/opt/python"}) {
+    for (const char* const flag :
+         {"--with_peers=pytorch", "--peer_modes=eager,compiled", "--peer_python=/opt/python"}) {
       EXPECT_EQ(std::ranges::count(experiment.arguments, flag), trains ? 1 : 0) << experiment.title;
     }
   }

@@ -101,12 +101,15 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
   group.Clear();
 
   timer_->Take(Mark::kStepBegin);
-  buffer_broadcast_->Run(group);
+  if (!model_->buffers().empty()) {
+    const model::TraceRange range(tracer, "broadcast_buffers");
+    buffer_broadcast_->Run(group);
+  }
   strategy.BeginStep();
-  Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
-  timer_->Take(Mark::kForwardEnd);
   {
     const Listening listening(*device_, tracer);
+    const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
+    timer_->Take(Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) { strategy.OnGradReady(param); });
   }
   timer_->Take(Mark::kBackwardEnd);

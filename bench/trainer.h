@@ -48,8 +48,8 @@ class Trainer {
 
   // One training step, timed between barriers of all ranks. Whatever the strategy, forward begins with giving
   // all ranks rank 0's buffers, if the model has any. Afterwards the parameters hold the step's gradients,
-  // the group's log holds its collectives, and `tracer`, if there is one, has heard of the operations of its
-  // backward pass.
+  // the group's log holds its collectives, and `tracer`, if there is one, has heard of its operations, and of
+  // the broadcast of buffers.
   StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, comm::RecordingProcessGroup& group,
                   model::Tracer* tracer);
 

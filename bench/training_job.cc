@@ -17,11 +17,14 @@
 #include "bench/annotate.h"
 #include "bench/batch_feeder.h"
 #include "bench/nvtx.h"
+#include "bench/op_cost.h"
 #include "bench/op_recorder.h"
+#include "bench/peaks.h"
 #include "bench/progress.h"
 #include "bench/provenance.h"
 #include "bench/rank_zero.h"
 #include "bench/schedule.h"
+#include "bench/step_profile.h"
 #include "bench/trace_log.h"
 #include "bench/trainer.h"
 #include "bench/verify.h"
@@ -84,11 +87,13 @@ struct Runner {
   // With a peer, see PeerStep.
   bool tells_sync = true;
   int64_t peer_peak_bytes = 0;
+  int64_t peers_in_memory = 0;
   MemoryUse memory = {};
+  std::optional<StepProfile> profile = {};  // with --profile, unless it is a peer
 
   bool is_peer() const { return !contender.peer.empty(); }
   // Whether its replicas are meant to part.
-  bool drifts() const { return (is_peer() ? contender.peer : contender.strategy) == "none"; }
+  bool drifts() const { return (is_peer() ? contender.peer : contender.strategy).starts_with("none"); }
 
   const std::string& name() const { return contender.strategy; }
 };
@@ -130,12 +135,29 @@ class TrainingJob : public RankJob {
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
+    if (options_.profile) FindPeaks();
     HoldContests();
     group_.Barrier();
     Report();
   }
 
  private:
+  // On all ranks at once, because they compute at once.
+  void FindPeaks() {
+    if (!options_.peak_flops || !options_.peak_bandwidth) {
+      group_.Barrier();
+      group_.Clear();
+      peaks_ = MeasurePeaks(device_, options_.element_type());
+    }
+    const auto take = [](std::optional<double> given, double& peak, std::string& source) {
+      if (!given) return;
+      peak = *given;
+      source = "given";
+    };
+    take(options_.peak_flops, peaks_.peaks.flops_per_second, peaks_.flops_source);
+    take(options_.peak_bandwidth, peaks_.peaks.bytes_per_second, peaks_.bytes_source);
+  }
+
   void HoldContests() {
     const int64_t steps = options_.warmup_steps + options_.steps + (options_.verify ? kVerifySteps : 0);
     int64_t total_steps = 0;
@@ -158,6 +180,9 @@ class TrainingJob : public RankJob {
     std::vector<Runner> runners;
     for (const Contender& contender : contenders) {
       runners.push_back({contender, contender.peer.empty() ? NewStrategy(contender) : nullptr, {}});
+      if (!options_.profile || runners.back().is_peer()) continue;
+      runners.back().profile.emplace(peaks_, options_.optimizer,
+                                     OptimizerCost(options_.optimizer, trainer_.params()));
     }
     if (peer_) BeginPeers(contest, contenders);
 
@@ -209,7 +234,8 @@ class TrainingJob : public RankJob {
   StepResult PeerStepOf(Runner& runner, const Batch& batch) {
     const PeerStep step = peer_->Step(runner.contender.peer, batch);
     runner.tells_sync = step.tells_sync;
-    runner.peer_peak_bytes = step.peak_bytes_in_use;
+    runner.peer_peak_bytes = std::max(runner.peer_peak_bytes, step.peak_bytes_in_use);
+    runner.peers_in_memory = step.strategies_in_memory;
     return {.marks = step.marks};
   }
 
@@ -223,8 +249,8 @@ class TrainingJob : public RankJob {
     return result;
   }
 
-  void Listen(const Runner& runner, const Contest& contest, const StepResult& result) {
-    if (options_.profile) profile_.Add(recorder_.ops());
+  void Listen(Runner& runner, const Contest& contest, const StepResult& result) {
+    if (runner.profile) runner.profile->Add(result.marks, recorder_.computed(), recorder_.ops());
     if (options_.trace) {
       const int64_t step = static_cast<int64_t>(runner.samples.steps.size());
       trace_.AddStep(
@@ -267,6 +293,11 @@ class TrainingJob : public RankJob {
     }
     record.checks.Set("reference", verify ? "single_process" : "none");
     if (!runner.is_peer()) record.buckets = BucketRecords(runner.strategy->plan());
+    if (runner.profile) {
+      runner.profile->WriteTo(record);
+      profiles_ += Join("\n", runner.name(), ", ", NameOf(contest.place), ", mean of ", options_.steps,
+                        " steps:\n", runner.profile->ToString());
+    }
     writer_.Write(record);
     summary_.push_back(Summarize(contest.place, runner.name(), runner.samples, std::move(verdict)));
     if (!runner.tells_sync) summary_.back().sync_exposed_ns = -1;
@@ -311,7 +342,7 @@ class TrainingJob : public RankJob {
     }
   }
 
-  Record NewRecord(const Contest& contest, const Runner& runner) const {
+  Record NewRecord(const Contest& contest, const Runner& runner) {
     Record record;
     record.experiment = task_.experiment;
     record.run_id = run_id_;
@@ -336,7 +367,7 @@ class TrainingJob : public RankJob {
   }
 
   // A peer says nothing of its collectives, nor of the host's memory.
-  void SayWhatThePeerDoes(const Runner& runner, Record& record) const {
+  void SayWhatThePeerDoes(const Runner& runner, Record& record) {
     record.samples.erase("comm_busy_ns");
     if (!runner.tells_sync) {
       record.samples.erase("backward_ns");
@@ -346,6 +377,8 @@ class TrainingJob : public RankJob {
     record.facts.Set("peak_bytes_in_use", runner.peer_peak_bytes > 0 ? Value(runner.peer_peak_bytes)
                                                                      : Value(std::string("unknown")));
     record.facts.Set("bytes_held", "unknown");
+    if (runner.peers_in_memory > 0) record.facts.Set("strategies_in_memory", runner.peers_in_memory);
+    for (const auto& [name, value] : peer_->FactsOf(runner.contender.peer)) record.facts.Set(name, value);
     record.provenance.libraries = peer_->libraries();
     record.provenance.compiler = "";
     record.provenance.clock = peer_->clock();
@@ -377,8 +410,8 @@ class TrainingJob : public RankJob {
     }
     if (world_.rank != 0) return;
     std::fputs(FormatSummary(summary_).c_str(), stdout);
-    if (options_.profile) std::fputs(profile_.ToString().c_str(), stdout);
     std::printf("Medians of rank 0. Records: %s\n", out_.c_str());
+    std::fputs(profiles_.c_str(), stdout);
     if (options_.trace) std::printf("Trace: %s\n", trace_path.c_str());
     if (!first_fault_.empty()) throw std::runtime_error(first_fault_);
   }
@@ -421,7 +454,8 @@ class TrainingJob : public RankJob {
   TraceLog trace_;
 
   OpRecorder recorder_;
-  OpProfile profile_;
+  KnownPeaks peaks_;                  // with --profile
+  std::string profiles_;              // as text
   std::optional<Progress> progress_;  // while contests are held
   std::optional<Reference> reference_;
   BatchShape reference_shape_;
@@ -432,13 +466,15 @@ class TrainingJob : public RankJob {
 
 }  // namespace
 
-void AddPeers(Contest& contest) {
+void AddPeers(const std::vector<std::string>& modes, Contest& contest) {
   std::vector<Contender> peers;
   for (const Contender& contender : contest.contenders) {
-    const std::string peer = PeerStrategy(contender.strategy);
-    const bool is_new =
-        std::ranges::none_of(peers, [&](const Contender& other) { return other.peer == peer; });
-    if (is_new) peers.push_back({PeerName(peer), contender.bucket_bytes, peer});
+    for (const std::string& mode : modes) {
+      const std::string peer = InMode(PeerStrategy(contender.strategy), mode);
+      const bool is_new =
+          std::ranges::none_of(peers, [&](const Contender& other) { return other.peer == peer; });
+      if (is_new) peers.push_back({PeerName(peer), contender.bucket_bytes, peer});
+    }
   }
   std::ranges::move(peers, std::back_inserter(contest.contenders));
 }

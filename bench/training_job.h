@@ -53,9 +53,9 @@ struct Contest {
   Fields facts;
 };
 
-// Each of PyTorch's ways that compares with one of the contest's strategies, once, behind those, with buckets
-// of the size of the first that it compares with.
-void AddPeers(Contest& contest);
+// Each of PyTorch's ways that compares with one of the contest's strategies, once in each of the modes of
+// PeerOptions, behind those, with buckets of the size of the first that it compares with.
+void AddPeers(const std::vector<std::string>& modes, Contest& contest);
 
 // What a training benchmark measures.
 struct TrainingTask {

@@ -34,13 +34,15 @@ double BufferCopies(const TrainingOptions& options) {
 
 // Of the model, in the process of a rank's peer: all share values and the optimizer's state.
 // DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
-// share their gradients, of which flat makes two copies.
+// share their gradients, of which flat makes two copies. Compiled or not is all the same.
 double PeerCopies(const TrainingOptions& options, const TrainingSize& size) {
-  const auto has = [&](const char* peer) { return std::ranges::find(size.peers, peer) != size.peers.end(); };
-  const bool others =
-      std::ranges::any_of(size.peers, [](const std::string& peer) { return !peer.starts_with("ddp"); });
-  return ReplicaCopies(options) - 1 + (others ? 1 : 0) + (has("flat") ? 2 : 0) + (has("ddp") ? 2 : 0) +
-         (has("ddp_view") ? 1 : 0);
+  const auto count = [&](const char* beginning) {
+    return std::ranges::count_if(size.peers,
+                                 [&](const std::string& peer) { return peer.starts_with(beginning); });
+  };
+  const auto all = static_cast<int64_t>(size.peers.size());
+  return ReplicaCopies(options) - 1 + (all > count("ddp") ? 1 : 0) + (count("flat") > 0 ? 2 : 0) +
+         static_cast<double>(2 * count("ddp") - count("ddp_view"));
 }
 
 // Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.

@@ -52,7 +52,18 @@ void TrainingOptions::AddTo(FlagTable& flags) {
                 "After timing, compare each strategy with one process that trains on the batches of all "
                 "ranks.");
   flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
-  flags.AddBool("profile", &profile, "Print where the time of the backward pass goes, by operation.");
+  flags.AddBool(
+      "profile", &profile,
+      "Print where the time of a step goes, by operation, beside the least that each can take on this "
+      "device; the record has it too.");
+  const char* const peak = "a positive number such as 790e12";
+  flags.AddOptionalDouble("peak_flops", &peak_flops, peak,
+                          "For --profile: what the device computes per second, a multiplication with its "
+                          "addition being two. Default: measured before the first step.");
+  flags.AddOptionalDouble(
+      "peak_bandwidth", &peak_bandwidth, peak,
+      "For --profile: bytes that the device reads and writes per second. Default: measured "
+      "before the first step.");
   flags.AddBool(
       "nvtx", &nvtx,
       "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
@@ -69,6 +80,8 @@ void CheckTrainingOptions(const TrainingOptions& options, const comm::World& wor
   Require(!options.tf32 || (options.ranks.device == "cuda" && options.dtype == "f32"),
           "--tf32: expected --device=cuda and --dtype=f32, found ", options.ranks.device, " and ",
           options.dtype);
+  Require(options.profile || (!options.peak_flops && !options.peak_bandwidth),
+          "--peak_flops, --peak_bandwidth: expected --profile beside them");
   if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
 }
 

@@ -2,6 +2,7 @@
 #define GRADSYNC_BENCH_TRAINING_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct TrainingOptions {
   bool verify = true;
   bool trace = false;
   bool profile = false;
+  // Per second, instead of what is measured; for profile.
+  std::optional<double> peak_flops, peak_bandwidth;
   bool nvtx = false;
   std::string dump_grads;
 

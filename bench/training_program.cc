@@ -15,7 +15,8 @@ int RunTrainingProgram(int argc, char** argv, const TrainingProgram& program) {
     program.complete(world);
     const std::optional<std::string> too_large = TooLargeForThisHost(program.options, program.size(), world);
     Require(!too_large, too_large.value_or(""));
-    if (program.peers.wanted()) CheckPeerProgram(find_peer());
+    if (!program.peers.wanted()) return;
+    CheckPeerProgram(find_peer(), program.peers.compiled(), program.options.ranks.device);
   };
   const auto prepare = [&](const comm::World& world) {
     if (world.launcher == "self") program.complete(world);  // The checks ran in another process.

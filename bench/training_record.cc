@@ -118,15 +118,18 @@ std::string FormatSummary(const std::vector<SummaryRow>& rows) {
   const auto add = [&](size_t column, const std::string& cell) {
     text += std::string(widths[column] - cell.size(), ' ') + cell + " ";
   };
+  size_t name_width = 16;
+  for (const SummaryRow& row : rows) name_width = std::max(name_width, row.strategy.size());
+  const int strategy = static_cast<int>(name_width);
   char line[256];
   for (size_t i = 0; i < widths.size(); ++i) add(i, rows.front().place[i].first);
-  std::snprintf(line, sizeof(line), " %-16s %9s %9s %9s %9s %9s  %s\n", "strategy", "step", "forward",
-                "backward", "sync", "optimizer", "check");
+  std::snprintf(line, sizeof(line), " %-*s %9s %9s %9s %9s %9s  %s\n", strategy, "strategy", "step",
+                "forward", "backward", "sync", "optimizer", "check");
   text += line;
   const auto time = [](int64_t ns) { return ns < 0 ? "-" : ApproximateDuration(static_cast<double>(ns)); };
   for (const SummaryRow& row : rows) {
     for (size_t i = 0; i < widths.size(); ++i) add(i, row.place[i].second);
-    std::snprintf(line, sizeof(line), " %-16s %9s %9s %9s %9s %9s  %s\n", row.strategy.c_str(),
+    std::snprintf(line, sizeof(line), " %-*s %9s %9s %9s %9s %9s  %s\n", strategy, row.strategy.c_str(),
                   time(row.step_ns).c_str(), time(row.forward_ns).c_str(), time(row.backward_ns).c_str(),
                   time(row.sync_exposed_ns).c_str(), time(row.optimizer_ns).c_str(), row.verdict.c_str());
     text += line;

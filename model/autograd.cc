@@ -192,6 +192,7 @@ Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, Backwar
   const bool requires_grad =
       std::any_of(inputs.begin(), inputs.end(), [](const Var& v) { return v.requires_grad(); });
   Var output(std::move(value));
+  if (Tracer* const tracer = output.value_.device()->tracer()) tracer->Computed(name, output.value_, inputs);
   if (!requires_grad) return output;
   for (Var& input : inputs) input.value_ = Tensor();
   const Tensor& v = output.value_;

@@ -115,6 +115,7 @@ class Var {
 
   const Tensor& value() const { return value_; }
   bool requires_grad() const { return parameter_ != nullptr || node_ != nullptr; }
+  bool is_parameter() const { return parameter_ != nullptr; }
 
  private:
   friend class BackwardPass;

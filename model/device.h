@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -14,6 +15,9 @@
 
 namespace gradsync::model {
 
+class Tensor;  // model/tensor.h
+class Var;     // model/autograd.h
+
 // Receives the begin and the end of named ranges: one for each operation of a backward pass, and whatever
 // else a caller marks. Ranges nest. Implementations write a trace or NVTX ranges.
 class Tracer {
@@ -21,6 +25,12 @@ class Tracer {
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
+  // An operation of a forward pass has been given to the device: all that the device was given since the last
+  // call, or the last range, was for it. Its backward pass will be a range of the same name. Inputs that are
+  // not differentiable, such as token ids, are not among `inputs`; one that it was called without is
+  // undefined.
+  virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
+                        std::span<const Var> /*inputs*/) {}
 };
 
 // Marks its own lifetime on a tracer; without a tracer it does nothing.

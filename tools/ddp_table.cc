@@ -53,14 +53,6 @@ std::vector<Column> Columns() {
   return columns;
 }
 
-// Of the device, at the peak of the timed steps, for each parameter of the model; NaN if the buffers of other
-// strategies were there as well.
-double PeakBytesPerParameter(const Measurement& measurement) {
-  const bench::Fields& facts = measurement.record.facts;
-  if (facts.IntOr("strategies_in_memory", 0) != 1) return kNaN;
-  return facts.DoubleOr("peak_bytes_in_use", kNaN) / facts.DoubleOr("num_parameters", kNaN);
-}
-
 class DdpTable : public TableBuilder {
  public:
   explicit DdpTable(const TableOptions& options) : options_(options) {}

@@ -47,8 +47,19 @@ struct Series {
   size_t num_steps() const;
 };
 
+// Behind the name of a peer's strategy that ran its model compiled.
+inline constexpr std::string_view kCompiled = "_compiled";
+// The name without it.
+inline std::string_view EagerName(std::string_view strategy) {
+  if (strategy.ends_with(kCompiled)) strategy.remove_suffix(kCompiled.size());
+  return strategy;
+}
+
 // Whether a strategy, gradsync's own or another framework's, does not synchronise.
-inline bool IsFloor(std::string_view strategy) { return strategy == "none" || strategy.ends_with("_none"); }
+inline bool IsFloor(std::string_view strategy) {
+  strategy = EagerName(strategy);
+  return strategy == "none" || strategy.ends_with("_none");
+}
 
 // The ranks' records of one configuration, put together.
 struct Measurement {

@@ -1,3 +1,4 @@
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,7 +15,10 @@
 namespace gradsync::tools {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::string_view kPrefix = "pytorch_";
+// How peers ran the model, as their names end.
+constexpr std::string_view kModes[] = {"", kCompiled};
 
 struct Phase {
   const char* name;
@@ -50,6 +54,9 @@ std::vector<Column> Columns() {
       {.name = "ratio_to_pytorch", .kind = Kind::kFraction},
       {.name = "ci95_low", .kind = Kind::kFraction, .interval_name = "95 % CI"},
       {.name = "ci95_high", .kind = Kind::kFraction, .audience = Audience::kMachines},
+      {.name = "memory (B/param)", .kind = Kind::kPlain, .said_once = true},
+      {.name = "peer's memory (B/param)", .kind = Kind::kPlain, .said_once = true},
+      {.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .said_once = true},
       {.name = "peer equals single process", .kind = Kind::kText},
   };
   Append(RunColumns(), &columns);
@@ -86,6 +93,16 @@ class PeersTable : public TableBuilder {
         "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward and tells only both "
         "together. pytorch_ddp_view: the same with gradient_as_bucket_view, so that averaged gradients are "
         "not copied back; core does without copies too.");
+    if (has_compiled_) {
+      table_.AddNote(
+          "_compiled: the model under torch.compile, in its default mode. Compilation came before the first "
+          "step; the optimizer is the same as without.");
+    }
+    if (has_memory_) {
+      table_.AddNote(
+          "memory: of the device, at the peak of the timed steps, for each parameter; in each program only "
+          "what the one strategy needs.");
+    }
     tables->push_back(std::move(table_));
   }
 
@@ -107,11 +124,14 @@ class PeersTable : public TableBuilder {
     }
     for (const Measurement& measurement : pending_) {
       if (measurement.strategy().starts_with(kPrefix)) continue;
-      for (const std::string& namesake : Namesakes(measurement.strategy())) {
-        const auto peer = peers.find(namesake);
-        if (peer == peers.end()) continue;
-        for (const Phase& phase : kPhases) AddRow(measurement, *peer->second, phase);
-        break;
+      for (const std::string_view mode : kModes) {
+        for (const std::string& namesake : Namesakes(measurement.strategy())) {
+          const auto peer = peers.find(Join(namesake, mode));
+          if (peer == peers.end()) continue;
+          for (const Phase& phase : kPhases) AddRow(measurement, *peer->second, phase);
+          has_compiled_ |= mode == kCompiled;
+          break;
+        }
       }
     }
     pending_.clear();
@@ -136,8 +156,13 @@ class PeersTable : public TableBuilder {
                                Mean(peer_times),
                                1 + RelativeDifference(own_times, peer_times),
                                1 + interval.low,
-                               1 + interval.high,
-                               EqualityOf(peer)};
+                               1 + interval.high};
+    // Memory is that of whole steps.
+    const bool is_step = &phase == kPhases;
+    const double own_bytes = is_step ? PeakBytesPerParameter(own) : kNaN;
+    const double peer_bytes = is_step ? PeakBytesPerParameter(peer) : kNaN;
+    Append<Cell>({own_bytes, peer_bytes, own_bytes / peer_bytes, EqualityOf(peer)}, &cells);
+    has_memory_ |= own_bytes > 0 || peer_bytes > 0;
     AppendRunCells(own, &cells);
     table_.AddRow(cells);
   }
@@ -146,6 +171,8 @@ class PeersTable : public TableBuilder {
   const std::string experiment_;
   std::string place_;
   std::vector<Measurement> pending_;
+  bool has_compiled_ = false;
+  bool has_memory_ = false;
   Table table_;
 };
 

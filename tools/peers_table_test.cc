@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -115,6 +116,32 @@ TEST(PeersTableTest, CoreIsComparedWithThePeerThatCopiesAsLittle) {
   EXPECT_EQ(Text(tables[0], 0, "peer"), "pytorch_ddp");
   EXPECT_EQ(Text(tables[0], 4, "strategy"), "core");
   EXPECT_EQ(Text(tables[0], 4, "peer"), "pytorch_ddp_view");
+}
+
+TEST(PeersTableTest, EagerAndCompiledStandBesideEachOther) {
+  const auto with_memory = [](std::string_view strategy, int64_t factor, int64_t bytes) {
+    return Ddp(strategy, factor, [bytes](Record& rank) {
+      rank.facts.Set("num_parameters", 1000);
+      rank.facts.Set("peak_bytes_in_use", bytes);
+      rank.facts.Set("strategies_in_memory", 1);
+    });
+  };
+  const std::vector<Table> tables =
+      PeersOf({with_memory("none", 2, 18000), with_memory("pytorch_none_compiled", 1, 20000),
+               with_memory("pytorch_none", 4, 24000)});
+  ASSERT_EQ(tables.size(), 1u);
+  ASSERT_EQ(tables[0].num_rows(), 12u);
+  EXPECT_EQ(Text(tables[0], 0, "peer"), "pytorch_none");
+  EXPECT_DOUBLE_EQ(Number(tables[0], 0, "ratio_to_pytorch"), 0.5);
+  EXPECT_EQ(Number(tables[0], 0, "memory (B/param)"), 18);
+  EXPECT_EQ(Number(tables[0], 0, "peer's memory (B/param)"), 24);
+  EXPECT_DOUBLE_EQ(Number(tables[0], 0, "memory_ratio_to_pytorch"), 0.75);
+  EXPECT_TRUE(std::isnan(Number(tables[0], 1, "memory (B/param)")));
+  EXPECT_EQ(Text(tables[0], 6, "peer"), "pytorch_none_compiled");
+  EXPECT_DOUBLE_EQ(Number(tables[0], 6, "ratio_to_pytorch"), 2);
+  EXPECT_DOUBLE_EQ(Number(tables[0], 6, "memory_ratio_to_pytorch"), 0.9);
+  EXPECT_EQ(Text(tables[0], 0, "peer equals single process"), "floor: no sync");
+  EXPECT_EQ(Text(tables[0], 6, "peer equals single process"), "floor: no sync");
 }
 
 TEST(PeersTableTest, BucketSizesAreComparedEachWithItsOwn) {

@@ -4,6 +4,7 @@
 #include "model/error.h"
 #include "tools/chart.h"
 #include "tools/chart_svg.h"
+#include "tools/measurement.h"
 #include "tools/report_figures.h"
 #include "tools/report_text.h"
 
@@ -187,7 +188,7 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
   std::map<std::string, double> most_of_grid;
   for (size_t row = 0; row < reader.num_rows(); ++row) {
     const std::string strategy = reader.Text(row, "strategy");
-    if (strategy == "none" || strategy.ends_with("_none")) continue;
+    if (IsFloor(strategy)) continue;
     const std::string flags = reader.Text(row, "flags");
     const std::string model = reader.Text(row, "model"), facts = FactsOf(reader, row, kGridFacts);
     GridPanel& panel = PanelFor(model, facts, reader.Number(row, panel_column), &panels);

@@ -13,6 +13,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Nothing of its communication is hidden behind backward. Other programs' strategies have a prefix.
 bool WaitsForAll(std::string_view strategy) {
+  strategy = EagerName(strategy);
   return strategy.ends_with("naive") || strategy.ends_with("flat") || strategy == "bucketed_sync";
 }
 
@@ -45,6 +46,12 @@ double BusBandwidthOf(const Measurement& measurement) {
   const bool is_exposed = WaitsForAll(measurement.strategy());
   const double seconds = busy_s > 0 ? busy_s : is_exposed ? MeanOf(measurement, "sync_exposed_ns") : kNaN;
   return measurement.is_floor() ? kNaN : BusBandwidth(gradient_bytes, seconds, measurement.world_size());
+}
+
+double PeakBytesPerParameter(const Measurement& measurement) {
+  const bench::Fields& facts = measurement.record.facts;
+  if (facts.IntOr("strategies_in_memory", 0) != 1) return kNaN;
+  return facts.DoubleOr("peak_bytes_in_use", kNaN) / facts.DoubleOr("num_parameters", kNaN);
 }
 
 double NumCollectives(const Measurement& measurement) {

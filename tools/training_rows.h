@@ -28,6 +28,10 @@ bool IsInterleaved(const Measurement& measurement);
 // peer, which tells nothing of its communication.
 double NumCollectives(const Measurement& measurement);
 
+// Memory of the device at the peak of the timed steps, for each parameter of the model; NaN if the buffers of
+// other strategies were there as well, or nobody knows.
+double PeakBytesPerParameter(const Measurement& measurement);
+
 // By rounds if both ran interleaved with the same number of steps.
 Pairing PairingOf(const Measurement& a, const Measurement& b);
 

@@ -22,12 +22,15 @@ Starts its own ranks, each a process; under torchrun it joins that world. Strate
   ddp       torch.nn.parallel.DistributedDataParallel with buckets of --bucket_bytes
   ddp_view  the same with gradient_as_bucket_view, whose averaged gradients are not copied back
 
+Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes PyTorch 2.0
+and a C++ compiler, on a GPU Triton. Compilation comes before the first step. The optimizer is the same.
+
 With all of them forward begins with the broadcast of rank 0's buffers, if the model has any. On --device=cuda times
 are between CUDA events, else the host's. --dtype=bf16 is autocast: weights, gradients and what is averaged stay f32.
 --dtype=tf32 is f32 whose products on a GPU may round their factors.
 
 Writes one JSON line per (strategy, rank), in the format of gradsync's own (bench/record.h), so that
-//tools:summarize puts both into one table; the strategies are named pytorch_none, pytorch_naive, and so on.
+//tools:summarize puts both into one table; the strategies are named pytorch_none, pytorch_none_compiled, and so on.
 DistributedDataParallel waits for its all-reduces inside backward: it has only both together,
 `backward_and_sync_ns`.
 """
@@ -54,7 +57,7 @@ import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
 from pytorch_models import TRANSFORMERS, gradsync_name, make_model, random_batch
-from pytorch_training import STRATEGIES, Contest, clock_of, rounds
+from pytorch_training import COMPILED, STRATEGIES, Contest, clock_of, rounds
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
@@ -83,6 +86,39 @@ def save_safetensors(path, tensors):
         for tensor in tensors.values():
             values = tensor.detach().cpu().contiguous()
             file.write(ctypes.string_at(values.data_ptr(), 4 * values.numel()))  # .numpy() needs NumPy
+
+
+def in_a_line(error):
+    """Its first paragraph; what follows are hints and traces."""
+    return f"{type(error).__name__}: {' '.join(str(error).strip().partition(chr(10) * 2)[0].split())[:400]}"
+
+
+def require_compiler(device):
+    """Ends the program in one line unless torch.compile works here, which only trying shows."""
+    if not hasattr(torch, "compile"):
+        sys.exit(f"torch.compile needs PyTorch 2.0 or newer, {sys.executable} has {torch.__version__}")
+    try:
+        x = torch.ones(8, device=device, requires_grad=True)
+        torch.compile(lambda x: (x.sin() + 1).sum())(x).backward()
+    except Exception as error:
+        sys.exit(f"torch.compile does not work with {sys.executable} on this machine: {in_a_line(error)}")
+
+
+def compile_all(contest, config):
+    """See Contest.compile; for batches of the shapes that steps will have."""
+    if not any(runner.compiled for runner in contest.runners.values()):
+        return {}
+    # Compilers may have all CPUs; threads that will compute are there before, on theirs.
+    torch.ones(1 << 20).sin()
+    own_cpus = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, range(os.cpu_count()))
+    try:
+        batch = [part.to(contest.device) for part in random_batch(config, torch.Generator())]
+        return contest.compile(batch)
+    except Exception as error:
+        sys.exit(f"torch.compile: {in_a_line(error)}")
+    finally:
+        os.sched_setaffinity(0, own_cpus)
 
 
 class Server:
@@ -116,8 +152,6 @@ class Server:
     def begin(self, command):
         self.weights = command["weights"]
         self.contest = None  # its memory is needed
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
 
         def make():
             model = make_model(command, self.device)
@@ -125,7 +159,7 @@ class Server:
             return model
 
         self.contest = Contest(command, self.device, make)
-        return {}
+        return {"facts": compile_all(self.contest, command)}
 
     def load(self, model):
         if self.rank == 0:
@@ -145,10 +179,12 @@ class Server:
         return values.long() if dtype == "i32" else values.float()
 
     def step(self, command):
-        answer = self.contest.step(command["strategy"], self.batch(command))
-        if self.device.type == "cuda":  # of all strategies together
-            answer["peak_bytes_in_use"] = torch.cuda.max_memory_allocated()
-        return answer
+        name, batch = command["strategy"], self.batch(command)
+        if self.device.type == "cpu":
+            return self.contest.step(name, batch)
+        torch.cuda.reset_peak_memory_stats()
+        return {**self.contest.step(name, batch), "peak_bytes_in_use": torch.cuda.max_memory_allocated(),
+                "strategies_in_memory": self.contest.strategies_in_memory(name)}
 
     def check(self, command):
         name = command["strategy"]
@@ -213,6 +249,7 @@ def measure(args, config, rank, device):
     torch.manual_seed(args.seed)
     contest = Contest({**config, "bucket_bytes": dict.fromkeys(args.strategies, args.bucket_bytes)}, device,
                       lambda: make_model(config, device))
+    compile_all(contest, config)
     data = torch.Generator().manual_seed(args.seed * 1000003 + rank)
     samples = {name: {} for name in args.strategies}
     last_round, batch = None, None
@@ -324,8 +361,9 @@ def parse(argv):
     def names(text):
         chosen = text.split(",")
         for name in chosen:
-            if name not in STRATEGIES:
-                raise argparse.ArgumentTypeError(f"'{name}' is none of {', '.join(STRATEGIES)}")
+            if name not in STRATEGIES and name not in [eager + COMPILED for eager in STRATEGIES]:
+                raise argparse.ArgumentTypeError(
+                    f"'{name}' is none of {', '.join(STRATEGIES)}, nor one of these with {COMPILED} behind it")
         return chosen
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -358,7 +396,9 @@ def parse(argv):
 if __name__ == "__main__":
     if "--serve" in sys.argv[1:]:
         sys.exit(serve())
-    if "--check" in sys.argv[1:]:  # whether this interpreter can
+    if "--check" in sys.argv[1:]:  # whether this interpreter can, with a device behind it: compile for that
+        for device_kind in sys.argv[sys.argv.index("--check") + 1:]:
+            require_compiler(device_kind)
         sys.exit()
     arguments = parse(sys.argv[1:])
     sys.exit(run_rank(arguments) if "RANK" in os.environ else launch(arguments))

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 STRATEGIES = ("none", "naive", "flat", "overlap", "ddp", "ddp_view")
+COMPILED = "_compiled"  # behind the name of a strategy whose model runs under torch.compile
 
 
 class Nothing:
@@ -77,16 +78,28 @@ class WithBuffers(torch.nn.Module):
 
 
 class Runner:
-    """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes."""
+    """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes.
+    `compiled`: what torch.compile was given, for the record; empty if nothing."""
 
     def __init__(self, name, model, bucket_bytes):
         self.model = model
-        if name.startswith("ddp"):
+        eager_name = name[:-len(COMPILED)] if name.endswith(COMPILED) else name
+        self.has_buckets = name.startswith("ddp")
+        self.compiled = ""
+        if self.has_buckets:
             self.module = torch.nn.parallel.DistributedDataParallel(
-                model, bucket_cap_mb=bucket_bytes / 2**20, gradient_as_bucket_view=name == "ddp_view")
+                model, bucket_cap_mb=bucket_bytes / 2**20, gradient_as_bucket_view=eager_name == "ddp_view")
+            if eager_name != name:
+                # From outside, as PyTorch's notes on DistributedDataParallel say: the compiler then cuts the
+                # graph where buckets end, so that they are sent while backward goes on.
+                self.compiled = "torch.compile(DistributedDataParallel(model))"
+                self.module = torch.compile(self.module)
+        elif eager_name != name:
+            self.compiled = "torch.compile(model)"
+            self.module = WithBuffers(torch.compile(model))
         else:
             self.module = WithBuffers(model)
-        self.strategy = CLASSES.get(name, Nothing)(model)
+        self.strategy = CLASSES.get(eager_name, Nothing)(model)
         self.params = self.strategy.params
 
 
@@ -149,6 +162,8 @@ class Contest:
         self.make_optimizer = lambda: optimizer_of(config["optimizer"], self.params, config["learning_rate"])
         # Of convolutions the default is True, of matrix products it is not.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = config["dtype"] == "tf32"
+        if any(name.endswith(COMPILED) for name in config["bucket_bytes"]):
+            torch.compiler.reset()  # what was compiled for other shapes would count against a limit
         self.model = make_model()
         self.params = list(self.model.parameters())
         self.restart()
@@ -167,17 +182,47 @@ class Contest:
             dist.broadcast(p.data, 0)
         self.optimizer = self.make_optimizer()
 
+    def forward(self, runner, batch):
+        """The loss."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            return runner.module(*batch)
+
+    def drop_gradients(self):
+        for runner in self.runners.values():
+            for p in runner.params:
+                p.grad = None
+
+    def compile(self, batch):
+        """Compiles what is to be compiled, by passes that change no weights. Returns what was done and how long it
+        took, by strategy. Ranks return together, as one may have waited for its compiler longer than others."""
+        facts = {}
+        for name, runner in self.runners.items():
+            if not runner.compiled:
+                continue
+            begin = time.perf_counter_ns()
+            for _ in range(2):  # after the first DistributedDataParallel makes its buckets anew
+                self.drop_gradients()
+                self.forward(runner, batch).backward()
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            facts[name] = {"compiled": runner.compiled, "compile_ns": time.perf_counter_ns() - begin}
+        self.drop_gradients()
+        dist.barrier()
+        return facts
+
+    def strategies_in_memory(self, name):
+        """How many have buffers in memory while this one takes a step. Nothing but buckets stays between steps."""
+        return 1 + sum(r.has_buckets for other, r in self.runners.items() if other != name)
+
     def step(self, name, batch):
         """One training step. Returns its phases in ns, by the names of a record's samples."""
         runner = self.runners[name]
-        for p in runner.params:
-            p.grad = None
+        self.drop_gradients()
         runner.strategy.active = True
         self.clock.begin()
         dist.barrier()
         self.clock.mark()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            loss = runner.module(*batch)
+        loss = self.forward(runner, batch)
         self.clock.mark()
         loss.backward()
         self.clock.mark()

@@ -5,10 +5,11 @@
 #
 #   --out=DIR       default: results beside this script. What is done already is not done again, so that the same
 #                   command goes on where the last one ran out of time; remove DIR/done to begin anew
-#   --part=LIST     of: cpu tests all_reduce ddp peers memory compare trace. Default: all
+#   --part=LIST     of: cpu tests all_reduce ddp peers profile memory compare trace. Default: all
 #   --time=SECONDS  stop in time to be done after so long. Default: no limit
 #
-# With PyTorch (PYTHON names an interpreter, else python3), part peers runs it in turn with gradsync on the same GPU.
+# With PyTorch (PYTHON names an interpreter, else python3), part peers runs it in turn with gradsync on the same GPU:
+# operation by operation, and under torch.compile where that works (it takes Triton and a C compiler).
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -17,7 +18,7 @@ fail() {
   exit 2
 }
 
-parts='cpu tests all_reduce ddp peers memory compare trace'
+parts='cpu tests all_reduce ddp peers profile memory compare trace'
 out=$here/results
 chosen=$parts
 seconds=0
@@ -197,16 +198,32 @@ if has peers; then
       echo "exec $(printf '%q' "${PYTHON:-python3}")" '"$@"'
     } >"$out/peer_python"
     chmod +x "$out/peer_python"
-    for dtype in "${precisions[@]}"; do
-      flags_of "$dtype"
-      for model in small xl; do
-        benchmark "peers_${model}_$dtype" 400 ddp "${alone[@]}" "${precision[@]}" --model=$model --strategies=none \
-          --steps=20 --verify=false --with_peers=pytorch --peer_python="$out/peer_python"
+    modes=eager,compiled
+    if ! timeout 180 "${PYTHON:-python3}" runfiles/gradsync/bench/peers/pytorch_ddp.py --check cuda \
+      </dev/null 2>"$out/logs/pytorch_compile.txt"; then
+      modes=eager
+      results+=("skipped torch.compile: $(tail --lines=1 "$out/logs/pytorch_compile.txt")")
+    fi
+    # The largest first. Its limit allows for minutes of compilation, and for the 8 GB of weights that go over.
+    for model in xl small; do
+      for dtype in bf16 f32 tf32; do
+        flags_of "$dtype"
+        benchmark "peers_${model}_$dtype" 530 ddp "${alone[@]}" "${precision[@]}" --model=$model --strategies=none \
+          --steps=20 --verify=false --with_peers=pytorch --peer_modes=$modes --peer_python="$out/peer_python"
       done
     done
   else
     results+=("skipped peers: ${PYTHON:-python3} has no PyTorch that sees the GPU; PYTHON names another")
   fi
+fi
+
+if has profile; then
+  # Where a step's time goes, beside what the GPU's arithmetic and memory, measured just before, would take.
+  for dtype in bf16 f32 tf32; do
+    flags_of "$dtype"
+    item "profile_xl_$dtype" 300 "$run" bench/ddp "${alone[@]}" "${precision[@]}" --model=xl --strategies=none \
+      --steps=5 --verify=false --profile --out="$out/traced"
+  done
 fi
 
 if has memory; then
