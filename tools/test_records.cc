@@ -103,7 +103,7 @@ Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64
 std::vector<int64_t> Repeat(int64_t value, size_t count) { return std::vector<int64_t>(count, value); }
 
 std::string FreshTestDir(std::string_view name) {
-  const std::string dir = ::testing::TempDir() + "gradsync_" + std::string(name);
+  std::string dir = ::testing::TempDir() + "gradsync_" + std::string(name);
   std::filesystem::remove_all(dir);
   std::filesystem::create_directories(dir);
   return dir;

@@ -325,7 +325,8 @@ void Picture::DrawLegend() {
 
 void Picture::DrawAxis(double top, double y) {
   const double tick_us = TickUs(span_us_);
-  for (double us = 0; us <= span_us_; us += tick_us) {
+  for (int64_t tick = 0; static_cast<double>(tick) * tick_us <= span_us_; ++tick) {
+    const double us = static_cast<double>(tick) * tick_us;
     canvas_.Line(X(us), top, X(us), y, "grid");
     canvas_.Text(X(us), y + 16, "mid soft", Format("%g", us / 1e3));
   }
