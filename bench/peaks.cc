@@ -22,7 +22,7 @@ using model::DType;
 using model::Tensor;
 using model::Var;
 
-constexpr int kRepetitions = 8;
+constexpr int kRepetitions = 32;
 constexpr double kPatienceSeconds = 0.5;
 
 struct Sizes {
