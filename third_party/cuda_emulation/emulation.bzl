@@ -29,9 +29,7 @@ def _emulated_cuda_test_impl(ctx):
     )
     return [DefaultInfo(executable = program, runfiles = test.default_runfiles)]
 
-# The same program as a cuda_test, built with emulated CUDA. It needs neither a GPU nor the toolkit, and so is
-# an ordinary test.
-emulated_cuda_test = rule(
+_emulated_cuda_test = rule(
     implementation = _emulated_cuda_test_impl,
     attrs = {
         "test": attr.label(cfg = _emulated, executable = True, mandatory = True, doc = "The cuda_test."),
@@ -41,3 +39,21 @@ emulated_cuda_test = rule(
     },
     test = True,
 )
+
+def emulated_cuda_test(name, test, tags = [], **kwargs):
+    """The same program as a cuda_test, built with emulated CUDA.
+
+    It needs neither a GPU nor the toolkit, and so is an ordinary test.
+
+    Args:
+      name: the test.
+      test: the cuda_test.
+      tags: further tags.
+      **kwargs: size and the like, as of every test; args are not those of the cuda_test.
+    """
+    _emulated_cuda_test(
+        name = name,
+        test = test,
+        tags = tags + ["no-tsan"],  # which does not follow fibers through a fault
+        **kwargs
+    )

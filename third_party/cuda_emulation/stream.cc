@@ -16,6 +16,8 @@ constexpr size_t kSharedBytes = size_t{48} << 10;
 constexpr size_t kMaxSharedBytes = size_t{163} << 10;
 constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 constexpr unsigned kMaxThreads = 1024;
+// How often an event that is asked whether it is done says no before it has its work run.
+constexpr int kPatience = 10;
 
 struct State {
   std::mutex mutex;
@@ -102,6 +104,7 @@ cudaError_t Launch(const Grid& grid, const void* kernel, cudaStream_t stream, st
 
 using cuda_emulation::CurrentDevice;
 using cuda_emulation::Global;
+using cuda_emulation::kPatience;
 using cuda_emulation::LastError;
 using cuda_emulation::Mark;
 using cuda_emulation::Mutex;
@@ -181,7 +184,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard lock(Mutex());
   if (event->mark == nullptr || event->mark->is_done) return cudaSuccess;
-  if (event->mark->times_asked++ > 0 && Reach(*event->mark)) return cudaSuccess;
+  if (++event->mark->times_asked > kPatience && Reach(*event->mark)) return cudaSuccess;
   return LastError(cudaErrorNotReady);
 }
 

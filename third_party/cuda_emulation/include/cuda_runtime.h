@@ -15,8 +15,8 @@
 //
 // Streams are lazy. Work that is put into one runs when something waits for it, and then only what it
 // depends on: what is before it in its stream, and before the events that its stream waits for. Whatever is
-// not ordered by an event has not happened yet. An event that is asked whether it is done says no the first
-// time.
+// not ordered by an event has not happened yet. An event that is asked whether it is done says no some times
+// before it has its work run.
 //
 // There are two GPUs of compute capability 8.0. Their memory is full of NaNs when it is new. The host cannot
 // touch it, and nobody what lies around a block (in steps of 256 bytes) or was freed: the program ends with a
