@@ -212,7 +212,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tile = blockIdx.x % tiles;
   const Place place(shape, blockIdx.x / tiles, tile, kTile);
 
-  // The scores of the block's queries with a tile of keys; `other` has been read.
+  // The scores of the block's queries with a tile of keys; `other` has been read. The barrier between loading
+  // and multiplying also stands between a thread's reading of scores and the next ones.
   const auto compute_scores = [&](int64_t first_key) {
     LoadTile<Tiles>(shape, k, place.columns, first_key, other);
     __syncthreads();
@@ -224,7 +225,6 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     compute_scores(key_tile * kTile);
     AddToSoftmax(shape, place.first, key_tile * kTile, scale, scores, max, sum);
-    __syncthreads();  // the scores have been read
   }
   const int row = static_cast<int>(threadIdx.x) / 4;
   if (threadIdx.x % 4 == 0) {
