@@ -12,7 +12,8 @@ void PeerOptions::AddTo(FlagTable& flags) {
       "with_peers", &with_peers, {"none", "pytorch"},
       "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync's "
       "own strategies: none, naive, flat and overlap as they are, DistributedDataParallel for those "
-      "with buckets, for core with its gradient_as_bucket_view.");
+      "with buckets, for core with its gradient_as_bucket_view. Its gradients are checked, but for images "
+      "in bf16, where rounding leaves too little of them to compare.");
   flags.AddChoiceList(
       "peer_modes", &modes, {"eager", "compiled"},
       "How peers run the model. compiled: under torch.compile in its default mode, beside or instead of "

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct TrainingCase {
   bool on_images;  // a residual network, else a transformer
   DType dtype;
   std::function<DevicePtr()> device;
+
+  friend std::ostream& operator<<(std::ostream& out, const TrainingCase& c) { return out << c.name; }
 };
 
 // Both models in f32 and bf16.
