@@ -22,7 +22,6 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
