@@ -113,7 +113,10 @@ TEST(RecordScannerTest, PiecesOfAFileMakeTheWhole) {
   const std::string whole = describe({0, size});
   EXPECT_THAT(whole, ::testing::HasSubstr("none/0"));
   EXPECT_THAT(whole, ::testing::HasSubstr("5 lines"));
+  const std::string text = ReadTestFile(path);
   for (uint64_t cut = 1; cut < size; ++cut) {
+    const bool is_near_a_line_end = text.substr(cut - 1, 3).find('\n') != std::string::npos;
+    if (!is_near_a_line_end && cut % 37 != 0) continue;
     // What is found comes before what is not, in every piece: the order of lines within a piece apart, it is
     // the same.
     std::multiset<std::string> lines_of_whole, lines_of_parts;
