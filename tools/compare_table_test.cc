@@ -11,6 +11,7 @@
 #include "tools/summarize.h"
 #include "tools/table_builder.h"
 #include "tools/test_records.h"
+#include "tools/test_tables.h"
 
 namespace gradsync::tools {
 namespace {
@@ -22,8 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-constexpr int64_t kMs = 1000000;
 
 // The slowest ranks' steps: 20, 20, 30, 40 ms, times `factor`.
 Measurement Compare(std::string_view strategy, int64_t buffer_mebi, int64_t factor,
@@ -48,21 +47,6 @@ std::vector<Table> TablesOf(const std::vector<int64_t>& buffers_mebi) {
   std::vector<Table> tables;
   builder->Finish(&tables);
   return tables;
-}
-
-size_t ColumnOf(const Table& table, std::string_view name) {
-  for (size_t i = 0; i < table.columns().size(); ++i) {
-    if (table.columns()[i].name == name) return i;
-  }
-  throw std::out_of_range(std::string(name));
-}
-
-double Number(const Table& table, size_t row, std::string_view column) {
-  return table.number(row, ColumnOf(table, column));
-}
-
-std::string Text(const Table& table, size_t row, std::string_view column) {
-  return std::string(table.text(row, ColumnOf(table, column)));
 }
 
 std::string MarkdownOf(std::vector<Table> tables) {

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <stdexcept>
 
 #include "tools/table_builder.h"
 #include "tools/test_records.h"
+#include "tools/test_tables.h"
 
 namespace gradsync::tools {
 namespace {
@@ -16,29 +16,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int64_t kMs = 1000000;
-
 std::vector<Table> TablesOf(std::unique_ptr<TableBuilder> builder,
                             const std::vector<std::pair<Measurement, Measurement>>& measurements) {
   for (const auto& [measurement, baseline] : measurements) builder->Add(measurement, baseline);
   std::vector<Table> tables;
   builder->Finish(&tables);
   return tables;
-}
-
-size_t ColumnOf(const Table& table, std::string_view name) {
-  for (size_t i = 0; i < table.columns().size(); ++i) {
-    if (table.columns()[i].name == name) return i;
-  }
-  throw std::out_of_range(std::string(name));
-}
-
-double Number(const Table& table, size_t row, std::string_view column) {
-  return table.number(row, ColumnOf(table, column));
-}
-
-std::string Text(const Table& table, size_t row, std::string_view column) {
-  return std::string(table.text(row, ColumnOf(table, column)));
 }
 
 std::vector<std::string> FirstNames(const Table& table, size_t count) {
@@ -95,17 +78,6 @@ TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {
   const std::vector<Table> tables = TablesOf(MakeAllReduceTable({}), {{measurement, measurement}});
   EXPECT_FALSE(tables[0].marked(0, ColumnOf(tables[0], "p99 (s)")));
   EXPECT_EQ(Text(tables[0], 0, "flags"), "");
-}
-
-// The slowest ranks' steps: 20, 20, 30, 40 ms, times `factor`.
-Measurement Ddp(std::string_view strategy, int64_t factor, const std::function<void(Record&)>& change = {}) {
-  const int64_t ms = factor * kMs;
-  std::vector<Record> ranks = {DdpRecord(strategy, 0, {10 * ms, 20 * ms, 30 * ms, 40 * ms}),
-                               DdpRecord(strategy, 1, {20 * ms, 10 * ms, 30 * ms, 40 * ms})};
-  for (Record& rank : ranks) {
-    if (change) change(rank);
-  }
-  return CombineRanks(std::move(ranks));
 }
 
 Table DdpTableOf(const Measurement& measurement, const Measurement& baseline) {
@@ -270,15 +242,6 @@ TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
     rank.samples.erase("comm_busy_ns");
   });
   EXPECT_THAT(Text(DdpTableOf(without_busy, without_busy), 0, "flags"), HasSubstr("too-fast:121GB/s"));
-}
-
-Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
-                    std::string_view run = "run1") {
-  return Ddp(strategy, factor, [&](Record& rank) {
-    rank.config.Set("batch_size", batch_size);
-    rank.config.Set("seq_len", seq_len);
-    rank.run_id = run;
-  });
 }
 
 std::vector<Table> GridOf(const std::vector<Measurement>& measurements) {
