@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/record.h"
 #include "tools/measurement.h"
-#include "tools/problems.h"
 #include "tools/record_index.h"
 
 namespace gradsync::tools {
