@@ -7,7 +7,7 @@
 #include <cstdint>
 
 // The two things in a .cu file that are no C++: how a kernel is launched, and how it gets dynamic shared
-// memory. For .cu files only. third_party/cuda_emulation has the same for a C++ compiler.
+// memory. For .cu files only. tests/cuda_emulation has the same for a C++ compiler.
 
 // Puts a kernel into the stream, its arguments converted to its parameters' types. Returns why that was
 // refused, or an error of earlier work. `name` is for messages of the emulation.
