@@ -1,4 +1,5 @@
 // The suites of the CPU's operations on CUDA: against plain implementations in f64 on the host.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "model/function_cases.h"
 #include "model/function_suite.h"
 #include "model/functions.h"
+#include "model/kernels/norm.h"
 
 namespace gradsync::model {
 namespace {
@@ -83,6 +85,16 @@ TEST(FunctionsCudaTest, RopeIsTheSameAfterOtherLengths) {
           << seq << " " << theta;
     }
   }
+}
+
+// A grid has fewer than 2^31 blocks; of the number here 32 bits would leave 1.
+TEST(FunctionsCudaTest, RefusesMoreBlocksThanAGridHas) {
+  const DevicePtr device = Gpu();
+  const Tensor x = Tensor::Zeros(device, {1}, DType::kF32);
+  float* const p = x.data<float>();
+  EXPECT_THAT([&] { kernels::cuda::RmsNorm<float>(*device, p, p, (int64_t{1} << 32) + 1, 1, 1e-5, p, p); },
+              testing::ThrowsMessage<CudaError>(
+                  "kernel RmsNorm: a grid of 4294967297 blocks, CUDA takes at most 2147483647"));
 }
 
 TEST(FunctionsCudaTest, RefusesHeadsThatAreTooLarge) {

@@ -60,9 +60,10 @@ void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, co
 
 }  // namespace cpu
 
-// The same on a CUDA device, through cuDNN; f32 with TF32 only if the device allows it. BF16 is
-// added up in f32, but then the weight's gradient, too, is rounded to bf16 before it is stored or added as
-// f32: cuDNN writes the type that it reads. Throws InvalidInput unless channels are in blocks of 1.
+// The same on a CUDA device, through cuDNN, with the same bits in every run; f32 with TF32 only if the device
+// allows it. BF16 is added up in f32, but then the weight's gradient, too, is rounded to bf16 before it is
+// stored or added as f32: cuDNN writes the type that it reads. Throws InvalidInput unless channels are in
+// blocks of 1, CudaError with pass, shapes and type if cuDNN cannot do it.
 namespace cuda {
 
 template <class T>

@@ -211,6 +211,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (max_results < 1 || !Fit(*operation, *a, *b, *d) || *c != *d) return CUBLAS_STATUS_INVALID_VALUE;
   *num_results = 0;
   if (!has_types || a->type != b->type) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto is_odd = [](const Layout* layout) {
+    return layout->type == CUDA_R_16BF && layout->stride % 2 != 0;
+  };
+  if (is_odd(a) || is_odd(b) || is_odd(d)) return CUBLAS_STATUS_NOT_SUPPORTED;
   Promise promise{.workspace_bytes = preference->workspace_bytes, .alignments = {}};
   std::copy_n(preference->alignments, 4, promise.alignments);
   results[0] = {.algo = {}, .workspaceSize = preference->workspace_bytes, .state = CUBLAS_STATUS_SUCCESS};

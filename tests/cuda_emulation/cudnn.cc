@@ -2,6 +2,7 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <type_traits>
@@ -35,6 +36,7 @@ struct cudnnFilterStruct : cuda_emulation::Dimensions {};
 struct cudnnConvolutionStruct {
   int pad_h, pad_w, stride_h, stride_w;
   cudnnDataType_t compute;
+  cudnnMathType_t math;
 };
 
 namespace {
@@ -42,22 +44,46 @@ namespace {
 using cuda_emulation::Dimensions;
 using Conv = cudnnConvolutionStruct;
 
-constexpr int kBest = 1;  // of the algorithms
-constexpr size_t kWorkspaceBytes = 1000;
+// Algorithms, by what becomes of them. 1, and forward 0, work.
+constexpr int kWorks = 2;  // but not for bf16
+constexpr int kIsNotDeterministic = 3;
+constexpr int kHasNoWorkspace = 4;  // is not supported, and says so when it is asked for its workspace
+constexpr int kDoesNotRun = 5;      // is not supported, and says so when it runs
+
+// The more a math type allows, the less is needed.
+size_t WorkspaceBytes(int algorithm, cudnnMathType_t math) {
+  const size_t of_math = math == CUDNN_FMA_MATH ? 3000 : math == CUDNN_DEFAULT_MATH ? 2000 : 1000;
+  return of_math + 100 * static_cast<size_t>(algorithm);
+}
+
+bool IsSupported(int algorithm, cudnnDataType_t type) {
+  return algorithm <= 1 || (algorithm == kWorks && type != CUDNN_DATA_BFLOAT16);
+}
 
 // The algorithms that are proposed for each pass.
 template <class Algorithm>
-cudnnStatus_t Propose(bool fits, int max, int* count, cuda_emulation::ConvolutionProposal<Algorithm>* found) {
-  if (!fits || max < 2) return CUDNN_STATUS_BAD_PARAM;
-  for (int i = 0; i < 2; ++i) {
-    found[i] = {.algo = static_cast<Algorithm>(i),
-                .status = CUDNN_STATUS_SUCCESS,
-                .time = static_cast<float>(i),
-                .memory = kWorkspaceBytes,
-                .determinism = i == kBest ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC,
-                .mathType = CUDNN_FMA_MATH};
+cudnnStatus_t Propose(bool fits, const cudnnConvolutionStruct& conv, int max, int* count,
+                      cuda_emulation::ConvolutionProposal<Algorithm>* found) {
+  constexpr int kProposed[] = {kIsNotDeterministic, kHasNoWorkspace, kDoesNotRun, kWorks};
+  if (!fits || max < 4) return CUDNN_STATUS_BAD_PARAM;
+  const cudnnMathType_t math = conv.math == CUDNN_DEFAULT_MATH ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+  *count = 0;
+  for (const int algorithm : kProposed) {
+    found[(*count)++] = {
+        .algo = static_cast<Algorithm>(algorithm),
+        .status = CUDNN_STATUS_SUCCESS,
+        .time = -1,
+        .memory = WorkspaceBytes(algorithm, math),
+        .determinism = algorithm == kIsNotDeterministic ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC,
+        .mathType = math};
   }
-  *count = 2;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t AskWorkspace(bool fits, const cudnnConvolutionStruct& conv, int algorithm, size_t* bytes) {
+  if (!fits) return CUDNN_STATUS_BAD_PARAM;
+  if (algorithm == kHasNoWorkspace) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = WorkspaceBytes(algorithm, conv.math);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -75,6 +101,15 @@ double Widen(T x) {
   } else {
     return double{x};
   }
+}
+
+// A number as it is multiplied: f32 as TF32, wherever the math type lets it be.
+template <class T>
+double Operand(T x, bool tf32) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (tf32) return double{std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000u) & ~0x1fffu)};
+  }
+  return Widen(x);
 }
 
 template <class T>
@@ -139,10 +174,12 @@ cudnnStatus_t Put(const Pass& pass, bool fits, const void* a, const Dimensions& 
     return cuda_emulation::IsDeviceMemory(address, static_cast<size_t>(d.numel()) * element);
   };
   if (!fits || !is_there(a, a_dims) || !is_there(b, b_dims) || !is_there(result, dims) ||
-      pass.workspace_bytes < kWorkspaceBytes ||
+      pass.workspace_bytes < WorkspaceBytes(pass.algorithm, pass.conv.math) ||
       !cuda_emulation::IsDeviceMemory(pass.workspace, pass.workspace_bytes)) {
     return CUDNN_STATUS_BAD_PARAM;
   }
+  const bool is_random = pass.algorithm == kIsNotDeterministic;
+  if (!is_random && !IsSupported(pass.algorithm, dims.type)) return CUDNN_STATUS_NOT_SUPPORTED;
   const bool is_f64 = dims.type == CUDNN_DATA_DOUBLE;
   const auto factor = [&](const void* value) {
     return is_f64 ? *static_cast<const double*>(value) : double{*static_cast<const float*>(value)};
@@ -150,9 +187,10 @@ cudnnStatus_t Put(const Pass& pass, bool fits, const void* a, const Dimensions& 
   const double alpha = factor(pass.alpha), beta = factor(pass.beta);
   const auto run = [=]<class T>() {
     std::memset(pass.workspace, 0xff, pass.workspace_bytes);
-    Store<T>(alpha, beta, result, dims, pass.algorithm != kBest, [&](std::vector<double>& sums) {
-      fn([&](int64_t i) { return Widen(static_cast<const T*>(a)[i]); },
-         [&](int64_t i) { return Widen(static_cast<const T*>(b)[i]); }, sums);
+    const bool tf32 = pass.conv.math != CUDNN_FMA_MATH;
+    Store<T>(alpha, beta, result, dims, is_random, [&](std::vector<double>& sums) {
+      fn([&](int64_t i) { return Operand(static_cast<const T*>(a)[i], tf32); },
+         [&](int64_t i) { return Operand(static_cast<const T*>(b)[i], tf32); }, sums);
     });
   };
   cuda_emulation::Put(pass.handle->stream, [run, type = dims.type] {
@@ -199,7 +237,9 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 
 cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t tensor, cudnnTensorFormat_t format,
                                          cudnnDataType_t type, int n, int c, int h, int w) {
-  static_cast<Dimensions&>(*tensor) = {type, format, n, c, h, w};
+  const Dimensions dimensions{type, format, n, c, h, w};
+  if (dimensions.numel() > int64_t{1} << 31) return CUDNN_STATUS_NOT_SUPPORTED;
+  static_cast<Dimensions&>(*tensor) = dimensions;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -214,11 +254,12 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t conv,
                                               cudnnConvolutionMode_t mode, cudnnDataType_t compute) {
   if (dilation_h != 1 || dilation_w != 1 || mode != CUDNN_CROSS_CORRELATION)
     return CUDNN_STATUS_NOT_SUPPORTED;
-  *conv = {pad_h, pad_w, stride_h, stride_w, compute};
+  *conv = {pad_h, pad_w, stride_h, stride_w, compute, CUDNN_DEFAULT_MATH};
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t, cudnnMathType_t) {
+cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t conv, cudnnMathType_t math) {
+  conv->math = math;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -227,7 +268,7 @@ cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t, cudnnTensorD
                                                      cudnnConvolutionDescriptor_t conv,
                                                      cudnnTensorDescriptor_t y, int max, int* count,
                                                      cudnnConvolutionFwdAlgoPerf_t* found) {
-  return Propose(Fit(*x, *w, *y, *conv), max, count, found);
+  return Propose(Fit(*x, *w, *y, *conv), *conv, max, count, found);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnnTensorDescriptor_t x,
@@ -235,7 +276,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t, cudnn
                                                             cudnnConvolutionDescriptor_t conv,
                                                             cudnnFilterDescriptor_t dw, int max, int* count,
                                                             cudnnConvolutionBwdFilterAlgoPerf_t* found) {
-  return Propose(Fit(*x, *dw, *dy, *conv), max, count, found);
+  return Propose(Fit(*x, *dw, *dy, *conv), *conv, max, count, found);
 }
 
 cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFilterDescriptor_t w,
@@ -243,7 +284,27 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t, cudnnFi
                                                           cudnnConvolutionDescriptor_t conv,
                                                           cudnnTensorDescriptor_t dx, int max, int* count,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* found) {
-  return Propose(Fit(*dx, *w, *dy, *conv), max, count, found);
+  return Propose(Fit(*dx, *w, *dy, *conv), *conv, max, count, found);
+}
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, cudnnTensorDescriptor_t x,
+                                                      cudnnFilterDescriptor_t w,
+                                                      cudnnConvolutionDescriptor_t conv,
+                                                      cudnnTensorDescriptor_t y,
+                                                      cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+  return AskWorkspace(Fit(*x, *w, *y, *conv), *conv, algorithm, bytes);
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy, cudnnConvolutionDescriptor_t conv,
+    cudnnFilterDescriptor_t dw, cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+  return AskWorkspace(Fit(*x, *dw, *dy, *conv), *conv, algorithm, bytes);
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+    cudnnHandle_t, cudnnFilterDescriptor_t w, cudnnTensorDescriptor_t dy, cudnnConvolutionDescriptor_t conv,
+    cudnnTensorDescriptor_t dx, cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+  return AskWorkspace(Fit(*dx, *w, *dy, *conv), *conv, algorithm, bytes);
 }
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,

@@ -145,6 +145,7 @@ TEST_F(EmulationTest, LaunchesThatCannotBeAreRefused) {
   };
   EXPECT_EQ(launch(1, 1025, 0), cudaErrorInvalidConfiguration);
   EXPECT_EQ(launch(0, 32, 0), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launch((int64_t{1} << 32) + 1, 32, 0), cudaErrorInvalidConfiguration);  // not 1
   EXPECT_EQ(launch(1, 32, (48 << 10) + 1), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);

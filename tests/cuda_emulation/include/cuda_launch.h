@@ -13,6 +13,7 @@ cudaError_t LaunchKernel(const char* name, void (*kernel)(Params...), int64_t bl
                          size_t shared_bytes, cudaStream_t stream, const Args&... args) {
   static_assert((std::is_trivially_copyable_v<Params> && ...));
   static_assert((sizeof(Params) + ... + 0) <= 4096, "arguments of a kernel");
+  if (blocks < 1 || blocks > INT32_MAX) return cudaErrorInvalidConfiguration;
   return cuda_emulation::Launch(
       {.kernel = name,
        .blocks = static_cast<unsigned>(blocks),

@@ -22,9 +22,19 @@ enum cudnnMathType_t {
 enum cudnnDeterminism_t { CUDNN_NON_DETERMINISTIC = 0, CUDNN_DETERMINISTIC = 1 };
 enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW = 0, CUDNN_TENSOR_NHWC = 1 };
 enum cudnnConvolutionMode_t { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 };
-enum cudnnConvolutionFwdAlgo_t {};
-enum cudnnConvolutionBwdFilterAlgo_t {};
-enum cudnnConvolutionBwdDataAlgo_t {};
+enum cudnnConvolutionFwdAlgo_t {
+  CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
+  CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM = 1,
+  CUDNN_CONVOLUTION_FWD_ALGO_COUNT = 8,
+};
+enum cudnnConvolutionBwdFilterAlgo_t {
+  CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 = 1,
+  CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT = 7,
+};
+enum cudnnConvolutionBwdDataAlgo_t {
+  CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 = 1,
+  CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT = 6,
+};
 
 using cudnnHandle_t = struct cudnnContext*;
 using cudnnTensorDescriptor_t = struct cudnnTensorStruct*;
@@ -85,6 +95,24 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle, 
                                                           cudnnConvolutionDescriptor_t conv,
                                                           cudnnTensorDescriptor_t dx, int max, int* count,
                                                           cudnnConvolutionBwdDataAlgoPerf_t* found);
+
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, cudnnTensorDescriptor_t x,
+                                                      cudnnFilterDescriptor_t w,
+                                                      cudnnConvolutionDescriptor_t conv,
+                                                      cudnnTensorDescriptor_t y,
+                                                      cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes);
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(cudnnHandle_t handle, cudnnTensorDescriptor_t x,
+                                                             cudnnTensorDescriptor_t dy,
+                                                             cudnnConvolutionDescriptor_t conv,
+                                                             cudnnFilterDescriptor_t dw,
+                                                             cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                                             size_t* bytes);
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(cudnnHandle_t handle, cudnnFilterDescriptor_t w,
+                                                           cudnnTensorDescriptor_t dy,
+                                                           cudnnConvolutionDescriptor_t conv,
+                                                           cudnnTensorDescriptor_t dx,
+                                                           cudnnConvolutionBwdDataAlgo_t algorithm,
+                                                           size_t* bytes);
 
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnTensorDescriptor_t x_tensor, const void* x,
