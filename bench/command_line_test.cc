@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -150,9 +154,33 @@ TEST(SuiteTest, AFailedExperimentIsReportedAndTheOthersGoOn) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.out, HasSubstr("[3/3] bucket sizes, a narrow resnet50"));
   EXPECT_THAT(result.err, HasSubstr("nowhere0"));
-  EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce ended with status "));
-  EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp ended with status "));
-  EXPECT_THAT(result.err, HasSubstr("\nbucket sizes, a narrow resnet50: compare ended with status "));
+  EXPECT_THAT(result.err, HasSubstr("\nall-reduce: all_reduce exited with status "));
+  EXPECT_THAT(result.err, HasSubstr("\ntiny, every strategy: ddp exited with status "));
+  EXPECT_THAT(result.err, HasSubstr("\nbucket sizes, a narrow resnet50: compare exited with status "));
+}
+
+// Processes with the text on their command line.
+int NumProcessesWith(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    if (ReadText(entry.path().string() + "/cmdline").find(text) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+TEST(SuiteTest, StopsWithAllItHasStartedWhenItIsAskedTo) {
+  const std::string out = FreshDirectory();
+  RunningProgram suite(kSuite, {"--preset=smoke", "--out=" + out});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  // The suite, the benchmark and its two ranks.
+  while (NumProcessesWith(out) < 4 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(suite.pid(), SIGTERM);
+  const ProgramResult result = suite.Wait();
+  EXPECT_EQ(result.status, 128 + SIGTERM);
+  EXPECT_THAT(result.err, HasSubstr("suite: stopped by signal 15 (SIGTERM) during "));
+  EXPECT_EQ(NumProcessesWith(out), 0);
 }
 
 class WeightsTest : public ::testing::Test {

@@ -195,7 +195,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
   refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex or json");
-  refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; --help lists them");
+  refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--resamples=5"}, "--resamples=5: expected an integer from 100 to 1000000");
   refuses({}, "no input: takes directories or files with records, such as results/");
   refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");

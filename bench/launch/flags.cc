@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "bench/records/units.h"
@@ -22,23 +24,43 @@ std::string JoinList(const std::vector<T>& values, ToText&& to_text) {
   return joined;
 }
 
-// Reads a comma-separated list with `parse` (text -> optional). False, and the target unchanged, if an item
-// is nothing that `parse` reads.
+// Reads text into the target with `parse` (text -> optional), which leaves it unchanged where it reads
+// nothing.
 template <class T, class Parse>
-bool SetList(std::string_view text, std::vector<T>* target, Parse&& parse) {
-  std::vector<T> values;
-  for (const std::string_view item : SplitCommas(text)) {
-    std::optional<T> value = parse(item);
-    if (!value) return false;
-    values.push_back(*std::move(value));
-  }
-  *target = std::move(values);
-  return true;
+std::function<bool(std::string_view)> Into(T* target, Parse parse) {
+  return [target, parse](std::string_view text) {
+    auto value = parse(text);
+    if (value) *target = *std::move(value);
+    return value.has_value();
+  };
 }
 
-std::optional<int64_t> ParseIntegerIn(std::string_view text, int64_t min, int64_t max) {
-  const std::optional<int64_t> value = ParseInteger(text);
-  return value && *value >= min && *value <= max ? value : std::nullopt;
+// Reads a comma-separated list whose items `parse` reads.
+template <class Parse>
+auto ListOf(Parse parse) {
+  return [parse](std::string_view text) {
+    std::optional<std::vector<typename decltype(parse(text))::value_type>> values(std::in_place);
+    for (const std::string_view item : SplitCommas(text)) {
+      auto value = parse(item);
+      if (!value) return decltype(values)();
+      values->push_back(*std::move(value));
+    }
+    return values;
+  };
+}
+
+auto IntegerIn(int64_t min, int64_t max) {
+  return [=](std::string_view text) {
+    const std::optional<int64_t> value = ParseInteger(text);
+    return value && *value >= min && *value <= max ? value : std::nullopt;
+  };
+}
+
+auto OneOf(const std::vector<std::string>& choices) {
+  return [choices](std::string_view text) {
+    const bool is_one = std::find(choices.begin(), choices.end(), text) != choices.end();
+    return is_one ? std::optional<std::string>(text) : std::nullopt;
+  };
 }
 
 std::optional<int64_t> ParsePositiveBytes(std::string_view text) {
@@ -76,6 +98,29 @@ std::optional<double> ParsePositiveDouble(std::string_view text) {
   return value;
 }
 
+std::optional<std::string> ParseText(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional<std::string>(text);
+}
+
+std::optional<std::string> ParsePath(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional<std::string>(ResolvePath(text));
+}
+
+// In how few characters, put in, left out or replaced, they differ (Levenshtein).
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
 }  // namespace
 
 std::vector<std::string_view> SplitCommas(std::string_view text) {
@@ -104,127 +149,87 @@ std::string ResolvePath(std::string_view path) {
   return (base / fs::path(path)).lexically_normal().string();
 }
 
+void FlagTable::Add(Flag flag) {
+  flag.group = group_;
+  flags_.push_back(std::move(flag));
+}
+
 void FlagTable::AddBool(std::string name, bool* target, std::string help) {
-  Add({std::move(name), "true or false", *target ? "true" : "false", std::move(help), true,
-       [target](std::string_view text) {
-         const std::optional<bool> value = ParseBool(text);
-         if (value) *target = *value;
-         return value.has_value();
-       }});
+  Add({std::move(name), "true or false", *target ? "true" : "false", std::move(help), Into(target, ParseBool),
+       /*is_bool=*/true});
 }
 
 void FlagTable::AddInt(std::string name, int64_t* target, int64_t min, int64_t max, std::string help) {
-  Add({std::move(name), "an integer " + Range(min, max), std::to_string(*target), std::move(help), false,
-       [=](std::string_view text) {
-         const std::optional<int64_t> value = ParseIntegerIn(text, min, max);
-         if (value) *target = *value;
-         return value.has_value();
-       }});
+  Add({std::move(name), "an integer " + Range(min, max), std::to_string(*target), std::move(help),
+       Into(target, IntegerIn(min, max))});
 }
 
 void FlagTable::AddOptionalInt(std::string name, std::optional<int64_t>* target, std::string help) {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-  Add({std::move(name), "an integer of at least 1", "", std::move(help), false,
-       [target](std::string_view text) {
-         const std::optional<int64_t> value = ParseIntegerIn(text, 1, kMax);
-         if (value) *target = value;
-         return value.has_value();
-       }});
+  Add({std::move(name), "an integer of at least 1", "", std::move(help),
+       Into(target, IntegerIn(1, std::numeric_limits<int32_t>::max()))});
 }
 
 void FlagTable::AddIntList(std::string name, std::vector<int64_t>* target, int64_t min, int64_t max,
                            std::string help) {
   Add({std::move(name), "integers " + Range(min, max) + ", comma separated",
-       JoinList(*target, [](int64_t value) { return std::to_string(value); }), std::move(help), false,
-       [=](std::string_view text) {
-         return SetList(text, target, [=](std::string_view item) { return ParseIntegerIn(item, min, max); });
-       }});
+       JoinList(*target, [](int64_t value) { return std::to_string(value); }), std::move(help),
+       Into(target, ListOf(IntegerIn(min, max)))});
 }
 
 void FlagTable::AddChoice(std::string name, std::string* target, std::vector<std::string> choices,
                           std::string help) {
-  Add({std::move(name), JoinChoices(choices), *target, std::move(help), false,
-       [target, choices](std::string_view text) {
-         if (std::find(choices.begin(), choices.end(), text) == choices.end()) return false;
-         *target = text;
-         return true;
-       }});
+  Add({std::move(name), JoinChoices(choices), *target, std::move(help), Into(target, OneOf(choices))});
 }
 
 void FlagTable::AddChoiceList(std::string name, std::vector<std::string>* target,
                               std::vector<std::string> choices, std::string help) {
+  const auto each_once = [parse = ListOf(OneOf(choices))](std::string_view text) {
+    auto values = parse(text);
+    if (values && std::set<std::string>(values->begin(), values->end()).size() < values->size())
+      values.reset();
+    return values;
+  };
   Add({std::move(name), "a comma-separated list of " + JoinChoices(choices) + ", each at most once",
-       JoinList(*target, [](const std::string& value) { return value; }), std::move(help), false,
-       [target, choices](std::string_view text) {
-         std::vector<std::string> seen;
-         return SetList(text, target, [&](std::string_view item) -> std::optional<std::string> {
-           if (std::find(choices.begin(), choices.end(), item) == choices.end()) return std::nullopt;
-           if (std::find(seen.begin(), seen.end(), item) != seen.end()) return std::nullopt;
-           return seen.emplace_back(item);
-         });
-       }});
+       JoinList(*target, [](const std::string& value) { return value; }), std::move(help),
+       Into(target, each_once)});
 }
 
 void FlagTable::AddByteCount(std::string name, int64_t* target, std::string help) {
-  Add({std::move(name), kByteCount, FormatByteCount(*target), std::move(help), false,
-       [target](std::string_view text) {
-         const std::optional<int64_t> bytes = ParsePositiveBytes(text);
-         if (bytes) *target = *bytes;
-         return bytes.has_value();
-       }});
+  Add({std::move(name), kByteCount, FormatByteCount(*target), std::move(help),
+       Into(target, ParsePositiveBytes)});
 }
 
 void FlagTable::AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help) {
-  Add({std::move(name), kByteCount, JoinList(*target, FormatByteCount), std::move(help), false,
-       [target](std::string_view text) { return SetList(text, target, ParsePositiveBytes); }});
+  Add({std::move(name), kByteCount, JoinList(*target, FormatByteCount), std::move(help),
+       Into(target, ListOf(ParsePositiveBytes))});
 }
 
 void FlagTable::AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help) {
   Add({std::move(name), "numbers of elements such as 4096, 512Ki, 3Mi, comma separated",
-       JoinList(*target, FormatElementCount), std::move(help), false,
-       [target](std::string_view text) { return SetList(text, target, ParseElements); }});
+       JoinList(*target, FormatElementCount), std::move(help), Into(target, ListOf(ParseElements))});
 }
 
 void FlagTable::AddDuration(std::string name, std::chrono::milliseconds* target, std::string help) {
-  Add({std::move(name), "a duration such as 500ms, 60s, 2m", FormatDuration(*target), std::move(help), false,
-       [target](std::string_view text) {
-         const std::optional<std::chrono::milliseconds> value = ParseDuration(text);
-         if (value) *target = *value;
-         return value.has_value();
-       }});
+  Add({std::move(name), "a duration such as 500ms, 60s, 2m", FormatDuration(*target), std::move(help),
+       Into(target, ParseDuration)});
 }
 
 void FlagTable::AddPositiveDouble(std::string name, double* target, std::string help) {
-  Add({std::move(name), "a positive number such as 0.001", Join(*target), std::move(help), false,
-       [target](std::string_view text) {
-         const std::optional<double> value = ParsePositiveDouble(text);
-         if (value) *target = *value;
-         return value.has_value();
-       }});
+  Add({std::move(name), "a positive number such as 0.001", Join(*target), std::move(help),
+       Into(target, ParsePositiveDouble)});
 }
 
 void FlagTable::AddOptionalDouble(std::string name, std::optional<double>* target, std::string what,
                                   std::string help) {
-  Add({std::move(name), std::move(what), "", std::move(help), false, [target](std::string_view text) {
-         const std::optional<double> value = ParsePositiveDouble(text);
-         if (value) *target = value;
-         return value.has_value();
-       }});
+  Add({std::move(name), std::move(what), "", std::move(help), Into(target, ParsePositiveDouble)});
 }
 
 void FlagTable::AddPath(std::string name, std::string* target, std::string what, std::string help) {
-  Add({std::move(name), std::move(what), *target, std::move(help), false, [target](std::string_view text) {
-         if (text.empty()) return false;
-         *target = ResolvePath(text);
-         return true;
-       }});
+  Add({std::move(name), std::move(what), *target, std::move(help), Into(target, ParsePath)});
 }
 
 void FlagTable::AddText(std::string name, std::string* target, std::string what, std::string help) {
-  Add({std::move(name), std::move(what), *target, std::move(help), false, [target](std::string_view text) {
-         *target = text;
-         return !text.empty();
-       }});
+  Add({std::move(name), std::move(what), *target, std::move(help), Into(target, ParseText)});
 }
 
 void FlagTable::AllowPaths(std::vector<std::string>* target, std::string what) {
@@ -233,9 +238,13 @@ void FlagTable::AllowPaths(std::vector<std::string>* target, std::string what) {
 }
 
 FlagTable::Flag& FlagTable::Find(std::string_view name) {
-  const auto flag = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.name == name; });
-  Require(flag != flags_.end(), "--", name, ": ", program_, " has no such flag; --help lists them");
-  return *flag;
+  const auto flag = std::ranges::find(flags_, name, &Flag::name);
+  if (flag != flags_.end()) return *flag;
+  const auto distance = [&](const Flag& f) { return EditDistance(name, f.name); };
+  const auto nearest = std::ranges::min_element(flags_, {}, distance);
+  const bool is_near = nearest != flags_.end() && distance(*nearest) <= 1 + name.size() / 4;
+  throw InvalidInput(Join("--", name, ": ", program_, " has no such flag",
+                          is_near ? Join("; did you mean --", nearest->name, "?") : "; --help lists them"));
 }
 
 void FlagTable::Parse(int argc, const char* const* argv) {
@@ -275,7 +284,9 @@ std::string FlagTable::Usage() const {
   std::string usage = summary_ + "\n\n";
   if (paths_ != nullptr) usage += program_ + " takes " + paths_help_ + ".\n\n";
   usage += "Flags of " + program_ + ":\n";
+  std::string_view group;
   for (const Flag& flag : flags_) {
+    if (flag.group != group) usage += Join("\n", group = flag.group, ":\n");
     usage += "  --" + flag.name + "\n      " + flag.help + "\n      Takes " + flag.takes + ".";
     if (!flag.default_value.empty()) usage += " Default: " + flag.default_value + ".";
     usage += "\n";

@@ -24,6 +24,9 @@ class FlagTable {
   FlagTable(std::string program, std::string summary)
       : program_(std::move(program)), summary_(std::move(summary)) {}
 
+  // Usage shows the flags that are added from here on under this title.
+  void BeginGroup(std::string title) { group_ = std::move(title); }
+
   // --name and --name=true|false.
   void AddBool(std::string name, bool* target, std::string help);
   // A decimal integer in [min, max].
@@ -57,14 +60,15 @@ class FlagTable {
   void AllowPaths(std::vector<std::string>* target, std::string what);
 
   // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput with one line that
-  // names the flag, what was given and what it takes, for an unknown flag, a bad value, a flag given twice,
-  // or an argument that is no flag. After --help nothing more is read, and help_requested() is true.
+  // names the flag, what was given and what it takes, for an unknown flag (and names the one that was perhaps
+  // meant), a bad value, a flag given twice, or an argument that is no flag. After --help nothing more is
+  // read, and help_requested() is true.
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
   // Whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
-  // The summary, and each flag with what it takes and its default.
+  // The summary, and, by groups, each flag with what it takes and its default.
   std::string Usage() const;
 
  private:
@@ -73,17 +77,19 @@ class FlagTable {
     std::string takes;          // "a byte count such as ..."
     std::string default_value;  // empty: none
     std::string help;
-    bool is_bool = false;
     std::function<bool(std::string_view)> set;  // false: not what the flag takes
+    bool is_bool = false;
+    std::string group = {};
     bool given = false;
   };
 
-  void Add(Flag flag) { flags_.push_back(std::move(flag)); }
+  void Add(Flag flag);
   Flag& Find(std::string_view name);
 
   const std::string program_;
   const std::string summary_;
   std::vector<Flag> flags_;
+  std::string group_;  // of flags to be added
   std::vector<std::string>* paths_ = nullptr;
   std::string paths_help_;
   bool help_requested_ = false;

@@ -130,7 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{"--interface="}, "--interface=: expected a network interface"},
         BadCase{{"--num_layers=0"}, "--num_layers=0: expected an integer of at least 1"},
         BadCase{{"--trace=yes"}, "--trace=yes: expected true or false"},
-        BadCase{{"--stepz=3"}, "--stepz: demo has no such flag; --help lists them"},
+        BadCase{{"--stepz=3"}, "--stepz: demo has no such flag; did you mean --steps?"},
+        BadCase{{"--nonsense=3"}, "--nonsense: demo has no such flag; --help lists them"},
         BadCase{{"--steps=3", "--steps=4"}, "--steps: given more than once"},
         BadCase{{"tiny"}, "tiny: expected a flag such as --name=value"},
         BadCase{{"-n"}, "-n: expected a flag such as --name=value"}));
@@ -160,6 +161,15 @@ TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   EXPECT_THAT(usage, HasSubstr("--timeout"));
   EXPECT_THAT(usage, HasSubstr("Default: 60s."));
   EXPECT_THAT(usage, HasSubstr("--help"));
+}
+
+TEST(FlagTableTest, UsageShowsFlagsByGroups) {
+  int64_t steps = 1, batch_size = 2;
+  FlagTable table("demo", "Demonstrates flags.");
+  table.AddInt("steps", &steps, 1, 10, "Steps to take.");
+  table.BeginGroup("Data");
+  table.AddInt("batch_size", &batch_size, 1, 10, "Rows of a batch.");
+  EXPECT_THAT(table.Usage(), ::testing::ContainsRegex("--steps(.|\n)*\nData:\n  --batch_size\n"));
 }
 
 TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {

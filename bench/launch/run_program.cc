@@ -3,9 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,34 +10,21 @@
 #include <iterator>
 #include <map>
 #include <stdexcept>
-#include <string_view>
-#include <thread>
+
+#include "comm/file_descriptor.h"
 
 namespace gradsync::bench {
 namespace {
 
-std::vector<std::string> Environment(const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const size_t equals = text.find('=');
-    variables[text.substr(0, equals)] = text.substr(equals + 1);
+// A test may itself have been started by a launcher.
+std::map<std::string, std::optional<std::string>> Environment(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::map<std::string, std::optional<std::string>> environment;
+  for (const std::string launcher : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+    environment[launcher] = environment["GRADSYNC_" + launcher] = std::nullopt;
   }
-  for (const char* const launcher : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
-    variables.erase(launcher);
-    variables.erase(std::string("GRADSYNC_") + launcher);
-  }
-  for (const auto& [name, value] : changes) variables[name] = value;
-  std::vector<std::string> lines;
-  for (const auto& [name, value] : variables) lines.push_back(name + "=" + value);
-  return lines;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& text : strings) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
+  for (const auto& [name, value] : changes) environment[name] = value;
+  return environment;
 }
 
 // The parent in /proc/<pid>/stat, which comes after a name in brackets that may hold anything.
@@ -71,23 +55,13 @@ RunningProgram::RunningProgram(const std::string& path, const std::vector<std::s
   const std::string directory = FreshDirectory();
   out_path_ = directory + "/stdout";
   err_path_ = directory + "/stderr";
-  std::vector<std::string> argv = {path};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  std::vector<std::string> env = Environment(environment);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_path_.c_str(), flags, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err_path_.c_str(), flags, 0600);
-  const int error =
-      posix_spawn(&pid_, path.c_str(), &actions, nullptr, Pointers(argv).data(), Pointers(env).data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw std::runtime_error("cannot run " + path);
-  running_ = true;
-}
-
-RunningProgram::~RunningProgram() {
-  if (running_) Wait(std::chrono::seconds(0));
+  std::vector<std::string> command = {path};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const comm::FileDescriptor out = comm::OpenFile(out_path_, O_WRONLY | O_CREAT);
+  const comm::FileDescriptor err = comm::OpenFile(err_path_, O_WRONLY | O_CREAT);
+  child_.emplace(
+      command, comm::ChildOptions{
+                   .environment = Environment(environment), .stdout_fd = out.get(), .stderr_fd = err.get()});
 }
 
 std::string RunningProgram::out() const { return ReadText(out_path_); }
@@ -101,7 +75,7 @@ pid_t RunningProgram::ChildWith(const std::string& name, const std::string& valu
   pid_t child = 0;
   while (const dirent* const entry = readdir(processes)) {
     const std::string pid = entry->d_name;
-    if (pid.find_first_not_of("0123456789") != std::string::npos || ParentOf(pid) != pid_) continue;
+    if (pid.find_first_not_of("0123456789") != std::string::npos || ParentOf(pid) != child_->pid()) continue;
     if (ReadText("/proc/" + pid + "/environ").find(wanted) != std::string::npos) {
       child = static_cast<pid_t>(std::atoi(pid.c_str()));
     }
@@ -111,22 +85,9 @@ pid_t RunningProgram::ChildWith(const std::string& name, const std::string& valu
 }
 
 ProgramResult RunningProgram::Wait(std::chrono::seconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  int status = 0;
-  bool killed = false;
-  while (waitpid(pid_, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() >= deadline) {
-      kill(pid_, SIGKILL);
-      waitpid(pid_, &status, 0);
-      killed = true;
-      break;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  running_ = false;
-  ProgramResult result{.out = out(), .err = err()};
-  if (!killed) result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return result;
+  const auto end = child_->Wait(std::chrono::steady_clock::now() + patience);
+  if (!end.has_value()) child_->Kill();
+  return {.status = end.has_value() ? end->shell_status() : -1, .out = out(), .err = err()};
 }
 
 ProgramResult RunProgram(const std::string& path, const std::vector<std::string>& arguments,

@@ -4,9 +4,12 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "comm/child_process.h"
 
 // For tests: other programs, run and watched.
 namespace gradsync::bench {
@@ -23,25 +26,20 @@ class RunningProgram {
   // `environment`: names and values on top of this process's own, without the launchers' variables.
   RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
-  // Kills it if it still runs.
-  ~RunningProgram();
-  RunningProgram(const RunningProgram&) = delete;
-  RunningProgram& operator=(const RunningProgram&) = delete;
 
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return child_->pid(); }
   // Its child with `name=value` in the environment, 0 if there is none (yet).
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // What it has written so far.
   std::string out() const;
   std::string err() const;
-  // Waits for its end; kills it after `patience`.
+  // Waits for its end; kills it after `patience`. With this object it ends in any case.
   ProgramResult Wait(std::chrono::seconds patience = std::chrono::seconds(60));
 
  private:
-  pid_t pid_ = 0;
-  bool running_ = false;
   std::string out_path_;
   std::string err_path_;
+  std::optional<comm::ChildProcess> child_;
 };
 
 ProgramResult RunProgram(const std::string& path, const std::vector<std::string>& arguments,

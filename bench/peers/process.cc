@@ -2,59 +2,28 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <stdexcept>
+#include <system_error>
 
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
-[[noreturn]] void Throw(const std::string& what, int error) {
-  throw std::runtime_error(what + ": " + std::strerror(error));
+[[noreturn]] void ThrowErrno(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
 }
 
-std::vector<std::string> EnvironmentWith(const std::vector<std::pair<std::string, std::string>>& changes) {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const bool changed = std::ranges::any_of(
-        changes, [&](const auto& change) { return text.starts_with(change.first + "="); });
-    if (!changed) entries.emplace_back(text);
-  }
-  for (const auto& [name, value] : changes) entries.push_back(name + "=" + value);
-  return entries;
-}
-
-std::vector<char*> Pointers(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Returns 0 or the error.
-int Spawn(std::vector<std::string> command, std::vector<std::string> environment, int input_output,
-          int messages, pid_t* pid) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, input_output, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, input_output, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
-  const std::vector<char*> arguments = Pointers(command), entries = Pointers(environment);
-  const int error =
-      posix_spawnp(pid, command.front().c_str(), &actions, nullptr, arguments.data(), entries.data());
-  posix_spawn_file_actions_destroy(&actions);
-  return error;
+comm::FileDescriptor FileInMemory() {
+  comm::FileDescriptor file(memfd_create("messages", MFD_CLOEXEC));
+  if (!file.valid()) ThrowErrno("memfd_create");
+  return file;
 }
 
 // The last line that is not empty.
@@ -69,51 +38,34 @@ std::string LastLine(int file) {
   return text.substr(begin, end + 1 - begin);
 }
 
-std::string Ending(int status) {
-  if (WIFSIGNALED(status)) return Join("was ended by signal ", WTERMSIG(status));
-  return Join("ended with status ", WEXITSTATUS(status));
-}
-
 }  // namespace
 
 PeerProcess::PeerProcess(const std::vector<std::string>& command,
-                         const std::vector<std::pair<std::string, std::string>>& environment)
-    : name_(command.front()) {
+                         const std::map<std::string, std::optional<std::string>>& environment)
+    : name_(command.front()), messages_(FileInMemory()) {
   int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) Throw("socketpair", errno);
-  socket_ = sockets[0];
-  messages_ = memfd_create("messages", MFD_CLOEXEC);
-  const int error =
-      messages_ < 0 ? errno : Spawn(command, EnvironmentWith(environment), sockets[1], messages_, &pid_);
-  close(sockets[1]);
-  if (error == 0) return;
-  close(socket_);
-  if (messages_ >= 0) close(messages_);
-  Throw(name_ + ": cannot be started", error);
-}
-
-PeerProcess::~PeerProcess() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  close(socket_);
-  close(messages_);
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) ThrowErrno("socketpair");
+  socket_ = comm::FileDescriptor(sockets[0]);
+  const comm::FileDescriptor its_end(sockets[1]);
+  child_.emplace(command, comm::ChildOptions{.environment = environment,
+                                             .stdin_fd = its_end.get(),
+                                             .stdout_fd = its_end.get(),
+                                             .stderr_fd = messages_.get()});
 }
 
 bool PeerProcess::IsReady(short events, Clock::time_point deadline) const {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd poll_socket{socket_, events, 0};
+    pollfd poll_socket{socket_.get(), events, 0};
     const int ready = left <= 0 ? 0 : poll(&poll_socket, 1, static_cast<int>(left));
     if (ready >= 0) return ready > 0;
-    if (errno != EINTR) Throw("poll", errno);
+    if (errno != EINTR) ThrowErrno("poll");
   }
 }
 
 void PeerProcess::Send(std::span<const char> bytes, Clock::time_point deadline) {
   while (!bytes.empty() && IsReady(POLLOUT, deadline)) {
-    const ssize_t n = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) ThrowEnded();
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -136,7 +88,7 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
       throw std::runtime_error(Join(name_, ": gave no answer within ", timeout.count(), " ms"));
     }
     char buffer[4096];
-    const ssize_t n = recv(socket_, buffer, sizeof buffer, 0);
+    const ssize_t n = recv(socket_.get(), buffer, sizeof buffer, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) ThrowEnded();
     unread_.append(buffer, static_cast<size_t>(n));
@@ -145,27 +97,22 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
 
 void PeerProcess::ThrowEnded() {
   // It has closed its output; should it live on all the same, it is of no use.
-  int status = 0;
-  for (int i = 0; i < 100 && waitpid(pid_, &status, WNOHANG) == 0; ++i) usleep(10'000);
-  const bool lives = kill(pid_, 0) == 0;
-  if (!lives) pid_ = -1;
-  const std::string message = LastLine(messages_);
-  throw std::runtime_error(
-      Join(name_, " ", lives ? "closed its output" : Ending(status), message.empty() ? "" : ": ", message));
+  const auto end = child_->Wait(Clock::now() + std::chrono::seconds(1));
+  const std::string message = LastLine(messages_.get());
+  throw std::runtime_error(Join(name_, " ", end.has_value() ? comm::ToString(*end) : "closed its output",
+                                message.empty() ? "" : ": ", message));
 }
 
-std::pair<int, std::string> PeerProcess::Run(const std::vector<std::string>& command) {
-  const int messages = memfd_create("messages", MFD_CLOEXEC);
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  pid_t pid = 0;
-  int status = 0;
-  const int error = Spawn(command, EnvironmentWith({}), nothing, messages, &pid);
-  if (error == 0) waitpid(pid, &status, 0);
-  const std::string message = error == 0 ? LastLine(messages) : std::strerror(error);
-  close(messages);
-  close(nothing);
-  if (error != 0) return {127, message};
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), message};
+std::pair<comm::ProcessEnd, std::string> PeerProcess::Run(const std::vector<std::string>& command,
+                                                          std::chrono::milliseconds timeout) {
+  const comm::FileDescriptor messages = FileInMemory();
+  const comm::FileDescriptor nothing = comm::OpenFile("/dev/null", O_RDWR);
+  comm::ChildProcess child(command, {.stdin_fd = nothing.get(),
+                                     .stdout_fd = nothing.get(),
+                                     .stderr_fd = messages.get(),
+                                     .own_group = true});
+  if (const auto end = child.Wait(Clock::now() + timeout)) return {*end, LastLine(messages.get())};
+  return {child.Kill(), Join("did not end within ", timeout.count(), " ms")};
 }
 
 }  // namespace gradsync::bench

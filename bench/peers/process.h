@@ -1,39 +1,40 @@
 #ifndef GRADSYNC_BENCH_PEERS_PROCESS_H_
 #define GRADSYNC_BENCH_PEERS_PROCESS_H_
 
-#include <sys/types.h>
-
 #include <chrono>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "comm/child_process.h"
+#include "comm/file_descriptor.h"
+
 namespace gradsync::bench {
 
 // Another program that answers each line on its standard input with one on its standard output.
 class PeerProcess {
  public:
-  // Starts the first of `command`, looked up in PATH, with the rest as its arguments. `environment`: names
-  // and values on top of this process's own. It inherits the CPUs of the calling thread. Throws
-  // std::runtime_error if it cannot be started.
+  // Starts the first of `command`, looked up in PATH, with the rest as its arguments. `environment`: on top
+  // of this process's own. It inherits the CPUs of the calling thread, and ends with this process. Throws
+  // std::system_error if it cannot be started.
   PeerProcess(const std::vector<std::string>& command,
-              const std::vector<std::pair<std::string, std::string>>& environment);
-  // Kills it.
-  ~PeerProcess();
-  PeerProcess(const PeerProcess&) = delete;
-  PeerProcess& operator=(const PeerProcess&) = delete;
+              const std::map<std::string, std::optional<std::string>>& environment);
 
   // Sends a line, and behind it the bytes of `payload`, and returns the line that answers it; lines are
-  // without their newlines. Throws std::runtime_error if the program ends instead, with its status and the
+  // without their newlines. Throws std::runtime_error if the program ends instead, with how it ended and the
   // last line of its standard error, or has not answered within `timeout`.
   std::string Ask(std::string_view line, std::chrono::milliseconds timeout,
                   std::span<const std::span<const char>> payload = {});
 
-  // Runs a program to its end. Returns its exit status (127: it could not be started) and the last line of
-  // its standard error.
-  static std::pair<int, std::string> Run(const std::vector<std::string>& command);
+  // Runs a program to its end, or, if that is later than `timeout`, kills it. Returns how it ended and the
+  // last line of its standard error, or that it took too long. Throws std::system_error if it cannot be
+  // started.
+  static std::pair<comm::ProcessEnd, std::string> Run(const std::vector<std::string>& command,
+                                                      std::chrono::milliseconds timeout);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -44,10 +45,10 @@ class PeerProcess {
   // What became of it; it has closed its output.
   [[noreturn]] void ThrowEnded();
 
-  std::string name_;
-  pid_t pid_ = -1;
-  int socket_ = -1;    // its standard input and output
-  int messages_ = -1;  // its standard error, in memory
+  const std::string name_;
+  comm::FileDescriptor socket_;    // its standard input and output
+  comm::FileDescriptor messages_;  // its standard error, in memory
+  std::optional<comm::ChildProcess> child_;
   std::string unread_;
 };
 

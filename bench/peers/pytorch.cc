@@ -6,9 +6,11 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,6 +29,8 @@ using ::bazel::tools::cpp::runfiles::Runfiles;
 // A Python interpreter reads hundreds of MB before it can say anything, and a model's weights may take as
 // long.
 constexpr std::chrono::minutes kStartPatience{3};
+// --check imports PyTorch and, where it is to compile, tries its compiler.
+constexpr std::chrono::minutes kCheckPatience{5};
 // For each strategy whose model is compiled, forward and backward, for all its layers.
 constexpr std::chrono::minutes kCompilePatience{15};
 constexpr std::string_view kCompiled = "_compiled";
@@ -99,9 +103,12 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0) {
 void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device) {
   std::vector<std::string> command = {program.python, program.script, "--check"};
   if (compiled) command.push_back(device);
-  const auto [status, message] = PeerProcess::Run(command);
-  Require(status != 127, "--peer_python=", program.python, ": cannot be run: ", message);
-  Require(status == 0, "--with_peers=pytorch: ", message);
+  try {
+    const auto [end, message] = PeerProcess::Run(command, kCheckPatience);
+    Require(end.ok(), "--with_peers=pytorch: ", message.empty() ? comm::ToString(end) : message);
+  } catch (const std::system_error& error) {
+    throw InvalidInput(Join("--peer_python=", program.python, ": cannot be run: ", error.code().message()));
+  }
 }
 
 std::string PeerStrategy(const std::string& strategy) {
@@ -136,8 +143,8 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
   const std::string threads = std::to_string(options.threads_per_rank);
   placement.StartCommunication([&] {
     process_.emplace(std::vector<std::string>{program.python, program.script, "--serve"},
-                     std::vector<std::pair<std::string, std::string>>{{"OMP_NUM_THREADS", threads},
-                                                                      {"MKL_NUM_THREADS", threads}});
+                     std::map<std::string, std::optional<std::string>>{{"OMP_NUM_THREADS", threads},
+                                                                       {"MKL_NUM_THREADS", threads}});
   });
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =

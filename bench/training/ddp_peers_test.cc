@@ -215,7 +215,7 @@ TEST(DdpPeersTest, WithoutPyTorchTheFlagIsRefused) {
 TEST(DdpPeersTest, APeerThatDiesEndsTheRunWithItsLastWords) {
   const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "dies"}});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("fake_peer ended with status 3: RuntimeError: out of luck"));
+  EXPECT_THAT(result.err, HasSubstr("fake_peer exited with status 3: RuntimeError: out of luck"));
 }
 
 TEST(DdpPeersTest, APeerThatHangsEndsTheRunAtTheDeadline) {
