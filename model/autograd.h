@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/destination.h"
 #include "model/tensor.h"
 
 // Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
@@ -17,9 +18,7 @@
 //   Var Scale(const Var& x, double factor) {
 //     Tensor y = ...;                                           // forward
 //     return Var::FromOp("scale", y, {x}, [=](OpGradient& op) { // backward, run once
-//       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-//         kernels::Scale(op.output_grad(), factor, dx, accumulate);
-//       });
+//       op.Contribute(0, [&](const Destination<Tensor>& dx) { ... dx = op.output_grad() * factor ... });
 //     });
 //   }
 //
@@ -128,24 +127,25 @@ class Var {
   std::shared_ptr<Node> node_;      // set for the output of an operation
 };
 
-// One operation's share of a backward pass: the gradient that arrives, and the places where the gradients
-// of its inputs are wanted.
+// One operation's share of a backward pass: the gradient that arrives, and where the gradients of its inputs
+// are wanted.
 class OpGradient {
  public:
+  // The operation's.
+  const char* name() const;
   // The gradient of the loss with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
   // Whether input i leads to a parameter. Contribute and the calls below ignore an input that does not.
   bool Needs(int i) const;
 
-  // Calls write(grad, accumulate), which must set `grad` (input i's shape) to the contribution of this
-  // operation, or add the contribution to it if `accumulate`. When it is the input's last one and the
-  // input is a parameter, the parameter is ready on return.
+  // Calls write(grad), a Destination<Tensor> of input i's shape, to which `write` must bring the contribution
+  // of this operation. When it is the input's last one and the input is a parameter, the parameter is ready
+  // on return.
   template <class Write>
   void Contribute(int i, Write&& write) {
     if (!Needs(i)) return;
-    const Place place = Open(i);
-    write(place.grad, place.accumulate);
+    write(Open(i));
     Close(i);
   }
 
@@ -154,12 +154,8 @@ class OpGradient {
   void PassThrough(int i);
 
   // For a kernel that computes several inputs' gradients at once: open them all, compute, close them all.
-  struct Place {
-    Tensor grad;
-    bool accumulate = false;
-  };
   // Requires Needs(i).
-  Place Open(int i);
+  Destination<Tensor> Open(int i);
   void Close(int i);
 
  private:

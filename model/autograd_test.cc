@@ -28,10 +28,9 @@ class AutogradTest : public testing::Test {
     const Tensor x = a.value(), y = b.value();
     return Var::FromOp("mul", Product(x, y), {a, b}, [this, x, y, order](OpGradient& op) {
       for (const int i : order) {
-        op.Contribute(i, [&](const Tensor& grad, bool accumulate) {
+        op.Contribute(i, [&](const Destination<Tensor>& grad) {
           log_.events.push_back("mul" + std::to_string(i));
-          const Tensor g = Product(op.output_grad(), i == 0 ? y : x);
-          accumulate ? AddTo(g, grad) : grad.CopyFrom(g);
+          Store(Product(op.output_grad(), i == 0 ? y : x), grad);
         });
       }
     });

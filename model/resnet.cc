@@ -139,7 +139,7 @@ Var ResNet::Predict(const Tensor& images) {
   Tensor pixels = images.View(std::move(shape));
   if (dtype_ == DType::kBF16) {
     const Tensor rounded = Tensor::Empty(device_, pixels.shape(), DType::kBF16);
-    Round(pixels, rounded);
+    Cast(pixels, rounded);
     pixels = rounded;
   }
   Var x = MaxPool2d(Apply(stem_, Var(pixels), /*relu=*/true), 3, 2, 1);

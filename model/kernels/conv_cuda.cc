@@ -14,7 +14,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // More than this an algorithm may not ask for as scratch.
@@ -198,39 +198,31 @@ Plans& PlansOf(Device& device) {
 }  // namespace
 
 template <class T>
-void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y) {
+void Conv2d<T>::OnCuda(Device& device) const {
   Plans& plans = PlansOf(device);
   plans.Get<T>(shape).Forward(device, plans.library(), x, weight, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2d, OnCuda);
 
 template <class T>
-void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, Wide<T>* dweight,
-                      bool accumulate) {
+void Conv2dWeightGrad<T>::OnCuda(Device& device) const {
   Plans& plans = PlansOf(device);
   if constexpr (std::is_same_v<T, BF16>) {
     // Of operands in bf16 cuDNN writes none but bf16.
     const Scratch<BF16> rounded(device, shape.weight_numel());
     plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, rounded.data(), /*accumulate=*/false);
-    Widened(device, rounded.data(), shape.weight_numel(), dweight, accumulate);
+    Cast<BF16, float>{.x = rounded.data(), .n = shape.weight_numel(), .y = dweight}.OnCuda(device);
   } else {
-    plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, dweight, accumulate);
+    plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, dweight.data, dweight.accumulate);
   }
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2dWeightGrad, OnCuda);
 
 template <class T>
-void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, const T* dy, T* dx,
-                     bool accumulate) {
+void Conv2dInputGrad<T>::OnCuda(Device& device) const {
   Plans& plans = PlansOf(device);
-  plans.Get<T>(shape).InputGrad(device, plans.library(), weight, dy, dx, accumulate);
+  plans.Get<T>(shape).InputGrad(device, plans.library(), weight, dy, dx.data, dx.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2dInputGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                     \
-  template void Conv2d<T>(Device&, const ConvShape&, const T*, const T*, T*);                       \
-  template void Conv2dWeightGrad<T>(Device&, const ConvShape&, const T*, const T*, Wide<T>*, bool); \
-  template void Conv2dInputGrad<T>(Device&, const ConvShape&, const T*, const T*, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

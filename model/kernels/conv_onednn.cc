@@ -10,7 +10,7 @@
 #include "model/kernels/cpu_isa.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 using dnnl::memory;
@@ -207,4 +207,4 @@ GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 template bool OneDnnConvs::InputGrad<BF16, BF16>(const ConvShape&, const BF16*, const BF16*, BF16*);
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels
