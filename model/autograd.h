@@ -30,11 +30,11 @@ namespace gradsync::model {
 // A trainable tensor with a name and a gradient of the same shape and dtype.
 //
 // With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
-// only operations read the copy, which is the value rounded. It cannot go stale: value() is the only way to
-// the value, and the copy counts as stale from the moment that somebody was given it, and for as long as
-// somebody else holds a handle of its storage. Then the next compute() makes it anew, a pass over memory. An
-// optimizer saves that pass: it writes both at once, see BeginUpdate(). So to write, ask value() for the
-// place each time; a pointer that was kept from before the last compute() is not seen.
+// only operations read the copy, which is the value rounded. The copy is stale after each MutableValue(), and
+// for as long as somebody else holds a handle of the value's storage, who might write. Then the next
+// compute() makes it anew, a pass over memory. An optimizer saves that pass: it writes both at once, see
+// BeginUpdate(). So to write, ask MutableValue() each time; what is written through value(), or through a
+// pointer that was kept from before the last compute(), is not seen.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -50,8 +50,10 @@ class Parameter {
   const DevicePtr& device() const { return value_.device(); }
   int64_t numel() const { return value_.numel(); }
 
-  // For reading and writing.
-  const Tensor& value() const {
+  // To read.
+  const Tensor& value() const { return value_; }
+  // To write.
+  const Tensor& MutableValue() {
     copy_is_fresh_ = false;
     return value_;
   }
