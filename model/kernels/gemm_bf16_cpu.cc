@@ -47,7 +47,7 @@ struct Primitive {
       post_ops.append_sum(1.0f);
       attributes.set_post_ops(post_ops);
     }
-    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attributes, engine);
+    const dnnl::matmul::primitive_desc desc(engine, a, b, c, attributes);
     matmul = dnnl::matmul(desc);
     scratchpad = desc.scratchpad_desc();
   }
