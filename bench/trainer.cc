@@ -73,7 +73,8 @@ int64_t Trainer::num_elements() const {
 }
 
 void Trainer::Restart(comm::ProcessGroup& group) {
-  for (size_t i = 0; i < initial_values_.size(); ++i) params()[i]->MutableValue().CopyFrom(initial_values_[i]);
+  for (size_t i = 0; i < initial_values_.size(); ++i)
+    params()[i]->MutableValue().CopyFrom(initial_values_[i]);
   for (size_t i = 0; i < initial_buffers_.size(); ++i) {
     model_->buffers()[i].value.CopyFrom(initial_buffers_[i]);
   }
