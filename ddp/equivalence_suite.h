@@ -33,7 +33,7 @@ inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model.params()) {
     const model::Tensor update = param->grad().Clone();
     Scale(update, -kRate);
-    AddTo(update, param->value());
+    AddTo(update, param->MutableValue());
   }
 }
 

@@ -43,11 +43,11 @@ class TestModel {
           params_[p]->numel(), [&](int64_t i) { return DataAt(rank, step, static_cast<int64_t>(p), i); });
       const int index = static_cast<int>(p);
       loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=](model::OpGradient& op) {
-        op.Contribute(1, [&](const model::Tensor& grad, bool accumulate) {
+        op.Contribute(1, [&](const model::Destination<model::Tensor>& grad) {
           if (visit) visit(index);
           const model::Tensor scaled = x.Clone();
           Scale(scaled, op.output_grad().ToVector<float>().at(0));
-          accumulate ? AddTo(scaled, grad) : grad.CopyFrom(scaled);
+          Store(scaled, grad);
         });
         op.PassThrough(0);
       });
@@ -58,9 +58,9 @@ class TestModel {
   // loss * factor.
   static model::Var Scaled(const model::Var& loss, double factor) {
     return model::Var::FromOp("scale", loss.value(), {loss}, [factor](model::OpGradient& op) {
-      op.Contribute(0, [&](const model::Tensor& grad, bool) {
-        grad.CopyFrom(op.output_grad());
-        Scale(grad, factor);
+      op.Contribute(0, [&](const model::Destination<model::Tensor>& grad) {
+        grad.data.CopyFrom(op.output_grad());
+        Scale(grad.data, factor);
       });
     });
   }

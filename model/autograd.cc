@@ -59,18 +59,18 @@ class BackwardPass {
     FinishUnreached();
   }
 
-  OpGradient::Place Open(const Var& input) {
+  Destination<Tensor> Open(const Var& input) {
     if (input.parameter_ != nullptr) {
-      return {.grad = input.parameter_->grad(), .accumulate = input.parameter_->has_grad()};
+      return {.data = input.parameter_->grad(), .accumulate = input.parameter_->has_grad()};
     }
     Tensor& grad = grads_.at(input.node_.get());
     if (!grad.defined()) {
       grad = Tensor::Empty(input.node_->device, input.node_->shape, input.node_->dtype);
-      return {.grad = grad, .accumulate = false};
+      return {.data = grad, .accumulate = false};
     }
     // Someone else holds this storage too (PassThrough shares it): adding in place would change theirs.
     if (!grad.unique()) grad = grad.Clone();
-    return {.grad = grad, .accumulate = true};
+    return {.data = grad, .accumulate = true};
   }
 
   void Close(const Var& input) {
@@ -169,7 +169,7 @@ Parameter::Parameter(std::string name, Tensor value, Copy copy)
 
 const Tensor& Parameter::compute() const {
   if (!copy_.defined()) return value_;
-  if (!copy_is_fresh_ || !value_.unique()) Round(value_, copy_);
+  if (!copy_is_fresh_ || !value_.unique()) Cast(value_, copy_);
   copy_is_fresh_ = true;
   return copy_;
 }
@@ -205,19 +205,18 @@ Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, Backwar
   return output;
 }
 
+const char* OpGradient::name() const { return node_.name; }
+
 bool OpGradient::Needs(int i) const { return node_.inputs.at(static_cast<size_t>(i)).requires_grad(); }
 
-OpGradient::Place OpGradient::Open(int i) { return pass_.Open(node_.inputs.at(static_cast<size_t>(i))); }
+Destination<Tensor> OpGradient::Open(int i) { return pass_.Open(node_.inputs.at(static_cast<size_t>(i))); }
 
 void OpGradient::Close(int i) { pass_.Close(node_.inputs.at(static_cast<size_t>(i))); }
 
 void OpGradient::PassThrough(int i) {
   if (!Needs(i)) return;
   if (pass_.TakeOver(node_.inputs[static_cast<size_t>(i)], output_grad_)) return;
-  Contribute(i, [&](const Tensor& grad, bool accumulate) {
-    const Tensor contribution = output_grad_.View(grad.shape());
-    accumulate ? AddTo(contribution, grad) : grad.CopyFrom(contribution);
-  });
+  Contribute(i, [&](const Destination<Tensor>& grad) { Store(output_grad_.View(grad.data.shape()), grad); });
 }
 
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready) {

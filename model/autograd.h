@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/destination.h"
 #include "model/tensor.h"
 
 // Reverse-mode automatic differentiation over a graph that is recorded while the forward pass runs.
@@ -17,9 +18,7 @@
 //   Var Scale(const Var& x, double factor) {
 //     Tensor y = ...;                                           // forward
 //     return Var::FromOp("scale", y, {x}, [=](OpGradient& op) { // backward, run once
-//       op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-//         kernels::Scale(op.output_grad(), factor, dx, accumulate);
-//       });
+//       op.Contribute(0, [&](const Destination<Tensor>& dx) { ... dx = op.output_grad() * factor ... });
 //     });
 //   }
 //
@@ -31,11 +30,11 @@ namespace gradsync::model {
 // A trainable tensor with a name and a gradient of the same shape and dtype.
 //
 // With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
-// only operations read the copy, which is the value rounded. It cannot go stale: value() is the only way to
-// the value, and the copy counts as stale from the moment that somebody was given it, and for as long as
-// somebody else holds a handle of its storage. Then the next compute() makes it anew, a pass over memory. An
-// optimizer saves that pass: it writes both at once, see BeginUpdate(). So to write, ask value() for the
-// place each time; a pointer that was kept from before the last compute() is not seen.
+// only operations read the copy, which is the value rounded. The copy is stale after each MutableValue(), and
+// for as long as somebody else holds a handle of the value's storage, who might write. Then the next
+// compute() makes it anew, a pass over memory. An optimizer saves that pass: it writes both at once, see
+// BeginUpdate(). So to write, ask MutableValue() each time; what is written through value(), or through a
+// pointer that was kept from before the last compute(), is not seen.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -51,8 +50,10 @@ class Parameter {
   const DevicePtr& device() const { return value_.device(); }
   int64_t numel() const { return value_.numel(); }
 
-  // For reading and writing.
-  const Tensor& value() const {
+  // To read.
+  const Tensor& value() const { return value_; }
+  // To write.
+  const Tensor& MutableValue() {
     copy_is_fresh_ = false;
     return value_;
   }
@@ -128,24 +129,25 @@ class Var {
   std::shared_ptr<Node> node_;      // set for the output of an operation
 };
 
-// One operation's share of a backward pass: the gradient that arrives, and the places where the gradients
-// of its inputs are wanted.
+// One operation's share of a backward pass: the gradient that arrives, and where the gradients of its inputs
+// are wanted.
 class OpGradient {
  public:
+  // The operation's.
+  const char* name() const;
   // The gradient of the loss with respect to the operation's output.
   const Tensor& output_grad() const { return output_grad_; }
 
   // Whether input i leads to a parameter. Contribute and the calls below ignore an input that does not.
   bool Needs(int i) const;
 
-  // Calls write(grad, accumulate), which must set `grad` (input i's shape) to the contribution of this
-  // operation, or add the contribution to it if `accumulate`. When it is the input's last one and the
-  // input is a parameter, the parameter is ready on return.
+  // Calls write(grad), a Destination<Tensor> of input i's shape, to which `write` must bring the contribution
+  // of this operation. When it is the input's last one and the input is a parameter, the parameter is ready
+  // on return.
   template <class Write>
   void Contribute(int i, Write&& write) {
     if (!Needs(i)) return;
-    const Place place = Open(i);
-    write(place.grad, place.accumulate);
+    write(Open(i));
     Close(i);
   }
 
@@ -154,12 +156,8 @@ class OpGradient {
   void PassThrough(int i);
 
   // For a kernel that computes several inputs' gradients at once: open them all, compute, close them all.
-  struct Place {
-    Tensor grad;
-    bool accumulate = false;
-  };
   // Requires Needs(i).
-  Place Open(int i);
+  Destination<Tensor> Open(int i);
   void Close(int i);
 
  private:

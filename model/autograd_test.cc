@@ -28,10 +28,9 @@ class AutogradTest : public testing::Test {
     const Tensor x = a.value(), y = b.value();
     return Var::FromOp("mul", Product(x, y), {a, b}, [this, x, y, order](OpGradient& op) {
       for (const int i : order) {
-        op.Contribute(i, [&](const Tensor& grad, bool accumulate) {
+        op.Contribute(i, [&](const Destination<Tensor>& grad) {
           log_.events.push_back("mul" + std::to_string(i));
-          const Tensor g = Product(op.output_grad(), i == 0 ? y : x);
-          accumulate ? AddTo(g, grad) : grad.CopyFrom(g);
+          Store(Product(op.output_grad(), i == 0 ? y : x), grad);
         });
       }
     });
@@ -184,7 +183,7 @@ class ParameterCopyTest : public testing::Test {
 };
 
 TEST_F(ParameterCopyTest, IsTheValueRounded) {
-  Write(p_.value(), 1 + 0x1p-12f);
+  Write(p_.MutableValue(), 1 + 0x1p-12f);
   EXPECT_EQ(ReadOf(p_), 1);
   EXPECT_EQ(p_.value().ToVector<float>()[0], 1 + 0x1p-12f);
   EXPECT_EQ(p_.compute().dtype(), DType::kBF16);
@@ -192,12 +191,12 @@ TEST_F(ParameterCopyTest, IsTheValueRounded) {
 }
 
 TEST_F(ParameterCopyTest, IsNeverStaleWhoeverWritesTheValue) {
-  Write(p_.value(), 2);
+  Write(p_.MutableValue(), 2);
   EXPECT_EQ(ReadOf(p_), 2);
-  Write(p_.value(), 3);
+  Write(p_.MutableValue(), 3);
   EXPECT_EQ(ReadOf(p_), 3);
   // Through handles that were kept, as a collective that is under way keeps one.
-  const Tensor handle = p_.value();
+  const Tensor handle = p_.MutableValue();
   EXPECT_EQ(ReadOf(p_), 3);
   Write(handle, 4);
   EXPECT_EQ(ReadOf(p_), 4);
@@ -213,13 +212,25 @@ TEST_F(ParameterCopyTest, AnUpdateThatWritesBothIsNotRepeated) {
   update.value.data<float>()[0] = 6;
   update.copy.data<BF16>()[0] = BF16(7.0f);  // another number, to see that it is what is read
   EXPECT_EQ(ReadOf(p_), 7);
+  p_.MutableValue();
+  EXPECT_EQ(ReadOf(p_), 6);
+}
+
+TEST_F(ParameterCopyTest, IsStaleAfterMutableValueAndNotAfterReading) {
+  const Parameter::Update update = p_.BeginUpdate();
+  update.value.data<float>()[0] = 6;
+  update.copy.data<BF16>()[0] = BF16(7.0f);
+  const Parameter& to_read = p_;
+  EXPECT_EQ(to_read.value().ToVector<float>()[0], 6);
   EXPECT_EQ(p_.value().ToVector<float>()[0], 6);
+  EXPECT_EQ(ReadOf(p_), 7);
+  EXPECT_EQ(p_.MutableValue().ToVector<float>()[0], 6);
   EXPECT_EQ(ReadOf(p_), 6);
 }
 
 TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
   const void* const place = p_.compute().raw_data();
-  Write(p_.value(), 8);
+  Write(p_.MutableValue(), 8);
   EXPECT_EQ(p_.compute().raw_data(), place);
   EXPECT_EQ(p_.BeginUpdate().copy.raw_data(), place);
 }

@@ -366,7 +366,7 @@ std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, D
       std::copy_n(f32.data<float>(), f32.numel(), input.data<double>());
     } else if (dtype == DType::kBF16 && role != Role::kVector) {
       const Tensor rounded = Tensor::Empty(host, shape, DType::kBF16);
-      Round(f32, rounded);
+      Cast(f32, rounded);
       if (role == Role::kActivation) {
         input = rounded;
       } else {

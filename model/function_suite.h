@@ -46,7 +46,7 @@ inline Tensor RandomLike(const Tensor& output) {
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
   if (output.dtype() != DType::kBF16) return wide;
   const Tensor rounded = Tensor::Empty(output.device(), output.shape(), DType::kBF16);
-  Round(wide, rounded);
+  Cast(wide, rounded);
   return rounded;
 }
 

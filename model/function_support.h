@@ -5,26 +5,81 @@
 #include <cstdint>
 #include <ostream>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "model/autograd.h"
+#include "model/destination.h"
 #include "model/error.h"
-#include "model/kernels/target.h"
+#include "model/kernels/kernel.h"
 #include "model/tensor.h"
 
-// What the sources of differentiable operations share: checks of their inputs, and calls of their kernels.
+// What the sources of differentiable operations share: calls of their kernels, and checks of their inputs.
 namespace gradsync::model {
 
-// Calls kernel.operator()<T>() with the C++ type of the dtype of `like`: f32, f64 or bf16.
-template <class Kernel>
-void Run(std::string_view op, const Tensor& like, const Kernel& kernel) {
-  DispatchAnyFloat(like.dtype(), op, kernel);
+// The elements of a tensor, to initialise a pointer in a kernel's arguments with, whatever its type. Null for
+// an undefined tensor; otherwise Tensor::data throws InvalidInput if the type is not that of the dtype.
+class Data {
+ public:
+  explicit Data(const Tensor& tensor) : tensor_(tensor) {}
+
+  template <class T>
+  operator T*() const {  // NOLINT(google-explicit-constructor)
+    return tensor_.defined() ? tensor_.data<std::remove_const_t<T>>() : nullptr;
+  }
+
+ private:
+  const Tensor& tensor_;
+};
+
+// Runs the kernel that make.operator()<T>() returns, on the device of `like`. T is the C++ type of its dtype:
+// f32, f64 or bf16.
+template <class Make>
+void Run(std::string_view op, const Tensor& like, const Make& make) {
+  DispatchAnyFloat(like.dtype(), op,
+                   [&]<class T>() { kernels::Run(op, *like.device(), make.template operator()<T>()); });
 }
 
-// Of a kernel's two versions the one for the device.
-template <class Kernel>
-Kernel* On(const Device& device, Kernel* on_cpu, Kernel* on_cuda) {
-  return device.is_cpu() ? on_cpu : on_cuda;
+// Where the gradient of an input goes. Initialises a Destination<T*> in a kernel's arguments.
+using Grad = Destination<Tensor>;
+
+// The gradient of input i, if it is wanted, from the kernel that make.operator()<T>(grad) returns.
+template <class Make>
+void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make) {
+  op.Contribute(i, [&](const Grad& grad) {
+    Run(op.name(), like, [&]<class T>() { return make.template operator()<T>(grad); });
+  });
+}
+
+// The gradients of the first N inputs, as far as they are wanted, from one kernel, which
+// make.operator()<T>(grad, ...) returns: all at once, or, if two inputs may be the same variable (`shared`),
+// one at a time, as the second adds to what the first has written.
+template <size_t N, class Make>
+void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const Make& make) {
+  const auto run = [&](const std::array<Grad, N>& grads) {
+    Run(op.name(), like, [&]<class T>() {
+      return std::apply([&](const auto&... grad) { return make.template operator()<T>(grad...); }, grads);
+    });
+  };
+  std::array<Grad, N> grads;
+  if (shared) {
+    for (size_t i = 0; i < N; ++i) {
+      op.Contribute(static_cast<int>(i), [&](const Grad& grad) {
+        grads = {};
+        grads[i] = grad;
+        run(grads);
+      });
+    }
+    return;
+  }
+  for (size_t i = 0; i < N; ++i) {
+    if (op.Needs(static_cast<int>(i))) grads[i] = op.Open(static_cast<int>(i));
+  }
+  run(grads);
+  for (size_t i = 0; i < N; ++i) {
+    if (op.Needs(static_cast<int>(i))) op.Close(static_cast<int>(i));
+  }
 }
 
 // A tensor as an error message shows it. Formatted only when there is an error to show.
@@ -57,6 +112,11 @@ inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
 
 inline bool SameShape(const Tensor& a, const Tensor& b) { return SameKind(a, b) && a.shape() == b.shape(); }
 
+inline void RequireSameShape(std::string_view op, std::string_view a_name, const Tensor& a,
+                             std::string_view b_name, const Tensor& b) {
+  RequirePair(SameShape(a, b), op, a_name, a, b_name, b, "one shape, dtype and device");
+}
+
 // (..., n) -> the number of rows of n elements.
 inline int64_t Rows(const Tensor& x) { return Numel(Shape(x.shape().begin(), x.shape().end() - 1)); }
 
@@ -66,40 +126,6 @@ inline Tensor EmptyWithLast(const Tensor& x, int64_t last) {
   Shape shape = x.shape();
   shape.back() = last;
   return Tensor::Empty(x.device(), std::move(shape), x.dtype());
-}
-
-// The gradients of the first N inputs, from one kernel. An undefined tensor stands for one not wanted.
-template <size_t N>
-using Places = std::array<OpGradient::Place, N>;
-
-// Calls compute(places) for the inputs that need a gradient: for all at once, or, if two inputs may be the
-// same variable (`shared`), for one at a time, as the second adds to what the first has written.
-template <size_t N, class Compute>
-void ContributeTogether(OpGradient& op, bool shared, const Compute& compute) {
-  if (shared) {
-    for (size_t i = 0; i < N; ++i) {
-      op.Contribute(static_cast<int>(i), [&](const Tensor& grad, bool accumulate) {
-        Places<N> places;
-        places[i] = {.grad = grad, .accumulate = accumulate};
-        compute(places);
-      });
-    }
-    return;
-  }
-  Places<N> places;
-  for (size_t i = 0; i < N; ++i) {
-    if (op.Needs(static_cast<int>(i))) places[i] = op.Open(static_cast<int>(i));
-  }
-  compute(places);
-  for (size_t i = 0; i < N; ++i) {
-    if (op.Needs(static_cast<int>(i))) op.Close(static_cast<int>(i));
-  }
-}
-
-template <class T>
-kernels::Target<T> TargetOf(const OpGradient::Place& place) {
-  if (!place.grad.defined()) return {};
-  return {.data = place.grad.data<T>(), .accumulate = place.accumulate};
 }
 
 }  // namespace gradsync::model

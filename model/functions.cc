@@ -15,9 +15,6 @@
 namespace gradsync::model {
 namespace {
 
-namespace cpu = kernels::cpu;
-namespace cuda = kernels::cuda;
-
 // Names the first id that is not a row of a table. On CUDA nobody looks: reading them would stop the host
 // until the GPU has caught up. The kernels make NaN of wrong ones.
 void RequireIds(std::string_view op, std::string_view name, const Tensor& ids, int64_t vocab) {
@@ -30,8 +27,7 @@ void RequireIds(std::string_view op, std::string_view name, const Tensor& ids, i
 }
 
 // The shape of num_heads heads side by side in x (batch, seq, d_model).
-kernels::AttentionShape Heads(std::string_view op, std::string_view name, const Tensor& x,
-                              int64_t num_heads) {
+kernels::HeadShape Heads(std::string_view op, std::string_view name, const Tensor& x, int64_t num_heads) {
   Require(x.defined() && x.rank() == 3, op, ": ", name, " is ", Describe{x},
           ", expected (batch, seq, d_model)");
   const int64_t d_model = x.dim(2);
@@ -40,35 +36,78 @@ kernels::AttentionShape Heads(std::string_view op, std::string_view name, const 
   return {.batch = x.dim(0), .seq = x.dim(1), .num_heads = num_heads, .head_dim = d_model / num_heads};
 }
 
-// c = or += a b. A parameter's gradient may be f32 where a and b are bf16.
-template <class T>
-void Multiply(Device& device, int64_t m, int64_t n, int64_t k, kernels::Operand<T> a, kernels::Operand<T> b,
-              const Tensor& c, bool accumulate) {
-  const auto to = [&]<class C>() {
-    On(device, cpu::Gemm<T, C>, cuda::Gemm<T, C>)(device, m, n, k, a, b, c.data<C>(), n, accumulate);
-  };
-  if (c.dtype() == kDTypeOf<Wide<T>>) return to.template operator()<Wide<T>>();
-  to.template operator()<T>();
-}
-
 void RequireLinear(std::string_view op, const Tensor& x, const Tensor& weight) {
   RequirePair(SameKind(x, weight) && x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1), op,
               "x", x, "weight", weight, "(..., in) and (out, in) of one dtype and device");
 }
 
-// What x weight^T contributes to the gradients of x, input 0, and of weight, input 1.
-void LinearGrad(std::string_view name, const Tensor& x, const Tensor& weight, OpGradient& op) {
+void RequireEmbedding(const Tensor& ids, const Tensor& weight) {
+  RequirePair(ids.defined() && ids.dtype() == DType::kI32 && weight.defined() && weight.rank() == 2 &&
+                  ids.device() == weight.device(),
+              "embedding", "ids", ids, "weight", weight, "i32 ids and a (vocab, d) weight on one device");
+  RequireIds("embedding", "ids", ids, weight.dim(0));
+}
+
+void RequireRmsNorm(const Tensor& x, const Tensor& weight, double eps) {
+  RequirePair(WideOfSameKind(x, weight) && x.rank() >= 1 && weight.rank() == 1 &&
+                  x.dim(-1) == weight.dim(0) && weight.dim(0) >= 1,
+              "rms_norm", "x", x, "weight", weight,
+              "(..., d) and (d) of one dtype (for bf16: f32) and device, d at least 1");
+  Require(eps >= 0, "rms_norm: eps is ", eps, ", expected at least 0");
+}
+
+void RequireCrossEntropy(const Tensor& logits, const Tensor& targets) {
+  RequirePair(logits.defined() && logits.rank() >= 1 && targets.defined() && targets.dtype() == DType::kI32 &&
+                  targets.device() == logits.device() &&
+                  targets.shape() == Shape(logits.shape().begin(), logits.shape().end() - 1),
+              "cross_entropy", "logits", logits, "targets", targets,
+              "(..., vocab) and i32 (...) on one device");
+  Require(targets.numel() >= 1, "cross_entropy: logits ", Describe{logits},
+          " have no positions to average over");
+  RequireIds("cross_entropy", "targets", targets, logits.dim(-1));
+}
+
+// A tensor (..., cols) as a matrix of its rows, or the transpose of that.
+struct Matrix {
+  const Tensor& tensor;
+  bool transposed = false;
+
+  int64_t rows() const { return transposed ? tensor.dim(-1) : Rows(tensor); }
+  int64_t cols() const { return transposed ? Rows(tensor) : tensor.dim(-1); }
+  template <class T>
+  kernels::Operand<T> operand() const {
+    return {tensor.data<T>(), tensor.dim(-1), transposed};
+  }
+};
+
+Matrix Transposed(const Tensor& x) { return {.tensor = x, .transposed = true}; }
+
+// y = a b, or addend + a b. A parameter's gradient may be f32 where a and b are bf16.
+void Multiply(std::string_view op, const Matrix& a, const Matrix& b, const Grad& y,
+              const Tensor& addend = {}) {
+  const auto gemm = [&]<class T, class Y>() {
+    return kernels::Gemm<T, Y>{.m = a.rows(),
+                               .n = b.cols(),
+                               .k = a.cols(),
+                               .a = a.operand<T>(),
+                               .b = b.operand<T>(),
+                               .c = y,
+                               .c_stride = b.cols(),
+                               .addend = Data(addend)};
+  };
+  if (y.data.dtype() == WideDType(a.tensor.dtype())) {
+    Run(op, a.tensor, [&]<class T>() { return gemm.template operator()<T, Wide<T>>(); });
+  } else {
+    Run(op, a.tensor, [&]<class T>() { return gemm.template operator()<T, T>(); });
+  }
+}
+
+// What x weight^T contributes to the gradients of x, input 0, and of weight, input 1:
+// dweight = dy^T x, dx = dy weight.
+void LinearGrad(const Tensor& x, const Tensor& weight, OpGradient& op) {
   const Tensor& dy = op.output_grad();
-  const int64_t rows = Rows(x), in = weight.dim(1), out = weight.dim(0);
-  Device& device = *x.device();
-  Run(name, dy, [&]<class T>() {
-    op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-      Multiply<T>(device, out, in, rows, {dy.data<T>(), out, true}, {x.data<T>(), in}, dweight, accumulate);
-    });
-    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Multiply<T>(device, rows, in, out, {dy.data<T>(), out}, {weight.data<T>(), in}, dx, accumulate);
-    });
-  });
+  op.Contribute(1, [&](const Grad& dweight) { Multiply(op.name(), Transposed(dy), {x}, dweight); });
+  op.Contribute(0, [&](const Grad& dx) { Multiply(op.name(), {dy}, {weight}, dx); });
 }
 
 }  // namespace
@@ -76,161 +115,146 @@ void LinearGrad(std::string_view name, const Tensor& x, const Tensor& weight, Op
 Var Linear(const Var& x_var, const Var& weight_var) {
   const Tensor x = x_var.value(), weight = weight_var.value();
   RequireLinear("linear", x, weight);
-  const int64_t rows = Rows(x), in = weight.dim(1), out = weight.dim(0);
-  const Tensor y = EmptyWithLast(x, out);
-  Device& device = *x.device();
-  Run("linear", x, [&]<class T>() {
-    Multiply<T>(device, rows, out, in, {x.data<T>(), in}, {weight.data<T>(), in, true}, y, false);
-  });
-  return Var::FromOp("linear", y, {x_var, weight_var},
-                     [=](OpGradient& op) { LinearGrad("linear", x, weight, op); });
+  const Tensor y = EmptyWithLast(x, weight.dim(0));
+  // y = x weight^T
+  Multiply("linear", {x}, Transposed(weight), {.data = y});
+  return Var::FromOp("linear", y, {x_var, weight_var}, [=](OpGradient& op) { LinearGrad(x, weight, op); });
 }
 
 Var AddLinear(const Var& addend_var, const Var& x_var, const Var& weight_var) {
   const Tensor addend = addend_var.value(), x = x_var.value(), weight = weight_var.value();
   RequireLinear("add_linear", x, weight);
-  const int64_t rows = Rows(x), in = weight.dim(1), out = weight.dim(0);
-  const Tensor y = EmptyWithLast(x, out);
-  RequirePair(SameShape(addend, y), "add_linear", "addend", addend, "x weight^T", y,
-              "one shape, dtype and device");
-  Device& device = *x.device();
-  Run("add_linear", x, [&]<class T>() {
-    On(device, cpu::GemmPlus<T>, cuda::GemmPlus<T>)(device, rows, out, in, {x.data<T>(), in},
-                                                    {weight.data<T>(), in, true}, addend.data<T>(),
-                                                    y.data<T>(), out);
-  });
+  const Tensor y = EmptyWithLast(x, weight.dim(0));
+  RequireSameShape("add_linear", "addend", addend, "x weight^T", y);
+  // y = addend + x weight^T
+  Multiply("add_linear", {x}, Transposed(weight), {.data = y}, addend);
   return Var::FromOp("add_linear", y, {x_var, weight_var, addend_var}, [=](OpGradient& op) {
-    LinearGrad("add_linear", x, weight, op);
+    LinearGrad(x, weight, op);
     op.PassThrough(2);
   });
 }
 
 Var Embedding(const Tensor& ids, const Var& weight_var) {
   const Tensor weight = weight_var.value();
-  RequirePair(ids.defined() && ids.dtype() == DType::kI32 && weight.defined() && weight.rank() == 2 &&
-                  ids.device() == weight.device(),
-              "embedding", "ids", ids, "weight", weight, "i32 ids and a (vocab, d) weight on one device");
-  const int64_t vocab = weight.dim(0), d = weight.dim(1);
-  RequireIds("embedding", "ids", ids, vocab);
+  RequireEmbedding(ids, weight);
+  const int64_t n = ids.numel(), vocab = weight.dim(0), d = weight.dim(1);
   Shape shape = ids.shape();
   shape.push_back(d);
   const Tensor y = Tensor::Empty(weight.device(), std::move(shape), weight.dtype());
-  Device& device = *weight.device();
+  // y[i] = weight[ids[i]]
   Run("embedding", weight, [&]<class T>() {
-    On(device, cpu::Embedding<T>, cuda::Embedding<T>)(device, ids.data<int32_t>(), weight.data<T>(),
-                                                      ids.numel(), vocab, d, y.data<T>());
+    return kernels::Embedding<T>{
+        .ids = Data(ids), .table = Data(weight), .n = n, .vocab = vocab, .d = d, .y = Data(y)};
   });
-  return Var::FromOp("embedding", y, {weight_var}, [=, &device](OpGradient& op) {
+  return Var::FromOp("embedding", y, {weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dweight, bool accumulate) {
-      Run("embedding", dy, [&]<class T>() {
-        On(device, cpu::EmbeddingGrad<T>, cuda::EmbeddingGrad<T>)(device, ids.data<int32_t>(), dy.data<T>(),
-                                                                  ids.numel(), vocab, d,
-                                                                  dweight.data<Wide<T>>(), accumulate);
-      });
+    // dweight[ids[i]] += dy[i]
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dweight) {
+      return kernels::EmbeddingGrad<T>{
+          .ids = Data(ids), .dy = Data(dy), .n = n, .vocab = vocab, .d = d, .dtable = dweight};
     });
   });
 }
 
 Var RmsNorm(const Var& x_var, const Var& weight_var, double eps) {
   const Tensor x = x_var.value(), weight = weight_var.value();
-  RequirePair(WideOfSameKind(x, weight) && x.rank() >= 1 && weight.rank() == 1 &&
-                  x.dim(-1) == weight.dim(0) && weight.dim(0) >= 1,
-              "rms_norm", "x", x, "weight", weight,
-              "(..., d) and (d) of one dtype (for bf16: f32) and device, d at least 1");
-  Require(eps >= 0, "rms_norm: eps is ", eps, ", expected at least 0");
+  RequireRmsNorm(x, weight, eps);
   const int64_t rows = Rows(x), d = weight.dim(0);
-  const Tensor y = EmptyLike(x);
-  const Tensor r = Tensor::Empty(x.device(), {rows}, weight.dtype());
-  Device& device = *x.device();
+  const Tensor y = EmptyLike(x), r = Tensor::Empty(x.device(), {rows}, weight.dtype());
+  // y = x r weight, r = 1 / sqrt(mean(x^2) + eps)
   Run("rms_norm", x, [&]<class T>() {
-    On(device, cpu::RmsNorm<T>, cuda::RmsNorm<T>)(device, x.data<T>(), weight.data<Wide<T>>(), rows, d, eps,
-                                                  y.data<T>(), r.data<Wide<T>>());
+    return kernels::RmsNorm<T>{
+        .x = Data(x), .weight = Data(weight), .rows = rows, .d = d, .eps = eps, .y = Data(y), .r = Data(r)};
   });
-  return Var::FromOp("rms_norm", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
+  return Var::FromOp("rms_norm", y, {x_var, weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    Run("rms_norm", dy, [&]<class T>() {
-      op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-        On(device, cpu::RmsNormWeightGrad<T>, cuda::RmsNormWeightGrad<T>)(
-            device, x.data<T>(), r.data<Wide<T>>(), dy.data<T>(), rows, d, dweight.data<Wide<T>>(),
-            accumulate);
-      });
-      op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        On(device, cpu::RmsNormInputGrad<T>, cuda::RmsNormInputGrad<T>)(
-            device, x.data<T>(), weight.data<Wide<T>>(), r.data<Wide<T>>(), dy.data<T>(), rows, d,
-            dx.data<T>(), accumulate);
-      });
+    // dweight = the sum over rows of dy x r
+    Contribute(op, 1, dy, [&]<class T>(const Grad& dweight) {
+      return kernels::RmsNormWeightGrad<T>{
+          .x = Data(x), .r = Data(r), .dy = Data(dy), .rows = rows, .d = d, .dweight = dweight};
+    });
+    // dx = r (g - x r^2 mean(g x)), g = dy weight
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
+      return kernels::RmsNormInputGrad<T>{
+          .x = Data(x), .weight = Data(weight), .r = Data(r), .dy = Data(dy), .rows = rows, .d = d, .dx = dx};
     });
   });
 }
 
 Var Rope(const Var& x_var, int64_t num_heads, double theta) {
   const Tensor x = x_var.value();
-  const auto [batch, seq, heads, head_dim] = Heads("rope", "x", x, num_heads);
-  Require(head_dim % 2 == 0, "rope: a head of x ", Describe{x}, " in ", num_heads, " heads has size ",
-          head_dim, ", expected an even one");
+  const kernels::HeadShape shape = Heads("rope", "x", x, num_heads);
+  Require(shape.head_dim % 2 == 0, "rope: a head of x ", Describe{x}, " in ", num_heads, " heads has size ",
+          shape.head_dim, ", expected an even one");
   Require(theta > 0, "rope: theta is ", theta, ", expected more than 0");
-  const kernels::RopeShape shape{.batch = batch, .seq = seq, .num_heads = heads, .head_dim = head_dim};
   const Tensor y = EmptyLike(x);
-  Device& device = *x.device();
+  // y = x rotated
   Run("rope", x, [&]<class T>() {
-    On(device, cpu::Rope<T>, cuda::Rope<T>)(device, shape, theta, /*inverse=*/false, x.data<T>(), y.data<T>(),
-                                            /*accumulate=*/false);
+    return kernels::Rope<T>{
+        .shape = shape, .theta = theta, .inverse = false, .x = Data(x), .y = {.data = Data(y)}};
   });
-  return Var::FromOp("rope", y, {x_var}, [shape, theta, &device](OpGradient& op) {
+  return Var::FromOp("rope", y, {x_var}, [shape, theta](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("rope", dy, [&]<class T>() {
-        On(device, cpu::Rope<T>, cuda::Rope<T>)(device, shape, theta, /*inverse=*/true, dy.data<T>(),
-                                                dx.data<T>(), accumulate);
-      });
+    // dx = dy rotated back
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
+      return kernels::Rope<T>{.shape = shape, .theta = theta, .inverse = true, .x = Data(dy), .y = dx};
     });
   });
 }
 
 Var CausalAttention(const Var& q_var, const Var& k_var, const Var& v_var, int64_t num_heads) {
   const Tensor q = q_var.value(), k = k_var.value(), v = v_var.value();
-  const kernels::AttentionShape shape = Heads("attention", "q", q, num_heads);
-  RequirePair(SameShape(q, k), "attention", "q", q, "k", k, "one shape, dtype and device");
-  RequirePair(SameShape(q, v), "attention", "q", q, "v", v, "one shape, dtype and device");
+  const kernels::HeadShape shape = Heads("attention", "q", q, num_heads);
+  RequireSameShape("attention", "q", q, "k", k);
+  RequireSameShape("attention", "q", q, "v", v);
   const Tensor y = EmptyLike(q);
   const Tensor log_sum_exp =
       Tensor::Empty(q.device(), {shape.batch, num_heads, shape.seq}, WideDType(q.dtype()));
-  Device& device = *q.device();
+  // y = softmax(q k^T / sqrt(head_dim)) v
   Run("attention", q, [&]<class T>() {
-    On(device, cpu::CausalAttention<T>, cuda::CausalAttention<T>)(
-        device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<Wide<T>>());
+    return kernels::CausalAttention<T>{.shape = shape,
+                                       .q = Data(q),
+                                       .k = Data(k),
+                                       .v = Data(v),
+                                       .out = Data(y),
+                                       .log_sum_exp = Data(log_sum_exp)};
   });
-  return Var::FromOp("attention", y, {q_var, k_var, v_var}, [=, &device](OpGradient& op) {
+  return Var::FromOp("attention", y, {q_var, k_var, v_var}, [=](OpGradient& op) {
+    const Tensor& dy = op.output_grad();
     const bool shared = q.SameStorage(k) || q.SameStorage(v) || k.SameStorage(v);
-    ContributeTogether<3>(op, shared, [&](const Places<3>& grads) {
-      const Tensor& dy = op.output_grad();
-      Run("attention", dy, [&]<class T>() {
-        On(device, cpu::CausalAttentionGrad<T>, cuda::CausalAttentionGrad<T>)(
-            device, shape, q.data<T>(), k.data<T>(), v.data<T>(), y.data<T>(), log_sum_exp.data<Wide<T>>(),
-            dy.data<T>(), TargetOf<T>(grads[0]), TargetOf<T>(grads[1]), TargetOf<T>(grads[2]));
-      });
+    // With p = exp(scores - log_sum_exp), ds = p (dy v^T - sum of dy y):
+    // dv = p^T dy, dq = ds k / sqrt(head_dim), dk = ds^T q / sqrt(head_dim)
+    ContributeTogether<3>(op, shared, dy, [&]<class T>(const Grad& dq, const Grad& dk, const Grad& dv) {
+      return kernels::CausalAttentionGrad<T>{.shape = shape,
+                                             .q = Data(q),
+                                             .k = Data(k),
+                                             .v = Data(v),
+                                             .out = Data(y),
+                                             .log_sum_exp = Data(log_sum_exp),
+                                             .dout = Data(dy),
+                                             .dq = dq,
+                                             .dk = dk,
+                                             .dv = dv};
     });
   });
 }
 
 Var SwiGlu(const Var& gate_var, const Var& up_var) {
   const Tensor gate = gate_var.value(), up = up_var.value();
-  RequirePair(SameShape(gate, up), "swiglu", "gate", gate, "up", up, "one shape, dtype and device");
+  RequireSameShape("swiglu", "gate", gate, "up", up);
+  const int64_t n = gate.numel();
   const Tensor y = EmptyLike(gate);
-  Device& device = *gate.device();
+  // y = gate s up, s = 1 / (1 + exp(-gate))
   Run("swiglu", gate, [&]<class T>() {
-    On(device, cpu::SwiGlu<T>, cuda::SwiGlu<T>)(device, gate.data<T>(), up.data<T>(), gate.numel(),
-                                                y.data<T>());
+    return kernels::SwiGlu<T>{.gate = Data(gate), .up = Data(up), .n = n, .y = Data(y)};
   });
-  return Var::FromOp("swiglu", y, {gate_var, up_var}, [gate, up, &device](OpGradient& op) {
-    ContributeTogether<2>(op, gate.SameStorage(up), [&](const Places<2>& grads) {
-      const Tensor& dy = op.output_grad();
-      Run("swiglu", dy, [&]<class T>() {
-        On(device, cpu::SwiGluGrad<T>, cuda::SwiGluGrad<T>)(device, gate.data<T>(), up.data<T>(),
-                                                            dy.data<T>(), dy.numel(), TargetOf<T>(grads[0]),
-                                                            TargetOf<T>(grads[1]));
-      });
+  return Var::FromOp("swiglu", y, {gate_var, up_var}, [=](OpGradient& op) {
+    const Tensor& dy = op.output_grad();
+    // dgate = dy up s (1 + gate (1 - s)), dup = dy gate s
+    const bool shared = gate.SameStorage(up);
+    ContributeTogether<2>(op, shared, dy, [&]<class T>(const Grad& dgate, const Grad& dup) {
+      return kernels::SwiGluGrad<T>{
+          .gate = Data(gate), .up = Data(up), .dy = Data(dy), .n = n, .dgate = dgate, .dup = dup};
     });
   });
 }
@@ -238,11 +262,11 @@ Var SwiGlu(const Var& gate_var, const Var& up_var) {
 Var Add(const Var& a_var, const Var& b_var) {
   const Tensor& a = a_var.value();
   const Tensor& b = b_var.value();
-  RequirePair(SameShape(a, b), "add", "a", a, "b", b, "one shape, dtype and device");
+  RequireSameShape("add", "a", a, "b", b);
   const Tensor y = EmptyLike(a);
-  Run("add", a, [&]<class T>() {
-    On(*a.device(), cpu::Sum<T>, cuda::Sum<T>)(*a.device(), a.data<T>(), b.data<T>(), a.numel(), y.data<T>());
-  });
+  // y = a + b
+  Run("add", a,
+      [&]<class T>() { return kernels::Sum<T>{.a = Data(a), .b = Data(b), .n = a.numel(), .y = Data(y)}; });
   return Var::FromOp("add", y, {a_var, b_var}, [](OpGradient& op) {
     op.PassThrough(0);
     op.PassThrough(1);
@@ -252,48 +276,47 @@ Var Add(const Var& a_var, const Var& b_var) {
 Var Scale(const Var& x_var, double factor) {
   const Tensor& x = x_var.value();
   Require(x.defined(), "scale: x is undefined");
+  const int64_t n = x.numel();
   const Tensor y = EmptyLike(x);
+  // y = x factor
   Run("scale", x, [&]<class T>() {
-    On(*x.device(), cpu::Scaled<T>, cuda::Scaled<T>)(*x.device(), x.data<T>(), factor, x.numel(), y.data<T>(),
-                                                     /*accumulate=*/false);
+    return kernels::Scaled<T>{.x = Data(x), .factor = factor, .n = n, .y = {.data = Data(y)}};
   });
-  return Var::FromOp("scale", y, {x_var}, [factor](OpGradient& op) {
+  return Var::FromOp("scale", y, {x_var}, [factor, n](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("scale", dy, [&]<class T>() {
-        On(*dy.device(), cpu::Scaled<T>, cuda::Scaled<T>)(*dy.device(), dy.data<T>(), factor, dy.numel(),
-                                                          dx.data<T>(), accumulate);
-      });
+    // dx = dy factor
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
+      return kernels::Scaled<T>{.x = Data(dy), .factor = factor, .n = n, .y = dx};
     });
   });
 }
 
 Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   const Tensor logits = logits_var.value();
-  RequirePair(logits.defined() && logits.rank() >= 1 && targets.defined() && targets.dtype() == DType::kI32 &&
-                  targets.device() == logits.device() &&
-                  targets.shape() == Shape(logits.shape().begin(), logits.shape().end() - 1),
-              "cross_entropy", "logits", logits, "targets", targets,
-              "(..., vocab) and i32 (...) on one device");
+  RequireCrossEntropy(logits, targets);
   const int64_t rows = targets.numel(), vocab = logits.dim(-1);
-  Require(rows >= 1, "cross_entropy: logits ", Describe{logits}, " have no positions to average over");
-  RequireIds("cross_entropy", "targets", targets, vocab);
   const Tensor log_sum_exp = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
   const Tensor loss = Tensor::Empty(logits.device(), {}, WideDType(logits.dtype()));
-  Device& device = *logits.device();
+  // loss = the mean over rows of log(sum(exp(logits))) - logits[target]
   Run("cross_entropy", logits, [&]<class T>() {
-    On(device, cpu::CrossEntropy<T>, cuda::CrossEntropy<T>)(device, logits.data<T>(), targets.data<int32_t>(),
-                                                            rows, vocab, log_sum_exp.data<Wide<T>>(),
-                                                            loss.data<Wide<T>>());
+    return kernels::CrossEntropy<T>{.logits = Data(logits),
+                                    .targets = Data(targets),
+                                    .rows = rows,
+                                    .vocab = vocab,
+                                    .log_sum_exp = Data(log_sum_exp),
+                                    .loss = Data(loss)};
   });
-  return Var::FromOp("cross_entropy", loss, {logits_var}, [=, &device](OpGradient& op) {
+  return Var::FromOp("cross_entropy", loss, {logits_var}, [=](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dlogits, bool accumulate) {
-      Run("cross_entropy", logits, [&]<class T>() {
-        On(device, cpu::CrossEntropyGrad<T>, cuda::CrossEntropyGrad<T>)(
-            device, logits.data<T>(), targets.data<int32_t>(), log_sum_exp.data<Wide<T>>(),
-            dloss.data<Wide<T>>(), rows, vocab, dlogits.data<T>(), accumulate);
-      });
+    // dlogits = (softmax(logits) - one_hot(targets)) dloss / rows
+    Contribute(op, 0, logits, [&]<class T>(const Grad& dlogits) {
+      return kernels::CrossEntropyGrad<T>{.logits = Data(logits),
+                                          .targets = Data(targets),
+                                          .log_sum_exp = Data(log_sum_exp),
+                                          .dloss = Data(dloss),
+                                          .rows = rows,
+                                          .vocab = vocab,
+                                          .dlogits = dlogits};
     });
   });
 }

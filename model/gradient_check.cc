@@ -132,18 +132,15 @@ Var Project(const std::vector<Var>& outputs, const Tensor& weights) {
   });
   return Var::FromOp("project", loss, outputs, [weights, count = outputs.size()](OpGradient& op) {
     for (size_t i = 0; i < count; ++i) {
-      op.Contribute(static_cast<int>(i), [&](const Tensor& grad, bool accumulate) {
-        accumulate ? AddTo(weights.View(grad.shape()), grad) : grad.CopyFrom(weights.View(grad.shape()));
-      });
+      op.Contribute(static_cast<int>(i),
+                    [&](const Destination<Tensor>& grad) { Store(weights.View(grad.data.shape()), grad); });
     }
   });
 }
 
 Var Intermediate(const Var& x) {
   return Var::FromOp("intermediate", x.value().Clone(), {x}, [](OpGradient& op) {
-    op.Contribute(0, [&](const Tensor& grad, bool accumulate) {
-      accumulate ? AddTo(op.output_grad(), grad) : grad.CopyFrom(op.output_grad());
-    });
+    op.Contribute(0, [&](const Destination<Tensor>& grad) { Store(op.output_grad(), grad); });
   });
 }
 

@@ -23,11 +23,12 @@ Function Square(Fault fault) {
     const Tensor y = x.Clone();
     for (int64_t i = 0; i < x.numel(); ++i) y.data<double>()[i] *= x.data<double>()[i];
     return Var::FromOp("square", y, {inputs[0]}, [x, fault](OpGradient& op) {
-      op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        const bool add = (accumulate || fault.adds_always) && !fault.never_adds;
+      op.Contribute(0, [&](const Destination<Tensor>& grad) {
+        double* const dx = grad.data.data<double>();
+        const bool add = (grad.accumulate || fault.adds_always) && !fault.never_adds;
         for (int64_t i = 0; i < x.numel(); ++i) {
           const double g = fault.factor * x.data<double>()[i] * op.output_grad().data<double>()[i];
-          dx.data<double>()[i] = add ? dx.data<double>()[i] + g : g;
+          dx[i] = add ? dx[i] + g : g;
         }
       });
     });

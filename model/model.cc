@@ -40,8 +40,9 @@ void LoadParameters(std::span<Parameter* const> params, const std::string& path,
         std::ranges::any_of(tensors, [&](const auto& named) { return named.first == entry.name; });
     Require(known, path, ": tensor '", entry.name, "' is neither a parameter nor a buffer of the model");
   }
-  for (const auto& [name, value] : tensors) {
-    if (file.Find(name) != nullptr) file.LoadInto(name, value);
+  for (Parameter* param : params) file.LoadInto(param->name(), param->MutableValue());
+  for (const Buffer& buffer : buffers) {
+    if (file.Find(buffer.name) != nullptr) file.LoadInto(buffer.name, buffer.value);
   }
 }
 

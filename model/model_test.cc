@@ -45,7 +45,7 @@ class ModelFileTest : public testing::Test {
 
 TEST_F(ModelFileTest, RoundTrip) {
   SaveParameters(params_, path_);
-  for (Parameter* p : params_) p->value().Zero();
+  for (Parameter* p : params_) p->MutableValue().Zero();
   LoadParameters(params_, path_);
   for (Parameter* p : params_) {
     EXPECT_EQ(p->value().ToVector<float>(), (std::vector<float>{1, 2, static_cast<float>(p->name()[0])}));
@@ -76,7 +76,7 @@ TEST_F(ModelFileTest, BufferOfAnotherShapeChangesNothing) {
   const std::vector<Buffer> buffers = {{"mean", Zeros({2})}};
   const std::vector<Buffer> saved = {{"mean", Zeros({3})}};
   SaveParameters(params_, path_, saved);
-  for (Parameter* p : params_) p->value().Zero();
+  for (Parameter* p : params_) p->MutableValue().Zero();
   EXPECT_THROW(LoadParameters(params_, path_, buffers), InvalidInput);
   for (Parameter* p : params_) EXPECT_EQ(p->value().ToVector<float>()[1], 0) << p->name();
 }

@@ -56,7 +56,6 @@ void Sgd::Step() {
   RequireGradients();
   if (params().empty()) return;
   const Parameter& first = *params().front();
-  const Device& device = *first.device();
   DispatchFloat(first.dtype(), "SGD", [&]<class T>() {
     std::vector<kernels::SgdTensor<T>> tensors;
     for (size_t i = 0; i < params().size(); ++i) {
@@ -67,12 +66,10 @@ void Sgd::Step() {
                          .copy = CopyOf(update),
                          .n = params()[i]->numel()});
     }
-    if (!device.is_cpu()) {
-      return kernels::cuda::Sgd<T>(device, tensors, options_.learning_rate, options_.momentum);
-    }
-    for (const kernels::SgdTensor<T>& tensor : tensors) {
-      kernels::cpu::Sgd(device, tensor, options_.learning_rate, options_.momentum);
-    }
+    kernels::Run(
+        "SGD", *first.device(),
+        kernels::Sgd<T>{
+            .tensors = tensors, .learning_rate = options_.learning_rate, .momentum = options_.momentum});
   });
 }
 
@@ -105,7 +102,6 @@ void AdamW::Step() {
       .eps = options_.eps};
   if (params().empty()) return;
   const Parameter& first = *params().front();
-  const Device& device = *first.device();
   DispatchFloat(first.dtype(), "AdamW", [&]<class T>() {
     std::vector<kernels::AdamWTensor<T>> tensors;
     for (size_t i = 0; i < params().size(); ++i) {
@@ -117,8 +113,7 @@ void AdamW::Step() {
                          .copy = CopyOf(update),
                          .n = params()[i]->numel()});
     }
-    if (!device.is_cpu()) return kernels::cuda::AdamW<T>(device, tensors, factors);
-    for (const kernels::AdamWTensor<T>& tensor : tensors) kernels::cpu::AdamW(device, tensor, factors);
+    kernels::Run("AdamW", *first.device(), kernels::AdamW<T>{.tensors = tensors, .factors = factors});
   });
 }
 

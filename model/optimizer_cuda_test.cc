@@ -30,7 +30,7 @@ std::vector<std::vector<double>> Train(const DevicePtr& device, DType dtype, con
   std::vector<Parameter*> list;
   for (const int64_t numel : Numels()) {
     list.push_back(&params.emplace_back("p", Tensor::Empty(device, {numel}, dtype)));
-    FillTruncatedNormal(params.back().value(), 1.0, /*seed=*/0, list.size());
+    FillTruncatedNormal(params.back().MutableValue(), 1.0, /*seed=*/0, list.size());
   }
   const std::unique_ptr<Optimizer> optimizer = make(list);
   for (uint64_t step = 1; step <= 4; ++step) {
@@ -78,7 +78,7 @@ TEST(OptimizerCudaTest, WritesTheCopiesOfValuesWithThem) {
       // Every third without a copy.
       const auto copy = params.size() % 3 == 2 ? Parameter::Copy::kNone : Parameter::Copy::kBF16;
       list.push_back(&params.emplace_back("p", Tensor::Empty(device, {numel}, DType::kF32), copy));
-      FillTruncatedNormal(params.back().value(), 1.0, /*seed=*/0, list.size());
+      FillTruncatedNormal(params.back().MutableValue(), 1.0, /*seed=*/0, list.size());
       FillTruncatedNormal(params.back().grad(), 1.0, /*seed=*/1, list.size());
       params.back().MarkGrad();
     }

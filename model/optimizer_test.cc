@@ -26,8 +26,8 @@ template <class T>
 class OptimizerTest : public testing::Test {
  protected:
   void SetUp() override {
-    FillTruncatedNormal(a_.value(), 1.0, 0, 0);
-    FillTruncatedNormal(b_.value(), 1.0, 0, 1);
+    FillTruncatedNormal(a_.MutableValue(), 1.0, 0, 0);
+    FillTruncatedNormal(b_.MutableValue(), 1.0, 0, 1);
   }
 
   // Gradients of very different sizes; some are zero throughout.
@@ -158,7 +158,7 @@ TEST(Optimizer, WritesTheCopyOfAValueWithIt) {
   const DevicePtr device = CpuDevice(2);
   const auto check = [&](const auto& make) {
     Parameter p("p", Tensor::Empty(device, {kNumel}, DType::kF32), Parameter::Copy::kBF16);
-    FillTruncatedNormal(p.value(), 1.0, 0, 0);
+    FillTruncatedNormal(p.MutableValue(), 1.0, 0, 0);
     FillTruncatedNormal(p.grad(), 1.0, 0, 1);
     p.MarkGrad();
     std::vector<Parameter*> list{&p};

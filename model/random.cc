@@ -85,7 +85,7 @@ void FillOnHost(const Tensor& tensor, const Fill& fill) {
   const bool on_host = tensor.device()->is_cpu();
   const Tensor host = on_host ? tensor : Tensor::Empty(CpuDevice(), tensor.shape(), tensor.dtype());
   T* out = host.data<T>();
-  kernels::cpu::ParallelFor(
+  kernels::ParallelFor(
       *host.device(), host.numel(),
       [&](int64_t begin, int64_t end) { fill(begin, end - begin, out + begin); }, 64 * kBlock);
   if (!on_host) tensor.CopyFrom(host);

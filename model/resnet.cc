@@ -103,7 +103,7 @@ ResNet::Block ResNet::NewBlock(const std::string& prefix, int64_t in, int64_t in
 
 void ResNet::Initialize(uint64_t seed) {
   for (size_t i = 0; i < params_.size(); ++i) {
-    const Tensor& value = params_[i]->value();
+    const Tensor& value = params_[i]->MutableValue();
     if (value.rank() == 4) {
       const double fan_out = static_cast<double>(value.dim(0) * value.dim(2) * value.dim(3));
       FillTruncatedNormal(value, std::sqrt(2 / fan_out), seed, i);
@@ -139,7 +139,7 @@ Var ResNet::Predict(const Tensor& images) {
   Tensor pixels = images.View(std::move(shape));
   if (dtype_ == DType::kBF16) {
     const Tensor rounded = Tensor::Empty(device_, pixels.shape(), DType::kBF16);
-    Round(pixels, rounded);
+    Cast(pixels, rounded);
     pixels = rounded;
   }
   Var x = MaxPool2d(Apply(stem_, Var(pixels), /*relu=*/true), 3, 2, 1);

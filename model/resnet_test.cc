@@ -100,7 +100,7 @@ TEST(ResNetTest, TheGradientPointsDownhill) {
   }
   const double rate = 1e-3 * before / square;
   for (Parameter* p : model.parameters()) {
-    float* value = p->value().data<float>();
+    float* value = p->MutableValue().data<float>();
     const float* grad = p->grad().data<float>();
     for (int64_t i = 0; i < p->numel(); ++i) value[i] -= static_cast<float>(rate) * grad[i];
   }

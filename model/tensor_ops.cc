@@ -1,10 +1,6 @@
 #include "model/tensor_ops.h"
 
-#include <algorithm>
-
 #include "model/kernels/elementwise.h"
-#include "model/kernels/parallel.h"
-#include "model/kernels/vector.h"
 
 namespace gradsync::model {
 
@@ -15,50 +11,42 @@ void AddTo(const Tensor& source, const Tensor& target) {
           source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
           target.device()->name());
   DispatchAnyFloat(target.dtype(), "add", [&]<class T>() {
-    const T* x = source.data<T>();
-    T* y = target.data<T>();
-    if (!target.device()->is_cpu()) {
-      return kernels::cuda::Scaled(*target.device(), x, 1.0, target.numel(), y, /*accumulate=*/true);
-    }
-    kernels::cpu::ParallelFor(*target.device(), target.numel(), [&](int64_t begin, int64_t end) {
-      kernels::cpu::Add(x + begin, y + begin, end - begin);
-    });
+    kernels::Run("add", *target.device(),
+                 kernels::Scaled<T>{.x = source.data<T>(),
+                                    .factor = 1,
+                                    .n = target.numel(),
+                                    .y = {.data = target.data<T>(), .accumulate = true}});
   });
+}
+
+void Store(const Tensor& source, const Destination<Tensor>& to) {
+  to.accumulate ? AddTo(source, to.data) : to.data.CopyFrom(source);
 }
 
 void Scale(const Tensor& tensor, double factor) {
   DispatchAnyFloat(tensor.dtype(), "scale", [&]<class T>() {
-    T* y = tensor.data<T>();
-    if (!tensor.device()->is_cpu()) {
-      return kernels::cuda::Scaled(*tensor.device(), y, factor, tensor.numel(), y, /*accumulate=*/false);
-    }
-    kernels::cpu::ParallelFor(*tensor.device(), tensor.numel(), [&](int64_t begin, int64_t end) {
-      kernels::cpu::Scale(y + begin, factor, end - begin);
-    });
+    T* const y = tensor.data<T>();
+    kernels::Run("scale", *tensor.device(),
+                 kernels::Scaled<T>{.x = y, .factor = factor, .n = tensor.numel(), .y = {.data = y}});
   });
 }
 
 void Fill(const Tensor& tensor, double value) {
   DispatchAnyFloat(tensor.dtype(), "fill", [&]<class T>() {
-    T* y = tensor.data<T>();
-    if (!tensor.device()->is_cpu()) {
-      return kernels::cuda::Fill(*tensor.device(), value, tensor.numel(), y);
-    }
-    kernels::cpu::ParallelFor(*tensor.device(), tensor.numel(), [&](int64_t begin, int64_t end) {
-      std::fill(y + begin, y + end, static_cast<T>(static_cast<Wide<T>>(value)));
-    });
+    kernels::Run("fill", *tensor.device(),
+                 kernels::Fill<T>{.value = value, .n = tensor.numel(), .y = tensor.data<T>()});
   });
 }
 
-void Round(const Tensor& source, const Tensor& target) {
+void Cast(const Tensor& source, const Tensor& target) {
   Require(source.dtype() == DType::kF32 && target.dtype() == DType::kBF16 &&
               source.shape() == target.shape() && source.device() == target.device(),
-          "round: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
+          "cast: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
           source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
           target.device()->name(), ", expected f32 and bf16 of one shape and device");
-  const Device& device = *target.device();
-  const auto round = device.is_cpu() ? kernels::cpu::Round : kernels::cuda::Round;
-  round(device, source.data<float>(), source.numel(), target.data<BF16>());
+  kernels::Run("cast", *target.device(),
+               kernels::Cast<float, BF16>{
+                   .x = source.data<float>(), .n = source.numel(), .y = {.data = target.data<BF16>()}});
 }
 
 }  // namespace gradsync::model

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_MODEL_TENSOR_OPS_H_
 #define GRADSYNC_MODEL_TENSOR_OPS_H_
 
+#include "model/destination.h"
 #include "model/tensor.h"
 
 // Arithmetic on whole tensors of f32, f64 or bf16, on the tensors' device, outside of autograd. For another
@@ -10,6 +11,9 @@ namespace gradsync::model {
 // target += source. Throws InvalidInput if shape, dtype or device type differ.
 void AddTo(const Tensor& source, const Tensor& target);
 
+// Brings source to where it belongs, by a copy or an addition. Throws InvalidInput as these do.
+void Store(const Tensor& source, const Destination<Tensor>& to);
+
 // tensor *= factor.
 void Scale(const Tensor& tensor, double factor);
 
@@ -18,7 +22,7 @@ void Fill(const Tensor& tensor, double value);
 
 // target (bf16) = source (f32), rounded to nearest. Throws InvalidInput for other dtypes, or if shape or
 // device differ.
-void Round(const Tensor& source, const Tensor& target);
+void Cast(const Tensor& source, const Tensor& target);
 
 }  // namespace gradsync::model
 

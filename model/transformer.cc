@@ -109,7 +109,7 @@ Parameter* Transformer::NewParameter(std::string name, Shape shape) {
 
 void Transformer::Initialize(uint64_t seed) {
   for (size_t i = 0; i < params_.size(); ++i) {
-    const Tensor& value = params_[i]->value();
+    const Tensor& value = params_[i]->MutableValue();
     if (value.rank() == 1) {
       Fill(value, 1);
       continue;

@@ -41,7 +41,7 @@ TEST(TransformerBF16, ForwardSeesTheLastWrite) {
     const float loss = LossOf(model, batch);
     Transformer unused(config, device, DType::kBF16, 0);
     for (size_t i = 0; i < model.parameters().size(); ++i) {
-      unused.parameters()[i]->value().CopyFrom(model.parameters()[i]->value());
+      unused.parameters()[i]->MutableValue().CopyFrom(model.parameters()[i]->value());
     }
     EXPECT_EQ(loss, LossOf(unused, batch)) << after;
     for (const float earlier : losses) EXPECT_NE(loss, earlier) << after;
@@ -54,7 +54,7 @@ TEST(TransformerBF16, ForwardSeesTheLastWrite) {
   expect_fresh("an optimizer's step");
 
   for (size_t i = 0; i < model.parameters().size(); ++i) {
-    model.parameters()[i]->value().CopyFrom(other.parameters()[i]->value());
+    model.parameters()[i]->MutableValue().CopyFrom(other.parameters()[i]->value());
   }
   expect_fresh("a copy, as a broadcast makes it");
 

@@ -157,8 +157,8 @@ TEST(Transformer, EveryGradientByCentralDifferences) {
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     Parameter& p = *model.parameters()[i];
     if (p.value().rank() != 1) continue;
-    FillTruncatedNormal(p.value(), 0.2, 4, i);
-    for (int64_t k = 0; k < p.numel(); ++k) p.value().data<double>()[k] += 1;
+    FillTruncatedNormal(p.MutableValue(), 0.2, 4, i);
+    for (int64_t k = 0; k < p.numel(); ++k) p.MutableValue().data<double>()[k] += 1;
   }
   const Batch batch = RandomTokens(device, config, 2, 6, 5);
   Backward(model.Loss(batch), model.parameters());
@@ -166,7 +166,7 @@ TEST(Transformer, EveryGradientByCentralDifferences) {
   // With a step of cbrt(eps), truncation and rounding are both about eps^(2/3) = 4e-11; a hundred times that.
   const double h = std::cbrt(2.2e-16), tolerance = 4e-9;
   for (Parameter* p : model.parameters()) {
-    double* values = p->value().data<double>();
+    double* values = p->MutableValue().data<double>();
     const double* grad = p->grad().data<double>();
     double largest = 0;
     for (int64_t k = 0; k < p->numel(); ++k) {

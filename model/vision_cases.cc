@@ -27,29 +27,29 @@ struct Image {
 };
 
 // Where the element (n, c, pixel) is in channel blocks, for each in the order of (batch, channels, pixels).
-std::vector<size_t> Places(const Image& image) {
-  std::vector<size_t> places;
+std::vector<size_t> Positions(const Image& image) {
+  std::vector<size_t> positions;
   for (int64_t n = 0; n < image.batch; ++n) {
     for (int64_t c = 0; c < image.channels; ++c) {
       for (int64_t pixel = 0; pixel < image.pixels(); ++pixel) {
         const int64_t block_row = (n * (image.channels / image.block) + c / image.block) * image.pixels();
-        places.push_back(Size((block_row + pixel) * image.block + c % image.block));
+        positions.push_back(Size((block_row + pixel) * image.block + c % image.block));
       }
     }
   }
-  return places;
+  return positions;
 }
 
 Values FromBlocks(const Image& image, const Values& blocked) {
   Values values;
-  for (const size_t place : Places(image)) values.push_back(blocked[place]);
+  for (const size_t position : Positions(image)) values.push_back(blocked[position]);
   return values;
 }
 
 Values ToBlocks(const Image& image, const Values& values) {
   Values blocked(values.size());
   size_t i = 0;
-  for (const size_t place : Places(image)) blocked[place] = values[i++];
+  for (const size_t position : Positions(image)) blocked[position] = values[i++];
   return blocked;
 }
 

@@ -11,8 +11,6 @@
 namespace gradsync::model {
 namespace {
 
-namespace cpu = kernels::cpu;
-namespace cuda = kernels::cuda;
 using kernels::ActivationShape;
 
 bool IsBlock(int64_t block) { return block == 1 || block == 8 || block == 16; }
@@ -55,18 +53,7 @@ void RequireBuffers(const BatchNormBuffers& buffers, const Tensor& x, int64_t ch
       "batch_norm", "x", x, "num_batches_tracked", count, "i64 () on the same device");
 }
 
-}  // namespace
-
-int64_t ChannelBlock(const Device& device, int64_t channels) {
-  if (!device.is_cpu()) return 1;
-  for (const int64_t block : {16, 8}) {
-    if (block <= cpu::PreferredChannelBlock() && channels % block == 0) return block;
-  }
-  return 1;
-}
-
-Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options) {
-  const Tensor x = x_var.value(), weight = weight_var.value();
+kernels::ConvShape RequireConv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options) {
   const ActivationShape in = Activation("conv2d", "x", x);
   RequirePair(SameKind(x, weight) && weight.rank() == 4 && weight.dim(1) == in.channels &&
                   weight.dim(2) == weight.dim(3) && weight.dim(0) >= 1,
@@ -75,28 +62,59 @@ Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options
   Require(IsBlock(options.out_block) && weight.dim(0) % options.out_block == 0, "conv2d: weight ",
           Describe{weight}, " has ", weight.dim(0), " output channels, asked for in blocks of ",
           options.out_block, ", expected a block of 1, 8 or 16 that divides them");
-  const kernels::ConvShape shape{.in = in,
-                                 .out_channels = weight.dim(0),
-                                 .out_block = options.out_block,
-                                 .size = weight.dim(2),
-                                 .stride = options.stride,
-                                 .padding = options.padding};
+  return {.in = in,
+          .out_channels = weight.dim(0),
+          .out_block = options.out_block,
+          .size = weight.dim(2),
+          .stride = options.stride,
+          .padding = options.padding};
+}
+
+// residual may be undefined.
+ActivationShape RequireBatchNorm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                 const BatchNormBuffers& buffers, const Tensor& residual) {
+  const ActivationShape shape = Activation("batch_norm", "x", x);
+  RequireChannels("weight", weight, x, shape.channels);
+  RequireChannels("bias", bias, x, shape.channels);
+  RequireBuffers(buffers, x, shape.channels);
+  if (residual.defined()) RequireSameShape("batch_norm", "x", x, "residual", residual);
+  Require(shape.batch * shape.pixels() >= 2, "batch_norm: x ", Describe{x},
+          " has one pixel per channel, expected at least two to normalise");
+  return shape;
+}
+
+kernels::PoolShape RequireMaxPool2d(const Tensor& x, int64_t size, int64_t stride, int64_t padding) {
+  const ActivationShape in = Activation("max_pool2d", "x", x);
+  RequireWindows("max_pool2d", x, size, stride, padding);
+  Require(size <= 15 && padding < size, "max_pool2d: size is ", size, " and padding ", padding,
+          ", expected at most 15 and less than the size");
+  return {.in = in, .size = size, .stride = stride, .padding = padding};
+}
+
+}  // namespace
+
+int64_t ChannelBlock(const Device& device, int64_t channels) {
+  if (!device.is_cpu()) return 1;
+  for (const int64_t block : {16, 8}) {
+    if (block <= kernels::PreferredChannelBlock() && channels % block == 0) return block;
+  }
+  return 1;
+}
+
+Var Conv2d(const Var& x_var, const Var& weight_var, const Conv2dOptions& options) {
+  const Tensor x = x_var.value(), weight = weight_var.value();
+  const kernels::ConvShape shape = RequireConv2d(x, weight, options);
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
-  Device& device = *x.device();
   Run("conv2d", x, [&]<class T>() {
-    On(device, cpu::Conv2d<T>, cuda::Conv2d<T>)(device, shape, x.data<T>(), weight.data<T>(), y.data<T>());
+    return kernels::Conv2d<T>{.shape = shape, .x = Data(x), .weight = Data(weight), .y = Data(y)};
   });
-  return Var::FromOp("conv2d", y, {x_var, weight_var}, [=, &device](OpGradient& op) {
+  return Var::FromOp("conv2d", y, {x_var, weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    Run("conv2d", dy, [&]<class T>() {
-      op.Contribute(1, [&](const Tensor& dweight, bool accumulate) {
-        On(device, cpu::Conv2dWeightGrad<T>, cuda::Conv2dWeightGrad<T>)(
-            device, shape, x.data<T>(), dy.data<T>(), dweight.data<Wide<T>>(), accumulate);
-      });
-      op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-        On(device, cpu::Conv2dInputGrad<T>, cuda::Conv2dInputGrad<T>)(device, shape, weight.data<T>(),
-                                                                      dy.data<T>(), dx.data<T>(), accumulate);
-      });
+    Contribute(op, 1, dy, [&]<class T>(const Grad& dweight) {
+      return kernels::Conv2dWeightGrad<T>{.shape = shape, .x = Data(x), .dy = Data(dy), .dweight = dweight};
+    });
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
+      return kernels::Conv2dInputGrad<T>{.shape = shape, .weight = Data(weight), .dy = Data(dy), .dx = dx};
     });
   });
 }
@@ -105,81 +123,70 @@ Var BatchNorm2d(const Var& x_var, const Var& weight_var, const Var& bias_var, co
                 const BatchNormOptions& options, const Var& residual_var) {
   const Tensor x = x_var.value(), weight = weight_var.value(), bias = bias_var.value();
   const Tensor residual = residual_var.value();
-  const ActivationShape shape = Activation("batch_norm", "x", x);
-  RequireChannels("weight", weight, x, shape.channels);
-  RequireChannels("bias", bias, x, shape.channels);
-  RequireBuffers(buffers, x, shape.channels);
-  const bool has_residual = residual.defined();
-  RequirePair(!has_residual || SameShape(residual, x), "batch_norm", "x", x, "residual", residual,
-              "one shape, dtype and device");
-  Require(shape.batch * shape.pixels() >= 2, "batch_norm: x ", Describe{x},
-          " has one pixel per channel, expected at least two to normalise");
+  const ActivationShape shape = RequireBatchNorm(x, weight, bias, buffers, residual);
+  const bool relu = options.relu;
   const Tensor y = EmptyLike(x), mean = EmptyLike(weight), r = EmptyLike(weight);
-  Device& device = *x.device();
+  // y = act((x - mean) r weight + bias + residual), r = 1 / sqrt(variance + eps)
   Run("batch_norm", x, [&]<class T>() {
-    using W = Wide<T>;
-    const Tensor unbiased = EmptyLike(weight);
-    const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
-                                         .weight = weight.data<W>(),
-                                         .bias = bias.data<W>(),
-                                         .residual = has_residual ? residual.data<T>() : nullptr,
-                                         .relu = options.relu};
-    On(device, cpu::BatchNorm<T>, cuda::BatchNorm<T>)(device, shape, in, options.eps, y.data<T>(),
-                                                      mean.data<W>(), r.data<W>(), unbiased.data<W>());
-    On(device, cpu::MoveAverage<W>, cuda::MoveAverage<W>)(device, mean.data<W>(), shape.channels,
-                                                          options.momentum, buffers.running_mean.data<W>());
-    On(device, cpu::MoveAverage<W>, cuda::MoveAverage<W>)(device, unbiased.data<W>(), shape.channels,
-                                                          options.momentum, buffers.running_var.data<W>());
-    On(device, cpu::AddOne, cuda::AddOne)(device, buffers.num_batches_tracked.data<int64_t>());
+    return kernels::BatchNorm<T>{.shape = shape,
+                                 .in = {.x = Data(x),
+                                        .weight = Data(weight),
+                                        .bias = Data(bias),
+                                        .residual = Data(residual),
+                                        .relu = relu},
+                                 .eps = options.eps,
+                                 .momentum = options.momentum,
+                                 .y = Data(y),
+                                 .mean = Data(mean),
+                                 .r = Data(r),
+                                 .running_mean = Data(buffers.running_mean),
+                                 .running_var = Data(buffers.running_var),
+                                 .num_batches_tracked = Data(buffers.num_batches_tracked)};
   });
   // Kept only if it is needed: it may be the largest of all.
-  const Tensor kept_y = has_residual && options.relu ? y : Tensor();
-  const bool shared = has_residual && residual.SameStorage(x);
-  const bool relu = options.relu;
-  return Var::FromOp(
-      "batch_norm", y, {weight_var, bias_var, x_var, residual_var}, [=, &device](OpGradient& op) {
-        ContributeTogether<4>(op, shared || weight.SameStorage(bias), [&](const Places<4>& grads) {
-          const Tensor& dy = op.output_grad();
-          Run("batch_norm", dy, [&]<class T>() {
-            using W = Wide<T>;
-            const kernels::BatchNormInputs<T> in{.x = x.data<T>(),
-                                                 .weight = weight.data<W>(),
-                                                 .bias = bias.data<W>(),
-                                                 .residual = nullptr,
-                                                 .relu = relu};
-            On(device, cpu::BatchNormGrad<T>, cuda::BatchNormGrad<T>)(
-                device, shape, in, mean.data<W>(), r.data<W>(), kept_y.defined() ? kept_y.data<T>() : nullptr,
-                dy.data<T>(),
-                {.dx = TargetOf<T>(grads[2]),
-                 .dweight = TargetOf<W>(grads[0]),
-                 .dbias = TargetOf<W>(grads[1]),
-                 .dresidual = TargetOf<T>(grads[3])});
-          });
+  const Tensor kept_y = residual.defined() && relu ? y : Tensor();
+  const bool shared = (residual.defined() && residual.SameStorage(x)) || weight.SameStorage(bias);
+  const auto backward = [=](OpGradient& op) {
+    const Tensor& dy = op.output_grad();
+    // With g = dy where act let its input through, x' = (x - mean) r, and means over a channel:
+    // dweight = sum of g x', dbias = sum of g, dresidual = g,
+    // dx = weight r (g - mean of g - x' mean of (g x'))
+    ContributeTogether<4>(
+        op, shared, dy,
+        [&]<class T>(const Grad& dweight, const Grad& dbias, const Grad& dx, const Grad& dresidual) {
+          return kernels::BatchNormGrad<T>{.shape = shape,
+                                           .in = {.x = Data(x),
+                                                  .weight = Data(weight),
+                                                  .bias = Data(bias),
+                                                  .residual = nullptr,
+                                                  .relu = relu},
+                                           .mean = Data(mean),
+                                           .r = Data(r),
+                                           .y = Data(kept_y),
+                                           .dy = Data(dy),
+                                           .dx = dx,
+                                           .dweight = dweight,
+                                           .dbias = dbias,
+                                           .dresidual = dresidual};
         });
-      });
+  };
+  return Var::FromOp("batch_norm", y, {weight_var, bias_var, x_var, residual_var}, backward);
 }
 
 Var MaxPool2d(const Var& x_var, int64_t size, int64_t stride, int64_t padding) {
   const Tensor& x = x_var.value();
-  const ActivationShape in = Activation("max_pool2d", "x", x);
-  RequireWindows("max_pool2d", x, size, stride, padding);
-  Require(size <= 15 && padding < size, "max_pool2d: size is ", size, " and padding ", padding,
-          ", expected at most 15 and less than the size");
-  const kernels::PoolShape shape{.in = in, .size = size, .stride = stride, .padding = padding};
+  const kernels::PoolShape shape = RequireMaxPool2d(x, size, stride, padding);
   const Tensor y = EmptyActivation(x, shape.out(), x.dtype());
   const Tensor largest = EmptyActivation(x, shape.out(), DType::kU8);
-  Device& device = *x.device();
+  // y = the largest x of each window, the one at `largest`
   Run("max_pool2d", x, [&]<class T>() {
-    On(device, cpu::MaxPool<T>, cuda::MaxPool<T>)(device, shape, x.data<T>(), y.data<T>(),
-                                                  largest.data<uint8_t>());
+    return kernels::MaxPool<T>{.shape = shape, .x = Data(x), .y = Data(y), .largest = Data(largest)};
   });
-  return Var::FromOp("max_pool2d", y, {x_var}, [shape, largest, &device](OpGradient& op) {
+  return Var::FromOp("max_pool2d", y, {x_var}, [shape, largest](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("max_pool2d", dy, [&]<class T>() {
-        On(device, cpu::MaxPoolGrad<T>, cuda::MaxPoolGrad<T>)(device, shape, largest.data<uint8_t>(),
-                                                              dy.data<T>(), dx.data<T>(), accumulate);
-      });
+    // dx = the sum of dy over the windows in which x was the largest
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
+      return kernels::MaxPoolGrad<T>{.shape = shape, .largest = Data(largest), .dy = Data(dy), .dx = dx};
     });
   });
 }
@@ -188,17 +195,14 @@ Var GlobalAveragePool(const Var& x_var) {
   const Tensor& x = x_var.value();
   const ActivationShape shape = Activation("average_pool", "x", x);
   const Tensor y = Tensor::Empty(x.device(), {shape.batch, shape.channels}, x.dtype());
-  Device& device = *x.device();
-  Run("average_pool", x, [&]<class T>() {
-    On(device, cpu::AveragePool<T>, cuda::AveragePool<T>)(device, shape, x.data<T>(), y.data<T>());
-  });
-  return Var::FromOp("average_pool", y, {x_var}, [shape, &device](OpGradient& op) {
+  // y = the mean of x over pixels
+  Run("average_pool", x,
+      [&]<class T>() { return kernels::AveragePool<T>{.shape = shape, .x = Data(x), .y = Data(y)}; });
+  return Var::FromOp("average_pool", y, {x_var}, [shape](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("average_pool", dy, [&]<class T>() {
-        On(device, cpu::AveragePoolGrad<T>, cuda::AveragePoolGrad<T>)(device, shape, dy.data<T>(),
-                                                                      dx.data<T>(), accumulate);
-      });
+    // dx = dy / pixels
+    Contribute(op, 0, dy, [&]<class T>(const Grad& dx) {
+      return kernels::AveragePoolGrad<T>{.shape = shape, .dy = Data(dy), .dx = dx};
     });
   });
 }
@@ -211,18 +215,15 @@ Var AddBias(const Var& x_var, const Var& bias_var) {
               "(rows, d) and (d) of one dtype (for bf16: f32 for the bias) and device, d at least 1");
   const int64_t rows = x.dim(0), d = x.dim(1);
   const Tensor y = EmptyLike(x);
-  Device& device = *x.device();
+  // y = x + bias
   Run("add_bias", x, [&]<class T>() {
-    On(device, cpu::AddBias<T>, cuda::AddBias<T>)(device, x.data<T>(), bias.data<Wide<T>>(), rows, d,
-                                                  y.data<T>());
+    return kernels::AddBias<T>{.x = Data(x), .bias = Data(bias), .rows = rows, .d = d, .y = Data(y)};
   });
-  return Var::FromOp("add_bias", y, {x_var, bias_var}, [rows, d, &device](OpGradient& op) {
+  return Var::FromOp("add_bias", y, {x_var, bias_var}, [rows, d](OpGradient& op) {
     const Tensor& dy = op.output_grad();
-    op.Contribute(1, [&](const Tensor& dbias, bool accumulate) {
-      Run("add_bias", dy, [&]<class T>() {
-        On(device, cpu::BiasGrad<T>, cuda::BiasGrad<T>)(device, dy.data<T>(), rows, d, dbias.data<Wide<T>>(),
-                                                        accumulate);
-      });
+    // dbias = the sum of dy over rows, dx = dy
+    Contribute(op, 1, dy, [&]<class T>(const Grad& dbias) {
+      return kernels::BiasGrad<T>{.dy = Data(dy), .rows = rows, .d = d, .dbias = dbias};
     });
     op.PassThrough(0);
   });
@@ -233,20 +234,18 @@ Var MeanSquaredError(const Var& x_var, const Tensor& target) {
   RequirePair(WideOfSameKind(x, target) && x.shape() == target.shape() && x.numel() >= 1, "squared_error",
               "x", x, "target", target,
               "one shape, dtype (for bf16: f32 for the target) and device, not empty");
+  const int64_t n = x.numel();
   const Tensor loss = Tensor::Empty(x.device(), {}, target.dtype());
-  Device& device = *x.device();
+  // loss = mean((x - target)^2)
   Run("squared_error", x, [&]<class T>() {
-    On(device, cpu::SquaredError<T>, cuda::SquaredError<T>)(device, x.data<T>(), target.data<Wide<T>>(),
-                                                            x.numel(), loss.data<Wide<T>>());
+    return kernels::SquaredError<T>{.x = Data(x), .target = Data(target), .n = n, .loss = Data(loss)};
   });
-  return Var::FromOp("squared_error", loss, {x_var}, [x, target, &device](OpGradient& op) {
+  return Var::FromOp("squared_error", loss, {x_var}, [=](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
-    op.Contribute(0, [&](const Tensor& dx, bool accumulate) {
-      Run("squared_error", x, [&]<class T>() {
-        On(device, cpu::SquaredErrorGrad<T>, cuda::SquaredErrorGrad<T>)(
-            device, x.data<T>(), target.data<Wide<T>>(), dloss.data<Wide<T>>(), x.numel(), dx.data<T>(),
-            accumulate);
-      });
+    // dx = 2 (x - target) / n dloss
+    Contribute(op, 0, x, [&]<class T>(const Grad& dx) {
+      return kernels::SquaredErrorGrad<T>{
+          .x = Data(x), .target = Data(target), .dloss = Data(dloss), .n = n, .dx = dx};
     });
   });
 }

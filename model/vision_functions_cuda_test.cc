@@ -59,11 +59,17 @@ TEST(VisionFunctionsCudaTest, SaysWhichConvolutionCannotBe) {
         std::string(pass) + " of 1048576x64x8x8 by 16x64x3x3, stride 1, padding 1, in f32"));
   };
   float* const null = nullptr;
-  EXPECT_THAT([&] { kernels::cuda::Conv2d<float>(*device, shape, null, null, null); }, says("conv2d"));
-  EXPECT_THAT([&] { kernels::cuda::Conv2dWeightGrad<float>(*device, shape, null, null, null, false); },
-              says("the weight gradient of conv2d"));
-  EXPECT_THAT([&] { kernels::cuda::Conv2dInputGrad<float>(*device, shape, null, null, null, false); },
-              says("the input gradient of conv2d"));
+  EXPECT_THAT([&] { (kernels::Conv2d<float>{shape, null, null, null}.OnCuda(*device)); }, says("conv2d"));
+  EXPECT_THAT(
+      [&] {
+        (kernels::Conv2dWeightGrad<float>{shape, null, null, {null}}.OnCuda(*device));
+      },
+      says("the weight gradient of conv2d"));
+  EXPECT_THAT(
+      [&] {
+        (kernels::Conv2dInputGrad<float>{shape, null, null, {null}}.OnCuda(*device));
+      },
+      says("the input gradient of conv2d"));
 }
 
 TEST(VisionFunctionsCudaTest, BatchNormMovesItsBuffers) {

@@ -63,7 +63,7 @@ TEST(VisionFunctionsTest, TheSameVariableTwice) {
 
 Tensor Rounded(const Tensor& x) {
   const Tensor rounded = Tensor::Empty(x.device(), x.shape(), DType::kBF16);
-  Round(x, rounded);
+  Cast(x, rounded);
   return rounded;
 }
 

@@ -37,7 +37,7 @@ inline constexpr double kToleranceBF16 = 8 * 0x1p-8;
 class ResNetParityTest : public testing::TestWithParam<ResNetParityCase> {
  protected:
   ResNetParityTest() : model_(Config(), device_, GetParam().dtype, 0) {
-    for (Parameter* p : model_.parameters()) p->value().CopyFrom(Load("weight/" + p->name()));
+    for (Parameter* p : model_.parameters()) p->MutableValue().CopyFrom(Load("weight/" + p->name()));
   }
 
   // In the dtype that parameters have in the test.

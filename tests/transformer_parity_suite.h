@@ -40,7 +40,7 @@ class TransformerParityTest : public testing::TestWithParam<ParityCase> {
       DispatchFloat(p->dtype(), "parity", [&]<class T>() {
         const std::vector<float> values = weight.ToVector<float>();
         const std::vector<T> wide(values.begin(), values.end());
-        p->value().CopyFrom(Tensor::From<T>(device_, weight.shape(), std::span<const T>(wide)));
+        p->MutableValue().CopyFrom(Tensor::From<T>(device_, weight.shape(), std::span<const T>(wide)));
       });
     }
   }

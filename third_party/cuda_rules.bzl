@@ -130,13 +130,23 @@ def _emulated_sources(name, kernels):
         sources.append(source)
     return sources
 
-def cuda_library(name, srcs, stub_srcs, hdrs = [], deps = [], requires = [], stub_deps = None, **kwargs):
+def cuda_defines():
+    """For `defines`: GRADSYNC_HAVE_CUDA and the same of its parts, 1 in a build that has them, else 0."""
+    emulated, local = ["GRADSYNC_HAVE_CUDA=1"], ["GRADSYNC_HAVE_CUDA=%d" % int(HAVE_CUDA)]
+    for part in ["cublasLt", "cudnn"]:
+        define = "GRADSYNC_HAVE_%s=%%d" % part.upper()
+        emulated.append(define % int(part in _EMULATED_PARTS))
+        local.append(define % int(not _is_missing([part])))
+    return _select(emulated, local)
+
+def cuda_library(name, srcs, stub_srcs = [], hdrs = [], deps = [], requires = [], stub_deps = None, **kwargs):
     """A C++ library with .cu files among its sources; without its parts of CUDA, the same library from stubs.
 
     Args:
       name: the library.
       srcs: .cu files for nvcc, .cc files and private headers for the C++ compiler.
       stub_srcs: sources that define the same functions, each of which says "built without CUDA" when called.
+        None for kernels, whose callers know by cuda_defines() that there is nothing to call.
       hdrs: public headers, the same for both; they name no CUDA type.
       deps: libraries that both need.
       requires: parts of @local_cuda that srcs use beside cudart: cublasLt, cudnn, nccl, nvtx.

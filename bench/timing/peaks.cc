@@ -54,7 +54,7 @@ Tensor RandomMatrix(const DevicePtr& device, int64_t side, DType dtype) {
   model::FillUniform(values, -1, 1, /*seed=*/0, /*stream=*/0);
   if (dtype == values.dtype()) return values;
   const Tensor rounded = Tensor::Empty(device, values.shape(), dtype);
-  model::Round(values, rounded);
+  model::Cast(values, rounded);
   return rounded;
 }
 

@@ -311,7 +311,7 @@ class TrainingJob : public RankJob {
     peer_->Train(runner.contender.peer, batch, path);
     const model::SafetensorsFile file = model::SafetensorsFile::Open(path);
     for (Parameter* const param : trainer_.params()) {
-      file.LoadInto(param->name(), param->value());
+      file.LoadInto(param->name(), param->MutableValue());
       file.LoadInto("grad." + param->name(), param->grad());
     }
     ShowProgress(contest, runner.name() + ", check");

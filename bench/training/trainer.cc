@@ -73,12 +73,13 @@ int64_t Trainer::num_elements() const {
 }
 
 void Trainer::Restart(comm::ProcessGroup& group) {
-  for (size_t i = 0; i < initial_values_.size(); ++i) params()[i]->value().CopyFrom(initial_values_[i]);
+  for (size_t i = 0; i < initial_values_.size(); ++i)
+    params()[i]->MutableValue().CopyFrom(initial_values_[i]);
   for (size_t i = 0; i < initial_buffers_.size(); ++i) {
     model_->buffers()[i].value.CopyFrom(initial_buffers_[i]);
   }
   std::vector<comm::Work> works;
-  for (const Parameter* const param : params()) works.push_back(group.Broadcast(param->value(), 0));
+  for (Parameter* const param : params()) works.push_back(group.Broadcast(param->MutableValue(), 0));
   for (comm::Work& work : works) work.Wait();
   buffer_broadcast_->Run(group);
   optimizer_->Reset();

@@ -74,7 +74,7 @@ TEST(VerifyTest, AllRanksLearnOfOneRanksWrongGradient) {
 
 TEST(VerifyTest, EqualReplicasCanAllBeWrong) {
   for (const Verdict& verdict :
-       VerdictsAfter([](Replica&replica, int) { replica.params[0]->value().Zero(); })) {
+       VerdictsAfter([](Replica&replica, int) { replica.params[0]->MutableValue().Zero(); })) {
     EXPECT_EQ(verdict.param_rel_error, 1);
     EXPECT_EQ(verdict.worst_param, "small");
     EXPECT_TRUE(verdict.replicas_equal);

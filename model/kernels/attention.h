@@ -3,54 +3,46 @@
 
 #include <cstdint>
 
-#include "model/device.h"
-#include "model/dtype.h"
-#include "model/kernels/target.h"
+#include "model/destination.h"
+#include "model/kernels/heads.h"
+#include "model/kernels/kernel.h"
 
-// Causal softmax attention. Queries, keys and values stay as the projections leave them: (batch, seq,
-// num_heads * head_dim), a head being a range of columns. T is float, double or BF16, for which scores,
-// probabilities and all sums are f32.
+// Causal softmax attention. For BF16 scores, probabilities and all sums are f32.
 //
 // The (seq, seq) matrices exist a block of query rows at a time, against only the keys that the block may
 // see. Backward computes them again from the rows' log-sum-exp (FlashAttention, arXiv:2205.14135).
+//
+// On CUDA both throw InvalidInput for a head_dim above 128.
 namespace gradsync::model::kernels {
 
-struct AttentionShape {
-  int64_t batch;
-  int64_t seq;
-  int64_t num_heads;
-  int64_t head_dim;
+// out = softmax(q k^T / sqrt(head_dim)) v for each head, a position seeing itself and those before it.
+template <class T>
+struct CausalAttention {
+  HeadShape shape;
+  const T *q, *k, *v;    // of that shape
+  T* out;                // the same
+  Wide<T>* log_sum_exp;  // of the scores: (batch, num_heads, seq)
 
-  constexpr int64_t d_model() const { return num_heads * head_dim; }
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
 };
 
-namespace cpu {
-
+// With p = exp(scores - log_sum_exp), the probabilities, and ds = p * (dout v^T - sum of dout * out):
+//
+//   dv = p^T dout    dq = ds k / sqrt(head_dim)    dk = ds^T q / sqrt(head_dim)
 template <class T>
-void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
-                     Wide<T>* log_sum_exp);  // (batch, num_heads, seq)
+struct CausalAttentionGrad {
+  HeadShape shape;
+  const T *q, *k, *v;
+  const T* out;
+  const Wide<T>* log_sum_exp;
+  const T* dout;
+  Destination<T*> dq, dk, dv;
 
-// out and log_sum_exp are CausalAttention's. dq, dk, dv have the shape of q; any of them may be left out.
-template <class T>
-void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
-                         const T* out, const Wide<T>* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
-                         Target<T> dv);
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-}  // namespace cpu
-
-// The same on a CUDA device. Throws InvalidInput for a head_dim above 128.
-namespace cuda {
-
-template <class T>
-void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
-                     Wide<T>* log_sum_exp);
-
-template <class T>
-void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
-                         const T* out, const Wide<T>* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
-                         Target<T> dv);
-
-}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_H_

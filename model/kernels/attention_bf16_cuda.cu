@@ -14,7 +14,7 @@
 
 #include "model/kernels/attention_cuda.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 namespace wmma = nvcuda::wmma;
@@ -68,7 +68,7 @@ __device__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
 
 // Copies positions first to first + kTile of a head to shared memory; zeros beyond the head.
 template <class Tiles>
-__device__ void LoadTile(const AttentionShape& shape, const BF16* x, int64_t columns, int64_t first,
+__device__ void LoadTile(const HeadShape& shape, const BF16* x, int64_t columns, int64_t first,
                          Number* tile) {
   constexpr int kVector = 8;  // 16 bytes
   constexpr int kVectors = Tiles::kDim / kVector;
@@ -151,8 +151,8 @@ __device__ void AddProduct(const Number* p, const Number* x, Sums<Tiles>& sums) 
 // Writes sums * factor to where they belong. `room` is the block's, for two tiles; all threads have read what
 // is there.
 template <class Tiles>
-__device__ void StoreTile(const AttentionShape& shape, const Place& place, Sums<Tiles>& sums, float factor,
-                          float* room, Target<BF16> target) {
+__device__ void StoreTile(const HeadShape& shape, const HeadTile& here, Sums<Tiles>& sums, float factor,
+                          float* room, Destination<BF16*> out) {
   sums.ForEach([&](Sum& sum, int row, int col) {
     wmma::store_matrix_sync(room + row * Tiles::kResultStride + col, sum, Tiles::kResultStride,
                             wmma::mem_row_major);
@@ -160,16 +160,16 @@ __device__ void StoreTile(const AttentionShape& shape, const Place& place, Sums<
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < kTile * Tiles::kDim; i += kThreads) {
     const int row = i / Tiles::kDim, col = i % Tiles::kDim;
-    const int64_t position = place.first + row;
+    const int64_t position = here.first + row;
     if (position >= shape.seq || col >= shape.head_dim) continue;
-    Store(target.data + place.columns + position * shape.d_model() + col,
-          room[row * Tiles::kResultStride + col] * factor, target.accumulate);
+    Store(out.data + here.columns + position * shape.d_model() + col,
+          room[row * Tiles::kResultStride + col] * factor, out.accumulate);
   }
 }
 
 // Takes the scores of a tile of keys into account: max and sum of row threadIdx.x / 4, of which each of four
 // threads has every fourth score.
-__device__ void AddToSoftmax(const AttentionShape& shape, int64_t first_query, int64_t first_key, float scale,
+__device__ void AddToSoftmax(const HeadShape& shape, int64_t first_query, int64_t first_key, float scale,
                              const float* scores, float& max, float& sum) {
   const int row = static_cast<int>(threadIdx.x) / 4;
   const int64_t query = first_query + row;
@@ -201,8 +201,8 @@ __device__ void ForScores(const Fn& fn) {
 // One block per tile of queries.
 template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
-    AttentionKernel(AttentionShape shape, int64_t tiles, float scale, const BF16* q, const BF16* k,
-                    const BF16* v, BF16* out, float* log_sum_exp) {
+    AttentionKernel(HeadShape shape, int64_t tiles, float scale, const BF16* q, const BF16* k, const BF16* v,
+                    BF16* out, float* log_sum_exp) {
   __shared__ float of_rows[kTile];  // log-sum-exp
   SharedMemory memory;
   Number* const queries = memory.Take<Number>(Tiles::kBytes);
@@ -210,42 +210,42 @@ __global__ void __launch_bounds__(kThreads)
   float* const scores = memory.Take<float>(kScoresBytes);
   Number* const p = memory.Take<Number>(kNarrowBytes);
   const int64_t tile = HeaviestFirst(tiles);
-  const Place place(shape, blockIdx.x / tiles, tile, kTile);
+  const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   // The scores of the block's queries with a tile of keys; `other` has been read. The barrier between loading
   // and multiplying also stands between a thread's reading of scores and the next ones.
   const auto compute_scores = [&](int64_t first_key) {
-    LoadTile<Tiles>(shape, k, place.columns, first_key, other);
+    LoadTile<Tiles>(shape, k, here.columns, first_key, other);
     __syncthreads();
     MultiplyRows<Tiles>(queries, other, scores);
     __syncthreads();
   };
-  LoadTile<Tiles>(shape, q, place.columns, place.first, queries);
+  LoadTile<Tiles>(shape, q, here.columns, here.first, queries);
   float max = -INFINITY, sum = 0;
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     compute_scores(key_tile * kTile);
-    AddToSoftmax(shape, place.first, key_tile * kTile, scale, scores, max, sum);
+    AddToSoftmax(shape, here.first, key_tile * kTile, scale, scores, max, sum);
   }
   const int row = static_cast<int>(threadIdx.x) / 4;
   if (threadIdx.x % 4 == 0) {
     of_rows[row] = max + log(sum);
-    if (place.first + row < shape.seq) log_sum_exp[place.positions + place.first + row] = of_rows[row];
+    if (here.first + row < shape.seq) log_sum_exp[here.positions + here.first + row] = of_rows[row];
   }
   Sums<Tiles> sums;
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * kTile;
     compute_scores(first_key);
     ForScores([&](int i, int j) {
-      const bool seen = first_key + j <= place.first + i && first_key + j < shape.seq;
+      const bool seen = first_key + j <= here.first + i && first_key + j < shape.seq;
       const float value = seen ? exp(scores[i * kScoreStride + j] * scale - of_rows[i]) : 0.0f;
       p[i * kNarrowStride + j] = __float2bfloat16_rn(value);
     });
-    LoadTile<Tiles>(shape, v, place.columns, first_key, other);
+    LoadTile<Tiles>(shape, v, here.columns, first_key, other);
     __syncthreads();
     AddProduct<wmma::row_major>(p, other, sums);
     __syncthreads();  // the values and probabilities have been read
   }
-  StoreTile(shape, place, sums, 1.0f, reinterpret_cast<float*>(queries), {.data = out});
+  StoreTile(shape, here, sums, 1.0f, reinterpret_cast<float*>(queries), {.data = out});
 }
 
 // What the kernels of the gradient read.
@@ -258,7 +258,7 @@ struct GradInputs {
 // scores, ds = p * (dout . v - dot). Zero for pairs that do not see each other. `scores` is room for two
 // tiles of scores. On return all threads may read p and ds.
 template <class Tiles>
-__device__ void ScoreGradients(const AttentionShape& shape, const GradInputs& in, const Place& place,
+__device__ void ScoreGradients(const HeadShape& shape, const GradInputs& in, const HeadTile& here,
                                int64_t first_query, int64_t first_key, float scale, const Number* queries,
                                const Number* keys, const Number* values, const Number* out_grads,
                                float* scores, Number* p, Number* ds) {
@@ -271,8 +271,8 @@ __device__ void ScoreGradients(const AttentionShape& shape, const GradInputs& in
     float probability = 0, gradient = 0;
     if (query < shape.seq && key <= query) {
       const int at = i * kScoreStride + j;
-      probability = exp(scores[at] * scale - in.log_sum_exp[place.positions + query]);
-      gradient = probability * (p_grads[at] - in.dots[place.positions + query]);
+      probability = exp(scores[at] * scale - in.log_sum_exp[here.positions + query]);
+      gradient = probability * (p_grads[at] - in.dots[here.positions + query]);
     }
     p[i * kNarrowStride + j] = __float2bfloat16_rn(probability);
     ds[i * kNarrowStride + j] = __float2bfloat16_rn(gradient);
@@ -283,7 +283,7 @@ __device__ void ScoreGradients(const AttentionShape& shape, const GradInputs& in
 // One block per tile of queries.
 template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
-    QueryGradKernel(AttentionShape shape, int64_t tiles, float scale, GradInputs in, Target<BF16> dq) {
+    QueryGradKernel(HeadShape shape, int64_t tiles, float scale, GradInputs in, Destination<BF16*> dq) {
   SharedMemory memory;
   Number* const queries = memory.Take<Number>(Tiles::kBytes);
   Number* const out_grads = memory.Take<Number>(Tiles::kBytes);
@@ -293,29 +293,29 @@ __global__ void __launch_bounds__(kThreads)
   Number* const p = memory.Take<Number>(kNarrowBytes);
   Number* const ds = memory.Take<Number>(kNarrowBytes);
   const int64_t tile = HeaviestFirst(tiles);
-  const Place place(shape, blockIdx.x / tiles, tile, kTile);
+  const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> sums;
-  LoadTile<Tiles>(shape, in.q, place.columns, place.first, queries);
-  LoadTile<Tiles>(shape, in.dout, place.columns, place.first, out_grads);
+  LoadTile<Tiles>(shape, in.q, here.columns, here.first, queries);
+  LoadTile<Tiles>(shape, in.dout, here.columns, here.first, out_grads);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * kTile;
-    LoadTile<Tiles>(shape, in.k, place.columns, first_key, keys);
-    LoadTile<Tiles>(shape, in.v, place.columns, first_key, values);
+    LoadTile<Tiles>(shape, in.k, here.columns, first_key, keys);
+    LoadTile<Tiles>(shape, in.v, here.columns, first_key, values);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, place, place.first, first_key, scale, queries, keys, values, out_grads,
+    ScoreGradients<Tiles>(shape, in, here, here.first, first_key, scale, queries, keys, values, out_grads,
                           scores, p, ds);
     AddProduct<wmma::row_major>(ds, keys, sums);
     __syncthreads();  // keys, values and scores have been read
   }
-  StoreTile(shape, place, sums, scale, reinterpret_cast<float*>(queries), dq);
+  StoreTile(shape, here, sums, scale, reinterpret_cast<float*>(queries), dq);
 }
 
 // One block per tile of keys, with the queries from that tile on, which alone see it.
 template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
-    KeyValueGradKernel(AttentionShape shape, int64_t tiles, float scale, GradInputs in, Target<BF16> dk,
-                       Target<BF16> dv) {
+    KeyValueGradKernel(HeadShape shape, int64_t tiles, float scale, GradInputs in, Destination<BF16*> dk,
+                       Destination<BF16*> dv) {
   SharedMemory memory;
   Number* const keys = memory.Take<Number>(Tiles::kBytes);
   Number* const values = memory.Take<Number>(Tiles::kBytes);
@@ -325,31 +325,31 @@ __global__ void __launch_bounds__(kThreads)
   Number* const p = memory.Take<Number>(kNarrowBytes);
   Number* const ds = memory.Take<Number>(kNarrowBytes);
   const int64_t tile = blockIdx.x % tiles;
-  const Place place(shape, blockIdx.x / tiles, tile, kTile);
+  const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> key_sums, value_sums;
-  LoadTile<Tiles>(shape, in.k, place.columns, place.first, keys);
-  LoadTile<Tiles>(shape, in.v, place.columns, place.first, values);
+  LoadTile<Tiles>(shape, in.k, here.columns, here.first, keys);
+  LoadTile<Tiles>(shape, in.v, here.columns, here.first, values);
   for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
     const int64_t first_query = query_tile * kTile;
-    LoadTile<Tiles>(shape, in.q, place.columns, first_query, queries);
-    LoadTile<Tiles>(shape, in.dout, place.columns, first_query, out_grads);
+    LoadTile<Tiles>(shape, in.q, here.columns, first_query, queries);
+    LoadTile<Tiles>(shape, in.dout, here.columns, first_query, out_grads);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, place, first_query, place.first, scale, queries, keys, values, out_grads,
+    ScoreGradients<Tiles>(shape, in, here, first_query, here.first, scale, queries, keys, values, out_grads,
                           scores, p, ds);
     AddProduct<wmma::col_major>(p, out_grads, value_sums);
     AddProduct<wmma::col_major>(ds, queries, key_sums);
     __syncthreads();  // queries, their gradients and the scores have been read
   }
   float* const room = reinterpret_cast<float*>(keys);
-  if (dk.data != nullptr) StoreTile(shape, place, key_sums, scale, room, dk);
+  if (dk.data != nullptr) StoreTile(shape, here, key_sums, scale, room, dk);
   __syncthreads();  // the room has been read
-  if (dv.data != nullptr) StoreTile(shape, place, value_sums, 1.0f, room, dv);
+  if (dv.data != nullptr) StoreTile(shape, here, value_sums, 1.0f, room, dv);
 }
 
 // Launches a kernel with a block per tile of each head.
 template <class Kernel, class... Args>
-void LaunchTiles(const Device& device, const char* name, Kernel kernel, const AttentionShape& shape,
+void LaunchTiles(const Device& device, const char* name, Kernel kernel, const HeadShape& shape,
                  int shared_bytes, const Args&... args) {
   Gpu(device).MakeCurrent();
   // Blocks get 48 KiB unless more is asked for.
@@ -363,8 +363,8 @@ void LaunchTiles(const Device& device, const char* name, Kernel kernel, const At
 
 }  // namespace
 
-void AttentionBF16(const Device& device, const AttentionShape& shape, const BF16* q, const BF16* k,
-                   const BF16* v, BF16* out, float* log_sum_exp) {
+void AttentionBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k, const BF16* v,
+                   BF16* out, float* log_sum_exp) {
   WithDim(shape.head_dim, [&]<int kDim>() {
     using Tiles = Tiling<kDim>;
     LaunchTiles(device, "CausalAttention", AttentionKernel<Tiles>, shape,
@@ -372,9 +372,9 @@ void AttentionBF16(const Device& device, const AttentionShape& shape, const BF16
   });
 }
 
-void AttentionGradBF16(const Device& device, const AttentionShape& shape, const BF16* q, const BF16* k,
+void AttentionGradBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k,
                        const BF16* v, const BF16* dout, const float* log_sum_exp, const float* dots,
-                       Target<BF16> dq, Target<BF16> dk, Target<BF16> dv) {
+                       Destination<BF16*> dq, Destination<BF16*> dk, Destination<BF16*> dv) {
   const GradInputs in{.q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots};
   WithDim(shape.head_dim, [&]<int kDim>() {
     using Tiles = Tiling<kDim>;
@@ -388,4 +388,4 @@ void AttentionGradBF16(const Device& device, const AttentionShape& shape, const 
   });
 }
 
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

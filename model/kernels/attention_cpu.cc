@@ -9,7 +9,7 @@
 #include "model/kernels/parallel.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // Query rows of one block. Enough for a GEMM to reach its speed; more would waste more on keys after a row.
@@ -26,7 +26,7 @@ struct Block {
 // Where one head of one sequence begins in a (batch, seq, d_model) array, and in a (batch, num_heads, seq)
 // one.
 struct Head {
-  Head(const AttentionShape& shape, int64_t index)
+  Head(const HeadShape& shape, int64_t index)
       : columns(index / shape.num_heads * shape.seq * shape.d_model() +
                 index % shape.num_heads * shape.head_dim),
         positions(index * shape.seq) {}
@@ -41,7 +41,7 @@ constexpr bool kIsNarrow = !std::is_same_v<T, Wide<T>>;
 
 // Room for one head in scratch.
 template <class W>
-W* TakeHead(const AttentionShape& shape, W*& scratch) {
+W* TakeHead(const HeadShape& shape, W*& scratch) {
   W* const room = scratch;
   scratch += shape.seq * PaddedStride<W>(shape.head_dim);
   return room;
@@ -50,18 +50,18 @@ W* TakeHead(const AttentionShape& shape, W*& scratch) {
 // A head's columns of a (batch, seq, d_model) array, copied to scratch: rows next to each other are worth
 // more to the products than the copy costs.
 template <class T>
-Operand<Wide<T>> CopyHead(const AttentionShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
+Operand<Wide<T>> CopyHead(const HeadShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
   const int64_t stride = PaddedStride<Wide<T>>(shape.head_dim);
   Wide<T>* const copy = TakeHead(shape, scratch);
   for (int64_t i = 0; i < shape.seq; ++i) {
-    ConvertSpan(x + head.columns + i * shape.d_model(), shape.head_dim, copy + i * stride);
+    CastSpan(x + head.columns + i * shape.d_model(), shape.head_dim, copy + i * stride);
   }
   return {copy, stride};
 }
 
 // The same columns where they lie, if they can be computed with there.
 template <class T>
-Operand<Wide<T>> ReadHead(const AttentionShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
+Operand<Wide<T>> ReadHead(const HeadShape& shape, const Head& head, const T* x, Wide<T>*& scratch) {
   if constexpr (kIsNarrow<T>) {
     return CopyHead(shape, head, x, scratch);
   } else {
@@ -72,17 +72,17 @@ Operand<Wide<T>> ReadHead(const AttentionShape& shape, const Head& head, const T
 // Where the results of a head are computed: where they belong, or, in scratch, what will be rounded.
 template <class T>
 struct HeadResult {
-  HeadResult(const AttentionShape& shape, const Head& head, Target<T> target, Wide<T>*& scratch)
-      : shape_(shape), target_(target) {
-    if (target.data == nullptr) return;
-    target_.data += head.columns;
+  HeadResult(const HeadShape& shape, const Head& head, Destination<T*> place, Wide<T>*& scratch)
+      : shape_(shape), place_(place) {
+    if (place.data == nullptr) return;
+    place_.data += head.columns;
     if constexpr (kIsNarrow<T>) {
       data = TakeHead(shape, scratch);
       stride = PaddedStride<Wide<T>>(shape.head_dim);
     } else {
-      data = target_.data;
+      data = place_.data;
       stride = shape.d_model();
-      accumulate = target.accumulate;
+      accumulate = place.accumulate;
     }
   }
 
@@ -93,11 +93,11 @@ struct HeadResult {
     if constexpr (kIsNarrow<T>) {
       if (data == nullptr) return;
       for (int64_t i = begin; i < end; ++i) {
-        T* const to = target_.data + i * shape_.d_model();
-        if (target_.accumulate) {
+        T* const to = place_.data + i * shape_.d_model();
+        if (place_.accumulate) {
           for (int64_t c = 0; c < shape_.head_dim; ++c) row(i)[c] += static_cast<Wide<T>>(to[c]);
         }
-        ConvertSpan(row(i), shape_.head_dim, to);
+        CastSpan(row(i), shape_.head_dim, to);
       }
     }
   }
@@ -107,8 +107,8 @@ struct HeadResult {
   bool accumulate = false;
 
  private:
-  const AttentionShape& shape_;
-  Target<T> target_;
+  const HeadShape& shape_;
+  Destination<T*> place_;
 };
 
 // The rows of a matrix from `row` on.
@@ -126,7 +126,7 @@ Operand<T> Transposed(Operand<T> x) {
 // `copies` heads and for `matrices` blocks of scores, and begins at a cache line: a sum's order depends on
 // its operands' alignment, and is not to depend on the thread.
 template <class T, class Fn>
-void ForHeads(Device& device, const AttentionShape& shape, int64_t copies, int64_t matrices, const Fn& fn) {
+void ForHeads(Device& device, const HeadShape& shape, int64_t copies, int64_t matrices, const Fn& fn) {
   const int64_t heads = shape.batch * shape.num_heads;
   const int64_t threads = device.num_threads();
   const int64_t numel = copies * shape.seq * PaddedStride<T>(shape.head_dim) +
@@ -146,7 +146,7 @@ void ForHeads(Device& device, const AttentionShape& shape, int64_t copies, int64
 
 // The scale of the products q k^T.
 template <class T>
-T ScoreScale(const AttentionShape& shape) {
+T ScoreScale(const HeadShape& shape) {
   return T{1} / std::sqrt(static_cast<T>(shape.head_dim));
 }
 
@@ -197,8 +197,7 @@ void ScoreGradients(const Block& block, T scale, const T* p, int64_t p_stride, O
 }  // namespace
 
 template <class T>
-void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
-                     Wide<T>* log_sum_exp) {
+void CausalAttention<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const int64_t dim = shape.head_dim;
   const int64_t p_stride = PaddedStride<W>(shape.seq);
@@ -220,11 +219,10 @@ void CausalAttention(Device& device, const AttentionShape& shape, const T* q, co
     }
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(CausalAttention, OnCpu);
 
 template <class T>
-void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
-                         const T* out, const Wide<T>* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
-                         Target<T> dv) {
+void CausalAttentionGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const int64_t dim = shape.head_dim;
   const int64_t p_stride = PaddedStride<W>(shape.seq);
@@ -266,15 +264,6 @@ void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q
     for (const HeadResult<T>* grads : {&query_grads, &key_grads, &value_grads}) grads->Finish(0, shape.seq);
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(CausalAttentionGrad, OnCpu);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                      \
-  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, \
-                                   Wide<T>*);                                                        \
-  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*, \
-                                       const T*, const Wide<T>*, const T*, Target<T>, Target<T>, Target<T>);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

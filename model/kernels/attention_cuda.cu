@@ -11,7 +11,7 @@
 #include "model/kernels/attention_cuda.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 constexpr int kSide = 16;  // threads in each direction
@@ -36,7 +36,7 @@ struct Tiling {
 
 // Copies positions first to first + kTile of a head to shared memory, times factor; zeros beyond the head.
 template <class Tiles, class T>
-__device__ void LoadTile(const AttentionShape& shape, const T* x, int64_t columns, int64_t first, T factor,
+__device__ void LoadTile(const HeadShape& shape, const T* x, int64_t columns, int64_t first, T factor,
                          T* tile) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < Tiles::kTile * Tiles::kDim; i += kSide * kSide) {
@@ -107,17 +107,16 @@ __device__ void AddProduct(const T* p, const T* x, int ty, int tx, T (&sums)[Til
 
 // Writes a thread's part of a tile of results: sums[i][j] * factor.
 template <class Tiles, class T>
-__device__ void StoreTile(const AttentionShape& shape, const Place& place, int ty, int tx,
-                          const T (&sums)[Tiles::kRows][Tiles::kCols], T factor, Target<T> target) {
+__device__ void StoreTile(const HeadShape& shape, const HeadTile& here, int ty, int tx,
+                          const T (&sums)[Tiles::kRows][Tiles::kCols], T factor, Destination<T*> out) {
 #pragma unroll
   for (int i = 0; i < Tiles::kRows; ++i) {
-    const int64_t position = place.first + ty * Tiles::kRows + i;
+    const int64_t position = here.first + ty * Tiles::kRows + i;
 #pragma unroll
     for (int j = 0; j < Tiles::kCols; ++j) {
       const int col = tx + kSide * j;
       if (position >= shape.seq || col >= shape.head_dim) continue;
-      Store(target.data + place.columns + position * shape.d_model() + col, sums[i][j] * factor,
-            target.accumulate);
+      Store(out.data + here.columns + position * shape.d_model() + col, sums[i][j] * factor, out.accumulate);
     }
   }
 }
@@ -126,7 +125,7 @@ __device__ void StoreTile(const AttentionShape& shape, const Place& place, int t
 // the largest score so far as max: when it grows, what has been summed is scaled down.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
-    AttentionKernel(AttentionShape shape, int64_t tiles, T scale, const T* q, const T* k, const T* v, T* out,
+    AttentionKernel(HeadShape shape, int64_t tiles, T scale, const T* q, const T* k, const T* v, T* out,
                     T* log_sum_exp) {
   constexpr int kRows = Tiles::kRows;
   T* const queries = DynamicShared<T>();
@@ -134,7 +133,7 @@ __global__ void __launch_bounds__(kSide* kSide)
   T* const shared_p = other + Tiles::kTileNumel;
   const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
   const int64_t tile = HeaviestFirst(tiles);
-  const Place place(shape, blockIdx.x / tiles, tile, Tiles::kTile);
+  const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
   T max[kRows], sum[kRows], sums[kRows][Tiles::kCols], p[kRows][kRows];
 #pragma unroll
@@ -144,15 +143,15 @@ __global__ void __launch_bounds__(kSide* kSide)
 #pragma unroll
     for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] = 0;
   }
-  LoadTile<Tiles>(shape, q, place.columns, place.first, scale, queries);
+  LoadTile<Tiles>(shape, q, here.columns, here.first, scale, queries);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * Tiles::kTile;
-    LoadTile<Tiles>(shape, k, place.columns, first_key, T{1}, other);
+    LoadTile<Tiles>(shape, k, here.columns, first_key, T{1}, other);
     __syncthreads();
     MultiplyRows<Tiles>(queries, other, ty, tx, p);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const int64_t query = place.first + ty * kRows + i;
+      const int64_t query = here.first + ty * kRows + i;
       T largest = max[i];
 #pragma unroll
       for (int j = 0; j < kRows; ++j) {
@@ -177,25 +176,24 @@ __global__ void __launch_bounds__(kSide* kSide)
     }
     Share<Tiles>(p, ty, tx, shared_p);
     __syncthreads();  // the keys have been read, the numerators written
-    LoadTile<Tiles>(shape, v, place.columns, first_key, T{1}, other);
+    LoadTile<Tiles>(shape, v, here.columns, first_key, T{1}, other);
     __syncthreads();
     AddProduct<Tiles, false>(shared_p, other, ty, tx, sums);
     __syncthreads();  // the values and numerators have been read
   }
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    const int64_t query = place.first + ty * kRows + i;
+    const int64_t query = here.first + ty * kRows + i;
 #pragma unroll
     for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] /= sum[i];
-    if (tx == 0 && query < shape.seq) log_sum_exp[place.positions + query] = max[i] + log(sum[i]);
+    if (tx == 0 && query < shape.seq) log_sum_exp[here.positions + query] = max[i] + log(sum[i]);
   }
-  StoreTile<Tiles>(shape, place, ty, tx, sums, T{1}, {.data = out});
+  StoreTile<Tiles>(shape, here, ty, tx, sums, T{1}, {.data = out});
 }
 
 // dots (batch, num_heads, seq): the product of a position's output with its gradient. A warp per position.
 template <class T>
-__global__ void OutputDotsKernel(AttentionShape shape, const T* out, const T* dout, int64_t n,
-                                 Wide<T>* dots) {
+__global__ void OutputDotsKernel(HeadShape shape, const T* out, const T* dout, int64_t n, Wide<T>* dots) {
   const int64_t index = GridIndex() / 32;
   if (index >= n) return;  // the same for all threads of a warp
   const int64_t position = index % shape.seq, head = index / shape.seq;
@@ -219,7 +217,7 @@ struct GradInputs {
 // Of the pairs of a query in one tile and a key in another: the probabilities p, and the gradients of their
 // scores, ds = p * (dout . v - dot). Zero for pairs that do not see each other. Queries are scaled.
 template <class Tiles, class T>
-__device__ void ScoreGradients(const AttentionShape& shape, const GradInputs<T>& in, const Place& place,
+__device__ void ScoreGradients(const HeadShape& shape, const GradInputs<T>& in, const HeadTile& here,
                                int64_t first_query, int64_t first_key, const T* queries, const T* keys,
                                const T* values, const T* out_grads, int ty, int tx,
                                T (&p)[Tiles::kRows][Tiles::kRows], T (&ds)[Tiles::kRows][Tiles::kRows]) {
@@ -229,8 +227,8 @@ __device__ void ScoreGradients(const AttentionShape& shape, const GradInputs<T>&
   for (int i = 0; i < Tiles::kRows; ++i) {
     const int64_t query = first_query + ty * Tiles::kRows + i;
     const bool inside = query < shape.seq;
-    const T log_sum_exp = inside ? in.log_sum_exp[place.positions + query] : T{0};
-    const T dot = inside ? in.dots[place.positions + query] : T{0};
+    const T log_sum_exp = inside ? in.log_sum_exp[here.positions + query] : T{0};
+    const T dot = inside ? in.dots[here.positions + query] : T{0};
 #pragma unroll
     for (int j = 0; j < Tiles::kRows; ++j) {
       const int64_t key = first_key + tx + kSide * j;
@@ -244,7 +242,7 @@ __device__ void ScoreGradients(const AttentionShape& shape, const GradInputs<T>&
 // One block per tile of queries.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
-    QueryGradKernel(AttentionShape shape, int64_t tiles, T scale, GradInputs<T> in, Target<T> dq) {
+    QueryGradKernel(HeadShape shape, int64_t tiles, T scale, GradInputs<T> in, Destination<T*> dq) {
   T* const queries = DynamicShared<T>();
   T* const out_grads = queries + Tiles::kTileNumel;
   T* const keys = out_grads + Tiles::kTileNumel;
@@ -252,32 +250,32 @@ __global__ void __launch_bounds__(kSide* kSide)
   T* const shared_ds = values + Tiles::kTileNumel;
   const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
   const int64_t tile = HeaviestFirst(tiles);
-  const Place place(shape, blockIdx.x / tiles, tile, Tiles::kTile);
+  const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
   T sums[Tiles::kRows][Tiles::kCols] = {};
   T p[Tiles::kRows][Tiles::kRows], ds[Tiles::kRows][Tiles::kRows];
-  LoadTile<Tiles>(shape, in.q, place.columns, place.first, scale, queries);
-  LoadTile<Tiles>(shape, in.dout, place.columns, place.first, T{1}, out_grads);
+  LoadTile<Tiles>(shape, in.q, here.columns, here.first, scale, queries);
+  LoadTile<Tiles>(shape, in.dout, here.columns, here.first, T{1}, out_grads);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * Tiles::kTile;
-    LoadTile<Tiles>(shape, in.k, place.columns, first_key, T{1}, keys);
-    LoadTile<Tiles>(shape, in.v, place.columns, first_key, T{1}, values);
+    LoadTile<Tiles>(shape, in.k, here.columns, first_key, T{1}, keys);
+    LoadTile<Tiles>(shape, in.v, here.columns, first_key, T{1}, values);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, place, place.first, first_key, queries, keys, values, out_grads, ty, tx,
-                          p, ds);
+    ScoreGradients<Tiles>(shape, in, here, here.first, first_key, queries, keys, values, out_grads, ty, tx, p,
+                          ds);
     Share<Tiles>(ds, ty, tx, shared_ds);
     __syncthreads();
     AddProduct<Tiles, false>(shared_ds, keys, ty, tx, sums);
     __syncthreads();  // keys, values and scores have been read
   }
-  StoreTile<Tiles>(shape, place, ty, tx, sums, scale, dq);
+  StoreTile<Tiles>(shape, here, ty, tx, sums, scale, dq);
 }
 
 // One block per tile of keys, with the queries from that tile on, which alone see it.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
-    KeyValueGradKernel(AttentionShape shape, int64_t tiles, T scale, GradInputs<T> in, Target<T> dk,
-                       Target<T> dv) {
+    KeyValueGradKernel(HeadShape shape, int64_t tiles, T scale, GradInputs<T> in, Destination<T*> dk,
+                       Destination<T*> dv) {
   T* const keys = DynamicShared<T>();
   T* const values = keys + Tiles::kTileNumel;
   T* const queries = values + Tiles::kTileNumel;
@@ -285,19 +283,19 @@ __global__ void __launch_bounds__(kSide* kSide)
   T* const shared_scores = out_grads + Tiles::kTileNumel;  // probabilities, then their gradients
   const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
   const int64_t tile = blockIdx.x % tiles;
-  const Place place(shape, blockIdx.x / tiles, tile, Tiles::kTile);
+  const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
   T key_sums[Tiles::kRows][Tiles::kCols] = {}, value_sums[Tiles::kRows][Tiles::kCols] = {};
   T p[Tiles::kRows][Tiles::kRows], ds[Tiles::kRows][Tiles::kRows];
-  LoadTile<Tiles>(shape, in.k, place.columns, place.first, T{1}, keys);
-  LoadTile<Tiles>(shape, in.v, place.columns, place.first, T{1}, values);
+  LoadTile<Tiles>(shape, in.k, here.columns, here.first, T{1}, keys);
+  LoadTile<Tiles>(shape, in.v, here.columns, here.first, T{1}, values);
   for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
     const int64_t first_query = query_tile * Tiles::kTile;
-    LoadTile<Tiles>(shape, in.q, place.columns, first_query, scale, queries);
-    LoadTile<Tiles>(shape, in.dout, place.columns, first_query, T{1}, out_grads);
+    LoadTile<Tiles>(shape, in.q, here.columns, first_query, scale, queries);
+    LoadTile<Tiles>(shape, in.dout, here.columns, first_query, T{1}, out_grads);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, place, first_query, place.first, queries, keys, values, out_grads, ty,
-                          tx, p, ds);
+    ScoreGradients<Tiles>(shape, in, here, first_query, here.first, queries, keys, values, out_grads, ty, tx,
+                          p, ds);
     Share<Tiles>(p, ty, tx, shared_scores);
     __syncthreads();
     AddProduct<Tiles, true>(shared_scores, out_grads, ty, tx, value_sums);
@@ -308,15 +306,15 @@ __global__ void __launch_bounds__(kSide* kSide)
     __syncthreads();  // queries, their gradients and the scores have been read
   }
   // The scale is in the queries already.
-  if (dk.data != nullptr) StoreTile<Tiles>(shape, place, ty, tx, key_sums, T{1}, dk);
-  if (dv.data != nullptr) StoreTile<Tiles>(shape, place, ty, tx, value_sums, T{1}, dv);
+  if (dk.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, key_sums, T{1}, dk);
+  if (dv.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, value_sums, T{1}, dv);
 }
 
 // Launches a kernel with a block per tile of each head, and room in shared memory for `matrices` tiles of a
 // head and one of scores.
 template <class Tiles, class T, class Kernel, class... Args>
-void LaunchTiles(const Device& device, const char* name, Kernel kernel, const AttentionShape& shape,
-                 int matrices, const Args&... args) {
+void LaunchTiles(const Device& device, const char* name, Kernel kernel, const HeadShape& shape, int matrices,
+                 const Args&... args) {
   Gpu(device).MakeCurrent();
   const int bytes = static_cast<int>(sizeof(T)) * (matrices * Tiles::kTileNumel + Tiles::kScoresNumel);
   // Blocks get 48 KiB unless more is asked for.
@@ -331,8 +329,7 @@ void LaunchTiles(const Device& device, const char* name, Kernel kernel, const At
 }  // namespace
 
 template <class T>
-void CausalAttention(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v, T* out,
-                     Wide<T>* log_sum_exp) {
+void CausalAttention<T>::OnCuda(Device& device) const {
   if constexpr (std::is_same_v<T, BF16>) {
     AttentionBF16(device, shape, q, k, v, out, log_sum_exp);
   } else {
@@ -343,11 +340,10 @@ void CausalAttention(Device& device, const AttentionShape& shape, const T* q, co
     });
   }
 }
+GRADSYNC_INSTANTIATE_KERNEL(CausalAttention, OnCuda);
 
 template <class T>
-void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q, const T* k, const T* v,
-                         const T* out, const Wide<T>* log_sum_exp, const T* dout, Target<T> dq, Target<T> dk,
-                         Target<T> dv) {
+void CausalAttentionGrad<T>::OnCuda(Device& device) const {
   const int64_t positions = shape.batch * shape.num_heads * shape.seq;
   const Scratch<Wide<T>> dots(device, positions);
   constexpr int64_t kWarps = kThreads / 32;
@@ -370,15 +366,6 @@ void CausalAttentionGrad(Device& device, const AttentionShape& shape, const T* q
     });
   }
 }
+GRADSYNC_INSTANTIATE_KERNEL(CausalAttentionGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                      \
-  template void CausalAttention<T>(Device&, const AttentionShape&, const T*, const T*, const T*, T*, \
-                                   Wide<T>*);                                                        \
-  template void CausalAttentionGrad<T>(Device&, const AttentionShape&, const T*, const T*, const T*, \
-                                       const T*, const Wide<T>*, const T*, Target<T>, Target<T>, Target<T>);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

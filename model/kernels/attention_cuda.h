@@ -7,17 +7,17 @@
 
 // What the kernels of attention for CUDA share: those with tensor cores, for bf16, and those without. For .cu
 // files only.
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 
-// One head of one sequence, and where it is.
-struct Place {
-  __device__ Place(const AttentionShape& shape, int64_t head, int64_t tile, int tile_rows)
+// A tile of positions of one head of one sequence, and where it is.
+struct HeadTile {
+  __device__ HeadTile(const HeadShape& shape, int64_t head, int64_t tile, int tile_rows)
       : first(tile * tile_rows),
         columns(head / shape.num_heads * shape.seq * shape.d_model() +
                 head % shape.num_heads * shape.head_dim),
         positions(head * shape.seq) {}
 
-  int64_t first;      // position of the block's tile
+  int64_t first;      // of the positions
   int64_t columns;    // of the head's first column in (batch, seq, d_model)
   int64_t positions;  // of the head's first number in (batch, num_heads, seq)
 };
@@ -38,14 +38,14 @@ void WithDim(int64_t head_dim, const Fn& fn) {
 
 // CausalAttention and its gradient in bf16, on tensor cores. Probabilities and the gradients of scores are
 // rounded to bf16 where they are multiplied; scores, sums and exponentials are f32.
-void AttentionBF16(const Device& device, const AttentionShape& shape, const BF16* q, const BF16* k,
-                   const BF16* v, BF16* out, float* log_sum_exp);
+void AttentionBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k, const BF16* v,
+                   BF16* out, float* log_sum_exp);
 
 // dots (batch, num_heads, seq): the product of each position's output with its gradient.
-void AttentionGradBF16(const Device& device, const AttentionShape& shape, const BF16* q, const BF16* k,
+void AttentionGradBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k,
                        const BF16* v, const BF16* dout, const float* log_sum_exp, const float* dots,
-                       Target<BF16> dq, Target<BF16> dk, Target<BF16> dv);
+                       Destination<BF16*> dq, Destination<BF16*> dk, Destination<BF16*> dv);
 
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_

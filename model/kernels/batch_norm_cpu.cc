@@ -6,7 +6,7 @@
 #include "model/kernels/eigen.h"
 #include "model/kernels/parallel.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // Consecutive elements are worked on in rows of kLanes: lane l of every row belongs to channel l % block of
@@ -167,29 +167,33 @@ Lanes<T> SumOfChannel(const Lanes<double>& lanes, int64_t block, double factor) 
 }
 
 template <class T>
-void StoreChannels(const Target<T>& target, int64_t channel, int64_t block, const Lanes<T>& lanes) {
-  if (target.data == nullptr) return;
+void StoreChannels(const Destination<T*>& place, int64_t channel, int64_t block, const Lanes<T>& lanes) {
+  if (place.data == nullptr) return;
   for (int64_t c = 0; c < block; ++c) {
-    T& out = target.data[channel + c];
-    out = target.accumulate ? out + lanes.at[c] : lanes.at[c];
+    T& out = place.data[channel + c];
+    out = place.accumulate ? out + lanes.at[c] : lanes.at[c];
   }
 }
 
-// mean, r and unbiased_variance are those of the channel block.
+// Fills mean and r of the block's channels, and moves their running statistics.
 template <class T>
-void Statistics(const ActivationShape& shape, int64_t channel_block, const T* x, double eps, Wide<T>* mean,
-                Wide<T>* r, Wide<T>* unbiased_variance) {
+void Statistics(const BatchNorm<T>& norm, int64_t channel_block) {
   using W = Wide<T>;
+  const ActivationShape& shape = norm.shape;
+  const W momentum = static_cast<W>(norm.momentum);
+  const auto move = [&](W& average, W value) { average += momentum * (value - average); };
   Moments lanes[kLanes];
   Reader<T> read(kPiece);
   ForPieces(shape, channel_block,
-            [&](int64_t at, int64_t n) { JoinPiece(read(x + at, n).data(), n, lanes); });
+            [&](int64_t at, int64_t n) { JoinPiece(read(norm.in.x + at, n).data(), n, lanes); });
   for (int64_t c = 0; c < shape.block; ++c) {
-    Moments channel = lanes[c];
-    for (int64_t l = c + shape.block; l < kLanes; l += shape.block) channel.Join(lanes[l]);
-    mean[c] = static_cast<W>(channel.mean);
-    r[c] = static_cast<W>(1 / std::sqrt(channel.squares / channel.count + eps));
-    unbiased_variance[c] = static_cast<W>(channel.squares / (channel.count - 1));
+    Moments moments = lanes[c];
+    for (int64_t l = c + shape.block; l < kLanes; l += shape.block) moments.Join(lanes[l]);
+    const int64_t channel = channel_block * shape.block + c;
+    norm.mean[channel] = static_cast<W>(moments.mean);
+    norm.r[channel] = static_cast<W>(1 / std::sqrt(moments.squares / moments.count + norm.eps));
+    move(norm.running_mean[channel], norm.mean[channel]);
+    move(norm.running_var[channel], static_cast<W>(moments.squares / (moments.count - 1)));
   }
 }
 
@@ -197,28 +201,29 @@ void Statistics(const ActivationShape& shape, int64_t channel_block, const T* x,
 template <class T>
 class GradWriter {
  public:
-  explicit GradWriter(const Target<T>& target) : target_(target), write_(kPiece) {}
+  explicit GradWriter(const Destination<T*>& place) : place_(place), write_(kPiece) {}
 
   // Elements at + i, 0 <= i < n: = or += value(i, l).
   template <class Value>
   void operator()(int64_t at, int64_t n, const Value& value) {
-    const bool accumulate = target_.accumulate;
-    write_(target_.data + at, n, accumulate,
+    const bool accumulate = place_.accumulate;
+    write_(place_.data + at, n, accumulate,
            [&](ArrayMap<Wide<T>> out) { StoreLanes(out.data(), n, accumulate, value); });
   }
 
  private:
-  const Target<T> target_;
+  const Destination<T*> place_;
   Writer<T> write_;
 };
 
 template <class T>
-void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const BatchNormInputs<T>& in,
-                 const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
-                 const BatchNormGrads<T>& grads) {
+void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
   using W = Wide<T>;
+  const ActivationShape& shape = grads.shape;
+  const BatchNormInputs<T>& in = grads.in;
+  const T *const y = grads.y, *const dy = grads.dy;
   const int64_t channel = channel_block * shape.block;
-  const Affine<W> affine = AffineOf(shape, in, channel, mean, r);
+  const Affine<W> affine = AffineOf(shape, in, channel, grads.mean, grads.r);
   Reader<T> read_x(kPiece), read_y(kPiece), read_dy(kPiece);
   alignas(64) W masked[kPiece];
   // x is the piece of in.x.
@@ -275,13 +280,11 @@ void GradOfBlock(const ActivationShape& shape, int64_t channel_block, const Batc
 }  // namespace
 
 template <class T>
-void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
-               Wide<T>* mean, Wide<T>* r, Wide<T>* unbiased_variance) {
+void BatchNorm<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ForChannelBlocks(device, shape, [&](int64_t channel_block) {
-    const int64_t channel = channel_block * shape.block;
-    Statistics(shape, channel_block, in.x, eps, mean + channel, r + channel, unbiased_variance + channel);
-    const Affine<W> affine = AffineOf(shape, in, channel, mean, r);
+    Statistics(*this, channel_block);
+    const Affine<W> affine = AffineOf(shape, in, channel_block * shape.block, mean, r);
     Reader<T> read_x(kPiece), read_residual(kPiece);
     Writer<T> write(kPiece);
     ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
@@ -297,36 +300,14 @@ void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInpu
       });
     });
   });
+  ++*num_batches_tracked;
 }
+GRADSYNC_INSTANTIATE_KERNEL(BatchNorm, OnCpu);
 
 template <class T>
-void MoveAverage(const Device& /*device*/, const T* x, int64_t n, double momentum, T* average) {
-  const T factor = static_cast<T>(momentum);
-  for (int64_t i = 0; i < n; ++i) average[i] += factor * (x[i] - average[i]);
+void BatchNormGrad<T>::OnCpu(Device& device) const {
+  ForChannelBlocks(device, shape, [&](int64_t channel_block) { GradOfBlock(*this, channel_block); });
 }
+GRADSYNC_INSTANTIATE_KERNEL(BatchNormGrad, OnCpu);
 
-void AddOne(const Device& /*device*/, int64_t* count) { ++*count; }
-
-template <class T>
-void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
-                   const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
-                   const BatchNormGrads<T>& grads) {
-  ForChannelBlocks(device, shape, [&](int64_t channel_block) {
-    GradOfBlock(shape, channel_block, in, mean, r, y, dy, grads);
-  });
-}
-
-#define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*,         \
-                             Wide<T>*, Wide<T>*, Wide<T>*);                                                  \
-  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const Wide<T>*, \
-                                 const Wide<T>*, const T*, const T*, const BatchNormGrads<T>&);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-template void MoveAverage<float>(const Device&, const float*, int64_t, double, float*);
-template void MoveAverage<double>(const Device&, const double*, int64_t, double, double*);
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

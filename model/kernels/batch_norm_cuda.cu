@@ -5,7 +5,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // The index of element i, 0 to batch * pixels - 1, of a channel.
@@ -27,11 +27,18 @@ __device__ Wide<T> Affine(const BatchNormInputs<T>& in, const Wide<T>* mean, con
   return fma(Widen(x) - mean[channel], in.weight[channel] * r[channel], in.bias[channel]);
 }
 
+// average += momentum * (value - average).
+template <class W>
+__device__ void MoveAverage(W value, double momentum, W* average) {
+  *average += static_cast<W>(momentum) * (value - *average);
+}
+
 // A block per channel.
 template <class T>
-__global__ void StatisticsKernel(ActivationShape shape, const T* x, double eps, Wide<T>* mean, Wide<T>* r,
-                                 Wide<T>* unbiased_variance) {
+__global__ void StatisticsKernel(BatchNorm<T> norm) {
   using W = Wide<T>;
+  const ActivationShape& shape = norm.shape;
+  const T* const x = norm.in.x;
   const int64_t channel = blockIdx.x;
   const int64_t count = shape.batch * shape.pixels();
   double sum = 0;
@@ -46,9 +53,12 @@ __global__ void StatisticsKernel(ActivationShape shape, const T* x, double eps, 
   }
   squares = CombineBlock(squares, 0.0, SumOf{});
   if (threadIdx.x != 0) return;
-  mean[channel] = static_cast<W>(center);
-  r[channel] = static_cast<W>(1 / sqrt(squares / static_cast<double>(count) + eps));
-  unbiased_variance[channel] = static_cast<W>(squares / static_cast<double>(count - 1));
+  const W mean = static_cast<W>(center), unbiased = static_cast<W>(squares / static_cast<double>(count - 1));
+  norm.mean[channel] = mean;
+  norm.r[channel] = static_cast<W>(1 / sqrt(squares / static_cast<double>(count) + norm.eps));
+  MoveAverage(mean, norm.momentum, norm.running_mean + channel);
+  MoveAverage(unbiased, norm.momentum, norm.running_var + channel);
+  if (channel == 0) ++*norm.num_batches_tracked;
 }
 
 template <class T>
@@ -76,8 +86,8 @@ __device__ Wide<T> Masked(const BatchNormInputs<T>& in, const Wide<T>* mean, con
 // A block per channel. mean_g and slope (channels) are what the gradient of x needs.
 template <class T>
 __global__ void GradSumsKernel(ActivationShape shape, BatchNormInputs<T> in, const Wide<T>* mean,
-                               const Wide<T>* r, const T* y, const T* dy, Target<Wide<T>> dweight,
-                               Target<Wide<T>> dbias, Wide<T>* mean_g, Wide<T>* slope) {
+                               const Wide<T>* r, const T* y, const T* dy, Destination<Wide<T>*> dweight,
+                               Destination<Wide<T>*> dbias, Wide<T>* mean_g, Wide<T>* slope) {
   using W = Wide<T>;
   const int64_t channel = blockIdx.x;
   const int64_t count = shape.batch * shape.pixels();
@@ -104,7 +114,7 @@ __global__ void GradSumsKernel(ActivationShape shape, BatchNormInputs<T> in, con
 template <class T>
 __global__ void InputGradKernel(ActivationShape shape, BatchNormInputs<T> in, const Wide<T>* mean,
                                 const Wide<T>* r, const T* y, const T* dy, const Wide<T>* mean_g,
-                                const Wide<T>* slope, Target<T> dx, Target<T> dresidual) {
+                                const Wide<T>* slope, Destination<T*> dx, Destination<T*> dresidual) {
   using W = Wide<T>;
   const int64_t n = shape.batch * shape.channels * shape.pixels();
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
@@ -117,55 +127,25 @@ __global__ void InputGradKernel(ActivationShape shape, BatchNormInputs<T> in, co
   }
 }
 
-template <class T>
-__global__ void MoveAverageKernel(const T* x, int64_t n, T momentum, T* average) {
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) average[i] += momentum * (x[i] - average[i]);
-}
-
-__global__ void AddOneKernel(int64_t* count) { ++*count; }
-
 }  // namespace
 
 template <class T>
-void BatchNorm(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in, double eps, T* y,
-               Wide<T>* mean, Wide<T>* r, Wide<T>* unbiased_variance) {
-  Launch(device, "BatchNormStatistics", StatisticsKernel<T>, shape.channels, kThreads, 0, shape, in.x, eps,
-         mean, r, unbiased_variance);
+void BatchNorm<T>::OnCuda(Device& device) const {
+  Launch(device, "BatchNormStatistics", StatisticsKernel<T>, shape.channels, kThreads, 0, *this);
   Launch(device, "BatchNorm", NormalizeKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0, shape, in,
          mean, r, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(BatchNorm, OnCuda);
 
 template <class T>
-void MoveAverage(const Device& device, const T* x, int64_t n, double momentum, T* average) {
-  Launch(device, "MoveAverage", MoveAverageKernel<T>, LoopBlocks(device, n), kThreads, 0, x, n, momentum,
-         average);
-}
-
-void AddOne(const Device& device, int64_t* count) { Launch(device, "AddOne", AddOneKernel, 1, 1, 0, count); }
-
-template <class T>
-void BatchNormGrad(Device& device, const ActivationShape& shape, const BatchNormInputs<T>& in,
-                   const Wide<T>* mean, const Wide<T>* r, const T* y, const T* dy,
-                   const BatchNormGrads<T>& grads) {
+void BatchNormGrad<T>::OnCuda(Device& device) const {
   const Scratch<Wide<T>> mean_g(device, shape.channels), slope(device, shape.channels);
   Launch(device, "BatchNormGradSums", GradSumsKernel<T>, shape.channels, kThreads, 0, shape, in, mean, r, y,
-         dy, grads.dweight, grads.dbias, mean_g.data(), slope.data());
-  if (grads.dx.data == nullptr && grads.dresidual.data == nullptr) return;
+         dy, dweight, dbias, mean_g.data(), slope.data());
+  if (dx.data == nullptr && dresidual.data == nullptr) return;
   Launch(device, "BatchNormInputGrad", InputGradKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0,
-         shape, in, mean, r, y, dy, mean_g.data(), slope.data(), grads.dx, grads.dresidual);
+         shape, in, mean, r, y, dy, mean_g.data(), slope.data(), dx, dresidual);
 }
+GRADSYNC_INSTANTIATE_KERNEL(BatchNormGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void BatchNorm<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, double, T*,         \
-                             Wide<T>*, Wide<T>*, Wide<T>*);                                                  \
-  template void BatchNormGrad<T>(Device&, const ActivationShape&, const BatchNormInputs<T>&, const Wide<T>*, \
-                                 const Wide<T>*, const T*, const T*, const BatchNormGrads<T>&);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-template void MoveAverage<float>(const Device&, const float*, int64_t, double, float*);
-template void MoveAverage<double>(const Device&, const double*, int64_t, double, double*);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

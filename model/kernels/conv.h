@@ -4,9 +4,9 @@
 #include <compare>
 #include <cstdint>
 
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/destination.h"
 #include "model/kernels/activation.h"
+#include "model/kernels/kernel.h"
 
 namespace gradsync::model::kernels {
 
@@ -33,51 +33,60 @@ struct ConvShape {
   friend auto operator<=>(const ConvShape&, const ConvShape&) = default;
 };
 
-namespace cpu {
-
 // The channel block in which f32 convolutions are fastest on this processor: 16 with AVX-512, else 8.
 int64_t PreferredChannelBlock();
 
-// T is float, double or BF16. f32 goes through oneDNN, in primitives that are made once per shape and device;
-// the weight is brought into the primitive's own layout in each call, as it changes in each step. f64 runs
-// plain loops on one thread: it is there to check f32 and gradients against.
+// On the CPU f32 goes through oneDNN, in primitives that are made once per shape and device; the weight is
+// brought into the primitive's own layout in each call, as it changes in each step. f64 runs plain loops on
+// one thread: it is there to check f32 and gradients against. BF16 is multiplied by oneDNN where the
+// processor has instructions for it (AVX-512 BF16). Elsewhere operands are converted to f32 scratch in each
+// call: right, and slower than f32. Either way sums are in f32, and those that become bf16 are rounded once.
 //
-// BF16 is multiplied by oneDNN where the processor has instructions for it (AVX-512 BF16). Elsewhere operands
-// are converted to f32 scratch in each call: right, and slower than f32. Either way sums are in f32, and
-// those that become bf16 are rounded once.
+// On CUDA all go through cuDNN, with the same bits in every run; f32 with TF32 only if the device allows it.
+// BF16 is added up in f32, but then the weight's gradient, too, is rounded to bf16 before it is stored or
+// added as f32: cuDNN writes the type that it reads. Throws InvalidInput unless channels are in blocks of 1,
+// CudaError with pass, shapes and type if cuDNN cannot do it.
+//
+// y = the convolution of x with weight.
 template <class T>
-void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y);
+struct Conv2d {
+  ConvShape shape;
+  const T *x, *weight;
+  T* y;
 
-// dweight = or += the gradient with respect to the weight.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// The gradient with respect to the weight.
 template <class T>
-void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, Wide<T>* dweight,
-                      bool accumulate);
+struct Conv2dWeightGrad {
+  ConvShape shape;
+  const T *x, *dy;
+  Destination<Wide<T>*> dweight;
 
-// dx = or += the gradient with respect to the input.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// The gradient with respect to the input.
 template <class T>
-void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, const T* dy, T* dx,
-                     bool accumulate);
+struct Conv2dInputGrad {
+  ConvShape shape;
+  const T *weight, *dy;
+  Destination<T*> dx;
 
-}  // namespace cpu
-
-// The same on a CUDA device, through cuDNN, with the same bits in every run; f32 with TF32 only if the device
-// allows it. BF16 is added up in f32, but then the weight's gradient, too, is rounded to bf16 before it is
-// stored or added as f32: cuDNN writes the type that it reads. Throws InvalidInput unless channels are in
-// blocks of 1, CudaError with pass, shapes and type if cuDNN cannot do it.
-namespace cuda {
-
-template <class T>
-void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y);
-
-template <class T>
-void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, Wide<T>* dweight,
-                      bool accumulate);
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
 template <class T>
-void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, const T* dy, T* dx,
-                     bool accumulate);
+inline constexpr bool kBuiltForCuda<Conv2d<T>> = GRADSYNC_HAVE_CUDNN != 0;
+template <class T>
+inline constexpr bool kBuiltForCuda<Conv2dWeightGrad<T>> = GRADSYNC_HAVE_CUDNN != 0;
+template <class T>
+inline constexpr bool kBuiltForCuda<Conv2dInputGrad<T>> = GRADSYNC_HAVE_CUDNN != 0;
 
-}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_CONV_H_

@@ -4,12 +4,10 @@
 #include "model/kernels/conv.h"
 #include "model/kernels/conv_onednn.h"
 #include "model/kernels/cpu_isa.h"
-#include "model/kernels/eigen.h"
-#include "model/kernels/parallel.h"
+#include "model/kernels/elementwise.h"
 #include "model/kernels/scratch.h"
-#include "model/kernels/vector.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // The first element of a channel's pixels; the next pixel is `block` elements further.
@@ -47,9 +45,7 @@ void ForEachTerm(const ConvShape& shape, const Fn& fn) {
 class WideCopy {
  public:
   WideCopy(Device& device, const BF16* x, int64_t n) : copy_(device, n) {
-    ParallelFor(device, n, [&](int64_t begin, int64_t end) {
-      ConvertSpan(x + begin, end - begin, copy_.data() + begin);
-    });
+    Cast<BF16, float>{.x = x, .n = n, .y = {.data = copy_.data()}}.OnCpu(device);
   }
 
   const float* data() const { return copy_.data(); }
@@ -58,25 +54,12 @@ class WideCopy {
   const Scratch<float> copy_;
 };
 
-void AddRounded(const float* x, int64_t n, BF16* y) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = BF16(static_cast<float>(y[i]) + x[i]);
-}
-
-// y = or += x, rounded once.
-void StoreRounded(Device& device, const float* x, int64_t n, BF16* y, bool accumulate) {
-  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
-    accumulate ? AddRounded(x + begin, end - begin, y + begin)
-               : ConvertSpan(x + begin, end - begin, y + begin);
-  });
-}
-
 }  // namespace
 
 int64_t PreferredChannelBlock() { return UsesInstructions(dnnl::cpu_isa::avx512_core) ? 16 : 8; }
 
 template <class T>
-void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y) {
+void Conv2d<T>::OnCpu(Device& device) const {
   if constexpr (std::is_same_v<T, double>) {
     std::fill_n(y, shape.out().numel(), T{0});
     ForEachTerm(shape, [&](int64_t i, int64_t w, int64_t o) { y[o] += x[i] * weight[w]; });
@@ -84,73 +67,68 @@ void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight,
     if (OneDnnConvsOf(device).Forward(shape, x, weight, y)) return;
     if constexpr (std::is_same_v<T, BF16>) {
       const WideCopy wide_x(device, x, shape.in.numel()), wide_weight(device, weight, shape.weight_numel());
-      const Scratch<float> wide_y(device, shape.out().numel());
-      Conv2d(device, shape, wide_x.data(), wide_weight.data(), wide_y.data());
-      StoreRounded(device, wide_y.data(), shape.out().numel(), y, /*accumulate=*/false);
+      const int64_t n = shape.out().numel();
+      const Scratch<float> wide_y(device, n);
+      Conv2d<float>{.shape = shape, .x = wide_x.data(), .weight = wide_weight.data(), .y = wide_y.data()}
+          .OnCpu(device);
+      Cast<float, BF16>{.x = wide_y.data(), .n = n, .y = {.data = y}}.OnCpu(device);
     }
   }
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2d, OnCpu);
 
 template <class T>
-void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, Wide<T>* dweight,
-                      bool accumulate) {
+void Conv2dWeightGrad<T>::OnCpu(Device& device) const {
   if constexpr (std::is_same_v<T, double>) {
-    if (!accumulate) std::fill_n(dweight, shape.weight_numel(), T{0});
-    ForEachTerm(shape, [&](int64_t i, int64_t w, int64_t o) { dweight[w] += x[i] * dy[o]; });
+    if (!dweight.accumulate) std::fill_n(dweight.data, shape.weight_numel(), T{0});
+    ForEachTerm(shape, [&](int64_t i, int64_t w, int64_t o) { dweight.data[w] += x[i] * dy[o]; });
   } else {
-    if (OneDnnConvsOf(device).WeightGrad(shape, x, dy, dweight, accumulate)) return;
+    if (OneDnnConvsOf(device).WeightGrad(shape, x, dy, dweight.data, dweight.accumulate)) return;
     if constexpr (std::is_same_v<T, BF16>) {
       const WideCopy wide_x(device, x, shape.in.numel()), wide_dy(device, dy, shape.out().numel());
-      Conv2dWeightGrad(device, shape, wide_x.data(), wide_dy.data(), dweight, accumulate);
+      Conv2dWeightGrad<float>{.shape = shape, .x = wide_x.data(), .dy = wide_dy.data(), .dweight = dweight}
+          .OnCpu(device);
     }
   }
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2dWeightGrad, OnCpu);
 
 template <>
-void Conv2dInputGrad(Device& /*device*/, const ConvShape& shape, const double* weight, const double* dy,
-                     double* dx, bool accumulate) {
-  if (!accumulate) std::fill_n(dx, shape.in.numel(), 0.0);
-  ForEachTerm(shape, [&](int64_t i, int64_t w, int64_t o) { dx[i] += weight[w] * dy[o]; });
+void Conv2dInputGrad<double>::OnCpu(Device& /*device*/) const {
+  if (!dx.accumulate) std::fill_n(dx.data, shape.in.numel(), 0.0);
+  ForEachTerm(shape, [&](int64_t i, int64_t w, int64_t o) { dx.data[i] += weight[w] * dy[o]; });
 }
 
 template <>
-void Conv2dInputGrad(Device& device, const ConvShape& shape, const float* weight, const float* dy, float* dx,
-                     bool accumulate) {
+void Conv2dInputGrad<float>::OnCpu(Device& device) const {
   OneDnnConvs& convs = OneDnnConvsOf(device);
-  if (accumulate && shape.size == 1 && shape.stride == 1 && shape.padding == 0) {
-    return convs.AddInputGrad(shape, weight, dy, dx);
+  if (dx.accumulate && shape.size == 1 && shape.stride == 1 && shape.padding == 0) {
+    return convs.AddInputGrad(shape, weight, dy, dx.data);
   }
-  if (!accumulate) {
-    convs.InputGrad(shape, weight, dy, dx);
+  if (!dx.accumulate) {
+    convs.InputGrad(shape, weight, dy, dx.data);
     return;
   }
-  const Scratch<float> gradient(device, shape.in.numel());
-  const float* const contribution = gradient.data();
+  const int64_t n = shape.in.numel();
+  const Scratch<float> gradient(device, n);
   convs.InputGrad(shape, weight, dy, gradient.data());
-  ParallelFor(device, shape.in.numel(),
-              [&](int64_t begin, int64_t end) { Add(contribution + begin, dx + begin, end - begin); });
+  Scaled<float>{.x = gradient.data(), .factor = 1, .n = n, .y = dx}.OnCpu(device);
 }
 
 template <>
-void Conv2dInputGrad(Device& device, const ConvShape& shape, const BF16* weight, const BF16* dy, BF16* dx,
-                     bool accumulate) {
+void Conv2dInputGrad<BF16>::OnCpu(Device& device) const {
   OneDnnConvs& convs = OneDnnConvsOf(device);
-  if (!accumulate && convs.InputGrad(shape, weight, dy, dx)) return;
-  const Scratch<float> wide_dx(device, shape.in.numel());
-  if (!accumulate || !convs.InputGrad(shape, weight, dy, wide_dx.data())) {
+  if (!dx.accumulate && convs.InputGrad(shape, weight, dy, dx.data)) return;
+  const int64_t n = shape.in.numel();
+  const Scratch<float> wide_dx(device, n);
+  if (!dx.accumulate || !convs.InputGrad(shape, weight, dy, wide_dx.data())) {
     const WideCopy wide_weight(device, weight, shape.weight_numel()),
         wide_dy(device, dy, shape.out().numel());
-    Conv2dInputGrad(device, shape, wide_weight.data(), wide_dy.data(), wide_dx.data(), /*accumulate=*/false);
+    Conv2dInputGrad<float>{
+        .shape = shape, .weight = wide_weight.data(), .dy = wide_dy.data(), .dx = {.data = wide_dx.data()}}
+        .OnCpu(device);
   }
-  StoreRounded(device, wide_dx.data(), shape.in.numel(), dx, accumulate);
+  Cast<float, BF16>{.x = wide_dx.data(), .n = n, .y = dx}.OnCpu(device);
 }
 
-template void Conv2d<float>(Device&, const ConvShape&, const float*, const float*, float*);
-template void Conv2d<double>(Device&, const ConvShape&, const double*, const double*, double*);
-template void Conv2d<BF16>(Device&, const ConvShape&, const BF16*, const BF16*, BF16*);
-template void Conv2dWeightGrad<float>(Device&, const ConvShape&, const float*, const float*, float*, bool);
-template void Conv2dWeightGrad<double>(Device&, const ConvShape&, const double*, const double*, double*,
-                                       bool);
-template void Conv2dWeightGrad<BF16>(Device&, const ConvShape&, const BF16*, const BF16*, float*, bool);
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

@@ -18,7 +18,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // More than this an algorithm that cuDNN proposes may not ask for as scratch.
@@ -276,37 +276,29 @@ Plans& PlansOf(Device& device) {
 }  // namespace
 
 template <class T>
-void Conv2d(Device& device, const ConvShape& shape, const T* x, const T* weight, T* y) {
+void Conv2d<T>::OnCuda(Device& device) const {
   PlansOf(device).Run<Forward>(shape, x, weight, y, /*accumulate=*/false);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2d, OnCuda);
 
 template <class T>
-void Conv2dWeightGrad(Device& device, const ConvShape& shape, const T* x, const T* dy, Wide<T>* dweight,
-                      bool accumulate) {
+void Conv2dWeightGrad<T>::OnCuda(Device& device) const {
   Plans& plans = PlansOf(device);
   if constexpr (std::is_same_v<T, BF16>) {
     // Of operands in bf16 cuDNN writes none but bf16.
     const Scratch<BF16> rounded(device, shape.weight_numel());
     plans.Run<WeightGrad>(shape, x, dy, rounded.data(), /*accumulate=*/false);
-    Widened(device, rounded.data(), shape.weight_numel(), dweight, accumulate);
+    Cast<BF16, float>{.x = rounded.data(), .n = shape.weight_numel(), .y = dweight}.OnCuda(device);
   } else {
-    plans.Run<WeightGrad>(shape, x, dy, dweight, accumulate);
+    plans.Run<WeightGrad>(shape, x, dy, dweight.data, dweight.accumulate);
   }
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2dWeightGrad, OnCuda);
 
 template <class T>
-void Conv2dInputGrad(Device& device, const ConvShape& shape, const T* weight, const T* dy, T* dx,
-                     bool accumulate) {
-  PlansOf(device).Run<InputGrad>(shape, weight, dy, dx, accumulate);
+void Conv2dInputGrad<T>::OnCuda(Device& device) const {
+  PlansOf(device).Run<InputGrad>(shape, weight, dy, dx.data, dx.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Conv2dInputGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                     \
-  template void Conv2d<T>(Device&, const ConvShape&, const T*, const T*, T*);                       \
-  template void Conv2dWeightGrad<T>(Device&, const ConvShape&, const T*, const T*, Wide<T>*, bool); \
-  template void Conv2dInputGrad<T>(Device&, const ConvShape&, const T*, const T*, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

@@ -10,11 +10,10 @@
 #include "model/kernels/cpu_isa.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 using dnnl::memory;
-using dnnl::prop_kind;
 
 template <class T>
 constexpr memory::data_type kTypeOf =
@@ -47,17 +46,26 @@ dnnl::primitive_attr Attributes(bool sum = false) {
   return attributes;
 }
 
-struct Types {
-  memory::data_type x, weight, y;  // or of their gradients
+// What a convolution's description says of its operands, or of their gradients: forward or backward.
+struct Operands {
+  Operands(const ConvShape& shape, memory::data_type x_type, memory::data_type weight_type,
+           memory::data_type y_type)
+      : x(Describe(shape.in, x_type)),
+        weight(DescribeWeight(shape, weight_type, memory::format_tag::any)),
+        y(Describe(shape.out(), y_type)),
+        stride{shape.stride, shape.stride},
+        padding{shape.padding, shape.padding} {}
+
+  const memory::desc x, weight, y;
+  const memory::dims stride, padding;
 };
 
-// One of oneDNN's descriptions of a convolution, forward or backward.
-template <class Desc, class... Kind>
-Desc DescribeConv(const ConvShape& shape, const Types& types, Kind... kind) {
-  const memory::dims stride{shape.stride, shape.stride}, padding{shape.padding, shape.padding};
-  return Desc(kind..., dnnl::algorithm::convolution_direct, Describe(shape.in, types.x),
-              DescribeWeight(shape, types.weight, memory::format_tag::any), Describe(shape.out(), types.y),
-              stride, padding, padding);
+// Backward is convolution_backward_data or _weights.
+template <class Backward>
+typename Backward::primitive_desc BackwardDesc(const dnnl::engine& engine, const Operands& of,
+                                               const dnnl::convolution_forward::primitive_desc& forward) {
+  return typename Backward::primitive_desc(engine, dnnl::algorithm::convolution_direct, of.x, of.weight, of.y,
+                                           of.stride, of.padding, of.padding, forward, Attributes());
 }
 
 // Plain loops, for whatever nothing better is there for: slower by far than the same in f32.
@@ -103,9 +111,10 @@ const std::optional<Made>& OneDnnConvs::Find(Cache<Made>& cache, const Key& key,
 }
 
 dnnl::convolution_forward::primitive_desc OneDnnConvs::ForwardDesc(const Key& key, bool sum) const {
-  return {DescribeConv<dnnl::convolution_forward::desc>(key.shape, {key.from, key.from, key.from},
-                                                        prop_kind::forward_training),
-          Attributes(sum), engine_};
+  const Operands of(key.shape, key.from, key.from, key.from);
+  return dnnl::convolution_forward::primitive_desc(engine_, dnnl::prop_kind::forward_training,
+                                                   dnnl::algorithm::convolution_direct, of.x, of.weight, of.y,
+                                                   of.stride, of.padding, of.padding, Attributes(sum));
 }
 
 void OneDnnConvs::Execute(const Primitive& primitive, std::initializer_list<Argument> arguments) {
@@ -143,10 +152,8 @@ bool OneDnnConvs::WeightGrad(const ConvShape& shape, const T* x, const T* dy, fl
   const memory::data_type type = kTypeOf<T>, wide = memory::data_type::f32;
   const Key key{shape, type, wide};
   const auto& writer = Find(weight_grad_, key, [&] {
-    using Backward = dnnl::convolution_backward_weights;
-    return std::pair(Stored(shape, wide),
-                     Backward::primitive_desc(DescribeConv<Backward::desc>(shape, {type, wide, type}),
-                                              Attributes(), engine_, ForwardDesc(key)));
+    return std::pair(Stored(shape, wide), BackwardDesc<dnnl::convolution_backward_weights>(
+                                              engine_, {shape, type, wide, type}, ForwardDesc(key)));
   });
   if (!writer) return false;
   const Scratch<std::byte> own_dweight(device_, static_cast<int64_t>(writer->own_dweight.get_size()));
@@ -163,10 +170,8 @@ bool OneDnnConvs::InputGrad(const ConvShape& shape, const T* weight, const T* dy
   const memory::data_type type = kTypeOf<T>, to = kTypeOf<Dx>;
   const Key key{shape, type, to};
   const auto& reader = Find(input_grad_, key, [&] {
-    using Backward = dnnl::convolution_backward_data;
-    return std::pair(Stored(shape, type),
-                     Backward::primitive_desc(DescribeConv<Backward::desc>(shape, {to, type, type}),
-                                              Attributes(), engine_, ForwardDesc(key)));
+    return std::pair(Stored(shape, type), BackwardDesc<dnnl::convolution_backward_data>(
+                                              engine_, {shape, to, type, type}, ForwardDesc(key)));
   });
   if (!reader) return false;
   Execute(*reader, weight, {DNNL_ARG_DIFF_DST, Describe(shape.out(), type), dy},
@@ -207,4 +212,4 @@ GRADSYNC_INSTANTIATE(BF16)
 #undef GRADSYNC_INSTANTIATE
 template bool OneDnnConvs::InputGrad<BF16, BF16>(const ConvShape&, const BF16*, const BF16*, BF16*);
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

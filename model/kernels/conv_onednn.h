@@ -12,7 +12,7 @@
 #include "model/dtype.h"
 #include "model/kernels/conv.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 
 // A device's convolutions through oneDNN, in primitives that are made once per shape and types. T is float or
 // BF16. Of BF16 each returns false, having done nothing, if this processor has no instructions for it or
@@ -104,6 +104,6 @@ class OneDnnConvs {
 // The device's, for this thread to use now.
 OneDnnConvs& OneDnnConvsOf(Device& device);
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_CONV_ONEDNN_H_

@@ -3,41 +3,40 @@
 
 #include <cstdint>
 
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/destination.h"
+#include "model/kernels/kernel.h"
 
-// The mean over rows of log(sum(exp(row))) - row[target]. Targets are in [0, vocab), rows > 0. T is float,
-// double or BF16; log_sum_exp and the loss are in what T is computed in.
-namespace gradsync::model::kernels::cpu {
+// The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA nobody has looked at
+// them: one outside makes the loss NaN.
+namespace gradsync::model::kernels {
 
+// log_sum_exp = log(sum(exp(row))); loss = the mean over rows of log_sum_exp - row[target].
 template <class T>
-void CrossEntropy(const Device& device, const T* logits,  // (rows, vocab)
-                  const int32_t* targets,                 // (rows)
-                  int64_t rows, int64_t vocab,
-                  Wide<T>* log_sum_exp,  // (rows)
-                  Wide<T>* loss);        // one
+struct CrossEntropy {
+  const T* logits;         // (rows, vocab)
+  const int32_t* targets;  // (rows)
+  int64_t rows, vocab;
+  Wide<T>* log_sum_exp;  // (rows)
+  Wide<T>* loss;         // one
 
-// dlogits (rows, vocab) = or += (softmax(logits) - one_hot(targets)) * dloss / rows, dloss being one number.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
 template <class T>
-void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets,
-                      const Wide<T>* log_sum_exp, const Wide<T>* dloss, int64_t rows, int64_t vocab,
-                      T* dlogits, bool accumulate);
+struct CrossEntropyGrad {
+  const T* logits;
+  const int32_t* targets;
+  const Wide<T>* log_sum_exp;
+  const Wide<T>* dloss;  // one
+  int64_t rows, vocab;
+  Destination<T*> dlogits;
 
-}  // namespace gradsync::model::kernels::cpu
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-// The same on a CUDA device, where nobody has looked at the targets: one outside [0, vocab) makes the loss
-// NaN.
-namespace gradsync::model::kernels::cuda {
-
-template <class T>
-void CrossEntropy(const Device& device, const T* logits, const int32_t* targets, int64_t rows, int64_t vocab,
-                  Wide<T>* log_sum_exp, Wide<T>* loss);
-
-template <class T>
-void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets,
-                      const Wide<T>* log_sum_exp, const Wide<T>* dloss, int64_t rows, int64_t vocab,
-                      T* dlogits, bool accumulate);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_CROSS_ENTROPY_H_

@@ -4,11 +4,10 @@
 #include "model/kernels/eigen.h"
 #include "model/kernels/parallel.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 
 template <class T>
-void CrossEntropy(const Device& device, const T* logits, const int32_t* targets, int64_t rows, int64_t vocab,
-                  Wide<T>* log_sum_exp, Wide<T>* loss) {
+void CrossEntropy<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(
       device, rows,
@@ -27,11 +26,10 @@ void CrossEntropy(const Device& device, const T* logits, const int32_t* targets,
   }
   *loss = static_cast<W>(sum / static_cast<double>(rows));
 }
+GRADSYNC_INSTANTIATE_KERNEL(CrossEntropy, OnCpu);
 
 template <class T>
-void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets,
-                      const Wide<T>* log_sum_exp, const Wide<T>* dloss, int64_t rows, int64_t vocab,
-                      T* dlogits, bool accumulate) {
+void CrossEntropyGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const W factor = *dloss / static_cast<W>(rows);
   ParallelFor(
@@ -41,23 +39,14 @@ void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targ
         Writer<T> write(vocab);
         for (int64_t row = begin; row < end; ++row) {
           const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
-          write(dlogits + row * vocab, vocab, accumulate, [&](ArrayMap<W> out) {
-            Store(out, (in - log_sum_exp[row]).exp() * factor, accumulate);
+          write(dlogits.data + row * vocab, vocab, dlogits.accumulate, [&](ArrayMap<W> out) {
+            Store(out, (in - log_sum_exp[row]).exp() * factor, dlogits.accumulate);
             out[targets[row]] -= factor;
           });
         }
       },
       1);
 }
+GRADSYNC_INSTANTIATE_KERNEL(CrossEntropyGrad, OnCpu);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void CrossEntropy<T>(const Device&, const T*, const int32_t*, int64_t, int64_t, Wide<T>*,         \
-                                Wide<T>*);                                                                   \
-  template void CrossEntropyGrad<T>(const Device&, const T*, const int32_t*, const Wide<T>*, const Wide<T>*, \
-                                    int64_t, int64_t, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

@@ -4,7 +4,7 @@
 #include "model/kernels/cross_entropy.h"
 #include "model/kernels/cuda_support.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
@@ -61,29 +61,18 @@ __global__ void CrossEntropyGradKernel(const T* logits,             // (rows, vo
 }  // namespace
 
 template <class T>
-void CrossEntropy(const Device& device, const T* logits, const int32_t* targets, int64_t rows, int64_t vocab,
-                  Wide<T>* log_sum_exp, Wide<T>* loss) {
+void CrossEntropy<T>::OnCuda(Device& device) const {
   Launch(device, "LogSumExp", LogSumExpKernel<T>, rows, kThreads, 0, logits, vocab, log_sum_exp);
   Launch(device, "MeanLoss", MeanLossKernel<T>, 1, kThreads, 0, logits, targets, log_sum_exp, rows, vocab,
          loss);
 }
+GRADSYNC_INSTANTIATE_KERNEL(CrossEntropy, OnCuda);
 
 template <class T>
-void CrossEntropyGrad(const Device& device, const T* logits, const int32_t* targets,
-                      const Wide<T>* log_sum_exp, const Wide<T>* dloss, int64_t rows, int64_t vocab,
-                      T* dlogits, bool accumulate) {
+void CrossEntropyGrad<T>::OnCuda(Device& device) const {
   Launch(device, "CrossEntropyGrad", CrossEntropyGradKernel<T>, rows, kThreads, 0, logits, targets,
-         log_sum_exp, dloss, rows, vocab, dlogits, accumulate);
+         log_sum_exp, dloss, rows, vocab, dlogits.data, dlogits.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(CrossEntropyGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void CrossEntropy<T>(const Device&, const T*, const int32_t*, int64_t, int64_t, Wide<T>*,         \
-                                Wide<T>*);                                                                   \
-  template void CrossEntropyGrad<T>(const Device&, const T*, const int32_t*, const Wide<T>*, const Wide<T>*, \
-                                    int64_t, int64_t, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

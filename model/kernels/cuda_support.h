@@ -12,7 +12,7 @@
 #include "model/dtype.h"
 
 // What the kernels for CUDA share. For .cu files only.
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 
 // The device as what it is: functions of kernels::cuda are called with nothing else.
 inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
@@ -114,6 +114,6 @@ __device__ T CombineBlock(T value, T neutral, Op op) {
   return CombineLanes<32>(lane < blockDim.x / 32 ? of_warps[lane] : neutral, op);
 }
 
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_CUDA_SUPPORT_H_

@@ -8,7 +8,7 @@
 #include "model/dtype.h"
 
 // Plain memory as Eigen expressions, which compute with the processor's vectors.
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 
 template <class T>
 using ArrayMap = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>;
@@ -27,7 +27,7 @@ void Store(Out&& out, const Values& values, bool accumulate) {
 
 // n numbers from one type to another; bf16 is rounded to nearest.
 template <class From, class To>
-void ConvertSpan(const From* x, int64_t n, To* y) {
+void CastSpan(const From* x, int64_t n, To* y) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(static_cast<Wide<From>>(x[i]));
 }
@@ -46,7 +46,7 @@ class Reader<BF16> {
  public:
   explicit Reader(int64_t max_n) : wide_(static_cast<size_t>(max_n)) {}
   ConstArrayMap<float> operator()(const BF16* x, int64_t n) {
-    ConvertSpan(x, n, wide_.data());
+    CastSpan(x, n, wide_.data());
     return ConstArrayMap<float>(wide_.data(), n);
   }
 
@@ -72,15 +72,15 @@ class Writer<BF16> {
   explicit Writer(int64_t max_n) : wide_(static_cast<size_t>(max_n)) {}
   template <class Compute>
   void operator()(BF16* y, int64_t n, bool accumulate, const Compute& compute) {
-    if (accumulate) ConvertSpan(y, n, wide_.data());
+    if (accumulate) CastSpan(y, n, wide_.data());
     compute(ArrayMap<float>(wide_.data(), n));
-    ConvertSpan(wide_.data(), n, y);
+    CastSpan(wide_.data(), n, y);
   }
 
  private:
   std::vector<float> wide_;
 };
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_EIGEN_H_

@@ -4,7 +4,7 @@
 #include "model/kernels/elementwise.h"
 #include "model/kernels/parallel.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // What a kernel keeps for a piece of this length stays in the first-level cache.
@@ -16,13 +16,21 @@ void ForPieces(int64_t begin, int64_t end, const Fn& fn) {
   for (int64_t at = begin; at < end; at += kPiece) fn(at, std::min(kPiece, end - at));
 }
 
+template <class From, class To>
+void AddSpan(const From* x, int64_t n, To* y) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    y[i] = static_cast<To>(static_cast<Wide<To>>(y[i]) + static_cast<Wide<From>>(x[i]));
+  }
+}
+
 template <class T>
 using Piece = Eigen::Array<T, Eigen::Dynamic, 1, Eigen::ColMajor, kPiece, 1>;  // on the stack
 
 }  // namespace
 
 template <class T>
-void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y) {
+void Sum<T>::OnCpu(Device& device) const {
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {
     Reader<T> read_a(kPiece), read_b(kPiece);
     Writer<T> write(kPiece);
@@ -32,26 +40,43 @@ void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y) {
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(Sum, OnCpu);
 
 template <class T>
-void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate) {
+void Scaled<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {
     Reader<T> read(kPiece);
     Writer<T> write(kPiece);
     ForPieces(begin, end, [&](int64_t at, int64_t length) {
-      write(y + at, length, accumulate,
-            [&](ArrayMap<W> out) { Store(out, read(x + at, length) * static_cast<W>(factor), accumulate); });
+      write(y.data + at, length, y.accumulate, [&](ArrayMap<W> out) {
+        Store(out, read(x + at, length) * static_cast<W>(factor), y.accumulate);
+      });
     });
   });
 }
-
-void Round(const Device& device, const float* x, int64_t n, BF16* y) {
-  ParallelFor(device, n, [&](int64_t begin, int64_t end) { ConvertSpan(x + begin, end - begin, y + begin); });
-}
+GRADSYNC_INSTANTIATE_KERNEL(Scaled, OnCpu);
 
 template <class T>
-void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y) {
+void Fill<T>::OnCpu(Device& device) const {
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    std::fill(y + begin, y + end, static_cast<T>(static_cast<Wide<T>>(value)));
+  });
+}
+GRADSYNC_INSTANTIATE_KERNEL(Fill, OnCpu);
+
+template <class From, class To>
+void Cast<From, To>::OnCpu(Device& device) const {
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    y.accumulate ? AddSpan(x + begin, end - begin, y.data + begin)
+                 : CastSpan(x + begin, end - begin, y.data + begin);
+  });
+}
+template void Cast<float, BF16>::OnCpu(Device&) const;
+template void Cast<BF16, float>::OnCpu(Device&) const;
+
+template <class T>
+void SwiGlu<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {
     Reader<T> read_gate(kPiece), read_up(kPiece);
@@ -63,10 +88,10 @@ void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y) {
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(SwiGlu, OnCpu);
 
 template <class T>
-void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
-                Target<T> dup) {
+void SwiGluGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {
     Reader<T> read_gate(kPiece), read_up(kPiece), read_dy(kPiece);
@@ -87,15 +112,6 @@ void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, i
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(SwiGluGrad, OnCpu);
 
-#define GRADSYNC_INSTANTIATE(T)                                                \
-  template void Sum<T>(const Device&, const T*, const T*, int64_t, T*);        \
-  template void Scaled<T>(const Device&, const T*, double, int64_t, T*, bool); \
-  template void SwiGlu<T>(const Device&, const T*, const T*, int64_t, T*);     \
-  template void SwiGluGrad<T>(const Device&, const T*, const T*, const T*, int64_t, Target<T>, Target<T>);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

@@ -3,7 +3,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/elementwise.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
@@ -25,11 +25,8 @@ __global__ void FillKernel(Wide<T> value, int64_t n, T* y) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = Narrow<T>(value);
 }
 
-__global__ void RoundKernel(const float* x, int64_t n, BF16* y) {
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) y[i] = Narrow<BF16>(x[i]);
-}
-
-__global__ void WidenedKernel(const BF16* x, int64_t n, float* y, bool accumulate) {
+template <class From, class To>
+__global__ void CastKernel(const From* x, int64_t n, To* y, bool accumulate) {
   for (int64_t i = GridIndex(); i < n; i += GridStride()) Store(y + i, Widen(x[i]), accumulate);
 }
 
@@ -42,8 +39,8 @@ __global__ void SwiGluKernel(const T* gate, const T* up, int64_t n, T* y) {
 }
 
 template <class T>
-__global__ void SwiGluGradKernel(const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
-                                 Target<T> dup) {
+__global__ void SwiGluGradKernel(const T* gate, const T* up, const T* dy, int64_t n, Destination<T*> dgate,
+                                 Destination<T*> dup) {
   using W = Wide<T>;
   for (int64_t i = GridIndex(); i < n; i += GridStride()) {
     const W g = Widen(gate[i]), out_grad = Widen(dy[i]);
@@ -58,49 +55,43 @@ __global__ void SwiGluGradKernel(const T* gate, const T* up, const T* dy, int64_
 }  // namespace
 
 template <class T>
-void Sum(const Device& device, const T* a, const T* b, int64_t n, T* y) {
+void Sum<T>::OnCuda(Device& device) const {
   Launch(device, "Sum", SumKernel<T>, LoopBlocks(device, n), kThreads, 0, a, b, n, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Sum, OnCuda);
 
 template <class T>
-void Scaled(const Device& device, const T* x, double factor, int64_t n, T* y, bool accumulate) {
-  Launch(device, "Scaled", ScaledKernel<T>, LoopBlocks(device, n), kThreads, 0, x, factor, n, y, accumulate);
+void Scaled<T>::OnCuda(Device& device) const {
+  Launch(device, "Scaled", ScaledKernel<T>, LoopBlocks(device, n), kThreads, 0, x, factor, n, y.data,
+         y.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Scaled, OnCuda);
 
 template <class T>
-void Fill(const Device& device, double value, int64_t n, T* y) {
+void Fill<T>::OnCuda(Device& device) const {
   Launch(device, "Fill", FillKernel<T>, LoopBlocks(device, n), kThreads, 0, value, n, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Fill, OnCuda);
 
-void Round(const Device& device, const float* x, int64_t n, BF16* y) {
-  Launch(device, "Round", RoundKernel, LoopBlocks(device, n), kThreads, 0, x, n, y);
+template <class From, class To>
+void Cast<From, To>::OnCuda(Device& device) const {
+  Launch(device, "Cast", CastKernel<From, To>, LoopBlocks(device, n), kThreads, 0, x, n, y.data,
+         y.accumulate);
 }
-
-void Widened(const Device& device, const BF16* x, int64_t n, float* y, bool accumulate) {
-  Launch(device, "Widened", WidenedKernel, LoopBlocks(device, n), kThreads, 0, x, n, y, accumulate);
-}
+template void Cast<float, BF16>::OnCuda(Device&) const;
+template void Cast<BF16, float>::OnCuda(Device&) const;
 
 template <class T>
-void SwiGlu(const Device& device, const T* gate, const T* up, int64_t n, T* y) {
+void SwiGlu<T>::OnCuda(Device& device) const {
   Launch(device, "SwiGlu", SwiGluKernel<T>, LoopBlocks(device, n), kThreads, 0, gate, up, n, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(SwiGlu, OnCuda);
 
 template <class T>
-void SwiGluGrad(const Device& device, const T* gate, const T* up, const T* dy, int64_t n, Target<T> dgate,
-                Target<T> dup) {
+void SwiGluGrad<T>::OnCuda(Device& device) const {
   Launch(device, "SwiGluGrad", SwiGluGradKernel<T>, LoopBlocks(device, n), kThreads, 0, gate, up, dy, n,
          dgate, dup);
 }
+GRADSYNC_INSTANTIATE_KERNEL(SwiGluGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                \
-  template void Sum<T>(const Device&, const T*, const T*, int64_t, T*);        \
-  template void Scaled<T>(const Device&, const T*, double, int64_t, T*, bool); \
-  template void Fill<T>(const Device&, double, int64_t, T*);                   \
-  template void SwiGlu<T>(const Device&, const T*, const T*, int64_t, T*);     \
-  template void SwiGluGrad<T>(const Device&, const T*, const T*, const T*, int64_t, Target<T>, Target<T>);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

@@ -5,7 +5,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/embedding.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
@@ -60,25 +60,16 @@ __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
 }  // namespace
 
 template <class T>
-void Embedding(const Device& device, const int32_t* ids, const T* table, int64_t n, int64_t vocab, int64_t d,
-               T* y) {
+void Embedding<T>::OnCuda(Device& device) const {
   Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, ids, table, vocab, d, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Embedding, OnCuda);
 
 template <class T>
-void EmbeddingGrad(const Device& device, const int32_t* ids, const T* dy, int64_t n, int64_t vocab, int64_t d,
-                   Wide<T>* dtable, bool accumulate) {
-  Launch(device, "EmbeddingGrad", EmbeddingGradKernel<T>, vocab, kThreads, 0, ids, dy, n, d, dtable,
-         accumulate);
+void EmbeddingGrad<T>::OnCuda(Device& device) const {
+  Launch(device, "EmbeddingGrad", EmbeddingGradKernel<T>, vocab, kThreads, 0, ids, dy, n, d, dtable.data,
+         dtable.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(EmbeddingGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                       \
-  template void Embedding<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t, T*); \
-  template void EmbeddingGrad<T>(const Device&, const int32_t*, const T*, int64_t, int64_t, int64_t,  \
-                                 Wide<T>*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/destination.h"
+#include "model/kernels/kernel.h"
 
 namespace gradsync::model::kernels {
 
@@ -17,47 +17,46 @@ struct Operand {
   bool transposed = false;
 };
 
-// Matrix products on (T, C) of (float, float), (double, double), (BF16, BF16) or (BF16, float). Products of
-// BF16 are added up in f32, and a sum is rounded once, to C.
-namespace cpu {
-
-// c (m, n) = a (m, k) b (k, n), or c += a b. c is row-major with c_stride elements from one row to the next
-// and does not overlap a or b. When it does not accumulate, c is not read.
+// c = a b, or c = addend + a b. (T, C) is (float, float), (double, double), (BF16, BF16) or (BF16, float).
+// Products of BF16 are added up in f32, and a sum is rounded once, to C.
 //
-// BF16 is multiplied by oneDNN where the processor has instructions for it (AVX-512 BF16). Elsewhere operands
-// are converted to f32 scratch in each call: right, and slower than f32.
+// On the CPU BF16 is multiplied by oneDNN where the processor has instructions for it (AVX-512 BF16).
+// Elsewhere operands are converted to f32 scratch in each call: right, and slower than f32.
+//
+// On CUDA f32 is multiplied with TF32 only if the device allows it. Of what cuBLASLt can do on the way out
+// only the addend is used (its beta). Its bias and GELU epilogues have nothing to do here: the models have no
+// biases beside their products, SwiGLU multiplies two products, and RMSNorm needs whole rows first.
 template <class T, class C>
-void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c, int64_t c_stride,
-          bool accumulate);
+struct Gemm {
+  int64_t m, n, k;
+  Operand<T> a;  // (m, k)
+  Operand<T> b;  // (k, n)
+  // (m, n), row-major with c_stride elements from one row to the next. Does not overlap a or b. Not read
+  // unless it accumulates.
+  Destination<C*> c;
+  int64_t c_stride;
+  const C* addend = nullptr;  // stored like c and apart from it, for a c that does not accumulate
 
-// c = addend + a b. addend is stored like c and does not overlap it. C is T.
-template <class T>
-void GemmPlus(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const T* addend,
-              T* c, int64_t c_stride);
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-// Gemm on the calling thread alone, for use inside ParallelFor. T is float or double.
+template <class T, class C>
+inline constexpr bool kBuiltForCuda<Gemm<T, C>> = GRADSYNC_HAVE_CUBLASLT != 0;
+
+// c = a b, or c += a b, on the CPU and the calling thread alone, for use inside ParallelFor. T is float or
+// double.
 template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate);
 
-}  // namespace cpu
+// Stands after a body, OnCpu or OnCuda, and compiles it for all types.
+#define GRADSYNC_INSTANTIATE_GEMM(Body)                    \
+  template void Gemm<float, float>::Body(Device&) const;   \
+  template void Gemm<double, double>::Body(Device&) const; \
+  template void Gemm<BF16, BF16>::Body(Device&) const;     \
+  template void Gemm<BF16, float>::Body(Device&) const
 
-// The same on a CUDA device, in f32 with TF32 only if the device allows it.
-//
-// Of what cuBLASLt can do on the way out only the addend is used (its beta). Its bias and GELU epilogues have
-// nothing to do here: the models have no biases beside their products, SwiGLU multiplies two products, and
-// RMSNorm needs whole rows first.
-namespace cuda {
-
-template <class T, class C>
-void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c, int64_t c_stride,
-          bool accumulate);
-
-template <class T>
-void GemmPlus(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const T* addend,
-              T* c, int64_t c_stride);
-
-}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_GEMM_H_

@@ -14,7 +14,7 @@
 #include "model/kernels/parallel.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 using dnnl::memory;
@@ -47,7 +47,7 @@ struct Primitive {
       post_ops.append_sum(1.0f);
       attributes.set_post_ops(post_ops);
     }
-    const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attributes, engine);
+    const dnnl::matmul::primitive_desc desc(engine, a, b, c, attributes);
     matmul = dnnl::matmul(desc);
     scratchpad = desc.scratchpad_desc();
   }
@@ -112,7 +112,7 @@ class WideCopy {
         device, rows,
         [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
-            ConvertSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_);
+            CastSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_);
           }
         },
         16);
@@ -149,12 +149,17 @@ void GemmBF16(Device& device, int64_t m, int64_t n, int64_t k, Operand<BF16> a, 
                         .accumulate = accumulate};
   if (device.Resource<Products>().Run(product, a.data, b.data, c)) return;
   const WideCopy wide_a = Widen(device, m, k, a), wide_b = Widen(device, k, n, b);
+  const auto multiply = [&](Destination<float*> to, int64_t stride) {
+    Gemm<float, float>{
+        .m = m, .n = n, .k = k, .a = wide_a.operand(), .b = wide_b.operand(), .c = to, .c_stride = stride}
+        .OnCpu(device);
+  };
   if constexpr (kToF32) {
-    Gemm(device, m, n, k, wide_a.operand(), wide_b.operand(), c, c_stride, accumulate);
+    multiply({.data = c, .accumulate = accumulate}, c_stride);
   } else {
     const int64_t stride = PaddedStride<float>(n);
     const Scratch<float> sums(device, m * stride);
-    Gemm(device, m, n, k, wide_a.operand(), wide_b.operand(), sums.data(), stride, /*accumulate=*/false);
+    multiply({.data = sums.data()}, stride);
     ParallelFor(
         device, m,
         [&](int64_t begin, int64_t end) {
@@ -173,4 +178,4 @@ template void GemmBF16<float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>,
 template void GemmBF16<BF16>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>, BF16*, int64_t,
                              bool);
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

@@ -12,7 +12,7 @@
 #include "model/kernels/parallel.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // c = 0 (m, n), the product of matrices with nothing between them. The libraries refuse a stride of 0.
@@ -134,14 +134,22 @@ void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* 
 }
 
 template <class T, class C>
-void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c, int64_t c_stride,
-          bool accumulate) {
+void Gemm<T, C>::OnCpu(Device& device) const {
   if (m == 0 || n == 0) return;
-  if (k == 0) return StoreEmptySum(m, n, c, c_stride, accumulate);
+  const bool accumulate = c.accumulate || addend != nullptr;
+  if (addend != nullptr) {
+    ParallelFor(
+        device, m,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) std::copy_n(addend + i * c_stride, n, c.data + i * c_stride);
+        },
+        16);
+  }
+  if (k == 0) return StoreEmptySum(m, n, c.data, c_stride, accumulate);
   if constexpr (std::is_same_v<T, BF16>) {
-    GemmBF16(device, m, n, k, a, b, c, c_stride, accumulate);
+    GemmBF16(device, m, n, k, a, b, c.data, c_stride, accumulate);
   } else if constexpr (std::is_same_v<T, float>) {
-    Multiply(device, m, n, k, a, b, c, c_stride, accumulate);
+    Multiply(device, m, n, k, a, b, c.data, c_stride, accumulate);
   } else {
     constexpr int64_t kRowGrain = 16;
     ParallelFor(
@@ -149,38 +157,16 @@ void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand
         [&](int64_t begin, int64_t end) {
           Operand<T> rows = a;
           rows.data += a.transposed ? begin : begin * a.stride;
-          Multiply(end - begin, n, k, rows, b, c + begin * c_stride, c_stride, accumulate);
+          Multiply(end - begin, n, k, rows, b, c.data + begin * c_stride, c_stride, accumulate);
         },
         kRowGrain);
   }
 }
+GRADSYNC_INSTANTIATE_GEMM(OnCpu);
 
-template <class T>
-void GemmPlus(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const T* addend,
-              T* c, int64_t c_stride) {
-  ParallelFor(
-      device, m,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) std::copy_n(addend + i * c_stride, n, c + i * c_stride);
-      },
-      16);
-  Gemm(device, m, n, k, a, b, c, c_stride, /*accumulate=*/true);
-}
-
-#define GRADSYNC_INSTANTIATE(T)                                                                            \
-  template void Gemm<T, T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool); \
-  template void GemmPlus<T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, const T*, T*,      \
-                            int64_t);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-template void Gemm<BF16, float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>, float*,
-                                int64_t, bool);
 template void SerialGemm<float>(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*, int64_t,
                                 bool);
 template void SerialGemm<double>(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
                                  int64_t, bool);
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

@@ -15,7 +15,7 @@
 #include "model/kernels/gemm.h"
 #include "model/kernels/scratch.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // What NVIDIA recommends for Hopper, and more than enough for its predecessor.
@@ -301,27 +301,9 @@ void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Ope
 }  // namespace
 
 template <class T, class C>
-void Gemm(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c, int64_t c_stride,
-          bool accumulate) {
-  Multiply(device, m, n, k, a, b, accumulate ? c : nullptr, c, c_stride);
+void Gemm<T, C>::OnCuda(Device& device) const {
+  Multiply(device, m, n, k, a, b, c.accumulate ? c.data : addend, c.data, c_stride);
 }
+GRADSYNC_INSTANTIATE_GEMM(OnCuda);
 
-template <class T>
-void GemmPlus(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const T* addend,
-              T* c, int64_t c_stride) {
-  Multiply(device, m, n, k, a, b, addend, c, c_stride);
-}
-
-#define GRADSYNC_INSTANTIATE(T)                                                                            \
-  template void Gemm<T, T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, T*, int64_t, bool); \
-  template void GemmPlus<T>(Device&, int64_t, int64_t, int64_t, Operand<T>, Operand<T>, const T*, T*,      \
-                            int64_t);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-template void Gemm<BF16, float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>, float*,
-                                int64_t, bool);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

@@ -7,18 +7,18 @@ namespace {
 
 TEST(GemmCudaTest, EqualsTheDefinition) {
   ForGemms([device = std::make_shared<CudaDevice>(0)](const GemmCase& product) {
-    CheckGemm<float, float>(device, cuda::Gemm<float, float>, product);
-    CheckGemm<double, double>(device, cuda::Gemm<double, double>, product);
-    CheckGemm<BF16, BF16>(device, cuda::Gemm<BF16, BF16>, product);
-    CheckGemm<BF16, float>(device, cuda::Gemm<BF16, float>, product);
+    CheckGemm<float, float>(device, product);
+    CheckGemm<double, double>(device, product);
+    CheckGemm<BF16, BF16>(device, product);
+    CheckGemm<BF16, float>(device, product);
   });
 }
 
 TEST(GemmCudaTest, AddsToAnotherMatrix) {
   ForGemms([device = std::make_shared<CudaDevice>(0)](const GemmCase& product) {
-    CheckGemmPlus<float>(device, cuda::GemmPlus<float>, product);
-    CheckGemmPlus<double>(device, cuda::GemmPlus<double>, product);
-    CheckGemmPlus<BF16>(device, cuda::GemmPlus<BF16>, product);
+    CheckGemmWithAddend<float, float>(device, product);
+    CheckGemmWithAddend<double, double>(device, product);
+    CheckGemmWithAddend<BF16, BF16>(device, product);
   });
 }
 
@@ -32,8 +32,14 @@ TEST(GemmCudaTest, Tf32IsOffUnlessAllowed) {
   const Tensor b = Tensor::From<float>(device, {n, n}, std::span<const float>(fine));
   const Tensor c = Tensor::Empty(device, {n, n}, DType::kF32);
   const auto product = [&] {
-    cuda::Gemm<float, float>(*device, n, n, n, {a.data<float>(), n}, {b.data<float>(), n}, c.data<float>(), n,
-                             false);
+    kernels::Run("gemm", *device,
+                 Gemm<float, float>{.m = n,
+                                    .n = n,
+                                    .k = n,
+                                    .a = {a.data<float>(), n},
+                                    .b = {b.data<float>(), n},
+                                    .c = {.data = c.data<float>()},
+                                    .c_stride = n});
     return c.ToVector<float>();
   };
   EXPECT_EQ(product(), std::vector<float>(static_cast<size_t>(n * n), 256 + 0x1p-4f));

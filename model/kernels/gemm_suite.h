@@ -96,29 +96,35 @@ Padded<C> NaNs(int64_t rows, int64_t cols) {
   return matrix;
 }
 
-template <class T, class C>
-using GemmOf = void(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c,
-                    int64_t c_stride, bool accumulate);
-
-template <class T, class C>
-void CheckGemm(const DevicePtr& device, GemmOf<T, C>* gemm, const GemmCase& g) {
+template <class T, class C, class Multiply>
+void CheckGemm(const DevicePtr& device, const GemmCase& g, const Multiply& multiply) {
   const Padded<C> before = g.accumulate ? Padded<C>(g.m, g.n, 2) : NaNs<C>(g.m, g.n);
-  CheckProduct<T, C>(device, g, g.accumulate, before,
-                     [&](Operand<T> a, Operand<T> b, C* c, int64_t c_stride) {
-                       gemm(*device, g.m, g.n, g.k, a, b, c, c_stride, g.accumulate);
-                     });
+  CheckProduct<T, C>(device, g, g.accumulate, before, multiply);
 }
 
-template <class T>
-using GemmPlusOf = void(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b,
-                        const T* addend, T* c, int64_t c_stride);
+template <class T, class C>
+void CheckGemm(const DevicePtr& device, const GemmCase& g) {
+  CheckGemm<T, C>(device, g, [&](Operand<T> a, Operand<T> b, C* c, int64_t c_stride) {
+    const Destination<C*> to{.data = c, .accumulate = g.accumulate};
+    Run("gemm", *device,
+        Gemm<T, C>{.m = g.m, .n = g.n, .k = g.k, .a = a, .b = b, .c = to, .c_stride = c_stride});
+  });
+}
 
-template <class T>
-void CheckGemmPlus(const DevicePtr& device, GemmPlusOf<T>* gemm_plus, const GemmCase& g) {
-  const Tensor addend = Padded<T>(g.m, g.n, 2).On(device);
-  CheckProduct<T, T>(device, g, /*adds=*/true, NaNs<T>(g.m, g.n),
-                     [&](Operand<T> a, Operand<T> b, T* c, int64_t c_stride) {
-                       gemm_plus(*device, g.m, g.n, g.k, a, b, addend.data<T>(), c, c_stride);
+template <class T, class C>
+void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
+  const Tensor addend = Padded<C>(g.m, g.n, 2).On(device);
+  CheckProduct<T, C>(device, g, /*adds=*/true, NaNs<C>(g.m, g.n),
+                     [&](Operand<T> a, Operand<T> b, C* c, int64_t c_stride) {
+                       Run("gemm", *device,
+                           Gemm<T, C>{.m = g.m,
+                                      .n = g.n,
+                                      .k = g.k,
+                                      .a = a,
+                                      .b = b,
+                                      .c = {.data = c},
+                                      .c_stride = c_stride,
+                                      .addend = addend.data<C>()});
                      });
 }
 

@@ -3,47 +3,53 @@
 
 #include <cstdint>
 
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/destination.h"
+#include "model/kernels/kernel.h"
 
-// Root mean square normalisation of rows: y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
-// T is float, double or BF16; weights and the numbers r are in what T is computed in.
-namespace gradsync::model::kernels::cpu {
+// Root mean square normalisation of rows.
+namespace gradsync::model::kernels {
 
+// y = x * r * weight, where r = 1 / sqrt(mean(x^2) + eps).
 template <class T>
-void RmsNorm(const Device& device, const T* x,  // (rows, d)
-             const Wide<T>* weight,             // (d)
-             int64_t rows, int64_t d, double eps,
-             T* y,         // (rows, d)
-             Wide<T>* r);  // (rows)
+struct RmsNorm {
+  const T* x;             // (rows, d)
+  const Wide<T>* weight;  // (d)
+  int64_t rows, d;
+  double eps;
+  T* y;        // (rows, d)
+  Wide<T>* r;  // (rows)
 
-// dweight (d) = or += the sum over rows of dy * x * r.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dweight = the sum over rows of dy * x * r.
 template <class T>
-void RmsNormWeightGrad(const Device& device, const T* x, const Wide<T>* r, const T* dy, int64_t rows,
-                       int64_t d, Wide<T>* dweight, bool accumulate);
+struct RmsNormWeightGrad {
+  const T* x;
+  const Wide<T>* r;
+  const T* dy;  // (rows, d)
+  int64_t rows, d;
+  Destination<Wide<T>*> dweight;
 
-// dx (rows, d) = or += r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dx = r * (g - x * r^2 * mean(g * x)), where g = dy * weight.
 template <class T>
-void RmsNormInputGrad(const Device& device, const T* x, const Wide<T>* weight, const Wide<T>* r, const T* dy,
-                      int64_t rows, int64_t d, T* dx, bool accumulate);
+struct RmsNormInputGrad {
+  const T* x;
+  const Wide<T>* weight;
+  const Wide<T>* r;
+  const T* dy;
+  int64_t rows, d;
+  Destination<T*> dx;
 
-}  // namespace gradsync::model::kernels::cpu
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-// The same on a CUDA device.
-namespace gradsync::model::kernels::cuda {
-
-template <class T>
-void RmsNorm(const Device& device, const T* x, const Wide<T>* weight, int64_t rows, int64_t d, double eps,
-             T* y, Wide<T>* r);
-
-template <class T>
-void RmsNormWeightGrad(const Device& device, const T* x, const Wide<T>* r, const T* dy, int64_t rows,
-                       int64_t d, Wide<T>* dweight, bool accumulate);
-
-template <class T>
-void RmsNormInputGrad(const Device& device, const T* x, const Wide<T>* weight, const Wide<T>* r, const T* dy,
-                      int64_t rows, int64_t d, T* dx, bool accumulate);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_NORM_H_

@@ -5,7 +5,7 @@
 #include "model/kernels/norm.h"
 #include "model/kernels/parallel.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // Rows for one thread to be worth waking.
@@ -14,8 +14,7 @@ int64_t RowGrain(int64_t d) { return std::max<int64_t>(1, 8192 / d); }
 }  // namespace
 
 template <class T>
-void RmsNorm(const Device& device, const T* x, const Wide<T>* weight, int64_t rows, int64_t d, double eps,
-             T* y, Wide<T>* r) {
+void RmsNorm<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const ConstArrayMap<W> w(weight, d);
   ParallelFor(
@@ -31,10 +30,10 @@ void RmsNorm(const Device& device, const T* x, const Wide<T>* weight, int64_t ro
       },
       RowGrain(d));
 }
+GRADSYNC_INSTANTIATE_KERNEL(RmsNorm, OnCpu);
 
 template <class T>
-void RmsNormWeightGrad(const Device& device, const T* x, const Wide<T>* r, const T* dy, int64_t rows,
-                       int64_t d, Wide<T>* dweight, bool accumulate) {
+void RmsNormWeightGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   // A strip of columns is summed down all rows by one thread: no partial sums to combine, and the result
   // does not depend on the number of threads.
@@ -52,15 +51,15 @@ void RmsNormWeightGrad(const Device& device, const T* x, const Wide<T>* r, const
             const int64_t at = row * d + col;
             sum.head(n) += read_dy(dy + at, n) * read_x(x + at, n) * r[row];
           }
-          Store(ArrayMap<W>(dweight + col, n), sum.head(n), accumulate);
+          Store(ArrayMap<W>(dweight.data + col, n), sum.head(n), dweight.accumulate);
         }
       },
       1);
 }
+GRADSYNC_INSTANTIATE_KERNEL(RmsNormWeightGrad, OnCpu);
 
 template <class T>
-void RmsNormInputGrad(const Device& device, const T* x, const Wide<T>* weight, const Wide<T>* r, const T* dy,
-                      int64_t rows, int64_t d, T* dx, bool accumulate) {
+void RmsNormInputGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const ConstArrayMap<W> w(weight, d);
   ParallelFor(
@@ -72,22 +71,12 @@ void RmsNormInputGrad(const Device& device, const T* x, const Wide<T>* weight, c
           const ConstArrayMap<W> in = read_x(x + row * d, d);
           const ConstArrayMap<W> out_grad = read_dy(dy + row * d, d);
           const W along = (out_grad * w * in).mean() * r[row] * r[row];
-          write(dx + row * d, d, accumulate,
-                [&](ArrayMap<W> out) { Store(out, (out_grad * w - in * along) * r[row], accumulate); });
+          write(dx.data + row * d, d, dx.accumulate,
+                [&](ArrayMap<W> out) { Store(out, (out_grad * w - in * along) * r[row], dx.accumulate); });
         }
       },
       RowGrain(d));
 }
+GRADSYNC_INSTANTIATE_KERNEL(RmsNormInputGrad, OnCpu);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void RmsNorm<T>(const Device&, const T*, const Wide<T>*, int64_t, int64_t, double, T*, Wide<T>*); \
-  template void RmsNormWeightGrad<T>(const Device&, const T*, const Wide<T>*, const T*, int64_t, int64_t,    \
-                                     Wide<T>*, bool);                                                        \
-  template void RmsNormInputGrad<T>(const Device&, const T*, const Wide<T>*, const Wide<T>*, const T*,       \
-                                    int64_t, int64_t, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

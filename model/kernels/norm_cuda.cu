@@ -4,7 +4,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/norm.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
@@ -81,34 +81,23 @@ __global__ void RmsNormWeightGradKernel(const T* x,        // (rows, d)
 }  // namespace
 
 template <class T>
-void RmsNorm(const Device& device, const T* x, const Wide<T>* weight, int64_t rows, int64_t d, double eps,
-             T* y, Wide<T>* r) {
+void RmsNorm<T>::OnCuda(Device& device) const {
   Launch(device, "RmsNorm", RmsNormKernel<T>, rows, kThreads, 0, x, weight, d, eps, y, r);
 }
+GRADSYNC_INSTANTIATE_KERNEL(RmsNorm, OnCuda);
 
 template <class T>
-void RmsNormWeightGrad(const Device& device, const T* x, const Wide<T>* r, const T* dy, int64_t rows,
-                       int64_t d, Wide<T>* dweight, bool accumulate) {
+void RmsNormWeightGrad<T>::OnCuda(Device& device) const {
   Launch(device, "RmsNormWeightGrad", RmsNormWeightGradKernel<T>, (d + kColumns - 1) / kColumns, kThreads, 0,
-         x, r, dy, rows, d, dweight, accumulate);
+         x, r, dy, rows, d, dweight.data, dweight.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(RmsNormWeightGrad, OnCuda);
 
 template <class T>
-void RmsNormInputGrad(const Device& device, const T* x, const Wide<T>* weight, const Wide<T>* r, const T* dy,
-                      int64_t rows, int64_t d, T* dx, bool accumulate) {
-  Launch(device, "RmsNormInputGrad", RmsNormInputGradKernel<T>, rows, kThreads, 0, x, weight, r, dy, d, dx,
-         accumulate);
+void RmsNormInputGrad<T>::OnCuda(Device& device) const {
+  Launch(device, "RmsNormInputGrad", RmsNormInputGradKernel<T>, rows, kThreads, 0, x, weight, r, dy, d,
+         dx.data, dx.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(RmsNormInputGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                              \
-  template void RmsNorm<T>(const Device&, const T*, const Wide<T>*, int64_t, int64_t, double, T*, Wide<T>*); \
-  template void RmsNormWeightGrad<T>(const Device&, const T*, const Wide<T>*, const T*, int64_t, int64_t,    \
-                                     Wide<T>*, bool);                                                        \
-  template void RmsNormInputGrad<T>(const Device&, const T*, const Wide<T>*, const Wide<T>*, const T*,       \
-                                    int64_t, int64_t, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

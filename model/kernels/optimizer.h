@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/kernels/kernel.h"
 
 // Updates of n parameters in one pass over memory, which is what bounds them. Arrays do not overlap.
 // T is float or double. What matrix products read of a value in their own type, its copy, is written in the
@@ -43,32 +42,29 @@ struct AdamWTensor {
   int64_t n;
 };
 
-}  // namespace gradsync::model::kernels
-
-namespace gradsync::model::kernels::cpu {
-
 // velocity = momentum * velocity + grad; value -= learning_rate * velocity. 20 bytes per element in f32.
 // Without momentum value -= learning_rate * grad, 12 bytes. A copy takes 2 more.
 template <class T>
-void Sgd(const Device& device, const SgdTensor<T>& tensor, double learning_rate, double momentum);
+struct Sgd {
+  std::span<const SgdTensor<T>> tensors;
+  double learning_rate, momentum;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
 // mean = beta1 * mean + (1 - beta1) * grad; square = beta2 * square + (1 - beta2) * grad^2;
 // value = decay * value - step_size * mean / (scale * sqrt(square) + eps). 28 bytes per element in f32. A
 // copy takes 2 more.
 template <class T>
-void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactors& factors);
+struct AdamW {
+  std::span<const AdamWTensor<T>> tensors;
+  AdamWFactors factors;
 
-}  // namespace gradsync::model::kernels::cpu
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-// The same on a CUDA device, for many tensors at a time.
-namespace gradsync::model::kernels::cuda {
-
-template <class T>
-void Sgd(const Device& device, std::span<const SgdTensor<T>> tensors, double learning_rate, double momentum);
-
-template <class T>
-void AdamW(const Device& device, std::span<const AdamWTensor<T>> tensors, const AdamWFactors& factors);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_

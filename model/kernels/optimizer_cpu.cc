@@ -5,7 +5,7 @@
 #include "model/kernels/optimizer.h"
 #include "model/kernels/parallel.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // Calls update(begin, end) for parts of [0, n), and makes a copy of what it wrote to value while that is in
@@ -18,7 +18,7 @@ void ForParts(const Device& device, int64_t n, const T* value, BF16* copy, const
     for (int64_t at = begin; at < end; at += kPart) {
       const int64_t length = std::min(kPart, end - at);
       update(at, at + length);
-      ConvertSpan(value + at, length, copy + at);
+      CastSpan(value + at, length, copy + at);
     }
   });
 }
@@ -68,22 +68,23 @@ void AdamWPart(const AdamWTensor<T> tensor, const AdamWFactors factors, int64_t 
 }  // namespace
 
 template <class T>
-void Sgd(const Device& device, const SgdTensor<T>& tensor, double learning_rate, double momentum) {
-  ForParts(device, tensor.n, tensor.value, tensor.copy,
-           [&](int64_t begin, int64_t end) { SgdPart(tensor, learning_rate, momentum, begin, end); });
+void Sgd<T>::OnCpu(Device& device) const {
+  for (const SgdTensor<T>& tensor : tensors) {
+    ForParts(device, tensor.n, tensor.value, tensor.copy,
+             [&](int64_t begin, int64_t end) { SgdPart(tensor, learning_rate, momentum, begin, end); });
+  }
 }
+template void Sgd<float>::OnCpu(Device&) const;
+template void Sgd<double>::OnCpu(Device&) const;
 
 template <class T>
-void AdamW(const Device& device, const AdamWTensor<T>& tensor, const AdamWFactors& factors) {
-  ForParts(device, tensor.n, tensor.value, tensor.copy,
-           [&](int64_t begin, int64_t end) { AdamWPart(tensor, factors, begin, end); });
+void AdamW<T>::OnCpu(Device& device) const {
+  for (const AdamWTensor<T>& tensor : tensors) {
+    ForParts(device, tensor.n, tensor.value, tensor.copy,
+             [&](int64_t begin, int64_t end) { AdamWPart(tensor, factors, begin, end); });
+  }
 }
+template void AdamW<float>::OnCpu(Device&) const;
+template void AdamW<double>::OnCpu(Device&) const;
 
-#define GRADSYNC_INSTANTIATE(T)                                             \
-  template void Sgd<T>(const Device&, const SgdTensor<T>&, double, double); \
-  template void AdamW<T>(const Device&, const AdamWTensor<T>&, const AdamWFactors&);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

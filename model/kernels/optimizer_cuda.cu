@@ -4,7 +4,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/optimizer.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // A block takes this many elements of one tensor.
@@ -98,13 +98,15 @@ __global__ void AdamWKernel(Group<AdamWTensor<T>> group, AdamWUpdate<T> update) 
 }  // namespace
 
 template <class T>
-void Sgd(const Device& device, std::span<const SgdTensor<T>> tensors, double learning_rate, double momentum) {
+void Sgd<T>::OnCuda(Device& device) const {
   const SgdUpdate<T> update{.rate = static_cast<T>(learning_rate), .momentum = static_cast<T>(momentum)};
   LaunchGroups(device, "Sgd", SgdKernel<T>, tensors, update);
 }
+template void Sgd<float>::OnCuda(Device&) const;
+template void Sgd<double>::OnCuda(Device&) const;
 
 template <class T>
-void AdamW(const Device& device, std::span<const AdamWTensor<T>> tensors, const AdamWFactors& factors) {
+void AdamW<T>::OnCuda(Device& device) const {
   const AdamWUpdate<T> update{.decay = static_cast<T>(factors.decay),
                               .beta1 = static_cast<T>(factors.beta1),
                               .rest1 = static_cast<T>(1 - factors.beta1),
@@ -115,12 +117,7 @@ void AdamW(const Device& device, std::span<const AdamWTensor<T>> tensors, const 
                               .eps = static_cast<T>(factors.eps)};
   LaunchGroups(device, "AdamW", AdamWKernel<T>, tensors, update);
 }
+template void AdamW<float>::OnCuda(Device&) const;
+template void AdamW<double>::OnCuda(Device&) const;
 
-#define GRADSYNC_INSTANTIATE(T)                                                       \
-  template void Sgd<T>(const Device&, std::span<const SgdTensor<T>>, double, double); \
-  template void AdamW<T>(const Device&, std::span<const AdamWTensor<T>>, const AdamWFactors&);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

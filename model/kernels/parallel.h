@@ -6,7 +6,7 @@
 
 #include "model/device.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 
 // Calls fn(begin, end) for consecutive parts of [0, n), one per compute thread of the device, and returns
 // when all are done. Parts other than the last are multiples of `grain`; work of at most one grain stays on
@@ -27,6 +27,6 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
   }
 }
 
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_PARALLEL_H_

@@ -3,10 +3,11 @@
 
 #include <cstdint>
 
-#include "model/device.h"
+#include "model/destination.h"
 #include "model/kernels/activation.h"
+#include "model/kernels/kernel.h"
 
-// Pooling of images. T is float, double or BF16, which is computed in f32 and rounded once.
+// Pooling of images.
 namespace gradsync::model::kernels {
 
 // Square windows of `size` pixels, `stride` apart, over an image that is padded by less than `size`; what is
@@ -26,45 +27,53 @@ struct PoolShape {
   }
 };
 
-namespace cpu {
-
 // y is the largest of each window, `largest` its place in the window: row * size + column. Of equal ones the
 // first counts, and NaN counts as larger than any number.
 template <class T>
-void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest);
+struct MaxPool {
+  PoolShape shape;
+  const T* x;
+  T* y;
+  uint8_t* largest;
 
-// dx = or += dy where x was the largest, for each window.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dx = dy where x was the largest, summed over the windows.
 template <class T>
-void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
-                 bool accumulate);
+struct MaxPoolGrad {
+  PoolShape shape;
+  const uint8_t* largest;
+  const T* dy;
+  Destination<T*> dx;
 
-// y (batch, channels) is the mean of each channel of each image.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// y = the mean of each channel of each image.
 template <class T>
-void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y);
+struct AveragePool {
+  ActivationShape shape;
+  const T* x;
+  T* y;  // (batch, channels)
 
-// dx = or += dy / pixels.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dx = dy / pixels.
 template <class T>
-void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx, bool accumulate);
+struct AveragePoolGrad {
+  ActivationShape shape;
+  const T* dy;  // (batch, channels)
+  Destination<T*> dx;
 
-}  // namespace cpu
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-// The same on a CUDA device.
-namespace cuda {
-
-template <class T>
-void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest);
-
-template <class T>
-void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
-                 bool accumulate);
-
-template <class T>
-void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y);
-
-template <class T>
-void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx, bool accumulate);
-
-}  // namespace cuda
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_POOL_H_

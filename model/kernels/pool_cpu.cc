@@ -4,7 +4,7 @@
 #include "model/kernels/parallel.h"
 #include "model/kernels/pool.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // Calls fn.operator()<block>() with the channel block as a constant, so that loops over it become vectors.
@@ -86,9 +86,9 @@ void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* d
           }
         }
       }
-      T* target = dx + (row * in.width + col) * kBlock;
+      T* pixel = dx + (row * in.width + col) * kBlock;
       for (int64_t c = 0; c < kBlock; ++c) {
-        target[c] = static_cast<T>(accumulate ? static_cast<W>(target[c]) + sum[c] : sum[c]);
+        pixel[c] = static_cast<T>(accumulate ? static_cast<W>(pixel[c]) + sum[c] : sum[c]);
       }
     }
   }
@@ -97,7 +97,7 @@ void MaxPoolGradPlane(const PoolShape& shape, const uint8_t* largest, const T* d
 }  // namespace
 
 template <class T>
-void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
+void MaxPool<T>::OnCpu(Device& device) const {
   const int64_t in_plane = shape.in.plane(), out_plane = shape.out().plane();
   WithBlock(shape.in.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape.in, [&](int64_t plane) {
@@ -105,21 +105,22 @@ void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uin
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(MaxPool, OnCpu);
 
 template <class T>
-void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
-                 bool accumulate) {
+void MaxPoolGrad<T>::OnCpu(Device& device) const {
   const int64_t in_plane = shape.in.plane(), out_plane = shape.out().plane();
   WithBlock(shape.in.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape.in, [&](int64_t plane) {
       MaxPoolGradPlane<kBlock>(shape, largest + plane * out_plane, dy + plane * out_plane,
-                               dx + plane * in_plane, accumulate);
+                               dx.data + plane * in_plane, dx.accumulate);
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(MaxPoolGrad, OnCpu);
 
 template <class T>
-void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y) {
+void AveragePool<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   WithBlock(shape.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape, [&](int64_t plane) {
@@ -134,10 +135,10 @@ void AveragePool(const Device& device, const ActivationShape& shape, const T* x,
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(AveragePool, OnCpu);
 
 template <class T>
-void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx,
-                     bool accumulate) {
+void AveragePoolGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   WithBlock(shape.block, [&]<int64_t kBlock>() {
     ForPlanes(device, shape, [&](int64_t plane) {
@@ -145,24 +146,15 @@ void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T
       for (int64_t c = 0; c < kBlock; ++c) {
         share[c] = static_cast<W>(dy[plane * kBlock + c]) / static_cast<W>(shape.pixels());
       }
-      T* pixel = dx + plane * shape.plane();
+      T* pixel = dx.data + plane * shape.plane();
       for (int64_t i = 0; i < shape.pixels(); ++i, pixel += kBlock) {
         for (int64_t c = 0; c < kBlock; ++c) {
-          pixel[c] = static_cast<T>(accumulate ? static_cast<W>(pixel[c]) + share[c] : share[c]);
+          pixel[c] = static_cast<T>(dx.accumulate ? static_cast<W>(pixel[c]) + share[c] : share[c]);
         }
       }
     });
   });
 }
+GRADSYNC_INSTANTIATE_KERNEL(AveragePoolGrad, OnCpu);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                      \
-  template void MaxPool<T>(const Device&, const PoolShape&, const T*, T*, uint8_t*);                 \
-  template void MaxPoolGrad<T>(const Device&, const PoolShape&, const uint8_t*, const T*, T*, bool); \
-  template void AveragePool<T>(const Device&, const ActivationShape&, const T*, T*);                 \
-  template void AveragePoolGrad<T>(const Device&, const ActivationShape&, const T*, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

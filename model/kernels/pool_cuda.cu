@@ -3,7 +3,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/pool.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // Where an element of an activation is.
@@ -102,41 +102,33 @@ __global__ void AveragePoolGradKernel(ActivationShape shape, const T* dy, T* dx,
 }  // namespace
 
 template <class T>
-void MaxPool(const Device& device, const PoolShape& shape, const T* x, T* y, uint8_t* largest) {
+void MaxPool<T>::OnCuda(Device& device) const {
   const ActivationShape out = shape.out();
   Launch(device, "MaxPool", MaxPoolKernel<T>, LoopBlocks(device, out.numel()), kThreads, 0, shape, out, x, y,
          largest);
 }
+GRADSYNC_INSTANTIATE_KERNEL(MaxPool, OnCuda);
 
 template <class T>
-void MaxPoolGrad(const Device& device, const PoolShape& shape, const uint8_t* largest, const T* dy, T* dx,
-                 bool accumulate) {
+void MaxPoolGrad<T>::OnCuda(Device& device) const {
   Launch(device, "MaxPoolGrad", MaxPoolGradKernel<T>, LoopBlocks(device, shape.in.numel()), kThreads, 0,
-         shape, shape.out(), largest, dy, dx, accumulate);
+         shape, shape.out(), largest, dy, dx.data, dx.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(MaxPoolGrad, OnCuda);
 
 template <class T>
-void AveragePool(const Device& device, const ActivationShape& shape, const T* x, T* y) {
+void AveragePool<T>::OnCuda(Device& device) const {
   constexpr int64_t kWarps = kThreads / 32;
   Launch(device, "AveragePool", AveragePoolKernel<T>, (shape.batch * shape.channels + kWarps - 1) / kWarps,
          kThreads, 0, shape, x, y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(AveragePool, OnCuda);
 
 template <class T>
-void AveragePoolGrad(const Device& device, const ActivationShape& shape, const T* dy, T* dx,
-                     bool accumulate) {
+void AveragePoolGrad<T>::OnCuda(Device& device) const {
   Launch(device, "AveragePoolGrad", AveragePoolGradKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0,
-         shape, dy, dx, accumulate);
+         shape, dy, dx.data, dx.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(AveragePoolGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                      \
-  template void MaxPool<T>(const Device&, const PoolShape&, const T*, T*, uint8_t*);                 \
-  template void MaxPoolGrad<T>(const Device&, const PoolShape&, const uint8_t*, const T*, T*, bool); \
-  template void AveragePool<T>(const Device&, const ActivationShape&, const T*, T*);                 \
-  template void AveragePoolGrad<T>(const Device&, const ActivationShape&, const T*, T*, bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

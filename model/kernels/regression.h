@@ -3,48 +3,60 @@
 
 #include <cstdint>
 
-#include "model/device.h"
-#include "model/dtype.h"
+#include "model/destination.h"
+#include "model/kernels/kernel.h"
 
-// What a linear layer with a bias and a loss of squares need beside a matrix product. T, the type of
-// activations and their gradients, is float, double or BF16, which is computed in f32 and rounded once.
-namespace gradsync::model::kernels::cpu {
+// What a linear layer with a bias and a loss of squares need beside a matrix product.
+namespace gradsync::model::kernels {
 
-// y (rows, d) = x (rows, d) + bias (d).
+// y = x + bias.
 template <class T>
-void AddBias(const Device& device, const T* x, const Wide<T>* bias, int64_t rows, int64_t d, T* y);
+struct AddBias {
+  const T* x;           // (rows, d)
+  const Wide<T>* bias;  // (d)
+  int64_t rows, d;
+  T* y;  // (rows, d)
 
-// dbias (d) = or += the sum of dy (rows, d) over its rows.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dbias = the sum of dy over its rows.
 template <class T>
-void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, Wide<T>* dbias, bool accumulate);
+struct BiasGrad {
+  const T* dy;  // (rows, d)
+  int64_t rows, d;
+  Destination<Wide<T>*> dbias;
 
-// *loss = the mean of (x - target)^2 over n elements.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// loss = the mean of (x - target)^2 over n elements.
 template <class T>
-void SquaredError(const Device& device, const T* x, const Wide<T>* target, int64_t n, Wide<T>* loss);
+struct SquaredError {
+  const T* x;
+  const Wide<T>* target;
+  int64_t n;
+  Wide<T>* loss;  // one
 
-// dx = or += 2 (x - target) / n * *dloss.
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dx = 2 (x - target) / n * dloss.
 template <class T>
-void SquaredErrorGrad(const Device& device, const T* x, const Wide<T>* target, const Wide<T>* dloss,
-                      int64_t n, T* dx, bool accumulate);
+struct SquaredErrorGrad {
+  const T* x;
+  const Wide<T>* target;
+  const Wide<T>* dloss;  // one
+  int64_t n;
+  Destination<T*> dx;
 
-}  // namespace gradsync::model::kernels::cpu
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
 
-// The same on a CUDA device.
-namespace gradsync::model::kernels::cuda {
-
-template <class T>
-void AddBias(const Device& device, const T* x, const Wide<T>* bias, int64_t rows, int64_t d, T* y);
-
-template <class T>
-void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, Wide<T>* dbias, bool accumulate);
-
-template <class T>
-void SquaredError(const Device& device, const T* x, const Wide<T>* target, int64_t n, Wide<T>* loss);
-
-template <class T>
-void SquaredErrorGrad(const Device& device, const T* x, const Wide<T>* target, const Wide<T>* dloss,
-                      int64_t n, T* dx, bool accumulate);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_REGRESSION_H_

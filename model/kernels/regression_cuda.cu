@@ -3,7 +3,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/regression.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
@@ -46,38 +46,30 @@ __global__ void SquaredErrorGradKernel(const T* x, const Wide<T>* target, const 
 }  // namespace
 
 template <class T>
-void AddBias(const Device& device, const T* x, const Wide<T>* bias, int64_t rows, int64_t d, T* y) {
+void AddBias<T>::OnCuda(Device& device) const {
   Launch(device, "AddBias", AddBiasKernel<T>, LoopBlocks(device, rows * d), kThreads, 0, x, bias, rows * d, d,
          y);
 }
+GRADSYNC_INSTANTIATE_KERNEL(AddBias, OnCuda);
 
 template <class T>
-void BiasGrad(const Device& device, const T* dy, int64_t rows, int64_t d, Wide<T>* dbias, bool accumulate) {
-  Launch(device, "BiasGrad", BiasGradKernel<T>, LoopBlocks(device, d), kThreads, 0, dy, rows, d, dbias,
-         accumulate);
+void BiasGrad<T>::OnCuda(Device& device) const {
+  Launch(device, "BiasGrad", BiasGradKernel<T>, LoopBlocks(device, d), kThreads, 0, dy, rows, d, dbias.data,
+         dbias.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(BiasGrad, OnCuda);
 
 template <class T>
-void SquaredError(const Device& device, const T* x, const Wide<T>* target, int64_t n, Wide<T>* loss) {
+void SquaredError<T>::OnCuda(Device& device) const {
   Launch(device, "SquaredError", SquaredErrorKernel<T>, 1, kThreads, 0, x, target, n, loss);
 }
+GRADSYNC_INSTANTIATE_KERNEL(SquaredError, OnCuda);
 
 template <class T>
-void SquaredErrorGrad(const Device& device, const T* x, const Wide<T>* target, const Wide<T>* dloss,
-                      int64_t n, T* dx, bool accumulate) {
+void SquaredErrorGrad<T>::OnCuda(Device& device) const {
   Launch(device, "SquaredErrorGrad", SquaredErrorGradKernel<T>, LoopBlocks(device, n), kThreads, 0, x, target,
-         dloss, n, dx, accumulate);
+         dloss, n, dx.data, dx.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(SquaredErrorGrad, OnCuda);
 
-#define GRADSYNC_INSTANTIATE(T)                                                                           \
-  template void AddBias<T>(const Device&, const T*, const Wide<T>*, int64_t, int64_t, T*);                \
-  template void BiasGrad<T>(const Device&, const T*, int64_t, int64_t, Wide<T>*, bool);                   \
-  template void SquaredError<T>(const Device&, const T*, const Wide<T>*, int64_t, Wide<T>*);              \
-  template void SquaredErrorGrad<T>(const Device&, const T*, const Wide<T>*, const Wide<T>*, int64_t, T*, \
-                                    bool);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-#undef GRADSYNC_INSTANTIATE
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

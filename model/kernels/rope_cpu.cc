@@ -9,7 +9,7 @@
 #include "model/kernels/parallel.h"
 #include "model/kernels/rope.h"
 
-namespace gradsync::model::kernels::cpu {
+namespace gradsync::model::kernels {
 namespace {
 
 // The rotations of all positions as complex numbers of length one: a pair (a, b) is rotated by multiplying
@@ -41,8 +41,7 @@ class RopeTables {
 }  // namespace
 
 template <class T>
-void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, const T* x, T* y,
-          bool accumulate) {
+void Rope<T>::OnCpu(Device& device) const {
   using Complex = std::complex<Wide<T>>;
   const int64_t dim = shape.head_dim, pairs = dim / 2;
   const Complex* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, dim, theta);
@@ -56,12 +55,12 @@ void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, co
           for (int64_t head = row * shape.num_heads; head < (row + 1) * shape.num_heads; ++head) {
             const ConstArrayMap<Complex> from(
                 reinterpret_cast<const Complex*>(read(x + head * dim, dim).data()), pairs);
-            write(y + head * dim, dim, accumulate, [&](ArrayMap<Wide<T>> out) {
+            write(y.data + head * dim, dim, y.accumulate, [&](ArrayMap<Wide<T>> out) {
               ArrayMap<Complex> to(reinterpret_cast<Complex*>(out.data()), pairs);
               if (inverse) {
-                Store(to, from * rotation.conjugate(), accumulate);
+                Store(to, from * rotation.conjugate(), y.accumulate);
               } else {
-                Store(to, from * rotation, accumulate);
+                Store(to, from * rotation, y.accumulate);
               }
             });
           }
@@ -69,9 +68,6 @@ void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, co
       },
       std::max<int64_t>(1, 8192 / (shape.num_heads * dim)));
 }
+GRADSYNC_INSTANTIATE_KERNEL(Rope, OnCpu);
 
-template void Rope<float>(Device&, const RopeShape&, double, bool, const float*, float*, bool);
-template void Rope<double>(Device&, const RopeShape&, double, bool, const double*, double*, bool);
-template void Rope<BF16>(Device&, const RopeShape&, double, bool, const BF16*, BF16*, bool);
-
-}  // namespace gradsync::model::kernels::cpu
+}  // namespace gradsync::model::kernels

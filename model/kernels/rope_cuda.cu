@@ -9,7 +9,7 @@
 #include "model/kernels/cuda_support.h"
 #include "model/kernels/rope.h"
 
-namespace gradsync::model::kernels::cuda {
+namespace gradsync::model::kernels {
 namespace {
 
 // The rotations of positions 0 to rows - 1.
@@ -85,19 +85,15 @@ __global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t rows, int64
 }  // namespace
 
 template <class T>
-void Rope(Device& device, const RopeShape& shape, double theta, bool inverse, const T* x, T* y,
-          bool accumulate) {
+void Rope<T>::OnCuda(Device& device) const {
   const int64_t pairs = shape.head_dim / 2;
   const int64_t rows = shape.batch * shape.seq;
   const int64_t row_pairs = shape.num_heads * pairs;
   if (rows == 0 || row_pairs == 0) return;
   const Wide<T>* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, shape.head_dim, theta);
   Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, rows * kThreads), kThreads, 0, x, table, rows,
-         shape.seq, row_pairs, pairs, inverse, y, accumulate);
+         shape.seq, row_pairs, pairs, inverse, y.data, y.accumulate);
 }
+GRADSYNC_INSTANTIATE_KERNEL(Rope, OnCuda);
 
-template void Rope<float>(Device&, const RopeShape&, double, bool, const float*, float*, bool);
-template void Rope<double>(Device&, const RopeShape&, double, bool, const double*, double*, bool);
-template void Rope<BF16>(Device&, const RopeShape&, double, bool, const BF16*, BF16*, bool);
-
-}  // namespace gradsync::model::kernels::cuda
+}  // namespace gradsync::model::kernels

@@ -39,17 +39,17 @@ void Scale(T* y, double factor, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = T(C(y[i]) * scale);
 }
 
-#define GRADSYNC_INSTANTIATE(T)                      \
+#define GRADSYNC_INSTANTIATE_KERNEL(T)               \
   template void Add<T>(const T* x, T* y, int64_t n); \
   template void Max<T>(const T* x, T* y, int64_t n); \
   template void Min<T>(const T* x, T* y, int64_t n); \
   template void Scale<T>(T * y, double factor, int64_t n);
-GRADSYNC_INSTANTIATE(float)
-GRADSYNC_INSTANTIATE(double)
-GRADSYNC_INSTANTIATE(BF16)
-GRADSYNC_INSTANTIATE(int32_t)
-GRADSYNC_INSTANTIATE(int64_t)
-GRADSYNC_INSTANTIATE(uint8_t)
+GRADSYNC_INSTANTIATE_KERNEL(float)
+GRADSYNC_INSTANTIATE_KERNEL(double)
+GRADSYNC_INSTANTIATE_KERNEL(BF16)
+GRADSYNC_INSTANTIATE_KERNEL(int32_t)
+GRADSYNC_INSTANTIATE_KERNEL(int64_t)
+GRADSYNC_INSTANTIATE_KERNEL(uint8_t)
 #undef GRADSYNC_INSTANTIATE
 
 }  // namespace gradsync::model::kernels::cpu

@@ -1,0 +1,52 @@
+#ifndef GRADSYNC_MODEL_KERNELS_KERNEL_H_
+#define GRADSYNC_MODEL_KERNELS_KERNEL_H_
+
+#include <string_view>
+
+#include "model/device.h"
+#include "model/dtype.h"
+#include "model/error.h"
+
+// A kernel is a struct: its arguments, and a body for each type of device.
+//
+//   template <class T>
+//   struct Sum {
+//     const T *a, *b;
+//     int64_t n;
+//     T* y;
+//
+//     void OnCpu(Device& device) const;   // in elementwise_cpu.cc
+//     void OnCuda(Device& device) const;  // in elementwise_cuda.cu
+//   };
+//
+// Run(op, device, Sum<T>{...}) runs the body for the device. Arrays lie in the device's memory and are dense
+// and row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is float,
+// double or BF16, which is computed in f32 and rounded once. Wide<T> is what T is computed in.
+namespace gradsync::model::kernels {
+
+// Whether this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows which parts of CUDA
+// it is built with; a kernel that needs more than the runtime says so beside its declaration.
+template <class Kernel>
+inline constexpr bool kBuiltForCuda = GRADSYNC_HAVE_CUDA != 0;
+
+// Throws InvalidInput, naming the operation `op`, if the device is a GPU and the kernel was built without the
+// part of CUDA that it needs.
+template <class Kernel>
+void Run(std::string_view op, Device& device, const Kernel& kernel) {
+  if (device.is_cpu()) return kernel.OnCpu(device);
+  if constexpr (kBuiltForCuda<Kernel>) {
+    kernel.OnCuda(device);
+  } else {
+    throw InvalidInput(Join(op, ": this program was built without the part of CUDA that this needs"));
+  }
+}
+
+// Stands after a body, OnCpu or OnCuda, and compiles it for every T: once, here, and nowhere else.
+#define GRADSYNC_INSTANTIATE_KERNEL(Kernel, Body)    \
+  template void Kernel<float>::Body(Device&) const;  \
+  template void Kernel<double>::Body(Device&) const; \
+  template void Kernel<BF16>::Body(Device&) const
+
+}  // namespace gradsync::model::kernels
+
+#endif  // GRADSYNC_MODEL_KERNELS_KERNEL_H_
