@@ -18,16 +18,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The keys of a job, in the order in which they come to be:
-//
-// hello.RANK      each rank but 0   its nonce
-// run             rank 0            "run RUN_ID", a line "rank RANK NONCE" for each hello, perhaps "verdict
-// TEXT" RUN_ID.terms    rank 0            its terms RUN_ID.joined.R each rank         its host, once it knows
-// the run RUN_ID.refused.R a rank           how its terms differ from rank 0's RUN_ID.ready    rank 0 all
-// hosts, a line each, once all have joined RUN_ID.N...                       those of the Nth group
-// (comm/rendezvous.h)
-constexpr char kHello[] = "hello.";
+// The keys of a job. First, where nobody knows yet which run it is:
+constexpr char kHello[] = "hello.";  // and RANK: the nonce of each rank but 0
+// Rank 0's answer: "run RUN_ID", a line "rank RANK NONCE" for each hello, perhaps "verdict TEXT".
 constexpr char kRun[] = "run";
+// Then after RUN_ID and a dot, where those of its groups are too (comm/rendezvous.h):
+constexpr char kTerms[] = "terms";       // of rank 0
+constexpr char kJoined[] = "joined.";    // and RANK: the host of a rank that knows the run
+constexpr char kRefused[] = "refused.";  // and RANK: how the terms of a rank differ from rank 0's
+constexpr char kReady[] = "ready";       // by rank 0, once all have joined: all hosts, a line each
 // Between the parts of terms.
 constexpr char kBetweenNameAndValue = '\x1f';
 constexpr char kBetweenTerms = '\x1e';
@@ -163,16 +162,20 @@ Job::~Job() {
     }
     store_->Remove(kRun);
     // What a group left is for its Rendezvous to remove: others may still be reading.
-    for (const char* const own : {".terms", ".joined.", ".refused.", ".ready"}) {
-      for (const std::string& key : store_->Keys(run_id_ + own)) store_->Remove(key);
-    }
+    RemoveOwnKeys();
   } catch (const std::runtime_error&) {
     // The place is gone, and all that was there.
   }
 }
 
-std::string Job::Key(std::string_view name, int rank) const {
-  return gradsync::Join(run_id_, ".", name, ".", rank);
+std::string Job::Key(std::string_view name) const { return gradsync::Join(run_id_, ".", name); }
+
+std::string Job::Key(std::string_view name, int rank) const { return gradsync::Join(Key(name), rank); }
+
+void Job::RemoveOwnKeys() {
+  for (const char* const name : {kTerms, kJoined, kRefused, kReady}) {
+    for (const std::string& key : store_->Keys(Key(name))) store_->Remove(key);
+  }
 }
 
 void Job::Claim() {
@@ -188,24 +191,24 @@ void Job::Claim() {
 
 void Job::Serve(const Terms& terms) {
   run_id_ = nonce_;
-  store_->Set(run_id_ + ".terms", Pack(terms));
+  store_->Set(Key(kTerms), Pack(terms));
   hosts_ = {host_};  // of the ranks that have joined, as far as all before them have
-  store_->Set(Key("joined", 0), host_);
+  store_->Set(Key(kJoined, 0), host_);
   StorePoll poll(deadline_);
   do {
     Answer("");
-    for (const std::string& key : store_->Keys(run_id_ + ".refused.")) {
+    for (const std::string& key : store_->Keys(Key(kRefused))) {
       GiveUp(store_->Get(key).value_or("ranks differ"));
     }
     while (static_cast<int>(hosts_.size()) < world_.size) {
-      const auto host = store_->Get(Key("joined", static_cast<int>(hosts_.size())));
+      const auto host = store_->Get(Key(kJoined, static_cast<int>(hosts_.size())));
       if (!host.has_value()) break;
       hosts_.push_back(*host);
     }
     if (static_cast<int>(hosts_.size()) == world_.size) {
       std::string lines;
       for (const std::string& host : hosts_) lines += host + '\n';
-      return store_->Set(run_id_ + ".ready", lines);
+      return store_->Set(Key(kReady), lines);
     }
   } while (poll.Again());
   GiveUp(Missing());
@@ -217,6 +220,7 @@ void Job::GiveUp(const std::string& verdict) {
   do {
     Answer(verdict);
   } while (static_cast<int>(hellos_.size()) < world_.size - 1 && poll.Again());
+  RemoveOwnKeys();  // the answer stays
   Throw(verdict);
 }
 
@@ -241,11 +245,13 @@ std::string Job::AnswerToMe() {
 }
 
 void Job::Join(const std::string& answer, const Terms& terms) {
-  run_id_ = Line(answer, "run");
-  const Terms of_rank0 = Unpack(store_->Get(run_id_ + ".terms").value_or(""));
-  const std::string difference = Difference(of_rank0, world_.rank, terms);
-  if (difference.empty()) return store_->Set(Key("joined", world_.rank), host_);
-  store_->Set(Key("refused", world_.rank), difference);
+  const std::string run_id = Line(answer, "run");
+  const auto of_rank0 = store_->Get(gradsync::Join(run_id, ".", kTerms));
+  if (!of_rank0.has_value()) return;  // rank 0 has given up, and the next answer says why
+  run_id_ = run_id;
+  const std::string difference = Difference(Unpack(*of_rank0), world_.rank, terms);
+  if (difference.empty()) return store_->Set(Key(kJoined, world_.rank), host_);
+  store_->Set(Key(kRefused, world_.rank), difference);
   Throw(difference);
 }
 
@@ -261,10 +267,11 @@ void Job::Enter(const Terms& terms) {
       if (!store_->Get(key).has_value()) store_->Set(key, nonce_);
       continue;
     }
-    if (run_id_.empty()) Join(answer, terms);
     const std::string verdict = Line(answer, "verdict");
     if (!verdict.empty()) Throw(verdict);
-    if (const auto ready = store_->Get(run_id_ + ".ready"); ready.has_value()) {
+    if (run_id_.empty()) Join(answer, terms);
+    if (run_id_.empty()) continue;
+    if (const auto ready = store_->Get(Key(kReady)); ready.has_value()) {
       std::istringstream lines(*ready);
       for (std::string host; std::getline(lines, host);) hosts_.push_back(host);
       return;
@@ -279,7 +286,7 @@ std::string Job::Missing() {
     return gradsync::Join("rank 0 did not arrive at ", world_.rendezvous, " within ", Seconds(timeout_));
   }
   return MissingRanks(world_, timeout_,
-                      [this](int rank) { return store_->Get(Key("joined", rank)).has_value(); });
+                      [this](int rank) { return store_->Get(Key(kJoined, rank)).has_value(); });
 }
 
 void Job::Throw(std::string_view cause) const {

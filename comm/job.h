@@ -74,9 +74,11 @@ class Job {
   [[noreturn]] void GiveUp(const std::string& verdict);
   // Other ranks: what rank 0 wrote, if it was written for this rank; else empty.
   std::string AnswerToMe();
-  // Other ranks: takes part in the run that the answer speaks of, or throws.
+  // Other ranks: takes part in the run that the answer speaks of, if it is still on, or throws.
   void Join(const std::string& answer, const Terms& terms);
   std::string Missing();
+  void RemoveOwnKeys();
+  std::string Key(std::string_view name) const;
   std::string Key(std::string_view name, int rank) const;
   [[noreturn]] void Throw(std::string_view cause) const;
 

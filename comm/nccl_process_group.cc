@@ -38,7 +38,7 @@ struct EventPair {
   CudaEvent end;
 };
 
-// One collective. Everything but the signature is under the engine's mutex.
+// One collective. Everything but the signature is under the engine's mutex, once it is in flight.
 struct Flight {
   Flight(Request r, EventPair e, std::shared_ptr<const model::CudaAnchor> a)
       : signature(r), request(std::move(r)), events(std::move(e)), anchor(std::move(a)) {}

@@ -117,6 +117,17 @@ TEST(FileRendezvousTest, FinishLeavesNothing) {
   EXPECT_TRUE(FileStore(directory.path()).Keys("").empty());
 }
 
+// But for the last answer and who it was for.
+TEST(FileRendezvousTest, FailureLeavesNothingThatGrows) {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 3; ++i) {
+    ErrorsOfRanks(2, [&](int rank) {
+      Job(MakeWorld(rank, 2, "file://" + directory.path()), {{"rank", std::to_string(rank)}}, kLong);
+    });
+  }
+  EXPECT_EQ(FileStore(directory.path()).Keys(""), (std::vector<std::string>{"hello.1", "run"}));
+}
+
 TEST(FileRendezvousTest, MakesTheDirectory) {
   const TemporaryDirectory directory;
   Meet(2, "file://" + directory.path() + "/a/b", "");
