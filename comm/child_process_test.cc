@@ -124,8 +124,8 @@ TEST(ChildProcessTest, StandardDescriptorsMayChangePlaces) {
 
 TEST(ChildProcessTest, InheritsNoOtherDescriptorsAndNoBlockedSignals) {
   const FileDescriptor leak(open("/dev/null", O_RDONLY));  // not closed on exec
-  const std::string script =
-      "test -e /proc/$$/fd/" + std::to_string(leak.get()) + " || echo none; " + "grep SigBlk /proc/self/status";
+  const std::string script = "test -e /proc/$$/fd/" + std::to_string(leak.get()) + " || echo none; " +
+                             "grep SigBlk /proc/self/status";
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -48,13 +50,20 @@ class PinnedHost : public model::Device {
 
 }  // namespace
 
-void WaitOnHost(const CudaEvent& event) {
+void WaitOnHost(const CudaEvent& event, std::chrono::milliseconds timeout) {
   constexpr std::chrono::microseconds kPeriod{20};
-  while (!event.done()) std::this_thread::sleep_for(kPeriod);
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!event.done()) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      throw std::runtime_error("this rank's GPU made no progress for " + Seconds(timeout));
+    }
+    std::this_thread::sleep_for(kPeriod);
+  }
 }
 
-CudaStaging::CudaStaging(std::shared_ptr<CudaDevice> device)
+CudaStaging::CudaStaging(std::shared_ptr<CudaDevice> device, std::chrono::milliseconds timeout)
     : device_(std::move(device)),
+      timeout_(timeout),
       pinned_host_(std::make_shared<PinnedHost>(*device_)),
       down_(*device_),
       up_(*device_) {
@@ -68,13 +77,23 @@ void CudaStaging::Run(const Request& request, const std::function<void(const Req
   try {
     is_elementwise ? RunInChunks(request, collective) : RunWhole(request, collective);
   } catch (...) {
-    try {
-      down_.Synchronize();
-      up_.Synchronize();
-    } catch (const model::CudaError&) {
-      // The first error is the one to tell.
-    }
+    if (!Drain()) new std::tuple(request, std::exchange(buffer_, Tensor()), pinned_host_, device_);
     throw;
+  }
+}
+
+bool CudaStaging::Drain() {
+  try {
+    for (const model::CudaStream* const stream : {&down_, &up_}) {
+      const CudaEvent end(*device_);
+      end.Record(*stream);
+      WaitOnHost(end, timeout_);
+    }
+    return true;
+  } catch (const model::CudaError&) {
+    return true;  // nothing runs any more on a GPU that has failed
+  } catch (const std::runtime_error&) {
+    return false;
   }
 }
 
@@ -105,7 +124,7 @@ void CudaStaging::RunInChunks(const Request& request, const std::function<void(c
   for (int64_t chunk = 0; chunk < std::min<int64_t>(num_chunks, kSlots); ++chunk) download(chunk);
   for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
     Slot& slot = slot_of(chunk);
-    WaitOnHost(slot.downloaded);
+    WaitOnHost(slot.downloaded, timeout_);
     Request part = request;
     part.chunk = chunk;
     part.input = part.output = on_host(chunk);
@@ -114,7 +133,7 @@ void CudaStaging::RunInChunks(const Request& request, const std::function<void(c
     slot.uploaded.Record(up_);
     if (chunk + static_cast<int64_t>(kSlots) < num_chunks) download(chunk + static_cast<int64_t>(kSlots));
   }
-  if (num_chunks > 0) WaitOnHost(slot_of(num_chunks - 1).uploaded);
+  if (num_chunks > 0) WaitOnHost(slot_of(num_chunks - 1).uploaded, timeout_);
 }
 
 void CudaStaging::RunWhole(const Request& request, const std::function<void(const Request&)>& collective) {
@@ -124,11 +143,11 @@ void CudaStaging::RunWhole(const Request& request, const std::function<void(cons
   Slot& slot = slots_.front();
   down_.Copy(whole.input.raw_data(), request.input.raw_data(), request.input.nbytes());
   slot.downloaded.Record(down_);
-  WaitOnHost(slot.downloaded);
+  WaitOnHost(slot.downloaded, timeout_);
   collective(whole);
   up_.Copy(request.output.raw_data(), whole.output.raw_data(), request.output.nbytes());
   slot.uploaded.Record(up_);
-  WaitOnHost(slot.uploaded);
+  WaitOnHost(slot.uploaded, timeout_);
 }
 
 }  // namespace gradsync::comm

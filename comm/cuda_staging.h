@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_COMM_CUDA_STAGING_H_
 #define GRADSYNC_COMM_CUDA_STAGING_H_
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -11,8 +12,9 @@
 
 namespace gradsync::comm {
 
-// Returns when the event is done. Sleeps meanwhile, so that the core is free for others.
-void WaitOnHost(const model::CudaEvent& event);
+// Returns when the event is done. Sleeps meanwhile, so that the core is free for others. Throws
+// std::runtime_error if it is not done within the timeout.
+void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
 // Lets a backend that knows host memory alone serve tensors of a GPU: they travel through pinned host memory.
 // Of one communication thread.
@@ -25,12 +27,13 @@ class CudaStaging {
  public:
   static constexpr size_t kChunkBytes = size_t{8} << 20;
 
-  // Pinned memory is taken when it is first needed. Throws CudaError.
-  explicit CudaStaging(std::shared_ptr<model::CudaDevice> device);
+  // Pinned memory is taken when it is first needed. `timeout`: for each copy. Throws CudaError.
+  CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
   // Calls `collective` with requests of host memory that together are `request`, and returns when the results
   // are in the GPU's memory. The compute stream has passed what the tensors are made of. What `collective`
-  // throws comes out when nothing uses the tensors any more. Throws CudaError, CudaOutOfMemory.
+  // throws comes out when nothing uses the tensors any more. Throws CudaError, CudaOutOfMemory, and
+  // std::runtime_error if a copy takes longer than the timeout; what it may still use is never let go.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:
@@ -44,7 +47,11 @@ class CudaStaging {
   void RunInChunks(const Request& request, const std::function<void(const Request&)>& collective);
   void RunWhole(const Request& request, const std::function<void(const Request&)>& collective);
 
+  // Whether both streams became empty within the timeout.
+  bool Drain();
+
   const std::shared_ptr<model::CudaDevice> device_;
+  const std::chrono::milliseconds timeout_;
   const model::DevicePtr pinned_host_;
   const model::CudaStream down_;
   const model::CudaStream up_;

@@ -3,16 +3,17 @@
 #include <gloo/common/error.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
+#include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <signal.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
+#include "comm/network.h"
 #include "comm/process_group.h"
-#include "comm/tcp_store.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -73,27 +74,10 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
   }
 }
 
-// Whether the name or number is an address of this host. gloo would look only when it binds, and leak.
-bool IsOwnAddress(const std::string& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (getaddrinfo(address.c_str(), nullptr, &hints, &list) != 0) return false;
-  bool is_own = false;
-  for (const addrinfo* candidate = list; candidate != nullptr; candidate = candidate->ai_next) {
-    const Socket socket(::socket(candidate->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    is_own = is_own || bind(socket.fd(), candidate->ai_addr, candidate->ai_addrlen) == 0;
-  }
-  freeaddrinfo(list);
-  return is_own;
-}
-
-bool IsLoopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
-
-// The address by which ranks on other hosts reach this one. It is the one that leads to the rendezvous; on
-// the rendezvous' own host, whose name often stands for loopback there, the one that leads to some other
-// host.
-std::string AddressForOtherHosts(const World& world, Rendezvous& rendezvous) {
+// The address by which ranks on other hosts reach this one, when they met at a place on the network. It is
+// the one that leads to the rendezvous; on the rendezvous' own host, whose name often stands for loopback
+// there, the one that leads to some other host.
+std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
   std::string own = OwnAddressTowards(place);
@@ -106,26 +90,61 @@ std::string AddressForOtherHosts(const World& world, Rendezvous& rendezvous) {
   return own;
 }
 
+// Likewise, when they met in a directory: what the host's name stands for, or, where that is loopback, the
+// address that leads out of this host.
+std::string AddressOfThisHost() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  if (IsOwnAddress(name.data()) && !IsLoopback(name.data())) return name.data();
+  return OwnAddressTowards({.host = "192.0.2.1", .port = "9"});  // set aside for documents: nobody's
+}
+
+bool IsLoopbackInterface(const std::string& name) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  bool is_loopback = false;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    is_loopback = is_loopback || (entry->ifa_name == name && (entry->ifa_flags & IFF_LOOPBACK) != 0);
+  }
+  freeifaddrs(list);
+  return is_loopback;
+}
+
+// What gloo is to listen on: loopback if all ranks are on one host, and never else.
+gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& interface_or_address,
+                                         Rendezvous& rendezvous) {
+  gloo::transport::tcp::attr network;
+  const std::vector<std::string>& hosts = rendezvous.hosts();
+  const auto elsewhere =
+      std::ranges::find_if(hosts, [&](const std::string& host) { return host != hosts[0]; });
+  const bool is_one_host = elsewhere == hosts.end();
+  bool is_loopback = false;
+  if (!interface_or_address.empty() && if_nametoindex(interface_or_address.c_str()) != 0) {
+    network.iface = interface_or_address;
+    is_loopback = IsLoopbackInterface(interface_or_address);
+  } else {
+    Require(interface_or_address.empty() || IsOwnAddress(interface_or_address), "interface or address is '",
+            interface_or_address, "', expected a network interface or an address of this host");
+    network.hostname = !interface_or_address.empty()            ? interface_or_address
+                       : is_one_host                            ? "127.0.0.1"
+                       : world.rendezvous.starts_with("tcp://") ? AddressTowardsOthers(world, rendezvous)
+                                                                : AddressOfThisHost();
+    is_loopback = IsLoopback(network.hostname);
+  }
+  Require(is_one_host || !is_loopback, "gloo would use ", network.iface, network.hostname,
+          ", which no other host reaches, but ranks 0 and ", elsewhere - hosts.begin(),
+          " are on different hosts (name an interface or an address)");
+  return network;
+}
+
 std::shared_ptr<gloo::transport::Device> CreateDevice(const World& world,
                                                       const std::string& interface_or_address,
                                                       Rendezvous& rendezvous) {
-  gloo::transport::tcp::attr attributes;
-  if (!interface_or_address.empty() && if_nametoindex(interface_or_address.c_str()) != 0) {
-    attributes.iface = interface_or_address;
-  } else if (!interface_or_address.empty()) {
-    Require(IsOwnAddress(interface_or_address), "interface or address is '", interface_or_address,
-            "', expected a network interface or an address of this host");
-    attributes.hostname = interface_or_address;
-  } else if (world.local_size == world.size) {
-    attributes.hostname = "127.0.0.1";
-  } else if (world.rendezvous.starts_with("tcp://")) {
-    attributes.hostname = AddressForOtherHosts(world, rendezvous);
-  }
+  const gloo::transport::tcp::attr network = ChooseNetwork(world, interface_or_address, rendezvous);
   try {
-    return gloo::transport::tcp::CreateDevice(attributes);
+    return gloo::transport::tcp::CreateDevice(network);
   } catch (const std::exception& error) {
-    throw InvalidInput(Join("gloo cannot use ",
-                            interface_or_address.empty() ? "this host's name" : interface_or_address,
+    throw InvalidInput(Join("gloo cannot use ", network.iface, network.hostname,
                             " (name an interface or an address): ", WithoutPlace(error.what())));
   }
 }

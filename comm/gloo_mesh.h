@@ -51,9 +51,10 @@ class BlockSigpipe {
 class GlooMesh {
  public:
   // Connects to all ranks, and returns when they have connected too. interface_or_address may be empty: then
-  // loopback if the launcher put all ranks on one host, else the network on which ranks met at a tcp://
-  // rendezvous, or what the host's name stands for if they met in a directory. Threads inherit a blocked
-  // SIGPIPE. Throws CollectiveError; InvalidInput for an unknown interface or address.
+  // loopback if all ranks are on one host, else the network on which ranks met at a tcp:// rendezvous, or
+  // what the host's name stands for, or what leads out of the host, if they met in a directory. Threads
+  // inherit a blocked SIGPIPE. Throws CollectiveError; InvalidInput for an unknown interface or address, and
+  // for loopback between hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, Rendezvous& rendezvous,
            std::chrono::milliseconds timeout);
   ~GlooMesh();

@@ -43,8 +43,8 @@ class GlooWork : public Work::State {
   const Request& request() const { return request_; }
   const Signature& signature() const { return signature_; }
   // Returns when the tensors hold what they did when the collective was issued.
-  void WaitUntilComputed() const {
-    if (issued_.has_value()) WaitOnHost(*issued_);
+  void WaitUntilComputed(std::chrono::milliseconds timeout) const {
+    if (issued_.has_value()) WaitOnHost(*issued_, timeout);
   }
 
   // With an error if it failed. The tensors are let go first, so that a caller who waited is their only
@@ -150,7 +150,7 @@ class GlooProcessGroup : public RequestGroup {
       std::string error;
       try {
         ThrowIfFailed();
-        work->WaitUntilComputed();
+        work->WaitUntilComputed(options_.timeout);
         start_ns = Now();
         Run(work->request(), memory);
       } catch (const std::exception& exception) {
@@ -176,7 +176,7 @@ class GlooProcessGroup : public RequestGroup {
     if (mesh_.has_value() && options_.check_collectives) CheckSameOnAllRanks(*mesh_, request);
     const auto run_on_host = [&](const Request& part) { RunOnHost(part, memory.scratch); };
     if (options_.gpu == nullptr || !request.output.defined()) return run_on_host(request);
-    if (!memory.staging.has_value()) memory.staging.emplace(options_.gpu);
+    if (!memory.staging.has_value()) memory.staging.emplace(options_.gpu, options_.timeout);
     memory.staging->Run(request, run_on_host);
   }
 

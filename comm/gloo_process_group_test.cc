@@ -6,8 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "comm/network.h"
 #include "comm/rank_threads.h"
-#include "comm/tcp_store.h"
 #include "model/error.h"
 
 // What is special about gloo: its tuning, its deadlines, its checks.
@@ -285,19 +285,64 @@ TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
   }
 }
 
-// Ranks of several hosts use the network on which they met.
-TEST(GlooOptionsTest, RanksOnDifferentHostsFindTheirNetwork) {
-  std::string url;
-  {
-    const TcpStoreServer server({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now());
-    url = Join("tcp://127.0.0.1:", server.port());
+// The world of a rank on a host of its own, whose launcher says nothing of hosts.
+void PutOnOwnHost(World& world, const std::string& rendezvous) {
+  world.local_size = 0;
+  world.host = Join("host", world.rank);
+  world.rendezvous = rendezvous;
+}
+
+// An address of this host that is not loopback; empty if there is none.
+std::string OuterAddress() {
+  try {
+    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"});
+  } catch (const std::runtime_error&) {
+    return "";
   }
-  auto groups = Connect(3, [&](GlooOptions& options) {
-    options.world.local_rank = 0;
-    options.world.local_size = 1;
+}
+
+std::string FreeUrl(const std::string& host) {
+  const auto listeners = Listen({.host = host, .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  return Join("tcp://", host, ":", PortOf(listeners[0]));
+}
+
+// Ranks of several hosts use the network on which they met, or the one that leads out.
+TEST(GlooOptionsTest, RanksOnDifferentHostsFindTheirNetwork) {
+  const std::string outer = OuterAddress();
+  if (outer.empty()) GTEST_SKIP() << "this machine has no network";
+  const TemporaryDirectory directory;
+  for (const std::string& place : {FreeUrl(outer), "file://" + directory.path()}) {
+    auto groups = Connect(3, [&](GlooOptions& options) { PutOnOwnHost(options.world, place); });
+    RunRanks(3, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+  }
+}
+
+TEST(GlooOptionsTest, LoopbackDoesNotServeDifferentHosts) {
+  const std::string url = FreeUrl("127.0.0.1");
+  for (const std::string chosen : {"", "lo", "localhost"}) {
+    const auto errors = ErrorsOfRanks(2, [&](int rank) {
+      GlooOptions options = OptionsFor(rank, 2, TemporaryDirectory());
+      PutOnOwnHost(options.world, url);
+      options.interface_or_address = chosen;
+      MakeGlooGroup(options);
+    });
+    for (const std::string& error : errors) {
+      EXPECT_EQ(error,
+                Join("gloo would use ", chosen.empty() ? "127.0.0.1" : chosen,
+                     ", which no other host reaches, but ranks 0 and 1 are on different hosts (name an "
+                     "interface or an address)"));
+    }
+  }
+}
+
+// What the launcher says of hosts is not believed.
+TEST(GlooOptionsTest, ALauncherThatSaysNothingOfHosts) {
+  const std::string url = FreeUrl("127.0.0.1");
+  auto groups = Connect(2, [&](GlooOptions& options) {
+    options.world.local_size = 0;
     options.world.rendezvous = url;
   });
-  RunRanks(3, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+  RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
 }
 
 }  // namespace

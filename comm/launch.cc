@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,6 +31,11 @@ constexpr milliseconds kHold{1000};
 constexpr int kBadArguments = 2;
 // As long as so much waits to be written to stderr, ranks have to wait with theirs.
 constexpr size_t kMaxPendingBytes = size_t{1} << 20;
+
+std::string NewSecret() {
+  std::random_device random;
+  return Join(std::hex, random(), random(), random(), random());
+}
 
 struct Rank {
   int index = 0;
@@ -86,7 +92,9 @@ class Launcher {
                                          {"GRADSYNC_WORLD_SIZE", size},
                                          {"GRADSYNC_LOCAL_RANK", rank},
                                          {"GRADSYNC_LOCAL_WORLD_SIZE", size},
-                                         {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()}}};
+                                         {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
+                                         {"GRADSYNC_JOB", directory_.path()},
+                                         {"GRADSYNC_SECRET", secret_}}};
     if (index == 0) {
       ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options), .relay = {}});
       return;
@@ -190,6 +198,7 @@ class Launcher {
   std::vector<std::string> arguments_;
   StopSignals signals_;
   TemporaryDirectory directory_;
+  const std::string secret_ = NewSecret();
   BackgroundWriter errors_;  // its thread takes no signals
   std::vector<Rank> ranks_;
   std::vector<Failure> failures_;  // in the order in which they were noticed

@@ -19,6 +19,8 @@ using model::DType;
 
 // Between two looks at a call that is not done.
 constexpr std::chrono::microseconds kPollPeriod{20};
+// How long an abort leaves others to come out of their calls by themselves, which is most often at once.
+constexpr std::chrono::milliseconds kLeaveWithin{100};
 
 ncclDataType_t NcclType(DType dtype) {
   switch (dtype) {
@@ -99,14 +101,11 @@ NcclCommunicator::NcclCommunicator(const World& world, const model::CudaDevice& 
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  std::unique_lock lock(mutex_);
-  if (comm_ == nullptr) return;
   try {
-    Settle(lock, ncclCommFinalize(comm_));
+    Run([](ncclComm_t comm) { return ncclCommFinalize(comm); });
     ncclCommDestroy(std::exchange(comm_, nullptr));
   } catch (const NcclError&) {
     // Nobody waits for results any more, so there is nobody to tell.
-    lock.unlock();
     Abort();
   }
 }
@@ -116,7 +115,6 @@ void NcclCommunicator::Join(const World& world) {
   std::optional<Rendezvous> rendezvous;
   if (world.size > 1) rendezvous.emplace(world, timeout_);
 
-  std::unique_lock lock(mutex_);
   ncclUniqueId id{};
   if (world.rank == 0) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) Throw(result);
@@ -132,47 +130,75 @@ void NcclCommunicator::Join(const World& world) {
 
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  Settle(lock, ncclCommInitRankConfig(&comm_, world.size, id, world.rank, &config));
+  if (const auto result = ncclCommInitRankConfig(&comm_, world.size, id, world.rank, &config);
+      result != ncclSuccess && result != ncclInProgress) {
+    Throw(result);
+  }
+  Run([](ncclComm_t) { return ncclInProgress; });
   if (rendezvous) rendezvous->Finish();
 }
 
 void NcclCommunicator::Launch(const Request& request, const model::CudaStream& stream) {
+  Run([&](ncclComm_t comm) { return Call(request, comm, stream.get()); });
+}
+
+ncclResult_t NcclCommunicator::CallOnce(std::unique_lock<std::mutex>& lock,
+                                        const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const ncclComm_t comm = comm_;
+  if (comm == nullptr) throw NcclError("aborted");
+  is_in_call_ = true;
+  lock.unlock();
+  ncclResult_t result = ncclSuccess;
+  {
+    const CallWatch watch(in_call_since_ns_);
+    result = call(comm);
+  }
+  lock.lock();
+  is_in_call_ = false;
+  call_ended_.notify_all();
+  if (comm_ == nullptr) throw NcclError("aborted");  // and gone: not to be asked what happened
+  return result;
+}
+
+void NcclCommunicator::Run(const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
   std::unique_lock lock(mutex_);
-  if (comm_ == nullptr) throw NcclError("aborted");
-  Settle(lock, Call(request, comm_, stream.get()));
+  call_ended_.wait(lock, [this] { return !is_in_call_; });  // of the other thread, which only asks
+  ncclResult_t result = CallOnce(lock, call);
+  while (result == ncclInProgress) {
+    lock.unlock();
+    std::this_thread::sleep_for(kPollPeriod);
+    lock.lock();
+    call_ended_.wait(lock, [this] { return !is_in_call_; });
+    const ncclResult_t asked =
+        CallOnce(lock, [&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &result); });
+    if (asked != ncclSuccess) Throw(asked);
+    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline) {
+      throw NcclError(gradsync::Join("no answer from all ranks within ", Seconds(timeout_)));
+    }
+  }
+  if (result != ncclSuccess) Throw(result);
 }
 
 void NcclCommunicator::CheckAsyncError() {
-  const std::lock_guard lock(mutex_);
-  if (comm_ == nullptr) return;
+  std::unique_lock lock(mutex_);
+  if (comm_ == nullptr || is_in_call_) return;
   ncclResult_t state = ncclSuccess;
-  if (const ncclResult_t result = ncclCommGetAsyncError(comm_, &state); result != ncclSuccess) Throw(result);
+  const ncclResult_t asked =
+      CallOnce(lock, [&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &state); });
+  if (asked != ncclSuccess) Throw(asked);
   if (state != ncclSuccess && state != ncclInProgress) Throw(state);
 }
 
 void NcclCommunicator::Abort() noexcept {
   ncclComm_t comm = nullptr;
   {
-    // All other calls are made under the lock, so none is under way when it is taken from them.
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     std::swap(comm, comm_);
+    // Whoever does not come out is stuck, and only the abort itself gets it out.
+    call_ended_.wait_for(lock, kLeaveWithin, [this] { return !is_in_call_; });
   }
   if (comm != nullptr) ncclCommAbort(comm);
-}
-
-void NcclCommunicator::Settle(std::unique_lock<std::mutex>& lock, ncclResult_t result) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout_;
-  while (result == ncclInProgress) {
-    lock.unlock();
-    std::this_thread::sleep_for(kPollPeriod);
-    lock.lock();
-    if (comm_ == nullptr) throw NcclError("aborted");
-    if (const ncclResult_t call = ncclCommGetAsyncError(comm_, &result); call != ncclSuccess) Throw(call);
-    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline) {
-      throw NcclError(gradsync::Join("no answer from all ranks within ", Seconds(timeout_)));
-    }
-  }
-  if (result != ncclSuccess) Throw(result);
 }
 
 void NcclCommunicator::Throw(ncclResult_t result) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -37,7 +38,7 @@ struct EventPair {
   CudaEvent end;
 };
 
-// One collective. Everything but the signature is under the engine's mutex.
+// One collective. Everything but the signature is under the engine's mutex, once it is in flight.
 struct Flight {
   Flight(Request r, EventPair e, std::shared_ptr<const model::CudaAnchor> a)
       : signature(r), request(std::move(r)), events(std::move(e)), anchor(std::move(a)) {}
@@ -70,39 +71,31 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   std::shared_ptr<Flight> Issue(Request request) {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard issuing(issue_mutex_);
     device_->MakeCurrent();
-    request.sequence = next_sequence_++;
-    auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
-    if (flight->signature.collective == Collective::kBarrier) {
-      flight->request.input = flight->request.output = barrier_;
-    }
-    if (!failure_.empty()) {
-      Reject(*flight, failure_);
-      return flight;
-    }
-    issued_.Record(device_->compute_stream());
-    stream_.Wait(issued_);
-    flight->events.start.Record(stream_);
+    const std::shared_ptr<Flight> flight = Prepare(std::move(request));
+    if (!flight->error.empty()) return flight;
+    const std::string cause = Launch(*flight);
+    std::unique_lock lock(mutex_);
+    launching_.reset();
     if (in_flight_.empty()) progress_ns_ = Now();
-    const std::string cause = Launch(lock, *flight);
-    // Behind what was put in, whatever became of it: the tensors stay until the GPU is here.
-    flight->events.end.Record(stream_);
-    if (!cause.empty()) {
-      Reject(*flight, failure_.empty() ? cause : failure_);
-      Fail(lock, flight->signature, cause);
-    }
+    if (!cause.empty() || !failure_.empty()) Reject(*flight, failure_.empty() ? cause : failure_);
+    if (!cause.empty()) Fail(lock, flight->signature, cause);
     in_flight_.push_back(flight);
     issued_something_.notify_one();
     return flight;
   }
 
   void Wait(Flight& flight) {
-    const std::lock_guard lock(mutex_);
-    ThrowIfFailed(flight);
-    if (flight.done) return;
+    {
+      const std::lock_guard lock(mutex_);
+      ThrowIfFailed(flight);
+      if (flight.done) return;
+    }
+    // May block if the queue is full.
     device_->MakeCurrent();
     device_->compute_stream().Wait(flight.events.end);
+    const std::lock_guard lock(mutex_);
     flight.DropTensors();
   }
 
@@ -145,29 +138,64 @@ class Engine {
     watcher_.join();
     communicator_.reset();
     const std::lock_guard lock(mutex_);
-    try {
-      stream_.Synchronize();  // nothing of it may touch tensors that are let go now
-    } catch (const model::CudaError&) {
-    }
+    // What the GPU may still use, should it ever go on, is never let go.
+    if (!WaitUntilEmpty()) new std::deque<std::shared_ptr<Flight>>(in_flight_);
     in_flight_.clear();
   }
 
   std::string log_prefix() const { return communicator_->log_prefix(); }
 
  private:
-  // Returns why it failed; empty if it did not. Gives up the lock for a while: the first collective of its
-  // kind waits for the other ranks, and the watcher has to go on.
-  std::string Launch(std::unique_lock<std::mutex>& lock, const Flight& flight) {
-    lock.unlock();
+  // Whether the GPU has passed the end of everything, which it does within the timeout unless it hangs
+  // itself.
+  bool WaitUntilEmpty() {
+    const int64_t begin_ns = Now();
+    try {
+      while (!in_flight_.empty() && !in_flight_.back()->events.end.done()) {
+        if (std::chrono::nanoseconds(Now() - begin_ns) >= options_.timeout) return false;
+        std::this_thread::sleep_for(kHostWaitPeriod);
+      }
+    } catch (const model::CudaError&) {
+      // Nothing runs any more on a GPU that has failed.
+    }
+    return true;
+  }
+
+  // Numbers it; with an error if it need not be tried.
+  std::shared_ptr<Flight> Prepare(Request request) {
+    const std::lock_guard lock(mutex_);
+    request.sequence = next_sequence_++;
+    auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
+    if (flight->signature.collective == Collective::kBarrier) {
+      flight->request.input = flight->request.output = barrier_;
+    }
+    if (!failure_.empty()) Reject(*flight, failure_);
+    if (flight->error.empty()) launching_ = flight->signature;
+    issued_something_.notify_one();
+    return flight;
+  }
+
+  // Puts it into the stream. Returns why that failed; empty if it did not. Any of these calls may block as
+  // long as the GPU's queue is full, and the first collective of a kind waits for the other ranks. So the
+  // watcher's mutex is free.
+  std::string Launch(const Flight& flight) {
     std::string cause;
+    {
+      const CallWatch watch(in_cuda_since_ns_);
+      issued_.Record(device_->compute_stream());
+      stream_.Wait(issued_);
+      flight.events.start.Record(stream_);
+    }
     try {
       if (options_.check_collectives) CheckSameOnAllRanks(flight.signature);
       if (flight.request.output.numel() > 0) communicator_->Launch(flight.request, stream_);
     } catch (const NcclError& error) {
       cause = error.what();
     }
-    lock.lock();
-    return cause.empty() ? failure_ : cause;
+    // Behind what was put in, whatever became of it: the tensors stay until the GPU is here.
+    const CallWatch watch(in_cuda_since_ns_);
+    flight.events.end.Record(stream_);
+    return cause;
   }
 
   EventPair TakeEvents() {
@@ -227,19 +255,34 @@ class Engine {
     pthread_setname_np(pthread_self(), Join("nccl_", options_.world.rank).substr(0, 15).c_str());
     std::unique_lock lock(mutex_);
     while (!is_closed_) {
-      if (in_flight_.empty()) {
-        issued_something_.wait(lock, [this] { return is_closed_ || !in_flight_.empty(); });
+      const auto is_idle = [this] { return in_flight_.empty() && !launching_.has_value(); };
+      if (is_idle()) {
+        issued_something_.wait(lock, [&] { return is_closed_ || !is_idle(); });
       } else {
         issued_something_.wait_for(lock, kWatchPeriod, [this] { return is_closed_; });
       }
-      if (is_closed_ || in_flight_.empty()) continue;
+      if (is_closed_ || is_idle()) continue;
       try {
+        LookForBlockedCall(lock);
         device_->MakeCurrent();
         Look(lock);
       } catch (const std::exception& error) {
         if (!in_flight_.empty()) Fail(lock, in_flight_.front()->signature, error.what());
       }
     }
+  }
+
+  // By the clock alone: CUDA might block whoever asks it as well.
+  void LookForBlockedCall(std::unique_lock<std::mutex>& lock) {
+    if (!launching_.has_value() || !failure_.empty()) return;
+    for (const int64_t since_ns : {in_cuda_since_ns_.load(), communicator_->in_call_since_ns()}) {
+      if (since_ns == 0 || std::chrono::nanoseconds(Now() - since_ns) < options_.timeout) continue;
+      return Fail(lock, in_flight_.empty() ? *launching_ : in_flight_.front()->signature, NoProgress());
+    }
+  }
+
+  std::string NoProgress() const {
+    return Join("no progress for ", options_.timeout.count(), " ms: a rank is missing, late or stuck");
   }
 
   void Look(std::unique_lock<std::mutex>& lock) {
@@ -251,8 +294,7 @@ class Engine {
     if (!first.events.start.done()) progress_ns_ = Now();
     const std::chrono::nanoseconds idle(Now() - progress_ns_);
     if (idle < options_.timeout) return;
-    Fail(lock, first.signature,
-         Join("no progress for ", options_.timeout.count(), " ms: a rank is missing, late or stuck"));
+    Fail(lock, first.signature, NoProgress());
   }
 
   // By the same means as everything else: each rank's signature, gathered on the GPU.
@@ -264,8 +306,11 @@ class Engine {
     gather.input = Tensor::From<int64_t>(device_, {width}, numbers);
     gather.output = Tensor::Empty(device_, {ranks, width}, model::DType::kI64);
     const CudaEvent ready(*device_), gathered(*device_);
-    ready.Record(device_->compute_stream());
-    stream_.Wait(ready);
+    {
+      const CallWatch watch(in_cuda_since_ns_);
+      ready.Record(device_->compute_stream());
+      stream_.Wait(ready);
+    }
     communicator_->Launch(gather, stream_);
     gathered.Record(stream_);
     const int64_t begin_ns = Now();
@@ -295,8 +340,11 @@ class Engine {
   const Tensor barrier_;
   std::optional<NcclCommunicator> communicator_;  // until Close
 
-  std::mutex mutex_;
+  std::mutex issue_mutex_;  // held while a collective is put in, which may block; never by the watcher
+  std::mutex mutex_;        // of what follows; taken second, and never held during a call that may block
   std::condition_variable issued_something_;
+  std::optional<Signature> launching_;
+  std::atomic<int64_t> in_cuda_since_ns_{0};       // of the launching thread
   std::deque<std::shared_ptr<Flight>> in_flight_;  // in order of issue
   std::vector<EventPair> free_events_;
   int64_t next_sequence_ = 0;

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
+#include "comm/job.h"
+#include "comm/network.h"
 #include "comm/process_group.h"
 #include "comm/rank_threads.h"
-#include "comm/tcp_store.h"
+#include "comm/store.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -28,8 +31,8 @@ World MakeWorld(int rank, int size, const std::string& url) {
 
 // A port that was free a moment ago.
 std::string FreeTcpUrl() {
-  const TcpStoreServer server({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now());
-  return Join("tcp://127.0.0.1:", server.port());
+  const auto listeners = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  return Join("tcp://127.0.0.1:", PortOf(listeners[0]));
 }
 
 // All ranks meet and read each other's notes.
@@ -82,7 +85,7 @@ TEST_P(RendezvousTest, NamesASizeMismatchOnEachRank) {
       ErrorsOfRanks(3, [&](int rank) { Rendezvous(MakeWorld(rank, rank == 2 ? 4 : 3, place), kLong); });
   for (const int rank : {0, 1, 2}) {
     EXPECT_EQ(errors[static_cast<size_t>(rank)],
-              Join("rank ", rank, ": rank 2 was started for a world of 4 ranks, rank 0 for one of 3"));
+              Join("rank ", rank, ": world size: rank 0 has 3, rank 2 has 4"));
   }
 }
 
@@ -91,10 +94,14 @@ TEST(FileRendezvousTest, IgnoresWhatACrashedRunLeft) {
   const std::string url = "file://" + directory.path();
   // The remains of a run of 4 ranks, whose rank 0 had even answered.
   FileStore store(directory.path());
-  for (const int rank : {1, 2, 3}) store.Set(Join("hello.", rank), Join("00000000dead000", rank, " 4"));
-  store.Set("run", "run 00000000beef0000 4\nrank 1 00000000dead0001\nrank 2 00000000dead0002\n");
-  store.Set("00000000beef0000.ready", "");
-  store.Set("00000000beef0000.note.from_0", "stale");
+  for (const int rank : {1, 2, 3}) store.Set(Join("hello.", rank), Join("00000000dead000", rank));
+  store.Set("run", "run 00000000beef0000\nrank 1 00000000dead0001\nrank 2 00000000dead0002\n");
+  store.Set("00000000beef0000.terms",
+            "world size\x1f"
+            "4\x1e");
+  store.Set("00000000beef0000.ready", "a\nb\nc\nd\n");
+  store.Set("00000000beef0000.0.note.from_0", "stale");
+  store.Set("rank.0.lock", "");
   store.Set("00000000beef0000.joined.1", "");
   Meet(3, url, "fresh ");
 }
@@ -108,6 +115,17 @@ TEST(FileRendezvousTest, FinishLeavesNothing) {
     rendezvous.Finish();
   });
   EXPECT_TRUE(FileStore(directory.path()).Keys("").empty());
+}
+
+// But for the last answer and who it was for.
+TEST(FileRendezvousTest, FailureLeavesNothingThatGrows) {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 3; ++i) {
+    ErrorsOfRanks(2, [&](int rank) {
+      Job(MakeWorld(rank, 2, "file://" + directory.path()), {{"rank", std::to_string(rank)}}, kLong);
+    });
+  }
+  EXPECT_EQ(FileStore(directory.path()).Keys(""), (std::vector<std::string>{"hello.1", "run"}));
 }
 
 TEST(FileRendezvousTest, MakesTheDirectory) {
@@ -134,60 +152,150 @@ TEST(TcpRendezvousTest, NamesRank0WhenItDoesNotListen) {
 }
 
 TEST(TcpRendezvousTest, NamesAPortInUse) {
-  const TcpStoreServer server({.host = "", .port = "0"}, std::chrono::steady_clock::now());
-  const std::string url = Join("tcp://127.0.0.1:", server.port());
+  const auto taken = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  const int port = PortOf(taken[0]);
+  const std::string url = Join("tcp://127.0.0.1:", port);
   const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(MakeWorld(0, 2, url), kShort); });
-  EXPECT_EQ(errors[0], Join("rank 0: no rendezvous at ", url, ": cannot listen on port ", server.port(),
+  EXPECT_EQ(errors[0], Join("rank 0: no rendezvous at ", url, ": cannot listen on 127.0.0.1 port ", port,
                             ": Address already in use"));
 }
 
-TEST(TcpStoreTest, SurvivesStrangers) {
-  const auto deadline = std::chrono::steady_clock::now() + kLong;
-  TcpStoreServer server({.host = "", .port = "0"}, deadline);
-  TcpStoreClient client({.host = "localhost", .port = std::to_string(server.port())}, deadline);
-  {
-    // A key of 4 GiB is announced: the server drops the connection, which is an error here alone.
-    TcpStoreClient stranger({.host = "127.0.0.1", .port = std::to_string(server.port())}, deadline);
-    EXPECT_THROW(stranger.Set(std::string(2 << 20, 'x'), ""), std::runtime_error);
-  }
-  client.Set("key", std::string("a\0b", 3));
-  EXPECT_EQ(client.Get("key"), std::string("a\0b", 3));
-  EXPECT_EQ(server.Get("key"), std::string("a\0b", 3));
-  EXPECT_EQ(client.Get("nothing"), std::nullopt);
-  client.Set("kez", "");
-  EXPECT_EQ(client.Get("kez"), "");
-  EXPECT_EQ(client.Keys("ke"), (std::vector<std::string>{"key", "kez"}));
-  client.Remove("key");
-  EXPECT_EQ(client.Get("key"), std::nullopt);
+// Terms: what a rank has, by name.
+TEST_P(RendezvousTest, TheFirstDifferenceIsNamedOnEachRank) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(4, [&](int rank) {
+    const Terms terms = {
+        {"--model", "small"}, {"--seed", rank == 2 ? "1\n2" : ""}, {"--steps", std::to_string(rank)}};
+    // Ranks 1 and 3 would differ in their steps; they come when it is settled.
+    if (rank == 1 || rank == 3) std::this_thread::sleep_for(milliseconds(500));
+    Job(MakeWorld(rank, 4, place), terms, kLong);
+  });
+  EXPECT_EQ(errors[0], "rank 0: --seed: rank 0 has nothing, rank 2 has 1 2");
+  EXPECT_EQ(errors[2], "rank 2: --seed: rank 0 has nothing, rank 2 has 1 2");
 }
 
-TEST(RendezvousUrlTest, MalformedUrlsAreQuoted) {
-  const auto error_of = [](const std::string& url) -> std::string {
-    try {
-      OpenStore(url, false, std::chrono::steady_clock::now());
-    } catch (const InvalidInput& error) {
-      return error.what();
+TEST_P(RendezvousTest, TermsOfOneRankAloneAreNamed) {
+  for (const int rank_with_more : {0, 1}) {
+    const std::string place = url();
+    const auto errors = ErrorsOfRanks(2, [&](int rank) {
+      Terms terms = {{"a", "1"}};
+      if (rank == rank_with_more) terms.emplace_back("b", "2");
+      Job(MakeWorld(rank, 2, place), terms, kLong);
+    });
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(errors[static_cast<size_t>(rank)],
+                Join("rank ", rank, ": b: only rank ", rank_with_more, " has it"));
     }
-    return "no error";
-  };
-  EXPECT_EQ(error_of("/tmp/x"), "rendezvous is '/tmp/x', expected file:///directory or tcp://host:port");
-  EXPECT_EQ(error_of("file://tmp/x"), "rendezvous is 'file://tmp/x', expected file:///absolute/directory");
-  for (const std::string url : {"tcp://host", "tcp://:12", "tcp://host:", "tcp://host:99999", "tcp://host:1x",
-                                "tcp://a:b:1", "tcp://host:0"}) {
-    EXPECT_EQ(error_of(url), "rendezvous is '" + url + "', expected tcp://host:port");
   }
-  EXPECT_EQ(ParseHostPort("[::1]:80", "").host, "::1");
 }
 
-TEST(OwnAddressTest, IsTheOneThatLeadsToThePeer) {
-  EXPECT_EQ(OwnAddressTowards({.host = "127.0.0.1", .port = "9"}), "127.0.0.1");
-  try {
-    OwnAddressTowards({.host = "no-such-host.invalid", .port = "9"});
-    FAIL() << "a host that is not there was resolved";
-  } catch (const std::runtime_error& error) {
-    EXPECT_TRUE(std::string_view(error.what()).starts_with("cannot resolve host no-such-host.invalid: "))
-        << error.what();
+TEST_P(RendezvousTest, AJobFormsManyGroupsAndKnowsItsHosts) {
+  const std::string place = url();
+  RunRanks(3, [&](int rank) {
+    World world = MakeWorld(rank, 3, place);
+    world.host = rank == 1 ? "elsewhere" : "here";
+    world.local_size = 0;
+    world = JoinJob(world, {{"--seed", "0"}}, kLong);
+    EXPECT_EQ(world.local_rank, rank == 2 ? 1 : 0);
+    EXPECT_EQ(world.local_size, rank == 1 ? 1 : 2);
+    for (int group = 0; group < 3; ++group) {
+      Rendezvous rendezvous(world, kLong);
+      EXPECT_EQ(rendezvous.hosts(), (std::vector<std::string>{"here", "elsewhere", "here"}));
+      rendezvous.Set(Join("from_", rank), Join(group, rank));
+      for (int other = 0; other < 3; ++other) {
+        EXPECT_EQ(rendezvous.Get(Join("from_", other)), Join(group, other));
+      }
+    }
+  });
+}
+
+TEST_P(RendezvousTest, NamesTheRankThatIsMissingFromAGroup) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(3, [&](int rank) {
+    const World world = JoinJob(MakeWorld(rank, 3, place), {}, kLong);
+    if (rank != 1) Rendezvous(world, kShort);
+    std::this_thread::sleep_for(milliseconds(rank == 1 ? 600 : 0));
+  });
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(errors[static_cast<size_t>(rank)],
+              Join("rank ", rank, ": rank 1 did not arrive at ", place, " within 0.3 s; arrived: 0, 2"));
   }
+}
+
+TEST_P(RendezvousTest, ASecondProcessOfARankIsTurnedAway) {
+  const std::string place = url();
+  RunRanks(2, [&](int rank) {
+    const World world = JoinJob(MakeWorld(rank, 2, place), {}, kLong);
+    if (rank == 1) {
+      const auto errors = ErrorsOfRanks(1, [&](int) { Job(MakeWorld(1, 2, place), {}, kLong); });
+      EXPECT_EQ(errors[0], Join("rank 1: another process is rank 1 at ", place,
+                                ": each job needs a place of its own, or a GRADSYNC_JOB of its own in the "
+                                "environment"));
+      const auto errors0 = ErrorsOfRanks(1, [&](int) { Job(MakeWorld(0, 2, place), {}, kLong); });
+      EXPECT_NE(errors0[0].find("another process is rank 0"), std::string::npos) << errors0[0];
+    }
+    Rendezvous rendezvous(world, kLong);  // they are not disturbed
+  });
+}
+
+// Two jobs of two ranks each, all at once at one place. Returns what each of the four got to hear of the
+// other rank of its group, if it found one.
+std::vector<std::string> MeetTwice(const std::string& place, bool have_names,
+                                   std::vector<std::string>& heard) {
+  heard.assign(4, "");
+  return ErrorsOfRanks(4, [&](int i) {
+    const std::string job = i < 2 ? "a" : "b";
+    World world = MakeWorld(i % 2, 2, place);
+    if (have_names) world.job_name = job;
+    world = JoinJob(world, {{"--out", job}}, std::chrono::seconds(3));
+    Rendezvous rendezvous(world, std::chrono::seconds(3));
+    rendezvous.Set(Join("from_", world.rank), job);
+    heard[static_cast<size_t>(i)] = rendezvous.Get(Join("from_", 1 - world.rank));
+    rendezvous.Set(Join("done_", world.rank), "");
+    rendezvous.Get(Join("done_", 1 - world.rank));
+  });
+}
+
+TEST_P(RendezvousTest, JobsThatMeetDoNotExchangeRanks) {
+  for (int i = 0; i < 5; ++i) {
+    std::vector<std::string> heard;
+    const auto errors = MeetTwice(url(), /*have_names=*/false, heard);
+    for (size_t process = 0; process < 4; ++process) {
+      // Either it has found its own, or it says why not.
+      EXPECT_EQ(heard[process], errors[process].empty() ? (process < 2 ? "a" : "b") : "") << errors[process];
+    }
+  }
+}
+
+TEST(FileRendezvousTest, JobsWithNamesShareADirectory) {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 10; ++i) {
+    std::vector<std::string> heard;
+    const auto errors = MeetTwice("file://" + directory.path(), /*have_names=*/true, heard);
+    EXPECT_EQ(errors, std::vector<std::string>(4));
+    EXPECT_EQ(heard, (std::vector<std::string>{"a", "a", "b", "b"}));
+  }
+}
+
+TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
+  const std::string url = FreeTcpUrl();
+  RunRanks(2, [&](int rank) {
+    World world = MakeWorld(rank, 2, url);
+    world.job_name = "a";
+    world = JoinJob(world, {}, kLong);
+    Rendezvous rendezvous(world, kLong);
+    for (const int other : {0, 1}) {
+      const auto errors = ErrorsOfRanks(1, [&](int) {
+        World stranger = MakeWorld(other, 2, url);
+        stranger.job_name = "b";
+        JoinJob(stranger, {}, kLong);
+      });
+      EXPECT_EQ(errors[0], Join("rank ", other, ": no rendezvous at ", url,
+                                ": rank 0 is of job 'a', this process of job 'b'"));
+    }
+    rendezvous.Set(Join("done_", rank), "");
+    rendezvous.Get(Join("done_", 1 - rank));
+  });
 }
 
 }  // namespace

@@ -1,18 +1,15 @@
 #include "comm/tcp_store.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -23,16 +20,28 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr char kHello = 'h';
 constexpr char kSet = 's';
 constexpr char kGet = 'g';
 constexpr char kRemove = 'r';
 constexpr char kKeys = 'k';
+constexpr char kClaim = 'c';
+constexpr char kProtocol[] = "gradsync store 2";
+
 constexpr size_t kRequestHeaderBytes = 9;
 constexpr size_t kAnswerHeaderBytes = 5;
-// Far above any address or nonce: whoever sends more is not a rank.
-constexpr uint32_t kMaxBytes = 1 << 20;
-constexpr auto kRetry = std::chrono::milliseconds(20);
+// Far above what a rank has to say: whoever sends more is none. A value may hold a line for each of thousands
+// of ranks.
+constexpr size_t kMaxKeyBytes = 256;
+constexpr size_t kMaxValueBytes = size_t{4} << 20;
+constexpr size_t kMaxHelloBytes = 1024;
+constexpr size_t kMaxStoreBytes = size_t{256} << 20;
+// So many more than the job has ranks may be connected: those on their way out, and strangers.
+constexpr size_t kSpareConnections = 64;
+constexpr auto kHelloWithin = std::chrono::seconds(5);
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kFarewell = std::chrono::seconds(1);
+constexpr auto kProbe = std::chrono::milliseconds(200);
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
@@ -41,293 +50,253 @@ void AppendLength(std::string& text, size_t length) {
   text.append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-uint32_t ReadLength(const char* bytes) {
+size_t ReadLength(const char* bytes) {
   uint32_t value = 0;
   std::memcpy(&value, bytes, sizeof(value));
   return ntohl(value);
 }
 
-// Waits until the socket is ready for `events`. False at the deadline.
-bool WaitFor(int fd, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd poll_fd{.fd = fd, .events = events, .revents = 0};
-    const int ready = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1000)));
-    if (ready > 0) return true;
-    if (ready == 0 && left <= 0) return false;
-    if (ready < 0 && errno != EINTR) return false;
-  }
+std::string Packed(const JobIdentity& job) { return job.name + '\n' + job.secret; }
+
+// Takes as long wherever the first difference is.
+bool SameSecret(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
 }
 
-void SendAll(int fd, std::string_view bytes, Deadline deadline) {
+void SendAll(const FileDescriptor& socket, std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
-    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
-    } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(fd, POLLOUT, deadline))) {
+    } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(socket, POLLOUT, deadline))) {
       throw std::runtime_error("lost the connection to rank 0: " + ErrorText(errno));
     }
   }
 }
 
-std::string ReceiveExactly(int fd, size_t length, Deadline deadline) {
+std::string ReceiveExactly(const FileDescriptor& socket, size_t length, Deadline deadline) {
   std::string bytes(length, '\0');
   for (size_t done = 0; done < length;) {
-    const ssize_t received = recv(fd, bytes.data() + done, length - done, 0);
+    const ssize_t received = recv(socket.get(), bytes.data() + done, length - done, 0);
     if (received > 0) {
       done += static_cast<size_t>(received);
     } else if (received == 0) {
       throw std::runtime_error("rank 0 closed the connection");
-    } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(fd, POLLIN, deadline))) {
+    } else if (errno == EAGAIN && !WaitFor(socket, POLLIN, deadline)) {
+      throw std::runtime_error("rank 0 does not answer");
+    } else if (errno != EINTR && errno != EAGAIN) {
       throw std::runtime_error("lost the connection to rank 0: " + ErrorText(errno));
     }
   }
   return bytes;
 }
 
-struct AddressListDeleter {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
-
-AddressList Resolve(const char* host, const std::string& port, int flags) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* list = nullptr;
-  const int error = getaddrinfo(host, port.c_str(), &hints, &list);
-  if (error != 0) throw std::runtime_error(Join("cannot resolve host ", host, ": ", gai_strerror(error)));
-  return AddressList(list);
-}
-
-Socket NewSocket(const addrinfo& address) {
-  return Socket(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
-}
-
-void SetFlag(int fd, int level, int option) {
-  const int on = 1;
-  setsockopt(fd, level, option, &on, sizeof(on));
-}
-
-// Whether the kernel connected a socket to itself, which happens while nobody listens on a port that it also
-// hands out to clients.
-bool IsConnectedToItself(int fd) {
-  sockaddr_storage self{};
-  sockaddr_storage peer{};
-  socklen_t self_length = sizeof(self);
-  socklen_t peer_length = sizeof(peer);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&self), &self_length);
-  getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length);
-  return self_length == peer_length && std::memcmp(&self, &peer, self_length) == 0;
-}
-
-// One attempt. An invalid socket and errno if nobody answers.
-Socket TryConnect(const addrinfo& address, Deadline deadline) {
-  Socket socket = NewSocket(address);
-  if (!socket.valid()) return socket;
-  const bool connected = connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0;
-  if (!connected && (errno != EINPROGRESS || !WaitFor(socket.fd(), POLLOUT, deadline))) return Socket();
-  int error = 0;
-  socklen_t length = sizeof(error);
-  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error == 0 && IsConnectedToItself(socket.fd())) error = ECONNREFUSED;
-  if (error != 0) {
-    errno = error;
-    return Socket();
-  }
-  return socket;
-}
-
-// One attempt to listen on all interfaces, on IPv6 for both kinds of address if this host has it.
-Socket TryListen(const std::string& port) {
-  const AddressList list = Resolve(nullptr, port, AI_PASSIVE);
-  for (const int family : {AF_INET6, AF_INET}) {
-    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-      if (address->ai_family != family) continue;
-      Socket socket = NewSocket(*address);
-      if (!socket.valid()) continue;
-      SetFlag(socket.fd(), SOL_SOCKET, SO_REUSEADDR);
-      const int off = 0;
-      if (family == AF_INET6) setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-      if (bind(socket.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
-          listen(socket.fd(), SOMAXCONN) == 0) {
-        return socket;
-      }
-      if (errno == EADDRINUSE) return Socket();
-    }
-  }
-  return Socket();
-}
-
-int PortOf(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
-                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
-}
-
 }  // namespace
 
-HostPort ParseHostPort(const std::string& text, const std::string& url) {
-  const size_t colon = text.rfind(':');
-  HostPort result;
-  if (colon != std::string::npos) {
-    result.host = text.substr(0, colon);
-    result.port = text.substr(colon + 1);
-  }
-  if (result.host.size() > 2 && result.host.front() == '[' && result.host.back() == ']') {
-    result.host = result.host.substr(1, result.host.size() - 2);
-  } else if (result.host.find(':') != std::string::npos) {
-    result.host.clear();
-  }
-  int port = -1;
-  const char* end = result.port.data() + result.port.size();
-  const auto [parsed, error] = std::from_chars(result.port.data(), end, port);
-  Require(!result.host.empty() && error == std::errc() && parsed == end && port >= 1 && port <= 65535,
-          "rendezvous is '", url, "', expected tcp://host:port");
-  return result;
-}
-
-std::string OwnAddressTowards(const HostPort& peer) {
-  int reason = EHOSTUNREACH;
-  const AddressList list = Resolve(peer.host.c_str(), peer.port, 0);
-  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-    // Connected, a datagram socket has the address that it would send from.
-    const Socket socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_storage own{};
-    socklen_t length = sizeof(own);
-    char text[NI_MAXHOST];
-    if (socket.valid() && connect(socket.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
-        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      return text;
-    }
-    reason = errno;
-  }
-  throw std::runtime_error(Join("no way to host ", peer.host, ": ", ErrorText(reason)));
-}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-Socket::~Socket() {
-  if (fd_ >= 0) close(fd_);
-}
-
 struct TcpStoreServer::Connection {
-  Socket socket;
-  std::string received;
-  bool open = true;
+  FileDescriptor socket;
+  Deadline hello_by;
+  bool is_admitted = false;
+  bool ends_after_answer = false;
+  std::string received{};
+  std::string unsent{};
+  std::set<std::string> claims{};
 };
 
-TcpStoreServer::TcpStoreServer(const HostPort& address, Deadline deadline) {
-  listener_ = TryListen(address.port);
-  while (!listener_.valid()) {
-    const int error = errno;
-    if (Clock::now() >= deadline) {
-      throw std::runtime_error(Join("cannot listen on port ", address.port, ": ", ErrorText(error)));
+TcpStoreServer::TcpStoreServer(const HostPort& address, const JobIdentity& job, int num_clients,
+                               Deadline deadline)
+    : job_(job), max_connections_(static_cast<size_t>(num_clients) + kSpareConnections), wake_(MakePipe()) {
+  std::optional<Deadline> patience;  // with a rank 0 that is there already, but perhaps about to end
+  listeners_ = Listen(address, deadline, [&] {
+    try {
+      TcpStoreClient(address, job, std::min(deadline, Clock::now() + kProbe));
+    } catch (const Refused&) {
+      throw;
+    } catch (const std::runtime_error&) {
+      return;  // no store, or none any more
     }
-    std::this_thread::sleep_for(kRetry);
-    listener_ = TryListen(address.port);
-  }
-  port_ = PortOf(listener_.fd());
+    if (!patience.has_value()) patience = Clock::now() + kFarewell;
+    if (Clock::now() >= *patience) throw Refused("another process is rank 0 there");
+  });
   thread_ = std::thread([this] { Serve(); });
 }
 
 TcpStoreServer::~TcpStoreServer() {
   stopping_ = true;
+  wake_.write_end.Close();
   thread_.join();
+}
+
+bool TcpStoreServer::Claim(const std::string& name) { return ClaimFor(own_claims_, name); }
+
+bool TcpStoreServer::ClaimFor(std::set<std::string>& owner, const std::string& name) {
+  const std::lock_guard lock(claims_mutex_);
+  if (!claims_.insert(name).second) return false;
+  owner.insert(name);
+  return true;
 }
 
 void TcpStoreServer::Serve() {
   std::vector<Connection> connections;
   Deadline end = Deadline::max();
-  while (Clock::now() < end) {
-    if (stopping_ && end == Deadline::max()) end = Clock::now() + kFarewell;
-    if (stopping_ && connections.empty()) return;
-    std::vector<pollfd> polled = {{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
+  while (Clock::now() < end && !(stopping_ && connections.empty())) {
+    if (stopping_ && end == Deadline::max()) {
+      end = Clock::now() + kFarewell;
+      listeners_.clear();
+    }
+    const bool may_accept = Clock::now() >= accept_again_;
+    std::vector<pollfd> polled;
     for (const Connection& connection : connections) {
-      polled.push_back({.fd = connection.socket.fd(), .events = POLLIN, .revents = 0});
+      // Whoever does not take its answers gets no more of them.
+      const short events = connection.unsent.empty() ? POLLIN : POLLOUT;
+      polled.push_back({.fd = connection.socket.get(), .events = events, .revents = 0});
     }
-    poll(polled.data(), polled.size(), 10);
-    for (size_t i = 0; i < connections.size(); ++i) {
-      if (polled[i + 1].revents != 0) connections[i].open = Handle(connections[i]);
+    polled.push_back({.fd = stopping_ ? -1 : wake_.read_end.get(), .events = POLLIN, .revents = 0});
+    for (const FileDescriptor& listener : listeners_) {
+      polled.push_back({.fd = may_accept ? listener.get() : -1, .events = POLLIN, .revents = 0});
     }
-    std::erase_if(connections, [](const Connection& connection) { return !connection.open; });
-    if (polled[0].revents != 0) {
-      Socket socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!socket.valid()) continue;
-      SetFlag(socket.fd(), IPPROTO_TCP, TCP_NODELAY);
-      connections.push_back({.socket = std::move(socket), .received = {}});
+    const bool all_admitted = std::ranges::all_of(connections, &Connection::is_admitted);
+    poll(polled.data(), polled.size(), stopping_ ? 10 : may_accept && all_admitted ? -1 : 50);
+
+    const size_t num_polled = connections.size();
+    for (size_t i = 0; i < num_polled; ++i) {
+      Connection& connection = connections[i];
+      if (polled[i].revents != 0) connection.unsent.empty() ? Read(connection) : Write(connection);
+      if (!connection.is_admitted && Clock::now() >= connection.hello_by) Close(connection);
     }
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (polled[num_polled + 1 + i].revents != 0) Accept(listeners_[i], connections);
+    }
+    std::erase_if(connections, [](const Connection& connection) { return !connection.socket.valid(); });
   }
 }
 
-bool TcpStoreServer::Handle(Connection& connection) {
-  std::array<char, 4096> bytes;
-  const ssize_t count = recv(connection.socket.fd(), bytes.data(), bytes.size(), 0);
-  if (count < 0) return errno == EAGAIN || errno == EINTR;
-  if (count == 0) return false;
+void TcpStoreServer::Accept(const FileDescriptor& listener, std::vector<Connection>& connections) {
+  FileDescriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket.valid()) {
+    // Without descriptors or memory the next attempt would fail at once, again and again.
+    const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    if (is_short) accept_again_ = Clock::now() + kAcceptPause;
+    return;
+  }
+  if (connections.size() >= max_connections_) return;
+  const int on = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  connections.push_back({.socket = std::move(socket), .hello_by = Clock::now() + kHelloWithin});
+}
+
+void TcpStoreServer::Close(Connection& connection) {
+  connection.socket.Close();
+  const std::lock_guard lock(claims_mutex_);
+  for (const std::string& name : connection.claims) claims_.erase(name);
+  connection.claims.clear();
+}
+
+void TcpStoreServer::Read(Connection& connection) {
+  std::array<char, 65536> bytes;
+  const ssize_t count = recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count <= 0) return Close(connection);
   std::string& received = connection.received;
   received.append(bytes.data(), static_cast<size_t>(count));
-  while (received.size() >= kRequestHeaderBytes) {
-    const uint32_t key_bytes = ReadLength(received.data() + 1);
-    const uint32_t value_bytes = ReadLength(received.data() + 5);
-    if (key_bytes > kMaxBytes || value_bytes > kMaxBytes) return false;
+  if (received.size() >= kRequestHeaderBytes) {
+    const size_t key_bytes = ReadLength(received.data() + 1);
+    const size_t value_bytes = ReadLength(received.data() + 5);
+    if (key_bytes > kMaxKeyBytes ||
+        value_bytes > (connection.is_admitted ? kMaxValueBytes : kMaxHelloBytes)) {
+      return Close(connection);
+    }
     const size_t request_bytes = kRequestHeaderBytes + key_bytes + value_bytes;
-    if (received.size() < request_bytes) break;
-    const std::string answer = Answer(received[0], received.substr(kRequestHeaderBytes, key_bytes),
-                                      received.substr(kRequestHeaderBytes + key_bytes, value_bytes));
-    received.erase(0, request_bytes);
-    // A rank asks one thing at a time, so the answer fits into the socket's buffer unless it does not read.
-    if (send(connection.socket.fd(), answer.data(), answer.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(answer.size())) {
-      return false;
+    if (received.size() < request_bytes) return;
+    if (received.size() > request_bytes) return Close(connection);  // a rank asks one thing at a time
+    const auto [is_found, value] =
+        Answer(connection, received[0], received.substr(kRequestHeaderBytes, key_bytes),
+               received.substr(kRequestHeaderBytes + key_bytes));
+    received.clear();
+    connection.unsent += is_found ? '\1' : '\0';
+    AppendLength(connection.unsent, value.size());
+    connection.unsent += value;
+    Write(connection);
+  }
+}
+
+void TcpStoreServer::Write(Connection& connection) {
+  std::string& unsent = connection.unsent;
+  const ssize_t sent = send(connection.socket.get(), unsent.data(), unsent.size(), MSG_NOSIGNAL);
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) return Close(connection);
+  if (sent > 0) unsent.erase(0, static_cast<size_t>(sent));
+  if (unsent.empty() && connection.ends_after_answer) Close(connection);
+}
+
+std::string TcpStoreServer::ReasonToRefuse(const std::string& protocol, const std::string& identity) const {
+  if (protocol != kProtocol) return "rank 0 is of another version of this program";
+  const size_t end = std::min(identity.find('\n'), identity.size());
+  const std::string name = identity.substr(0, end);
+  const std::string_view secret = std::string_view(identity).substr(std::min(end + 1, identity.size()));
+  if (name != job_.name) return Join("rank 0 is of job '", job_.name, "', this process of job '", name, "'");
+  return SameSecret(secret, job_.secret) ? "" : "GRADSYNC_SECRET is not the one of rank 0";
+}
+
+std::pair<bool, std::string> TcpStoreServer::Answer(Connection& connection, char operation,
+                                                    const std::string& key, const std::string& value) {
+  if (!connection.is_admitted) {
+    std::string reason = operation == kHello ? ReasonToRefuse(key, value) : "not before a hello";
+    connection.is_admitted = reason.empty();
+    connection.ends_after_answer = !connection.is_admitted;
+    return {connection.is_admitted, std::move(reason)};
+  }
+  switch (operation) {
+    case kSet:
+      if (num_bytes() + key.size() + value.size() > kMaxStoreBytes) break;
+      Set(key, value);
+      return {true, ""};
+    case kGet: {
+      std::optional<std::string> found = Get(key);
+      return {found.has_value(), found.value_or("")};
     }
+    case kRemove:
+      Remove(key);
+      return {true, ""};
+    case kKeys: {
+      std::string keys;
+      for (const std::string& found : Keys(key)) keys += found + '\n';
+      if (keys.size() > kMaxValueBytes) break;
+      return {true, std::move(keys)};
+    }
+    case kClaim:
+      return {ClaimFor(connection.claims, key), ""};
+    default:
+      break;
   }
-  return true;
+  connection.ends_after_answer = true;
+  return {false, ""};
 }
 
-std::string TcpStoreServer::Answer(char operation, const std::string& key, const std::string& value) {
-  std::optional<std::string> result;
-  if (operation == kSet) {
-    Set(key, value);
-  } else if (operation == kGet) {
-    result = Get(key);
-  } else if (operation == kRemove) {
-    Remove(key);
-  } else if (operation == kKeys) {
-    result.emplace();
-    for (const std::string& found : Keys(key)) *result += found + '\n';
-  }
-  std::string answer(1, result.has_value() ? '\1' : '\0');
-  AppendLength(answer, result.has_value() ? result->size() : 0);
-  return answer + result.value_or("");
-}
-
-TcpStoreClient::TcpStoreClient(const HostPort& address, Deadline deadline) : deadline_(deadline + kFarewell) {
+TcpStoreClient::TcpStoreClient(const HostPort& address, const JobIdentity& job, Deadline deadline)
+    : deadline_(deadline) {
   for (;;) {
-    std::string reason;
     try {
-      const AddressList list = Resolve(address.host.c_str(), address.port, 0);
-      for (const addrinfo* candidate = list.get(); candidate != nullptr; candidate = candidate->ai_next) {
-        socket_ = TryConnect(*candidate, deadline);
-        if (socket_.valid()) {
-          SetFlag(socket_.fd(), IPPROTO_TCP, TCP_NODELAY);
-          return;
-        }
-        reason = ErrorText(errno);
-      }
+      socket_ = ConnectToAny({address}, deadline);
+      std::string request(1, kHello);
+      AppendLength(request, sizeof(kProtocol) - 1);
+      const std::string identity = Packed(job);
+      AppendLength(request, identity.size());
+      SendAll(socket_, request + kProtocol + identity, deadline);
+      const std::string header = ReceiveExactly(socket_, kAnswerHeaderBytes, deadline);
+      if (header[0] == '\1') return;
+      const size_t reason_bytes = std::min(ReadLength(header.data() + 1), kMaxHelloBytes);
+      throw Refused(ReceiveExactly(socket_, reason_bytes, deadline));
+    } catch (const Refused&) {
+      throw;
     } catch (const std::runtime_error& error) {
-      reason = error.what();  // the name may become known later
+      // A server that is about to end may hang up on those who come for the next one.
+      if (Clock::now() >= deadline) {
+        throw std::runtime_error(Join("rank 0 did not answer: ", error.what()));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    if (Clock::now() >= deadline) throw std::runtime_error("rank 0 did not answer: " + reason);
-    std::this_thread::sleep_for(kRetry);
   }
 }
 
@@ -339,27 +308,40 @@ std::optional<std::string> TcpStoreClient::Ask(char operation, const std::string
   AppendLength(request, value.size());
   request += key;
   request += value;
-  SendAll(socket_.fd(), request, deadline_);
-  const std::string header = ReceiveExactly(socket_.fd(), kAnswerHeaderBytes, deadline_);
-  std::string answer = ReceiveExactly(socket_.fd(), ReadLength(header.data() + 1), deadline_);
+  SendAll(socket_, request, deadline_);
+  const std::string header = ReceiveExactly(socket_, kAnswerHeaderBytes, deadline_);
+  const size_t answer_bytes = ReadLength(header.data() + 1);
+  if (answer_bytes > kMaxValueBytes) {
+    throw std::runtime_error(Join("what answers for rank 0 announces ", answer_bytes, " bytes"));
+  }
+  std::string answer = ReceiveExactly(socket_, answer_bytes, deadline_);
   return header[0] == '\1' ? std::optional<std::string>(std::move(answer)) : std::nullopt;
 }
 
-void TcpStoreClient::Set(const std::string& key, std::string_view value) { Ask(kSet, key, value); }
+void TcpStoreClient::Set(const std::string& key, std::string_view value) {
+  if (!Ask(kSet, key, value).has_value()) throw std::runtime_error("rank 0 has no room for more");
+}
 
 std::optional<std::string> TcpStoreClient::Get(const std::string& key) { return Ask(kGet, key, ""); }
 
 void TcpStoreClient::Remove(const std::string& key) { Ask(kRemove, key, ""); }
 
+bool TcpStoreClient::Claim(const std::string& name) { return Ask(kClaim, name, "").has_value(); }
+
 std::vector<std::string> TcpStoreClient::Keys(const std::string& prefix) {
   std::vector<std::string> keys;
   const std::string answer = Ask(kKeys, prefix, "").value_or("");
   for (size_t begin = 0; begin < answer.size();) {
-    const size_t end = answer.find('\n', begin);
+    const size_t end = std::min(answer.find('\n', begin), answer.size());
     keys.push_back(answer.substr(begin, end - begin));
     begin = end + 1;
   }
   return keys;
+}
+
+void TcpStoreClient::SetDeadline(Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  deadline_ = deadline;
 }
 
 }  // namespace gradsync::comm

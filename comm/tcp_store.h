@@ -2,84 +2,88 @@
 #define GRADSYNC_COMM_TCP_STORE_H_
 
 #include <atomic>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "comm/file_descriptor.h"
+#include "comm/network.h"
 #include "comm/store.h"
 
 // A key-value store over TCP: rank 0 keeps the values, the others ask. A request is an operation (1 byte),
 // the lengths of key and value (4 bytes each, big-endian), key, value; the answer is a status byte (1:
-// found), the length of the value, the value.
+// found, done), the length of the value, the value. The first request says who asks, and for which job; a
+// refusal says why.
 namespace gradsync::comm {
 
-struct HostPort {
-  std::string host;
-  std::string port;
-};
-
-// Takes "host:port", "1.2.3.4:port" and "[::1]:port"; port 0 lets the server choose. Throws InvalidInput,
-// which quotes `url`.
-HostPort ParseHostPort(const std::string& text, const std::string& url);
-
-// The address of this host that it sends from to `peer`; nothing is sent. Throws std::runtime_error if there
-// is no such host, or no way to it.
-std::string OwnAddressTowards(const HostPort& peer);
-
-// A file descriptor, closed at the end.
-class Socket {
+// The server refused to talk to this client; what() is why.
+class Refused : public std::runtime_error {
  public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket();
-  int fd() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
+  using std::runtime_error::runtime_error;
 };
 
-// Listens on all interfaces and answers from a thread of its own.
+// Answers from a thread of its own, which sleeps as long as nobody asks. Clients of another job or without
+// the secret, too many of them, and requests beyond any that a rank has are turned away.
 class TcpStoreServer : public MemoryStore {
  public:
-  // Waits for the port to be free, until the deadline; port "0" is any. Throws std::runtime_error.
-  TcpStoreServer(const HostPort& address, Deadline deadline);
+  // Listens where `address` says (comm/network.h), for the `num_clients` of the job. Waits for the port to be
+  // free until the deadline, but not if another job has it. Throws std::runtime_error.
+  TcpStoreServer(const HostPort& address, const JobIdentity& job, int num_clients, Deadline deadline);
   // Goes on for up to a second while others are connected, so that they can read why rank 0 gave up.
   ~TcpStoreServer() override;
 
-  int port() const { return port_; }
+  bool Claim(const std::string& name) override;
+  int port() const { return PortOf(listeners_.front()); }
 
  private:
   struct Connection;
 
   void Serve();
-  // False when the connection is over.
-  bool Handle(Connection& connection);
-  std::string Answer(char operation, const std::string& key, const std::string& value);
+  void Accept(const FileDescriptor& listener, std::vector<Connection>& connections);
+  void Read(Connection& connection);
+  void Write(Connection& connection);
+  // The answer's status, and its value.
+  std::pair<bool, std::string> Answer(Connection& connection, char operation, const std::string& key,
+                                      const std::string& value);
+  std::string ReasonToRefuse(const std::string& protocol, const std::string& identity) const;
+  bool ClaimFor(std::set<std::string>& owner, const std::string& name);
+  void Close(Connection& connection);
 
-  Socket listener_;
-  int port_ = 0;
+  const JobIdentity job_;
+  const size_t max_connections_;
+  std::vector<FileDescriptor> listeners_;
+  Pipe wake_;  // closed to end the thread's sleep
+  Deadline accept_again_{};
+  std::mutex claims_mutex_;
+  std::set<std::string> claims_;      // all
+  std::set<std::string> own_claims_;  // of this process
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 
 class TcpStoreClient : public Store {
  public:
-  // Tries to connect until the deadline. Later calls have a second more, to learn why rank 0 gave up. Throws
-  // std::runtime_error.
-  TcpStoreClient(const HostPort& address, Deadline deadline);
+  // Tries to connect until the deadline. Throws Refused at once, or std::runtime_error.
+  TcpStoreClient(const HostPort& address, const JobIdentity& job, Deadline deadline);
+
   void Set(const std::string& key, std::string_view value) override;
   std::optional<std::string> Get(const std::string& key) override;
   void Remove(const std::string& key) override;
   std::vector<std::string> Keys(const std::string& prefix) override;
+  bool Claim(const std::string& name) override;
+  void SetDeadline(Deadline deadline) override;
 
  private:
   std::optional<std::string> Ask(char operation, const std::string& key, std::string_view value);
 
-  const Deadline deadline_;
   std::mutex mutex_;
-  Socket socket_;
+  Deadline deadline_;
+  FileDescriptor socket_;
 };
 
 }  // namespace gradsync::comm

@@ -9,23 +9,43 @@
 namespace gradsync::comm {
 namespace {
 
-// The names of one launcher's variables. Those for the ranks of a host are optional.
+// The names of one launcher's variables. Those for the ranks of a host are optional, as is what it calls the
+// job: by two parts, if one is not enough.
 struct Launcher {
   const char* name;
   const char* rank;
   const char* size;
   const char* local_rank;
   const char* local_size;
+  const char* job;
+  const char* job_part;
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"self", "GRADSYNC_RANK", "GRADSYNC_WORLD_SIZE", "GRADSYNC_LOCAL_RANK", "GRADSYNC_LOCAL_WORLD_SIZE"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"self", "GRADSYNC_RANK", "GRADSYNC_WORLD_SIZE", "GRADSYNC_LOCAL_RANK", "GRADSYNC_LOCAL_WORLD_SIZE",
+     nullptr, nullptr},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", nullptr},
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, nullptr},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID", "SLURM_STEP_ID"},
 };
+
+std::string Text(const EnvironmentLookup& environment, const char* name) {
+  constexpr size_t kMaxBytes = 200;
+  std::string text = name == nullptr ? "" : environment(name).value_or("");
+  Require(text.size() <= kMaxBytes && text.find('\n') == std::string::npos, name, " has ", text.size(),
+          " bytes, expected one line of at most ", kMaxBytes);
+  return text;
+}
+
+std::string JobName(const EnvironmentLookup& environment, const Launcher& launcher) {
+  if (std::string own = Text(environment, "GRADSYNC_JOB"); !own.empty()) return own;
+  const std::string name = Text(environment, launcher.job);
+  const std::string part = Text(environment, launcher.job_part);
+  if (name == "none") return "";  // what torchrun calls a job that nobody gave a name
+  return name.empty() || part.empty() ? name : Join(name, ".", part);
+}
 
 // The value of a variable that is a whole number in [minimum, limit).
 std::optional<int> Number(const EnvironmentLookup& environment, const char* name, int minimum, int limit) {
@@ -73,10 +93,14 @@ std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) 
     Require(world.rank < world.size, launcher.rank, " is ", world.rank, " but ", launcher.size, " is ",
             world.size);
     world.local_rank = Number(environment, launcher.local_rank, 0, kMaxSize).value_or(world.rank);
-    world.local_size = Number(environment, launcher.local_size, 1, world.size + 1).value_or(world.size);
-    Require(launcher.local_size == nullptr || world.local_rank < world.local_size, launcher.local_rank,
-            " is ", world.local_rank, " but ", launcher.local_size, " is ", world.local_size);
+    const auto local_size = Number(environment, launcher.local_size, 1, world.size + 1);
+    Require(!local_size || world.local_rank < *local_size, launcher.local_rank, " is ", world.local_rank,
+            " but ", launcher.local_size, " is ", local_size.value_or(0));
+    world.local_size = local_size.value_or(world.size == 1 ? 1 : 0);
     world.rendezvous = Rendezvous(environment, world);
+    world.job_name = JobName(environment, launcher);
+    world.job_secret = Text(environment, "GRADSYNC_SECRET");
+    world.host = Text(environment, "GRADSYNC_HOST");
     return world;
   }
   return std::nullopt;

@@ -59,7 +59,7 @@ TEST(WorldTest, SelfWinsOverTheLauncherAround) {
                     {"GRADSYNC_RENDEZVOUS", "file:///tmp/x"},
                     {"SLURM_PROCID", "0"},
                     {"SLURM_NTASKS", "1"}}),
-              {1, 2, 1, 2, "file:///tmp/x", "self"});
+              {1, 2, 1, 0, "file:///tmp/x", "self"});
 }
 
 TEST(WorldTest, TorchrunMeetsBesideItsStore) {
@@ -102,7 +102,42 @@ TEST(WorldTest, Srun) {
                     {"SLURM_NTASKS", "4"},
                     {"SLURM_LOCALID", "1"},
                     {"GRADSYNC_RENDEZVOUS", "file:///nfs/run7"}}),
-              {3, 4, 1, 4, "file:///nfs/run7", "srun"});
+              {3, 4, 1, 0, "file:///nfs/run7", "srun"});  // how many there are on its host it does not say
+}
+
+std::string JobNameOf(Variables variables) {
+  variables.merge(Variables{{"GRADSYNC_RENDEZVOUS", "file:///x"}});
+  return Read(variables)->job_name;
+}
+
+TEST(WorldTest, TheJobHasTheLaunchersName) {
+  const Variables torchrun = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "17"}};
+  EXPECT_EQ(JobNameOf(torchrun), "17");
+  EXPECT_EQ(JobNameOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}}), "");
+  EXPECT_EQ(JobNameOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "");
+  EXPECT_EQ(
+      JobNameOf(
+          {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "5"}}),
+      "1234.5");
+  EXPECT_EQ(
+      JobNameOf(
+          {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_NAMESPACE", "prterun-1@2"}}),
+      "prterun-1@2");
+  Variables named = torchrun;
+  named["GRADSYNC_JOB"] = "mine";
+  EXPECT_EQ(JobNameOf(named), "mine");
+}
+
+TEST(WorldTest, SecretAndHost) {
+  const auto world = Read({{"RANK", "0"},
+                           {"WORLD_SIZE", "2"},
+                           {"GRADSYNC_RENDEZVOUS", "file:///x"},
+                           {"GRADSYNC_SECRET", "s3"},
+                           {"GRADSYNC_HOST", "h"}});
+  EXPECT_EQ(world->job_secret, "s3");
+  EXPECT_EQ(world->host, "h");
+  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"GRADSYNC_JOB", std::string(201, 'x')}}),
+            "GRADSYNC_JOB has 201 bytes, expected one line of at most 200");
 }
 
 TEST(WorldTest, RendezvousOfTheUserWins) {

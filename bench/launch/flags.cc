@@ -273,11 +273,22 @@ void FlagTable::Parse(int argc, const char* const* argv) {
       value = argv[++i];
     }
     Require(flag.set(value), "--", flag.name, "=", value, ": expected ", flag.takes);
+    flag.text = value;
   }
 }
 
 bool FlagTable::given(std::string_view name) const {
   return std::any_of(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.name == name && f.given; });
+}
+
+std::vector<std::pair<std::string, std::string>> FlagTable::Values(
+    const std::vector<std::string>& except) const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Flag& flag : flags_) {
+    if (std::find(except.begin(), except.end(), flag.name) != except.end()) continue;
+    values.emplace_back("--" + flag.name, flag.given ? flag.text : flag.default_value);
+  }
+  return values;
 }
 
 std::string FlagTable::Usage() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // Command-line flags that are read into a struct of options.
@@ -68,6 +69,8 @@ class FlagTable {
   bool help_requested() const { return help_requested_; }
   // Whether Parse found the flag on the command line.
   bool given(std::string_view name) const;
+  // Each flag but those named, "--" before it, with its value as it was given, or by default.
+  std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
   // The summary, and, by groups, each flag with what it takes and its default.
   std::string Usage() const;
 
@@ -81,6 +84,7 @@ class FlagTable {
     bool is_bool = false;
     std::string group = {};
     bool given = false;
+    std::string text{};  // the value, if given
   };
 
   void Add(Flag flag);

@@ -85,6 +85,26 @@ TEST(FlagTableTest, KeepsDefaults) {
   EXPECT_FALSE(table.help_requested());
 }
 
+TEST(FlagTableTest, TellsValues) {
+  Options options;
+  FlagTable table = options.Table();
+  const auto defaults = table.Values({});
+  Parse(table, {"--steps=7", "--trace"});
+  const auto values = table.Values({"order"});
+  EXPECT_EQ(values.size(), defaults.size() - 1);
+  const auto value_of = [](const auto& all, const std::string& name) {
+    for (const auto& [flag, value] : all) {
+      if (flag == name) return value;
+    }
+    return std::string("no such flag");
+  };
+  EXPECT_EQ(value_of(defaults, "--steps"), "10");
+  EXPECT_EQ(value_of(values, "--steps"), "7");
+  EXPECT_EQ(value_of(values, "--trace"), "true");
+  EXPECT_EQ(value_of(values, "--layers"), value_of(defaults, "--layers"));
+  EXPECT_EQ(value_of(values, "--order"), "no such flag");
+}
+
 struct BadCase {
   std::vector<const char*> arguments;
   const char* line;

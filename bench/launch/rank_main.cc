@@ -17,6 +17,7 @@
 
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
+#include "comm/job.h"
 #include "comm/launch.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
@@ -123,13 +124,18 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.AddPath("out", &out, "a directory", "Where records go; made if it is missing.");
 }
 
-int RunRankProgram(int argc, char** argv, const RankProgram& program) {
+int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   std::optional<comm::World> world;
   const auto bad = BadArguments([&] {
     program.flags.Parse(argc, argv);
     if (program.flags.help_requested()) return;
     world = comm::WorldFromEnvironment();
     if (world) CheckWorld(program.flags, program.options, *world);
+    // Before anything else. What only concerns one host, or has been compared already, may differ.
+    if (world) {
+      world =
+          comm::JoinJob(*world, program.flags.Values({"interface", "world_size"}), program.options.timeout);
+    }
     // Ranks that this program started have been checked by the process that started them.
     if (world && world->launcher == "self") return;
     comm::World checked = world.value_or(comm::World{});
@@ -145,6 +151,8 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) {
   }
   if (world) return RunRank(program, *world);
   return LaunchRanks(program.options, std::span<char* const>(argv, static_cast<size_t>(argc)));
+} catch (const comm::CollectiveError& error) {
+  return Fail(kRankFailed, error.what());
 }
 
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {

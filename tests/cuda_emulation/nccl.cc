@@ -207,7 +207,7 @@ using cuda_emulation::Part;
 using cuda_emulation::World;
 
 ncclResult_t Issue(ncclComm_t comm, cudaStream_t stream, Part part) {
-  const std::lock_guard lock(Mutex());
+  std::unique_lock lock(Mutex());
   const size_t num_ranks = comm->world->devices.size();
   if (comm->polls_in_progress > 0) return ncclInvalidUsage;  // nobody asked whether it is done
   if (stream->device != comm->device || part.signature.count == 0 ||
@@ -215,6 +215,11 @@ ncclResult_t Issue(ncclComm_t comm, cudaStream_t stream, Part part) {
       !cuda_emulation::IsDeviceMemory(part.output, OutputBytes(part, num_ranks))) {
     return ncclInvalidArgument;
   }
+  // Who aborts meanwhile deletes the communicator.
+  const std::shared_ptr<World> world = comm->world;
+  const size_t own_rank = comm->rank;
+  cuda_emulation::WaitForRoom(lock, stream);
+  if (world->has_aborted[own_rank]) return ncclInternalError;
   std::shared_ptr<Collective>& collective = comm->world->collectives[comm->next_sequence++];
   if (collective == nullptr) collective = std::make_shared<Collective>(static_cast<int>(num_ranks));
   part.before = cuda_emulation::PutMark(stream);

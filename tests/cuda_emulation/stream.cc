@@ -18,6 +18,8 @@ constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 constexpr unsigned kMaxThreads = 1024;
 // How often an event that is asked whether it is done says no before it has its work run.
 constexpr int kPatience = 10;
+// How much a stream takes.
+constexpr size_t kMaxTasks = 1024;
 
 struct State {
   std::mutex mutex;
@@ -83,10 +85,16 @@ void Wait(std::unique_lock<std::mutex>& lock, Mark& mark) {
   while (!Reach(mark)) Global().changed.wait(lock);
 }
 
+void WaitForRoom(std::unique_lock<std::mutex>& lock, CUstream_st* stream) {
+  if (stream->tasks.size() < kMaxTasks) return;
+  const auto mark = PutMark(stream);
+  Wait(lock, *mark);
+}
+
 void Notify() { Global().changed.notify_all(); }
 
 cudaError_t Launch(const Grid& grid, const void* kernel, cudaStream_t stream, std::function<void()> thread) {
-  const std::lock_guard lock(Mutex());
+  std::unique_lock lock(Mutex());
   const auto allowed = Global().shared_bytes.find(kernel);
   const size_t max_shared_bytes = allowed == Global().shared_bytes.end() ? kSharedBytes : allowed->second;
   if (grid.blocks == 0 || grid.blocks > kMaxBlocks || grid.threads == 0 || grid.threads > kMaxThreads) {
@@ -96,6 +104,7 @@ cudaError_t Launch(const Grid& grid, const void* kernel, cudaStream_t stream, st
   if (stream == nullptr || stream->device != CurrentDevice()) {
     return LastError(cudaErrorInvalidResourceHandle);
   }
+  WaitForRoom(lock, stream);
   Put(stream, [grid, thread = std::move(thread)] { RunGrid(grid, thread); });
   return cudaSuccess;
 }
@@ -158,8 +167,9 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  const std::lock_guard lock(Mutex());
+  std::unique_lock lock(Mutex());
   if (event->mark == nullptr) return cudaSuccess;
+  cuda_emulation::WaitForRoom(lock, stream);
   cuda_emulation::Put(stream, {.prepare = [mark = event->mark] { return Reach(*mark); }, .run = [] {}});
   return cudaSuccess;
 }
@@ -175,8 +185,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const std::lock_guard lock(Mutex());
+  std::unique_lock lock(Mutex());
   if (event->device != stream->device) return LastError(cudaErrorInvalidResourceHandle);
+  cuda_emulation::WaitForRoom(lock, stream);
   event->mark = cuda_emulation::PutMark(stream);
   return cudaSuccess;
 }

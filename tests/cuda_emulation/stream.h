@@ -36,6 +36,8 @@ struct Task {
 // Puts work into a stream.
 void Put(CUstream_st* stream, Task task);
 void Put(CUstream_st* stream, std::function<void()> run);
+// Blocks while the stream's queue is full, as CUDA's is at about a thousand: who asks has work to put in.
+void WaitForRoom(std::unique_lock<std::mutex>& lock, CUstream_st* stream);
 // A mark behind everything that is in the stream.
 std::shared_ptr<Mark> PutMark(CUstream_st* stream);
 // Runs as little as will do to reach the mark. False if that needs work that nobody has put in yet.

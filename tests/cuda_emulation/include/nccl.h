@@ -8,8 +8,8 @@
 //
 // Communicators do not block. Every call leaves them in progress for a while, the first collective until all
 // ranks have issued it; a call on one that is in progress is refused. A collective runs when every rank's
-// stream has come to it, for all ranks at once. Ranks that disagree about it wait for ever. What it leaves
-// behind when it was aborted are NaNs.
+// stream has come to it, for all ranks at once; a launch into a stream that is full blocks, whatever it waits
+// for. Ranks that disagree about it wait for ever. What it leaves behind when it was aborted are NaNs.
 
 enum ncclResult_t {
   ncclSuccess = 0,
