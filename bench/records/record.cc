@@ -9,7 +9,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <stdexcept>
 #include <system_error>
@@ -18,35 +17,6 @@
 
 namespace gradsync::bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json ToJson(const Fields& fields) {
-  Json object = Json::object();
-  for (const auto& [name, value] : fields) {
-    std::visit([&, &name = name](const auto& v) { object[name] = v; }, value);
-  }
-  return object;
-}
-
-Json ToJson(const Provenance& provenance) {
-  return Json{
-      {"gradsync_commit", provenance.gradsync_commit},
-      {"dirty", provenance.dirty},
-      {"host", provenance.host},
-      {"os", provenance.os},
-      {"kernel", provenance.kernel},
-      {"cpu_model", provenance.cpu_model},
-      {"cpu_count", provenance.cpu_count},
-      {"memory_bytes", provenance.memory_bytes},
-      {"gpu", provenance.gpu},
-      {"compiler", provenance.compiler},
-      {"build", provenance.build},
-      {"libraries", ToJson(provenance.libraries)},
-      {"command_line", provenance.command_line},
-      {"clock", provenance.clock},
-  };
-}
 
 std::tm UtcNow() {
   const std::time_t now = std::time(nullptr);
@@ -62,32 +32,18 @@ std::string Format(const std::tm& time, const char* format) {
 
 }  // namespace
 
-void Fields::Share() {
-  if (shared_ != nullptr) return;
-  shared_ = std::make_shared<const Entries>(std::move(own_));
-  own_.clear();
-}
-
-Fields::Entries& Fields::Own() {
-  if (shared_ != nullptr) {
-    own_ = *shared_;
-    shared_ = nullptr;
-  }
-  return own_;
-}
-
 void Fields::Set(std::string_view name, Value value) {
-  for (auto& entry : Own()) {
+  for (auto& entry : entries_) {
     if (entry.first == name) {
       entry.second = std::move(value);
       return;
     }
   }
-  own_.emplace_back(name, std::move(value));
+  entries_.emplace_back(name, std::move(value));
 }
 
 const Value* Fields::Find(std::string_view name) const {
-  for (const auto& entry : entries()) {
+  for (const auto& entry : entries_) {
     if (entry.first == name) return &entry.second;
   }
   return nullptr;
@@ -114,30 +70,6 @@ std::string Fields::StringOr(std::string_view name, std::string_view fallback) c
   const Value* value = Find(name);
   const bool found = value != nullptr && std::holds_alternative<std::string>(*value);
   return found ? std::get<std::string>(*value) : std::string(fallback);
-}
-
-std::string ToJsonLine(const Record& record) {
-  Json buckets = Json::array();
-  for (const BucketRecord& bucket : record.buckets) {
-    buckets.push_back({{"bytes", bucket.bytes}, {"tensors", bucket.tensors}});
-  }
-  Json json{
-      {"schema", kRecordSchema},
-      {"experiment", record.experiment},
-      {"run_id", record.run_id},
-      {"time_utc", record.time_utc},
-      {"rank", record.rank},
-      {"world_size", record.world_size},
-      {"config", ToJson(record.config)},
-      {"samples", record.samples},
-      {"buckets", std::move(buckets)},
-      {"checks", ToJson(record.checks)},
-      {"facts", ToJson(record.facts)},
-      {"provenance", ToJson(record.provenance)},
-  };
-  if (!record.link.empty()) json["link"] = ToJson(record.link);
-  for (const auto& [name, statistics] : record.published) json["published"][name] = ToJson(statistics);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id,

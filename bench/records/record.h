@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,17 +36,6 @@ class Fields {
     Set(name, Value(std::string(std::string_view(value))));
   }
 
-  // Adds `name` at the end, without looking whether it is there already.
-  void Append(std::string_view name, Value value) { Own().emplace_back(name, std::move(value)); }
-
-  void Reserve(size_t names) { Own().reserve(names); }
-
-  // From now on copies share what is here, until they or this are changed. Copies in several threads may be
-  // read, and each changed, without a lock.
-  void Share();
-  // The same for Fields that share, and for no others while one of them lives. Null if nothing is shared.
-  const void* shared_id() const { return shared_.get(); }
-
   // Null when there is no such name.
   const Value* Find(std::string_view name) const;
   // The value, or `fallback` when there is none or it is of another type. DoubleOr takes integers too.
@@ -56,18 +44,12 @@ class Fields {
   double DoubleOr(std::string_view name, double fallback) const;
   std::string StringOr(std::string_view name, std::string_view fallback) const;
 
-  bool empty() const { return entries().empty(); }
-  auto begin() const { return entries().begin(); }
-  auto end() const { return entries().end(); }
+  bool empty() const { return entries_.empty(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
 
  private:
-  using Entries = std::vector<std::pair<std::string, Value>>;
-
-  const Entries& entries() const { return shared_ == nullptr ? own_ : *shared_; }
-  Entries& Own();  // no longer shared
-
-  Entries own_;                            // empty while there is shared_
-  std::shared_ptr<const Entries> shared_;  // never changed
+  std::vector<std::pair<std::string, Value>> entries_;
 };
 
 // What one collective of a step sent.
@@ -153,34 +135,8 @@ std::string ToJsonLine(const Record& record);
 // A record, or the reason why the line is none: one line of text.
 using ParseResult = std::variant<Record, std::string>;
 
-// Reads lines. Keeps its buffers from line to line, so use one for many. Not thread safe.
-//
-// Most of a line is what other lines have too: the configuration, and facts, provenance and link at its end.
-// Those parts, where they stand as ToJsonLine puts them, are parsed once for each text of theirs, and shared
-// by the records that have it (Fields::Share); the parser remembers some hundred of them.
-class RecordParser {
- public:
-  RecordParser();
-  ~RecordParser();
-  RecordParser(const RecordParser&) = delete;
-  RecordParser& operator=(const RecordParser&) = delete;
-
-  // `line` without its newline. Names that are not in the schema are skipped; of those that are, "schema",
-  // "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there.
-  ParseResult Parse(std::string_view line);
-  // The same into a record whose memory is used again, whatever was in it. Returns the reason, or an empty
-  // text if the line is a record; without one `record` holds anything.
-  std::string ParseInto(std::string_view line, Record* record);
-
-  // Only what tells one record from another: experiment, run_id, rank, world_size and config. Does not look
-  // at what comes behind them. In a fraction of the time.
-  std::string ParseHeadInto(std::string_view line, Record* record);
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
+// `line` without its newline. Names that are not in the schema are skipped; of those that are, "schema",
+// "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there.
 ParseResult ParseRecord(std::string_view line);
 
 // Appends the records of one rank to its file.

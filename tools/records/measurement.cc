@@ -74,20 +74,6 @@ void TakePublished(const Record& rank, Measurement* measurement) {
   }
 }
 
-// A new one, that holds memory for a record and for series.
-Measurement WithMemoryOf(Measurement* used) {
-  Measurement measurement;
-  measurement.record = std::move(used->record);
-  measurement.series = std::move(used->series);
-  for (auto& [name, series] : measurement.series) {
-    series.max.clear();
-    series.rank_means.clear();
-    series.rank_stds.clear();
-    series.published.reset();
-  }
-  return measurement;
-}
-
 size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
 
 }  // namespace
@@ -129,12 +115,6 @@ std::optional<bool> Measurement::equal() const {
 
 Measurement CombineRanks(std::vector<Record> ranks) {
   Measurement measurement;
-  CombineRanks(ranks, &measurement);
-  return measurement;
-}
-
-void CombineRanks(std::span<Record> ranks, Measurement* used) {
-  Measurement measurement = WithMemoryOf(used);
   measurement.num_ranks = static_cast<int64_t>(ranks.size());
   measurement.num_steps = StepsOf(ranks.front());
   for (const Record& rank : ranks) {
@@ -154,11 +134,9 @@ void CombineRanks(std::span<Record> ranks, Measurement* used) {
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
     if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
   }
-  // Those of another measurement.
-  std::erase_if(measurement.series, [](const auto& series) { return series.second.rank_means.empty(); });
-  measurement.record.samples.swap(ranks.front().samples);
-  std::swap(measurement.record, ranks.front());
-  *used = std::move(measurement);
+  measurement.record = std::move(ranks.front());
+  measurement.record.samples.clear();
+  return measurement;
 }
 
 }  // namespace gradsync::tools

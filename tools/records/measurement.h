@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,9 +90,7 @@ struct Measurement {
   int64_t world_size() const { return record.world_size; }
 };
 
-// `ranks`: at least one record, of different ranks of one configuration. Takes from the first all but its
-// samples, and gives it what was in `measurement`, whose memory is used again.
-void CombineRanks(std::span<bench::Record> ranks, Measurement* measurement);
+// `ranks`: at least one record, of different ranks of one configuration.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
 }  // namespace gradsync::tools

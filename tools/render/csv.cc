@@ -1,9 +1,9 @@
 #include <charconv>
 #include <cmath>
+#include <string>
 #include <string_view>
 
 #include "tools/render/render.h"
-#include "tools/render/write_rows.h"
 
 namespace gradsync::tools {
 namespace {
@@ -32,16 +32,13 @@ void RenderCsvTable(const Table& table, std::ostream& out) {
     shown.push_back(i);
   }
   out << "\r\n";
-  const auto append = [&](size_t first, size_t last, std::string* text) {
-    for (size_t row = first; row < last; ++row) {
-      for (const size_t i : shown) {
-        if (i != shown.front()) *text += ",";
-        *text += table.is_text(i) ? Quoted(table.text(row, i)) : NumberText(table.number(row, i));
-      }
-      *text += "\r\n";
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    for (const size_t i : shown) {
+      if (i != shown.front()) out << ",";
+      out << (table.is_text(i) ? Quoted(table.text(row, i)) : NumberText(table.number(row, i)));
     }
-  };
-  WriteRows(table.num_rows(), append, out);
+    out << "\r\n";
+  }
 }
 
 void RenderCsv(const Report& report, std::ostream& out) {

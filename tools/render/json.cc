@@ -1,13 +1,11 @@
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <string_view>
+#include <string>
 
 #include "tools/render/render.h"
-#include "tools/render/write_rows.h"
 
 namespace gradsync::tools {
 namespace {
@@ -16,36 +14,13 @@ using Json = nlohmann::json;
 
 std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// A million rows are written, so what needs no escapes is not looked at twice.
-void AppendText(std::string_view text, std::string* out) {
-  const bool is_plain = std::all_of(text.begin(), text.end(),
-                                    [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
-  if (is_plain) {
-    *out += '"';
-    *out += text;
-    *out += '"';
-  } else {
-    *out += Text(text);
-  }
-}
-
 // The fewest digits that are read as the same number again. 2 is a whole number, 2.0 another that is one now.
-void AppendNumber(double number, Kind kind, std::string* out) {
-  if (!std::isfinite(number)) {
-    *out += "null";
-    return;
-  }
-  char text[32];
-  const auto append = [&](auto value) {
-    const std::string_view digits(text, std::to_chars(text, std::end(text), value).ptr);
-    *out += digits;
-    return digits;
-  };
-  if (kind == Kind::kInteger) {
-    append(static_cast<int64_t>(number));
-  } else if (append(number).find_first_of(".e") == std::string_view::npos) {
-    *out += ".0";
-  }
+std::string NumberText(double number, Kind kind) {
+  if (!std::isfinite(number)) return "null";
+  if (kind == Kind::kInteger) return std::to_string(static_cast<int64_t>(number));
+  char digits[32];
+  std::string text(digits, std::to_chars(digits, std::end(digits), number).ptr);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
 void WriteTable(const Table& table, std::ostream& out) {
@@ -57,21 +32,15 @@ void WriteTable(const Table& table, std::ostream& out) {
     names.push_back(table.columns()[i].name);
   }
   out << "{\"name\":" << Text(table.name()) << ",\"columns\":" << Text(names) << ",\"rows\":[";
-  const auto append = [&](size_t first, size_t last, std::string* text) {
-    for (size_t row = first; row < last; ++row) {
-      *text += row > 0 ? ",\n[" : "\n[";
-      for (const size_t i : shown) {
-        if (i != shown.front()) *text += ',';
-        if (table.is_text(i)) {
-          AppendText(table.text(row, i), text);
-        } else {
-          AppendNumber(table.number(row, i), table.columns()[i].kind, text);
-        }
-      }
-      *text += ']';
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    out << (row > 0 ? ",\n[" : "\n[");
+    for (const size_t i : shown) {
+      if (i != shown.front()) out << ',';
+      out << (table.is_text(i) ? Text(table.text(row, i))
+                               : NumberText(table.number(row, i), table.columns()[i].kind));
     }
-  };
-  WriteRows(table.num_rows(), append, out);
+    out << ']';
+  }
   out << "]";
   if (!table.findings().empty()) out << ",\"findings\":" << Text(Json(table.findings()));
   out << "}";

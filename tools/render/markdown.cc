@@ -3,7 +3,6 @@
 
 #include "tools/render/panel.h"
 #include "tools/render/render.h"
-#include "tools/render/write_rows.h"
 
 namespace gradsync::tools {
 namespace {
@@ -24,13 +23,9 @@ size_t WidthOf(std::string_view text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
 }
 
-void AppendCell(const std::string& cell, size_t width, bool is_text, std::string* text) {
-  const size_t padding = width - std::min(width, WidthOf(cell));
-  *text += ' ';
-  if (!is_text) text->append(padding, ' ');
-  *text += cell;
-  if (is_text) text->append(padding, ' ');
-  *text += " |";
+void WriteCell(const std::string& cell, size_t width, bool is_text, std::ostream& out) {
+  const std::string padding(width - std::min(width, WidthOf(cell)), ' ');
+  out << ' ' << (is_text ? cell + padding : padding + cell) << " |";
 }
 
 void WritePanel(const Panel& panel, std::ostream& out) {
@@ -41,26 +36,23 @@ void WritePanel(const Panel& panel, std::ostream& out) {
       widths[column] = std::max(widths[column], WidthOf(Escaped(panel.cell(row, column))));
     }
   }
-  std::string headers = "|";
+  out << '|';
   for (size_t column = 0; column < panel.num_columns(); ++column) {
-    AppendCell(Escaped(panel.header(column)), widths[column], panel.is_text(column), &headers);
+    WriteCell(Escaped(panel.header(column)), widths[column], panel.is_text(column), out);
   }
-  out << headers << "\n|";
+  out << "\n|";
   for (size_t column = 0; column < panel.num_columns(); ++column) {
     const std::string dashes(widths[column] + 1, '-');
     out << (panel.is_text(column) ? ":" + dashes : dashes + ":") << "|";
   }
   out << "\n";
-  const auto append = [&](size_t first, size_t last, std::string* text) {
-    for (size_t row = first; row < last; ++row) {
-      *text += '|';
-      for (size_t column = 0; column < panel.num_columns(); ++column) {
-        AppendCell(Escaped(panel.cell(row, column)), widths[column], panel.is_text(column), text);
-      }
-      *text += '\n';
+  for (size_t row = 0; row < panel.num_rows(); ++row) {
+    out << '|';
+    for (size_t column = 0; column < panel.num_columns(); ++column) {
+      WriteCell(Escaped(panel.cell(row, column)), widths[column], panel.is_text(column), out);
     }
-  };
-  WriteRows(panel.num_rows(), append, out);
+    out << '\n';
+  }
 }
 
 }  // namespace

@@ -9,8 +9,7 @@
 #include <variant>
 
 #include "model/error.h"
-#include "tools/records/index.h"
-#include "tools/records/measurement_stream.h"
+#include "tools/records/reader.h"
 #include "tools/records/validity.h"
 #include "tools/statistics/regression.h"
 #include "tools/tables/builder.h"
@@ -123,21 +122,20 @@ class Rows {
 
 int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBuilders& builders,
              Problems* problems, Rows* rows) {
-  RecordIndex index(problems);
-  for (const std::string& input : inputs) index.Add(input);
-  index.Finish();
-  const auto no_baseline = [](std::string_view) { return std::string(); };
-  MeasurementStream stream(&index, no_baseline, [&](const bench::Record& record) -> std::string {
+  const auto why_unusable = [&](const bench::Record& record) -> std::string {
     std::string reason = WhyUnusable(builders, record);
     return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
-  });
-  stream.ForEach([&](const Measurement& measurement, const Measurement&) {
-    // The whole step where there is one: a part of it may become slower to the good of another.
-    const Series* step = measurement.Find("step_ns");
-    const Series* main = measurement.Find(MainSamples(builders, measurement.record));
-    rows->Add(measurement, step == nullptr ? *main : *step, is_here);
-  });
-  return stream.num_records();
+  };
+  const RecordSet records = ReadRecords(inputs, why_unusable, problems);
+  for (const Group& group : records.groups) {
+    for (const Measurement& measurement : group) {
+      // The whole step where there is one: a part of it may become slower to the good of another.
+      const Series* step = measurement.Find("step_ns");
+      const Series* main = measurement.Find(MainSamples(builders, measurement.record));
+      rows->Add(measurement, step == nullptr ? *main : *step, is_here);
+    }
+  }
+  return records.num_records;
 }
 
 std::string VerdictText(Verdict verdict, double threshold) {

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "model/error.h"
-#include "tools/records/index.h"
-#include "tools/records/measurement_stream.h"
+#include "tools/records/reader.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/runs.h"
 
@@ -15,26 +14,36 @@ namespace gradsync::tools {
 namespace {
 
 // Above this many records, intervals are not worth more time than reading takes.
-constexpr size_t kManyRecords = 20000;
+constexpr int64_t kManyRecords = 20000;
 constexpr int kResamplesForMany = 200;
 
-int ResamplesFor(const SummarizeOptions& options, size_t num_records) {
+int ResamplesFor(const SummarizeOptions& options, int64_t num_records) {
   if (options.resamples) return *options.resamples;
   return num_records > kManyRecords ? kResamplesForMany : BootstrapOptions().resamples;
 }
 
-void RequireStrategy(const std::string& name, const RecordIndex& index) {
-  std::string names;
-  for (const std::string& strategy : index.strategies()) {
-    if (strategy == name) return;
-    if (!strategy.empty()) names += (names.empty() ? "" : ", ") + strategy;
+// Of the records, in their order; the empty one of those that have none is left out.
+std::vector<std::string> StrategiesOf(const RecordSet& records) {
+  std::vector<std::string> names;
+  for (const Group& group : records.groups) {
+    for (const Measurement& measurement : group) {
+      std::string name = measurement.strategy();
+      if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+    }
   }
-  throw InvalidInput(Join("--baseline_row=", name, ": expected a strategy of the records, which have ",
+  return names;
+}
+
+void RequireStrategy(const std::string& wanted, const std::vector<std::string>& strategies) {
+  if (std::ranges::find(strategies, wanted) != strategies.end()) return;
+  std::string names;
+  for (const std::string& name : strategies) names += (names.empty() ? "" : ", ") + name;
+  throw InvalidInput(Join("--baseline_row=", wanted, ": expected a strategy of the records, which have ",
                           names.empty() ? "none" : names));
 }
 
-bool HasPeers(const RecordIndex& index) {
-  return std::ranges::any_of(index.strategies(),
+bool HasPeers(const std::vector<std::string>& strategies) {
+  return std::ranges::any_of(strategies,
                              [](const std::string& name) { return name.starts_with("pytorch_"); });
 }
 
@@ -80,34 +89,39 @@ TableBuilders MakeTableBuilders(const TableOptions& options) {
 
 Summary Summarize(const SummarizeOptions& options) {
   Summary summary;
-  RecordIndex index(&summary.problems);
-  for (const std::string& input : options.inputs) index.Add(input);
-  index.Finish();
-  const size_t num_entries = index.entries().size();
+  const TableBuilders any = MakeTableBuilders({});
+  const RecordSet records = ReadRecords(
+      options.inputs, [&](const bench::Record& record) { return WhyUnusable(any, record); },
+      &summary.problems);
+  summary.num_records = records.num_records;
+  const std::vector<std::string> strategies = StrategiesOf(records);
   const bool has_wish = !options.baseline_row.empty();
-  if (has_wish && num_entries > 0) RequireStrategy(options.baseline_row, index);
+  if (has_wish && records.num_records > 0) RequireStrategy(options.baseline_row, strategies);
 
-  const TableBuilders builders = MakeTableBuilders(
-      {.bootstrap = {.resamples = ResamplesFor(options, num_entries)}, .with_peers = HasPeers(index)});
-  const auto baseline_of = [&](std::string_view experiment) {
-    return has_wish ? options.baseline_row : std::string(DefaultBaseline(builders, experiment));
-  };
-  MeasurementStream stream(&index, baseline_of,
-                           [&](const bench::Record& record) { return WhyUnusable(builders, record); });
+  const TableBuilders builders =
+      MakeTableBuilders({.bootstrap = {.resamples = ResamplesFor(options, records.num_records)},
+                         .with_peers = HasPeers(strategies)});
   RunsTable runs;
-  stream.ForEach([&](const Measurement& measurement, const Measurement& baseline) {
-    runs.Add(measurement.record);
-    for (const auto& builder : builders) {
-      if (builder->Takes(measurement)) builder->Add(measurement, baseline);
+  int64_t without_baseline = 0;
+  for (const Group& group : records.groups) {
+    const std::string_view wanted =
+        has_wish ? options.baseline_row : DefaultBaseline(builders, group.front().record.experiment);
+    const Measurement* const found = FindStrategy(group, wanted);
+    without_baseline += found == nullptr && !group.front().strategy().empty();
+    const Measurement& baseline = found == nullptr ? group.front() : *found;
+    for (const Measurement& measurement : group) {
+      runs.Add(measurement.record);
+      for (const auto& builder : builders) {
+        if (builder->Takes(measurement)) builder->Add(measurement, baseline);
+      }
     }
-  });
+  }
   for (const auto& builder : builders) builder->Finish(&summary.report.tables);
   summary.report.header = runs.Header();
   if (runs.table().num_rows() > 0) summary.report.tables.push_back(std::move(runs.table()));
-  summary.num_records = stream.num_records();
-  if (has_wish && stream.cells_without_baseline() > 0) {
+  if (has_wish && without_baseline > 0) {
     summary.remarks.push_back(Join("--baseline_row=", options.baseline_row, ": missing from ",
-                                   stream.cells_without_baseline(),
+                                   without_baseline,
                                    " of the comparisons, where the first row takes its place"));
   }
   return summary;

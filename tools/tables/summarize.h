@@ -2,12 +2,10 @@
 #define GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_
 
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "tools/records/problems.h"
-#include "tools/statistics/statistics.h"
 #include "tools/tables/table.h"
 
 namespace gradsync::tools {
@@ -26,9 +24,8 @@ struct Summary {
   std::vector<std::string> remarks;  // a line each, about the tables as a whole
 };
 
-// Reads the records and makes the tables. Works through them cell by cell, so that memory is needed for the
-// tables and 48 bytes a record. Throws InvalidInput if an input does not exist, or if no record has the
-// strategy `baseline_row`.
+// Reads the records and makes the tables. Throws InvalidInput if an input does not exist, or if no record has
+// the strategy `baseline_row`.
 Summary Summarize(const SummarizeOptions& options);
 
 }  // namespace gradsync::tools

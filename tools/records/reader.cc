@@ -1,0 +1,181 @@
+#include "tools/records/reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+
+#include "model/error.h"
+
+namespace gradsync::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using bench::Record;
+
+// What strategies of one comparison have in common. Fields that belong to a strategy, such as its bucket
+// size, are not here.
+constexpr std::string_view kGroupFields[] = {
+    "model", "backend", "device",    "dtype",        "batch_size", "seq_len", "threads_per_rank", "order",
+    "seed",  "steps",   "optimizer", "warmup_steps", "image_size", "units",   "buffer_elements"};
+
+// Each rank's own, so no part of what ranks share.
+constexpr std::string_view kRankField = "placement";
+
+std::vector<std::string> FilesIn(const std::string& dir, Problems* problems) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(dir, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().extension() == ".jsonl") files.push_back(entry->path().string());
+  }
+  if (error) problems->AddFile(dir, "cannot read: " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> FilesOf(const std::vector<std::string>& inputs, Problems* problems) {
+  std::vector<std::string> files;
+  std::set<fs::path> seen;
+  std::error_code error;
+  for (const std::string& input : inputs) {
+    Require(fs::exists(input, error), input, ": no such file or directory");
+    const bool is_dir = fs::is_directory(input, error);
+    for (std::string& file : is_dir ? FilesIn(input, problems) : std::vector{input}) {
+      if (seen.insert(fs::weakly_canonical(file, error)).second) files.push_back(std::move(file));
+    }
+  }
+  return files;
+}
+
+// Calls `take(number, line)` with each line that is not blank; numbers count from 1.
+void ForEachLine(const std::string& path, const std::function<void(int64_t, std::string_view)>& take,
+                 Problems* problems) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    return problems->AddFile(path, "cannot read: not a regular file");
+  }
+  std::ifstream file(path, std::ios::binary);
+  constexpr size_t kBufferBytes = kMaxLineBytes + 1;  // getline adds a zero
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
+  int64_t number = 0;
+  while (file.getline(buffer.get(), kBufferBytes) || file.gcount() > 0) {
+    ++number;
+    if (file.fail()) {
+      problems->AddLine(path, number,
+                        Join("longer than ", kMaxLineBytes >> 20, " MiB: not a gradsync record"));
+      file.clear();
+      file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+      continue;
+    }
+    const auto length = static_cast<size_t>(file.gcount() - (file.eof() ? 0 : 1));
+    const std::string_view line(buffer.get(), length);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) take(number, line);
+  }
+  if (!file.is_open() || file.bad()) {
+    problems->AddFile(path, Join("cannot read: ", std::strerror(errno)));
+  } else if (number == 0) {
+    problems->AddFile(path, "empty");
+  }
+}
+
+// A record, where it was found, and what it belongs to: numbers, in the order in which they were first met.
+struct Found {
+  Record record;
+  std::string_view file;
+  int64_t line = 0;
+  size_t run = 0;
+  size_t group = 0;
+  size_t measurement = 0;
+};
+
+std::vector<Found> ReadFiles(const std::vector<std::string>& files, const RecordFilter& why_unusable,
+                             Problems* problems) {
+  std::vector<Found> found;
+  for (const std::string& file : files) {
+    const auto take = [&](int64_t number, std::string_view line) {
+      bench::ParseResult result = bench::ParseRecord(line);
+      Record* const record = std::get_if<Record>(&result);
+      std::string reason = record == nullptr ? std::get<std::string>(result) : why_unusable(*record);
+      if (!reason.empty()) return problems->AddLine(file, number, std::move(reason));
+      found.push_back({.record = std::move(*record), .file = file, .line = number});
+    };
+    ForEachLine(file, take, problems);
+  }
+  return found;
+}
+
+void AddNumbers(std::vector<Found>* found) {
+  using Json = nlohmann::json;  // whose names are sorted, so that their order in the record does not matter
+  std::unordered_map<std::string, size_t> numbers;
+  const auto number_of = [&](const std::string& key) {
+    return numbers.try_emplace(key, numbers.size()).first->second;
+  };
+  for (Found& each : *found) {
+    const Record& record = each.record;
+    Json group = Json::object();
+    Json all = Json::object();
+    for (const auto& [name, value] : record.config) {
+      if (name == kRankField) continue;
+      Json& entry = all[name];
+      std::visit([&](const auto& v) { entry = v; }, value);
+      if (std::ranges::find(kGroupFields, name) != std::end(kGroupFields)) group[name] = entry;
+    }
+    // Where there are no strategies there is nothing to compare.
+    if (!all.contains("strategy")) group = all;
+    const std::string run = Json{record.experiment, record.run_id, record.world_size}.dump();
+    each.run = number_of(run);
+    each.group = number_of(run + group.dump());
+    each.measurement = number_of(run + all.dump());
+  }
+}
+
+}  // namespace
+
+const Measurement* FindStrategy(const Group& group, std::string_view strategy) {
+  const auto found = std::ranges::find(group, strategy, &Measurement::strategy);
+  return found == group.end() ? nullptr : &*found;
+}
+
+RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
+                      Problems* problems) {
+  const std::vector<std::string> files = FilesOf(inputs, problems);
+  std::vector<Found> found = ReadFiles(files, why_unusable, problems);
+  AddNumbers(&found);
+  std::ranges::stable_sort(found, {}, [](const Found& each) {
+    return std::tuple(each.run, each.group, each.measurement, each.record.rank);
+  });
+  RecordSet set;
+  const Found* last = nullptr;
+  for (auto next = found.begin(); next != found.end();) {
+    if (last == nullptr || next->group != last->group) set.groups.emplace_back();
+    std::vector<Record> ranks;
+    for (const size_t measurement = next->measurement;
+         next != found.end() && next->measurement == measurement; ++next) {
+      if (!ranks.empty() && ranks.back().rank == next->record.rank) {
+        problems->AddLine(std::string(next->file), next->line,
+                          Join("a second record of rank ", next->record.rank, " for the configuration of ",
+                               last->file, ":", last->line));
+      } else {
+        ranks.push_back(std::move(next->record));
+        last = &*next;
+      }
+    }
+    set.num_records += static_cast<int64_t>(ranks.size());
+    set.groups.back().push_back(CombineRanks(std::move(ranks)));
+  }
+  return set;
+}
+
+}  // namespace gradsync::tools

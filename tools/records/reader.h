@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_TOOLS_RECORDS_READER_H_
+#define GRADSYNC_TOOLS_RECORDS_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/records/record.h"
+#include "tools/records/measurement.h"
+#include "tools/records/problems.h"
+
+namespace gradsync::tools {
+
+// Longer lines are not records: a large file without newlines must not fill the memory.
+inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
+
+// Measurements that are compared with each other, at least one: one run, model, backend, device, dtype,
+// batch, sequence and so on, by different strategies. A measurement without a strategy is alone.
+using Group = std::vector<Measurement>;
+
+// The group's first measurement of that strategy; null if there is none.
+const Measurement* FindStrategy(const Group& group, std::string_view strategy);
+
+struct RecordSet {
+  // Groups of a run are neighbours. Runs, the groups of a run and the measurements of a group are in the
+  // order in which they were first met.
+  std::vector<Group> groups;
+  int64_t num_records = 0;  // in them
+};
+
+// Why a record cannot be used; empty if it can.
+using RecordFilter = std::function<std::string(const bench::Record&)>;
+
+// Reads the records of the inputs: files, or directories of which every *.jsonl is taken, in the order of
+// their names, but nothing that lies below. A file given twice is read once. What cannot be read or used is
+// named in `problems` and left out; so is a second record of a rank. The ranks of one measurement are the
+// records with the same experiment, run_id, world_size and configuration (placement aside, which is each
+// rank's own). All is held in memory, at most 20 KiB for a record of 2.4 KB. Throws InvalidInput if there is
+// nothing at an input.
+RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
+                      Problems* problems);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_RECORDS_READER_H_
