@@ -18,6 +18,7 @@
 #include "tools/reports/cli.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/html.h"
+#include "tools/reports/rows.h"
 #include "tools/reports/style.h"
 #include "tools/tables/summarize.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "tools/reports/rows.h"
+
 namespace gradsync::tools {
 namespace {
 
@@ -11,18 +13,12 @@ constexpr std::string_view kStrategies[] = {"none",           "naive", "flat", "
 constexpr std::string_view kPeerPrefix = "pytorch_";
 constexpr size_t kNumOthers = 3;
 
-size_t ColumnNamed(const Table& table, std::string_view name) {
-  const auto found = std::find_if(table.columns().begin(), table.columns().end(),
-                                  [&](const Column& column) { return column.name == name; });
-  return static_cast<size_t>(found - table.columns().begin());
-}
-
 }  // namespace
 
 StrategyStyles::StrategyStyles(const std::vector<Table>& tables) {
   size_t num_others = 0;
   const auto add = [&](const std::string& strategy) {
-    if (strategy.empty() || styles_.contains(strategy)) return;
+    if (styles_.contains(strategy)) return;
     const bool is_peer = strategy.starts_with(kPeerPrefix);
     const std::string own = is_peer ? strategy.substr(kPeerPrefix.size()) : strategy;
     const auto known = std::find(std::begin(kStrategies), std::end(kStrategies), own);
@@ -35,20 +31,13 @@ StrategyStyles::StrategyStyles(const std::vector<Table>& tables) {
     }
   };
   for (const Table& table : tables) {
-    const size_t column = ColumnNamed(table, "strategy");
-    if (column == table.columns().size() || !table.is_text(column)) continue;
-    for (size_t row = 0; row < table.num_rows(); ++row) add(std::string(table.text(row, column)));
+    for (const std::string& strategy : TableReader(table).Values("strategy")) add(strategy);
   }
 }
 
-std::string StrategyStyles::Of(const std::string& strategy) const {
+StrategyStyle StrategyStyles::Of(const std::string& strategy) const {
   const auto found = styles_.find(strategy);
-  return found == styles_.end() ? "s-none" : found->second.classes;
-}
-
-size_t StrategyStyles::MarkerOf(const std::string& strategy) const {
-  const auto found = styles_.find(strategy);
-  return found == styles_.end() ? 0 : found->second.marker;
+  return found == styles_.end() ? StrategyStyle{"s-none"} : found->second;
 }
 
 const char kReportStyleSheet[] = R"css(
