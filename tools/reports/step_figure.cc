@@ -24,10 +24,10 @@ struct PartKind {
 };
 const PartKind kForward = {"forward", "forward"};
 const PartKind kBackward = {"backward", "backward"};
-const PartKind kBackwardAndSync = {"backward with synchronisation inside", "backward-and-sync", {" s-ddp"}};
+const PartKind kBackwardAndSync = {"backward with synchronisation inside", "backward-and-sync", {" c-7"}};
 const PartKind kTheRest = {"computation, not told apart", "whole"};
 const PartKind kSync = {
-    "exposed synchronisation", "sync", {" s-naive", " s-overlap", " s-core"}, ", in the strategy’s colour"};
+    "exposed synchronisation", "sync", {" c-1", " c-3", " c-6"}, ", in the strategy’s colour"};
 const PartKind kOptimizer = {"optimizer", "optimizer"};
 
 // Rows of one cell, in the order in which the table has them.

@@ -18,14 +18,13 @@ struct StrategyStyle {
   size_t marker = 0;  // see Svg::Marker
 };
 
-// One colour for each strategy, everywhere in a report. Strategies that synchronise after backward have warm
-// colours, those that overlap with it cool ones. The palettes (one for light, one for dark) were chosen so
-// that any two of their colours stay apart for people with protanopia, deuteranopia or tritanopia, and each
-// stands out from the page by at least 3 : 1.
+// One colour and marker for each strategy, everywhere in a report: in the order in which the tables name
+// them, grey for those that do not synchronise; after eleven the colours begin again. "pytorch_naive" looks
+// like "naive", dashed. Of the palettes (one for light, one for dark) the first colours were chosen to stay
+// apart for people with protanopia, deuteranopia or tritanopia, and each stands out from the page by at least
+// 3 : 1.
 class StrategyStyles {
  public:
-  // Strategies that are not gradsync's own get the remaining colours in the order in which the tables name
-  // them; "pytorch_naive" looks like "naive", dashed.
   explicit StrategyStyles(const std::vector<Table>& tables);
 
   // What no table has is grey.
