@@ -24,27 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kSuffix[] = ".trace.json";
-
 // The traces of the latest run in a directory: run ids begin with the time.
 std::vector<std::string> LatestRun(const std::string& directory) {
-  std::vector<fs::path> traces;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
-    if (entry.path().filename().string().ends_with(kSuffix)) traces.push_back(entry.path());
-  }
-  Require(!traces.empty(), directory, ": there is no trace (*", kSuffix, "); run //bench:ddp with --trace");
-  // "ddp.20261121T101500-4f2a.rank0.trace.json" without the rank.
-  const auto run_of = [](const fs::path& path) {
-    const std::string name = path.filename().string();
-    return name.substr(0, name.rfind(".rank"));
-  };
-  const std::string latest = run_of(*std::ranges::max_element(traces, {}, run_of));
-  std::vector<std::string> paths;
-  for (const fs::path& path : traces) {
-    if (run_of(path) == latest) paths.push_back(path.string());
-  }
-  std::ranges::sort(paths);
-  return paths;
+  const auto traces = FindTraces(TraceDirectories(directory));
+  Require(!traces.empty(), directory, ": there is no trace (*.trace.json); run //bench:ddp with --trace");
+  return std::ranges::max_element(traces, {}, [](const auto& run) { return fs::path(run.first).filename(); })
+      ->second;
 }
 
 void WriteText(const std::string& path, const std::string& text) {

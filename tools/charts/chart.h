@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-// Charts, drawn as inline SVG for a page whose style sheet has the classes of report_style.h. One panel is
-// 380 units wide and is meant to be shown 340 to 460 pixels wide, where its text can be read.
+// Charts, drawn as inline SVG for a page with the style sheet of reports/style.h. A chart is 380 units wide
+// and is meant to be shown 340 to 460 pixels wide, where its text can be read.
 namespace gradsync::tools {
 
 inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kChartWidth = 380;
-// Of a longer name at a line's end, its beginning is shown.
+// Of a longer name at a line's end only the beginning is shown.
 inline constexpr size_t kLongestSeriesName = 16;
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are

@@ -9,7 +9,7 @@
 #include "model/error.h"
 #include "tools/charts/scale.h"
 #include "tools/charts/svg.h"
-#include "tools/charts/xml.h"
+#include "tools/charts/test_xml.h"
 #include "tools/render/text.h"
 
 namespace gradsync::tools {

@@ -1,11 +1,11 @@
 #include "tools/charts/scale.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 
 #include "model/error.h"
+#include "tools/render/text.h"
 
 namespace gradsync::tools {
 namespace {
@@ -13,12 +13,6 @@ namespace {
 constexpr double kLargest = 1e100;
 // How far beyond an end, in parts of a step, a tick counts as on it.
 constexpr double kSlack = 1e-6;
-
-std::string Fixed(double value, int decimals) {
-  char text[128];
-  const auto result = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, decimals);
-  return std::string(text, result.ptr);
-}
 
 std::string PowerOfTen(int exponent) {
   constexpr const char* kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
@@ -28,24 +22,21 @@ std::string PowerOfTen(int exponent) {
   return text;
 }
 
+int ExponentOf(double value) { return static_cast<int>(std::floor(std::log10(value) + 1e-9)); }
+
 // `value`, a multiple of a step of 10^`exponent` or more, with no more decimals than it needs.
 std::string LabelOf(double value, int exponent) {
   if (value == 0) return "0";
   const double size = std::abs(value);
   std::string label;
   if (size >= 1e6 || size < 1e-4) {
-    const int power = static_cast<int>(std::floor(std::log10(size) + 1e-9));
+    const int power = ExponentOf(size);
     const std::string factor = Fixed(size / std::pow(10, power), std::max(0, power - exponent));
     label = factor == "1" ? PowerOfTen(power) : factor + "·" + PowerOfTen(power);
   } else {
     label = Fixed(size, std::max(0, -exponent));
   }
   return value < 0 ? "−" + label : label;
-}
-
-int ExponentOf(double value) {
-  int exponent = static_cast<int>(std::floor(std::log10(value) + 1e-9));
-  return exponent;
 }
 
 // The smallest of 1, 2, 5 times a power of ten that is at least `least`.

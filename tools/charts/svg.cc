@@ -1,7 +1,6 @@
 #include "tools/charts/svg.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "model/error.h"
@@ -12,12 +11,10 @@ namespace {
 
 // A hundredth of a pixel is finer than anyone sees.
 std::string Coordinate(double value) {
-  char text[400];
-  const auto result = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, 2);
-  std::string digits(text, result.ptr);
+  std::string digits = Fixed(value, 2);
   digits.erase(digits.find_last_not_of('0') + 1);
   if (digits.back() == '.') digits.pop_back();
-  return digits == "-0" ? "0" : digits;
+  return digits;
 }
 
 std::string Attribute(std::string_view name, double value) {
@@ -37,7 +34,10 @@ std::string PointList(const Svg::Points& points) {
 
 }  // namespace
 
-double TextWidth(std::string_view text) { return kCharacterWidth * static_cast<double>(NumCharacters(text)); }
+double TextWidth(std::string_view text, double font_size) {
+  constexpr double kCharacterWidth = 7.3;  // in kFontSize
+  return kCharacterWidth * static_cast<double>(NumCharacters(text)) * (font_size / kFontSize);
+}
 
 Svg::Svg(double width, double height, std::string label)
     : width_(width), height_(height), label_(std::move(label)) {}
@@ -71,8 +71,8 @@ void Svg::Polyline(std::string_view classes, const Points& points) {
   Add("polyline", Class(classes) + PointList(points), "", "");
 }
 
-void Svg::Polygon(std::string_view classes, const Points& points) {
-  Add("polygon", Class(classes) + PointList(points), "", "");
+void Svg::Polygon(std::string_view classes, const Points& points, std::string_view tip) {
+  Add("polygon", Class(classes) + PointList(points), "", tip);
 }
 
 void Svg::Marker(std::string_view classes, size_t shape, double x, double y, std::string_view tip) {
@@ -86,11 +86,10 @@ void Svg::Marker(std::string_view classes, size_t shape, double x, double y, std
       Rect(classes, x - 3, y - 3, 6, 6, tip);
       break;
     case 2:
-      Add("polygon", Class(classes) + PointList({{x, y - 4}, {x + 4, y + 3}, {x - 4, y + 3}}), "", tip);
+      Polygon(classes, {{x, y - 4}, {x + 4, y + 3}, {x - 4, y + 3}}, tip);
       break;
     default:
-      Add("polygon", Class(classes) + PointList({{x, y - 4.4}, {x + 4.4, y}, {x, y + 4.4}, {x - 4.4, y}}), "",
-          tip);
+      Polygon(classes, {{x, y - 4.4}, {x + 4.4, y}, {x, y + 4.4}, {x - 4.4, y}}, tip);
   }
 }
 
@@ -100,9 +99,18 @@ void Svg::Text(std::string_view classes, double x, double y, std::string_view an
       text, tip);
 }
 
-std::string Svg::Finish() const {
-  return Join("<svg class='chart' role='img' viewBox='0 0 ", Coordinate(width_), " ", Coordinate(height_),
-              "' aria-label='", EscapeXml(label_), "'>\n", body_, "</svg>\n");
+std::string Svg::Root(std::string_view classes, std::string_view attributes, std::string_view style) const {
+  return Join("<svg", Class(classes), " role='img' viewBox='0 0 ", Coordinate(width_), " ",
+              Coordinate(height_), "' aria-label='", EscapeXml(label_), "'", attributes, ">\n", style, body_,
+              "</svg>\n");
+}
+
+std::string Svg::Finish() const { return Root("chart", "", ""); }
+
+std::string Svg::Document(std::string_view classes, std::string_view style_sheet) const {
+  const std::string size = Attribute("width", width_) + Attribute("height", height_);
+  return Root(classes, " xmlns='http://www.w3.org/2000/svg'" + size,
+              Join("<style>\n", style_sheet, "</style>\n"));
 }
 
 }  // namespace gradsync::tools

@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-// The few elements of SVG that charts are made of. Colours come from the page: an element has classes, and
-// the page's style sheet says what these look like, in each theme.
+// The few elements of SVG that charts and timelines are made of. An element has classes; what these look
+// like, in each theme, the style sheet of the page or of the picture says.
 namespace gradsync::tools {
 
-// Text is set in this size; a character is at most this wide on average, in the widest usual font.
+// The size in which text is set where nothing else is said.
 inline constexpr double kFontSize = 12;
-inline constexpr double kCharacterWidth = 7.3;
 
-double TextWidth(std::string_view text);
+// How wide a text is at most, in the widest usual sans-serif font.
+double TextWidth(std::string_view text, double font_size = kFontSize);
 
 class Svg {
  public:
@@ -27,7 +27,7 @@ class Svg {
   void Line(std::string_view classes, double x1, double y1, double x2, double y2, std::string_view tip = {});
   using Points = std::vector<std::pair<double, double>>;
   void Polyline(std::string_view classes, const Points& points);
-  void Polygon(std::string_view classes, const Points& points);
+  void Polygon(std::string_view classes, const Points& points, std::string_view tip = {});
   // Shape number `shape` of four (circle, square, triangle, diamond), which differ without colour too.
   void Marker(std::string_view classes, size_t shape, double x, double y, std::string_view tip);
   // `anchor`: "start", "middle" or "end" of the text is at x.
@@ -36,10 +36,14 @@ class Svg {
 
   // The elements so far.
   const std::string& body() const { return body_; }
-  // The picture, as an element to be put into a page.
+  // The picture, as an element to be put into a page that has the style sheet.
   std::string Finish() const;
+  // The picture as a document of its own that may stand in a page too. `classes` are those of the root, and
+  // must precede every rule's selector in `style_sheet`, so that nothing leaks into the page.
+  std::string Document(std::string_view classes, std::string_view style_sheet) const;
 
  private:
+  std::string Root(std::string_view classes, std::string_view attributes, std::string_view style) const;
   void Add(std::string_view tag, std::string_view attributes, std::string_view content, std::string_view tip);
 
   double width_;

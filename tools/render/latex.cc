@@ -1,7 +1,8 @@
 #include <string_view>
+#include <utility>
 
-#include "tools/render/panel.h"
 #include "tools/render/render.h"
+#include "tools/render/section.h"
 
 namespace gradsync::tools {
 namespace {
@@ -10,16 +11,6 @@ std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
     switch (c) {
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        escaped += '\\';
-        escaped += c;
-        break;
       case '~':
         escaped += "\\textasciitilde{}";
         break;
@@ -40,6 +31,7 @@ std::string Escaped(std::string_view text) {
         escaped += ' ';
         break;
       default:
+        if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) escaped += '\\';
         escaped += c;
     }
   }
@@ -51,20 +43,14 @@ void WriteRow(const std::vector<std::string>& cells, std::ostream& out) {
   out << " \\\\\n";
 }
 
-void WritePanel(const Panel& panel, std::ostream& out) {
+void WriteSection(const Section& section, std::ostream& out) {
+  if (!section.title.empty()) out << Escaped(section.title) << "\n\n\\smallskip\n";
   out << "\\begin{tabular}{";
-  std::vector<std::string> cells(panel.num_columns());
-  for (size_t column = 0; column < panel.num_columns(); ++column) {
-    out << (panel.is_text(column) ? "l" : "r");
-    cells[column] = panel.header(column);
-  }
+  for (const bool is_text : section.is_text) out << (is_text ? "l" : "r");
   out << "}\n\\toprule\n";
-  WriteRow(cells, out);
+  WriteRow(section.headers, out);
   out << "\\midrule\n";
-  for (size_t row = 0; row < panel.num_rows(); ++row) {
-    for (size_t column = 0; column < panel.num_columns(); ++column) cells[column] = panel.cell(row, column);
-    WriteRow(cells, out);
-  }
+  for (const std::vector<std::string>& row : section.rows) WriteRow(row, out);
   out << "\\bottomrule\n\\end{tabular}\n";
 }
 
@@ -79,12 +65,10 @@ void RenderLatex(const Report& report, std::ostream& out) {
     if (!constants.empty()) out << " (" << Escaped(constants) << ")";
     out << "}\n\\small\n";
     for (const std::string& finding : table.findings()) out << Escaped(finding) << "\n\n\\smallskip\n";
-    bool is_first = true;
-    for (const Panel& panel : PanelsOf(table)) {
-      if (!is_first) out << "\n\\medskip\n";
-      is_first = false;
-      if (!panel.title().empty()) out << Escaped(panel.title()) << "\n\n\\smallskip\n";
-      WritePanel(panel, out);
+    const char* gap = "";
+    for (const Section& section : SectionsOf(table)) {
+      out << std::exchange(gap, "\n\\medskip\n");
+      WriteSection(section, out);
     }
     for (const std::string& note : table.notes()) out << "\n\\smallskip\n" << Escaped(note) << "\n";
     out << "\\end{table}\n";

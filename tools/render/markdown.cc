@@ -1,8 +1,9 @@
 #include <algorithm>
-#include <string_view>
+#include <utility>
 
-#include "tools/render/panel.h"
 #include "tools/render/render.h"
+#include "tools/render/section.h"
+#include "tools/render/text.h"
 
 namespace gradsync::tools {
 namespace {
@@ -17,42 +18,36 @@ std::string Escaped(const std::string& text) {
   return escaped;
 }
 
-// Characters, not bytes: what is padded is what people see.
-size_t WidthOf(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
-}
-
-void WriteCell(const std::string& cell, size_t width, bool is_text, std::ostream& out) {
-  const std::string padding(width - std::min(width, WidthOf(cell)), ' ');
-  out << ' ' << (is_text ? cell + padding : padding + cell) << " |";
-}
-
-void WritePanel(const Panel& panel, std::ostream& out) {
-  std::vector<size_t> widths(panel.num_columns());
-  for (size_t column = 0; column < panel.num_columns(); ++column) {
-    widths[column] = std::max(size_t{3}, WidthOf(Escaped(panel.header(column))));
-    for (size_t row = 0; row < panel.num_rows(); ++row) {
-      widths[column] = std::max(widths[column], WidthOf(Escaped(panel.cell(row, column))));
-    }
-  }
+// Cells are padded by characters, not bytes: that is what people see.
+void WriteRow(const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+              const std::vector<bool>& is_text, std::ostream& out) {
   out << '|';
-  for (size_t column = 0; column < panel.num_columns(); ++column) {
-    WriteCell(Escaped(panel.header(column)), widths[column], panel.is_text(column), out);
-  }
-  out << "\n|";
-  for (size_t column = 0; column < panel.num_columns(); ++column) {
-    const std::string dashes(widths[column] + 1, '-');
-    out << (panel.is_text(column) ? ":" + dashes : dashes + ":") << "|";
+  for (size_t column = 0; column < cells.size(); ++column) {
+    const std::string padding(widths[column] - NumCharacters(cells[column]), ' ');
+    out << ' ' << (is_text[column] ? cells[column] + padding : padding + cells[column]) << " |";
   }
   out << "\n";
-  for (size_t row = 0; row < panel.num_rows(); ++row) {
-    out << '|';
-    for (size_t column = 0; column < panel.num_columns(); ++column) {
-      WriteCell(Escaped(panel.cell(row, column)), widths[column], panel.is_text(column), out);
+}
+
+void WriteSection(Section section, std::ostream& out) {
+  std::vector<size_t> widths(section.headers.size(), 3);
+  const auto prepare = [&](std::vector<std::string>& cells) {
+    for (size_t column = 0; column < cells.size(); ++column) {
+      cells[column] = Escaped(cells[column]);
+      widths[column] = std::max(widths[column], NumCharacters(cells[column]));
     }
-    out << '\n';
+  };
+  prepare(section.headers);
+  for (std::vector<std::string>& row : section.rows) prepare(row);
+  if (!section.title.empty()) out << section.title << ":\n\n";
+  WriteRow(section.headers, widths, section.is_text, out);
+  out << "|";
+  for (size_t column = 0; column < widths.size(); ++column) {
+    const std::string dashes(widths[column] + 1, '-');
+    out << (section.is_text[column] ? ":" + dashes : dashes + ":") << "|";
   }
+  out << "\n";
+  for (const std::vector<std::string>& row : section.rows) WriteRow(row, widths, section.is_text, out);
 }
 
 }  // namespace
@@ -65,10 +60,9 @@ void RenderMarkdown(const Report& report, std::ostream& out) {
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << "\nAll rows: " << constants << ".\n";
     for (const std::string& finding : table.findings()) out << "\n**" << finding << "**\n";
-    for (const Panel& panel : PanelsOf(table)) {
+    for (Section& section : SectionsOf(table)) {
       out << "\n";
-      if (!panel.title().empty()) out << panel.title() << ":\n\n";
-      WritePanel(panel, out);
+      WriteSection(std::move(section), out);
     }
     if (!table.notes().empty()) out << "\n";
     for (const std::string& note : table.notes()) out << "- " << note << "\n";

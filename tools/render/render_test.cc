@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tools/render/panel.h"
+#include "tools/render/section.h"
 
 namespace gradsync::tools {
 namespace {
@@ -147,32 +147,32 @@ TEST(RenderTest, NothingIsValidToo) {
 std::vector<std::string> Shown(Column column, const std::vector<double>& values) {
   Table table("t", "", {std::move(column)});
   for (const double value : values) table.AddRow({value});
-  const std::vector<Panel> panels = PanelsOf(table);
+  const std::vector<Section> sections = SectionsOf(table);
   std::vector<std::string> cells;
-  for (size_t row = 0; row < values.size(); ++row) cells.push_back(panels.at(0).cell(row, 0));
+  for (const std::vector<std::string>& row : sections.at(0).rows) cells.push_back(row.at(0));
   return cells;
 }
 
 using Texts = std::vector<std::string>;
 
-TEST(PanelTest, DecimalsFollowTheSmallestNumber) {
+TEST(SectionTest, DecimalsFollowTheSmallestNumber) {
   EXPECT_EQ(Shown({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0"}));
   EXPECT_EQ(Shown({.name = "x", .digits = 3}, {120, 99.95}), (Texts{"120.0", "100.0"}));
   EXPECT_EQ(Shown({.name = "x"}, {123456, 23456.4}), (Texts{"123456", "23456"}));
 }
 
-TEST(PanelTest, NumbersThatAreFarSmallerHaveDecimalsOfTheirOwn) {
+TEST(SectionTest, NumbersThatAreFarSmallerHaveDecimalsOfTheirOwn) {
   EXPECT_EQ(Shown({.name = "x"}, {0.00004757, 0.686, 12}), (Texts{"0.00004757", "0.6860", "12.0000"}));
   EXPECT_EQ(Shown({.name = "x"}, {5.193e-7, 0.03686, 0.009478}),
             (Texts{"5.193e-07", "0.036860", "0.009478"}));
 }
 
-TEST(PanelTest, ShowsWhatIsNoNumber) {
+TEST(SectionTest, ShowsWhatIsNoNumber) {
   EXPECT_EQ(Shown({.name = "x"}, {kNaN, std::numeric_limits<double>::infinity()}), (Texts{"", "inf"}));
   EXPECT_EQ(Shown({.name = "x"}, {0, kNaN}), (Texts{"0", ""}));
 }
 
-TEST(PanelTest, PercentagesHaveASignUnlessTheyAreNothing) {
+TEST(SectionTest, PercentagesHaveASignUnlessTheyAreNothing) {
   EXPECT_EQ(Shown({.name = "x", .kind = Kind::kPercent}, {12.34, -0.04, 0.04, 0, -5}),
             (Texts{"+12.3", "0.0", "0.0", "0.0", "-5.0"}));
 }

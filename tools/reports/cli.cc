@@ -6,7 +6,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -26,8 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDone = 0, kFailed = 1, kBadArguments = 2;
-constexpr char kTraceSuffix[] = ".trace.json";
-constexpr char kTraces[] = "traces";  // where the suite puts traced runs, below its directory
 
 constexpr char kSummary[] =
     "Makes one HTML page of benchmark records and traces: figures, tables, machine, commands.\n"
@@ -39,32 +37,6 @@ struct CommandLine {
   std::string out;
   std::string title = "What gradient synchronisation costs";
 };
-
-// The traces of each run, below the directories given, by path without rank and suffix.
-std::map<std::string, std::vector<std::string>> TracesIn(const std::vector<std::string>& directories) {
-  std::map<std::string, std::vector<std::string>> traces;
-  for (const std::string& directory : directories) {
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-      const std::string path = entry.path().string();
-      if (path.ends_with(kTraceSuffix)) traces[path.substr(0, path.rfind(".rank"))].push_back(path);
-    }
-  }
-  for (auto& [run, paths] : traces) std::sort(paths.begin(), paths.end());
-  return traces;
-}
-
-// The inputs that are directories, and their directories of traces.
-std::vector<std::string> TraceDirectories(const std::vector<std::string>& inputs) {
-  std::vector<std::string> directories;
-  for (const std::string& input : inputs) {
-    if (!fs::is_directory(input)) continue;
-    directories.push_back(input);
-    const fs::path traces = fs::path(input) / kTraces;
-    if (fs::is_directory(traces)) directories.push_back(traces.string());
-  }
-  return directories;
-}
 
 // One picture for each batch size and sequence length of a run.
 void DrawRun(const std::vector<std::string>& paths, ReportContents* contents) {
@@ -79,14 +51,15 @@ void DrawRun(const std::vector<std::string>& paths, ReportContents* contents) {
   }
 }
 
-// Where the records of traced runs lie beside their traces, and not among the inputs: what was run.
-void DescribeTraces(const CommandLine& line, const std::vector<std::string>& directories,
-                    ReportContents* contents) {
-  for (const std::string& directory : directories) {
-    if (std::find(line.inputs.begin(), line.inputs.end(), directory) != line.inputs.end()) continue;
-    Summary summary = Summarize({.inputs = {directory}, .baseline_row = "", .resamples = 100});
-    for (Table& table : summary.report.tables) {
-      if (table.name() == "runs") contents->timeline_runs.push_back(std::move(table));
+// Draws the runs with traces in these directories.
+void DrawTraces(const std::set<std::string>& directories, ReportContents* contents, std::ostream& err) {
+  for (const auto& [run, paths] : FindTraces(directories)) {
+    try {
+      DrawRun(paths, contents);
+    } catch (const InvalidInput& error) {
+      // One bad trace must not cost the rest of the report.
+      err << "report: left out: " << error.what() << "\n";
+      ++contents->num_problems;
     }
   }
 }
@@ -100,17 +73,19 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   contents.tables = std::move(summary.report.tables);
   contents.num_records = summary.num_records;
   contents.num_problems = static_cast<int64_t>(summary.problems.count());
-  const std::vector<std::string> directories = TraceDirectories(line.inputs);
-  for (const auto& [run, paths] : TracesIn(directories)) {
-    try {
-      DrawRun(paths, &contents);
-    } catch (const InvalidInput& error) {
-      // One bad trace must not cost the rest of the report.
-      err << "report: left out: " << error.what() << "\n";
-      ++contents.num_problems;
-    }
+  std::set<std::string> directories;
+  for (const std::string& input : line.inputs) {
+    if (fs::is_directory(input)) directories.merge(TraceDirectories(input));
   }
-  if (!contents.timelines.empty()) DescribeTraces(line, directories, &contents);
+  DrawTraces(directories, &contents, err);
+  if (contents.timelines.empty()) return contents;
+  // Where the records of traced runs lie beside their traces, and not among the inputs: what was run.
+  for (const std::string& directory : directories) {
+    if (std::ranges::count(line.inputs, directory) > 0) continue;
+    Summary traced = Summarize({.inputs = {directory}, .baseline_row = "", .resamples = 100});
+    std::ranges::copy_if(traced.report.tables, std::back_inserter(contents.timeline_runs),
+                         [](const Table& table) { return table.name() == "runs"; });
+  }
   return contents;
 }
 

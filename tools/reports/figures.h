@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_TOOLS_REPORTS_FIGURES_H_
 #define GRADSYNC_TOOLS_REPORTS_FIGURES_H_
 
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/reports/rows.h"
 #include "tools/reports/style.h"
 #include "tools/tables/table.h"
 
@@ -17,53 +17,38 @@ namespace gradsync::tools {
 
 struct Figure {
   std::string id{};
-  std::vector<std::string> panels{};  // elements
-  std::string key{};                  // HTML: what marks and colours mean; may be empty
   std::string title{};
-  std::string caption{};          // HTML
-  std::string table{};            // the name of the table whose numbers these are; empty: none
-  std::set<std::string> flags{};  // of the rows drawn, without what follows ":"
-  bool in_pairs = false;          // two panels in a row, where the page has the room for more
-  bool is_wide = false;           // scrolls inside itself where the page is narrow
+  std::string caption{};              // HTML
+  std::string table{};                // the name of the table whose numbers these are; empty: none
+  std::vector<std::string> panels{};  // elements, at most kMaxPanels
+  size_t num_panels = 0;              // with those for which there is no room
+  std::string key{};                  // HTML: what marks and colours mean; may be empty
+  std::set<std::string> flags{};      // names, of the rows drawn
+  bool in_pairs = false;              // two panels in a row, where the page has the room for more
+  bool is_wide = false;               // scrolls inside itself where the page is narrow
 };
 
-// Access to a table's cells by the names of columns.
-class TableReader {
- public:
-  explicit TableReader(const Table& table);
-
-  size_t num_rows() const { return table_.num_rows(); }
-  bool Has(std::string_view column) const { return columns_.contains(column); }
-  // NaN, or empty, without such a column or where it holds the other kind.
-  double Number(size_t row, std::string_view column) const;
-  std::string Text(size_t row, std::string_view column) const;
-  // For people: a text as it is, a number in full; empty without value.
-  std::string Any(size_t row, std::string_view column) const;
-  bool IsConstant(std::string_view column) const;
-
- private:
-  const Table& table_;
-  std::map<std::string, size_t, std::less<>> columns_;
-};
-
-// "n<100 outliers:2" -> adds "n<100" and "outliers".
-void AddFlags(const std::string& flags, std::set<std::string>* words);
+inline constexpr size_t kMaxPanels = 24;
 
 // Of each kind nothing if the table has no rows for it.
 
 // The table "ddp": step time by strategy, stacked by phase, a panel for each cell that was compared.
 std::optional<Figure> StepTimeFigure(const Table& table, const StrategyStyles& styles);
 // The table "all_reduce": bus bandwidth over message size.
-std::optional<Figure> BandwidthFigure(const Table& table);
+std::optional<Figure> BandwidthFigure(const Table& table, const StrategyStyles& styles);
 // The table "grid": the part of a step that synchronisation takes, over sequence length, a panel for each
-// batch size.
+// batch size. With one sequence length the other way round.
 std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& styles);
-
-// The table "compare": difference to the baseline over bucket size, a panel for each phase.
+// The table "compare": difference to the baseline over bucket size, a panel for each phase and baseline.
 std::optional<Figure> SweepFigure(const Table& table, const StrategyStyles& styles);
 
-// A panel's title, what else tells it from its neighbours (may be empty), and its chart.
-std::string PanelOf(std::string_view title, std::string_view facts, std::string_view svg);
+// What the figures are made of.
+
+// Adds a panel, if there is room: its title, what else tells it from its neighbours (may be empty), its
+// chart.
+void AddPanel(std::string_view title, std::string_view facts, std::string_view svg, Figure* figure);
+// Adds the flags of a row. Returns them as the end of the row's tip: " (n<100)", or nothing.
+std::string AddFlags(const TableReader& table, size_t row, Figure* figure);
 
 // What a column holds in a row, for people: before it, behind it.
 struct Fact {
@@ -71,16 +56,23 @@ struct Fact {
   const char* before = "";
   const char* behind = "";
 };
+// What was run, and then how and where.
+inline constexpr Fact kFacts[] = {{"batch_size", "batch "},
+                                  {"image_size", "images of "},
+                                  {"seq_len", "sequence "},
+                                  {"units", "units "},
+                                  {"backend"},
+                                  {"device"},
+                                  {"dtype"},
+                                  {"world_size", "", " ranks"},
+                                  {"run"}};
+inline constexpr std::span<const Fact> kRunFacts = std::span(kFacts).subspan(4);
 // "gloo, 2 ranks": of the columns whose values differ within the table.
 std::string FactsOf(const TableReader& table, size_t row, std::span<const Fact> facts);
 
 // An entry of a figure's key: a small picture, HTML text.
 std::string KeyEntry(std::string_view svg_content, std::string_view text);
-// Entries as a list.
 std::string KeyList(const std::vector<std::string>& entries);
-
-// No more panels than this; a caption says how many there would be.
-inline constexpr size_t kMaxPanels = 24;
 
 }  // namespace gradsync::tools
 

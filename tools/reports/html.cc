@@ -1,41 +1,80 @@
 #include "tools/reports/html.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
-#include <sstream>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include "tools/render/panel.h"
+#include "tools/render/section.h"
 #include "tools/render/text.h"
+#include "tools/reports/rows.h"
 
 namespace gradsync::tools {
 namespace {
 
-// Whether a new group begins with a row: strategies side by side, or the rows of one strategy.
-std::vector<bool> GroupStarts(const Table& table, size_t num_rows) {
-  std::vector<bool> starts(num_rows, false);
-  const auto& columns = table.columns();
-  const auto found = std::find_if(columns.begin(), columns.end(), [](const Column& column) {
-    return column.name == "strategy" && column.kind == Kind::kText;
+// The number of columns if there is none of that name.
+size_t ColumnNamed(const Section& section, std::string_view name) {
+  return static_cast<size_t>(std::ranges::find(section.headers, name) - section.headers.begin());
+}
+
+// Changes the columns of the section: `change` is called with its headers, their kinds, and each row.
+template <class Change>
+void ChangeColumns(Section* section, const Change& change) {
+  change(section->headers);
+  change(section->is_text);
+  for (std::vector<std::string>& row : section->rows) change(row);
+}
+
+// What fits on a screen is what people came for, and not the run.
+void MoveRunToTheEnd(Section* section) {
+  const size_t run = ColumnNamed(*section, "run");
+  if (run == section->headers.size()) return;
+  ChangeColumns(section, [run](auto& cells) {
+    const auto cell = cells.begin() + static_cast<std::ptrdiff_t>(run);
+    std::rotate(cell, cell + 1, cells.end());
   });
-  if (found == columns.end()) return starts;
-  const auto column = static_cast<size_t>(found - columns.begin());
-  const auto repeats = [&](size_t row) {
-    return row > 0 && table.text(row, column) == table.text(row - 1, column);
-  };
-  bool is_group = false;
-  for (size_t row = 0; row < num_rows; ++row) is_group = is_group || repeats(row);
+}
+
+// Takes the flags that all rows carry out of these, and the column if nothing is left in it. Returns them.
+std::string TakeCommonFlags(Section* section) {
+  const size_t column = ColumnNamed(*section, "flags");
+  if (column == section->headers.size() || section->rows.size() < 2) return "";
+  std::vector<std::string> common = FlagsOf(section->rows[0][column]);
+  for (const std::vector<std::string>& row : section->rows) {
+    const std::vector<std::string> flags = FlagsOf(row[column]);
+    std::erase_if(common, [&](const std::string& flag) { return std::ranges::count(flags, flag) == 0; });
+  }
+  if (common.empty()) return "";
+  bool has_more = false;
+  for (std::vector<std::string>& row : section->rows) {
+    std::vector<std::string> flags = FlagsOf(row[column]);
+    std::erase_if(flags, [&](const std::string& flag) { return std::ranges::count(common, flag) > 0; });
+    row[column] = FlagCell(flags);
+    has_more = has_more || !flags.empty();
+  }
+  if (!has_more) {
+    ChangeColumns(section,
+                  [&](auto& cells) { cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(column)); });
+  }
+  return FlagCell(common);
+}
+
+// Whether a new group begins with a row: strategies side by side, or the rows of one strategy.
+std::vector<bool> GroupStarts(const Section& section) {
+  std::vector<bool> starts(section.rows.size(), false);
+  const size_t column = ColumnNamed(section, "strategy");
+  if (column == section.headers.size()) return starts;
+  const auto strategy = [&](size_t row) -> std::string_view { return section.rows[row][column]; };
+  bool has_neighbours = false;
+  for (size_t row = 1; row < starts.size(); ++row) {
+    starts[row] = strategy(row) != strategy(row - 1);
+    has_neighbours = has_neighbours || !starts[row];
+  }
+  if (has_neighbours) return starts;
   std::set<std::string_view> seen;
-  for (size_t row = 0; row < num_rows; ++row) {
-    if (is_group) {
-      starts[row] = row > 0 && !repeats(row);
-      continue;
-    }
-    if (seen.insert(table.text(row, column)).second) continue;
-    starts[row] = true;
-    seen = {table.text(row, column)};
+  for (size_t row = 0; row < starts.size(); ++row) {
+    starts[row] = !seen.insert(strategy(row)).second;
+    if (starts[row]) seen = {strategy(row)};
   }
   return starts;
 }
@@ -52,127 +91,61 @@ std::string Header(std::string_view name) {
   return html;
 }
 
-std::vector<std::string> WordsOf(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
-// A panel as it is written.
-class HtmlPanel {
- public:
-  HtmlPanel(const Panel& panel, size_t num_rows, const HtmlTableOptions& options)
-      : panel_(panel), num_rows_(num_rows), options_(options) {
-    size_t flags = panel.num_columns();
-    for (size_t column = 0; column < panel.num_columns(); ++column) {
-      order_.push_back(column);
-      if (panel.header(column) == "flags") flags = column;
-    }
-    // The run last: what fits on a screen is what people came for.
-    std::stable_partition(order_.begin(), order_.end(),
-                          [&](size_t column) { return panel.header(column) != "run"; });
-    if (flags == panel.num_columns() || num_rows < 2) return;
-    common_flags_ = WordsOf(panel.cell(0, flags));
-    for (size_t row = 1; row < num_rows; ++row) {
-      const std::vector<std::string> words = WordsOf(panel.cell(row, flags));
-      std::erase_if(common_flags_,
-                    [&](const std::string& word) { return std::ranges::count(words, word) == 0; });
-    }
-    bool has_more = common_flags_.empty();
-    for (size_t row = 0; row < num_rows; ++row)
-      has_more = has_more || !OwnFlags(panel.cell(row, flags)).empty();
-    if (!has_more) std::erase(order_, flags);
+void WriteSection(Section section, const HtmlTableOptions& options, std::ostream& out) {
+  const auto html = [&](const std::string& column, const std::string& text) {
+    return options.cell ? options.cell(column, text) : EscapeXml(text);
+  };
+  MoveRunToTheEnd(&section);
+  const std::string common_flags = TakeCommonFlags(&section);
+  const std::vector<bool> starts = GroupStarts(section);
+  if (!section.title.empty()) out << "<p class=\"panel-title\">" << EscapeXml(section.title) << "</p>\n";
+  if (!common_flags.empty())
+    out << "<p class=\"constants\">All rows carry " << html("flags", common_flags) << "</p>\n";
+  out << "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"" << options.id
+      << "-title\"><table>\n<thead><tr>";
+  for (size_t column = 0; column < section.headers.size(); ++column) {
+    out << "<th scope=\"col\"" << (section.is_text[column] ? " class=\"t\"" : "") << ">"
+        << Header(section.headers[column]) << "</th>";
   }
-
-  void Write(const std::vector<bool>& starts_group, std::ostream& out) const {
-    if (!panel_.title().empty()) out << "<p class=\"panel-title\">" << EscapeXml(panel_.title()) << "</p>\n";
-    if (!common_flags_.empty()) {
-      std::string text;
-      for (const std::string& flag : common_flags_) text += (text.empty() ? "" : " ") + flag;
-      out << "<p class=\"constants\">All rows carry " << Html("flags", text) << "</p>\n";
-    }
-    out << "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"" << options_.id
-        << "-title\"><table>\n";
-    WriteHead(out);
-    out << "<tbody>\n";
-    for (size_t row = 0; row < num_rows_; ++row) WriteRow(row, starts_group[row], out);
-    out << "</tbody></table></div>\n";
-  }
-
- private:
-  std::string Html(const std::string& column, const std::string& text) const {
-    return options_.cell ? options_.cell(column, text) : EscapeXml(text);
-  }
-
-  // Of a cell those that not all rows have.
-  std::string OwnFlags(const std::string& cell) const {
-    std::string own;
-    for (const std::string& word : WordsOf(cell)) {
-      if (std::ranges::count(common_flags_, word) == 0) own += (own.empty() ? "" : " ") + word;
-    }
-    return own;
-  }
-
-  void WriteHead(std::ostream& out) const {
-    out << "<thead><tr>";
-    for (const size_t column : order_) {
-      out << "<th scope=\"col\"" << (panel_.is_text(column) ? " class=\"t\"" : "") << ">"
-          << Header(panel_.header(column)) << "</th>";
-    }
-    out << "</tr></thead>\n";
-  }
-
-  void WriteRow(size_t row, bool starts_group, std::ostream& out) const {
-    out << (starts_group ? "<tr class=\"group\">" : "<tr>");
-    bool is_first = true;
-    for (const size_t column : order_) {
-      const char* tag = is_first ? "th" : "td";
-      out << "<" << tag << (is_first ? " scope=\"row\"" : "");
-      is_first = false;
-      const std::string text = panel_.cell(row, column);
-      if (panel_.header(column) == "flags") {
-        out << " class=\"t flags\">" << Html("flags", OwnFlags(text));
-      } else if (panel_.is_text(column)) {
-        out << " class=\"t\">" << Html(panel_.header(column), text);
-      } else {
-        out << ">" << EscapeXml(text);
-      }
-      out << "</" << tag << ">";
+  out << "</tr></thead>\n<tbody>\n";
+  for (size_t row = 0; row < section.rows.size(); ++row) {
+    out << (starts[row] ? "<tr class=\"group\">" : "<tr>");
+    for (size_t column = 0; column < section.headers.size(); ++column) {
+      const std::string &header = section.headers[column], &text = section.rows[row][column];
+      out << (column == 0 ? "<th scope=\"row\"" : "<td")
+          << (header == "flags"         ? " class=\"t flags\">"
+              : section.is_text[column] ? " class=\"t\">"
+                                        : ">")
+          << html(header, text) << (column == 0 ? "</th>" : "</td>");
     }
     out << "</tr>\n";
   }
+  out << "</tbody></table></div>\n";
+}
 
-  const Panel& panel_;
-  const size_t num_rows_;
-  const HtmlTableOptions& options_;
-  std::vector<size_t> order_;  // of columns
-  std::vector<std::string> common_flags_;
-};
+void WriteList(const char* css_class, const std::vector<std::string>& items, std::ostream& out) {
+  if (items.empty()) return;
+  out << "<ul class=\"" << css_class << "\">\n";
+  for (const std::string& item : items) out << "<li>" << WithCode(item) << "</li>\n";
+  out << "</ul>\n";
+}
 
 }  // namespace
 
 void RenderHtmlTable(const Table& table, const HtmlTableOptions& options, std::ostream& out) {
-  const std::string& id = options.id;
-  out << "<section class=\"table\" id=\"" << id << "\">\n<h3 id=\"" << id << "-title\">" << options.heading
-      << EscapeXml(table.title()) << "</h3>\n";
+  out << "<section class=\"table\" id=\"" << options.id << "\">\n<h3 id=\"" << options.id << "-title\">"
+      << options.heading << EscapeXml(table.title()) << "</h3>\n";
   const std::string constants = ConstantsOf(table);
   if (!constants.empty()) out << "<p class=\"constants\">All rows: " << EscapeXml(constants) << ".</p>\n";
-  const size_t num_rows = std::min(table.num_rows(), options.max_rows);
-  const std::vector<bool> starts = GroupStarts(table, num_rows);
-  if (!table.findings().empty()) {
-    out << "<ul class=\"findings\">\n";
-    for (const std::string& finding : table.findings()) out << "<li>" << WithCode(finding) << "</li>\n";
-    out << "</ul>\n";
-  }
-  for (const Panel& panel : PanelsOf(table)) HtmlPanel(panel, num_rows, options).Write(starts, out);
-  if (num_rows < table.num_rows()) {
-    out << "<p class=\"constants\">The first " << num_rows << " of " << table.num_rows()
+  WriteList("findings", table.findings(), out);
+  for (Section& section : SectionsOf(table, options.max_rows)) WriteSection(std::move(section), options, out);
+  if (options.max_rows < table.num_rows()) {
+    out << "<p class=\"constants\">The first " << options.max_rows << " of " << table.num_rows()
         << " rows; <code>summarize --format=csv</code> prints all.</p>\n";
   }
-  std::string notes;
-  for (const std::string& note : table.notes()) {
-    if (!options.shows_note || options.shows_note(note)) notes += "<li>" + WithCode(note) + "</li>\n";
-  }
-  if (!notes.empty()) out << "<ul class=\"notes\">\n" << notes << "</ul>\n";
+  std::vector<std::string> notes = table.notes();
+  std::erase_if(notes, FlagExplainedBy);
+  WriteList("notes", notes, out);
   out << "</section>\n";
 }
 

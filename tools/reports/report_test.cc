@@ -12,12 +12,13 @@
 #include <set>
 #include <sstream>
 
-#include "tools/charts/xml.h"
+#include "tools/charts/test_xml.h"
 #include "tools/records/test_records.h"
 #include "tools/render/text.h"
 #include "tools/reports/cli.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/html.h"
+#include "tools/reports/rows.h"
 #include "tools/reports/style.h"
 #include "tools/tables/summarize.h"
 
@@ -157,6 +158,7 @@ TEST(ReportTest, BarsShowTheTablesNumbers) {
                                 [](const Table& table) { return table.name() == "ddp"; });
   ASSERT_NE(ddp, summary.report.tables.end());
   const TableReader table(*ddp);
+  const StrategyStyles styles(summary.report.tables);
   const std::vector<XmlElement> figure = In(ParseXml(ReportOn(dir).page), "figure-step-time");
   const std::vector<XmlElement> parts = WithClass(figure, "part"), totals = WithClass(figure, "total"),
                                 intervals = WithClass(figure, "interval");
@@ -174,7 +176,7 @@ TEST(ReportTest, BarsShowTheTablesNumbers) {
       const auto part =
           std::find_if(parts.begin(), parts.end(), has_tip(strategy + ", " + phase + ": " + ms(column)));
       ASSERT_NE(part, parts.end()) << strategy << " " << phase;
-      EXPECT_TRUE(part->HasClass("s-" + strategy));
+      EXPECT_TRUE(part->HasClass(styles.Of(strategy).classes));
     }
     const double low = table.Number(row, "ci95_low (%)");
     if (std::isnan(low)) continue;
@@ -243,13 +245,20 @@ TEST(ReportTest, EveryStrategyHasItsColourInFiguresAndTables) {
   const std::vector<XmlElement> elements = ParseXml(ReportOn(DirectoryWith("report_colours", records)).page);
   const std::vector<XmlElement> parts = WithClass(In(elements, "figure-step-time"), "sync");
   const std::vector<XmlElement> dots = WithClass(elements, "dot");
-  for (const char* style : {"s-naive", "s-flat", "s-core", "s-other1"}) {
+  for (const char* style : {"c-1", "c-2", "c-3", "c-4"}) {
     const auto has_style = [style](const XmlElement& element) { return element.HasClass(style); };
     EXPECT_TRUE(std::any_of(parts.begin(), parts.end(), has_style)) << style;
     EXPECT_TRUE(std::any_of(dots.begin(), dots.end(), has_style)) << style;
     EXPECT_THAT(kReportStyleSheet, HasSubstr("." + std::string(style) + " {"));
   }
-  EXPECT_THAT(WithClass(parts, "peer"), SizeIs(1));
+  const std::vector<XmlElement> peers = WithClass(parts, "peer");
+  ASSERT_THAT(peers, SizeIs(1));
+  // Of one strategy in two frameworks.
+  const auto naive = std::ranges::find_if(
+      parts, [](const XmlElement& part) { return part.tip.starts_with("naive, exposed"); });
+  ASSERT_NE(naive, parts.end());
+  EXPECT_EQ(peers[0].Attribute("class"), "part c-1 peer sync");
+  EXPECT_EQ(naive->Attribute("class"), "part c-1 sync");
 }
 
 TEST(ReportTest, FlagsStandInTablesCaptionsAndLegend) {

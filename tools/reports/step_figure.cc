@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "model/error.h"
 #include "tools/charts/chart.h"
@@ -9,16 +10,28 @@
 namespace gradsync::tools {
 namespace {
 
+// Rows in which these are the same were compared.
 constexpr const char* kCellColumns[] = {"model_size", "backend",    "device",  "dtype",
                                         "world_size", "batch_size", "seq_len", "run"};
 
-constexpr char kTheRest[] = "computation, not told apart";
-constexpr char kBackwardAndSync[] = "backward with synchronisation inside";
-
-struct Comparison {
-  std::vector<std::string> key;
-  std::vector<size_t> rows;
+// A part of a step: its name, its style, and for the figure's key some of the colours that it has, if these
+// are the strategies', and what else is said of it there.
+struct PartKind {
+  const char* name;
+  const char* style;
+  std::vector<const char*> colours{""};
+  const char* remark = "";
 };
+const PartKind kForward = {"forward", "forward"};
+const PartKind kBackward = {"backward", "backward"};
+const PartKind kBackwardAndSync = {"backward with synchronisation inside", "backward-and-sync", {" c-7"}};
+const PartKind kTheRest = {"computation, not told apart", "whole"};
+const PartKind kSync = {
+    "exposed synchronisation", "sync", {" c-1", " c-3", " c-6"}, ", in the strategy’s colour"};
+const PartKind kOptimizer = {"optimizer", "optimizer"};
+
+// Rows of one cell, in the order in which the table has them.
+using Comparison = std::vector<size_t>;
 
 std::vector<Comparison> ComparisonsOf(const TableReader& table) {
   std::vector<Comparison> comparisons;
@@ -26,9 +39,9 @@ std::vector<Comparison> ComparisonsOf(const TableReader& table) {
   for (size_t row = 0; row < table.num_rows(); ++row) {
     std::vector<std::string> key;
     for (const char* column : kCellColumns) key.push_back(table.Any(row, column));
-    const auto [entry, is_new] = numbers.emplace(key, comparisons.size());
-    if (is_new) comparisons.push_back({std::move(key), {}});
-    comparisons[entry->second].rows.push_back(row);
+    const auto [entry, is_new] = numbers.emplace(std::move(key), comparisons.size());
+    if (is_new) comparisons.emplace_back();
+    comparisons[entry->second].push_back(row);
   }
   return comparisons;
 }
@@ -36,62 +49,59 @@ std::vector<Comparison> ComparisonsOf(const TableReader& table) {
 // "small, batch 2, sequence 128".
 std::string TitleOf(const TableReader& table, size_t row) {
   std::string title = table.Text(row, "model_size");
-  const auto add = [&](const char* name, const std::string& value) {
+  for (const auto& [name, column] : {std::pair{"batch ", "batch_size"}, {"sequence ", "seq_len"}}) {
+    const std::string value = table.Any(row, column);
     if (!value.empty()) title += Join(title.empty() ? "" : ", ", name, value);
-  };
-  add("batch ", table.Any(row, "batch_size"));
-  add("sequence ", table.Any(row, "seq_len"));
+  }
   return title;
 }
 
-constexpr Fact kFacts[] = {
-    {"backend"}, {"device"}, {"dtype"}, {.column = "world_size", .behind = " ranks"}, {"run"}};
-
-bool Repeats(const TableReader& table, const Comparison& comparison, const std::string& strategy) {
-  return std::count_if(comparison.rows.begin(), comparison.rows.end(),
-                       [&](size_t row) { return table.Text(row, "strategy") == strategy; }) > 1;
-}
-
-// What is known of the step, in its order.
 std::vector<BarPart> PartsOf(const TableReader& table, size_t row, double scale) {
-  const auto value = [&](const char* column) { return scale * table.Number(row, column); };
-  const double total = value("time_per_step"), sync = value("time_per_sync");
-  std::vector<BarPart> parts = {{"forward", "forward", value("forward (s)")},
-                                {"backward", "backward", value("backward (s)")},
-                                {"exposed synchronisation", "sync", sync},
-                                {"optimizer", "optimizer", value("optimizer (s)")}};
-  if (std::isnan(parts[0].value) && std::isnan(parts[1].value)) {
-    parts = {{kTheRest, "whole", std::isnan(sync) ? total : total - sync},
-             {"exposed synchronisation", "sync", sync}};
-  } else if (std::isnan(parts[1].value)) {
-    parts[1] = {kBackwardAndSync, "backward-and-sync", value("backward_and_sync (s)")};
+  std::vector<BarPart> parts;
+  const auto add = [&](const PartKind& kind, double seconds) {
+    if (seconds > 0) parts.push_back({kind.name, kind.style, scale * seconds});
+  };
+  const double forward_s = table.Number(row, "forward (s)"), backward_s = table.Number(row, "backward (s)"),
+               sync_s = table.Number(row, "time_per_sync");
+  if (std::isnan(forward_s) && std::isnan(backward_s)) {
+    add(kTheRest, table.Number(row, "time_per_step") - (std::isnan(sync_s) ? 0 : sync_s));
+    add(kSync, sync_s);
+    return parts;
   }
-  std::erase_if(parts, [](const BarPart& part) { return !(part.value > 0); });
+  add(kForward, forward_s);
+  if (std::isnan(backward_s)) {
+    add(kBackwardAndSync, table.Number(row, "backward_and_sync (s)"));
+  } else {
+    add(kBackward, backward_s);
+  }
+  add(kSync, sync_s);
+  add(kOptimizer, table.Number(row, "optimizer (s)"));
   return parts;
 }
 
-BarChart ChartOf(const TableReader& table, const Comparison& comparison, const StrategyStyles& styles) {
+BarChart ChartOf(const TableReader& table, const Comparison& rows, const StrategyStyles& styles) {
   double longest_s = 0;
-  for (const size_t row : comparison.rows)
+  std::map<std::string, int> num_rows;  // of strategies
+  for (const size_t row : rows) {
     longest_s = std::fmax(longest_s, table.Number(row, "time_per_step"));
-  const bool in_seconds = longest_s >= 1;
-  const double scale = in_seconds ? 1 : 1e3;
-  BarChart chart{.x_label = Join("time per step (", in_seconds ? "s" : "ms", ")"),
-                 .unit = in_seconds ? "s" : "ms"};
-  for (const size_t row : comparison.rows) {
-    const std::string strategy = table.Text(row, "strategy");
-    if (strategy != table.Text(row, "baseline")) continue;
-    chart.reference = scale * table.Number(row, "time_per_step");
-    chart.reference_name = Join("baseline ", strategy, ": ", Readable(chart.reference, 4), " ", chart.unit);
-    break;
+    ++num_rows[table.Text(row, "strategy")];
   }
-  for (const size_t row : comparison.rows) {
+  const double scale = longest_s >= 1 ? 1 : 1e3;
+  BarChart chart{.title = TitleOf(table, rows[0]), .unit = longest_s >= 1 ? "s" : "ms"};
+  chart.x_label = "time per step (" + chart.unit + ")";
+  const auto is_baseline = [&](size_t row) {
+    return table.Text(row, "strategy") == table.Text(row, "baseline");
+  };
+  if (const auto row = std::ranges::find_if(rows, is_baseline); row != rows.end()) {
+    chart.reference = scale * table.Number(*row, "time_per_step");
+    chart.reference_name =
+        Join("baseline ", table.Text(*row, "strategy"), ": ", Readable(chart.reference, 4), " ", chart.unit);
+  }
+  for (const size_t row : rows) {
     const std::string strategy = table.Text(row, "strategy");
-    Bar bar{.name = strategy, .style = styles.Of(strategy)};
-    if (Repeats(table, comparison, strategy))
-      bar.name += ", " + ReadableBytes(table.Number(row, "bucket_bytes"));
+    Bar bar{.name = strategy, .style = styles.Of(strategy).classes, .parts = PartsOf(table, row, scale)};
+    if (num_rows[strategy] > 1) bar.name += ", " + ReadableBytes(table.Number(row, "bucket_bytes"));
     bar.total = scale * table.Number(row, "time_per_step");
-    bar.parts = PartsOf(table, row, scale);
     const double low = table.Number(row, "ci95_low (%)"), high = table.Number(row, "ci95_high (%)");
     bar.low = chart.reference * (1 + low / 100);
     bar.high = chart.reference * (1 + high / 100);
@@ -103,25 +113,19 @@ BarChart ChartOf(const TableReader& table, const Comparison& comparison, const S
   return chart;
 }
 
-// Of what the charts have.
+// Of the parts that the charts have.
 std::string Key(const std::set<std::string>& drawn) {
-  const auto box = [](const char* style) {
-    return Join("<rect class='part ", style, "' x='0' y='1' width='18' height='12'/>");
-  };
-  const std::string sync =
-      "<rect class='part sync s-naive' x='0' y='1' width='6' height='12'/>"
-      "<rect class='part sync s-overlap' x='6' y='1' width='6' height='12'/>"
-      "<rect class='part sync s-core' x='12' y='1' width='6' height='12'/>";
   std::vector<std::string> entries;
-  const auto add = [&](const char* name, const std::string& picture, const char* text) {
-    if (drawn.contains(name)) entries.push_back(KeyEntry(picture, text));
-  };
-  add("forward", box("forward"), "forward");
-  add("backward", box("backward"), "backward");
-  add(kBackwardAndSync, box("backward-and-sync s-ddp"), kBackwardAndSync);
-  add(kTheRest, box("whole"), kTheRest);
-  add("exposed synchronisation", sync, "exposed synchronisation, in the strategy’s colour");
-  add("optimizer", box("optimizer"), "optimizer");
+  for (const PartKind& kind : {kForward, kBackward, kBackwardAndSync, kTheRest, kSync, kOptimizer}) {
+    if (!drawn.contains(kind.name)) continue;
+    const size_t width = 18 / kind.colours.size();
+    std::string boxes;
+    for (size_t i = 0; i < kind.colours.size(); ++i) {
+      boxes += Join("<rect class='part ", kind.style, kind.colours[i], "' x='", i * width, "' y='1' width='",
+                    width, "' height='12'/>");
+    }
+    entries.push_back(KeyEntry(boxes, Join(kind.name, kind.remark)));
+  }
   entries.push_back(KeyEntry("<polygon class='total' points='9,2.6 13.4,7 9,11.4 4.6,7'/>", "time per step"));
   entries.push_back(
       KeyEntry("<line class='interval' x1='1' y1='7' x2='17' y2='7'/>"
@@ -132,45 +136,40 @@ std::string Key(const std::set<std::string>& drawn) {
   return KeyList(entries);
 }
 
-size_t NumStrategies(const TableReader& table, const Comparison& comparison) {
-  std::set<std::string> strategies;
-  for (const size_t row : comparison.rows) strategies.insert(table.Text(row, "strategy"));
-  return strategies.size();
-}
-
 }  // namespace
 
 std::optional<Figure> StepTimeFigure(const Table& table, const StrategyStyles& styles) {
   if (table.num_rows() == 0) return std::nullopt;
   const TableReader reader(table);
   std::vector<Comparison> comparisons = ComparisonsOf(reader);
-  const auto is_one_alone = [&](const Comparison& one) { return NumStrategies(reader, one) < 2; };
-  const auto num_alone = std::count_if(comparisons.begin(), comparisons.end(), is_one_alone);
-  const bool leaves_out = num_alone < static_cast<std::ptrdiff_t>(comparisons.size());
+  const auto is_one_alone = [&](const Comparison& rows) {
+    return std::ranges::all_of(
+        rows, [&](size_t row) { return reader.Text(row, "strategy") == reader.Text(rows[0], "strategy"); });
+  };
+  Figure figure{
+      .id = "step-time",
+      .title = "Step time by strategy",
+      .caption =
+          "Grey is computation; colour is the synchronisation that the step waits for. A phase is as "
+          "long as on its slowest rank, so the phases need not add up to the step, which the mark below "
+          "them shows. The interval belongs to the difference to the baseline; where it reaches the "
+          "dashed line, these data show no difference.",
+      .table = table.name()};
+  const bool has_alone = std::ranges::any_of(comparisons, is_one_alone),
+             leaves_out = has_alone && !std::ranges::all_of(comparisons, is_one_alone);
   if (leaves_out) std::erase_if(comparisons, is_one_alone);
-  Figure figure{.id = "step-time", .title = "Step time by strategy", .table = table.name()};
+  if (comparisons.size() > 1) figure.caption += " Each panel has its own scale.";
+  if (leaves_out) figure.caption += " What was measured with one strategy alone stands in the table only.";
   std::set<std::string> drawn;
-  for (size_t i = 0; i < std::min(comparisons.size(), kMaxPanels); ++i) {
-    const size_t first_row = comparisons[i].rows.front();
-    BarChart chart = ChartOf(reader, comparisons[i], styles);
-    chart.title = TitleOf(reader, first_row);
+  for (const Comparison& rows : comparisons) {
+    const BarChart chart = ChartOf(reader, rows, styles);
     for (const Bar& bar : chart.bars) {
       for (const BarPart& part : bar.parts) drawn.insert(part.name);
     }
-    figure.panels.push_back(PanelOf(chart.title, FactsOf(reader, first_row, kFacts), DrawBars(chart)));
-    for (const size_t row : comparisons[i].rows) AddFlags(reader.Text(row, "flags"), &figure.flags);
+    AddPanel(chart.title, FactsOf(reader, rows[0], kRunFacts), DrawBars(chart), &figure);
+    for (const size_t row : rows) AddFlags(reader, row, &figure);
   }
   figure.key = Key(drawn);
-  figure.caption =
-      "Grey is computation; colour is the synchronisation that the step waits for. A phase is as long as on "
-      "its slowest rank, so the phases need not add up to the step, which the mark below them shows. The "
-      "interval belongs to the difference to the baseline; where it reaches the dashed line, these data show "
-      "no difference.";
-  if (comparisons.size() > 1) figure.caption += " Each panel has its own scale.";
-  if (comparisons.size() > kMaxPanels)
-    figure.caption += Join(" The first ", kMaxPanels, " of ", comparisons.size(), " comparisons.");
-  if (leaves_out && num_alone > 0)
-    figure.caption += " What was measured with one strategy alone stands in the table only.";
   return figure;
 }
 

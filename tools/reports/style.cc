@@ -1,54 +1,31 @@
 #include "tools/reports/style.h"
 
-#include <algorithm>
 #include <string_view>
 
+#include "model/error.h"
+#include "tools/records/measurement.h"
+#include "tools/reports/rows.h"
+
 namespace gradsync::tools {
-namespace {
-
-constexpr std::string_view kStrategies[] = {"none",           "naive", "flat", "overlap", "bucketed_sync",
-                                            "bucketed_async", "core",  "ddp",  "ddp_view"};
-constexpr std::string_view kPeerPrefix = "pytorch_";
-constexpr size_t kNumOthers = 3;
-
-size_t ColumnNamed(const Table& table, std::string_view name) {
-  const auto found = std::find_if(table.columns().begin(), table.columns().end(),
-                                  [&](const Column& column) { return column.name == name; });
-  return static_cast<size_t>(found - table.columns().begin());
-}
-
-}  // namespace
 
 StrategyStyles::StrategyStyles(const std::vector<Table>& tables) {
-  size_t num_others = 0;
-  const auto add = [&](const std::string& strategy) {
-    if (strategy.empty() || styles_.contains(strategy)) return;
-    const bool is_peer = strategy.starts_with(kPeerPrefix);
-    const std::string own = is_peer ? strategy.substr(kPeerPrefix.size()) : strategy;
-    const auto known = std::find(std::begin(kStrategies), std::end(kStrategies), own);
-    const std::string peer = is_peer ? " peer" : "";
-    if (known != std::end(kStrategies)) {
-      styles_[strategy] = {"s-" + own + peer, static_cast<size_t>(known - std::begin(kStrategies))};
-    } else {
-      styles_[strategy] = {"s-other" + std::to_string(1 + num_others % kNumOthers) + peer, num_others};
-      ++num_others;
-    }
-  };
+  constexpr std::string_view kPeer = "pytorch_";
+  constexpr size_t kNumColours = 11;  // beside grey, in the style sheet
+  std::map<std::string, size_t> numbers;
   for (const Table& table : tables) {
-    const size_t column = ColumnNamed(table, "strategy");
-    if (column == table.columns().size() || !table.is_text(column)) continue;
-    for (size_t row = 0; row < table.num_rows(); ++row) add(std::string(table.text(row, column)));
+    for (const std::string& strategy : TableReader(table).Values("strategy")) {
+      const bool is_peer = strategy.starts_with(kPeer);
+      const std::string own = is_peer ? strategy.substr(kPeer.size()) : strategy;
+      const size_t number = IsFloor(own) ? 0 : numbers.emplace(own, numbers.size() + 1).first->second;
+      const size_t colour = number == 0 ? 0 : 1 + (number - 1) % kNumColours;
+      styles_.emplace(strategy, StrategyStyle{Join("c-", colour, is_peer ? " peer" : ""), number});
+    }
   }
 }
 
-std::string StrategyStyles::Of(const std::string& strategy) const {
+StrategyStyle StrategyStyles::Of(const std::string& strategy) const {
   const auto found = styles_.find(strategy);
-  return found == styles_.end() ? "s-none" : found->second.classes;
-}
-
-size_t StrategyStyles::MarkerOf(const std::string& strategy) const {
-  const auto found = styles_.find(strategy);
-  return found == styles_.end() ? 0 : found->second.marker;
+  return found == styles_.end() ? StrategyStyle{"c-0"} : found->second;
 }
 
 const char kReportStyleSheet[] = R"css(
@@ -57,16 +34,16 @@ const char kReportStyleSheet[] = R"css(
   --paper: #fdfdfb; --ink: #1b1d20; --ink-2: #474b51; --ink-3: #656a71;
   --rule: #dcdcd6; --strong-rule: #55595e; --wash: #f3f3ee; --shadow: #0000002e; --link: #1f4fa3;
   --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
-  --none: #6a6d70; --naive: #8c2304; --flat: #c78424; --overlap: #1a794c; --bucketed-sync: #e73c86;
-  --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --ddp-view: #1f8a9e; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
+  --c0: #6a6d70; --c1: #8c2304; --c2: #c78424; --c3: #1a794c; --c4: #e73c86;
+  --c5: #4d95c4; --c6: #2c4497; --c7: #6f4ac7; --c8: #1f8a9e; --c9: #8a6d3b; --c10: #3f7f86; --c11: #84506f;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #15171a; --ink: #e9e7e2; --ink-2: #bfc2c5; --ink-3: #979ca2;
     --rule: #33373c; --strong-rule: #a5a9ae; --wash: #1e2125; --shadow: #000000b0; --link: #8db7f5;
     --forward: #3b4046; --backward: #5a6169; --optimizer: #838b94;
-    --none: #8a8d8f; --naive: #e74e0e; --flat: #e5c555; --overlap: #75eab8; --bucketed-sync: #e7849f;
-    --bucketed-async: #6fbbee; --core: #3f7bd0; --ddp: #9485ef; --ddp-view: #4fc3d6; --other1: #c2a06a; --other2: #62b3bb; --other3: #c58bb0;
+    --c0: #8a8d8f; --c1: #e74e0e; --c2: #e5c555; --c3: #75eab8; --c4: #e7849f;
+    --c5: #6fbbee; --c6: #3f7bd0; --c7: #9485ef; --c8: #4fc3d6; --c9: #c2a06a; --c10: #62b3bb; --c11: #c58bb0;
   }
 }
 @media print {
@@ -74,16 +51,12 @@ const char kReportStyleSheet[] = R"css(
     color-scheme: light;
     --paper: #ffffff; --ink: #000000; --ink-2: #333333; --ink-3: #555555;
     --rule: #cccccc; --strong-rule: #333333; --wash: #f3f3f3; --shadow: #00000000; --link: #000000;
-    --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
-    --none: #6a6d70; --naive: #8c2304; --flat: #c78424; --overlap: #1a794c; --bucketed-sync: #e73c86;
-    --bucketed-async: #4d95c4; --core: #2c4497; --ddp: #6f4ac7; --ddp-view: #1f8a9e; --other1: #8a6d3b; --other2: #3f7f86; --other3: #84506f;
   }
 }
-.s-none { --c: var(--none); } .s-naive { --c: var(--naive); } .s-flat { --c: var(--flat); }
-.s-overlap { --c: var(--overlap); } .s-bucketed_sync { --c: var(--bucketed-sync); }
-.s-bucketed_async { --c: var(--bucketed-async); } .s-core { --c: var(--core); } .s-ddp { --c: var(--ddp); } .s-ddp_view { --c: var(--ddp-view); }
-.s-other1 { --c: var(--other1); } .s-other2 { --c: var(--other2); } .s-other3 { --c: var(--other3); }
-.b-0 { --c: var(--ink); } .b-1 { --c: var(--ink-3); } .b-2 { --c: var(--other2); } .b-3 { --c: var(--other1); }
+.c-0 { --c: var(--c0); } .c-1 { --c: var(--c1); } .c-2 { --c: var(--c2); } .c-3 { --c: var(--c3); }
+.c-4 { --c: var(--c4); } .c-5 { --c: var(--c5); } .c-6 { --c: var(--c6); } .c-7 { --c: var(--c7); }
+.c-8 { --c: var(--c8); } .c-9 { --c: var(--c9); } .c-10 { --c: var(--c10); } .c-11 { --c: var(--c11); }
+.b-0 { --c: var(--ink); } .b-1 { --c: var(--ink-3); } .b-2 { --c: var(--c10); } .b-3 { --c: var(--c9); }
 
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }

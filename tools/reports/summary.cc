@@ -2,40 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <initializer_list>
 #include <set>
 #include <utility>
 
 #include "model/error.h"
 #include "tools/render/text.h"
-#include "tools/reports/figures.h"
+#include "tools/reports/rows.h"
 
 namespace gradsync::tools {
 namespace {
-
-const Table* Find(const std::vector<Table>& tables, std::string_view name) {
-  const auto found =
-      std::find_if(tables.begin(), tables.end(), [&](const Table& table) { return table.name() == name; });
-  return found == tables.end() || found->num_rows() == 0 ? nullptr : &*found;
-}
-
-// The different values of a column: texts in the order of their first rows, numbers in ascending order.
-std::vector<std::string> Values(const TableReader& table, std::string_view column) {
-  std::vector<std::string> values;
-  std::set<std::string> seen;
-  std::set<double> numbers;
-  for (size_t row = 0; row < table.num_rows(); ++row) {
-    const double number = table.Number(row, column);
-    if (!std::isnan(number)) numbers.insert(number);
-  }
-  for (const double number : numbers) values.push_back(Join(number));
-  if (!numbers.empty()) return values;
-  for (size_t row = 0; row < table.num_rows(); ++row) {
-    std::string value = table.Text(row, column);
-    if (!value.empty() && seen.insert(value).second) values.push_back(std::move(value));
-  }
-  return values;
-}
 
 std::string Counted(size_t count, std::string_view one, std::string_view several) {
   return Join(CountWord(count), " ", count == 1 ? one : several);
@@ -43,13 +19,13 @@ std::string Counted(size_t count, std::string_view one, std::string_view several
 
 // "4 KiB to 64 MiB"
 std::string SizesOf(const TableReader& table) {
-  double least = std::numeric_limits<double>::infinity(), most = 0;
+  double least_mib = HUGE_VAL, most_mib = 0;
   for (size_t row = 0; row < table.num_rows(); ++row) {
     const double mib = table.Number(row, "data_size (MB)");
-    least = std::fmin(least, mib);
-    most = std::fmax(most, mib);
+    least_mib = std::fmin(least_mib, mib);
+    most_mib = std::fmax(most_mib, mib);
   }
-  const std::string from = ReadableBytes(least * 1048576), to = ReadableBytes(most * 1048576);
+  const std::string from = ReadableBytes(least_mib * 1048576), to = ReadableBytes(most_mib * 1048576);
   return from == to ? from : from + " to " + to;
 }
 
@@ -61,34 +37,35 @@ std::string Escaped(std::vector<std::string> items) {
 // "sum all-reduces of 4 KiB to 64 MiB over gloo"
 std::vector<std::string> WorkOf(const std::vector<Table>& tables) {
   std::vector<std::string> work;
-  if (const Table* table = Find(tables, "all_reduce")) {
+  if (const Table* table = FindTable(tables, "all_reduce")) {
     const TableReader reader(*table);
-    work.push_back(Join("all-reduces of ", SizesOf(reader), " over ", Escaped(Values(reader, "backend"))));
+    work.push_back(Join("all-reduces of ", SizesOf(reader), " over ", Escaped(reader.Values("backend"))));
   }
-  if (const Table* table = Find(tables, "ddp")) {
+  if (const Table* table = FindTable(tables, "ddp")) {
     const TableReader reader(*table);
-    const std::vector<std::string> batches = Values(reader, "batch_size"),
-                                   lengths = Values(reader, "seq_len");
-    const std::vector<std::string> strategies = Values(reader, "strategy");
+    const std::vector<std::string> batches = reader.Values("batch_size"), lengths = reader.Values("seq_len");
+    const std::vector<std::string> strategies = reader.Values("strategy");
     const auto num_peers = static_cast<size_t>(std::ranges::count_if(
         strategies, [](const std::string& name) { return name.starts_with("pytorch_"); }));
-    std::string text = Join("data-parallel training of ", Escaped(Values(reader, "model_size")), " with ",
+    std::string text = Join("data-parallel training of ", Escaped(reader.Values("model_size")), " with ",
                             Counted(strategies.size() - num_peers, "strategy", "strategies"),
                             " of gradient synchronisation");
     if (num_peers > 0) text += Join(" and ", CountWord(num_peers), " of PyTorch’s");
     if (!batches.empty()) text += Join(", batch size ", Escaped(batches));
     if (!lengths.empty()) text += Join(", sequence length ", Escaped(lengths));
-    work.push_back(text + Join(", over ", Escaped(Values(reader, "backend"))));
+    work.push_back(text + Join(", over ", Escaped(reader.Values("backend"))));
   }
-  if (const Table* table = Find(tables, "compare")) {
-    work.push_back("a sweep of bucket sizes on " + Escaped(Values(TableReader(*table), "model")));
+  if (const Table* table = FindTable(tables, "compare")) {
+    work.push_back("a sweep of bucket sizes on " + Escaped(TableReader(*table).Values("model")));
   }
   return work;
 }
 
-// "a, b", or the one of them that is there.
-std::string Together(const std::string& a, const std::string& b) {
-  return a.empty() || b.empty() ? a + b : a + ", " + b;
+// "a, b, c": of these the ones that are there.
+std::string Together(std::initializer_list<std::string> parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() || part.empty() ? "" : ", ") + part;
+  return text;
 }
 
 // The first sentences of the tables that people see, once each; empty if there is none.
@@ -128,70 +105,50 @@ std::string CommitOf(const TableReader& runs, size_t row) {
 }  // namespace
 
 std::string SummaryOf(const std::vector<Table>& tables) {
-  const Table* runs_table = Find(tables, "runs");
+  const Table* runs_table = FindTable(tables, "runs");
   if (runs_table == nullptr) return "";
   const TableReader runs(*runs_table);
-  const std::vector<std::string> worlds = Values(runs, "world_size"), hosts = Values(runs, "host"),
+  const std::vector<std::string> worlds = runs.Values("world_size"), hosts = runs.Values("host"),
                                  work = WorkOf(tables);
   std::string text = Join("<p class=\"abstract\">", Listed(worlds),
                           worlds.size() == 1 && worlds[0] == "1" ? " rank" : " ranks");
   if (!hosts.empty())
     text += " on " + (hosts.size() > 3 ? Counted(hosts.size(), "host", "hosts") : Escaped(hosts));
   if (hosts.size() == 1) {
-    std::string machine;
-    for (const std::string& part : {CpuOf(runs, 0), MemoryOf(runs, 0), runs.Text(0, "gpu")}) {
-      if (!part.empty()) machine += (machine.empty() ? "" : ", ") + EscapeXml(part);
-    }
-    if (!machine.empty()) text += " (" + machine + ")";
+    const std::string machine = Together({CpuOf(runs, 0), MemoryOf(runs, 0), runs.Text(0, "gpu")});
+    if (!machine.empty()) text += " (" + EscapeXml(machine) + ")";
   }
   for (size_t i = 0; i < work.size(); ++i)
     text += (i == 0 ? " ran " : i + 1 == work.size() ? "; and " : "; ") + work[i];
-  text += ". ";
-  text +=
-      "Times are those of the slowest rank. Where a number should not be relied on, the row that holds it "
-      "says why.</p>\n";
-  return text + FindingsOf(tables);
+  return text +
+         ". Times are those of the slowest rank. Where a number should not be relied on, the row that holds "
+         "it "
+         "says why.</p>\n" +
+         FindingsOf(tables);
 }
 
-std::vector<Machine> MachinesOf(const Table& table) {
-  const TableReader runs(table);
+std::vector<Machine> MachinesOf(const std::vector<const Table*>& tables) {
   std::vector<Machine> machines;
-  for (size_t row = 0; row < runs.num_rows(); ++row) {
-    Machine machine;
-    const auto add = [&](const char* name, std::string value) {
-      if (!value.empty()) machine.facts.emplace_back(name, std::move(value));
-    };
-    add("host", runs.Text(row, "host"));
-    add("processor", CpuOf(runs, row));
-    add("memory", MemoryOf(runs, row));
-    add("GPU", runs.Text(row, "gpu"));
-    add("system", Together(runs.Text(row, "os"), runs.Text(row, "kernel")));
-    add("gradsync", CommitOf(runs, row));
-    add("build", Together(runs.Text(row, "build"), runs.Text(row, "compiler")));
-    add("libraries", runs.Text(row, "libraries"));
-    add("clock", runs.Text(row, "clock"));
-    auto same = std::find_if(machines.begin(), machines.end(),
-                             [&](const Machine& other) { return other.facts == machine.facts; });
-    if (same == machines.end()) same = machines.insert(machines.end(), std::move(machine));
-    same->runs.push_back(runs.Text(row, "experiment") + " " + runs.Text(row, "run"));
-  }
-  return machines;
-}
-
-bool ExplainsFlag(const std::string& note) {
-  return note.starts_with('`') && note.find("`: ", 1) != std::string::npos;
-}
-
-std::map<std::string, std::string> FlagLegend(const std::vector<Table>& tables) {
-  std::map<std::string, std::string> legend;
-  for (const Table& table : tables) {
-    for (const std::string& note : table.notes()) {
-      if (!ExplainsFlag(note)) continue;
-      const size_t end = note.find("`: ", 1);
-      legend.emplace(note.substr(1, end - 1), note.substr(end + 3));
+  for (const Table* table : tables) {
+    const TableReader runs(*table);
+    for (size_t row = 0; row < runs.num_rows(); ++row) {
+      Machine machine{.facts = {{"host", runs.Text(row, "host")},
+                                {"processor", CpuOf(runs, row)},
+                                {"memory", MemoryOf(runs, row)},
+                                {"GPU", runs.Text(row, "gpu")},
+                                {"system", Together({runs.Text(row, "os"), runs.Text(row, "kernel")})},
+                                {"gradsync", CommitOf(runs, row)},
+                                {"build", Together({runs.Text(row, "build"), runs.Text(row, "compiler")})},
+                                {"libraries", runs.Text(row, "libraries")},
+                                {"clock", runs.Text(row, "clock")}},
+                      .runs = {}};
+      std::erase_if(machine.facts, [](const auto& fact) { return fact.second.empty(); });
+      auto same = std::ranges::find(machines, machine.facts, &Machine::facts);
+      if (same == machines.end()) same = machines.insert(machines.end(), std::move(machine));
+      same->runs.push_back(runs.Text(row, "experiment") + " " + runs.Text(row, "run"));
     }
   }
-  return legend;
+  return machines;
 }
 
 }  // namespace gradsync::tools

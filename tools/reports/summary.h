@@ -1,8 +1,8 @@
 #ifndef GRADSYNC_TOOLS_REPORTS_SUMMARY_H_
 #define GRADSYNC_TOOLS_REPORTS_SUMMARY_H_
 
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/tables/table.h"
@@ -10,7 +10,7 @@
 // What the report says in words, all of it taken from the tables.
 namespace gradsync::tools {
 
-// What was run, on what: a few sentences of HTML.
+// What was run, on what, and what the tables find: HTML.
 std::string SummaryOf(const std::vector<Table>& tables);
 
 // The host and software of a run, for people; the same for all runs of one machine and build.
@@ -19,13 +19,8 @@ struct Machine {
   std::vector<std::string> runs;                           // "ddp 20261121T101500-4f2a"
 };
 
-// The machines of a table "runs", each once.
-std::vector<Machine> MachinesOf(const Table& runs);
-
-// The explanations of the flags in the tables' notes ("`n<100`: ..."), by flag.
-std::map<std::string, std::string> FlagLegend(const std::vector<Table>& tables);
-// Whether a note is one of those.
-bool ExplainsFlag(const std::string& note);
+// The machines of tables "runs", each once.
+std::vector<Machine> MachinesOf(const std::vector<const Table*>& runs);
 
 }  // namespace gradsync::tools
 

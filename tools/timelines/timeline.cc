@@ -1,12 +1,13 @@
 #include "tools/timelines/timeline.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 
 #include "model/error.h"
-#include "tools/timelines/canvas.h"
+#include "tools/charts/scale.h"
+#include "tools/charts/svg.h"
+#include "tools/render/text.h"
 #include "tools/timelines/transfer_times.h"
 
 namespace gradsync::tools {
@@ -15,9 +16,10 @@ namespace {
 // At the width of a README, about 900 pixels, the smallest text is 10 pixels high.
 constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 97, kMargin = 14;
 constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
-                 kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kPanelGap = 16, kTitleHeight = 24,
+                 kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kStripGap = 16, kTitleHeight = 24,
                  kAxisHeight = 60;
-constexpr double kTextSize = 12, kSmallSize = 11;
+constexpr double kSmallSize = 11;
+constexpr int kNumTicks = 8;
 
 // Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which
 // rsvg-convert knows too.
@@ -29,11 +31,9 @@ constexpr char kStyle[] =
 .gradsync-timeline .h2{font-size:14px;font-weight:bold;fill:#111}
 .gradsync-timeline .num{font-size:15px;font-weight:bold;fill:#111}
 .gradsync-timeline .soft{fill:#666}
-.gradsync-timeline .end{text-anchor:end}
-.gradsync-timeline .mid{text-anchor:middle}
-.gradsync-timeline .on-dark{text-anchor:middle;fill:#fff}
-.gradsync-timeline .on-light{text-anchor:middle;fill:#0c2233}
-.gradsync-timeline .tag{text-anchor:middle;font-size:11px;fill:#241400}
+.gradsync-timeline .on-dark{fill:#fff}
+.gradsync-timeline .on-light{fill:#0c2233}
+.gradsync-timeline .tag{font-size:11px;fill:#241400}
 .gradsync-timeline .small{font-size:11px;fill:#666}
 .gradsync-timeline .grid{stroke:#e2e2e2;stroke-width:1}
 .gradsync-timeline .rule{stroke:#c8c8c8;stroke-width:1}
@@ -67,23 +67,7 @@ constexpr char kStyle[] =
 }
 )";
 
-std::string Milliseconds(double us) {
-  return Format(us < 10000 ? "%.2f ms" : us < 100000 ? "%.1f ms" : "%.0f ms", us / 1e3);
-}
-
-std::string Bytes(int64_t bytes) {
-  if (bytes >= int64_t{1} << 20) return Format("%.1f MiB", std::ldexp(static_cast<double>(bytes), -20));
-  return Format("%.1f KiB", std::ldexp(static_cast<double>(bytes), -10));
-}
-
-// A duration that divides `span_us` into 5 to 12 parts: 1, 2 or 5 times a power of ten.
-double TickUs(double span_us) {
-  const double power = std::pow(10.0, std::floor(std::log10(span_us / 5)));
-  for (const double factor : {5.0, 2.0}) {
-    if (span_us / (power * factor) >= 5) return power * factor;
-  }
-  return power;
-}
+std::string Milliseconds(double us) { return Readable(us / 1e3, 3) + " ms"; }
 
 double StepLengthUs(const std::map<int, RankStep>& ranks) {
   double longest_us = 0;
@@ -91,21 +75,21 @@ double StepLengthUs(const std::map<int, RankStep>& ranks) {
   return longest_us;
 }
 
-// A strategy's step. Time counts from the begin of its earliest rank.
-struct Panel {
-  StepKey key;
+// A strategy's step, to be drawn across the picture. Time counts from the begin of its earliest rank.
+struct Strip {
+  const std::string* strategy;
   const std::map<int, RankStep>* ranks;
   double begin_us;
   double end_us;
 };
 
-Panel PanelOf(const StepKey& key, const std::map<int, RankStep>& ranks) {
-  Panel panel{key, &ranks, std::numeric_limits<double>::infinity(), 0};
+Strip StripOf(const StepKey& key, const std::map<int, RankStep>& ranks) {
+  Strip strip{&key.strategy, &ranks, std::numeric_limits<double>::infinity(), 0};
   for (const auto& [rank, step] : ranks) {
-    panel.begin_us = std::min(panel.begin_us, step.step.begin_us);
-    panel.end_us = std::max(panel.end_us, step.step.end_us);
+    strip.begin_us = std::min(strip.begin_us, step.step.begin_us);
+    strip.end_us = std::max(strip.end_us, step.step.end_us);
   }
-  return panel;
+  return strip;
 }
 
 int NumLanes(const RankStep& step) {
@@ -120,196 +104,95 @@ double RankHeight(const RankStep& step) {
   return kComputeHeight + kRowGap + LanesHeight(step) + (step.transfers.empty() ? 0 : 1 + kQueueHeight);
 }
 
-double PanelHeight(const Panel& panel) {
+double StripHeight(const Strip& strip) {
   double height = kTitleHeight;
-  for (const auto& [rank, step] : *panel.ranks) height += RankHeight(step) + kRankGap;
+  for (const auto& [rank, step] : *strip.ranks) height += RankHeight(step) + kRankGap;
   return height;
 }
+
+// "39 collectives, 35.5 MiB".
+std::string Traffic(const RankStep& step) {
+  if (step.transfers.empty()) return "no communication";
+  double bytes = 0;
+  for (const Transfer& transfer : step.transfers) bytes += static_cast<double>(transfer.bytes);
+  const size_t count = step.transfers.size();
+  return Join(count, count == 1 ? " collective, " : " collectives, ", ReadableBytes(bytes));
+}
+
+// A phase's class, that of the text on it, and its name there.
+struct PhaseStyle {
+  const char* phase;
+  const char* box;
+  const char* text;
+  const char* name;
+};
+constexpr PhaseStyle kPhaseStyles[] = {{"forward", "forward", "on-light", "forward"},
+                                       {"backward", "backward", "on-dark", "backward"},
+                                       {"sync_exposed", "idle", "soft", "waits"},
+                                       {"optimizer", "optimizer", "on-dark", "optimizer"}};
 
 // Draws on one scale of time.
 class Picture {
  public:
-  explicit Picture(double span_us) : span_us_(span_us) {}
-
-  SvgCanvas& canvas() { return canvas_; }
-  double X(double us) const { return kLeft + us / span_us_ * (kWidth - kLeft - kRight); }
-
-  // Something that happened is seen, however short it was.
-  void Box(double begin_us, double end_us, double y, double height, const char* css_class,
-           const std::string& tip) {
-    canvas_.Box(X(begin_us), y, std::max(0.8, X(end_us) - X(begin_us)), height, css_class, tip);
-  }
-  // The longest of the texts that fits into the middle of a box, if any does.
-  void Label(double begin_us, double end_us, double y, double font_size, const char* css_class,
-             const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) {
-      if (TextWidth(text, font_size) + 4 > X(end_us) - X(begin_us)) continue;
-      canvas_.Text((X(begin_us) + X(end_us)) / 2, y, css_class, text);
-      return;
-    }
+  Picture(double span_us, double height, const std::string& heading)
+      : height_(height),
+        scale_(Scale::Linear(0, span_us / 1e3, kLeft, kWidth - kRight, kNumTicks, Scale::Ends::kExact)),
+        svg_(kWidth, height, heading) {
+    svg_.Rect("paper", 0, 0, kWidth, height);
+    svg_.Text("h1", kMargin, 26, "start", heading);
+    DrawLegend();
+    DrawAxis();
   }
 
-  void DrawPhases(const RankStep& step, double begin_us, double y);
-  void DrawTransfers(const RankStep& step, double begin_us, double y);
-  void DrawQueue(const RankStep& step, double begin_us, double y);
-  void DrawTotals(const Panel& panel, double y);
-  void DrawPanel(const Panel& panel, double y);
-  void DrawLegend();
-  void DrawAxis(double top, double y);
+  void DrawStrip(const Strip& strip, double y);
+  std::string Finish() const { return svg_.Document("gradsync-timeline", kStyle); }
 
  private:
-  void DrawOps(const RankStep& step, double begin_us, double y);
+  // Of a moment in the strip that is drawn.
+  double X(double us) const { return scale_((us - origin_us_) / 1e3); }
+  // Something that happened is seen, however short it was.
+  void Box(const char* classes, double begin_us, double end_us, double y, double height,
+           const std::string& tip) {
+    svg_.Rect(classes, X(begin_us), y, std::max(0.8, X(end_us) - X(begin_us)), height, tip);
+  }
+  // The longest of the texts that fits into the middle of a box, if any does.
+  void Label(const char* classes, const Span& span, double y, double font_size,
+             const std::vector<std::string>& texts) {
+    const double from = X(span.begin_us), to = X(span.end_us);
+    const auto text = std::ranges::find_if(
+        texts, [&](const std::string& one) { return TextWidth(one, font_size) + 4 <= to - from; });
+    if (text != texts.end()) svg_.Text(classes, (from + to) / 2, y, "middle", *text);
+  }
 
-  const double span_us_;
-  SvgCanvas canvas_;
+  void DrawLegend();
+  void DrawAxis();
+  void DrawTotals(const Strip& strip, double y);
+  void DrawPhases(const RankStep& step, double y);
+  void DrawOps(const RankStep& step, double y);
+  void DrawTransfers(const RankStep& step, double y);
+  void DrawQueue(const RankStep& step, double y);
+
+  const double height_;
+  const Scale scale_;  // of milliseconds
+  Svg svg_;
+  double origin_us_ = 0;
 };
-
-void Picture::DrawPhases(const RankStep& step, double begin_us, double y) {
-  for (const Span& phase : step.phases) {
-    const bool waits = phase.name == "sync_exposed", forward = phase.name == "forward";
-    const char* const css_class = forward                     ? "forward"
-                                  : phase.name == "backward"  ? "backward"
-                                  : phase.name == "optimizer" ? "optimizer"
-                                                              : "idle";
-    const double from = phase.begin_us - begin_us, to = phase.end_us - begin_us;
-    Box(from, to, y, kComputeHeight, css_class, phase.name + ", " + Milliseconds(phase.duration_us()));
-    const std::string name = waits ? "waits" : phase.name;
-    Label(from, to, y + 17, kTextSize,
-          waits     ? "mid soft"
-          : forward ? "on-light"
-                    : "on-dark",
-          {name + " " + Milliseconds(phase.duration_us()), name});
-  }
-  DrawOps(step, begin_us, y + kComputeHeight - kOpsHeight);
-}
-
-// A strip of the operations of backward in two alternating colours; a run of those too short to be told apart
-// is one box of their count.
-void Picture::DrawOps(const RankStep& step, double begin_us, double y) {
-  constexpr double kVisible = 1.5;
-  bool odd = false;
-  for (size_t i = 0; i < step.ops.size();) {
-    size_t last = i;
-    while (last + 1 < step.ops.size() &&
-           X(step.ops[last].end_us - begin_us) - X(step.ops[i].begin_us - begin_us) < kVisible) {
-      ++last;
-    }
-    const double from = step.ops[i].begin_us, to = step.ops[last].end_us;
-    const std::string what =
-        last == i ? step.ops[i].name : Join(step.ops[i].name, " and ", last - i, " further operations");
-    Box(from - begin_us, to - begin_us, y, kOpsHeight, odd ? "op2" : "op",
-        what + ", " + Milliseconds(to - from));
-    odd = !odd;
-    i = last + 1;
-  }
-}
-
-void Picture::DrawTransfers(const RankStep& step, double begin_us, double y) {
-  const double backward_end_us = BackwardEndUs(step);
-  const double lane_height = LanesHeight(step) / NumLanes(step);
-  Box(step.step.begin_us - begin_us, step.step.end_us - begin_us, y, LanesHeight(step), "lane",
-      "nothing in flight");
-  for (const Transfer& transfer : step.transfers) {
-    const Span& flight = transfer.in_flight;
-    const double top = y + transfer.lane * lane_height + 0.5, height = lane_height - 1;
-    const std::string tip =
-        Join("#", transfer.number, " ", flight.name, ", ", Bytes(transfer.bytes), ": queued ",
-             Milliseconds(QueuedUs(transfer)), ", in flight ", Milliseconds(InFlightUs(transfer)),
-             ", exposed ", Milliseconds(ExposedUs(transfer, backward_end_us)));
-    const double from = flight.begin_us - begin_us, to = flight.end_us - begin_us;
-    const double split = std::clamp(backward_end_us, flight.begin_us, flight.end_us) - begin_us;
-    if (split > from) Box(from, split, top, height, "hidden", tip);
-    if (split < to) Box(split, to, top, height, "exposed", tip);
-    canvas_.Line(X(from), top, X(from), top + height, "cut");
-    if (height < kSmallSize) continue;
-    Label(from, to, top + height / 2 + 4, kSmallSize, "tag",
-          {Join("#", transfer.number, "  ", Bytes(transfer.bytes)), Join("#", transfer.number),
-           Join(transfer.number)});
-  }
-  const double x = X(backward_end_us - begin_us);
-  canvas_.Line(x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight, "mark");
-}
-
-// How many collectives wait for their turn, over time.
-void Picture::DrawQueue(const RankStep& step, double begin_us, double y) {
-  std::map<double, int> changes;
-  for (const Transfer& transfer : step.transfers) {
-    ++changes[transfer.issued_us];
-    --changes[transfer.in_flight.begin_us];
-  }
-  int waiting = 0, most = 0;
-  for (const auto& [us, change] : changes) most = std::max(most, waiting += change);
-  if (most == 0) return;
-  const double unit = (kQueueHeight - 2) / std::max(4, most), base = y + kQueueHeight - 1;
-  std::string path = Format("M%.2f %.2f", X(changes.begin()->first - begin_us), base);
-  for (const auto& [us, change] : changes) {
-    waiting += change;
-    path += Format("H%.2fV%.2f", X(us - begin_us), base - waiting * unit);
-  }
-  canvas_.Path(path + "Z", "queued", Join("collectives that wait for their turn: at most ", most));
-}
-
-void Picture::DrawTotals(const Panel& panel, double y) {
-  BusyTime all;
-  double exposed_us = 0;
-  for (const auto& [rank, step] : *panel.ranks) {
-    const BusyTime time = CommunicationOf(step);
-    all.busy_us += time.busy_us;
-    all.exposed_us += time.exposed_us;
-    const Span* const waits = step.Phase("sync_exposed");
-    if (waits != nullptr) exposed_us = std::max(exposed_us, waits->duration_us());
-  }
-  const double x = kWidth - kMargin;
-  canvas_.Text(x, y + 14, "num end", "step " + Milliseconds(StepLengthUs(*panel.ranks)));
-  if (all.busy_us == 0) return canvas_.Text(x, y + 32, "end", "no communication");
-  canvas_.Text(x, y + 32, "end", "exposed " + Milliseconds(exposed_us));
-  canvas_.Text(x, y + 49, "end", Format("hidden %.0f %%", 100 * (1 - all.exposed_us / all.busy_us)));
-}
-
-// "39 collectives, 35.5 MiB".
-std::string Traffic(const Panel& panel) {
-  const std::vector<Transfer>& transfers = panel.ranks->begin()->second.transfers;
-  if (transfers.empty()) return "no communication";
-  int64_t bytes = 0;
-  for (const Transfer& transfer : transfers) bytes += transfer.bytes;
-  return Join(transfers.size(), transfers.size() == 1 ? " collective, " : " collectives, ", Bytes(bytes));
-}
-
-void Picture::DrawPanel(const Panel& panel, double y) {
-  canvas_.Text(kMargin, y + 15, "h2", panel.key.strategy);
-  canvas_.Text(kMargin + 12 + TextWidth(panel.key.strategy, 15.5), y + 15, "soft", Traffic(panel));
-  y += kTitleHeight;
-  DrawTotals(panel, y);
-  for (const auto& [rank, step] : *panel.ranks) {
-    canvas_.Text(kLeft - 10, y + 18, "end", Join("rank ", rank));
-    DrawPhases(step, panel.begin_us, y);
-    const double lanes_y = y + kComputeHeight + kRowGap;
-    canvas_.Text(kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "small end", "in flight");
-    DrawTransfers(step, panel.begin_us, lanes_y);
-    if (!step.transfers.empty()) {
-      const double queue_y = lanes_y + LanesHeight(step) + 1;
-      canvas_.Text(kLeft - 10, queue_y + 10, "small end", "queued");
-      DrawQueue(step, panel.begin_us, queue_y);
-    }
-    y += RankHeight(step) + kRankGap;
-  }
-}
 
 // What ranks compute, and below what is on its way.
 void Picture::DrawLegend() {
   double x = kMargin, y = 40;
   const auto name = [&](const char* text) {
-    canvas_.Text(x + 18, y + 11, "", text);
-    x += 36 + TextWidth(text, kTextSize);
+    svg_.Text("", x + 18, y + 11, "start", text);
+    x += 36 + TextWidth(text);
   };
-  const auto box = [&](const char* css_class, const char* text) {
-    canvas_.Box(x, y, 13, 13, css_class);
+  const auto box = [&](const char* classes, const char* text) {
+    svg_.Rect(classes, x, y, 13, 13);
     name(text);
   };
   box("forward", "forward");
-  canvas_.Box(x, y, 13, 13 - kOpsHeight, "backward");
+  svg_.Rect("backward", x, y, 13, 13 - kOpsHeight);
   for (int i = 0; i < 3; ++i) {
-    canvas_.Box(x + i * 13.0 / 3, y + 13 - kOpsHeight, 13.0 / 3, kOpsHeight, i == 1 ? "op2" : "op");
+    svg_.Rect(i == 1 ? "op2" : "op", x + i * 13.0 / 3, y + 13 - kOpsHeight, 13.0 / 3, kOpsHeight);
   }
   name("backward (below: its operations)");
   box("idle", "waits for gradients");
@@ -319,21 +202,132 @@ void Picture::DrawLegend() {
   box("hidden", "in flight during backward: hidden");
   box("exposed", "in flight after it: exposed");
   box("queued", "issued, not yet in flight");
-  canvas_.Line(x + 6.5, y, x + 6.5, y + 13, "mark");
+  svg_.Line("mark", x + 6.5, y, x + 6.5, y + 13);
   name("last gradient computed");
 }
 
-void Picture::DrawAxis(double top, double y) {
-  const double tick_us = TickUs(span_us_);
-  for (int64_t tick = 0; static_cast<double>(tick) * tick_us <= span_us_; ++tick) {
-    const double us = static_cast<double>(tick) * tick_us;
-    canvas_.Line(X(us), top, X(us), y, "grid");
-    canvas_.Text(X(us), y + 16, "mid soft", Format("%g", us / 1e3));
+void Picture::DrawAxis() {
+  const double y = height_ - kAxisHeight;
+  for (const Tick& tick : scale_.ticks()) {
+    const double x = scale_(tick.value);
+    svg_.Line("grid", x, kTop - 4, x, y);
+    svg_.Text("soft", x, y + 16, "middle", tick.label);
   }
-  canvas_.Text((X(0) + X(span_us_)) / 2, y + 33, "mid soft", "ms since the step began on its first rank");
-  canvas_.Text(kMargin, y + 52, "small",
-               "exposed: the longest that a rank waits for gradients. hidden: of the time with anything in "
-               "flight, the part before the rank's last gradient; over all ranks.");
+  svg_.Text("soft", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
+            "ms since the step began on its first rank");
+  svg_.Text("small", kMargin, y + 52, "start",
+            "exposed: the longest that a rank waits for gradients. hidden: of the time with anything in "
+            "flight, the part before the rank's last gradient; over all ranks.");
+}
+
+void Picture::DrawStrip(const Strip& strip, double y) {
+  origin_us_ = strip.begin_us;
+  svg_.Line("rule", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
+  svg_.Text("h2", kMargin, y + 15, "start", *strip.strategy);
+  svg_.Text("soft", kMargin + 12 + TextWidth(*strip.strategy, 15.5), y + 15, "start",
+            Traffic(strip.ranks->begin()->second));
+  y += kTitleHeight;
+  DrawTotals(strip, y);
+  for (const auto& [rank, step] : *strip.ranks) {
+    const double lanes_y = y + kComputeHeight + kRowGap, queue_y = lanes_y + LanesHeight(step) + 1;
+    svg_.Text("", kLeft - 10, y + 18, "end", Join("rank ", rank));
+    DrawPhases(step, y);
+    DrawOps(step, y + kComputeHeight - kOpsHeight);
+    svg_.Text("small", kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "end", "in flight");
+    DrawTransfers(step, lanes_y);
+    if (!step.transfers.empty()) svg_.Text("small", kLeft - 10, queue_y + 10, "end", "queued");
+    DrawQueue(step, queue_y);
+    y += RankHeight(step) + kRankGap;
+  }
+}
+
+void Picture::DrawTotals(const Strip& strip, double y) {
+  BusyTime all;
+  double exposed_us = 0;
+  for (const auto& [rank, step] : *strip.ranks) {
+    const BusyTime time = CommunicationOf(step);
+    all.busy_us += time.busy_us;
+    all.exposed_us += time.exposed_us;
+    const Span* const waits = step.Phase("sync_exposed");
+    if (waits != nullptr) exposed_us = std::max(exposed_us, waits->duration_us());
+  }
+  const double x = kWidth - kMargin;
+  svg_.Text("num", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
+  if (all.busy_us == 0) return svg_.Text("", x, y + 32, "end", "no communication");
+  svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(exposed_us));
+  svg_.Text("", x, y + 49, "end", "hidden " + Fixed(100 * (1 - all.exposed_us / all.busy_us), 0) + " %");
+}
+
+void Picture::DrawPhases(const RankStep& step, double y) {
+  for (const PhaseStyle& style : kPhaseStyles) {
+    const Span* const phase = step.Phase(style.phase);
+    if (phase == nullptr) continue;
+    const std::string duration = Milliseconds(phase->duration_us());
+    Box(style.box, phase->begin_us, phase->end_us, y, kComputeHeight, Join(style.phase, ", ", duration));
+    Label(style.text, *phase, y + 17, kFontSize, {Join(style.name, " ", duration), style.name});
+  }
+}
+
+// A strip of the operations of backward in two alternating colours; a run of those too short to be told apart
+// is one box of their count.
+void Picture::DrawOps(const RankStep& step, double y) {
+  constexpr double kVisible = 1.5;
+  bool odd = false;
+  for (size_t i = 0; i < step.ops.size();) {
+    const double from_us = step.ops[i].begin_us;
+    size_t last = i;
+    while (last + 1 < step.ops.size() && X(step.ops[last].end_us) - X(from_us) < kVisible) ++last;
+    const double to_us = step.ops[last].end_us;
+    const std::string more = last == i ? "" : Join(" and ", last - i, " further operations");
+    Box(odd ? "op2" : "op", from_us, to_us, y, kOpsHeight,
+        step.ops[i].name + more + ", " + Milliseconds(to_us - from_us));
+    odd = !odd;
+    i = last + 1;
+  }
+}
+
+void Picture::DrawTransfers(const RankStep& step, double y) {
+  const double backward_end_us = BackwardEndUs(step);
+  const double lane_height = LanesHeight(step) / NumLanes(step), height = lane_height - 1;
+  Box("lane", step.step.begin_us, step.step.end_us, y, LanesHeight(step), "nothing in flight");
+  for (const Transfer& transfer : step.transfers) {
+    const Span& flight = transfer.in_flight;
+    const double top = y + transfer.lane * lane_height + 0.5;
+    const std::string size = ReadableBytes(static_cast<double>(transfer.bytes));
+    const std::string tip =
+        Join("#", transfer.number, " ", flight.name, ", ", size, ": queued ",
+             Milliseconds(QueuedUs(transfer)), ", in flight ", Milliseconds(InFlightUs(transfer)),
+             ", exposed ", Milliseconds(ExposedUs(transfer, backward_end_us)));
+    const double split_us = std::clamp(backward_end_us, flight.begin_us, flight.end_us);
+    if (split_us > flight.begin_us) Box("hidden", flight.begin_us, split_us, top, height, tip);
+    if (split_us < flight.end_us) Box("exposed", split_us, flight.end_us, top, height, tip);
+    svg_.Line("cut", X(flight.begin_us), top, X(flight.begin_us), top + height);
+    if (height < kSmallSize) continue;
+    Label("tag", flight, top + height / 2 + 4, kSmallSize,
+          {Join("#", transfer.number, "  ", size), Join("#", transfer.number), Join(transfer.number)});
+  }
+  const double x = X(backward_end_us);
+  svg_.Line("mark", x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight);
+}
+
+// How many collectives wait for their turn, over time.
+void Picture::DrawQueue(const RankStep& step, double y) {
+  std::map<double, int> changes;
+  for (const Transfer& transfer : step.transfers) {
+    ++changes[transfer.issued_us];
+    --changes[transfer.in_flight.begin_us];
+  }
+  int waiting = 0, most = 0;
+  for (const auto& [us, change] : changes) most = std::max(most, waiting += change);
+  if (most == 0) return;
+  const double unit = (kQueueHeight - 2) / std::max(4, most), base = y + kQueueHeight - 1;
+  Svg::Points outline;
+  for (const auto& [us, change] : changes) {
+    outline.emplace_back(X(us), base - waiting * unit);
+    waiting += change;
+    outline.emplace_back(X(us), base - waiting * unit);
+  }
+  svg_.Polygon("queued", outline, Join("collectives that wait for their turn: at most ", most));
 }
 
 std::string Heading(const Trace& trace, const StepKey& key) {
@@ -371,28 +365,20 @@ std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& opti
 }
 
 std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps) {
-  std::vector<Panel> panels;
-  double span_us = 1, height = kTop;
+  std::vector<Strip> strips;
+  double span_us = 1, height = kTop + kAxisHeight - kStripGap / 2;
   for (const StepKey& key : steps) {
-    panels.push_back(PanelOf(key, trace.steps.at(key)));
-    span_us = std::max(span_us, panels.back().end_us - panels.back().begin_us);
-    height += PanelHeight(panels.back()) + kPanelGap;
+    const Strip& strip = strips.emplace_back(StripOf(key, trace.steps.at(key)));
+    span_us = std::max(span_us, strip.end_us - strip.begin_us);
+    height += StripHeight(strip) + kStripGap;
   }
-  height += kAxisHeight - kPanelGap / 2;
-
-  Picture picture(span_us);
-  picture.canvas().Box(0, 0, kWidth, height, "paper");
-  const std::string heading = Heading(trace, steps.front());
-  picture.canvas().Text(kMargin, 26, "h1", heading);
-  picture.DrawLegend();
-  picture.DrawAxis(kTop - 4, height - kAxisHeight);
+  Picture picture(span_us, height, Heading(trace, steps.front()));
   double y = kTop;
-  for (const Panel& panel : panels) {
-    picture.canvas().Line(kMargin, y - kPanelGap / 2 + 2, kWidth - kMargin, y - kPanelGap / 2 + 2, "rule");
-    picture.DrawPanel(panel, y);
-    y += PanelHeight(panel) + kPanelGap;
+  for (const Strip& strip : strips) {
+    picture.DrawStrip(strip, y);
+    y += StripHeight(strip) + kStripGap;
   }
-  return picture.canvas().Svg(kWidth, height, "gradsync-timeline", kStyle, heading);
+  return picture.Finish();
 }
 
 }  // namespace gradsync::tools

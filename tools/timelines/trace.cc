@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,6 +13,7 @@
 namespace gradsync::tools {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // Rows of the trace, as bench/timing/trace_log.cc writes them.
@@ -88,6 +90,24 @@ void AddEvent(const Json& event, std::map<int64_t, double>& issued, Trace& trace
 const Span* RankStep::Phase(const std::string& name) const {
   const auto found = std::ranges::find(phases, name, &Span::name);
   return found == phases.end() ? nullptr : &*found;
+}
+
+std::set<std::string> TraceDirectories(const std::string& directory) {
+  const std::string traces = fs::path(directory) / "traces";
+  return fs::is_directory(traces) ? std::set{directory, traces} : std::set{directory};
+}
+
+std::map<std::string, std::vector<std::string>> FindTraces(const std::set<std::string>& directories) {
+  std::map<std::string, std::vector<std::string>> traces;
+  for (const std::string& directory : directories) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
+      const std::string path = entry.path().string();
+      // "ddp.20261121T101500-4f2a.rank0.trace.json" without the rank.
+      if (path.ends_with(".trace.json")) traces[path.substr(0, path.rfind(".rank"))].push_back(path);
+    }
+  }
+  for (auto& [run, paths] : traces) std::ranges::sort(paths);
+  return traces;
 }
 
 Trace ReadTraces(const std::vector<std::string>& paths) {

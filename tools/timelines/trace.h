@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,13 @@ struct Trace {
   std::vector<std::string> strategies;
   std::string origin;  // what was run, such as "tiny, 2 ranks, gloo"; may be empty
 };
+
+// The directory, and `traces` right below it if there is one, where the suite puts traced runs.
+std::set<std::string> TraceDirectories(const std::string& directory);
+
+// The trace files (*.trace.json) of each run that lie right in the directories, one for each rank, by their
+// path without rank.
+std::map<std::string, std::vector<std::string>> FindTraces(const std::set<std::string>& directories);
 
 // Reads one file for each rank into one trace. Throws InvalidInput, naming the file, for one that cannot be
 // read or that is no trace of a gradsync benchmark.

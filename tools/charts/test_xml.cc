@@ -1,4 +1,4 @@
-#include "tools/charts/xml.h"
+#include "tools/charts/test_xml.h"
 
 #include <expat.h>
 

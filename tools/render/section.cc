@@ -1,0 +1,119 @@
+#include "tools/render/section.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "model/error.h"
+#include "tools/render/text.h"
+
+namespace gradsync::tools {
+namespace {
+
+std::string Format(double value, const Column& column, int decimals) {
+  if (std::isnan(value)) return "";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  switch (column.kind) {
+    case Kind::kInteger:
+      return Fixed(value, 0);
+    case Kind::kPlain:
+      return Join(value);
+    case Kind::kFraction:
+      return Fixed(value, 3);
+    case Kind::kPercent: {
+      const std::string text = Fixed(value, 1);
+      return value > 0 && text != "0.0" ? "+" + text : text;
+    }
+    case Kind::kScientific:
+      return Scientific(value, 2);
+    default:
+      // A number that the column's decimals would cut short has its own.
+      return std::abs(value) < std::max(kSmallestFixed, std::pow(10, column.digits - 1 - decimals))
+                 ? Significant(value, column.digits)
+                 : Fixed(value, decimals);
+  }
+}
+
+// Decimals that show the column's digits of its smallest number, those aside that are far smaller than the
+// others.
+int DecimalsOf(const Table& table, size_t column) {
+  constexpr double kFarSmaller = 1e-3;  // than the largest
+  double largest = 0;
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    const double size = std::abs(table.number(row, column));
+    if (std::isfinite(size)) largest = std::max(largest, size);
+  }
+  if (largest == 0) return 0;
+  double smallest = largest;
+  for (size_t row = 0; row < table.num_rows(); ++row) {
+    const double size = std::abs(table.number(row, column));
+    if (size >= kFarSmaller * largest) smallest = std::min(smallest, size);
+  }
+  return std::clamp(table.columns()[column].digits - 1 - static_cast<int>(std::floor(std::log10(smallest))),
+                    0, 12);
+}
+
+bool IsSaidOnce(const Table& table, size_t column) {
+  return table.columns()[column].said_once && table.is_constant(column);
+}
+
+void AddColumn(const Table& table, size_t i, Section* section) {
+  const Column& column = table.columns()[i];
+  const bool is_interval = !column.interval_name.empty();
+  const int decimals = column.kind == Kind::kDecimal ? DecimalsOf(table, i) : 0;
+  section->headers.push_back(is_interval ? column.interval_name : column.name);
+  section->is_text.push_back(table.is_text(i));
+  for (size_t row = 0; row < section->rows.size(); ++row) {
+    std::string& cell = section->rows[row].emplace_back();
+    if (table.is_text(i)) {
+      cell = table.text(row, i);
+      continue;
+    }
+    cell = Format(table.number(row, i), column, decimals);
+    if (cell.empty()) continue;
+    if (is_interval) {
+      cell = "[" + cell + ", " + Format(table.number(row, i + 1), column, decimals) + "]";
+    } else if (table.marked(row, i)) {
+      cell += "*";
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Section> SectionsOf(const Table& table, size_t max_rows) {
+  std::set<int> numbers;
+  for (const Column& column : table.columns()) {
+    if (column.audience != Audience::kMachines && column.panel > 0) numbers.insert(column.panel);
+  }
+  if (numbers.empty()) numbers.insert(1);
+  std::vector<Section> sections;
+  for (const int number : numbers) {
+    Section& section = sections.emplace_back();
+    section.title = table.panel_title(number);
+    section.rows.resize(std::min(table.num_rows(), max_rows));
+    for (const bool leads : {true, false}) {
+      for (size_t i = 0; i < table.columns().size(); ++i) {
+        const Column& column = table.columns()[i];
+        const bool is_here = column.panel == 0 || column.panel == number;
+        if (column.leads != leads || !is_here) continue;
+        if (column.audience != Audience::kMachines && !IsSaidOnce(table, i)) AddColumn(table, i, &section);
+      }
+    }
+  }
+  return sections;
+}
+
+std::string ConstantsOf(const Table& table) {
+  std::string text;
+  for (size_t i = 0; i < table.columns().size(); ++i) {
+    const Column& column = table.columns()[i];
+    if (column.audience == Audience::kMachines || !IsSaidOnce(table, i)) continue;
+    const std::string value =
+        table.is_text(i) ? std::string(table.text(0, i)) : Format(table.number(0, i), column, 0);
+    if (!value.empty()) text += Join(text.empty() ? "" : ", ", column.name, " ", value);
+  }
+  return text;
+}
+
+}  // namespace gradsync::tools
