@@ -27,7 +27,7 @@ std::vector<bool> GroupStarts(const Table& table, size_t num_rows) {
   };
   bool is_group = false;
   for (size_t row = 0; row < num_rows; ++row) is_group = is_group || repeats(row);
-  std::set<std::string_view> seen;
+  std::set<std::string> seen;
   for (size_t row = 0; row < num_rows; ++row) {
     if (is_group) {
       starts[row] = row > 0 && !repeats(row);
