@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
+#include <optional>
 
 #include "model/error.h"
 #include "tools/statistics/statistics.h"
@@ -11,52 +11,18 @@
 namespace gradsync::tools {
 namespace {
 
+constexpr size_t kFewestForP95 = 20;
 constexpr size_t kFewestForP99 = 100;
 constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
 
-struct Check {
-  std::string_view word;
-  std::optional<std::string> (*judge)(const Judged&);
-  std::string_view explanation;
-};
+// The detail of a flag; nothing if there is no reason for it.
+using Detail = std::optional<std::string>;
 
-// In the order in which a row shows them: first what makes it worthless.
-constexpr Check kChecks[] = {
-    {"world=1", WorldOfOne, "a single rank: nothing was communicated"},
-    {"shared-gpu", SharedGpu, "so many ranks on one GPU: shows that they work, and not how fast"},
-    {"wrong", WrongElements, "so many elements of the result were not as expected"},
-    {"unequal", Unequal, "gradients or parameters differ between ranks or from the reference"},
-    {"drifts", Drifts, "no synchronisation: the floor for time, but replicas part"},
-    {"too-fast", TooFast,
-     "more bytes per second than memory or link can carry, so not all of it was measured"},
-    {"ranks-missing", RanksMissing, "so many of so many ranks left no record; maxima are over the others"},
-    {"steps-differ", StepsDiffer, "ranks have different numbers of steps; those that all have are used"},
-    {"ranks-disagree", RanksDisagree, "the ranks' own mean times differ by more than 10 %"},
-    {"oversubscribed", Oversubscribed, "ranks x (compute + communication threads) exceed the host's CPUs"},
-    {"units-differ", UnitsDiffer,
-     "buckets of so many times the baseline's bytes: the same number was taken in another unit"},
-    {"unsynced-timer", UnsyncedTimer,
-     "synchronisation was timed without waiting for the end of backward, and holds the tail of it"},
-    {"untimed-copies", UntimedCopies,
-     "the copies that this strategy needs before and after its collectives were left out of its time"},
-    {"no-broadcast", NoBroadcast,
-     "the ranks were not given the same first weights and buffers, so they trained different models"},
-    {"no-optimizer", NoOptimizer, "a step without optimizer: shares of it are larger than in training"},
-    {"rank0-only", RankZeroOnly, "times of rank 0 alone; a step lasts as long as on its slowest rank"},
-    {"outlier-cell", nullptr,
-     "departs by more than 25 % from what its neighbours and the other strategies "
-     "lead to expect"},
-    {"outliers", Outliers, "so many steps lie beyond 10 scaled median absolute deviations"},
-    {"n<10", TooFewForInterval, "fewer than 10 steps: the interval of the difference is too narrow"},
-    {"n<100", TooFewForP99, "fewer than 100 steps: p99 (*) is an interpolation close to the maximum"},
-    {"published", Published, "figures as published; without samples there is no interval"},
-    {"traced", Traced, "times include the writing of a trace"},
-    {"dirty", Dirty, "built from files that differ from the commit"},
-};
-
-std::string_view WordOf(std::string_view flag) { return flag.substr(0, flag.find(':')); }
+Detail If(bool is_flagged, std::string detail = "") {
+  return is_flagged ? Detail(std::move(detail)) : std::nullopt;
+}
 
 // Peak bytes per second into one GPU from its peers, with a margin for reduction inside the switch.
 double GpuLimit(std::string_view gpu) {
@@ -68,14 +34,8 @@ double GpuLimit(std::string_view gpu) {
   return 1000e9;
 }
 
-}  // namespace
-
-double BusBandwidth(double bytes, double seconds, int64_t world_size) {
-  if (!(bytes > 0) || !(seconds > 0)) return std::numeric_limits<double>::quiet_NaN();
-  const double n = static_cast<double>(world_size);
-  return bytes / seconds * (world_size == 1 ? 1 : 2 * (n - 1) / n);
-}
-
+// More than this no link between the ranks carries: the record's own link.limit_bytes_per_second; else, by
+// GPU and backend, a bound above the fastest known.
 double LimitBytesPerSecond(const bench::Record& record) {
   const double own = record.link.DoubleOr("limit_bytes_per_second", 0);
   if (own > 0) return own;
@@ -85,122 +45,39 @@ double LimitBytesPerSecond(const bench::Record& record) {
   return backend == "gloo" ? 50e9 : 400e9;
 }
 
-std::optional<std::string> WorldOfOne(const Judged& judged) {
-  if (judged.measurement.world_size() > 1) return std::nullopt;
-  return "world=1";
-}
-
-std::optional<std::string> SharedGpu(const Judged& judged) {
-  if (judged.measurement.ranks_on_gpu <= 1) return std::nullopt;
-  return Join("shared-gpu:", judged.measurement.ranks_on_gpu);
-}
-
-std::optional<std::string> RanksMissing(const Judged& judged) {
+Detail RanksMissing(const Judged& judged) {
   const int64_t world_size = judged.measurement.world_size();
-  if (judged.measurement.num_ranks >= world_size || judged.measurement.is_published()) return std::nullopt;
-  return Join("ranks-missing:", world_size - judged.measurement.num_ranks, "/", world_size);
+  const int64_t missing = world_size - judged.measurement.num_ranks;
+  return If(missing > 0 && !judged.measurement.is_published(), Join(missing, "/", world_size));
 }
 
-std::optional<std::string> StepsDiffer(const Judged& judged) {
-  if (!judged.measurement.steps_differ) return std::nullopt;
-  return "steps-differ";
+Detail TooFewFor(double PublishedStatistics::*percentile, size_t fewest, const Judged& judged) {
+  const std::optional<PublishedStatistics>& published = judged.times.published;
+  const bool has_it = !published || !std::isnan((*published).*percentile);
+  return If(has_it && judged.times.num_steps() < fewest);
 }
 
-std::optional<std::string> TooFewForInterval(const Judged& judged) {
-  if (judged.times.published || judged.times.num_steps() >= kFewestForInterval) return std::nullopt;
-  return "n<10";
+Detail TooFast(const Judged& judged) {
+  return If(judged.bus_bytes_per_second > LimitBytesPerSecond(judged.measurement.record),
+            Join(std::llround(judged.bus_bytes_per_second / 1e9), "GB/s"));
 }
 
-std::optional<std::string> TooFewForP99(const Judged& judged) {
-  const bool has_p99 = !judged.times.published || !std::isnan(judged.times.published->p99);
-  if (!has_p99 || judged.times.num_steps() >= kFewestForP99) return std::nullopt;
-  return "n<100";
-}
-
-std::optional<std::string> TooFast(const Judged& judged) {
-  if (!(judged.bus_bytes_per_second > LimitBytesPerSecond(judged.measurement.record))) return std::nullopt;
-  return Join("too-fast:", std::llround(judged.bus_bytes_per_second / 1e9), "GB/s");
-}
-
-std::optional<std::string> Outliers(const Judged& judged) {
-  const size_t outliers = CountOutliers(judged.times.max, kOutlierMads, kOutlierRelative);
-  if (outliers == 0) return std::nullopt;
-  return Join("outliers:", outliers);
-}
-
-std::optional<std::string> RanksDisagree(const Judged& judged) {
+Detail RanksDisagree(const Judged& judged) {
   const std::vector<double>& means = judged.times.rank_means;
   if (means.size() < 2) return std::nullopt;
   const auto [least, most] = std::minmax_element(means.begin(), means.end());
-  if (*most <= *least * (1 + kRanksMayDifferBy)) return std::nullopt;
-  return "ranks-disagree";
+  return If(*most > *least * (1 + kRanksMayDifferBy));
 }
 
-std::optional<std::string> Oversubscribed(const Judged& judged) {
+Detail Oversubscribed(const Judged& judged) {
   const bench::Record& record = judged.measurement.record;
-  if (record.config.StringOr("device", "") != "cpu" || record.provenance.cpu_count <= 0) return std::nullopt;
+  const int64_t cpus = record.provenance.cpu_count;
   const int64_t threads = record.config.IntOr("threads_per_rank", 0) + record.config.IntOr("comm_threads", 0);
-  if (judged.measurement.ranks_on_host * threads <= record.provenance.cpu_count) return std::nullopt;
-  return "oversubscribed";
+  return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 &&
+            judged.measurement.ranks_on_host * threads > cpus);
 }
 
-std::optional<std::string> WrongElements(const Judged& judged) {
-  const int64_t wrong = judged.measurement.wrong_elements.value_or(0);
-  if (wrong == 0) return std::nullopt;
-  return Join("wrong:", wrong);
-}
-
-std::optional<std::string> Unequal(const Judged& judged) {
-  if (judged.measurement.is_floor() || judged.measurement.equal().value_or(true)) {
-    return std::nullopt;
-  }
-  return "unequal";
-}
-
-std::optional<std::string> Drifts(const Judged& judged) {
-  if (!judged.measurement.is_floor() || judged.measurement.world_size() == 1) return std::nullopt;
-  return "drifts";
-}
-
-std::optional<std::string> Traced(const Judged& judged) {
-  if (!judged.measurement.record.config.BoolOr("traced", false)) return std::nullopt;
-  return "traced";
-}
-
-std::optional<std::string> Published(const Judged& judged) {
-  if (!judged.measurement.is_published()) return std::nullopt;
-  return "published";
-}
-
-std::optional<std::string> RankZeroOnly(const Judged& judged) {
-  const bench::Record& record = judged.measurement.record;
-  if (record.world_size == 1 || record.facts.StringOr("ranks_behind_times", "") != "rank 0") {
-    return std::nullopt;
-  }
-  return "rank0-only";
-}
-
-std::optional<std::string> UnsyncedTimer(const Judged& judged) {
-  if (judged.measurement.record.facts.BoolOr("phases_synchronised", true)) return std::nullopt;
-  return "unsynced-timer";
-}
-
-std::optional<std::string> UntimedCopies(const Judged& judged) {
-  if (judged.measurement.record.facts.BoolOr("copies_timed", true)) return std::nullopt;
-  return "untimed-copies";
-}
-
-std::optional<std::string> NoBroadcast(const Judged& judged) {
-  if (judged.measurement.record.facts.BoolOr("replicas_start_equal", true)) return std::nullopt;
-  return "no-broadcast";
-}
-
-std::optional<std::string> NoOptimizer(const Judged& judged) {
-  if (judged.measurement.record.config.StringOr("optimizer", "") != "none") return std::nullopt;
-  return "no-optimizer";
-}
-
-std::optional<std::string> UnitsDiffer(const Judged& judged) {
+Detail UnitsDiffer(const Judged& judged) {
   if (judged.baseline == nullptr) return std::nullopt;
   const bench::Fields& own = judged.measurement.record.config;
   const bench::Fields& base = judged.baseline->record.config;
@@ -208,35 +85,148 @@ std::optional<std::string> UnitsDiffer(const Judged& judged) {
   const double own_bytes = own.DoubleOr("bucket_bytes", 0);
   const double base_bytes = base.DoubleOr("bucket_bytes", 0);
   const bool is_comparable = label > 0 && label == base.IntOr("buffer_elements", 0) && base_bytes > 0;
-  if (!is_comparable || own_bytes == base_bytes) return std::nullopt;
-  return Join("units-differ:", own_bytes / base_bytes, "x");
+  return If(is_comparable && own_bytes != base_bytes, Join(own_bytes / base_bytes, "x"));
 }
 
-std::optional<std::string> Dirty(const Judged& judged) {
-  if (!judged.measurement.record.provenance.dirty) return std::nullopt;
-  return "dirty";
+struct Check {
+  Flag flag;
+  std::string_view word;
+  std::string_view explanation;
+  Detail (*judge)(const Judged&);
+};
+
+// In the order of Flag.
+constexpr Check kChecks[] = {
+    {Flag::kWorldOfOne, "world=1", "a single rank: nothing was communicated",
+     [](const Judged& judged) { return If(judged.measurement.world_size() <= 1); }},
+    {Flag::kSharedGpu, "shared-gpu", "so many ranks on one GPU: shows that they work, and not how fast",
+     [](const Judged& judged) {
+       return If(judged.measurement.ranks_on_gpu > 1, Join(judged.measurement.ranks_on_gpu));
+     }},
+    {Flag::kWrong, "wrong", "so many elements of the result were not as expected",
+     [](const Judged& judged) {
+       const int64_t wrong = judged.measurement.wrong_elements.value_or(0);
+       return If(wrong != 0, Join(wrong));
+     }},
+    {Flag::kUnequal, "unequal", "gradients or parameters differ between ranks or from the reference",
+     [](const Judged& judged) {
+       return If(!judged.measurement.is_floor() && !judged.measurement.equal().value_or(true));
+     }},
+    {Flag::kDrifts, "drifts", "no synchronisation: the floor for time, but replicas part",
+     [](const Judged& judged) {
+       return If(judged.measurement.is_floor() && judged.measurement.world_size() != 1);
+     }},
+    {Flag::kTooFast, "too-fast",
+     "more bytes per second than memory or link can carry, so not all of it was measured", TooFast},
+    {Flag::kRanksMissing, "ranks-missing",
+     "so many of so many ranks left no record; maxima are over the others", RanksMissing},
+    {Flag::kStepsDiffer, "steps-differ",
+     "ranks have different numbers of steps; those that all have are used",
+     [](const Judged& judged) { return If(judged.measurement.steps_differ); }},
+    {Flag::kRanksDisagree, "ranks-disagree", "the ranks' own mean times differ by more than 10 %",
+     RanksDisagree},
+    {Flag::kInBlocks, "in-blocks",
+     "strategies took their steps one after the other: a machine that drifts looks like a difference",
+     [](const Judged& judged) {
+       return If(judged.measurement.record.config.StringOr("order", "") == "blocks");
+     }},
+    {Flag::kOversubscribed, "oversubscribed",
+     "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
+    {Flag::kUnitsDiffer, "units-differ",
+     "buckets of so many times the baseline's bytes: the same number was taken in another unit", UnitsDiffer},
+    {Flag::kUnsyncedTimer, "unsynced-timer",
+     "synchronisation was timed without waiting for the end of backward, and holds the tail of it",
+     [](const Judged& judged) {
+       return If(!judged.measurement.record.facts.BoolOr("phases_synchronised", true));
+     }},
+    {Flag::kUntimedCopies, "untimed-copies",
+     "the copies that this strategy needs before and after its collectives were left out of its time",
+     [](const Judged& judged) { return If(!judged.measurement.record.facts.BoolOr("copies_timed", true)); }},
+    {Flag::kNoBroadcast, "no-broadcast",
+     "the ranks were not given the same first weights and buffers, so they trained different models",
+     [](const Judged& judged) {
+       return If(!judged.measurement.record.facts.BoolOr("replicas_start_equal", true));
+     }},
+    {Flag::kNoOptimizer, "no-optimizer", "a step without optimizer: shares of it are larger than in training",
+     [](const Judged& judged) {
+       return If(judged.measurement.record.config.StringOr("optimizer", "") == "none");
+     }},
+    {Flag::kRankZeroOnly, "rank0-only", "times of rank 0 alone; a step lasts as long as on its slowest rank",
+     [](const Judged& judged) {
+       const bench::Record& record = judged.measurement.record;
+       return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
+     }},
+    {Flag::kOutlierCell, "outlier-cell",
+     "departs by more than 50 % from what each of the other strategies leads to expect",
+     [](const Judged&) { return Detail(); }},
+    {Flag::kOutliers, "outliers", "so many steps lie beyond 10 scaled median absolute deviations",
+     [](const Judged& judged) {
+       const size_t outliers = CountOutliers(judged.times.max, kOutlierMads, kOutlierRelative);
+       return If(outliers > 0, Join(outliers));
+     }},
+    {Flag::kTooFewForInterval, "n<10", "fewer than 10 steps: the interval of the difference is too narrow",
+     [](const Judged& judged) {
+       return If(!judged.times.published && judged.times.num_steps() < kFewestForInterval);
+     }},
+    {Flag::kTooFewForP95, "n<20", "fewer than 20 steps: p95 (*) is an interpolation close to the maximum",
+     [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p95, kFewestForP95, judged); }},
+    {Flag::kTooFewForP99, "n<100", "fewer than 100 steps: p99 (*) is an interpolation close to the maximum",
+     [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
+    {Flag::kPublished, "published", "figures as published; without samples there is no interval",
+     [](const Judged& judged) { return If(judged.measurement.is_published()); }},
+    {Flag::kTraced, "traced", "times include the writing of a trace",
+     [](const Judged& judged) { return If(judged.measurement.record.config.BoolOr("traced", false)); }},
+    {Flag::kDirty, "dirty", "built from files that differ from the commit",
+     [](const Judged& judged) { return If(judged.measurement.record.provenance.dirty); }},
+};
+
+constexpr bool AreInOrder() {
+  for (size_t i = 0; i < std::size(kChecks); ++i) {
+    if (kChecks[i].flag != static_cast<Flag>(i)) return false;
+  }
+  return true;
+}
+static_assert(AreInOrder());
+
+}  // namespace
+
+bool Has(const Flags& flags, Flag flag) {
+  return std::ranges::any_of(flags, [flag](const FlagOfRow& own) { return own.flag == flag; });
 }
 
-std::string FlagsOf(const Judged& judged) {
-  std::string flags;
+std::string_view WordOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].word; }
+
+std::string_view ExplanationOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].explanation; }
+
+std::string TextOf(const Flags& flags) {
+  std::string text;
+  for (const auto& [flag, detail] : flags) {
+    text += Join(text.empty() ? "" : " ", WordOf(flag), detail.empty() ? "" : ":", detail);
+  }
+  return text;
+}
+
+Flags FlagsOf(const Judged& judged) {
+  Flags flags;
   for (const Check& check : kChecks) {
-    if (check.judge == nullptr) continue;  // only a whole table can tell
-    const std::optional<std::string> flag = check.judge(judged);
-    if (flag) flags += (flags.empty() ? "" : " ") + *flag;
+    if (Detail detail = check.judge(judged)) flags.push_back({check.flag, *std::move(detail)});
   }
   return flags;
 }
 
-void Legend::Add(std::string_view flags) {
-  std::istringstream words{std::string(flags)};
-  for (std::string flag; words >> flag;) seen_.emplace(WordOf(flag));
+double BusBandwidth(double bytes, double seconds, int64_t world_size) {
+  if (!(bytes > 0) || !(seconds > 0)) return std::numeric_limits<double>::quiet_NaN();
+  const double n = static_cast<double>(world_size);
+  return bytes / seconds * (world_size == 1 ? 1 : 2 * (n - 1) / n);
+}
+
+void Legend::Add(const Flags& flags) {
+  for (const FlagOfRow& own : flags) seen_.insert(own.flag);
 }
 
 std::vector<std::string> Legend::Lines() const {
   std::vector<std::string> lines;
-  for (const Check& check : kChecks) {
-    if (seen_.contains(check.word)) lines.push_back(Join("`", check.word, "`: ", check.explanation, "."));
-  }
+  for (const Flag flag : seen_) lines.push_back(Join("`", WordOf(flag), "`: ", ExplanationOf(flag), "."));
   return lines;
 }
 

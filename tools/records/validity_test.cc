@@ -36,7 +36,7 @@ Judged Judge(const Measurement& measurement, double bus_bytes_per_second = 1e9) 
 
 std::string AllFlags(const std::function<void(Record&)>& change) {
   const Measurement measurement = Measure(change);
-  return FlagsOf(Judge(measurement));
+  return TextOf(FlagsOf(Judge(measurement)));
 }
 
 TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllFlags({}), ""); }
@@ -47,8 +47,7 @@ TEST(ValidityTest, WorldOfOne) {
     record.world_size = 1;
     return record;
   }()});
-  EXPECT_EQ(WorldOfOne(Judge(measurement)), "world=1");
-  EXPECT_EQ(FlagsOf(Judge(measurement)), "world=1");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "world=1");
 }
 
 // As NCCL on one GPU was published: nothing was communicated, however fast it looks.
@@ -59,7 +58,7 @@ TEST(ValidityTest, NcclInAWorldOfOne) {
   record.config.Set("device", "cuda");
   record.provenance.gpu = "NVIDIA H200";
   record.facts.Set("ranks_per_gpu", 1);
-  EXPECT_EQ(FlagsOf(Judge(CombineRanks({record}), 779e9)), "world=1 too-fast:779GB/s");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(CombineRanks({record}), 779e9))), "world=1 too-fast:779GB/s");
 }
 
 TEST(ValidityTest, SharedGpu) {
@@ -80,13 +79,13 @@ TEST(ValidityTest, RanksMissing) {
   Record rank = DdpRecord("naive", 3, Repeat(kMs, 100));
   rank.world_size = 4;
   const Measurement measurement = CombineRanks({rank});
-  EXPECT_EQ(FlagsOf(Judge(measurement)), "ranks-missing:3/4");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "ranks-missing:3/4");
 }
 
 TEST(ValidityTest, StepsDiffer) {
   const Measurement measurement =
       CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(kMs, 120))});
-  EXPECT_EQ(FlagsOf(Judge(measurement)), "steps-differ");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "steps-differ");
   EXPECT_EQ(measurement.num_steps, 100u);
 }
 
@@ -95,8 +94,10 @@ TEST(ValidityTest, TooFewSteps) {
     return AllFlags(
         [count](Record& rank) { rank.samples = DdpRecord("naive", 0, Repeat(kMs, count)).samples; });
   };
-  EXPECT_EQ(with_steps(9), "n<10 n<100");
-  EXPECT_EQ(with_steps(10), "n<100");
+  EXPECT_EQ(with_steps(9), "n<10 n<20 n<100");
+  EXPECT_EQ(with_steps(10), "n<20 n<100");
+  EXPECT_EQ(with_steps(19), "n<20 n<100");
+  EXPECT_EQ(with_steps(20), "n<100");
   EXPECT_EQ(with_steps(99), "n<100");
   EXPECT_EQ(with_steps(100), "");
 }
@@ -109,14 +110,14 @@ TEST(ValidityTest, TooFast) {
     rank.config.Set("backend", "nccl");
     rank.provenance.gpu = "NVIDIA H200";
   });
-  EXPECT_EQ(FlagsOf(Judge(on_h200, bandwidth)), "too-fast:779GB/s");
-  EXPECT_EQ(FlagsOf(Judge(on_h200, 450e9)), "");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(on_h200, bandwidth))), "too-fast:779GB/s");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(on_h200, 450e9))), "");
   const Measurement sockets = Measure();
-  EXPECT_EQ(FlagsOf(Judge(sockets, 60e9)), "too-fast:60GB/s");
-  EXPECT_EQ(FlagsOf(Judge(sockets, std::numeric_limits<double>::quiet_NaN())), "");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(sockets, 60e9))), "too-fast:60GB/s");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(sockets, std::numeric_limits<double>::quiet_NaN()))), "");
   const Measurement known_link =
       Measure([](Record& rank) { rank.link.Set("limit_bytes_per_second", 0.5e9); });
-  EXPECT_EQ(FlagsOf(Judge(known_link)), "too-fast:1GB/s");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(known_link))), "too-fast:1GB/s");
 }
 
 TEST(ValidityTest, Outliers) {
@@ -129,10 +130,15 @@ TEST(ValidityTest, RanksDisagree) {
   const auto with_second = [](int64_t step_ns) {
     const Measurement measurement =
         CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(step_ns, 100))});
-    return FlagsOf(Judge(measurement));
+    return TextOf(FlagsOf(Judge(measurement)));
   };
   EXPECT_EQ(with_second(kMs + kMs / 5), "ranks-disagree");
   EXPECT_EQ(with_second(kMs + kMs / 20), "");
+}
+
+TEST(ValidityTest, InBlocks) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("order", "blocks"); }), "in-blocks");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("order", "interleaved"); }), "");
 }
 
 TEST(ValidityTest, Oversubscribed) {
@@ -198,9 +204,9 @@ Measurement PublishedFigures(double p99_ns, int64_t n, const std::function<void(
 }
 
 TEST(ValidityTest, Published) {
-  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(0, 5))), "published");
-  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(6e8, 20))), "n<100 published");
-  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(6e8, 100))), "published");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(0, 5)))), "published");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(6e8, 20)))), "n<100 published");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(6e8, 100)))), "published");
 }
 
 TEST(ValidityTest, RankZeroOnly) {
@@ -236,7 +242,7 @@ TEST(ValidityTest, UnitsDiffer) {
   const auto flags = [](const Measurement& measurement, const Measurement& baseline) {
     Judged judged = Judge(measurement);
     judged.baseline = &baseline;
-    return FlagsOf(judged);
+    return TextOf(FlagsOf(judged));
   };
   EXPECT_EQ(flags(with_bytes(12 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "units-differ:4x");
   EXPECT_EQ(flags(with_bytes(3 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "");
@@ -250,11 +256,19 @@ TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
   EXPECT_TRUE(std::isnan(BusBandwidth(1e9, 0, 2)));
 }
 
+TEST(FlagsTest, AreFoundByWhatTheyAre) {
+  const Flags flags = {{Flag::kWrong, "3"}, {Flag::kTooFewForP99}};
+  EXPECT_TRUE(Has(flags, Flag::kWrong));
+  EXPECT_FALSE(Has(flags, Flag::kTooFewForInterval));
+  EXPECT_EQ(TextOf(flags), "wrong:3 n<100");
+  EXPECT_EQ(TextOf({}), "");
+}
+
 TEST(LegendTest, ExplainsOnlyWhatOccurs) {
   Legend legend;
-  legend.Add("n<100 outliers:3");
-  legend.Add("");
-  legend.Add("outliers:1");
+  legend.Add({{Flag::kTooFewForP99}, {Flag::kOutliers, "3"}});
+  legend.Add({});
+  legend.Add({{Flag::kOutliers, "1"}});
   EXPECT_THAT(legend.Lines(), ElementsAre(StartsWith("`outliers`: so many steps"), HasSubstr("p99 (*)")));
   EXPECT_THAT(Legend().Lines(), ElementsAre());
 }

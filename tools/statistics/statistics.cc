@@ -157,7 +157,8 @@ size_t CountOutliers(std::span<const double> values, double mads, double min_rel
 }
 
 double RelativeDifference(std::span<const double> sample, std::span<const double> baseline) {
-  return Mean(sample) / Mean(baseline) - 1;
+  const double mean = Mean(baseline);
+  return mean == 0 ? kNaN : Mean(sample) / mean - 1;
 }
 
 Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
@@ -184,7 +185,7 @@ Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span
     Eigen::Map<Eigen::ArrayXd>(&differences_[first], size) =
         scale * sample_sums.array() / baseline_sums.array() - 1;
   }
-  if (std::ranges::any_of(differences_, [](double difference) { return std::isnan(difference); })) {
+  if (!std::ranges::all_of(differences_, [](double difference) { return std::isfinite(difference); })) {
     return {kNaN, kNaN};
   }
   const double tail = ExpandedTail(n);

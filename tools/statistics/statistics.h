@@ -41,7 +41,8 @@ enum class Pairing {
   kNone,
 };
 
-// Mean(sample) / Mean(baseline) - 1. Of means, because what a training run pays is the sum of its steps.
+// Mean(sample) / Mean(baseline) - 1; NaN for a baseline of 0. Of means, because what a training run pays is
+// the sum of its steps.
 double RelativeDifference(std::span<const double> sample, std::span<const double> baseline);
 
 // From here on the interval holds the truth as often as it says, for samples as skewed as steps are.

@@ -115,9 +115,14 @@ TEST(BootstrapTest, CallsDoNotDependOnEachOther) {
 }
 
 TEST(BootstrapTest, WithoutABaselineThereIsNoInterval) {
-  const Interval interval = BootstrapRelativeDifference(Values(3, 0), Values(3, 0), Pairing::kRounds);
-  EXPECT_TRUE(std::isnan(interval.low));
-  EXPECT_TRUE(std::isnan(interval.high));
+  for (const double value : {0.0, 1.0}) {
+    EXPECT_TRUE(std::isnan(RelativeDifference(Values(3, value), Values(3, 0))));
+    for (const Pairing pairing : {Pairing::kRounds, Pairing::kNone}) {
+      const Interval interval = BootstrapRelativeDifference(Values(3, value), Values(3, 0), pairing);
+      EXPECT_TRUE(std::isnan(interval.low));
+      EXPECT_TRUE(std::isnan(interval.high));
+    }
+  }
 }
 
 TEST(BootstrapTest, IsDeterministicAndDependsOnTheSeed) {

@@ -1,10 +1,11 @@
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "tools/records/validity.h"
 #include "tools/tables/all_reduce_findings.h"
 #include "tools/tables/builder.h"
-#include "tools/tables/run_columns.h"
+#include "tools/tables/fields.h"
 
 namespace gradsync::tools {
 namespace {
@@ -12,24 +13,39 @@ namespace {
 constexpr double kMiB = 1 << 20;
 constexpr double kGB = 1e9;
 
-std::vector<Column> Columns() {
-  std::vector<Column> columns = {
-      {.name = "backend", .kind = Kind::kText},
-      {.name = "data_size (MB)", .kind = Kind::kPlain},
-      {.name = "time_taken"},
-      {.name = "std_time", .digits = 3},
-      {.name = "time_max (s)"},
-      {.name = "algbw (GB/s)"},
-      {.name = "busbw (GB/s)"},
-      {.name = "p50 (s)"},
-      {.name = "p95 (s)"},
-      {.name = "p99 (s)"},
-      {.name = "wrong elements", .kind = Kind::kInteger},
-      {.name = "op", .kind = Kind::kText, .said_once = true},
+constexpr char kTime[] = "time_ns";
+
+struct Row : Measured {
+  double bytes = 0;
+  double mean_s = 0;
+  double bus_bytes_per_s = 0;
+  Flags flags;
+
+  const Series& times() const { return *own.Find(kTime); }
+};
+
+std::vector<Field<Row>> Fields() {
+  std::vector<Field<Row>> fields = {
+      {{.name = "backend", .kind = Kind::kText}, Text("backend")},
+      {{.name = "data_size (MB)", .kind = Kind::kPlain}, [](const Row& row) { return row.bytes / kMiB; }},
+      {{.name = "time_taken"}, [](const Row& row) { return Mean(row.times().rank_means); }},
+      {{.name = "std_time", .digits = 3}, [](const Row& row) { return Mean(row.times().rank_stds); }},
+      {{.name = "time_max (s)"}, &Row::mean_s},
+      {{.name = "algbw (GB/s)"}, [](const Row& row) { return row.bytes / row.mean_s / kGB; }},
+      {{.name = "busbw (GB/s)"}, [](const Row& row) { return row.bus_bytes_per_s / kGB; }},
+      {{.name = "p50 (s)"}, TimePercentile(kTime, 0.5)},
+      {{.name = "p95 (s)"}, TimePercentile(kTime, 0.95)},
+      {{.name = "p99 (s)"}, TimePercentile(kTime, 0.99)},
+      {{.name = "wrong elements", .kind = Kind::kInteger},
+       [](const Row& row) {
+         const std::optional<int64_t>& wrong = row.own.wrong_elements;
+         return wrong ? static_cast<double>(*wrong) : std::numeric_limits<double>::quiet_NaN();
+       }},
+      {{.name = "op", .kind = Kind::kText, .said_once = true}, Text("op")},
   };
-  Append(RunColumns(), &columns);
-  columns.push_back({.name = "flags", .kind = Kind::kText});
-  return columns;
+  AppendRunFields(&fields);
+  fields.push_back({{.name = "flags", .kind = Kind::kText}, &Row::flags});
+  return fields;
 }
 
 class AllReduceTable : public TableBuilder {
@@ -37,37 +53,18 @@ class AllReduceTable : public TableBuilder {
   explicit AllReduceTable(const TableOptions& options) : options_(options) {}
 
   std::string_view experiment() const override { return "all_reduce"; }
-  std::string_view main_samples() const override { return "time_ns"; }
+  std::string_view main_samples() const override { return kTime; }
 
-  void Add(const Measurement& measurement, const Measurement&) override {
-    const Series& times = *measurement.Find(main_samples());
-    const double bytes = ConfigNumber(measurement, "size_bytes");
-    const double mean_s = times.mean();
-    const double bus_bytes_per_s = BusBandwidth(bytes, mean_s, measurement.world_size());
-    const std::string flags = FlagsOf({measurement, times, bus_bytes_per_s});
-    legend_.Add(flags);
-    findings_.Add(measurement, times, flags);
-
-    const double wrong = measurement.wrong_elements ? static_cast<double>(*measurement.wrong_elements)
-                                                    : std::numeric_limits<double>::quiet_NaN();
-    std::vector<Cell> cells = {
-        measurement.record.config.StringOr("backend", ""),
-        bytes / kMiB,
-        Mean(times.rank_means),
-        Mean(times.rank_stds),
-        mean_s,
-        bytes / mean_s / kGB,
-        bus_bytes_per_s / kGB,
-        times.percentile(0.5),
-        times.percentile(0.95),
-        times.percentile(0.99),
-        wrong,
-        measurement.record.config.StringOr("op", ""),
-    };
-    AppendRunCells(measurement, &cells);
-    cells.push_back(flags);
-    table_.AddRow(cells);
-    if (TooFewForP99({measurement, times})) table_.MarkLast("p99 (s)");
+  void Add(const Measurement& measurement, const Measurement& baseline) override {
+    const Series& times = *measurement.Find(kTime);
+    Row row{{measurement, baseline}, ConfigNumber(measurement, "size_bytes"), times.mean(), 0, {}};
+    row.bus_bytes_per_s = BusBandwidth(row.bytes, row.mean_s, measurement.world_size());
+    row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
+    legend_.Add(row.flags);
+    findings_.Add(measurement, times, row.flags);
+    table_.Add(row);
+    if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (s)");
+    if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (s)");
   }
 
   void Finish(std::vector<Table>* tables) override {
@@ -89,7 +86,7 @@ class AllReduceTable : public TableBuilder {
  private:
   const TableOptions options_;
   TransferFindings findings_;
-  Table table_{"all_reduce", "All-reduce", Columns()};
+  TableOf<Row> table_{"all_reduce", "All-reduce", Fields()};
   Legend legend_;
 };
 

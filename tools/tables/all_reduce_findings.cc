@@ -7,8 +7,8 @@
 #include "model/error.h"
 #include "tools/records/validity.h"
 #include "tools/statistics/significance.h"
+#include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
-#include "tools/tables/run_columns.h"
 
 namespace gradsync::tools {
 namespace {
@@ -22,14 +22,11 @@ constexpr double kSaturated = 0.9;
 
 std::string SizeText(double size_bytes) { return Join(size_bytes / kMiB, " MB"); }
 
-template <class Item>
-void AddOnce(const Item& item, std::vector<Item>* items) {
-  if (std::find(items->begin(), items->end(), item) == items->end()) items->push_back(item);
-}
-
 std::vector<std::string> BackendsOf(const std::vector<Transfer>& transfers) {
   std::vector<std::string> backends;
-  for (const Transfer& transfer : transfers) AddOnce(transfer.backend, &backends);
+  for (const Transfer& transfer : transfers) {
+    if (std::ranges::count(backends, transfer.backend) == 0) backends.push_back(transfer.backend);
+  }
   return backends;
 }
 
@@ -169,20 +166,15 @@ std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& trans
 std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& transfers,
                                                  const BootstrapOptions& bootstrap) {
   if (BackendsOf(transfers).size() < 2) return {};
-  std::vector<Place> places;
+  std::vector<Case> cases;
   for (const Transfer& transfer : transfers) {
-    const std::string name = SizeText(transfer.size_bytes);
-    auto place =
-        std::find_if(places.begin(), places.end(), [&](const Place& other) { return other.name == name; });
-    if (place == places.end()) {
-      place = places.insert(places.end(), Place{.contenders = {}, .name = name});
-    }
-    place->contenders.push_back({.strategy = transfer.backend,
-                                 .steps_s = transfer.times_s,
-                                 .is_interleaved = false,
-                                 .flags = transfer.flags});
+    Named(SizeText(transfer.size_bytes), &cases)
+        .variants.push_back({.name = transfer.backend,
+                             .steps_s = transfer.times_s,
+                             .is_interleaved = false,
+                             .flags = transfer.flags});
   }
-  return WinnerSentences(places, bootstrap, {.contender = "backend", .place = "size", .at = "at"});
+  return WinnerSentences(cases, bootstrap, {.variant = "backend", .of_case = "size", .at = "at"});
 }
 
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
@@ -194,32 +186,26 @@ std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transf
   return sentences;
 }
 
-void TransferFindings::Add(const Measurement& measurement, const Series& times, const std::string& flags) {
+void TransferFindings::Add(const Measurement& measurement, const Series& times, const Flags& flags) {
   if (++num_transfers_ > kMaxTransfers) return;
   const bench::Record& record = measurement.record;
   std::string group = Join(record.run_id, ", ", record.world_size, " ranks");
   for (const char* name : {"device", "op", "dtype"}) {
     group += Join(", ", record.config.StringOr(name, ""));
   }
-  auto found =
-      std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) { return entry.first == group; });
-  if (found == groups_.end()) found = groups_.insert(groups_.end(), {group, {}});
-  found->second.push_back({record.config.StringOr("backend", ""), ConfigNumber(measurement, "size_bytes"),
-                           record.world_size, times.max, measurement.wrong_elements, flags});
+  Named(group, &groups_)
+      .transfers.push_back({record.config.StringOr("backend", ""), ConfigNumber(measurement, "size_bytes"),
+                            record.world_size, times.max, measurement.wrong_elements, flags});
 }
 
 std::vector<std::string> TransferFindings::Sentences(const BootstrapOptions& bootstrap) const {
   if (num_transfers_ > kMaxTransfers || groups_.size() > kMaxGroups) return {};
-  std::vector<std::string> all;
-  for (const auto& [name, transfers] : groups_) {
-    std::vector<std::string> sentences = CorrectnessSentences(transfers);
-    Append(FastestBackendSentences(transfers, bootstrap), &sentences);
-    Append(SaturationSentences(transfers, bootstrap), &sentences);
-    for (std::string& sentence : sentences) {
-      all.push_back(groups_.size() == 1 ? std::move(sentence) : Join("Run ", name, ": ", sentence));
-    }
-  }
-  return all;
+  return SentencesOfRuns<Group>(groups_, [&](const Group& group) {
+    std::vector<std::string> sentences = CorrectnessSentences(group.transfers);
+    Append(FastestBackendSentences(group.transfers, bootstrap), &sentences);
+    Append(SaturationSentences(group.transfers, bootstrap), &sentences);
+    return sentences;
+  });
 }
 
 }  // namespace gradsync::tools

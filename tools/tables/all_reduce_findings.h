@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/records/measurement.h"
+#include "tools/records/validity.h"
 #include "tools/statistics/statistics.h"
 
 // Sentences that say what all-reduce times show, and no more than they carry.
@@ -20,7 +21,7 @@ struct Transfer {
   int64_t world_size = 1;
   std::vector<double> times_s{};  // of each iteration, on its slowest rank
   std::optional<int64_t> wrong_elements{};
-  std::string flags{};
+  Flags flags{};
 };
 
 // Wrong elements, if there are any; or that all were looked at and none was wrong. Empty without transfers,
@@ -43,13 +44,18 @@ std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transf
 // Collects the transfers of each run (device, op, dtype, ranks), for a table.
 class TransferFindings {
  public:
-  void Add(const Measurement& measurement, const Series& times, const std::string& flags);
+  void Add(const Measurement& measurement, const Series& times, const Flags& flags);
 
   // None if there are too many runs or rows for sentences.
   std::vector<std::string> Sentences(const BootstrapOptions& bootstrap) const;
 
  private:
-  std::vector<std::pair<std::string, std::vector<Transfer>>> groups_;
+  struct Group {
+    std::string name;
+    std::vector<Transfer> transfers{};
+  };
+
+  std::vector<Group> groups_;
   size_t num_transfers_ = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -13,6 +12,7 @@
 #include "tools/records/validity.h"
 #include "tools/statistics/regression.h"
 #include "tools/tables/builder.h"
+#include "tools/tables/fields.h"
 
 namespace gradsync::tools {
 namespace {
@@ -21,12 +21,7 @@ namespace {
 constexpr std::string_view kFreeFields[] = {"placement", "steps", "warmup_steps", "iterations",
                                             "warmup_iterations"};
 // Flags that are about percentiles, which are not compared, or that the table says in its own way.
-constexpr std::string_view kSilentFlags[] = {"n<10", "n<100"};
-
-template <size_t n>
-bool Contains(const std::string_view (&names)[n], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
+constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99};
 
 using Configuration = std::map<std::string, std::string>;
 
@@ -42,14 +37,14 @@ std::string TextOf(const bench::Value& value) {
 Configuration ConfigurationOf(const bench::Record& record) {
   Configuration configuration{{"world_size", Join(record.world_size)}};
   for (const auto& [name, value] : record.config) {
-    if (!Contains(kFreeFields, name)) configuration[name] = TextOf(value);
+    if (std::ranges::count(kFreeFields, name) == 0) configuration[name] = TextOf(value);
   }
   return configuration;
 }
 
 struct Row {
   PairOfSamples samples;
-  std::set<std::string> flags;
+  std::set<FlagOfRow> flags;
 };
 
 // By experiment and configuration, in the order in which they were first met.
@@ -65,9 +60,8 @@ class Rows {
     Row& row = rows_[entry->second];
     std::vector<double>& samples = is_here ? row.samples.here : row.samples.there;
     samples.insert(samples.end(), times.max.begin(), times.max.end());
-    std::istringstream words(FlagsOf({measurement, times}));
-    for (std::string flag; words >> flag;) {
-      if (!Contains(kSilentFlags, flag)) row.flags.insert(flag);
+    for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
+      if (std::ranges::count(kSilentFlags, flag.flag) == 0) row.flags.insert(flag);
     }
   }
 
@@ -156,20 +150,45 @@ std::string VerdictText(Verdict verdict, double threshold) {
   }
 }
 
-std::vector<Column> Columns() {
+// A row with what is made of it.
+struct JudgedRow {
+  const Rows& rows;
+  size_t number = 0;
+  const Judgement& judgement;
+  double threshold = 0;
+
+  const PairOfSamples& samples() const { return rows.row(number).samples; }
+  Flags flags() const {
+    Flags flags(rows.row(number).flags.begin(), rows.row(number).flags.end());
+    if (judgement.verdict == Verdict::kTooFew) {
+      flags.insert(flags.begin(), {Flag::kTooFewForInterval, "cannot-fail"});
+    }
+    return flags;
+  }
+};
+
+std::vector<Field<JudgedRow>> Fields() {
   return {
-      {.name = "experiment", .kind = Kind::kText},
-      {.name = "row", .kind = Kind::kText},
-      {.name = "mean here (s)"},
-      {.name = "mean there (s)"},
-      {.name = "difference (%)", .kind = Kind::kPercent},
-      {.name = "ci95_low (%)", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
-      {.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
-      {.name = "p (Holm)", .kind = Kind::kScientific},
-      {.name = "steps here", .kind = Kind::kInteger},
-      {.name = "steps there", .kind = Kind::kInteger},
-      {.name = "verdict", .kind = Kind::kText},
-      {.name = "flags", .kind = Kind::kText},
+      {{.name = "experiment", .kind = Kind::kText},
+       [](const JudgedRow& row) { return row.rows.experiment(row.number); }},
+      {{.name = "row", .kind = Kind::kText}, [](const JudgedRow& row) { return row.rows.Name(row.number); }},
+      {{.name = "mean here (s)"}, [](const JudgedRow& row) { return Mean(row.samples().here); }},
+      {{.name = "mean there (s)"}, [](const JudgedRow& row) { return Mean(row.samples().there); }},
+      {{.name = "difference (%)", .kind = Kind::kPercent},
+       [](const JudgedRow& row) { return 100 * row.judgement.difference; }},
+      {{.name = "ci95_low (%)", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
+       [](const JudgedRow& row) { return 100 * row.judgement.interval.low; }},
+      {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
+       [](const JudgedRow& row) { return 100 * row.judgement.interval.high; }},
+      {{.name = "p (Holm)", .kind = Kind::kScientific},
+       [](const JudgedRow& row) { return row.judgement.p_value; }},
+      {{.name = "steps here", .kind = Kind::kInteger},
+       [](const JudgedRow& row) { return row.samples().here.size(); }},
+      {{.name = "steps there", .kind = Kind::kInteger},
+       [](const JudgedRow& row) { return row.samples().there.size(); }},
+      {{.name = "verdict", .kind = Kind::kText},
+       [](const JudgedRow& row) { return VerdictText(row.judgement.verdict, row.threshold); }},
+      {{.name = "flags", .kind = Kind::kText}, &JudgedRow::flags},
   };
 }
 
@@ -222,19 +241,12 @@ Comparison CompareDirs(const CompareOptions& options) {
   gate.threshold = options.threshold;
   if (options.resamples) gate.bootstrap.resamples = *options.resamples;
   const std::vector<Judgement> judgements = JudgeRows(rows.Samples(), gate);
-  Table table("regression", "Compared with " + options.there, Columns());
+  TableOf<JudgedRow> table("regression", "Compared with " + options.there, Fields());
   Legend legend;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Judgement& judgement = judgements[i];
-    const PairOfSamples& samples = rows.row(i).samples;
-    std::string flags = judgement.verdict == Verdict::kTooFew ? "n<10:cannot-fail" : "";
-    for (const std::string& flag : rows.row(i).flags) flags += (flags.empty() ? "" : " ") + flag;
-    if (judgement.verdict != Verdict::kTooFew) legend.Add(flags);
-    table.AddRow({rows.experiment(i), rows.Name(i), Mean(samples.here), Mean(samples.there),
-                  100 * judgement.difference, 100 * judgement.interval.low, 100 * judgement.interval.high,
-                  judgement.p_value, static_cast<double>(samples.here.size()),
-                  static_cast<double>(samples.there.size()),
-                  VerdictText(judgement.verdict, options.threshold), flags});
+    const JudgedRow row{rows, i, judgements[i], options.threshold};
+    table.Add(row);
+    if (row.judgement.verdict != Verdict::kTooFew) legend.Add(row.flags());
   }
   Annotate(rows, judgements, options.threshold, &table, &comparison);
   for (std::string& line : legend.Lines()) table.AddNote(std::move(line));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/records/measurement.h"
+#include "tools/records/validity.h"
 #include "tools/statistics/statistics.h"
 #include "tools/tables/findings.h"
 
@@ -32,7 +33,7 @@ class CompareFindings {
  public:
   // Times of a strategy in a phase, size after size. `has_winner`: whether it is said who is fastest in it.
   void AddTimes(const std::string& phase, bool has_winner, const Measurement& measurement,
-                const Series& times, const std::string& flags);
+                const Series& times, const Flags& flags);
   void AddComparison(SizeComparison comparison);
 
   // First, for each phase that has a winner, at how many sizes each strategy is fastest, as WinnerSentences
@@ -43,12 +44,13 @@ class CompareFindings {
   std::vector<std::string> Sentences(const BootstrapOptions& bootstrap) const;
 
  private:
-  std::vector<std::string> WinnersOf(const BootstrapOptions& bootstrap) const;
-  std::vector<std::string> ComparisonSentences() const;
+  struct Phase {
+    std::string name;
+    std::vector<Case> cases{};  // sizes; empty if it has no winner
+    std::vector<SizeComparison> comparisons{};
+  };
 
-  std::vector<std::string> phases_;  // in the order in which they were first met
-  std::vector<std::pair<std::string, std::vector<Place>>> contests_;  // by phase
-  std::vector<SizeComparison> comparisons_;
+  std::vector<Phase> phases_;  // in the order in which they were first met
   size_t num_times_ = 0;
 };
 

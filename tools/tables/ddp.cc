@@ -4,53 +4,82 @@
 #include "model/error.h"
 #include "tools/records/validity.h"
 #include "tools/tables/builder.h"
+#include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
-#include "tools/tables/run_columns.h"
 #include "tools/tables/training_rows.h"
 
 namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr char kStepTime[] = "step_ns";
+constexpr char kSyncTime[] = "sync_exposed_ns";
+constexpr char kBusyTime[] = "comm_busy_ns";
 
-enum Panel : int { kBoth = 0, kSteps = 1, kPhases = 2 };
+// Panels.
+constexpr int kSteps = 1;
+constexpr int kPhases = 2;
 
-std::vector<Column> Columns() {
-  std::vector<Column> columns = {
-      {.name = "model_size", .kind = Kind::kText, .panel = kSteps},
-      {.name = "backend", .kind = Kind::kText, .panel = kSteps},
-      {.name = "time_per_step", .panel = kSteps},
-      {.name = "std_time_step", .digits = 3, .panel = kSteps},
-      {.name = "time_per_sync", .panel = kSteps},
-      {.name = "std_time_sync", .digits = 3, .panel = kSteps},
-      {.name = "fraction_sync", .kind = Kind::kFraction, .panel = kSteps},
-      {.name = "strategy", .kind = Kind::kText, .leads = true},
-      {.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "forward (s)", .panel = kPhases},
-      {.name = "backward (s)", .panel = kPhases},
-      {.name = "backward_and_sync (s)", .panel = kPhases},
-      {.name = "comm_busy (s)", .panel = kPhases},
-      {.name = "overlap", .kind = Kind::kFraction, .panel = kPhases},
-      {.name = "optimizer (s)", .panel = kPhases},
-      {.name = "median_step (s)", .panel = kPhases},
-      {.name = "p90_step (s)", .panel = kPhases},
-      {.name = "p95_step (s)", .panel = kPhases},
-      {.name = "p99_step (s)", .panel = kPhases},
-      {.name = "collectives", .kind = Kind::kInteger, .panel = kPhases},
-      {.name = "peak_memory (B/param)", .kind = Kind::kPlain, .panel = kPhases, .said_once = true},
-      {.name = "delta (%)", .kind = Kind::kPercent, .panel = kSteps},
-      {.name = "ci95_low (%)", .kind = Kind::kPercent, .panel = kSteps, .interval_name = "95 % CI (%)"},
-      {.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
-      {.name = "baseline", .kind = Kind::kText, .panel = kSteps, .said_once = true},
-      {.name = "equals single process", .kind = Kind::kText, .panel = kSteps},
-      {.name = "grad_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
-      {.name = "param_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+struct Row : Measured {
+  Interval interval_percent;  // of the step's difference to the baseline's
+  Flags flags;
+};
+
+double Overlap(const Row& row) {
+  const double busy_s = MeanOf(row.own, kBusyTime);
+  return busy_s > 0 ? 1 - MeanOf(row.own, kSyncTime) / busy_s : kNaN;
+}
+
+std::vector<Field<Row>> Fields() {
+  std::vector<Field<Row>> fields = {
+      {{.name = "model_size", .kind = Kind::kText, .panel = kSteps}, Text("model")},
+      {{.name = "backend", .kind = Kind::kText, .panel = kSteps}, Text("backend")},
+      {{.name = "time_per_step", .panel = kSteps}, MeanTime(kStepTime)},
+      {{.name = "std_time_step", .digits = 3, .panel = kSteps}, StdTime(kStepTime)},
+      {{.name = "time_per_sync", .panel = kSteps}, MeanTime(kSyncTime)},
+      {{.name = "std_time_sync", .digits = 3, .panel = kSteps}, StdTime(kSyncTime)},
+      {{.name = "fraction_sync", .kind = Kind::kFraction, .panel = kSteps},
+       [](const Row& row) { return MeanOf(row.own, kSyncTime) / MeanOf(row.own, kStepTime); }},
+      {{.name = "strategy", .kind = Kind::kText, .leads = true}, Text("strategy")},
+      {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
+       Number("batch_size")},
+      {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true}, Number("seq_len")},
+      {{.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
+       Number("bucket_bytes")},
+      {{.name = "forward (s)", .panel = kPhases}, MeanTime("forward_ns")},
+      {{.name = "backward (s)", .panel = kPhases}, MeanTime("backward_ns")},
+      {{.name = "backward_and_sync (s)", .panel = kPhases}, MeanTime("backward_and_sync_ns")},
+      {{.name = "comm_busy (s)", .panel = kPhases}, MeanTime(kBusyTime)},
+      {{.name = "overlap", .kind = Kind::kFraction, .panel = kPhases}, Overlap},
+      {{.name = "optimizer (s)", .panel = kPhases}, MeanTime("optimizer_ns")},
+      {{.name = "median_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.5)},
+      {{.name = "p90_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.9)},
+      {{.name = "p95_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.95)},
+      {{.name = "p99_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.99)},
+      {{.name = "collectives", .kind = Kind::kInteger, .panel = kPhases},
+       [](const Row& row) { return NumCollectives(row.own); }},
+      {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .panel = kPhases, .said_once = true},
+       [](const Row& row) { return PeakBytesPerParameter(row.own); }},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .panel = kSteps},
+       [](const Row& row) {
+         return 100 * (MeanOf(row.own, kStepTime) / MeanOf(row.baseline, kStepTime) - 1);
+       }},
+      {{.name = "ci95_low (%)", .kind = Kind::kPercent, .panel = kSteps, .interval_name = "95 % CI (%)"},
+       [](const Row& row) { return row.interval_percent.low; }},
+      {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
+       [](const Row& row) { return row.interval_percent.high; }},
+      {{.name = "baseline", .kind = Kind::kText, .panel = kSteps, .said_once = true},
+       [](const Row& row) { return row.baseline.strategy(); }},
+      {{.name = "equals single process", .kind = Kind::kText, .panel = kSteps},
+       [](const Row& row) { return EqualityOf(row.own); }},
+      {{.name = "grad_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+       [](const Row& row) { return row.own.grad_rel_error.value_or(kNaN); }},
+      {{.name = "param_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+       [](const Row& row) { return row.own.param_rel_error.value_or(kNaN); }},
   };
-  Append(RunColumns(), &columns);
-  columns.push_back({.name = "flags", .kind = Kind::kText, .panel = kSteps});
-  return columns;
+  AppendRunFields(&fields);
+  fields.push_back({{.name = "flags", .kind = Kind::kText, .panel = kSteps}, &Row::flags});
+  return fields;
 }
 
 class DdpTable : public TableBuilder {
@@ -58,43 +87,23 @@ class DdpTable : public TableBuilder {
   explicit DdpTable(const TableOptions& options) : options_(options) {}
 
   std::string_view experiment() const override { return "ddp"; }
-  std::string_view main_samples() const override { return "step_ns"; }
+  std::string_view main_samples() const override { return kStepTime; }
 
   void Add(const Measurement& measurement, const Measurement& baseline) override {
-    const Series& step = *measurement.Find(main_samples());
-    const Series* sync = measurement.Find("sync_exposed_ns");
-    const Judged judged{measurement, step, BusBandwidthOf(measurement), &baseline};
-    const std::string flags = FlagsOf(judged);
-    legend_.Add(flags);
-    contest_.Add(measurement, step, flags);
-
-    const double step_s = step.mean();
-    const double sync_s = MeanOf(measurement, "sync_exposed_ns");
-    const bench::Record& record = measurement.record;
-    std::vector<Cell> cells = {
-        record.config.StringOr("model", ""),
-        record.config.StringOr("backend", ""),
-        step_s,
-        step.std(),
-        sync_s,
-        sync == nullptr ? kNaN : sync->std(),
-        sync_s / step_s,
-        measurement.strategy(),
-        ConfigNumber(measurement, "batch_size"),
-        ConfigNumber(measurement, "seq_len"),
-        ConfigNumber(measurement, "bucket_bytes"),
-    };
-    AppendPhases(measurement, step, &cells);
-    AppendComparison(measurement, baseline, &cells);
-    AppendRunCells(measurement, &cells);
-    cells.push_back(flags);
-    table_.AddRow(cells);
-    if (TooFewForP99(judged)) table_.MarkLast("p99_step (s)");
+    const Series& step = *measurement.Find(kStepTime);
+    Row row{{measurement, baseline}, {}, {}};
+    row.flags = FlagsOf({measurement, step, BusBandwidthOf(measurement), &baseline});
+    row.interval_percent = intervals_.PercentOf(row, step, *baseline.Find(kStepTime));
+    legend_.Add(row.flags);
+    findings_.Add(measurement, step, row.flags);
+    table_.Add(row);
+    if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95_step (s)");
+    if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99_step (s)");
   }
 
   void Finish(std::vector<Table>* tables) override {
     if (table_.num_rows() == 0) return;
-    for (std::string& sentence : contest_.Sentences(1, false, options_.bootstrap)) {
+    for (std::string& sentence : findings_.Sentences(1, false, options_.bootstrap)) {
       table_.AddFinding(std::move(sentence));
     }
     table_.AddNote(
@@ -108,52 +117,18 @@ class DdpTable : public TableBuilder {
     table_.AddNote(
         "comm_busy: time with communication in flight. overlap = 1 - time_per_sync / comm_busy, the part "
         "of it hidden behind backward; below 0 where synchronisation does more than communicate.");
-    table_.AddNote(
-        Join("delta: time_per_step against the row of the baseline; 95 % CI: bootstrap of ",
-             resampled_rounds_ ? "rounds" : "", resampled_rounds_ && resampled_steps_ ? " or " : "",
-             resampled_steps_ || !resampled_rounds_ ? "steps" : "", " (", options_.bootstrap.resamples,
-             " resamples). An interval that holds 0 shows no difference."));
+    table_.AddNote("delta: time_per_step against the row of the baseline; 95 % CI: " +
+                   intervals_.Description());
     for (std::string& line : legend_.Lines()) table_.AddNote(std::move(line));
     tables->push_back(std::move(table_));
   }
 
  private:
-  static void AppendPhases(const Measurement& measurement, const Series& step, std::vector<Cell>* cells) {
-    const double busy_s = MeanOf(measurement, "comm_busy_ns");
-    const std::vector<double> percentiles = step.percentiles({0.5, 0.9, 0.95, 0.99});
-    const double overlap = busy_s > 0 ? 1 - MeanOf(measurement, "sync_exposed_ns") / busy_s : kNaN;
-    Append<Cell>({MeanOf(measurement, "forward_ns"), MeanOf(measurement, "backward_ns"),
-                  MeanOf(measurement, "backward_and_sync_ns"), busy_s, overlap,
-                  MeanOf(measurement, "optimizer_ns"), percentiles[0], percentiles[1], percentiles[2],
-                  percentiles[3], NumCollectives(measurement), PeakBytesPerParameter(measurement)},
-                 cells);
-  }
-
-  void AppendComparison(const Measurement& measurement, const Measurement& baseline,
-                        std::vector<Cell>* cells) {
-    const Series& series = *measurement.Find(main_samples());
-    const Series& base_series = *baseline.Find(main_samples());
-    const std::vector<double>& sample = series.max;
-    const std::vector<double>& base = base_series.max;
-    Interval interval{kNaN, kNaN};
-    if (&measurement != &baseline && !measurement.is_published() && !baseline.is_published()) {
-      const Pairing pairing = PairingOf(measurement, baseline);
-      interval = bootstrap_.RelativeDifference(sample, base, pairing);
-      (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
-    }
-    Append<Cell>({100 * (series.mean() / base_series.mean() - 1), 100 * interval.low, 100 * interval.high,
-                  baseline.strategy(), EqualityOf(measurement), measurement.grad_rel_error.value_or(kNaN),
-                  measurement.param_rel_error.value_or(kNaN)},
-                 cells);
-  }
-
   const TableOptions options_;
-  Bootstrap bootstrap_{options_.bootstrap};
-  Table table_{"ddp", "Strategies of gradient synchronisation", Columns()};
+  BaselineIntervals intervals_{options_.bootstrap};
+  TableOf<Row> table_{"ddp", "Strategies of gradient synchronisation", Fields()};
   Legend legend_;
-  Contest contest_;
-  bool resampled_rounds_ = false;
-  bool resampled_steps_ = false;
+  StepFindings findings_;
 };
 
 }  // namespace

@@ -10,57 +10,45 @@
 
 #include "model/error.h"
 #include "tools/statistics/significance.h"
-#include "tools/tables/run_columns.h"
+#include "tools/tables/fields.h"
+#include "tools/tables/training_rows.h"
 
 namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLevel = 0.05;
-constexpr size_t kMaxContenders = 400;
+constexpr size_t kMaxVariants = 400;
 constexpr size_t kMaxGroups = 4;
 // Shares that differ by less over a whole grid are no trend worth a sentence.
 constexpr double kLeastTrend = 0.02;
 
-constexpr std::string_view kOutlierCell = "outlier-cell";
-
 // Flags that leave nothing to compare, and why.
-constexpr std::pair<std::string_view, std::string_view> kVoid[] = {
-    {"world=1", "a single rank communicates with nobody"},
-    {"traced", "every step also wrote a trace"},
-    {"published", "published figures have no samples"},
-    {"n<10", "there are fewer than 10 steps"},
+constexpr std::pair<Flag, std::string_view> kVoid[] = {
+    {Flag::kWorldOfOne, "a single rank communicates with nobody"},
+    {Flag::kTraced, "every step also wrote a trace"},
+    {Flag::kPublished, "published figures have no samples"},
+    {Flag::kInBlocks, "strategies took their steps one after the other, not in turn"},
+    {Flag::kTooFewForInterval, "there are fewer than 10 steps"},
 };
-constexpr std::string_view kDisqualified[] = {"unequal", "wrong"};
 
-bool Has(const std::string& flags, std::string_view word) {
-  for (size_t at = flags.find(word); at != std::string::npos; at = flags.find(word, at + 1)) {
-    const bool begins = at == 0 || flags[at - 1] == ' ';
-    const size_t end = at + word.size();
-    if (begins && (end == flags.size() || flags[end] == ' ' || flags[end] == ':')) return true;
-  }
-  return false;
-}
-
-bool Competes(const Contender& contender) {
-  const bool is_wrong = std::any_of(std::begin(kDisqualified), std::end(kDisqualified),
-                                    [&](std::string_view word) { return Has(contender.flags, word); });
-  return !IsFloor(contender.strategy) && !is_wrong;
+bool Competes(const Variant& variant) {
+  return !IsFloor(variant.name) && !Has(variant.flags, Flag::kUnequal) && !Has(variant.flags, Flag::kWrong);
 }
 
 // Empty if the times may be compared.
-std::string WhyVoid(const std::vector<Place>& places) {
-  for (const auto& [word, reason] : kVoid) {
-    for (const Place& place : places) {
-      for (const Contender& contender : place.contenders) {
-        if (Has(contender.flags, word)) return Join(reason, " (`", word, "`)");
+std::string WhyVoid(const std::vector<Case>& cases) {
+  for (const auto& [flag, reason] : kVoid) {
+    for (const Case& one_case : cases) {
+      for (const Variant& variant : one_case.variants) {
+        if (Has(variant.flags, flag)) return Join(reason, " (`", WordOf(flag), "`)");
       }
     }
   }
   return "";
 }
 
-Pairing PairingOf(const Contender& a, const Contender& b) {
+Pairing PairingOf(const Variant& a, const Variant& b) {
   const bool is_paired = a.is_interleaved && b.is_interleaved && a.steps_s.size() == b.steps_s.size();
   return is_paired ? Pairing::kRounds : Pairing::kNone;
 }
@@ -78,25 +66,24 @@ struct Difference {
 struct Result {
   std::string best;
   std::vector<Difference> differences;  // of best to the others, the closest one first
-  double p_value = kNaN;                // the largest of them; adjusted over places
+  double p_value = kNaN;                // the largest of them; adjusted over cases
   bool is_shown = false;
 };
 
-std::optional<Result> Judge(const Place& place, const BootstrapOptions& bootstrap) {
-  std::vector<const Contender*> field;
-  for (const Contender& contender : place.contenders) {
-    if (Competes(contender)) field.push_back(&contender);
+std::optional<Result> Judge(const Case& one_case, const BootstrapOptions& bootstrap) {
+  std::vector<const Variant*> field;
+  for (const Variant& variant : one_case.variants) {
+    if (Competes(variant)) field.push_back(&variant);
   }
   if (field.size() < 2) return std::nullopt;
-  std::stable_sort(field.begin(), field.end(), [](const Contender* a, const Contender* b) {
-    return Mean(a->steps_s) < Mean(b->steps_s);
-  });
-  Result result{.best = field[0]->strategy, .differences = {}, .p_value = 0};
+  std::stable_sort(field.begin(), field.end(),
+                   [](const Variant* a, const Variant* b) { return Mean(a->steps_s) < Mean(b->steps_s); });
+  Result result{.best = field[0]->name, .differences = {}, .p_value = 0};
   for (size_t i = 1; i < field.size(); ++i) {
     const Pairing pairing = PairingOf(*field[0], *field[i]);
     const std::vector<double>& best = field[0]->steps_s;
     const std::vector<double>& other = field[i]->steps_s;
-    result.differences.push_back({field[i]->strategy, RelativeDifference(best, other),
+    result.differences.push_back({field[i]->name, RelativeDifference(best, other),
                                   BootstrapRelativeDifference(best, other, pairing, bootstrap),
                                   DifferencePValue(best, other, pairing)});
     result.p_value = std::max(result.p_value, result.differences.back().p_value);
@@ -111,11 +98,7 @@ std::string Text(const Difference& difference) {
   return text;
 }
 
-std::string NameOf(const Place& place) {
-  return place.name.empty() ? Join(place.batch_size, "x", place.seq_len) : place.name;
-}
-
-std::string OnePlace(const Result& result, const Words& words) {
+std::string OneCase(const Result& result, const Words& words) {
   std::vector<std::string> shown;
   std::vector<std::string> open;
   std::vector<double> p_values;
@@ -130,27 +113,27 @@ std::string OnePlace(const Result& result, const Words& words) {
     (is_shown ? shown : open).push_back(Join(Text(difference), " against ", difference.to));
   }
   if (result.is_shown) return Join(result.best, " is fastest: ", ListOf(shown), " (95 % CI).");
-  return Join("No ", words.contender, " is shown to be fastest. ", result.best,
+  return Join("No ", words.variant, " is shown to be fastest. ", result.best,
               " has the smallest mean; these data decide nothing about its ", ListOf(open),
               shown.empty() ? "" : ", but show its ", ListOf(shown), " (95 % CI).");
 }
 
 // "core is fastest in 5 of 6 cells; ..."
-std::string ManyPlaces(const std::vector<Place>& places, const std::vector<Result>& results,
-                       const Words& words) {
+std::string ManyCases(const std::vector<Case>& cases, const std::vector<Result>& results,
+                      const Words& words) {
   std::map<std::string, std::vector<const Result*>> wins;
   std::vector<std::string> open;
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].is_shown) {
       wins[results[i].best].push_back(&results[i]);
     } else {
-      open.push_back(NameOf(places[i]));
+      open.push_back(cases[i].name);
     }
   }
   std::string text;
   for (const auto& [strategy, won] : wins) {
     text += Join(text.empty() ? "" : "; ", strategy, " is fastest ", words.at, " ", won.size(), " of ",
-                 results.size(), " ", words.place, "s");
+                 results.size(), " ", words.of_case, "s");
     // The other strategies there, with the least and the largest difference.
     std::map<std::string, std::pair<const Difference*, const Difference*>> ranges;
     for (const Result* result : won) {
@@ -169,12 +152,12 @@ std::string ManyPlaces(const std::vector<Place>& places, const std::vector<Resul
     text += Join(": ", ListOf(parts));
   }
   if (wins.empty()) {
-    return Join(words.at == "in" ? "In" : "At", " none of ", results.size(), " ", words.place, "s is a ",
-                words.contender, " shown to be fastest: these data do not decide it.");
+    return Join(words.at == "in" ? "In" : "At", " none of ", results.size(), " ", words.of_case, "s is a ",
+                words.variant, " shown to be fastest: these data do not decide it.");
   }
   if (!open.empty())
-    text += Join("; ", words.at, " ", ListOf(open), " no ", words.contender, " is shown to be fastest");
-  return text + " (95 % CI of each " + words.place + ").";
+    text += Join("; ", words.at, " ", ListOf(open), " no ", words.variant, " is shown to be fastest");
+  return text + " (95 % CI of each " + words.of_case + ").";
 }
 
 // Whether the shares change in one direction with every step of `along`, at every value of the other.
@@ -182,12 +165,12 @@ std::string Direction(const std::map<std::pair<double, double>, double>& shares,
   bool falls = true;
   bool rises = true;
   size_t steps = 0;
-  for (const auto& [place, share] : shares) {
+  for (const auto& [cell, share] : shares) {
     double nearest = std::numeric_limits<double>::infinity();
     double next = kNaN;
     for (const auto& [other, other_share] : shares) {
-      const double fixed = along_batch ? place.second - other.second : place.first - other.first;
-      const double distance = along_batch ? other.first - place.first : other.second - place.second;
+      const double fixed = along_batch ? cell.second - other.second : cell.first - other.first;
+      const double distance = along_batch ? other.first - cell.first : other.second - cell.second;
       if (fixed == 0 && distance > 0 && distance < nearest) nearest = distance, next = other_share;
     }
     if (std::isnan(next)) continue;
@@ -209,24 +192,24 @@ std::string ListOf(const std::vector<std::string>& items) {
   return text;
 }
 
-std::vector<std::string> WinnerSentences(const std::vector<Place>& places, const BootstrapOptions& bootstrap,
+std::vector<std::string> WinnerSentences(const std::vector<Case>& cases, const BootstrapOptions& bootstrap,
                                          const Words& words) {
   size_t most = 0;
-  for (const Place& place : places) {
-    most = std::max(
-        most, static_cast<size_t>(std::count_if(place.contenders.begin(), place.contenders.end(), Competes)));
+  for (const Case& one_case : cases) {
+    most = std::max(most, static_cast<size_t>(
+                              std::count_if(one_case.variants.begin(), one_case.variants.end(), Competes)));
   }
   if (most < 2) return {};
-  const std::string reason = WhyVoid(places);
-  if (!reason.empty()) return {Join("No ", words.contender, " is called fastest: ", reason, ".")};
+  const std::string reason = WhyVoid(cases);
+  if (!reason.empty()) return {Join("No ", words.variant, " is called fastest: ", reason, ".")};
 
-  std::vector<Place> judged;
+  std::vector<Case> judged;
   std::vector<Result> results;
   std::vector<double> p_values;
-  for (const Place& place : places) {
-    std::optional<Result> result = Judge(place, bootstrap);
+  for (const Case& one_case : cases) {
+    std::optional<Result> result = Judge(one_case, bootstrap);
     if (!result) continue;
-    judged.push_back(place);
+    judged.push_back(one_case);
     p_values.push_back(result->p_value);
     results.push_back(*std::move(result));
   }
@@ -237,32 +220,32 @@ std::vector<std::string> WinnerSentences(const std::vector<Place>& places, const
         p_values[i] < kLevel && std::all_of(differences.begin(), differences.end(),
                                             [](const Difference& d) { return d.interval.high < 0; });
   }
-  std::string text = results.size() == 1 ? OnePlace(results[0], words) : ManyPlaces(judged, results, words);
+  std::string text = results.size() == 1 ? OneCase(results[0], words) : ManyCases(judged, results, words);
   bool is_oversubscribed = false;
-  for (const Place& place : judged) {
-    for (const Contender& contender : place.contenders) {
-      is_oversubscribed |= Has(contender.flags, "oversubscribed");
+  for (const Case& one_case : judged) {
+    for (const Variant& variant : one_case.variants) {
+      is_oversubscribed |= Has(variant.flags, Flag::kOversubscribed);
     }
   }
   if (is_oversubscribed) text += " Measured with more threads than CPUs.";
   return {text};
 }
 
-std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
+std::vector<std::string> TrendSentences(const std::vector<Case>& cases) {
   std::map<std::string, std::map<std::pair<double, double>, double>> by_strategy;
   std::map<std::string, std::vector<std::string>> outliers;
   std::set<std::string> ambiguous;
-  for (const Place& place : places) {
-    for (const Contender& contender : place.contenders) {
-      if (IsFloor(contender.strategy) || std::isnan(contender.share)) continue;
-      if (Has(contender.flags, kOutlierCell)) {
-        outliers[contender.strategy].push_back(NameOf(place));
+  for (const Case& one_case : cases) {
+    for (const Variant& variant : one_case.variants) {
+      if (IsFloor(variant.name) || std::isnan(variant.share)) continue;
+      if (Has(variant.flags, Flag::kOutlierCell)) {
+        outliers[variant.name].push_back(one_case.name);
         continue;
       }
-      const bool is_new = by_strategy[contender.strategy]
-                              .try_emplace({place.batch_size, place.seq_len}, contender.share)
+      const bool is_new = by_strategy[variant.name]
+                              .try_emplace({one_case.batch_size, one_case.seq_len}, variant.share)
                               .second;
-      if (!is_new) ambiguous.insert(contender.strategy);
+      if (!is_new) ambiguous.insert(variant.name);
     }
   }
   std::vector<std::string> sentences;
@@ -278,7 +261,7 @@ std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
     if (parts.empty()) continue;
     double low = 1;
     double high = 0;
-    for (const auto& [place, share] : shares) low = std::min(low, share), high = std::max(high, share);
+    for (const auto& [cell, share] : shares) low = std::min(low, share), high = std::max(high, share);
     if (high - low < kLeastTrend) continue;
     char range[64];
     std::snprintf(range, sizeof range, " (%.0f to %.0f %%", 100 * low, 100 * high);
@@ -290,64 +273,38 @@ std::vector<std::string> TrendSentences(const std::vector<Place>& places) {
   return sentences;
 }
 
-std::string Contest::GroupName(std::string_view run, std::string_view model, std::string_view backend,
-                               std::string_view device, std::string_view dtype) {
-  return Join(run, ", ", model, ", ", backend, ", ", device, ", ", dtype);
-}
-
-void Contest::Add(const Measurement& measurement, const Series& steps, const std::string& flags) {
-  if (++num_contenders_ > kMaxContenders) return;
+void StepFindings::Add(const Measurement& measurement, const Series& steps, const Flags& flags) {
+  if (++num_variants_ > kMaxVariants) return;
   const bench::Record& record = measurement.record;
-  const auto field = [&](const char* name) { return record.config.StringOr(name, ""); };
-  const std::string group =
-      GroupName(record.run_id, field("model"), field("backend"), field("device"), field("dtype"));
-  auto found =
-      std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) { return entry.first == group; });
-  if (found == groups_.end()) found = groups_.insert(groups_.end(), {group, {}});
+  std::string group = record.run_id;
+  for (const char* const name : {"model", "backend", "device", "dtype"}) {
+    group += Join(", ", record.config.StringOr(name, ""));
+  }
   const double batch_size = ConfigNumber(measurement, "batch_size");
   const double seq_len = ConfigNumber(measurement, "seq_len");
-  std::vector<Place>& places = found->second;
-  auto place = std::find_if(places.begin(), places.end(), [&](const Place& candidate) {
-    return candidate.batch_size == batch_size && candidate.seq_len == seq_len;
-  });
-  if (place == places.end()) place = places.insert(places.end(), Place{batch_size, seq_len, {}});
+  const std::string name = std::isnan(seq_len) ? Join("batch ", batch_size) : Join(batch_size, "x", seq_len);
+  Case& one_case = Named(name, &Named(group, &groups_).cases);
+  one_case.batch_size = batch_size;
+  one_case.seq_len = seq_len;
   std::string strategy = measurement.strategy();
-  const auto has_name = [&](const Contender& contender) { return contender.strategy == strategy; };
-  if (std::any_of(place->contenders.begin(), place->contenders.end(), has_name)) {
+  if (std::ranges::count(one_case.variants, strategy, &Variant::name) > 0) {
     strategy += Join(" with buckets of ", ConfigNumber(measurement, "bucket_bytes"), " bytes");
   }
-  const Series* sync = measurement.Find("sync_exposed_ns");
-  place->contenders.push_back(
-      {std::move(strategy), steps.max, sync == nullptr ? kNaN : sync->mean() / steps.mean(),
-       record.config.StringOr("order", "") == "interleaved" && !measurement.steps_differ, flags});
+  one_case.variants.push_back({std::move(strategy), steps.max,
+                               MeanOf(measurement, "sync_exposed_ns") / steps.mean(),
+                               IsInterleaved(measurement), flags});
 }
 
-void Contest::CallOutlier(std::string_view group, std::string_view strategy, double batch_size,
-                          double seq_len) {
-  for (auto& [name, places] : groups_) {
-    if (name != group) continue;
-    for (Place& place : places) {
-      if (place.batch_size != batch_size || place.seq_len != seq_len) continue;
-      for (Contender& contender : place.contenders) {
-        if (contender.strategy == strategy) contender.flags += Join(" ", kOutlierCell);
-      }
-    }
-  }
-}
-
-std::vector<std::string> Contest::Sentences(size_t fewest_places, bool with_trends,
-                                            const BootstrapOptions& bootstrap) const {
-  if (num_contenders_ > kMaxContenders || groups_.size() > kMaxGroups) return {};
-  std::vector<std::string> all;
-  for (const auto& [name, places] : groups_) {
-    if (places.size() < fewest_places) continue;
-    std::vector<std::string> sentences = WinnerSentences(places, bootstrap);
-    if (with_trends) Append(TrendSentences(places), &sentences);
-    for (std::string& sentence : sentences) {
-      all.push_back(groups_.size() == 1 ? std::move(sentence) : Join("Run ", name, ": ", sentence));
-    }
-  }
-  return all;
+std::vector<std::string> StepFindings::Sentences(size_t fewest_cases, bool with_trends,
+                                                 const BootstrapOptions& bootstrap) const {
+  if (num_variants_ > kMaxVariants || groups_.size() > kMaxGroups) return {};
+  return SentencesOfRuns<Group>(groups_, [&](const Group& group) {
+    std::vector<std::string> sentences;
+    if (group.cases.size() < fewest_cases) return sentences;
+    sentences = WinnerSentences(group.cases, bootstrap);
+    if (with_trends) Append(TrendSentences(group.cases), &sentences);
+    return sentences;
+  });
 }
 
 }  // namespace gradsync::tools

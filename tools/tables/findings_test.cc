@@ -18,18 +18,18 @@ using ::testing::StartsWith;
 // A machine that drifts, on which strategies take turns.
 class Machine {
  public:
-  Place Measure(double batch_size, double seq_len, const std::vector<std::pair<std::string, double>>& means,
-                size_t rounds = 20) {
-    Place place{batch_size, seq_len, {}};
-    for (const auto& [strategy, mean] : means) place.contenders.push_back({strategy, {}, 0.3, true, ""});
+  Case Measure(double batch_size, double seq_len, const std::vector<std::pair<std::string, double>>& means,
+               size_t rounds = 20) {
+    Case one_case{Join(batch_size, "x", seq_len), {}, batch_size, seq_len};
+    for (const auto& [strategy, mean] : means) one_case.variants.push_back({strategy, {}, 0.3, true});
     double drift = 1;
     for (size_t round = 0; round < rounds; ++round) {
       drift *= std::exp(0.02 * normal_(random_));
       for (size_t i = 0; i < means.size(); ++i) {
-        place.contenders[i].steps_s.push_back(drift * means[i].second * (0.94 + noise_(random_)));
+        one_case.variants[i].steps_s.push_back(drift * means[i].second * (0.94 + noise_(random_)));
       }
     }
-    return place;
+    return one_case;
   }
 
  private:
@@ -42,8 +42,8 @@ constexpr BootstrapOptions kQuick = {.resamples = 500};
 
 TEST(WinnerTest, SaysWhoIsFastestAndByHowMuch) {
   Machine machine;
-  const Place place = machine.Measure(2, 128, {{"none", 0.5}, {"naive", 1.2}, {"core", 1}, {"flat", 1.5}});
-  const std::vector<std::string> sentences = WinnerSentences({place});
+  const Case one_case = machine.Measure(2, 128, {{"none", 0.5}, {"naive", 1.2}, {"core", 1}, {"flat", 1.5}});
+  const std::vector<std::string> sentences = WinnerSentences({one_case});
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_THAT(sentences[0], StartsWith("core is fastest: -1"));
   EXPECT_THAT(sentences[0], HasSubstr(" against naive and -3"));
@@ -52,8 +52,8 @@ TEST(WinnerTest, SaysWhoIsFastestAndByHowMuch) {
 
 TEST(WinnerTest, NamesWhatIsNotDecided) {
   Machine machine;
-  const Place place = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}, {"flat", 1.5}});
-  const std::string sentence = WinnerSentences({place})[0];
+  const Case one_case = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}, {"flat", 1.5}});
+  const std::string sentence = WinnerSentences({one_case})[0];
   EXPECT_THAT(sentence, StartsWith("No strategy is shown to be fastest."));
   EXPECT_THAT(sentence, HasSubstr("decide nothing about its "));
   EXPECT_THAT(sentence, HasSubstr(", but show its -3"));
@@ -62,34 +62,34 @@ TEST(WinnerTest, NamesWhatIsNotDecided) {
 
 TEST(WinnerTest, CountsCells) {
   Machine machine;
-  std::vector<Place> places;
+  std::vector<Case> cases;
   for (const double batch_size : {2.0, 4.0}) {
     for (const double seq_len : {128.0, 256.0, 512.0}) {
       const bool is_open = batch_size == 4 && seq_len == 512;
-      places.push_back(machine.Measure(batch_size, seq_len,
-                                       {{"naive", 1.3}, {"core", 1}, {"overlap", is_open ? 1 : 1.1}}));
+      cases.push_back(machine.Measure(batch_size, seq_len,
+                                      {{"naive", 1.3}, {"core", 1}, {"overlap", is_open ? 1 : 1.1}}));
     }
   }
-  const std::string sentence = WinnerSentences(places)[0];
+  const std::string sentence = WinnerSentences(cases)[0];
   EXPECT_THAT(sentence, StartsWith("core is fastest in 5 of 6 cells: -"));
   EXPECT_THAT(sentence, HasSubstr(" against overlap; in 4x512 no strategy is shown to be fastest"));
 }
 
 // With 400 sets the share has a standard error of 1.1 %.
 TEST(WinnerTest, ClaimsNoWinnerWhereThereIsNone) {
-  for (const size_t num_places : {size_t{1}, size_t{6}}) {
+  for (const size_t num_cases : {size_t{1}, size_t{6}}) {
     Machine machine;
     int claims = 0;
     constexpr int kSets = 400;
     for (int set = 0; set < kSets; ++set) {
-      std::vector<Place> places;
-      for (size_t i = 0; i < num_places; ++i) {
-        places.push_back(machine.Measure(2, static_cast<double>(i), {{"naive", 1}, {"core", 1}}));
+      std::vector<Case> cases;
+      for (size_t i = 0; i < num_cases; ++i) {
+        cases.push_back(machine.Measure(2, static_cast<double>(i), {{"naive", 1}, {"core", 1}}));
       }
-      const std::string sentence = WinnerSentences(places, kQuick)[0];
+      const std::string sentence = WinnerSentences(cases, kQuick)[0];
       claims += sentence.find(" is fastest") != std::string::npos ? 1 : 0;
     }
-    EXPECT_LE(claims, 0.075 * kSets) << num_places << " places";
+    EXPECT_LE(claims, 0.075 * kSets) << num_cases << " cases";
   }
 }
 
@@ -99,8 +99,9 @@ TEST(WinnerTest, ClaimsNoLoserWhereThereIsNone) {
   int claims = 0;
   constexpr int kSets = 400;
   for (int set = 0; set < kSets; ++set) {
-    const Place place = machine.Measure(2, 128, {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}, {"f", 1}});
-    const std::string sentence = WinnerSentences({place}, kQuick)[0];
+    const Case one_case =
+        machine.Measure(2, 128, {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}, {"f", 1}});
+    const std::string sentence = WinnerSentences({one_case}, kQuick)[0];
     claims += sentence.find(" is fastest") != std::string::npos ||
                       sentence.find("but show its") != std::string::npos
                   ? 1
@@ -114,34 +115,35 @@ TEST(WinnerTest, FindsADifferenceOfATenth) {
   int found = 0;
   constexpr int kSets = 100;
   for (int set = 0; set < kSets; ++set) {
-    const Place place = machine.Measure(2, 128, {{"naive", 1.1}, {"core", 1}, {"flat", 1.15}});
-    found += WinnerSentences({place}, kQuick)[0].starts_with("core is fastest") ? 1 : 0;
+    const Case one_case = machine.Measure(2, 128, {{"naive", 1.1}, {"core", 1}, {"flat", 1.15}});
+    found += WinnerSentences({one_case}, kQuick)[0].starts_with("core is fastest") ? 1 : 0;
   }
   EXPECT_GE(found, 95);
 }
 
 TEST(WinnerTest, RefusesWhereAFlagMakesTimesVoid) {
   Machine machine;
-  for (const char* flag : {"world=1", "traced", "n<10", "published"}) {
-    Place place = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
-    place.contenders[1].flags = std::string("dirty ") + flag + " n<100";
-    EXPECT_THAT(
-        WinnerSentences({place}),
-        ElementsAre(::testing::AllOf(StartsWith("No strategy is called fastest: "), HasSubstr(flag))));
+  for (const Flag flag :
+       {Flag::kWorldOfOne, Flag::kTraced, Flag::kTooFewForInterval, Flag::kPublished, Flag::kInBlocks}) {
+    Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
+    one_case.variants[1].flags = {{flag}, {Flag::kTooFewForP99}, {Flag::kDirty}};
+    EXPECT_THAT(WinnerSentences({one_case}),
+                ElementsAre(::testing::AllOf(StartsWith("No strategy is called fastest: "),
+                                             HasSubstr(std::string(WordOf(flag))))));
   }
-  // Not a word that begins alike.
-  Place place = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
-  place.contenders[1].flags = "n<100 oversubscribed";
-  EXPECT_THAT(WinnerSentences({place})[0], StartsWith("core is fastest"));
-  EXPECT_THAT(WinnerSentences({place})[0], HasSubstr("more threads than CPUs"));
+  // Not for others.
+  Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
+  one_case.variants[1].flags = {{Flag::kOversubscribed}, {Flag::kTooFewForP99}};
+  EXPECT_THAT(WinnerSentences({one_case})[0], StartsWith("core is fastest"));
+  EXPECT_THAT(WinnerSentences({one_case})[0], HasSubstr("more threads than CPUs"));
 }
 
 TEST(WinnerTest, AWrongResultWinsNothing) {
   Machine machine;
-  Place place = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}, {"flat", 1.4}});
-  place.contenders[1].flags = "unequal";
-  EXPECT_THAT(WinnerSentences({place})[0], StartsWith("naive is fastest"));
-  EXPECT_THAT(WinnerSentences({place})[0], Not(HasSubstr("core")));
+  Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}, {"flat", 1.4}});
+  one_case.variants[1].flags = {{Flag::kUnequal}};
+  EXPECT_THAT(WinnerSentences({one_case})[0], StartsWith("naive is fastest"));
+  EXPECT_THAT(WinnerSentences({one_case})[0], Not(HasSubstr("core")));
 }
 
 TEST(WinnerTest, OneStrategyIsNoContest) {
@@ -149,15 +151,16 @@ TEST(WinnerTest, OneStrategyIsNoContest) {
   EXPECT_THAT(WinnerSentences({machine.Measure(2, 128, {{"none", 1}, {"core", 1}})}), IsEmpty());
 }
 
-std::vector<Place> Shares(const std::vector<double>& shares) {
-  std::vector<Place> places;
+std::vector<Case> Shares(const std::vector<double>& shares) {
+  std::vector<Case> cases;
   size_t i = 0;
   for (const double batch_size : {2.0, 4.0}) {
     for (const double seq_len : {128.0, 256.0, 512.0}) {
-      places.push_back({batch_size, seq_len, {{"overlap", {}, shares[i++], true, ""}}});
+      cases.push_back(
+          {Join(batch_size, "x", seq_len), {{"overlap", {}, shares[i++], true}}, batch_size, seq_len});
     }
   }
-  return places;
+  return cases;
 }
 
 TEST(TrendTest, SaysWhereTheShareFalls) {
@@ -171,11 +174,11 @@ TEST(TrendTest, SaysWhereTheShareFalls) {
 }
 
 TEST(TrendTest, LeavesOutOutliersAndSaysSo) {
-  std::vector<Place> places = Shares({0.52, 0.51, 0.46, 0.51, 0.47, 0.90});
-  EXPECT_THAT(TrendSentences(places), IsEmpty());
-  places.back().contenders.front().flags = "published outlier-cell";
+  std::vector<Case> cases = Shares({0.52, 0.51, 0.46, 0.51, 0.47, 0.90});
+  EXPECT_THAT(TrendSentences(cases), IsEmpty());
+  cases.back().variants.front().flags = {{Flag::kOutlierCell}, {Flag::kPublished}};
   EXPECT_THAT(
-      TrendSentences(places),
+      TrendSentences(cases),
       ElementsAre("In the means, the share of synchronisation under overlap falls with every larger "
                   "batch and falls with every larger sequence (46 to 52 %; without 4x512, off the trend)."));
 }

@@ -8,7 +8,7 @@
 
 #include "model/error.h"
 #include "tools/tables/builder.h"
-#include "tools/tables/run_columns.h"
+#include "tools/tables/fields.h"
 #include "tools/tables/training_rows.h"
 
 // gradsync's strategies against another framework's that took their steps in turn with them.
@@ -40,27 +40,52 @@ std::vector<std::string> Namesakes(const std::string& strategy) {
   return {Join(kPrefix, "ddp")};
 }
 
-std::vector<Column> Columns() {
-  std::vector<Column> columns = {
-      {.name = "strategy", .kind = Kind::kText, .leads = true},
-      {.name = "peer", .kind = Kind::kText, .leads = true},
-      {.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "image_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
-      {.name = "phase", .kind = Kind::kText, .leads = true},
-      {.name = "time (s)"},
-      {.name = "peer's time (s)"},
-      {.name = "ratio_to_pytorch", .kind = Kind::kFraction},
-      {.name = "ci95_low", .kind = Kind::kFraction, .interval_name = "95 % CI"},
-      {.name = "ci95_high", .kind = Kind::kFraction, .audience = Audience::kMachines},
-      {.name = "memory (B/param)", .kind = Kind::kPlain, .said_once = true},
-      {.name = "peer's memory (B/param)", .kind = Kind::kPlain, .said_once = true},
-      {.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .said_once = true},
-      {.name = "peer equals single process", .kind = Kind::kText},
+// A phase of one of gradsync's strategies beside its peer's; of each step the slowest rank's.
+struct Row : Measured {
+  const Measurement& peer;
+  const Phase& phase;
+  const std::vector<double>& own_times;
+  const std::vector<double>& peer_times;
+  Interval interval;  // of the difference
+
+  // Memory is that of whole steps.
+  double BytesOf(const Measurement& measurement) const {
+    return &phase == kPhases ? PeakBytesPerParameter(measurement) : kNaN;
+  }
+};
+
+std::vector<Field<Row>> Fields() {
+  std::vector<Field<Row>> fields = {
+      {{.name = "strategy", .kind = Kind::kText, .leads = true}, Text("strategy")},
+      {{.name = "peer", .kind = Kind::kText, .leads = true},
+       [](const Row& row) { return row.peer.strategy(); }},
+      {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
+       Number("batch_size")},
+      {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true}, Number("seq_len")},
+      {{.name = "image_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
+       Number("image_size")},
+      {{.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
+       Number("bucket_bytes")},
+      {{.name = "phase", .kind = Kind::kText, .leads = true}, [](const Row& row) { return row.phase.name; }},
+      {{.name = "time (s)"}, [](const Row& row) { return Mean(row.own_times); }},
+      {{.name = "peer's time (s)"}, [](const Row& row) { return Mean(row.peer_times); }},
+      {{.name = "ratio_to_pytorch", .kind = Kind::kFraction},
+       [](const Row& row) { return 1 + RelativeDifference(row.own_times, row.peer_times); }},
+      {{.name = "ci95_low", .kind = Kind::kFraction, .interval_name = "95 % CI"},
+       [](const Row& row) { return 1 + row.interval.low; }},
+      {{.name = "ci95_high", .kind = Kind::kFraction, .audience = Audience::kMachines},
+       [](const Row& row) { return 1 + row.interval.high; }},
+      {{.name = "memory (B/param)", .kind = Kind::kPlain, .said_once = true},
+       [](const Row& row) { return row.BytesOf(row.own); }},
+      {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .said_once = true},
+       [](const Row& row) { return row.BytesOf(row.peer); }},
+      {{.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .said_once = true},
+       [](const Row& row) { return row.BytesOf(row.own) / row.BytesOf(row.peer); }},
+      {{.name = "peer equals single process", .kind = Kind::kText},
+       [](const Row& row) { return EqualityOf(row.peer); }},
   };
-  Append(RunColumns(), &columns);
-  return columns;
+  AppendRunFields(&fields);
+  return fields;
 }
 
 class PeersTable : public TableBuilder {
@@ -68,7 +93,7 @@ class PeersTable : public TableBuilder {
   PeersTable(const TableOptions& options, std::string experiment, std::string title)
       : options_(options),
         experiment_(std::move(experiment)),
-        table_(experiment_ == "ddp" ? "peers" : experiment_ + "_peers", std::move(title), Columns()) {}
+        table_(experiment_ == "ddp" ? "peers" : experiment_ + "_peers", std::move(title), Fields()) {}
 
   std::string_view experiment() const override { return experiment_; }
   std::string_view main_samples() const override { return "step_ns"; }
@@ -141,30 +166,16 @@ class PeersTable : public TableBuilder {
     const Series* const own_series = own.Find(phase.samples);
     const Series* const peer_series = peer.Find(phase.samples);
     if (own_series == nullptr || peer_series == nullptr) return;
-    // Of each step the slowest rank's.
     const std::vector<double>&own_times = own_series->max, &peer_times = peer_series->max;
-    const Interval interval =
-        BootstrapRelativeDifference(own_times, peer_times, PairingOf(own, peer), options_.bootstrap);
-    std::vector<Cell> cells = {own.strategy(),
-                               peer.strategy(),
-                               ConfigNumber(own, "batch_size"),
-                               ConfigNumber(own, "seq_len"),
-                               ConfigNumber(own, "image_size"),
-                               ConfigNumber(own, "bucket_bytes"),
-                               phase.name,
-                               Mean(own_times),
-                               Mean(peer_times),
-                               1 + RelativeDifference(own_times, peer_times),
-                               1 + interval.low,
-                               1 + interval.high};
-    // Memory is that of whole steps.
-    const bool is_step = &phase == kPhases;
-    const double own_bytes = is_step ? PeakBytesPerParameter(own) : kNaN;
-    const double peer_bytes = is_step ? PeakBytesPerParameter(peer) : kNaN;
-    Append<Cell>({own_bytes, peer_bytes, own_bytes / peer_bytes, EqualityOf(peer)}, &cells);
-    has_memory_ |= own_bytes > 0 || peer_bytes > 0;
-    AppendRunCells(own, &cells);
-    table_.AddRow(cells);
+    const Row row{
+        {own, own},
+        peer,
+        phase,
+        own_times,
+        peer_times,
+        BootstrapRelativeDifference(own_times, peer_times, PairingOf(own, peer), options_.bootstrap)};
+    has_memory_ |= row.BytesOf(own) > 0 || row.BytesOf(peer) > 0;
+    table_.Add(row);
   }
 
   const TableOptions options_;
@@ -173,7 +184,7 @@ class PeersTable : public TableBuilder {
   std::vector<Measurement> pending_;
   bool has_compiled_ = false;
   bool has_memory_ = false;
-  Table table_;
+  TableOf<Row> table_;
 };
 
 }  // namespace

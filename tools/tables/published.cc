@@ -9,7 +9,7 @@
 
 #include "model/error.h"
 #include "tools/tables/builder.h"
-#include "tools/tables/run_columns.h"
+#include "tools/tables/fields.h"
 
 // Whether what was printed beside published times follows from them, and what their rows do not compare.
 namespace gradsync::tools {
@@ -30,19 +30,6 @@ constexpr Statistic kStatistics[] = {{"Mean", "mean", &PublishedStatistics::mean
 
 // Numbers of six digits are within this part of what they stand for.
 constexpr double kRoundingOfSixDigits = 5e-6;
-
-std::vector<Column> PrintedColumns() {
-  return {
-      {.name = "run", .kind = Kind::kText},
-      {.name = "printed", .kind = Kind::kText},
-      {.name = "numbers", .kind = Kind::kInteger},
-      {.name = "differ beyond rounding", .kind = Kind::kInteger},
-      {.name = "largest difference", .kind = Kind::kScientific},
-      {.name = "there printed", .kind = Kind::kPlain},
-      {.name = "there recomputed", .kind = Kind::kPlain},
-      {.name = "where", .kind = Kind::kText},
-  };
-}
 
 // Printed numbers of one sort, against what the published times give.
 struct Agreement {
@@ -67,6 +54,19 @@ struct Agreement {
     where = place;
   }
 };
+
+std::vector<Field<Agreement>> Fields() {
+  return {
+      {{.name = "run", .kind = Kind::kText}, &Agreement::run},
+      {{.name = "printed", .kind = Kind::kText}, &Agreement::printed},
+      {{.name = "numbers", .kind = Kind::kInteger}, &Agreement::numbers},
+      {{.name = "differ beyond rounding", .kind = Kind::kInteger}, &Agreement::differ},
+      {{.name = "largest difference", .kind = Kind::kScientific}, &Agreement::largest},
+      {{.name = "there printed", .kind = Kind::kPlain}, &Agreement::there_printed},
+      {{.name = "there recomputed", .kind = Kind::kPlain}, &Agreement::there_recomputed},
+      {{.name = "where", .kind = Kind::kText}, &Agreement::where},
+  };
+}
 
 // "strategy flat, batch 2, sequence 128"
 std::string PlaceOf(const Measurement& measurement) {
@@ -101,15 +101,14 @@ class PublishedTables : public TableBuilder {
   }
 
   void Finish(std::vector<Table>* tables) override {
-    Table printed("printed", "Printed beside published times, and recomputed from them", PrintedColumns());
+    TableOf<Agreement> printed("printed", "Printed beside published times, and recomputed from them",
+                               Fields());
     int64_t numbers = 0;
     int64_t differ = 0;
     for (const Agreement& agreement : agreements_) {
       numbers += agreement.numbers;
       differ += agreement.differ;
-      printed.AddRow({agreement.run, agreement.printed, static_cast<double>(agreement.numbers),
-                      static_cast<double>(agreement.differ), agreement.largest, agreement.there_printed,
-                      agreement.there_recomputed, agreement.where});
+      printed.Add(agreement);
     }
     if (printed.num_rows() == 0) return;
     printed.AddFinding(Join("Of ", numbers, " printed differences and ratios ", numbers - differ,

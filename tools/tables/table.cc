@@ -13,45 +13,30 @@ Table::Table(std::string name, std::string title, std::vector<Column> columns, A
       title_(std::move(title)),
       columns_(std::move(columns)),
       audience_(audience),
-      data_(columns_.size()) {}
+      varies_(columns_.size()) {}
 
-void Table::AddRow(const std::vector<Cell>& cells) {
+void Table::AddRow(std::vector<Cell> cells) {
   Require(cells.size() == columns_.size(), "table ", name_, ": a row of ", cells.size(), " cells, expected ",
           columns_.size());
-  for (size_t i = 0; i < cells.size(); ++i) {
-    Require(std::holds_alternative<std::string>(cells[i]) == is_text(i), "table ", name_, ": column ",
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    Require(std::holds_alternative<double>(cells[i]) != is_text(i), "table ", name_, ": column ",
             columns_[i].name, " takes ", is_text(i) ? "text" : "a number");
   }
-  for (size_t i = 0; i < cells.size(); ++i) {
-    Data& data = data_[i];
-    if (is_text(i)) {
-      data.texts_of_rows.Append(data.texts.Intern(std::get<std::string>(cells[i])), num_rows_);
-    } else {
-      data.numbers.Append(std::get<double>(cells[i]), num_rows_);
-    }
-  }
-  ++num_rows_;
-}
-
-std::vector<Cell> Table::row(size_t row) const {
-  std::vector<Cell> cells;
+  rows_.push_back({std::move(cells), {}});
   for (size_t i = 0; i < columns_.size(); ++i) {
-    cells.push_back(is_text(i) ? Cell(std::string(text(row, i))) : Cell(number(row, i)));
+    varies_[i] = varies_[i] || !AreSame(rows_.back().cells[i], rows_[0].cells[i]);
   }
-  return cells;
 }
 
-void Table::MarkLast(std::string_view column) {
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    if (columns_[i].name == column) return MarkLast(i);
-  }
-  throw InvalidInput(Join("table ", name_, ": no column ", column));
+size_t Table::column(std::string_view name) const {
+  const auto found = std::ranges::find(columns_, name, &Column::name);
+  Require(found != columns_.end(), "table ", name_, ": no column ", name);
+  return static_cast<size_t>(found - columns_.begin());
 }
 
-void Table::MarkLast(size_t column) {
-  std::vector<bool>& marks = data_.at(column).marks;
-  marks.resize(num_rows_, false);
-  marks.back() = true;
+std::string Table::text(size_t row, size_t column) const {
+  const Flags* const flags = std::get_if<Flags>(&cell(row, column));
+  return flags != nullptr ? TextOf(*flags) : std::get<std::string>(cell(row, column));
 }
 
 std::string Table::panel_title(int panel) const {
@@ -59,15 +44,12 @@ std::string Table::panel_title(int panel) const {
   return found == panel_titles_.end() ? "" : found->second;
 }
 
-bool Table::marked(size_t row, size_t column) const {
-  const std::vector<bool>& marks = data_[column].marks;
-  return row < marks.size() && marks[row];
-}
-
-bool Table::is_constant(size_t column) const {
-  if (num_rows_ == 0) return false;
-  const Data& data = data_[column];
-  return is_text(column) ? data.texts_of_rows.is_constant() : data.numbers.is_constant();
+bool AreSame(const Cell& a, const Cell& b) {
+  const auto is_none = [](const Cell& cell) {
+    const double* const number = std::get_if<double>(&cell);
+    return number != nullptr && std::isnan(*number);
+  };
+  return a == b || (is_none(a) && is_none(b));
 }
 
 }  // namespace gradsync::tools

@@ -2,15 +2,15 @@
 #define GRADSYNC_TOOLS_TABLES_TABLE_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "tools/records/text_pool.h"
+#include "tools/records/validity.h"
 
 namespace gradsync::tools {
 
@@ -43,21 +43,21 @@ struct Column {
       interval_name{};  // not empty: this and the next column, itself for machines, are one, "[low, high]"
 };
 
-// A value: text, or a number (NaN: none).
-using Cell = std::variant<double, std::string>;
+// A value: a number (NaN: none), or text, which may be that of flags.
+using Cell = std::variant<double, std::string, Flags>;
 
-// Rows under columns. Stored by columns, equal texts once, and what is the same in all rows once, so that a
-// row takes at most about eight bytes a cell.
+// Rows under columns.
 class Table {
  public:
   // `name`: for machines. `title`: a line for people, empty for none.
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
   // One cell for each column, of its kind. Throws InvalidInput otherwise.
-  void AddRow(const std::vector<Cell>& cells);
-  // Marks a number of the last row: people see an asterisk behind it.
-  void MarkLast(std::string_view column);
-  void MarkLast(size_t column);
+  void AddRow(std::vector<Cell> cells);
+  // Marks a number of the last row: people see an asterisk behind it. Throws InvalidInput, as all below that
+  // take a name do, if there is no such column.
+  void MarkLast(std::string_view name) { MarkLast(column(name)); }
+  void MarkLast(size_t column) { rows_.back().marked.insert(column); }
   void SetAudience(Audience audience) { audience_ = audience; }
   // What people read above a panel.
   void SetPanelTitle(int panel, std::string title) { panel_titles_[panel] = std::move(title); }
@@ -74,56 +74,41 @@ class Table {
   const std::vector<std::string>& notes() const { return notes_; }
   // Empty if it has none.
   std::string panel_title(int panel) const;
-  size_t num_rows() const { return num_rows_; }
+  size_t num_rows() const { return rows_.size(); }
 
+  // The number of a column.
+  size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
-  double number(size_t row, size_t column) const { return data_[column].numbers.at(row); }
-  std::vector<Cell> row(size_t row) const;
-  // Valid until the next AddRow.
-  std::string_view text(size_t row, size_t column) const {
-    return data_[column].texts.text(data_[column].texts_of_rows.at(row));
-  }
-  bool marked(size_t row, size_t column) const;
+  double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
+  double number(size_t row, std::string_view name) const { return number(row, column(name)); }
+  // Of flags, what they say.
+  std::string text(size_t row, size_t column) const;
+  std::string text(size_t row, std::string_view name) const { return text(row, column(name)); }
+  const Cell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
+  const std::vector<Cell>& row(size_t row) const { return rows_[row].cells; }
+  bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
   // Whether all rows have the same value there; false without rows.
-  bool is_constant(size_t column) const;
+  bool is_constant(size_t column) const { return !rows_.empty() && !varies_[column]; }
 
  private:
-  // A value for each row; while all are the same, only once.
-  template <class T>
-  class Values {
-   public:
-    void Append(T value, size_t num_rows) {
-      if (num_rows == 0) first_ = value;
-      if (values_.empty() && !Same(value, first_)) values_.assign(num_rows, first_);
-      if (!values_.empty()) values_.push_back(value);
-    }
-    T at(size_t row) const { return values_.empty() ? first_ : values_[row]; }
-    bool is_constant() const { return values_.empty(); }
-
-   private:
-    static bool Same(T a, T b) { return a == b || (a != a && b != b); }  // NaN is the same as NaN
-
-    T first_{};
-    std::vector<T> values_;
-  };
-
-  struct Data {
-    Values<double> numbers;
-    Values<uint32_t> texts_of_rows;  // numbers in texts
-    TextPool texts;
-    std::vector<bool> marks;  // empty: none
+  struct Line {
+    std::vector<Cell> cells;
+    std::set<size_t> marked;  // columns
   };
 
   std::string name_;
   std::string title_;
   std::vector<Column> columns_;
   Audience audience_;
-  std::vector<Data> data_;
+  std::vector<Line> rows_;
+  std::vector<bool> varies_;  // by column
   std::map<int, std::string> panel_titles_;
   std::vector<std::string> findings_;
   std::vector<std::string> notes_;
-  size_t num_rows_ = 0;
 };
+
+// Whether two cells say the same. No value is the same as no value.
+bool AreSame(const Cell& a, const Cell& b);
 
 struct Report {
   std::vector<std::string> header;  // Markdown, for people: what was run, where, how

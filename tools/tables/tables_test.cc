@@ -63,11 +63,12 @@ TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
   EXPECT_DOUBLE_EQ(Number(table, 0, "p50 (s)"), 0.026);
   EXPECT_DOUBLE_EQ(Number(table, 0, "p95 (s)"), 0.0296);   // index 1.9 of 20 26 30
   EXPECT_DOUBLE_EQ(Number(table, 0, "p99 (s)"), 0.02992);  // index 1.98
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95 (s)")));
   EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99 (s)")));
   EXPECT_EQ(Number(table, 0, "wrong elements"), 0);
   EXPECT_EQ(Number(table, 0, "steps"), 3);
   EXPECT_EQ(Text(table, 0, "run"), "20261121T101500-4f2a");
-  EXPECT_EQ(Text(table, 0, "flags"), "n<10 n<100");
+  EXPECT_EQ(Text(table, 0, "flags"), "n<10 n<20 n<100");
   EXPECT_THAT(table.notes(), Contains(HasSubstr("`n<100`")));
   EXPECT_THAT(table.notes(), Not(Contains(HasSubstr("`dirty`"))));
 }
@@ -118,6 +119,7 @@ TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
   EXPECT_DOUBLE_EQ(Number(table, 0, "p90_step (s)"), 0.037);   // index 2.7 of 20 20 30 40
   EXPECT_DOUBLE_EQ(Number(table, 0, "p95_step (s)"), 0.0385);  // index 2.85
   EXPECT_DOUBLE_EQ(Number(table, 0, "p99_step (s)"), 0.0397);  // index 2.97
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95_step (s)")));
   EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99_step (s)")));
   EXPECT_EQ(Number(table, 0, "collectives"), 2);
 }
@@ -295,6 +297,51 @@ TEST(GridTableTest, PutsStrategiesSideBySide) {
   EXPECT_EQ(Text(machines, 1, "strategy"), "flat");
   EXPECT_DOUBLE_EQ(Number(machines, 1, "total time train"), 0.110);
   EXPECT_DOUBLE_EQ(Number(machines, 1, "ratio grad all reduce to train time"), 0.3);
+}
+
+// Times of 6 cells, as multiples of 27.5 ms.
+void AddSeries(const char* strategy, const std::vector<int64_t>& times, std::vector<Measurement>* grid) {
+  size_t i = 0;
+  for (const int64_t batch_size : {2, 4}) {
+    for (const int64_t seq_len : {128, 256, 512}) {
+      grid->push_back(AtPlace(strategy, batch_size, seq_len, times[i++]));
+    }
+  }
+}
+
+std::vector<size_t> OutliersOf(const std::vector<Measurement>& grid) {
+  const std::vector<Table> tables = GridOf(grid);
+  std::vector<size_t> outliers;
+  for (size_t row = 0; row < tables[1].num_rows(); ++row) {
+    const bool is_outlier = tables[1].text(row, "flags").starts_with("outlier-cell");
+    EXPECT_EQ(tables[1].marked(row, tables[1].column("total time train")), is_outlier);
+    if (is_outlier) outliers.push_back(row);
+  }
+  return outliers;
+}
+
+TEST(GridTableTest, FlagsACellThatNoOtherStrategyLeadsToExpect) {
+  std::vector<Measurement> grid;
+  AddSeries("overlap", {72, 73, 77, 73, 76, 95}, &grid);
+  AddSeries("core", {72, 73, 77, 73, 76, 94}, &grid);
+  AddSeries("flat", {83, 80, 92, 80, 88, 196}, &grid);
+  EXPECT_THAT(OutliersOf(grid), ElementsAre(17));
+  EXPECT_TRUE(GridOf(grid)[0].marked(5, ColumnOf(GridOf(grid)[0], "flat")));
+}
+
+TEST(GridTableTest, WhatIsSlowForAnotherStrategyTooIsNoOutlier) {
+  std::vector<Measurement> grid;
+  AddSeries("overlap", {72, 73, 77, 73, 76, 95}, &grid);
+  AddSeries("naive", {90, 87, 99, 86, 95, 210}, &grid);
+  AddSeries("flat", {83, 80, 92, 80, 88, 196}, &grid);
+  EXPECT_THAT(OutliersOf(grid), ElementsAre());
+}
+
+TEST(GridTableTest, TwoStrategiesCannotTellWhichOneDeparts) {
+  std::vector<Measurement> grid;
+  AddSeries("overlap", {72, 73, 77, 73, 76, 95}, &grid);
+  AddSeries("flat", {83, 80, 92, 80, 88, 196}, &grid);
+  EXPECT_THAT(OutliersOf(grid), ElementsAre());
 }
 
 TEST(GridTableTest, AStrategyThatIsThereTwiceHidesNeither) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "model/error.h"
 #include "tools/records/validity.h"
 
 namespace gradsync::tools {
@@ -18,11 +19,6 @@ bool WaitsForAll(std::string_view strategy) {
 }
 
 }  // namespace
-
-double MeanOf(const Measurement& measurement, std::string_view samples) {
-  const Series* series = measurement.Find(samples);
-  return series == nullptr ? kNaN : series->mean();
-}
 
 std::string EqualityOf(const Measurement& measurement) {
   if (measurement.is_floor()) return "floor: no sync";
@@ -66,6 +62,21 @@ bool IsInterleaved(const Measurement& measurement) {
 Pairing PairingOf(const Measurement& a, const Measurement& b) {
   const bool paired = IsInterleaved(a) && IsInterleaved(b) && a.num_steps == b.num_steps;
   return paired ? Pairing::kRounds : Pairing::kNone;
+}
+
+Interval BaselineIntervals::PercentOf(const Measured& row, const Series& times, const Series& base) {
+  if (&row.own == &row.baseline || times.published || base.published) return {kNaN, kNaN};
+  const Pairing pairing = PairingOf(row.own, row.baseline);
+  (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
+  const Interval interval = bootstrap_.RelativeDifference(times.max, base.max, pairing);
+  return {100 * interval.low, 100 * interval.high};
+}
+
+std::string BaselineIntervals::Description() const {
+  return Join("bootstrap of ", resampled_rounds_ ? "rounds" : "",
+              resampled_rounds_ && resampled_steps_ ? " or " : "",
+              resampled_steps_ || !resampled_rounds_ ? "steps" : "", " (", options_.resamples,
+              " resamples). An interval that holds 0 shows no difference.");
 }
 
 }  // namespace gradsync::tools

@@ -2,16 +2,13 @@
 #define GRADSYNC_TOOLS_TABLES_TRAINING_ROWS_H_
 
 #include <string>
-#include <string_view>
 
 #include "tools/records/measurement.h"
 #include "tools/statistics/statistics.h"
+#include "tools/tables/fields.h"
 
 // What all tables about training say of a measurement.
 namespace gradsync::tools {
-
-// Of one kind of time, in seconds; NaN if there are no such samples.
-double MeanOf(const Measurement& measurement, std::string_view samples);
 
 // Whether it computed what the reference did: "yes", "not checked", "no (1.2e-03)", ...
 std::string EqualityOf(const Measurement& measurement);
@@ -34,6 +31,24 @@ double PeakBytesPerParameter(const Measurement& measurement);
 
 // By rounds if both ran interleaved with the same number of steps.
 Pairing PairingOf(const Measurement& a, const Measurement& b);
+
+// Intervals of a table's differences to the baseline, and what they were resampled from.
+class BaselineIntervals {
+ public:
+  explicit BaselineIntervals(const BootstrapOptions& options) : options_(options), bootstrap_(options) {}
+
+  // Of the mean of `times` against that of the baseline's `base`, in percent. NaN for the baseline itself and
+  // for what was published without samples.
+  Interval PercentOf(const Measured& row, const Series& times, const Series& base);
+  // "bootstrap of rounds (2000 resamples). ..."
+  std::string Description() const;
+
+ private:
+  const BootstrapOptions options_;
+  Bootstrap bootstrap_;
+  bool resampled_rounds_ = false;
+  bool resampled_steps_ = false;
+};
 
 }  // namespace gradsync::tools
 
