@@ -68,25 +68,27 @@ Fields ConfigOf(const CompareOptions& options, int64_t buffer_elements) {
   return config;
 }
 
-Contest ContestAt(int64_t buffer_elements, const CompareOptions& options, const comm::World& world) {
-  Contest contest;
-  contest.place = {{"buffer", FormatElementCount(buffer_elements)}};
-  contest.batch = ShapeOf(options);
-  contest.positions = options.batch_size * (options.on_images() ? 1 : options.seq_len);
+Case CaseAt(int64_t buffer_elements, const CompareOptions& options, const comm::World& world) {
+  Case the_case;
+  the_case.labels = {{"buffer", FormatElementCount(buffer_elements)}};
+  the_case.batch = ShapeOf(options);
+  the_case.positions = options.batch_size * (options.on_images() ? 1 : options.seq_len);
   for (const std::string& strategy : options.strategies) {
-    contest.contenders.push_back({strategy, BucketBytes(options, strategy, buffer_elements)});
+    the_case.variants.push_back({strategy, BucketBytes(options, strategy, buffer_elements)});
   }
-  if (options.peers.wanted()) AddPeers(options.peers.modes, contest);
+  if (options.peers.wanted()) AddPeers(options.peers.modes, the_case);
   if (options.on_images()) {
     const bool bf16 = options.element_type() == model::DType::kBF16;
-    contest.min_tolerance = bf16 ? kImageBF16Tolerance : 0;
-    contest.peer_tolerance = kImagePeerTolerance;
-    contest.verify_peers = !bf16;
+    for (VariantSpec& variant : the_case.variants) {
+      const bool is_peer = !variant.peer.empty();
+      variant.min_tolerance = bf16 ? kImageBF16Tolerance : is_peer ? kImagePeerTolerance : 0;
+      variant.verifiable = !is_peer || !bf16;
+    }
   }
-  contest.config = ConfigOf(options, buffer_elements);
-  contest.facts.Set(options.on_images() ? "images_per_step" : "tokens_per_step",
-                    contest.positions * world.size);
-  return contest;
+  the_case.config = ConfigOf(options, buffer_elements);
+  the_case.facts.Set(options.on_images() ? "images_per_step" : "tokens_per_step",
+                     the_case.positions * world.size);
+  return the_case;
 }
 
 }  // namespace
@@ -98,7 +100,7 @@ TrainingTask MakeCompareTask(const CompareOptions& options, const comm::World& w
   task.model = MakeModel(options, device);
   task.source = MakeSource(options);
   for (const int64_t elements : options.buffer_elements) {
-    task.contests.push_back(ContestAt(elements, options, world));
+    task.cases.push_back(CaseAt(elements, options, world));
   }
   return task;
 }

@@ -46,19 +46,19 @@ Fields ConfigOf(const DdpOptions& options, const Cell& cell) {
   return config;
 }
 
-Contest ContestIn(const Cell& cell, const DdpOptions& options, const comm::World& world) {
+Case CaseOf(const Cell& cell, const DdpOptions& options, const comm::World& world) {
   const model::Shape shape = {cell.batch_size, cell.seq_len};
-  Contest contest;
-  contest.place = {{"batch", std::to_string(cell.batch_size)}, {"sequence", std::to_string(cell.seq_len)}};
-  contest.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
-  contest.positions = cell.batch_size * cell.seq_len;
+  Case the_case;
+  the_case.labels = {{"batch", std::to_string(cell.batch_size)}, {"sequence", std::to_string(cell.seq_len)}};
+  the_case.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
+  the_case.positions = cell.batch_size * cell.seq_len;
   for (const std::string& strategy : options.strategies) {
-    contest.contenders.push_back({strategy, options.bucket_bytes});
+    the_case.variants.push_back({strategy, options.bucket_bytes});
   }
-  if (options.peers.wanted()) AddPeers(options.peers.modes, contest);
-  contest.config = ConfigOf(options, cell);
-  contest.facts.Set("tokens_per_step", contest.positions * world.size);
-  return contest;
+  if (options.peers.wanted()) AddPeers(options.peers.modes, the_case);
+  the_case.config = ConfigOf(options, cell);
+  the_case.facts.Set("tokens_per_step", the_case.positions * world.size);
+  return the_case;
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ TrainingTask MakeDdpTask(const DdpOptions& options, const comm::World& world,
   task.experiment = "ddp";
   task.model = MakeTransformer(options, world, device);
   task.source = MakeTokenSource(options, world.size);
-  for (const Cell& cell : Cells(options)) task.contests.push_back(ContestIn(cell, options, world));
+  for (const Cell& cell : Cells(options)) task.cases.push_back(CaseOf(cell, options, world));
   return task;
 }
 

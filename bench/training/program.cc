@@ -20,11 +20,10 @@ int RunTrainingProgram(int argc, char** argv, const TrainingProgram& program) {
   };
   const auto prepare = [&](const comm::World& world) {
     if (world.launcher == "self") program.complete(world);  // The checks ran in another process.
-    return MakeTrainingJob(program.options, world, argc, argv, [&](const model::DevicePtr& device) {
-      TrainingTask task = program.make_task(world, device);
-      if (program.peers.wanted()) task.peer_program = find_peer();
-      return task;
-    });
+    return MakeTrainingJob(
+        program.options, world, argc, argv,
+        [&](const model::DevicePtr& device) { return program.make_task(world, device); },
+        program.peers.wanted() ? std::optional(find_peer()) : std::nullopt);
   };
   return RunRankProgram(argc, argv, {program.flags, program.options.ranks, check, prepare});
 }

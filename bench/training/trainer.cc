@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench/timing/annotate.h"
+#include "ddp/factory.h"
 #include "model/autograd.h"
 #include "model/error.h"
 #include "model/functions.h"
@@ -46,14 +47,15 @@ class Listening {
 }  // namespace
 
 Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
-                 const model::DevicePtr& device, int rank)
+                 const model::DevicePtr& device, comm::RecordingProcessGroup& group)
     : device_(device),
+      group_(group),
       model_(std::move(model)),
       optimizer_(MakeOptimizer(optimizer, params())),
       timer_(MakePhaseTimer(*device)) {
   std::vector<Tensor> buffers;
   for (const model::Buffer& buffer : model_->buffers()) buffers.push_back(buffer.value);
-  if (rank == 0) {
+  if (group.rank() == 0) {
     // Not on a GPU: what is measured there is the memory of training alone.
     const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
@@ -72,20 +74,29 @@ int64_t Trainer::num_elements() const {
                          [](int64_t sum, const Parameter* param) { return sum + param->numel(); });
 }
 
-void Trainer::Restart(comm::ProcessGroup& group) {
+void Trainer::Restart() {
   for (size_t i = 0; i < initial_values_.size(); ++i)
     params()[i]->MutableValue().CopyFrom(initial_values_[i]);
   for (size_t i = 0; i < initial_buffers_.size(); ++i) {
     model_->buffers()[i].value.CopyFrom(initial_buffers_[i]);
   }
   std::vector<comm::Work> works;
-  for (Parameter* const param : params()) works.push_back(group.Broadcast(param->MutableValue(), 0));
+  for (Parameter* const param : params()) works.push_back(group_.Broadcast(param->MutableValue(), 0));
   for (comm::Work& work : works) work.Wait();
-  buffer_broadcast_->Run(group);
+  buffer_broadcast_->Run(group_);
   optimizer_->Reset();
 }
 
-void Trainer::AnnotatePhases(RangeSink& sink) { timer_ = bench::AnnotatePhases(std::move(timer_), sink); }
+void Trainer::Annotate(RangeSink& sink) {
+  ranges_ = &sink;
+  timer_ = AnnotatePhases(std::move(timer_), sink);
+  annotated_group_ = AnnotateCollectives(group_, sink);
+}
+
+std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes) const {
+  comm::ProcessGroup& group = annotated_group_ ? *annotated_group_ : group_;
+  return ddp::MakeStrategy(name, {params(), group, {.bucket_bytes = static_cast<size_t>(bucket_bytes)}});
+}
 
 void Trainer::BeginGradients() {
   for (size_t i = 0; i < default_grads_.size(); ++i) {
@@ -94,17 +105,17 @@ void Trainer::BeginGradients() {
   }
 }
 
-StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
-                         comm::RecordingProcessGroup& group, model::Tracer* tracer) {
+StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer) {
+  const int64_t allocations = device_->allocator().stats().source_allocations;
   BeginGradients();
   device_->Synchronize();
-  group.Barrier();
-  group.Clear();
+  group_.Barrier();
+  group_.Clear();
 
   timer_->Take(Mark::kStepBegin);
   if (!model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
-    buffer_broadcast_->Run(group);
+    buffer_broadcast_->Run(group_);
   }
   strategy.BeginStep();
   {
@@ -120,8 +131,9 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch,
   timer_->Take(Mark::kStepEnd);
 
   StepResult result{.marks = timer_->Read()};
-  result.comm_busy_ns = comm::BusyNs(comm::Intervals(group.Finish()), result.marks[Mark::kForwardEnd],
+  result.comm_busy_ns = comm::BusyNs(comm::Intervals(group_.Finish()), result.marks[Mark::kForwardEnd],
                                      result.marks[Mark::kStepEnd]);
+  result.allocations = device_->allocator().stats().source_allocations - allocations;
   return result;
 }
 

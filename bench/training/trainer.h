@@ -22,6 +22,7 @@ struct StepResult {
   StepMarks marks;
   // How long, from the end of forward, at least one collective of the step was in flight.
   int64_t comm_busy_ns = 0;
+  int64_t allocations = 0;  // that the device's memory source was asked for
 };
 
 struct OptimizerOptions {
@@ -32,26 +33,32 @@ struct OptimizerOptions {
 // One rank's replica of the model, which all strategies train in turn: they then compute on the same memory.
 class Trainer {
  public:
-  // Of the initial weights, rank 0's count.
+  // Of the initial weights, rank 0's count. `group` must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
-          const model::DevicePtr& device, int rank);
+          const model::DevicePtr& device, comm::RecordingProcessGroup& group);
 
+  const model::DevicePtr& device() const { return device_; }
+  comm::RecordingProcessGroup& group() { return group_; }
   model::Model& model() { return *model_; }
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
-  void Restart(comm::ProcessGroup& group);
+  // From now on `sink`, which must outlive the trainer, hears of the phases of each step, and of the
+  // collectives of strategies that are made from now on.
+  void Annotate(RangeSink& sink);
+  RangeSink* ranges() const { return ranges_; }  // null: nobody hears
 
-  // From now on `sink`, which must outlive the trainer, hears of the phases of each step.
-  void AnnotatePhases(RangeSink& sink);
+  // Throws InvalidInput for an unknown name. It must not outlive the trainer.
+  std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, int64_t bucket_bytes) const;
+
+  // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
+  void Restart();
 
   // One training step, timed between barriers of all ranks. Whatever the strategy, forward begins with giving
   // all ranks rank 0's buffers, if the model has any. Afterwards the parameters hold the step's gradients,
   // the group's log holds its collectives, and `tracer`, if there is one, has heard of its operations, and of
   // the broadcast of buffers.
-  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, comm::RecordingProcessGroup& group,
-                  model::Tracer* tracer);
+  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer);
 
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
@@ -65,6 +72,9 @@ class Trainer {
   void BeginGradients();
 
   const model::DevicePtr device_;
+  comm::RecordingProcessGroup& group_;
+  std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, if there are ranges_
+  RangeSink* ranges_ = nullptr;
   std::unique_ptr<model::Model> model_;
   // Where gradients are unless a strategy has places of its own for them.
   std::vector<model::Tensor> default_grads_;

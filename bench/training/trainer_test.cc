@@ -58,11 +58,11 @@ using MakeModel = std::function<std::unique_ptr<model::Model>(const model::Devic
 
 // One rank of two, with a replica.
 struct Rank {
-  Rank(int number, std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model)
+  Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model)
       : group(std::move(inner)),
         device(model::CpuDevice()),
-        trainer(make_model(device), {.name = "adamw"}, device, number) {
-    trainer.Restart(group);
+        trainer(make_model(device), {.name = "adamw"}, device, group) {
+    trainer.Restart();
   }
   std::unique_ptr<ddp::Strategy> Make(const std::string& name) {
     return ddp::MakeStrategy(name, {trainer.params(), group, {.bucket_bytes = 512}});
@@ -82,7 +82,7 @@ struct Rank {
 void OnTwoRanks(const std::function<void(Rank& rank)>& body, const MakeModel& make_model = MicroTransformer) {
   auto groups = comm::MakeLocalGroups(2);
   comm::RunRanks(2, [&](int number) {
-    Rank rank(number, std::move(groups[static_cast<size_t>(number)]), make_model);
+    Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model);
     body(rank);
   });
 }
@@ -94,8 +94,8 @@ void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std
   // Three rounds, since `core` moves its buckets after the first.
   for (int round = 0; round < 3; ++round) {
     for (const auto& [name, strategy] : strategies) {
-      rank.trainer.Restart(rank.group);
-      rank.trainer.Step(*strategy, batch, rank.group, nullptr);
+      rank.trainer.Restart();
+      rank.trainer.Step(*strategy, batch, nullptr);
       if (name == "none") continue;
       for (size_t i = 0; i < expected.size(); ++i) {
         const std::vector<double> found = rank.Grad(i);
@@ -119,7 +119,7 @@ TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
   OnTwoRanks([](Rank& rank) {
     const std::vector<Batch> batches = {BatchOf(rank.device, 0), BatchOf(rank.device, 1)};
     rank.trainer.StepAlone(batches);
-    rank.trainer.Restart(rank.group);
+    rank.trainer.Restart();
     const std::vector<std::vector<double>> one_after_the_other = rank.Grads();
     const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
     for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(batches[static_cast<size_t>(r)].inputs);
@@ -149,12 +149,12 @@ TEST(TrainerTest, EveryStrategysStepBeginsWithRankZerosBuffers) {
         const std::vector<double> initial = mean.ToVector<double>();
         for (const std::string& name : ddp::StrategyNames()) {
           const auto strategy = rank.Make(name);
-          rank.trainer.Restart(rank.group);
+          rank.trainer.Restart();
           EXPECT_EQ(mean.ToVector<double>(), initial);
           // Nine tenths of what was there stay, were it not replaced.
           const std::vector<double> strange(initial.size(), 1000);
           if (rank.group.rank() == 1) mean.CopyFrom(Tensor::From<double>(rank.device, mean.shape(), strange));
-          rank.trainer.Step(*strategy, images, rank.group, nullptr);
+          rank.trainer.Step(*strategy, images, nullptr);
           EXPECT_LT(std::abs(mean.ToVector<double>().front()), 100) << name;
           EXPECT_EQ(rank.group.entries().front().collective, comm::Collective::kBroadcast) << name;
           const auto broadcasts = std::count_if(
@@ -171,13 +171,13 @@ TEST(TrainerTest, AStepLogsItsOwnCollectivesAndPhases) {
     const auto naive = rank.Make("naive");
     const auto none = rank.Make("none");
     const Batch batch = BatchOf(rank.device, rank.group.rank());
-    const StepResult result = rank.trainer.Step(*naive, batch, rank.group, nullptr);
+    const StepResult result = rank.trainer.Step(*naive, batch, nullptr);
     EXPECT_EQ(rank.group.entries().size(), rank.trainer.params().size());
     EXPECT_GT(result.comm_busy_ns, 0);
     EXPECT_LE(result.comm_busy_ns, result.marks.step_ns());
     for (size_t i = 0; i + 1 < kNumMarks; ++i) EXPECT_LE(result.marks.at_ns[i], result.marks.at_ns[i + 1]);
 
-    EXPECT_EQ(rank.trainer.Step(*none, batch, rank.group, nullptr).comm_busy_ns, 0);
+    EXPECT_EQ(rank.trainer.Step(*none, batch, nullptr).comm_busy_ns, 0);
     EXPECT_TRUE(rank.group.entries().empty());
   });
 }
@@ -186,8 +186,7 @@ TEST(TrainerTest, TheRecorderHearsOfBackwardOnly) {
   OnTwoRanks([](Rank& rank) {
     const auto flat = rank.Make("flat");
     OpRecorder recorder;
-    const StepResult result =
-        rank.trainer.Step(*flat, BatchOf(rank.device, rank.group.rank()), rank.group, &recorder);
+    const StepResult result = rank.trainer.Step(*flat, BatchOf(rank.device, rank.group.rank()), &recorder);
     ASSERT_FALSE(recorder.ops().empty());
     for (const TracedOp& op : recorder.ops()) {
       EXPECT_GE(op.begin_ns, result.marks[Mark::kForwardEnd]);
@@ -218,7 +217,7 @@ TEST(TrainerTest, SteadyStepsAllocateNothing) {
     int64_t allocations = 0;
     for (int round = 0; round < 4; ++round) {
       if (round == 2) allocations = rank.device->allocator().stats().source_allocations;
-      for (const auto& strategy : strategies) rank.trainer.Step(*strategy, batch, rank.group, nullptr);
+      for (const auto& strategy : strategies) rank.trainer.Step(*strategy, batch, nullptr);
     }
     EXPECT_EQ(rank.device->allocator().stats().source_allocations, allocations);
   });

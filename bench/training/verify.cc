@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "model/error.h"
@@ -74,21 +75,8 @@ uint64_t HashBytes(const Tensor& tensor, uint64_t hash) {
   return hash;
 }
 
-// Small numbers that ranks agree on, in one collective each.
-class Numbers {
- public:
-  Numbers(comm::ProcessGroup& group, model::DevicePtr device) : group_(group), device_(std::move(device)) {}
-
-  std::vector<double> Reduce(const std::vector<double>& mine, comm::ReduceOp op) {
-    const Tensor tensor = Tensor::From<double>(device_, {static_cast<int64_t>(mine.size())}, mine);
-    group_.AllReduce(tensor, op).Wait();
-    return tensor.ToVector<double>();
-  }
-
- private:
-  comm::ProcessGroup& group_;
-  const model::DevicePtr device_;
-};
+// Reduces small numbers of all ranks, in one collective.
+using Reduce = std::function<std::vector<double>(const std::vector<double>& mine, comm::ReduceOp op)>;
 
 struct Worst {
   double error = 0;
@@ -100,20 +88,31 @@ struct Worst {
 };
 
 // The largest error of all ranks, and the first tensor that has it.
-Worst WorstOfRanks(const Worst& mine, Numbers& numbers) {
-  const double error = numbers.Reduce({mine.error}, comm::ReduceOp::kMax).front();
+Worst WorstOfRanks(const Worst& mine, const Reduce& reduce) {
+  const double error = reduce({mine.error}, comm::ReduceOp::kMax).front();
   const double index = mine.error == error ? static_cast<double>(mine.index) : kInfinity;
-  return {error, static_cast<size_t>(numbers.Reduce({index}, comm::ReduceOp::kMin).front())};
+  return {error, static_cast<size_t>(reduce({index}, comm::ReduceOp::kMin).front())};
 }
 
-bool SameOnAllRanks(std::span<Parameter* const> params, Numbers& numbers) {
+bool SameOnAllRanks(std::span<Parameter* const> params, const Reduce& reduce) {
   uint64_t hash = 0;
   for (Parameter* const param : params) hash = HashBytes(param->value(), HashBytes(param->grad(), hash));
   const double number = static_cast<double>(hash >> 12);  // so many bits a double holds exactly
-  return numbers.Reduce({number}, comm::ReduceOp::kMin) == numbers.Reduce({number}, comm::ReduceOp::kMax);
+  return reduce({number}, comm::ReduceOp::kMin) == reduce({number}, comm::ReduceOp::kMax);
 }
 
 }  // namespace
+
+std::string Fault(const std::string& variant, const Verdict& verdict) {
+  if (verdict.passed()) return "";
+  const auto differs = [&](const std::string& what, double error) {
+    return Join(variant, ": ", what, " differs from a single process's by a relative error of ", error,
+                ", expected at most ", verdict.tolerance);
+  };
+  if (!verdict.grads_equal()) return differs("the gradient of " + verdict.worst_grad, verdict.grad_rel_error);
+  if (!verdict.params_equal()) return differs(verdict.worst_param, verdict.param_rel_error);
+  return variant + ": gradients or parameters are not bitwise equal on all ranks";
+}
 
 Reference CopyState(std::span<Parameter* const> params) {
   Reference state;
@@ -127,17 +126,22 @@ Reference CopyState(std::span<Parameter* const> params) {
   return state;
 }
 
-Verdict Verify(std::span<Parameter* const> params, const Reference& reference, comm::ProcessGroup& group) {
+Verdict Verify(std::span<Parameter* const> params, const Reference& reference, double tolerance,
+               comm::ProcessGroup& group) {
   Require(!params.empty(), "verify: there is no parameter");
   const Tensor& first = params.front()->value();
-  Numbers numbers(group, first.device());
+  const Reduce reduce = [&](const std::vector<double>& mine, comm::ReduceOp op) {
+    const Tensor tensor = Tensor::From<double>(first.device(), {static_cast<int64_t>(mine.size())}, mine);
+    group.AllReduce(tensor, op).Wait();
+    return tensor.ToVector<double>();
+  };
   int64_t largest = 0;
   for (Parameter* const param : params) largest = std::max(largest, param->numel());
   const Tensor scratch = Tensor::Empty(first.device(), {largest}, first.dtype());
 
   // Only rank 0 has more than zero to say.
-  const std::vector<double> root_mean_squares = numbers.Reduce(
-      {RootMeanSquare(reference.grads), RootMeanSquare(reference.values)}, comm::ReduceOp::kMax);
+  const std::vector<double> root_mean_squares =
+      reduce({RootMeanSquare(reference.grads), RootMeanSquare(reference.values)}, comm::ReduceOp::kMax);
   // The error of `found` against rank 0's `expected[i]`.
   const auto error_of = [&](const Tensor& found, const std::vector<Tensor>& expected, size_t i,
                             double scale) {
@@ -152,10 +156,14 @@ Verdict Verify(std::span<Parameter* const> params, const Reference& reference, c
     grad.Take(error_of(params[i]->grad(), reference.grads, i, root_mean_squares[0]), i);
     value.Take(error_of(params[i]->value(), reference.values, i, root_mean_squares[1]), i);
   }
-  grad = WorstOfRanks(grad, numbers);
-  value = WorstOfRanks(value, numbers);
-  return {grad.error, value.error, params[grad.index]->name(), params[value.index]->name(),
-          SameOnAllRanks(params, numbers)};
+  grad = WorstOfRanks(grad, reduce);
+  value = WorstOfRanks(value, reduce);
+  return {grad.error,
+          value.error,
+          params[grad.index]->name(),
+          params[value.index]->name(),
+          SameOnAllRanks(params, reduce),
+          tolerance};
 }
 
 double Tolerance(DType dtype, int64_t positions) {

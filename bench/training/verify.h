@@ -32,11 +32,19 @@ struct Verdict {
   std::string worst_grad;  // the tensor with that error
   std::string worst_param;
   bool replicas_equal = false;  // gradients and parameters are bitwise the same on all ranks
+  double tolerance = 0;         // what the errors may be
+
+  bool grads_equal() const { return grad_rel_error <= tolerance; }
+  bool params_equal() const { return param_rel_error <= tolerance; }
+  bool passed() const { return grads_equal() && params_equal() && replicas_equal; }
 };
+
+// One line with the variant, the tensor and the error, if it did not pass; else empty.
+std::string Fault(const std::string& variant, const Verdict& verdict);
 
 // Compares every rank's gradients and parameters with rank 0's reference, which is sent one tensor at a time.
 // Every rank gets the same verdict. Throws CollectiveError.
-Verdict Verify(std::span<model::Parameter* const> params, const Reference& reference,
+Verdict Verify(std::span<model::Parameter* const> params, const Reference& reference, double tolerance,
                comm::ProcessGroup& group);
 
 // The largest error that rounding explains. The strategies and the reference add the same products in another

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -18,6 +19,8 @@ namespace {
 using model::DType;
 using model::Parameter;
 using model::Tensor;
+
+constexpr double kTolerance = 1e-4;
 
 // Two parameters with known values and gradients.
 struct Replica {
@@ -47,7 +50,7 @@ std::vector<Verdict> VerdictsAfter(const std::function<void(Replica&, int rank)>
     const Reference reference = rank == 0 ? CopyState(replica.params) : Reference{};
     spoil(replica, rank);
     const size_t index = static_cast<size_t>(rank);
-    verdicts[index] = Verify(replica.params, reference, *groups[index]);
+    verdicts[index] = Verify(replica.params, reference, kTolerance, *groups[index]);
   });
   return verdicts;
 }
@@ -88,10 +91,10 @@ TEST(VerifyTest, RoundingOfAVanishingGradientIsNoError) {
   replica.params[0]->grad().Zero();
   const Reference reference = CopyState(replica.params);
   replica.params[0]->grad().data<float>()[1] = 1e-7f;
-  const Verdict verdict = Verify(replica.params, reference, *groups[0]);
+  const Verdict verdict = Verify(replica.params, reference, kTolerance, *groups[0]);
   EXPECT_NEAR(verdict.grad_rel_error, 1e-7 / (0.01 * std::sqrt(2 * 25 / 6.0)), 1e-9);
   replica.params[0]->grad().data<float>()[1] = 1;
-  EXPECT_GT(Verify(replica.params, reference, *groups[0]).grad_rel_error, 1);
+  EXPECT_GT(Verify(replica.params, reference, kTolerance, *groups[0]).grad_rel_error, 1);
 }
 
 TEST(VerifyTest, NotANumberIsInfinitelyWrong) {
@@ -107,14 +110,39 @@ TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
   const auto group = LoneGroup();
   const Reference reference = CopyState(replica.params);
   EXPECT_TRUE(reference.values.front().device()->is_cpu());
-  const Verdict equal = Verify(replica.params, reference, *group);
+  const Verdict equal = Verify(replica.params, reference, kTolerance, *group);
   EXPECT_EQ(equal.grad_rel_error, 0);
   EXPECT_EQ(equal.param_rel_error, 0);
   EXPECT_TRUE(equal.replicas_equal);
   replica.params[1]->grad().Zero();
-  const Verdict wrong = Verify(replica.params, reference, *group);
+  const Verdict wrong = Verify(replica.params, reference, kTolerance, *group);
   EXPECT_EQ(wrong.grad_rel_error, 1);
   EXPECT_EQ(wrong.worst_grad, "large");
+}
+
+Verdict GoodVerdict() { return {1e-7, 2e-7, "a.weight", "b.weight", true, kTolerance}; }
+
+TEST(FaultTest, ThereIsNoneWithinTheTolerance) {
+  EXPECT_TRUE(GoodVerdict().passed());
+  EXPECT_EQ(Fault("core", GoodVerdict()), "");
+}
+
+TEST(FaultTest, NamesVariantTensorAndError) {
+  Verdict verdict = GoodVerdict();
+  verdict.param_rel_error = 0.25;
+  EXPECT_EQ(
+      Fault("core", verdict),
+      "core: b.weight differs from a single process's by a relative error of 0.25, expected at most 0.0001");
+  verdict.grad_rel_error = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Fault("core", verdict),
+            "core: the gradient of a.weight differs from a single process's by a relative error of inf, "
+            "expected at most 0.0001");
+}
+
+TEST(FaultTest, ReplicasMustBeBitwiseEqual) {
+  Verdict verdict = GoodVerdict();
+  verdict.replicas_equal = false;
+  EXPECT_EQ(Fault("flat", verdict), "flat: gradients or parameters are not bitwise equal on all ranks");
 }
 
 TEST(ToleranceTest, OfTf32IsFarBelowAnyMistake) {

@@ -1,0 +1,54 @@
+#ifndef GRADSYNC_BENCH_TRAINING_OBSERVERS_H_
+#define GRADSYNC_BENCH_TRAINING_OBSERVERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/records/record.h"
+#include "bench/timing/op_recorder.h"
+#include "bench/training/case.h"
+#include "bench/training/options.h"
+#include "bench/training/trainer.h"
+#include "bench/training/variant.h"
+
+namespace gradsync::bench {
+
+// A step that a variant has just taken.
+struct StepEvent {
+  const Variant& variant;
+  int64_t sample = 0;  // its index among the variant's timed steps; negative: it warmed up
+  const StepResult& result;
+  // What it did, operation by operation; null if it warmed up, is not traceable, or nobody asked for that.
+  OpRecorder* operations = nullptr;
+};
+
+// Hears of all that happens in a run on one rank, and makes something of it outside of timed steps.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // Before the first step. All ranks are here.
+  virtual void OnBegin() {}
+  virtual void OnStep(const StepEvent& /*event*/) {}
+  // All steps of those that take turns have been timed. To the record, which has the samples and all facts,
+  // an observer may add what it knows.
+  virtual void OnTimed(const Variant& /*variant*/, Record& /*record*/) {}
+  virtual void OnCheckStep(const Variant& /*variant*/) {}
+  // The record is complete.
+  virtual void OnChecked(const Variant& /*variant*/, const Record& /*record*/) {}
+  // After everything.
+  virtual void OnEnd() {}
+};
+
+// Those that the options ask for, which must outlive them, as must the task and the trainer: they write
+// records, and traces, to the directory `out`; on rank 0 they show progress, print a summary of the steps,
+// and profiles. Throws InvalidInput if the records' file cannot be made.
+std::vector<std::unique_ptr<Observer>> MakeObservers(const TrainingOptions& options, const TrainingTask& task,
+                                                     const std::string& out, const std::string& run_id,
+                                                     Trainer& trainer);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_OBSERVERS_H_

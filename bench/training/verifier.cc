@@ -1,0 +1,66 @@
+#include "bench/training/verifier.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "bench/launch/rank_zero.h"
+#include "bench/training/record.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Batch;
+
+// All steps of a check begin with the initial weights. If one went on from where the other ended, a wrong
+// gradient could not be told from what a rectifier or a batch norm of few pixels makes of the first step's
+// rounding errors. This is the last one's batch.
+constexpr int64_t kLastStep = kCheckSteps - 1;
+
+}  // namespace
+
+void Verifier::Check(Variant& variant, Record& record, const std::function<void()>& on_step) {
+  const bool wanted = options_.verify && variant.spec().verifiable;
+  if (wanted) {
+    MakeReference(variant.the_case().batch);
+    const Batch batch = variant.the_case().batch.NewBatch(trainer_.device());
+    for (int64_t step = kCheckSteps - variant.num_check_steps(); step <= kLastStep; ++step) {
+      feeder_.Fill(trainer_.group().rank(), step, batch);
+      variant.StepFromStart(batch);
+      on_step();
+    }
+    const Verdict verdict = Verify(trainer_.params(), reference_, ToleranceOf(variant), trainer_.group());
+    trainer_.group().Clear();
+    SetChecks(verdict, record.checks);
+    if (first_fault_.empty() && !variant.spec().drifts()) first_fault_ = Fault(variant.spec().name, verdict);
+  }
+  record.checks.Set("reference", wanted ? "single_process" : "none");
+}
+
+// Unless there is one for such batches already: all ranks restart; rank 0 then takes a check's last step
+// alone, on the batches of all ranks.
+void Verifier::MakeReference(const BatchShape& shape) {
+  if (reference_shape_ == shape) return;
+  reference_ = {};  // Its memory is needed for the next one.
+  trainer_.Restart();
+  comm::RecordingProcessGroup& group = trainer_.group();
+  OnRankZero(group, trainer_.device(), options_.ranks.timeout / 4, [&] {
+    std::vector<Batch> batches;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      batches.push_back(shape.NewBatch(trainer_.device()));
+      feeder_.Fill(rank, kLastStep, batches.back());
+    }
+    trainer_.StepAlone(batches);
+    reference_ = CopyState(trainer_.params());
+  });
+  group.Clear();
+  reference_shape_ = shape;
+}
+
+double Verifier::ToleranceOf(const Variant& variant) const {
+  const int64_t positions = variant.the_case().positions * trainer_.group().size();
+  const double rounding =
+      options_.tf32 ? Tf32Tolerance(positions) : Tolerance(options_.element_type(), positions);
+  return std::max(rounding, variant.spec().min_tolerance);
+}
+
+}  // namespace gradsync::bench

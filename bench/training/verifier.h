@@ -1,0 +1,46 @@
+#ifndef GRADSYNC_BENCH_TRAINING_VERIFIER_H_
+#define GRADSYNC_BENCH_TRAINING_VERIFIER_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bench/records/record.h"
+#include "bench/training/batch_feeder.h"
+#include "bench/training/case.h"
+#include "bench/training/options.h"
+#include "bench/training/trainer.h"
+#include "bench/training/variant.h"
+#include "bench/training/verify.h"
+
+namespace gradsync::bench {
+
+// Compares what variants compute with a single process that trains on the batches of all ranks.
+class Verifier {
+ public:
+  // All must outlive it.
+  Verifier(const TrainingOptions& options, BatchFeeder& feeder, Trainer& trainer)
+      : options_(options), feeder_(feeder), trainer_(trainer) {}
+
+  // Has the variant train on fixed batches, unless nothing of it is to be checked, and writes what came of
+  // that into its record's checks. All ranks call; each calls `on_step` after each step.
+  void Check(Variant& variant, Record& record, const std::function<void()>& on_step);
+
+  // Of the first variant that was wrong and is not meant to drift, in one line; empty if there is none.
+  const std::string& first_fault() const { return first_fault_; }
+
+ private:
+  void MakeReference(const BatchShape& shape);
+  double ToleranceOf(const Variant& variant) const;
+
+  const TrainingOptions& options_;
+  BatchFeeder& feeder_;
+  Trainer& trainer_;
+  Reference reference_;
+  std::optional<BatchShape> reference_shape_;
+  std::string first_fault_;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_VERIFIER_H_
