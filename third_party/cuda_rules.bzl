@@ -3,13 +3,13 @@
 Below an emulated_cuda_test (tests/cuda_emulation) both are built with emulated CUDA instead."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
-load("@local_cuda//:defs.bzl", "CUDA_MAJOR", "HAVE_CUDA", "HAVE_PART", "NVCC")
+load("@local_cuda//:defs.bzl", "ARCHITECTURES", "CUDA_MAJOR", "HAVE_CUDA", "HAVE_PART", "NVCC")
 
-# Machine code for A100 and H100, and PTX that later GPUs compile for themselves.
-_ARCHITECTURES = [
-    "arch=compute_80,code=sm_80",
-    "arch=compute_90,code=[sm_90,compute_90]",
-]
+# Machine code for each architecture, and PTX of the last, which later GPUs compile for themselves.
+_GENERATED_CODE = [
+    "arch=compute_%d,code=sm_%d" % (number, number)
+    for number in ARCHITECTURES
+] + ["arch=compute_{0},code=compute_{0}".format((ARCHITECTURES or [80])[-1])]
 
 _NVCC_FLAGS = [
     "-std=c++20",
@@ -42,7 +42,7 @@ def _cuda_objects_impl(ctx):
 
     flags = ctx.actions.args()
     flags.add_all(_NVCC_FLAGS)
-    flags.add_all(_ARCHITECTURES, before_each = "-gencode")
+    flags.add_all(_GENERATED_CODE, before_each = "-gencode")
     flags.add_all(ctx.fragments.cpp.copts, before_each = "-Xcompiler")
     flags.add_all(context.defines, before_each = "-D")
     flags.add_all(context.quote_includes, before_each = "-I")
