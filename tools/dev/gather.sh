@@ -7,6 +7,8 @@
 #   --out=DIR       where to; made anew. Default: gathered
 #   --without=LIST  libraries that the other machine has, separated by commas: cuda (its runtime and cuBLASLt),
 #                   cudnn, nccl; or none. Default: cuda
+#   CUDA_ARCHITECTURES in the environment: the GPUs to compile kernels for. Default: 80,90 (A100 and H100), and PTX for
+#                   later ones
 #   TARGET...       programs and tests. Default: every GPU test, the benchmarks and the tools that read their records
 set -euo pipefail
 workspace=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -37,6 +39,7 @@ if [[ -e $out && ! -e $out/COMMIT ]]; then fail "--out=$out: is there already, a
 
 # From bazelw's directory, because it takes labels from there.
 cd "$workspace"
+export CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80,90}
 query() { "$bazelw" query --noshow_progress "$@" 2>/dev/null; }
 
 if ((${#targets[@]} == 0)); then
