@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 // The traces of the latest run in a directory: run ids begin with the time.
 std::vector<std::string> LatestRun(const std::string& directory) {
   const auto traces = FindTraces(TraceDirectories(directory));
-  Require(!traces.empty(), directory, ": there is no trace (*.trace.json); run //bench:ddp with --trace");
+  Require(!traces.empty(), directory,
+          ": there is no trace (*.trace.json) in it, nor in its folder traces; run //bench:ddp with --trace");
   return std::ranges::max_element(traces, {}, [](const auto& run) { return fs::path(run.first).filename(); })
       ->second;
 }

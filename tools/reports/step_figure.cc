@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "model/error.h"
 #include "tools/charts/chart.h"
@@ -14,21 +16,21 @@ namespace {
 constexpr const char* kCellColumns[] = {"model_size", "backend",    "device",  "dtype",
                                         "world_size", "batch_size", "seq_len", "run"};
 
-// A part of a step: its name, its style, and for the figure's key some of the colours that it has, if these
-// are the strategies', and what else is said of it there.
+// A part of a step: its name, its style, and for the figure's key some of the colours that it has (if these
+// are the strategies'), and what else is said of it there.
 struct PartKind {
   const char* name;
   const char* style;
-  std::vector<const char*> colours{""};
+  std::array<const char*, 3> colours{""};  // null: no more
   const char* remark = "";
 };
-const PartKind kForward = {"forward", "forward"};
-const PartKind kBackward = {"backward", "backward"};
-const PartKind kBackwardAndSync = {"backward with synchronisation inside", "backward-and-sync", {" c-7"}};
-const PartKind kTheRest = {"computation, not told apart", "whole"};
-const PartKind kSync = {
+constexpr PartKind kForward = {"forward", "forward"};
+constexpr PartKind kBackward = {"backward", "backward"};
+constexpr PartKind kBackwardAndSync = {"backward with synchronisation inside", "backward-and-sync", {" c-7"}};
+constexpr PartKind kTheRest = {"computation, not told apart", "whole"};
+constexpr PartKind kSync = {
     "exposed synchronisation", "sync", {" c-1", " c-3", " c-6"}, ", in the strategy’s colour"};
-const PartKind kOptimizer = {"optimizer", "optimizer"};
+constexpr PartKind kOptimizer = {"optimizer", "optimizer"};
 
 // Rows of one cell, in the order in which the table has them.
 using Comparison = std::vector<size_t>;
@@ -118,11 +120,11 @@ std::string Key(const std::set<std::string>& drawn) {
   std::vector<std::string> entries;
   for (const PartKind& kind : {kForward, kBackward, kBackwardAndSync, kTheRest, kSync, kOptimizer}) {
     if (!drawn.contains(kind.name)) continue;
-    const size_t width = 18 / kind.colours.size();
+    const auto width = 18 / (std::ssize(kind.colours) - std::ranges::count(kind.colours, nullptr));
     std::string boxes;
-    for (size_t i = 0; i < kind.colours.size(); ++i) {
-      boxes += Join("<rect class='part ", kind.style, kind.colours[i], "' x='", i * width, "' y='1' width='",
-                    width, "' height='12'/>");
+    for (std::ptrdiff_t x = 0; x < 18; x += width) {
+      boxes += Join("<rect class='part ", kind.style, kind.colours[static_cast<size_t>(x / width)], "' x='",
+                    x, "' y='1' width='", width, "' height='12'/>");
     }
     entries.push_back(KeyEntry(boxes, Join(kind.name, kind.remark)));
   }
