@@ -96,7 +96,7 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
 }
 
 // Names what was left out.
-void PrintProblems(Summary& summary, std::ostream& err) {
+void PrintProblems(const Summary& summary, std::ostream& err) {
   summary.problems.Print(err);
   for (const std::string& remark : summary.remarks) err << remark << "\n";
   if (summary.problems.count() > 0) {
@@ -105,10 +105,13 @@ void PrintProblems(Summary& summary, std::ostream& err) {
   }
 }
 
-int Fail(int status, const std::string& message, std::ostream& err);
+int Fail(int status, const std::string& message, std::ostream& err) {
+  err << "summarize: " << message << std::endl;
+  return status;
+}
 
 int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
-  Comparison comparison = CompareDirs(
+  const Comparison comparison = CompareDirs(
       {line.summarize.inputs, line.baseline, line.threshold_percent / 100, line.summarize.resamples});
   PrintProblems(comparison.summary, err);
   if (comparison.num_matched == 0) {
@@ -121,11 +124,6 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
               Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
                    comparison.num_compared, " rows"),
               err);
-}
-
-int Fail(int status, const std::string& message, std::ostream& err) {
-  err << "summarize: " << message << std::endl;
-  return status;
 }
 
 }  // namespace
@@ -147,7 +145,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
     Require(!flags.given("threshold") || !line.baseline.empty(), "--threshold: needs --baseline");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    Summary summary = Summarize(line.summarize);
+    const Summary summary = Summarize(line.summarize);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",

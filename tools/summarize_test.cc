@@ -172,6 +172,9 @@ TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
              {naive, DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("core", 0, Repeat(kMs, 12))});
   const Outcome outcome = RunWith({dir, "--format=json"});
   EXPECT_THAT(ColumnValues(TableNamed(outcome, "ddp"), "baseline"), ElementsAre("flat", "flat"));
+  EXPECT_EQ(outcome.err, dir +
+                             "/a.jsonl:1: no samples \"step_ns\"\n"
+                             "summarize: used 2 records, left out 1 lines or files, named above\n");
 }
 
 TEST(SummarizeTest, NoRecordsAreAFailure) {

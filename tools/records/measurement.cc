@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <utility>
-#include <variant>
 
 #include "tools/statistics/statistics.h"
 
@@ -13,7 +13,6 @@ namespace {
 
 using bench::Fields;
 using bench::Record;
-using bench::Value;
 
 // The larger one; NaN if either is, because an error that is no number is the worst.
 void TakeWorst(const Fields& checks, std::string_view name, std::optional<double>* worst) {
@@ -92,12 +91,7 @@ double Series::percentile(double p) const {
 
 std::vector<double> Series::percentiles(std::initializer_list<double> ps) const {
   std::vector<double> results;
-  if (published) {
-    for (const double p : ps) results.push_back(percentile(p));
-  } else {
-    results.resize(ps.size());
-    Percentiles(max, {ps.begin(), ps.size()}, results);
-  }
+  for (const double p : ps) results.push_back(percentile(p));
   return results;
 }
 
@@ -116,12 +110,9 @@ std::optional<bool> Measurement::equal() const {
 Measurement CombineRanks(std::vector<Record> ranks) {
   Measurement measurement;
   measurement.num_ranks = static_cast<int64_t>(ranks.size());
-  measurement.num_steps = StepsOf(ranks.front());
-  for (const Record& rank : ranks) {
-    const size_t num_steps = StepsOf(rank);
-    measurement.steps_differ |= num_steps != StepsOf(ranks.front());
-    measurement.num_steps = std::min(measurement.num_steps, num_steps);
-  }
+  const auto [fewest, most] = std::ranges::minmax(ranks | std::views::transform(StepsOf));
+  measurement.num_steps = fewest;
+  measurement.steps_differ = fewest != most;
   std::map<std::string, int64_t> hosts;
   std::map<std::string, int64_t> gpus;
   for (const Record& rank : ranks) {

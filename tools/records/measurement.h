@@ -41,7 +41,6 @@ struct Series {
   double std() const;  // population
   // `p`: 0.5, 0.9, 0.95 or 0.99. NaN for another if the series is published.
   double percentile(double p) const;
-  // Several, for the price of one.
   std::vector<double> percentiles(std::initializer_list<double> ps) const;
   size_t num_steps() const;
 };

@@ -34,12 +34,13 @@ constexpr std::string_view kRankField = "placement";
 
 std::vector<std::string> FilesIn(const std::string& dir, Problems* problems) {
   std::vector<std::string> files;
-  std::error_code error;
-  for (fs::directory_iterator entry(dir, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    if (entry->path().extension() == ".jsonl") files.push_back(entry->path().string());
+  try {
+    for (const fs::directory_entry& entry : fs::directory_iterator(dir)) {
+      if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
+    }
+  } catch (const fs::filesystem_error& error) {
+    problems->AddFile(dir, "cannot read: " + error.code().message());
   }
-  if (error) problems->AddFile(dir, "cannot read: " + error.message());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -142,6 +143,24 @@ void AddNumbers(std::vector<Found>* found) {
 }
 
 }  // namespace
+
+void Problems::Print(std::ostream& out) const {
+  for (auto next = reasons_.begin(); next != reasons_.end();) {
+    const auto& [place, reason] = *next;
+    const auto& [path, first_line] = place;
+    int64_t last_line = first_line;
+    while (++next != reasons_.end() && next->first == std::pair(path, last_line + 1) &&
+           next->second == reason) {
+      ++last_line;
+    }
+    out << path;
+    if (first_line > 0) out << ":" << first_line;
+    if (last_line > first_line) out << "-" << last_line;
+    out << ": " << reason;
+    if (last_line > first_line) out << " (" << last_line - first_line + 1 << " lines)";
+    out << "\n";
+  }
+}
 
 const Measurement* FindStrategy(const Group& group, std::string_view strategy) {
   const auto found = std::ranges::find(group, strategy, &Measurement::strategy);

@@ -4,18 +4,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bench/records/record.h"
 #include "tools/records/measurement.h"
-#include "tools/records/problems.h"
 
 namespace gradsync::tools {
 
 // Longer lines are not records: a large file without newlines must not fill the memory.
 inline constexpr size_t kMaxLineBytes = size_t{16} << 20;
+
+// The lines that could not be used. Nothing is left out of a table without appearing here.
+class Problems {
+ public:
+  void AddLine(const std::string& path, int64_t line, std::string reason) {
+    reasons_.emplace(std::pair(path, line), std::move(reason));
+  }
+  // A file that could not be read (further).
+  void AddFile(const std::string& path, std::string reason) { AddLine(path, 0, std::move(reason)); }
+
+  int64_t count() const { return static_cast<int64_t>(reasons_.size()); }
+
+  // One line for each: "path:line: reason"; for neighbouring lines with one reason "path:3-7: reason (5
+  // lines)". In the order of paths and lines.
+  void Print(std::ostream& out) const;
+
+ private:
+  std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // by path and line
+};
 
 // Measurements that are compared with each other, at least one: one run, model, backend, device, dtype,
 // batch, sequence and so on, by different strategies. A measurement without a strategy is alone.

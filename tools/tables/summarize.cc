@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "model/error.h"
-#include "tools/records/reader.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/runs.h"
 

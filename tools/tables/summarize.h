@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/records/problems.h"
+#include "tools/records/reader.h"
 #include "tools/tables/table.h"
 
 namespace gradsync::tools {
