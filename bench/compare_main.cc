@@ -1,6 +1,6 @@
 #include "bench/training/compare_options.h"
-#include "bench/training/compare_run.h"
-#include "bench/training/program.h"
+#include "bench/training/job.h"
+#include "bench/training/tasks.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
@@ -14,12 +14,8 @@ int main(int argc, char** argv) {
       "  bazel run //bench:compare -- --out=DIR                       a smaller version, in minutes\n"
       "  bazel run //bench:compare -- --preset=published --out=DIR    the published experiment");
   options.AddTo(flags);
-  return bench::RunTrainingProgram(
-      argc, argv,
-      {flags, options, options.peers,
-       [&](const comm::World& world) { bench::CompleteCompareOptions(flags, world, options); },
-       [&] { return bench::SizeOfTraining(options); },
-       [&](const comm::World& world, const model::DevicePtr& device) {
-         return bench::MakeCompareTask(options, world, device);
-       }});
+  return bench::RunTrainingProgram(argc, argv, flags, options,
+                                   [&](const comm::World& world, const model::DevicePtr& device) {
+                                     return bench::MakeTask(options, world, device);
+                                   });
 }

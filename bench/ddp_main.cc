@@ -1,7 +1,6 @@
-#include "bench/training/ddp_memory.h"
 #include "bench/training/ddp_options.h"
-#include "bench/training/ddp_run.h"
-#include "bench/training/program.h"
+#include "bench/training/job.h"
+#include "bench/training/tasks.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
@@ -14,12 +13,8 @@ int main(int argc, char** argv) {
       "gradients costs: forward, backward, exposed synchronisation, optimizer.\n"
       "  bazel run //bench:ddp -- --model=small --batch_size=2 --seq_len=128 --out=DIR");
   options.AddTo(flags);
-  return bench::RunTrainingProgram(
-      argc, argv,
-      {flags, options, options.peers,
-       [&](const comm::World& world) { bench::CompleteDdpOptions(flags, world, options); },
-       [&] { return bench::SizeOfTraining(options); },
-       [&](const comm::World& world, const model::DevicePtr& device) {
-         return bench::MakeDdpTask(options, world, device);
-       }});
+  return bench::RunTrainingProgram(argc, argv, flags, options,
+                                   [&](const comm::World& world, const model::DevicePtr& device) {
+                                     return bench::MakeTask(options, world, device);
+                                   });
 }

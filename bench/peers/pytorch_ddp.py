@@ -57,7 +57,7 @@ import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
 from pytorch_models import TRANSFORMERS, gradsync_name, make_model, random_batch
-from pytorch_training import COMPILED, STRATEGIES, Contest, clock_of, rounds
+from pytorch_training import COMPILED, STRATEGIES, Case, clock_of, rounds
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
@@ -104,17 +104,17 @@ def require_compiler(device):
         sys.exit(f"torch.compile does not work with {sys.executable} on this machine: {in_a_line(error)}")
 
 
-def compile_all(contest, config):
-    """See Contest.compile; for batches of the shapes that steps will have."""
-    if not any(runner.compiled for runner in contest.runners.values()):
+def compile_all(case, config):
+    """See Case.compile; for batches of the shapes that steps will have."""
+    if not any(variant.compiled for variant in case.variants.values()):
         return {}
     # Compilers may have all CPUs; threads that will compute are there before, on theirs.
     torch.ones(1 << 20).sin()
     own_cpus = os.sched_getaffinity(0)
     os.sched_setaffinity(0, range(os.cpu_count()))
     try:
-        batch = [part.to(contest.device) for part in random_batch(config, torch.Generator())]
-        return contest.compile(batch)
+        batch = [part.to(case.device) for part in random_batch(config, torch.Generator())]
+        return case.compile(batch)
     except Exception as error:
         sys.exit(f"torch.compile: {in_a_line(error)}")
     finally:
@@ -151,15 +151,15 @@ class Server:
 
     def begin(self, command):
         self.weights = command["weights"]
-        self.contest = None  # its memory is needed
+        self.case = None  # its memory is needed
 
         def make():
             model = make_model(command, self.device)
             self.load(model)
             return model
 
-        self.contest = Contest(command, self.device, make)
-        return {"facts": compile_all(self.contest, command)}
+        self.case = Case(command, self.device, make)
+        return {"facts": compile_all(self.case, command)}
 
     def load(self, model):
         if self.rank == 0:
@@ -181,17 +181,17 @@ class Server:
     def step(self, command):
         name, batch = command["strategy"], self.batch(command)
         if self.device.type == "cpu":
-            return self.contest.step(name, batch)
+            return self.case.step(name, batch)
         torch.cuda.reset_peak_memory_stats()
-        return {**self.contest.step(name, batch), "peak_bytes_in_use": torch.cuda.max_memory_allocated(),
-                "strategies_in_memory": self.contest.strategies_in_memory(name)}
+        return {**self.case.step(name, batch), "peak_bytes_in_use": torch.cuda.max_memory_allocated(),
+                "strategies_in_memory": self.case.strategies_in_memory(name)}
 
     def check(self, command):
         name = command["strategy"]
-        self.load(self.contest.model)
-        self.contest.restart()
-        self.contest.step(name, self.batch(command))
-        named = {gradsync_name(n): p for n, p in self.contest.runners[name].model.named_parameters()}
+        self.load(self.case.model)
+        self.case.restart()
+        self.case.step(name, self.batch(command))
+        named = {gradsync_name(n): p for n, p in self.case.variants[name].model.named_parameters()}
         save_safetensors(command["path"], {**named, **{"grad." + n: p.grad for n, p in named.items()}})
         return {}
 
@@ -247,16 +247,16 @@ def config_of(args):
 def measure(args, config, rank, device):
     """Samples by strategy, each by name."""
     torch.manual_seed(args.seed)
-    contest = Contest({**config, "bucket_bytes": dict.fromkeys(args.strategies, args.bucket_bytes)}, device,
-                      lambda: make_model(config, device))
-    compile_all(contest, config)
+    case = Case({**config, "bucket_bytes": dict.fromkeys(args.strategies, args.bucket_bytes)}, device,
+                lambda: make_model(config, device))
+    compile_all(case, config)
     data = torch.Generator().manual_seed(args.seed * 1000003 + rank)
     samples = {name: {} for name in args.strategies}
     last_round, batch = None, None
     for round_index, position, name in rounds(args.strategies, args.warmup_steps, args.steps, args.seed):
         if round_index != last_round:
             last_round, batch = round_index, [part.to(device) for part in random_batch(config, data)]
-        phases = contest.step(name, batch)
+        phases = case.step(name, batch)
         if round_index >= 0:
             for sample, value in {"position": position, **phases}.items():
                 samples[name].setdefault(sample, []).append(value)

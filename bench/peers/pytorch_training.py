@@ -60,7 +60,7 @@ class Overlap(Nothing):
         self.works.clear()
 
 
-CLASSES = {"naive": Naive, "flat": Flat, "overlap": Overlap}  # the others leave it to the runner
+CLASSES = {"naive": Naive, "flat": Flat, "overlap": Overlap}  # the others leave it to the variant
 
 
 class WithBuffers(torch.nn.Module):
@@ -77,7 +77,7 @@ class WithBuffers(torch.nn.Module):
         return self.model(*batch)
 
 
-class Runner:
+class Variant:
     """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes.
     `compiled`: what torch.compile was given, for the record; empty if nothing."""
 
@@ -148,7 +148,7 @@ def optimizer_of(name, params, learning_rate):
         return optimizer(params, lr=learning_rate)
 
 
-class Contest:
+class Case:
     """Strategies that take their steps in turn, on the same weights and with one optimizer.
 
     `config`: a record's, with "bucket_bytes" by strategy. `make_model` makes one with its first weights. Those of
@@ -167,14 +167,14 @@ class Contest:
         self.model = make_model()
         self.params = list(self.model.parameters())
         self.restart()
-        self.runners = {}
+        self.variants = {}
         for name, bucket_bytes in config["bucket_bytes"].items():
             model = self.model
             if name.startswith("ddp"):
                 model = make_model()
                 for own, shared in zip(model.parameters(), self.params):
                     own.data = shared.data
-            self.runners[name] = Runner(name, model, bucket_bytes)
+            self.variants[name] = Variant(name, model, bucket_bytes)
 
     def restart(self):
         """All ranks begin with rank 0's weights."""
@@ -182,63 +182,63 @@ class Contest:
             dist.broadcast(p.data, 0)
         self.optimizer = self.make_optimizer()
 
-    def forward(self, runner, batch):
+    def forward(self, variant, batch):
         """The loss."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            return runner.module(*batch)
+            return variant.module(*batch)
 
     def drop_gradients(self):
-        for runner in self.runners.values():
-            for p in runner.params:
+        for variant in self.variants.values():
+            for p in variant.params:
                 p.grad = None
 
     def compile(self, batch):
         """Compiles what is to be compiled, by passes that change no weights. Returns what was done and how long it
         took, by strategy. Ranks return together, as one may have waited for its compiler longer than others."""
         facts = {}
-        for name, runner in self.runners.items():
-            if not runner.compiled:
+        for name, variant in self.variants.items():
+            if not variant.compiled:
                 continue
             begin = time.perf_counter_ns()
             for _ in range(2):  # after the first DistributedDataParallel makes its buckets anew
                 self.drop_gradients()
-                self.forward(runner, batch).backward()
+                self.forward(variant, batch).backward()
             if self.device.type == "cuda":
                 torch.cuda.synchronize()
-            facts[name] = {"compiled": runner.compiled, "compile_ns": time.perf_counter_ns() - begin}
+            facts[name] = {"compiled": variant.compiled, "compile_ns": time.perf_counter_ns() - begin}
         self.drop_gradients()
         dist.barrier()
         return facts
 
     def strategies_in_memory(self, name):
         """How many have buffers in memory while this one takes a step. Nothing but buckets stays between steps."""
-        return 1 + sum(r.has_buckets for other, r in self.runners.items() if other != name)
+        return 1 + sum(v.has_buckets for other, v in self.variants.items() if other != name)
 
     def step(self, name, batch):
         """One training step. Returns its phases in ns, by the names of a record's samples."""
-        runner = self.runners[name]
+        variant = self.variants[name]
         self.drop_gradients()
-        runner.strategy.active = True
+        variant.strategy.active = True
         self.clock.begin()
         dist.barrier()
         self.clock.mark()
-        loss = self.forward(runner, batch)
+        loss = self.forward(variant, batch)
         self.clock.mark()
         loss.backward()
         self.clock.mark()
-        runner.strategy.finish()
+        variant.strategy.finish()
         self.clock.mark()
-        for shared, p in zip(self.params, runner.params):
+        for shared, p in zip(self.params, variant.params):
             shared.grad = p.grad
         self.clock.mark()
         self.optimizer.step()
         self.clock.mark()
-        runner.strategy.active = False
+        variant.strategy.active = False
         return phases_of(name, self.clock.between())
 
 
 def phases_of(name, times):
-    forward, backward, sync, _, optimizer = times  # what Contest does for itself is no part of a step
+    forward, backward, sync, _, optimizer = times  # what Case does for itself is no part of a step
     phases = {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync,
               "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer,
               "step_ns": forward + backward + sync + optimizer}

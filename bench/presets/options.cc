@@ -5,8 +5,8 @@
 
 #include "bench/collectives/options.h"
 #include "bench/training/compare_options.h"
-#include "bench/training/ddp_memory.h"
 #include "bench/training/ddp_options.h"
+#include "bench/training/memory.h"
 #include "comm/factory.h"
 #include "comm/world.h"
 #include "model/error.h"
@@ -73,7 +73,7 @@ class Builder {
     for (size_t i = 0; i < models.size(); ++i) {
       Experiment experiment{models[i] + ", " + title, "ddp", DdpArguments(models[i], own), subdirectory};
       const std::string instead = i + 1 < models.size() ? "trying " + models[i + 1] + " instead" : "left out";
-      if (AddIfItFits<DdpOptions>(CompleteDdpOptions, instead, std::move(experiment))) return;
+      if (AddIfItFits<DdpOptions>(instead, std::move(experiment))) return;
     }
   }
 
@@ -84,7 +84,7 @@ class Builder {
       Experiment experiment{title, "compare", Concatenate(own, TrainingArguments()), ""};
       const std::string instead =
           i + 1 < variants.size() ? "trying " + variants[i + 1].first + " instead" : "left out";
-      if (AddIfItFits<CompareOptions>(CompleteCompareOptions, instead, std::move(experiment))) return;
+      if (AddIfItFits<CompareOptions>(instead, std::move(experiment))) return;
     }
   }
 
@@ -106,13 +106,13 @@ class Builder {
 
   // Reads its arguments as the program will. False, and a note of what happens instead, if the host has not
   // the memory.
-  template <class Options, class Complete>
-  bool AddIfItFits(Complete&& complete, const std::string& instead, Experiment experiment) {
+  template <class Options>
+  bool AddIfItFits(const std::string& instead, Experiment experiment) {
     Options parsed;
     FlagTable flags(experiment.program, "");
     Parse(experiment.arguments, flags, parsed);
-    complete(flags, world_, parsed);
-    const std::optional<std::string> too_large = TooLargeForThisHost(parsed, SizeOfTraining(parsed), world_);
+    parsed.Complete(flags, world_);
+    const std::optional<std::string> too_large = TooLargeForThisHost(parsed, world_);
     if (too_large) Note(Join(experiment.title, ": ", instead, ": ", *too_large));
     if (!too_large) experiments_.push_back(std::move(experiment));
     return !too_large;

@@ -16,7 +16,7 @@ namespace gradsync::bench {
 // What one rank did when, as a trace that chrome://tracing and ui.perfetto.dev open. One process per rank,
 // with a row for the phases of a step, a row for the operations of its backward pass and the broadcast of
 // buffers, rows for the collectives in flight (as many as were in flight at once), and above them the time
-// that each collective waited for its turn. Every event carries the strategy, the step and the cell as
+// that each collective waited for its turn. Every event carries the strategy, the step and the case as
 // arguments.
 class TraceLog {
  public:

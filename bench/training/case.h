@@ -8,23 +8,12 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "bench/training/batch_source.h"
+#include "bench/training/batches.h"
+#include "model/error.h"
 #include "model/model.h"
 
 // What a training benchmark measures.
 namespace gradsync::bench {
-
-// What one rank's batch looks like.
-struct BatchShape {
-  model::Shape inputs;
-  model::DType inputs_dtype = model::DType::kF32;
-  model::Shape targets;
-  model::DType targets_dtype = model::DType::kF32;
-
-  bool operator==(const BatchShape&) const = default;
-  // Of whatever lay in memory.
-  model::Batch NewBatch(const model::DevicePtr& device) const;
-};
 
 // What is measured in a case: one of gradsync's strategies, or a peer's way of doing the same.
 struct VariantSpec {
@@ -51,12 +40,13 @@ struct Case {
   Fields config;
   Fields facts;
 
-  std::string name() const;  // "batch 2, sequence 128"
+  // "batch 2, sequence 128"
+  std::string name() const {
+    std::string name;
+    for (const auto& [what, value] : labels) name += Join(name.empty() ? "" : ", ", what, " ", value);
+    return name;
+  }
 };
-
-// Adds each of PyTorch's ways that compares with one of the case's strategies, once in each of the modes of
-// PeerOptions, with buckets of the size of the first that it compares with.
-void AddPeers(const std::vector<std::string>& modes, Case& the_case);
 
 // A training benchmark.
 struct TrainingTask {

@@ -2,9 +2,7 @@
 
 #include <limits>
 
-#include "bench/peers/pytorch.h"
-#include "bench/training/ddp_memory.h"
-#include "bench/training/ddp_options.h"
+#include "bench/training/memory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -38,13 +36,9 @@ void ApplyPublished(const FlagTable& flags, CompareOptions& options) {
   set("steps", options.steps, int64_t{20});
 }
 
-// The side of what a stride of 2 makes of an image.
-int64_t Halved(int64_t side) { return (side + 1) / 2; }
-
 // A batch norm needs two pixels or more of each channel.
 void CheckPixels(const CompareOptions& options) {
-  int64_t side = options.image_size;
-  for (int halvings = 0; halvings < 5; ++halvings) side = Halved(side);
+  const int64_t side = (options.image_size + 31) / 32;  // after five strides of 2
   Require(options.batch_size * side * side >= 2, "--batch_size=", options.batch_size,
           ": the last layers see one pixel of images of ", options.image_size, " x ", options.image_size,
           ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
@@ -65,60 +59,10 @@ void CheckModelFlags(const FlagTable& flags, const CompareOptions& options) {
   }
 }
 
-double Pixels(int64_t side) { return static_cast<double>(side * side); }
-
-// Elements that one image leaves behind for backward (model/vision_functions.h lists them): the input of each
-// batch norm, which is a convolution's output, and what the batch norm makes of it.
-double ActivationsPerImage(const model::ResNetConfig& config, int64_t image_size) {
-  int64_t side = Halved(image_size);
-  const auto width = static_cast<double>(config.width);
-  double elements = 2 * width * Pixels(side);
-  side = Halved(side);
-  elements += width * Pixels(side);
-  for (size_t stage = 0; stage < config.num_blocks.size(); ++stage) {
-    const double inside = width * static_cast<double>(int64_t{1} << stage);
-    const double out = 4 * inside;
-    for (int64_t block = 0; block < config.num_blocks[stage]; ++block) {
-      elements += 2 * inside * Pixels(side);
-      if (block == 0 && stage > 0) side = Halved(side);
-      elements += 2 * (inside + out) * Pixels(side);
-      if (block == 0) elements += 2 * out * Pixels(side);
-    }
-  }
-  return elements;
-}
-
-double NumResNetParameters(const model::ResNetConfig& config) {
-  const auto width = static_cast<double>(config.width);
-  const auto with_norm = [](double in, double out, double size) { return out * (in * size * size + 2); };
-  double params = with_norm(3, width, 7);
-  double in = width;
-  for (size_t stage = 0; stage < config.num_blocks.size(); ++stage) {
-    const double inside = width * static_cast<double>(int64_t{1} << stage);
-    const double out = 4 * inside;
-    for (int64_t block = 0; block < config.num_blocks[stage]; ++block) {
-      params += with_norm(in, inside, 1) + with_norm(inside, inside, 3) + with_norm(inside, out, 1);
-      if (block == 0) params += with_norm(in, out, 1);
-      in = out;
-    }
-  }
-  return params + (in + 1) * static_cast<double>(config.num_classes);
-}
-
-// A language model's, as //bench:ddp counts it.
-TrainingSize SizeOfTransformer(const CompareOptions& options) {
-  DdpOptions ddp;
-  ddp.model = options.model;
-  ddp.batch_sizes = {options.batch_size};
-  ddp.seq_lens = {options.seq_len};
-  ddp.strategies = options.strategies;
-  ddp.peers = options.peers;
-  return SizeOfTraining(ddp);
-}
-
 }  // namespace
 
 CompareOptions::CompareOptions() : buffer_elements({3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi}) {
+  model = kResNet;
   strategies = {"core", "bucketed_async", "bucketed_sync"};
   optimizer = "sgd";
   warmup_steps = 2;
@@ -144,7 +88,6 @@ void CompareOptions::AddTo(FlagTable& flags) {
                "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
   flags.AddInt("seq_len", &seq_len, 1, kMaxSize, "Tokens in a sequence of a language model.");
   TrainingOptions::AddTo(flags);
-  peers.AddTo(flags);
 }
 
 model::ResNetConfig CompareOptions::resnet_config() const {
@@ -164,27 +107,18 @@ int64_t BucketBytes(const CompareOptions& options, std::string_view strategy, in
   return buffer_elements * static_cast<int64_t>(SizeOf(options.gradient_type()));
 }
 
-void CompleteCompareOptions(const FlagTable& flags, const comm::World& world, CompareOptions& options) {
-  if (options.preset == "published") ApplyPublished(flags, options);
-  CheckModelFlags(flags, options);
-  Require(!options.trace || options.buffer_elements.size() == 1,
+void CompareOptions::Complete(const FlagTable& flags, const comm::World& world) {
+  if (preset == "published") ApplyPublished(flags, *this);
+  CheckModelFlags(flags, *this);
+  Require(!trace || buffer_elements.size() == 1,
           "--trace: a trace tells no sizes apart, expected one in --buffer_elements, found ",
-          options.buffer_elements.size());
-  CheckTrainingOptions(options, world);
-  CheckPeerOptions(options.peers, options.dtype);
+          buffer_elements.size());
+  TrainingOptions::Complete(flags, world);
 }
 
-TrainingSize SizeOfTraining(const CompareOptions& options) {
-  if (!options.on_images()) return SizeOfTransformer(options);
-  const model::ResNetConfig config = options.resnet_config();
-  const auto batch_size = static_cast<double>(options.batch_size);
-  TrainingSize size;
-  size.model = options.model;
-  size.params = NumResNetParameters(config);
-  size.activations = batch_size * ActivationsPerImage(config, options.image_size);
-  if (options.peers.wanted()) size.peers = PeerStrategies(options.strategies, options.peers.modes);
-  size.batch = batch_size * (3 * Pixels(options.image_size) + static_cast<double>(config.num_classes));
-  return size;
+TrainingSize CompareOptions::Size() const {
+  if (on_images()) return SizeOf(resnet_config(), batch_size, image_size);
+  return SizeOf(transformer_config(), batch_size * seq_len);
 }
 
 }  // namespace gradsync::bench

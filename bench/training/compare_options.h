@@ -7,11 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/launch/flags.h"
-#include "bench/peers/options.h"
-#include "bench/training/memory.h"
 #include "bench/training/options.h"
-#include "comm/world.h"
 #include "model/resnet.h"
 #include "model/transformer.h"
 
@@ -22,10 +18,9 @@ struct CompareOptions : TrainingOptions {
   CompareOptions();
 
   std::string preset = "scaled";
-  std::string model = "resnet50";
   std::optional<int64_t> width;  // overrides ResNet-50's
 
-  // At each size all strategies are measured before the next begins.
+  // Each is a case.
   std::vector<int64_t> buffer_elements;
   std::string units = "bytes";
 
@@ -33,9 +28,10 @@ struct CompareOptions : TrainingOptions {
   int64_t image_size = 96;  // pixels on each side
   int64_t seq_len = 128;    // of a language model
 
-  PeerOptions peers;
-
-  void AddTo(FlagTable& flags);
+  void AddTo(FlagTable& flags) override;
+  // Puts the preset's values where no flag was given, too.
+  void Complete(const FlagTable& flags, const comm::World& world) override;
+  TrainingSize Size() const override;
 
   bool on_images() const { return model == "resnet50"; }
   // Of a model on images.
@@ -50,14 +46,6 @@ struct CompareOptions : TrainingOptions {
 //   published  as in the original: `core` gets as many MiB as the others get Mi elements, so that with f32
 //              theirs are 4 times as large
 int64_t BucketBytes(const CompareOptions& options, std::string_view strategy, int64_t buffer_elements);
-
-// Puts the preset's values where no flag was given. Throws InvalidInput if the flags do not fit together, a
-// file that they name cannot be used, or this build has not the device. Call it once, after Parse, in every
-// process.
-void CompleteCompareOptions(const FlagTable& flags, const comm::World& world, CompareOptions& options);
-
-// What a forward pass keeps is estimated from the model's shape.
-TrainingSize SizeOfTraining(const CompareOptions& options);
 
 }  // namespace gradsync::bench
 

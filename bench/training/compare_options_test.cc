@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "bench/training/memory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -28,7 +29,7 @@ CompareOptions Parse(std::vector<const char*> arguments) {
   options.AddTo(flags);
   arguments.insert(arguments.begin(), "compare");
   flags.Parse(static_cast<int>(arguments.size()), arguments.data());
-  CompleteCompareOptions(flags, WorldOf(2), options);
+  options.Complete(flags, WorldOf(2));
   return options;
 }
 
@@ -86,7 +87,7 @@ TEST(CompareOptionsTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
     const auto bytes = [&](const char* dtype) {
       const CompareOptions options =
           Parse({model, dtype, "--batch_size=4096", "--verify=false", "--strategies=naive"});
-      return EstimateMemory(options, SizeOfTraining(options), WorldOf(1), 0).host_bytes;
+      return EstimateMemory(options, WorldOf(1), 0).host_bytes;
     };
     EXPECT_NEAR(bytes("--dtype=bf16") / bytes("--dtype=f32"), 0.5, 0.05) << model;
   }
@@ -103,13 +104,13 @@ TEST(CompareOptionsTest, BatchNormsNeedTwoPixels) {
 }
 
 TEST(CompareOptionsTest, CountsResNetsParametersExactly) {
-  EXPECT_EQ(SizeOfTraining(Parse({})).params, 25557032);
+  EXPECT_EQ(Parse({}).Size().params, 25557032);
   const CompareOptions narrow = Parse({"--width=8"});
   const model::ResNet model(narrow.resnet_config(), model::CpuDevice(), model::DType::kF32, 0);
   double params = 0;
   for (const model::Parameter* const param : model.parameters())
     params += static_cast<double>(param->numel());
-  EXPECT_EQ(SizeOfTraining(narrow).params, params);
+  EXPECT_EQ(narrow.Size().params, params);
 }
 
 // What a forward pass really leaves behind.
@@ -121,19 +122,19 @@ TEST(CompareOptionsTest, EstimatesWhatAForwardPassKeeps) {
   const int64_t before = device->allocator().stats().bytes_in_use;
   const model::Var out = model.Predict(images);
   const auto kept = static_cast<double>(device->allocator().stats().bytes_in_use - before);
-  EXPECT_NEAR(4 * SizeOfTraining(options).activations / kept, 1, 0.15);
+  EXPECT_NEAR(4 * options.Size().activations / kept, 1, 0.15);
 }
 
 TEST(CompareOptionsTest, LanguageModelsHaveSequences) {
   const CompareOptions options = Parse({"--model=tiny", "--seq_len=32"});
   EXPECT_EQ(options.transformer_config().context_length, 32);
-  EXPECT_EQ(SizeOfTraining(options).params, static_cast<double>(NumParameters(options.transformer_config())));
+  EXPECT_EQ(options.Size().params, static_cast<double>(NumParameters(options.transformer_config())));
 }
 
 TEST(CompareOptionsTest, PeersNeedMemoryToo) {
   for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
-    EXPECT_THAT(SizeOfTraining(Parse({model})).peers, testing::IsEmpty());
-    EXPECT_THAT(SizeOfTraining(Parse({model, "--with_peers=pytorch"})).peers, ElementsAre("ddp_view", "ddp"));
+    EXPECT_THAT(Parse({model}).PeersStrategies(), testing::IsEmpty());
+    EXPECT_THAT(Parse({model, "--with_peers=pytorch"}).PeersStrategies(), ElementsAre("ddp_view", "ddp"));
   }
   EXPECT_THAT(
       [] {

@@ -4,33 +4,14 @@
 #include <cstdint>
 #include <limits>
 
-#include "bench/training/token_source.h"
+#include "bench/training/batches.h"
+#include "bench/training/memory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
 constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
-
-void TakeBatchFileShape(const FlagTable& flags, const comm::World& world, DdpOptions& options) {
-  for (const char* const name : {"batch_size", "seq_len", "corpus"}) {
-    Require(!flags.given(name), "--", name,
-            ": cannot be given beside --batch_file, which says what the batch is");
-  }
-  const BatchFileShape shape = ReadBatchFileShape(options.batch_file);
-  Require(shape.rows % world.size == 0, "--batch_file=", options.batch_file, ": found ", shape.rows,
-          " rows, expected a multiple of the ", world.size, " ranks");
-  options.batch_sizes = {shape.rows / world.size};
-  options.seq_lens = {shape.seq_len};
-}
-
-void CheckModel(const DdpOptions& options) {
-  const model::TransformerConfig config = options.model_config();
-  Validate(config);
-  const int64_t longest = *std::max_element(options.seq_lens.begin(), options.seq_lens.end());
-  Require(longest <= config.context_length, "--seq_len=", longest, ": the model's context has ",
-          config.context_length, " tokens");
-}
 
 }  // namespace
 
@@ -55,7 +36,6 @@ void DdpOptions::AddTo(FlagTable& flags) {
                 "Train on this batch in every step; each rank takes its part of the rows.");
 
   TrainingOptions::AddTo(flags);
-  peers.AddTo(flags);
 }
 
 model::TransformerConfig DdpOptions::model_config() const {
@@ -65,27 +45,40 @@ model::TransformerConfig DdpOptions::model_config() const {
   config.d_ff = d_ff.value_or(config.d_ff);
   config.num_heads = num_heads.value_or(config.num_heads);
   config.vocab_size = vocab_size.value_or(config.vocab_size);
-  config.context_length = context_length.value_or(*std::max_element(seq_lens.begin(), seq_lens.end()));
+  config.context_length = context_length.value_or(longest_seq_len());
   return config;
 }
 
-std::vector<Cell> Cells(const DdpOptions& options) {
-  std::vector<Cell> cells;
-  for (const int64_t batch_size : options.batch_sizes) {
-    for (const int64_t seq_len : options.seq_lens) cells.push_back({batch_size, seq_len});
+int64_t DdpOptions::longest_seq_len() const { return std::ranges::max(seq_lens); }
+
+std::vector<model::Shape> DdpOptions::BatchShapes() const {
+  std::vector<model::Shape> shapes;
+  for (const int64_t batch_size : batch_sizes) {
+    for (const int64_t seq_len : seq_lens) shapes.push_back({batch_size, seq_len});
   }
-  return cells;
+  return shapes;
 }
 
-void CompleteDdpOptions(const FlagTable& flags, const comm::World& world, DdpOptions& options) {
-  if (!options.batch_file.empty()) TakeBatchFileShape(flags, world, options);
-  CheckModel(options);
-  CheckTrainingOptions(options, world);
-  CheckPeerOptions(options.peers, options.dtype);
-  if (!options.corpus.empty()) {
-    CorpusTokens(options.corpus, options.model_config().vocab_size,
-                 *std::max_element(options.seq_lens.begin(), options.seq_lens.end()), 0);
+void DdpOptions::Complete(const FlagTable& flags, const comm::World& world) {
+  if (!batch_file.empty()) {
+    for (const char* const name : {"batch_size", "seq_len", "corpus"}) {
+      Require(!flags.given(name), "--", name,
+              ": cannot be given beside --batch_file, which says what the batch is");
+    }
+    const model::Shape rows = ReadBatchFileShape(batch_file, world.size);
+    batch_sizes = {rows[0] / world.size};
+    seq_lens = {rows[1]};
   }
+  const model::TransformerConfig config = model_config();
+  Validate(config);
+  Require(longest_seq_len() <= config.context_length, "--seq_len=", longest_seq_len(),
+          ": the model's context has ", config.context_length, " tokens");
+  TrainingOptions::Complete(flags, world);
+  if (!corpus.empty()) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
+}
+
+TrainingSize DdpOptions::Size() const {
+  return SizeOf(model_config(), std::ranges::max(batch_sizes) * longest_seq_len());
 }
 
 }  // namespace gradsync::bench

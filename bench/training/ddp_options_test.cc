@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/training/ddp_memory.h"
+#include "bench/training/memory.h"
 #include "ddp/factory.h"
 #include "model/error.h"
 
@@ -25,7 +25,7 @@ DdpOptions Parse(std::vector<const char*> arguments) {
   options.AddTo(flags);
   arguments.insert(arguments.begin(), "ddp");
   flags.Parse(static_cast<int>(arguments.size()), arguments.data());
-  CompleteDdpOptions(flags, WorldOf(2), options);
+  options.Complete(flags, WorldOf(2));
   return options;
 }
 
@@ -35,7 +35,7 @@ TEST(DdpOptionsTest, DefaultsAreASmallRunOfAllStrategies) {
   EXPECT_TRUE(options.interleaved());
   EXPECT_EQ(options.model_config().d_model, 256);
   EXPECT_EQ(options.ranks.world_size, 2);
-  EXPECT_EQ(Cells(options).size(), 1u);
+  EXPECT_EQ(options.BatchShapes().size(), 1u);
 }
 
 TEST(DdpOptionsTest, OverridesReplaceTheModelsSizes) {
@@ -47,14 +47,12 @@ TEST(DdpOptionsTest, OverridesReplaceTheModelsSizes) {
   EXPECT_EQ(config.d_model, 768);
 }
 
-TEST(DdpOptionsTest, CellsAreEveryCombination) {
+TEST(DdpOptionsTest, CasesAreEveryCombination) {
   const DdpOptions options = Parse({"--batch_size=2,4", "--seq_len=128,256,512"});
-  const std::vector<Cell> cells = Cells(options);
-  ASSERT_EQ(cells.size(), 6u);
-  EXPECT_EQ(cells[1].batch_size, 2);
-  EXPECT_EQ(cells[1].seq_len, 256);
-  EXPECT_EQ(cells[5].batch_size, 4);
-  EXPECT_EQ(cells[5].seq_len, 512);
+  const std::vector<model::Shape> shapes = options.BatchShapes();
+  ASSERT_EQ(shapes.size(), 6u);
+  EXPECT_EQ(shapes[1], (model::Shape{2, 256}));
+  EXPECT_EQ(shapes[5], (model::Shape{4, 512}));
   EXPECT_EQ(options.model_config().context_length, 512);
 }
 
@@ -65,7 +63,7 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
   options.verify = false;
   const double params = static_cast<double>(NumParameters(options.model_config()));
   const auto expect_bytes = [&](double per_param) {
-    const TrainingMemory memory = EstimateMemory(options, SizeOfTraining(options), WorldOf(2), 0);
+    const TrainingMemory memory = EstimateMemory(options, WorldOf(2), 0);
     EXPECT_NEAR(memory.host_bytes, per_param * params, 0.05 * per_param * params + 2 * (64 << 20));
     EXPECT_EQ(memory.gpu_bytes, 0);
   };
@@ -83,9 +81,7 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
   DdpOptions options = Parse({"--model=small", "--verify=false"});
   comm::World world = WorldOf(8);
-  const auto bytes = [&](const comm::World& of) {
-    return EstimateMemory(options, SizeOfTraining(options), of, 0).host_bytes;
-  };
+  const auto bytes = [&](const comm::World& of) { return EstimateMemory(options, of, 0).host_bytes; };
   const double of_eight = bytes(world);
   world.local_size = 2;
   const double of_two = bytes(world);
@@ -99,9 +95,7 @@ TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
 TEST(MemoryTest, CountsPeers) {
   const auto peers_bytes = [](const char* strategies, std::vector<std::string> modes = {"eager"}) {
     DdpOptions options = Parse({"--model=small", strategies, "--batch_size=1", "--seq_len=1"});
-    const auto bytes = [&] {
-      return EstimateMemory(options, SizeOfTraining(options), WorldOf(2), 0).host_bytes;
-    };
+    const auto bytes = [&] { return EstimateMemory(options, WorldOf(2), 0).host_bytes; };
     const double alone = bytes();
     options.peers.with_peers = "pytorch";
     options.peers.modes = std::move(modes);
@@ -123,9 +117,7 @@ TEST(MemoryTest, OfAGpu) {
   DdpOptions options = Parse({"--model=small", "--strategies=core", "--batch_size=1", "--seq_len=1"});
   options.ranks.device = "cuda";
   const double params = static_cast<double>(NumParameters(options.model_config()));
-  const auto memory = [&](int num_gpus) {
-    return EstimateMemory(options, SizeOfTraining(options), WorldOf(2), num_gpus);
-  };
+  const auto memory = [&](int num_gpus) { return EstimateMemory(options, WorldOf(2), num_gpus); };
   constexpr double kContext = 512 << 20;
   EXPECT_NEAR(memory(1).gpu_bytes, 2 * 20 * params + 2 * kContext, params);
   EXPECT_NEAR(memory(2).gpu_bytes, 20 * params + kContext, params);
@@ -133,7 +125,7 @@ TEST(MemoryTest, OfAGpu) {
 
   constexpr int64_t kGiB = 1 << 30;
   const auto line = [&](const MemoryLimits& limits) {
-    return TooLargeFor(limits, options, SizeOfTraining(options), WorldOf(2)).value_or("none");
+    return TooLargeFor(limits, options, WorldOf(2)).value_or("none");
   };
   EXPECT_EQ(line({.host_bytes = 8 * kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}), "none");
   EXPECT_THAT(
@@ -149,9 +141,9 @@ TEST(MemoryTest, OfAGpu) {
 
 TEST(MemoryTest, SaysWhatWouldHelp) {
   const DdpOptions small = Parse({"--num_layers=1"});
-  EXPECT_EQ(TooLargeForThisHost(small, SizeOfTraining(small), WorldOf(1)), std::nullopt);
+  EXPECT_EQ(TooLargeForThisHost(small, WorldOf(1)), std::nullopt);
   const DdpOptions large = Parse({"--model=2.7b", "--batch_size=4096"});
-  const auto line = TooLargeForThisHost(large, SizeOfTraining(large), WorldOf(1024));
+  const auto line = TooLargeForThisHost(large, WorldOf(1024));
   ASSERT_TRUE(line.has_value());
   EXPECT_THAT(*line, StartsWith("--model=2.7b: 1024 ranks need about "));
 }

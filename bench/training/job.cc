@@ -1,21 +1,27 @@
 #include "bench/training/job.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/launch/rank_main.h"
+#include "bench/peers/pytorch.h"
 #include "bench/records/provenance.h"
 #include "bench/timing/nvtx.h"
 #include "bench/timing/schedule.h"
-#include "bench/training/batch_feeder.h"
+#include "bench/training/memory.h"
 #include "bench/training/observers.h"
 #include "bench/training/record.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
 #include "bench/training/verifier.h"
 #include "model/cuda_device.h"
+#include "model/error.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {
@@ -34,25 +40,25 @@ struct Measured {
 class TrainingJob : public RankJob {
  public:
   TrainingJob(const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
-              const std::function<TrainingTask(const model::DevicePtr&)>& make_task,
-              const std::optional<PeerProgram>& peer_program)
+              const MakeTrainingTask& make_task)
       : options_(options),
         world_(world),
         provenance_(CollectProvenance(argc, argv)),
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
         ranges_(options.nvtx ? MakeNvtxSink() : nullptr),
-        task_(make_task(device_)),
-        feeder_(std::move(task_.source)),
+        task_(make_task(world, device_)),
+        source_(std::move(task_.source)),
         group_(JoinGroup(options.ranks, options.backend, world, device_, placement_)),
         trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, *group_),
-        verifier_(options, feeder_, trainer_),
+        verifier_(options, *source_, trainer_),
         recorder_(*device_) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     if (ranges_) trainer_.Annotate(*ranges_);
     SetRunRecord();
-    if (peer_program) {
-      peers_.emplace(*peer_program, options.ranks, options.backend, world, placement_, trainer_);
+    if (options.peers.wanted()) {
+      peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks, options.backend, world,
+                     placement_, trainer_);
     }
     const std::string out = OutputDirectory(options.ranks, task_.experiment + "-" + run_record_.run_id);
     observers_ = MakeObservers(options, task_, out, run_record_.run_id, trainer_);
@@ -115,7 +121,7 @@ class TrainingJob : public RankJob {
     for (const ScheduledStep& step :
          InterleavedSchedule(static_cast<int>(all.size()), options_.warmup_steps, options_.steps,
                              static_cast<uint64_t>(options_.ranks.seed))) {
-      feeder_.Fill(world_.rank, step.round, batch);
+      source_->Fill(world_.rank, step.round, batch);
       auto& [variant, record] = all[static_cast<size_t>(step.config)];
       const bool listen = !step.warmup && variant->traceable() && (options_.trace || options_.profile);
       OpRecorder* const recorder = listen ? &recorder_ : nullptr;
@@ -155,7 +161,7 @@ class TrainingJob : public RankJob {
     const VariantSpec& spec = the_case.variants.front();
     const std::unique_ptr<ddp::Strategy> strategy = trainer_.NewStrategy(spec.name, spec.bucket_bytes);
     const Batch batch = the_case.batch.NewBatch(device_);
-    feeder_.Fill(world_.rank, 0, batch);
+    source_->Fill(world_.rank, 0, batch);
     trainer_.Restart();
     const double my_loss = trainer_.Gradients(*strategy, batch);
     const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{my_loss});
@@ -173,8 +179,8 @@ class TrainingJob : public RankJob {
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
   const std::unique_ptr<RangeSink> ranges_;  // null without --nvtx
-  TrainingTask task_;                        // its model is the trainer's, its source the feeder's
-  BatchFeeder feeder_;
+  TrainingTask task_;                        // its model is the trainer's, its source below
+  const std::unique_ptr<BatchSource> source_;
   const std::unique_ptr<comm::RecordingProcessGroup> group_;
   Trainer trainer_;
   Verifier verifier_;
@@ -187,11 +193,21 @@ class TrainingJob : public RankJob {
 
 }  // namespace
 
-std::unique_ptr<RankJob> MakeTrainingJob(
-    const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
-    const std::function<TrainingTask(const model::DevicePtr& device)>& make_task,
-    const std::optional<PeerProgram>& peer_program) {
-  return std::make_unique<TrainingJob>(options, world, argc, argv, make_task, peer_program);
+int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
+                       const MakeTrainingTask& make_task) {
+  const auto check = [&](const comm::World& world) {
+    options.Complete(flags, world);
+    const std::optional<std::string> too_large = TooLargeForThisHost(options, world);
+    Require(!too_large, too_large.value_or(""));
+    if (!options.peers.wanted()) return;
+    CheckPeerProgram(FindPeerProgram(options.peers.python(), argv[0]), options.peers.compiled(),
+                     options.ranks.device);
+  };
+  const auto prepare = [&](const comm::World& world) {
+    if (world.launcher == "self") options.Complete(flags, world);  // The checks ran in another process.
+    return std::make_unique<TrainingJob>(options, world, argc, argv, make_task);
+  };
+  return RunRankProgram(argc, argv, {flags, options.ranks, check, prepare});
 }
 
 }  // namespace gradsync::bench

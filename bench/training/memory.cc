@@ -1,6 +1,7 @@
 #include "bench/training/memory.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "bench/records/host.h"
 #include "bench/records/units.h"
@@ -35,14 +36,12 @@ double BufferCopies(const TrainingOptions& options) {
 // Of the model, in the process of a rank's peer: all share values and the optimizer's state.
 // DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
 // share their gradients, of which flat makes two copies. Compiled or not is all the same.
-double PeerCopies(const TrainingOptions& options, const TrainingSize& size) {
+double PeerCopies(const TrainingOptions& options, const std::vector<std::string>& peers) {
   const auto count = [&](const char* beginning) {
-    return std::ranges::count_if(size.peers,
-                                 [&](const std::string& peer) { return peer.starts_with(beginning); });
+    return std::ranges::count_if(peers, [&](const std::string& peer) { return peer.starts_with(beginning); });
   };
-  const auto all = static_cast<int64_t>(size.peers.size());
-  return ReplicaCopies(options) - 1 + (all > count("ddp") ? 1 : 0) + (count("flat") > 0 ? 2 : 0) +
-         static_cast<double>(2 * count("ddp") - count("ddp_view"));
+  return ReplicaCopies(options) - 1 + (std::ssize(peers) > count("ddp") ? 1 : 0) +
+         (count("flat") > 0 ? 2 : 0) + static_cast<double>(2 * count("ddp") - count("ddp_view"));
 }
 
 // Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.
@@ -58,17 +57,23 @@ double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size) 
   constexpr double kEagerActivations = 2;
   const double own =
       (ReplicaCopies(options) + BufferCopies(options)) * size.params + Narrow(options, size) + size.batch;
-  if (size.peers.empty()) return own;
-  return own + PeerCopies(options, size) * size.params + kEagerActivations * size.activations + size.batch;
+  const std::vector<std::string> peers = options.PeersStrategies();
+  if (peers.empty()) return own;
+  return own + PeerCopies(options, peers) * size.params + kEagerActivations * size.activations + size.batch;
 }
 
-std::string Line(const TrainingSize& size, const std::string& who, double needed_bytes, const char* where,
-                 int64_t available_bytes, const char* are) {
-  return Join("--model=", size.model, ": ", who, " about ", ApproximateBytes(needed_bytes), " on ", where,
+std::string Line(const TrainingOptions& options, const std::string& who, double needed_bytes,
+                 const char* where, int64_t available_bytes, const char* are) {
+  return Join("--model=", options.model, ": ", who, " about ", ApproximateBytes(needed_bytes), " on ", where,
               ", ", ApproximateBytes(static_cast<double>(available_bytes)), " ", are,
-              "; fewer --strategies, --order=blocks, ", size.peers.empty() ? "" : "--with_peers=none, ",
+              "; fewer --strategies, --order=blocks, ", options.peers.wanted() ? "--with_peers=none, " : "",
               "--verify=false or a smaller --batch_size need less");
 }
+
+double Square(int64_t side) { return static_cast<double>(side * side); }
+
+// The side of what a stride of 2 makes of an image.
+int64_t Halved(int64_t side) { return (side + 1) / 2; }
 
 int RanksPerGpu(const comm::World& world, int num_gpus) {
   return (world.local_size + num_gpus - 1) / std::max(1, num_gpus);
@@ -76,10 +81,56 @@ int RanksPerGpu(const comm::World& world, int num_gpus) {
 
 }  // namespace
 
-TrainingMemory EstimateMemory(const TrainingOptions& options, const TrainingSize& size,
-                              const comm::World& world, int num_gpus) {
+// What is left behind for backward: of each position, as model/functions.h lists, at the moment of the loss,
+// when logits and their gradient are there as well.
+TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions) {
+  const auto d_ff = static_cast<double>(config.d_ff);
+  const double per_layer = 7 * static_cast<double>(config.d_model) + 3 * d_ff;
+  const double per_position = static_cast<double>(config.num_layers) * per_layer +
+                              2 * static_cast<double>(config.vocab_size) + 4 * d_ff;
+  const auto num_positions = static_cast<double>(positions);
+  return {.params = static_cast<double>(NumParameters(config)),
+          .activations = num_positions * per_position,
+          .batch = 2 * num_positions};
+}
+
+// Of each image, as model/vision_functions.h lists: the input of each batch norm, which is a convolution's
+// output, and what the batch norm makes of it; and what the max pooling does.
+TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size) {
+  const auto images = static_cast<double>(batch_size);
+  const auto width = static_cast<double>(config.width);
+  const auto num_classes = static_cast<double>(config.num_classes);
+  TrainingSize size;
+  size.batch = images * (3 * Square(image_size) + num_classes);
+  int64_t side = Halved(image_size);
+  const auto add_convolution = [&](double in, double out, double kernel_elements) {
+    size.params += out * (in * kernel_elements + 2);
+    size.activations += images * 2 * out * Square(side);
+  };
+  add_convolution(3, width, 7 * 7);
+  side = Halved(side);
+  size.activations += images * width * Square(side);
+  double in = width;
+  for (size_t stage = 0; stage < config.num_blocks.size(); ++stage) {
+    const double inside = width * static_cast<double>(int64_t{1} << stage), out = 4 * inside;
+    for (int64_t block = 0; block < config.num_blocks[stage]; ++block) {
+      add_convolution(in, inside, 1);
+      if (block == 0 && stage > 0) side = Halved(side);
+      add_convolution(inside, inside, 3 * 3);
+      add_convolution(inside, out, 1);
+      if (block == 0) add_convolution(in, out, 1);
+      in = out;
+    }
+  }
+  size.params += (in + 1) * num_classes;
+  return size;
+}
+
+TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus) {
+  const TrainingSize size = options.Size();
+  const bool with_peers = options.peers.wanted();
   const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
-  const double programs = kProgramBytes + (size.peers.empty() ? 0 : kPythonBytes);
+  const double programs = kProgramBytes + (with_peers ? kPythonBytes : 0);
   // Rank 0 keeps initial values, and to verify the reference's values and gradients, on the host.
   const double kept = (options.verify ? 3 : 1) * size.params;
   // To verify it also needs all ranks' batches.
@@ -89,30 +140,29 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const TrainingSize
     return {.host_bytes = (world.local_size * rank + kept + batches) * bytes + programs * world.local_size};
   }
   const int ranks_per_gpu = RanksPerGpu(world, num_gpus);
-  const double contexts = kCudaContextBytes * (size.peers.empty() ? 1 : 2);
+  const double contexts = kCudaContextBytes * (with_peers ? 2 : 1);
   return {.host_bytes = kept * bytes + programs * world.local_size,
           .gpu_bytes = (ranks_per_gpu * rank + batches) * bytes + contexts * ranks_per_gpu};
 }
 
 std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
-                                       const TrainingSize& size, const comm::World& world) {
-  const TrainingMemory needed = EstimateMemory(options, size, world, limits.num_gpus);
+                                       const comm::World& world) {
+  const TrainingMemory needed = EstimateMemory(options, world, limits.num_gpus);
   if (needed.gpu_bytes > static_cast<double>(limits.gpu_bytes)) {
     const int ranks = RanksPerGpu(world, limits.num_gpus);
     const std::string who = Join(ranks, ranks == 1 ? " rank needs" : " ranks need");
-    return Line(size, who, needed.gpu_bytes, "each GPU", limits.gpu_bytes, "are there");
+    return Line(options, who, needed.gpu_bytes, "each GPU", limits.gpu_bytes, "are there");
   }
   if (!limits.host_bytes || needed.host_bytes <= static_cast<double>(*limits.host_bytes)) return std::nullopt;
-  return Line(size, Join(world.local_size, " ranks need"), needed.host_bytes, "this host", *limits.host_bytes,
-              "are available");
+  return Line(options, Join(world.local_size, " ranks need"), needed.host_bytes, "this host",
+              *limits.host_bytes, "are available");
 }
 
-std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const TrainingSize& size,
-                                               const comm::World& world) {
+std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const comm::World& world) {
   return TooLargeFor({.host_bytes = AvailableMemoryBytes(),
                       .gpu_bytes = static_cast<int64_t>(model::CudaMemoryBytes(0)),
                       .num_gpus = model::CudaDeviceCount()},
-                     options, size, world);
+                     options, world);
 }
 
 }  // namespace gradsync::bench

@@ -4,21 +4,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bench/training/options.h"
 #include "comm/world.h"
+#include "model/resnet.h"
+#include "model/transformer.h"
 
 namespace gradsync::bench {
 
-// What a training needs memory for, in elements.
-struct TrainingSize {
-  std::string model;               // its name
-  double params = 0;               // of the model
-  double activations = 0;          // of one rank's batch, at the moment of the loss
-  double batch = 0;                // of one rank's batch itself
-  std::vector<std::string> peers;  // what PyTorch trains beside each rank, see PeerStrategy
-};
+// Of models: of a transformer on so many positions, of a ResNet on images of so many pixels on each side.
+TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
+TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 
 struct TrainingMemory {
   double host_bytes = 0;  // of all ranks of a host
@@ -35,17 +31,15 @@ struct MemoryLimits {
 // About how much memory the ranks of one host will use together, at the moment when they use most. Gradients,
 // parameters, optimizer state and buffers are counted exactly, and those of peers likewise; a peer's
 // activations and its program are guesses.
-TrainingMemory EstimateMemory(const TrainingOptions& options, const TrainingSize& size,
-                              const comm::World& world, int num_gpus);
+TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus);
 
 // Nothing if that is within the limits, else one line that says what is needed, what there is, and what would
 // help.
 std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
-                                       const TrainingSize& size, const comm::World& world);
+                                       const comm::World& world);
 // The same, for what this host has at the moment: of its GPUs all memory, since asking what is free takes
 // some of it.
-std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const TrainingSize& size,
-                                               const comm::World& world);
+std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench
 

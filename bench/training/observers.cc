@@ -51,7 +51,7 @@ class SummaryObserver : public Observer {
   explicit SummaryObserver(std::string out) : out_(std::move(out)) {}
 
   void OnChecked(const Variant& variant, const Record& record) override {
-    summary_.Add(variant.the_case().labels, variant.spec(), record);
+    summary_.Add(variant.the_case(), variant.spec(), record);
   }
   void OnEnd() override {
     std::printf("%sMedians of rank 0. Records: %s\n", summary_.ToString().c_str(), out_.c_str());

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "bench/peers/pytorch.h"
 #include "bench/timing/nvtx.h"
 #include "comm/factory.h"
 #include "ddp/factory.h"
@@ -12,13 +13,6 @@ namespace gradsync::bench {
 namespace {
 
 constexpr int64_t kMaxSteps = 10'000'000;
-
-void CheckDumpPath(const std::string& path) {
-  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  Require(std::filesystem::is_directory(directory, error), "--dump_grads=", path, ": there is no directory ",
-          directory.string());
-}
 
 }  // namespace
 
@@ -71,18 +65,25 @@ void TrainingOptions::AddTo(FlagTable& flags) {
   flags.AddPath(
       "dump_grads", &dump_grads, "a file",
       "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
+  peers.AddTo(flags);
 }
 
-void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world) {
-  CheckDevice(options.ranks, {&options.backend, 1}, world);
-  Require(!options.nvtx || HaveNvtx(),
-          "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
-  Require(!options.tf32 || (options.ranks.device == "cuda" && options.dtype == "f32"),
-          "--tf32: expected --device=cuda and --dtype=f32, found ", options.ranks.device, " and ",
-          options.dtype);
-  Require(options.profile || (!options.peak_flops && !options.peak_bandwidth),
+void TrainingOptions::Complete(const FlagTable& /*flags*/, const comm::World& world) {
+  CheckDevice(ranks, {&backend, 1}, world);
+  Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
+  Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),
+          "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device, " and ", dtype);
+  Require(profile || (!peak_flops && !peak_bandwidth),
           "--peak_flops, --peak_bandwidth: expected --profile beside them");
-  if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
+  const std::filesystem::path directory = std::filesystem::path(dump_grads).parent_path();
+  std::error_code ignored;
+  Require(dump_grads.empty() || std::filesystem::is_directory(directory, ignored),
+          "--dump_grads=", dump_grads, ": there is no directory ", directory.string());
+  CheckPeerOptions(peers, dtype);
+}
+
+std::vector<std::string> TrainingOptions::PeersStrategies() const {
+  return peers.wanted() ? PeerStrategies(strategies, peers.modes) : std::vector<std::string>();
 }
 
 }  // namespace gradsync::bench

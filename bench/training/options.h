@@ -8,14 +8,25 @@
 
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_main.h"
+#include "bench/peers/options.h"
+#include "comm/world.h"
 #include "model/dtype.h"
 
 namespace gradsync::bench {
 
+// What a training needs memory for, in elements.
+struct TrainingSize {
+  double params = 0;       // of the model
+  double activations = 0;  // of one rank's batch, at the moment of the loss
+  double batch = 0;        // of one rank's batch itself
+};
+
 // What the benchmarks that train a model have in common on their command lines.
 struct TrainingOptions {
   TrainingOptions();
+  virtual ~TrainingOptions() = default;
 
+  std::string model;
   RankOptions ranks;
   std::string backend = "gloo";
   std::string dtype = "f32";
@@ -36,8 +47,18 @@ struct TrainingOptions {
   bool nvtx = false;
   std::string dump_grads;
 
-  void AddTo(FlagTable& flags);
+  PeerOptions peers;
 
+  virtual void AddTo(FlagTable& flags);
+  // Fills in what the flags left out. Throws InvalidInput if they do not fit together, a file that they name
+  // cannot be used, or this build has not the device. Reads no tensor. To be called once, after Parse, in
+  // every process.
+  virtual void Complete(const FlagTable& flags, const comm::World& world);
+  // Of the largest case of completed options; what a forward pass keeps is estimated from the model's shape.
+  virtual TrainingSize Size() const = 0;
+
+  // What PyTorch trains beside each rank, see PeerStrategy.
+  std::vector<std::string> PeersStrategies() const;
   bool interleaved() const { return order == "interleaved"; }
   // Of activations.
   model::DType element_type() const {
@@ -46,9 +67,6 @@ struct TrainingOptions {
   // Of gradients, and of what is communicated and kept from step to step.
   model::DType gradient_type() const { return WideDType(element_type()); }
 };
-
-// Throws InvalidInput if a file that the options name cannot be used, or this build has not the device.
-void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench
 

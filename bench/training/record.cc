@@ -18,14 +18,6 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& varian
   config.Set("traced", options.trace || options.profile || options.nvtx);
 }
 
-void SetTransformerConfig(const model::TransformerConfig& model, Fields& config) {
-  config.Set("num_layers", model.num_layers);
-  config.Set("d_model", model.d_model);
-  config.Set("d_ff", model.d_ff);
-  config.Set("num_heads", model.num_heads);
-  config.Set("vocab_size", model.vocab_size);
-}
-
 void AddSamples(const StepResult& step, int64_t position, Record& record) {
   const auto add = [&](const char* name, int64_t value) { record.samples[name].push_back(value); };
   add("step_ns", step.marks.step_ns());
@@ -49,14 +41,6 @@ void SetChecks(const Verdict& verdict, Fields& checks) {
   checks.Set("tolerance", Value(verdict.tolerance));
   checks.Set("worst_grad", verdict.worst_grad);
   checks.Set("worst_param", verdict.worst_param);
-}
-
-std::vector<BucketRecord> BucketRecords(const ddp::BucketPlan& plan) {
-  std::vector<BucketRecord> records;
-  for (const ddp::Bucket& bucket : plan.buckets) {
-    records.push_back({static_cast<int64_t>(bucket.bytes()), static_cast<int64_t>(bucket.params.size())});
-  }
-  return records;
 }
 
 }  // namespace gradsync::bench

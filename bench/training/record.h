@@ -3,14 +3,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "bench/records/record.h"
 #include "bench/training/options.h"
 #include "bench/training/trainer.h"
 #include "bench/training/verify.h"
-#include "ddp/strategy.h"
-#include "model/transformer.h"
 
 namespace gradsync::bench {
 
@@ -18,16 +15,10 @@ namespace gradsync::bench {
 void SetTrainingConfig(const TrainingOptions& options, const std::string& variant, int64_t bucket_bytes,
                        Fields& config);
 
-// The shape of a language model, with overrides.
-void SetTransformerConfig(const model::TransformerConfig& model, Fields& config);
-
 // Adds a timed step. `position`: in the run's own order.
 void AddSamples(const StepResult& step, int64_t position, Record& record);
 
 void SetChecks(const Verdict& verdict, Fields& checks);
-
-// Its collectives, in the order in which they are sent.
-std::vector<BucketRecord> BucketRecords(const ddp::BucketPlan& plan);
 
 }  // namespace gradsync::bench
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
 #include "bench/records/units.h"
 
@@ -29,35 +30,30 @@ std::string VerdictWord(const Fields& checks, bool drifts) {
   return equal ? "equal" : drifts ? "replicas drift" : "WRONG";
 }
 
-void Summary::Add(const CaseLabels& labels, const VariantSpec& variant, const Record& record) {
-  num_labels_ = labels.size();
-  if (rows_.empty()) {
-    rows_.emplace_back();
-    for (const auto& [name, value] : labels) rows_.back().push_back(name);
-    for (const char* const name : {"strategy", "step", "forward", "backward", "sync", "optimizer", "check"}) {
-      rows_.back().push_back(name);
-    }
+void Summary::Add(const Case& the_case, const VariantSpec& variant, const Record& record) {
+  num_labels_ = the_case.labels.size();
+  std::vector<std::string> names, row;
+  for (const auto& [name, value] : the_case.labels) {
+    names.push_back(name);
+    row.push_back(value);
   }
-  Row row;
-  for (const auto& [name, value] : labels) row.push_back(value);
-  row.push_back(variant.name);
-  const bool tells_backward = record.samples.contains("backward_ns");
-  for (const char* const name :
-       {"step_ns", "forward_ns", tells_backward ? "backward_ns" : "backward_and_sync_ns", "sync_exposed_ns",
-        "optimizer_ns"}) {
-    row.push_back(MedianOf(record, name));
-  }
-  row.push_back(VerdictWord(record.checks, variant.drifts()));
+  names.insert(names.end(), {"strategy", "step", "forward", "backward", "sync", "optimizer", "check"});
+  const char* const backward =
+      record.samples.contains("backward_ns") ? "backward_ns" : "backward_and_sync_ns";
+  row.insert(row.end(), {variant.name, MedianOf(record, "step_ns"), MedianOf(record, "forward_ns"),
+                         MedianOf(record, backward), MedianOf(record, "sync_exposed_ns"),
+                         MedianOf(record, "optimizer_ns"), VerdictWord(record.checks, variant.drifts())});
+  if (rows_.empty()) rows_.push_back(std::move(names));
   rows_.push_back(std::move(row));
 }
 
 std::string Summary::ToString() const {
   const auto width = [&](size_t column, size_t least) {
-    for (const Row& row : rows_) least = std::max(least, row[column].size());
+    for (const auto& row : rows_) least = std::max(least, row[column].size());
     return static_cast<int>(least);
   };
   std::ostringstream text;
-  for (const Row& row : rows_) {
+  for (const auto& row : rows_) {
     size_t i = 0;
     for (; i < num_labels_; ++i) text << std::setw(width(i, 0)) << row[i] << " ";
     text << " " << std::left << std::setw(width(i, 16)) << row[i] << std::right;

@@ -22,15 +22,13 @@ std::string VerdictWord(const Fields& checks, bool drifts);
 class Summary {
  public:
   // A time that the record has not is shown as "-"; a backward time that it has not, with that of
-  // synchronisation in it. All lines have labels of the same names.
-  void Add(const CaseLabels& labels, const VariantSpec& variant, const Record& record);
+  // synchronisation in it. All cases have labels of the same names.
+  void Add(const Case& the_case, const VariantSpec& variant, const Record& record);
   std::string ToString() const;
 
  private:
-  using Row = std::vector<std::string>;
-
   size_t num_labels_ = 0;
-  std::vector<Row> rows_;  // the first has the columns' names
+  std::vector<std::vector<std::string>> rows_;  // the first has the columns' names
 };
 
 }  // namespace gradsync::bench

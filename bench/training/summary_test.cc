@@ -32,16 +32,17 @@ TEST(SummaryTest, DriftIsMarkedWhereItIsMeant) {
 }
 
 TEST(SummaryTest, ShowsMediansAndWhatIsNotKnown) {
-  const CaseLabels labels = {{"batch", "2"}, {"sequence", "8"}};
+  Case the_case;
+  the_case.labels = {{"batch", "2"}, {"sequence", "8"}};
   Record record;
   record.samples = {
       {"step_ns", {3006, 1000, 2013}}, {"forward_ns", {3000, 1000, 2000}},     {"backward_ns", {1, 1, 1}},
       {"sync_exposed_ns", {5, 5, 5}},  {"backward_and_sync_ns", {60, 60, 60}}, {"optimizer_ns", {7, 7, 7}}};
   Summary summary;
-  summary.Add(labels, {"flat"}, record);
+  summary.Add(the_case, {"flat"}, record);
   record.samples.erase("backward_ns");
   record.samples.erase("sync_exposed_ns");
-  summary.Add(labels, {"pytorch_ddp"}, record);
+  summary.Add(the_case, {"pytorch_ddp"}, record);
   const std::string text = summary.ToString();
   EXPECT_THAT(text, HasSubstr("batch sequence  strategy              step   forward  backward      sync "
                               "optimizer  check\n"));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/timing/op_recorder.h"
-#include "bench/training/image_source.h"
+#include "bench/training/batches.h"
 #include "comm/local_process_group.h"
 #include "comm/rank_threads.h"
 #include "ddp/factory.h"
@@ -50,7 +50,7 @@ Batch BatchOf(const model::DevicePtr& device, int rank) {
 Batch ImagesOf(const model::DevicePtr& device, int rank) {
   const Tensor images = Tensor::Empty(device, {3, 3, 16, 16}, DType::kF64);
   const Tensor targets = Tensor::Empty(device, {3, 3}, DType::kF64);
-  UniformImages(7)->Fill(rank, 0, images, targets);
+  UniformImages(7)->Fill(rank, 0, {images, targets});
   return {images, targets};
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "bench/timing/annotate.h"
-#include "bench/training/record.h"
 #include "model/error.h"
 #include "model/safetensors.h"
 
@@ -48,7 +47,10 @@ class OwnVariant : public Variant {
     record.facts.Set("peak_bytes_in_use", memory.peak_bytes_in_use);
     record.facts.Set("bytes_held", memory.bytes_held);
     record.facts.Set("strategies_in_memory", num_in_memory_);
-    record.buckets = BucketRecords(strategy_->plan());
+    for (const ddp::Bucket& bucket : strategy_->plan().buckets) {
+      record.buckets.push_back(
+          {static_cast<int64_t>(bucket.bytes()), static_cast<int64_t>(bucket.params.size())});
+    }
   }
 
  private:

@@ -24,7 +24,7 @@ void Verifier::Check(Variant& variant, Record& record, const std::function<void(
     MakeReference(variant.the_case().batch);
     const Batch batch = variant.the_case().batch.NewBatch(trainer_.device());
     for (int64_t step = kCheckSteps - variant.num_check_steps(); step <= kLastStep; ++step) {
-      feeder_.Fill(trainer_.group().rank(), step, batch);
+      source_.Fill(trainer_.group().rank(), step, batch);
       variant.StepFromStart(batch);
       on_step();
     }
@@ -47,7 +47,7 @@ void Verifier::MakeReference(const BatchShape& shape) {
     std::vector<Batch> batches;
     for (int rank = 0; rank < group.size(); ++rank) {
       batches.push_back(shape.NewBatch(trainer_.device()));
-      feeder_.Fill(rank, kLastStep, batches.back());
+      source_.Fill(rank, kLastStep, batches.back());
     }
     trainer_.StepAlone(batches);
     reference_ = CopyState(trainer_.params());

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/records/record.h"
-#include "bench/training/batch_feeder.h"
+#include "bench/training/batches.h"
 #include "bench/training/case.h"
 #include "bench/training/options.h"
 #include "bench/training/trainer.h"
@@ -19,8 +19,8 @@ namespace gradsync::bench {
 class Verifier {
  public:
   // All must outlive it.
-  Verifier(const TrainingOptions& options, BatchFeeder& feeder, Trainer& trainer)
-      : options_(options), feeder_(feeder), trainer_(trainer) {}
+  Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer)
+      : options_(options), source_(source), trainer_(trainer) {}
 
   // Has the variant train on fixed batches, unless nothing of it is to be checked, and writes what came of
   // that into its record's checks. All ranks call; each calls `on_step` after each step.
@@ -34,7 +34,7 @@ class Verifier {
   double ToleranceOf(const Variant& variant) const;
 
   const TrainingOptions& options_;
-  BatchFeeder& feeder_;
+  BatchSource& source_;
   Trainer& trainer_;
   Reference reference_;
   std::optional<BatchShape> reference_shape_;

@@ -1,0 +1,65 @@
+#ifndef GRADSYNC_BENCH_TRAINING_BATCHES_H_
+#define GRADSYNC_BENCH_TRAINING_BATCHES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "model/model.h"
+
+// Where the batches of a run come from.
+namespace gradsync::bench {
+
+// What one rank's batch looks like.
+struct BatchShape {
+  model::Shape inputs;
+  model::DType inputs_dtype = model::DType::kF32;
+  model::Shape targets;
+  model::DType targets_dtype = model::DType::kF32;
+
+  bool operator==(const BatchShape&) const = default;
+  // Of whatever lay in memory.
+  model::Batch NewBatch(const model::DevicePtr& device) const;
+};
+
+// A batch is a function of the source, the rank and the step: every strategy trains on the same data, and one
+// process can make the batches of all ranks.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  // Overwrites `batch`, on any device, with rank `rank`'s of step `step`. For a GPU it is made on the host
+  // and copied. The copy is complete on return, so that none of it lies in a timed phase, and memory that is
+  // not pinned serves as well. Throws std::runtime_error if a file cannot be read any more.
+  void Fill(int rank, int64_t step, const model::Batch& batch);
+
+ private:
+  virtual void FillOnHost(int rank, int64_t step, const model::Tensor& inputs,
+                          const model::Tensor& targets) = 0;
+
+  const model::DevicePtr host_ = model::CpuDevice();  // keeps the memory of a batch for the next one
+};
+
+// Images and targets, f32 or f64 of any shape, drawn uniformly from [0, 1), as in the published experiment.
+std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
+
+// The others make (batch, seq) i32 tokens; targets are what comes after each input.
+
+// Token ids drawn uniformly from [0, vocab_size), inputs and targets alike, as in the published experiments.
+std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
+
+// Windows at random places of a file, bytes as token ids. Throws InvalidInput if the file cannot be read, is
+// no longer than the longest sequence, or if the vocabulary is smaller than 256.
+std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
+                                          uint64_t seed);
+
+// The (rows, seq) of a safetensors file with `inputs` and `targets` of i32 or i64. Throws InvalidInput if it
+// is not as described, or its rows cannot be divided among the ranks. Reads no tensor.
+model::Shape ReadBatchFileShape(const std::string& path, int world_size);
+// Its batch: in every step rank r gets the r-th part of the rows. Throws InvalidInput for the same, or if an
+// id lies outside [0, vocab_size).
+std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_BATCHES_H_
