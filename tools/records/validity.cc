@@ -11,6 +11,7 @@
 namespace gradsync::tools {
 namespace {
 
+constexpr size_t kFewestForP95 = 20;
 constexpr size_t kFewestForP99 = 100;
 constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
@@ -50,9 +51,10 @@ Detail RanksMissing(const Judged& judged) {
   return If(missing > 0 && !judged.measurement.is_published(), Join(missing, "/", world_size));
 }
 
-Detail TooFewForP99(const Judged& judged) {
-  const bool has_p99 = !judged.times.published || !std::isnan(judged.times.published->p99);
-  return If(has_p99 && judged.times.num_steps() < kFewestForP99);
+Detail TooFewFor(double PublishedStatistics::*percentile, size_t fewest, const Judged& judged) {
+  const std::optional<PublishedStatistics>& published = judged.times.published;
+  const bool has_it = !published || !std::isnan((*published).*percentile);
+  return If(has_it && judged.times.num_steps() < fewest);
 }
 
 Detail TooFast(const Judged& judged) {
@@ -161,8 +163,10 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(!judged.times.published && judged.times.num_steps() < kFewestForInterval);
      }},
+    {Flag::kTooFewForP95, "n<20", "fewer than 20 steps: p95 (*) is an interpolation close to the maximum",
+     [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p95, kFewestForP95, judged); }},
     {Flag::kTooFewForP99, "n<100", "fewer than 100 steps: p99 (*) is an interpolation close to the maximum",
-     TooFewForP99},
+     [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
     {Flag::kTraced, "traced", "times include the writing of a trace",

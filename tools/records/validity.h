@@ -33,6 +33,7 @@ enum class Flag {
   kOutlierCell,        // "outlier-cell"; only a whole table can tell
   kOutliers,           // "outliers:2"
   kTooFewForInterval,  // "n<10": see statistics.h
+  kTooFewForP95,       // "n<20"
   kTooFewForP99,       // "n<100"
   kPublished,          // "published"
   kTraced,             // "traced"

@@ -94,8 +94,10 @@ TEST(ValidityTest, TooFewSteps) {
     return AllFlags(
         [count](Record& rank) { rank.samples = DdpRecord("naive", 0, Repeat(kMs, count)).samples; });
   };
-  EXPECT_EQ(with_steps(9), "n<10 n<100");
-  EXPECT_EQ(with_steps(10), "n<100");
+  EXPECT_EQ(with_steps(9), "n<10 n<20 n<100");
+  EXPECT_EQ(with_steps(10), "n<20 n<100");
+  EXPECT_EQ(with_steps(19), "n<20 n<100");
+  EXPECT_EQ(with_steps(20), "n<100");
   EXPECT_EQ(with_steps(99), "n<100");
   EXPECT_EQ(with_steps(100), "");
 }

@@ -63,6 +63,7 @@ class AllReduceTable : public TableBuilder {
     legend_.Add(row.flags);
     findings_.Add(measurement, times, row.flags);
     table_.Add(row);
+    if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (s)");
     if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (s)");
   }
 

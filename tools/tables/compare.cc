@@ -231,6 +231,7 @@ class CompareTable : public TableBuilder {
     findings_.AddTimes(row.phase.name, row.phase.has_winner, row.own, row.times, row.flags);
     AddComparison(row);
     rows_.Add(row);
+    if (Has(row.flags, Flag::kTooFewForP95)) rows_.MarkLast("p95 (ms)");
     if (Has(row.flags, Flag::kTooFewForP99)) rows_.MarkLast("p99 (ms)");
   }
 

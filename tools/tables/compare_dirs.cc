@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view kFreeFields[] = {"placement", "steps", "warmup_steps", "iterations",
                                             "warmup_iterations"};
 // Flags that are about percentiles, which are not compared, or that the table says in its own way.
-constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP99};
+constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99};
 
 using Configuration = std::map<std::string, std::string>;
 

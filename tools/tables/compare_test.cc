@@ -89,7 +89,8 @@ TEST(CompareTableTest, ComputesStatisticsAndTheirDifferences) {
   }
   EXPECT_EQ(Text(table, kRow, "baseline"), "core");
   EXPECT_EQ(Text(table, kRow, "equals reference"), "yes");
-  EXPECT_EQ(Text(table, kRow, "flags"), "n<10 n<100");
+  EXPECT_EQ(Text(table, kRow, "flags"), "n<10 n<20 n<100");
+  EXPECT_TRUE(table.marked(kRow, ColumnOf(table, "p95 (ms)")));
   EXPECT_TRUE(table.marked(kRow, ColumnOf(table, "p99 (ms)")));
   // core itself
   EXPECT_EQ(Number(table, 2, "delta (%)"), 0);

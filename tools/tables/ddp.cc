@@ -97,6 +97,7 @@ class DdpTable : public TableBuilder {
     legend_.Add(row.flags);
     findings_.Add(measurement, step, row.flags);
     table_.Add(row);
+    if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95_step (s)");
     if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99_step (s)");
   }
 

@@ -63,11 +63,12 @@ TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
   EXPECT_DOUBLE_EQ(Number(table, 0, "p50 (s)"), 0.026);
   EXPECT_DOUBLE_EQ(Number(table, 0, "p95 (s)"), 0.0296);   // index 1.9 of 20 26 30
   EXPECT_DOUBLE_EQ(Number(table, 0, "p99 (s)"), 0.02992);  // index 1.98
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95 (s)")));
   EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99 (s)")));
   EXPECT_EQ(Number(table, 0, "wrong elements"), 0);
   EXPECT_EQ(Number(table, 0, "steps"), 3);
   EXPECT_EQ(Text(table, 0, "run"), "20261121T101500-4f2a");
-  EXPECT_EQ(Text(table, 0, "flags"), "n<10 n<100");
+  EXPECT_EQ(Text(table, 0, "flags"), "n<10 n<20 n<100");
   EXPECT_THAT(table.notes(), Contains(HasSubstr("`n<100`")));
   EXPECT_THAT(table.notes(), Not(Contains(HasSubstr("`dirty`"))));
 }
@@ -118,6 +119,7 @@ TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
   EXPECT_DOUBLE_EQ(Number(table, 0, "p90_step (s)"), 0.037);   // index 2.7 of 20 20 30 40
   EXPECT_DOUBLE_EQ(Number(table, 0, "p95_step (s)"), 0.0385);  // index 2.85
   EXPECT_DOUBLE_EQ(Number(table, 0, "p99_step (s)"), 0.0397);  // index 2.97
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95_step (s)")));
   EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99_step (s)")));
   EXPECT_EQ(Number(table, 0, "collectives"), 2);
 }
