@@ -125,6 +125,12 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) { return If(judged.measurement.steps_differ); }},
     {Flag::kRanksDisagree, "ranks-disagree", "the ranks' own mean times differ by more than 10 %",
      RanksDisagree},
+    {Flag::kInBlocks, "in-blocks",
+     "strategies took their steps one after the other: a machine that drifts looks like a difference",
+     [](const Judged& judged) {
+       return If(!judged.measurement.is_published() &&
+                 judged.measurement.record.config.StringOr("order", "") == "blocks");
+     }},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
     {Flag::kUnitsDiffer, "units-differ",

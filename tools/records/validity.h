@@ -23,6 +23,7 @@ enum class Flag {
   kRanksMissing,       // "ranks-missing:1/4"
   kStepsDiffer,        // "steps-differ"
   kRanksDisagree,      // "ranks-disagree"
+  kInBlocks,           // "in-blocks"
   kOversubscribed,     // "oversubscribed"
   kUnitsDiffer,        // "units-differ:4x"
   kUnsyncedTimer,      // "unsynced-timer"

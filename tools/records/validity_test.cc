@@ -136,6 +136,11 @@ TEST(ValidityTest, RanksDisagree) {
   EXPECT_EQ(with_second(kMs + kMs / 20), "");
 }
 
+TEST(ValidityTest, InBlocks) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("order", "blocks"); }), "in-blocks");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("order", "interleaved"); }), "");
+}
+
 TEST(ValidityTest, Oversubscribed) {
   // Two ranks of 1 + 2 threads need six CPUs, if they share a host.
   const auto with_cpus = [](int64_t cpus) {

@@ -28,6 +28,7 @@ constexpr std::pair<Flag, std::string_view> kVoid[] = {
     {Flag::kWorldOfOne, "a single rank communicates with nobody"},
     {Flag::kTraced, "every step also wrote a trace"},
     {Flag::kPublished, "published figures have no samples"},
+    {Flag::kInBlocks, "strategies took their steps one after the other, not in turn"},
     {Flag::kTooFewForInterval, "there are fewer than 10 steps"},
 };
 

@@ -41,7 +41,8 @@ struct Words {
 
 // Which strategy is fastest, by how much, and where these data decide nothing. `none` does not compete, nor
 // does a strategy whose gradients are wrong. There is no winner, but the reason, where a flag makes times
-// void: a single rank, steps that also wrote a trace, fewer than 10 steps, figures without samples.
+// void: a single rank, steps that also wrote a trace, fewer than 10 steps, figures without samples,
+// strategies that were measured one after the other.
 //
 // A strategy is called fastest in a case if it is shown faster than each of the others there: an
 // intersection-union test (Berger 1982), so that its level holds for any number of strategies. Over cases

@@ -123,7 +123,8 @@ TEST(WinnerTest, FindsADifferenceOfATenth) {
 
 TEST(WinnerTest, RefusesWhereAFlagMakesTimesVoid) {
   Machine machine;
-  for (const Flag flag : {Flag::kWorldOfOne, Flag::kTraced, Flag::kTooFewForInterval, Flag::kPublished}) {
+  for (const Flag flag :
+       {Flag::kWorldOfOne, Flag::kTraced, Flag::kTooFewForInterval, Flag::kPublished, Flag::kInBlocks}) {
     Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
     one_case.variants[1].flags = {{flag}, {Flag::kTooFewForP99}, {Flag::kDirty}};
     EXPECT_THAT(WinnerSentences({one_case}),
