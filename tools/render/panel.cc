@@ -115,18 +115,18 @@ std::vector<Panel> PanelsOf(const Table& table) {
   const std::vector<size_t> order = OrderOf(table);
   std::set<int> numbers;
   for (const Column& column : table.columns()) {
-    if (column.audience != Audience::kMachines && column.panel > 0) numbers.insert(column.panel);
+    if (column.audience != Audience::kMachines && column.section > 0) numbers.insert(column.section);
   }
   if (numbers.empty()) numbers.insert(1);
   std::vector<Panel> panels;
   for (const int number : numbers) {
     Panel& panel = panels.emplace_back();
     panel.table_ = &table;
-    panel.title_ = table.panel_title(number);
+    panel.title_ = table.section_title(number);
     for (const size_t i : order) {
       const Column& column = table.columns()[i];
       if (column.audience == Audience::kMachines || IsSaidOnce(table, i)) continue;
-      if (column.panel != 0 && column.panel != number) continue;
+      if (column.section != 0 && column.section != number) continue;
       const bool is_interval = !column.interval_name.empty();
       const int decimals = column.kind == Kind::kDecimal ? DecimalsOf(table, i) : 0;
       panel.columns_.push_back({.header = is_interval ? column.interval_name : column.name,
