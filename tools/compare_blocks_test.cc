@@ -38,7 +38,7 @@ std::string Markdown() {
   return out.str();
 }
 
-TEST(CompareBlocksTest, PeopleReadAPanelForEachPhase) {
+TEST(CompareBlocksTest, PeopleReadASectionForEachPhase) {
   const std::string text = Markdown();
   EXPECT_THAT(text, HasSubstr("All rows: model resnet50, batch_size 8, image_size 64, units bytes, "));
   EXPECT_THAT(text, HasSubstr("DDP: [forward], ms:\n"));

@@ -160,8 +160,8 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
   EXPECT_THAT(outcome.err, HasSubstr("summarize: used 9 records, left out 4 lines or files, named above\n"));
   const json ddp = TableNamed(outcome, "ddp");
   EXPECT_THAT(ColumnValues(ddp, "strategy"), ElementsAre("none", "naive", "flat"));
-  EXPECT_EQ(CellOf(ddp, 1, "flags"), "n<100");
-  EXPECT_EQ(CellOf(ddp, 2, "flags"), "ranks-missing:1/2 n<100");
+  EXPECT_EQ(CellOf(ddp, 1, "flags"), "n<20 n<100");
+  EXPECT_EQ(CellOf(ddp, 2, "flags"), "ranks-missing:1/2 n<20 n<100");
 }
 
 TEST(SummarizeTest, ASpoiltBaselineGivesWay) {

@@ -16,18 +16,18 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // One column of each sort.
 Report Sample() {
   Table table("runs_of", "Title & more",
-              {{.name = "time", .digits = 3, .panel = 1},
-               {.name = "low", .kind = Kind::kPercent, .panel = 1, .interval_name = "95 %"},
+              {{.name = "time", .digits = 3, .section = 1},
+               {.name = "low", .kind = Kind::kPercent, .section = 1, .interval_name = "95 %"},
                {.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines},
                {.name = "who", .kind = Kind::kText, .leads = true},
-               {.name = "size", .kind = Kind::kPlain, .panel = 2},
-               {.name = "share", .kind = Kind::kFraction, .panel = 2},
-               {.name = "error", .kind = Kind::kScientific, .panel = 2},
+               {.name = "size", .kind = Kind::kPlain, .section = 2},
+               {.name = "share", .kind = Kind::kFraction, .section = 2},
+               {.name = "error", .kind = Kind::kScientific, .section = 2},
                {.name = "ranks", .kind = Kind::kInteger, .said_once = true}});
   table.AddRow({0.0123456, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2.0});
   table.AddRow({1.5, kNaN, kNaN, "é", 1024.0, kNaN, 0.0, 2.0});
   table.MarkLast("time");
-  table.SetPanelTitle(2, "second");
+  table.SetSectionTitle(2, "second");
   table.AddNote("a note with 5 %");
   Report report;
   report.header = {"# head"};

@@ -84,18 +84,18 @@ void AddColumn(const Table& table, size_t i, Section* section) {
 std::vector<Section> SectionsOf(const Table& table, size_t max_rows) {
   std::set<int> numbers;
   for (const Column& column : table.columns()) {
-    if (column.audience != Audience::kMachines && column.panel > 0) numbers.insert(column.panel);
+    if (column.audience != Audience::kMachines && column.section > 0) numbers.insert(column.section);
   }
   if (numbers.empty()) numbers.insert(1);
   std::vector<Section> sections;
   for (const int number : numbers) {
     Section& section = sections.emplace_back();
-    section.title = table.panel_title(number);
+    section.title = table.section_title(number);
     section.rows.resize(std::min(table.num_rows(), max_rows));
     for (const bool leads : {true, false}) {
       for (size_t i = 0; i < table.columns().size(); ++i) {
         const Column& column = table.columns()[i];
-        const bool is_here = column.panel == 0 || column.panel == number;
+        const bool is_here = column.section == 0 || column.section == number;
         if (column.leads != leads || !is_here) continue;
         if (column.audience != Audience::kMachines && !IsSaidOnce(table, i)) AddColumn(table, i, &section);
       }

@@ -120,7 +120,7 @@ std::vector<Field<Row>> Fields() {
   return fields;
 }
 
-// What people are shown of one size: a panel for each phase with the reference's columns, strategies below
+// What people are shown of one size: a section for each phase with the reference's columns, strategies below
 // each other.
 std::vector<WideColumn> WideColumns() {
   std::vector<WideColumn> columns;
@@ -135,11 +135,11 @@ std::vector<WideColumn> WideColumns() {
                                Column{.name = "equals reference", .kind = Kind::kText}}) {
     columns.push_back({column, column.name});
   }
-  int panel = 0;
+  int section = 0;
   for (const Phase& phase : kPhases) {
-    ++panel;
+    ++section;
     const auto add = [&](Column column, const std::string& from) {
-      column.panel = panel;
+      column.section = section;
       columns.push_back({std::move(column), from, phase.name});
     };
     add({.name = "Mean", .digits = 5}, "mean (ms)");
@@ -176,8 +176,8 @@ Table BlockTable(const Table& rows, const std::vector<size_t>& block) {
   const std::vector<WideColumn> columns = WideColumns();
   Table table("compare_block", Join("Summary for buffer_size: ", rows.number(block[0], kBufferColumn), "Mi"),
               ColumnsOf(columns), Audience::kPeople);
-  int panel = 0;
-  for (const Phase& phase : kPhases) table.SetPanelTitle(++panel, Join("DDP: ", phase.title, ", ms"));
+  int section = 0;
+  for (const Phase& phase : kPhases) table.SetSectionTitle(++section, Join("DDP: ", phase.title, ", ms"));
   AddLines(
       rows, block, [&](size_t row) { return rows.text(row, "phase"); }, columns, &table);
   return table;

@@ -97,14 +97,14 @@ TEST(CompareTableTest, ComputesStatisticsAndTheirDifferences) {
   EXPECT_TRUE(std::isnan(Number(table, 2, "ci95_low (%)")));
 }
 
-TEST(CompareTableTest, PeopleGetABlockForEachSizeWithAPanelForEachPhase) {
+TEST(CompareTableTest, PeopleGetABlockForEachSizeWithASectionForEachPhase) {
   const std::vector<Table> tables = TablesOf({3, 25});
   ASSERT_EQ(tables.size(), 3u);
   EXPECT_EQ(tables[0].audience(), Audience::kPeople);
   EXPECT_EQ(tables[0].title(), "Summary for buffer_size: 3Mi");
   EXPECT_EQ(tables[1].title(), "Summary for buffer_size: 25Mi");
   EXPECT_EQ(tables[0].num_rows(), 2u);
-  EXPECT_EQ(tables[0].panel_title(1), "DDP: [forward], ms");
+  EXPECT_EQ(tables[0].section_title(1), "DDP: [forward], ms");
   // Forward of bucketed_sync: 0.2 x 55 ms; p99 is marked.
   const size_t mean = tables[0].column("Mean");
   EXPECT_DOUBLE_EQ(tables[0].number(1, mean), 11);

@@ -16,7 +16,7 @@ constexpr char kStepTime[] = "step_ns";
 constexpr char kSyncTime[] = "sync_exposed_ns";
 constexpr char kBusyTime[] = "comm_busy_ns";
 
-// Panels.
+// Sections.
 constexpr int kSteps = 1;
 constexpr int kPhases = 2;
 
@@ -32,13 +32,13 @@ double Overlap(const Row& row) {
 
 std::vector<Field<Row>> Fields() {
   std::vector<Field<Row>> fields = {
-      {{.name = "model_size", .kind = Kind::kText, .panel = kSteps}, Text("model")},
-      {{.name = "backend", .kind = Kind::kText, .panel = kSteps}, Text("backend")},
-      {{.name = "time_per_step", .panel = kSteps}, MeanTime(kStepTime)},
-      {{.name = "std_time_step", .digits = 3, .panel = kSteps}, StdTime(kStepTime)},
-      {{.name = "time_per_sync", .panel = kSteps}, MeanTime(kSyncTime)},
-      {{.name = "std_time_sync", .digits = 3, .panel = kSteps}, StdTime(kSyncTime)},
-      {{.name = "fraction_sync", .kind = Kind::kFraction, .panel = kSteps},
+      {{.name = "model_size", .kind = Kind::kText, .section = kSteps}, Text("model")},
+      {{.name = "backend", .kind = Kind::kText, .section = kSteps}, Text("backend")},
+      {{.name = "time_per_step", .section = kSteps}, MeanTime(kStepTime)},
+      {{.name = "std_time_step", .digits = 3, .section = kSteps}, StdTime(kStepTime)},
+      {{.name = "time_per_sync", .section = kSteps}, MeanTime(kSyncTime)},
+      {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime(kSyncTime)},
+      {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
        [](const Row& row) { return MeanOf(row.own, kSyncTime) / MeanOf(row.own, kStepTime); }},
       {{.name = "strategy", .kind = Kind::kText, .leads = true}, Text("strategy")},
       {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
@@ -46,31 +46,31 @@ std::vector<Field<Row>> Fields() {
       {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true}, Number("seq_len")},
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
        Number("bucket_bytes")},
-      {{.name = "forward (s)", .panel = kPhases}, MeanTime("forward_ns")},
-      {{.name = "backward (s)", .panel = kPhases}, MeanTime("backward_ns")},
-      {{.name = "backward_and_sync (s)", .panel = kPhases}, MeanTime("backward_and_sync_ns")},
-      {{.name = "comm_busy (s)", .panel = kPhases}, MeanTime(kBusyTime)},
-      {{.name = "overlap", .kind = Kind::kFraction, .panel = kPhases}, Overlap},
-      {{.name = "optimizer (s)", .panel = kPhases}, MeanTime("optimizer_ns")},
-      {{.name = "median_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.5)},
-      {{.name = "p90_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.9)},
-      {{.name = "p95_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.95)},
-      {{.name = "p99_step (s)", .panel = kPhases}, TimePercentile(kStepTime, 0.99)},
-      {{.name = "collectives", .kind = Kind::kInteger, .panel = kPhases},
+      {{.name = "forward (s)", .section = kPhases}, MeanTime("forward_ns")},
+      {{.name = "backward (s)", .section = kPhases}, MeanTime("backward_ns")},
+      {{.name = "backward_and_sync (s)", .section = kPhases}, MeanTime("backward_and_sync_ns")},
+      {{.name = "comm_busy (s)", .section = kPhases}, MeanTime(kBusyTime)},
+      {{.name = "overlap", .kind = Kind::kFraction, .section = kPhases}, Overlap},
+      {{.name = "optimizer (s)", .section = kPhases}, MeanTime("optimizer_ns")},
+      {{.name = "median_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.5)},
+      {{.name = "p90_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.9)},
+      {{.name = "p95_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.95)},
+      {{.name = "p99_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.99)},
+      {{.name = "collectives", .kind = Kind::kInteger, .section = kPhases},
        [](const Row& row) { return NumCollectives(row.own); }},
-      {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .panel = kPhases, .said_once = true},
+      {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .section = kPhases, .said_once = true},
        [](const Row& row) { return PeakBytesPerParameter(row.own); }},
-      {{.name = "delta (%)", .kind = Kind::kPercent, .panel = kSteps},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kSteps},
        [](const Row& row) {
          return 100 * (MeanOf(row.own, kStepTime) / MeanOf(row.baseline, kStepTime) - 1);
        }},
-      {{.name = "ci95_low (%)", .kind = Kind::kPercent, .panel = kSteps, .interval_name = "95 % CI (%)"},
+      {{.name = "ci95_low (%)", .kind = Kind::kPercent, .section = kSteps, .interval_name = "95 % CI (%)"},
        [](const Row& row) { return row.interval_percent.low; }},
       {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
        [](const Row& row) { return row.interval_percent.high; }},
-      {{.name = "baseline", .kind = Kind::kText, .panel = kSteps, .said_once = true},
+      {{.name = "baseline", .kind = Kind::kText, .section = kSteps, .said_once = true},
        [](const Row& row) { return row.baseline.strategy(); }},
-      {{.name = "equals single process", .kind = Kind::kText, .panel = kSteps},
+      {{.name = "equals single process", .kind = Kind::kText, .section = kSteps},
        [](const Row& row) { return EqualityOf(row.own); }},
       {{.name = "grad_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
        [](const Row& row) { return row.own.grad_rel_error.value_or(kNaN); }},
@@ -78,7 +78,7 @@ std::vector<Field<Row>> Fields() {
        [](const Row& row) { return row.own.param_rel_error.value_or(kNaN); }},
   };
   AppendRunFields(&fields);
-  fields.push_back({{.name = "flags", .kind = Kind::kText, .panel = kSteps}, &Row::flags});
+  fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kSteps}, &Row::flags});
   return fields;
 }
 

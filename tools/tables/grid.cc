@@ -167,19 +167,19 @@ std::optional<Table> SideBySide(const Table& rows) {
   std::vector<size_t> numbers;
   for (const auto& [key, row] : order) numbers.push_back(row);
 
-  const std::pair<const char*, const char*> panels[] = {
+  const std::pair<const char*, const char*> sections[] = {
       {kStep, "total time train (s)"}, {kSync, "total time grad all reduce (s)"}, {kRatio, kRatio}};
-  int panel = 0;
-  for (const auto& [from, title] : panels) {
-    ++panel;
+  int section = 0;
+  for (const auto& [from, title] : sections) {
+    ++section;
     const Kind kind = rows.columns()[rows.column(from)].kind;
     for (const std::string& heading : headings) {
-      columns.push_back({{.name = heading, .kind = kind, .panel = panel}, from, heading});
+      columns.push_back({{.name = heading, .kind = kind, .section = section}, from, heading});
     }
   }
   Table table("grid_side_by_side", "Batch size x sequence length", ColumnsOf(columns), Audience::kPeople);
-  panel = 0;
-  for (const auto& [from, title] : panels) table.SetPanelTitle(++panel, title);
+  section = 0;
+  for (const auto& [from, title] : sections) table.SetSectionTitle(++section, title);
   AddLines(rows, numbers, heading_of, columns, &table);
   return table;
 }

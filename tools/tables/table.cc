@@ -39,9 +39,9 @@ std::string Table::text(size_t row, size_t column) const {
   return flags != nullptr ? TextOf(*flags) : std::get<std::string>(cell(row, column));
 }
 
-std::string Table::panel_title(int panel) const {
-  const auto found = panel_titles_.find(panel);
-  return found == panel_titles_.end() ? "" : found->second;
+std::string Table::section_title(int section) const {
+  const auto found = section_titles_.find(section);
+  return found == section_titles_.end() ? "" : found->second;
 }
 
 bool AreSame(const Cell& a, const Cell& b) {

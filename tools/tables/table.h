@@ -33,10 +33,10 @@ struct Column {
   Kind kind = Kind::kDecimal;
   Audience audience = Audience::kAll;
 
-  // The rest is for people, who cannot read thirty columns at once: a table is shown to them in panels, one
+  // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
   int digits = 4;          // of kDecimal
-  int panel = 0;           // where the column is shown; 0: in every panel
+  int section = 0;         // where the column is shown; 0: in every section
   bool said_once = false;  // with one value in all rows it is said above the table instead
   bool leads = false;      // comes before those that do not
   std::string
@@ -59,8 +59,8 @@ class Table {
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
   void SetAudience(Audience audience) { audience_ = audience; }
-  // What people read above a panel.
-  void SetPanelTitle(int panel, std::string title) { panel_titles_[panel] = std::move(title); }
+  // What people read above a section.
+  void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
   // A sentence that says what the data show, no more than they carry. People read it above the table.
   void AddFinding(std::string finding) { findings_.push_back(std::move(finding)); }
   // A line that people read under the table.
@@ -73,7 +73,7 @@ class Table {
   const std::vector<std::string>& findings() const { return findings_; }
   const std::vector<std::string>& notes() const { return notes_; }
   // Empty if it has none.
-  std::string panel_title(int panel) const;
+  std::string section_title(int section) const;
   size_t num_rows() const { return rows_.size(); }
 
   // The number of a column.
@@ -102,7 +102,7 @@ class Table {
   Audience audience_;
   std::vector<Line> rows_;
   std::vector<bool> varies_;  // by column
-  std::map<int, std::string> panel_titles_;
+  std::map<int, std::string> section_titles_;
   std::vector<std::string> findings_;
   std::vector<std::string> notes_;
 };
