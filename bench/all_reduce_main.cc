@@ -1,8 +1,8 @@
 #include <cstdio>
 
-#include "bench/all_reduce_options.h"
-#include "bench/all_reduce_run.h"
-#include "bench/rank_main.h"
+#include "bench/collectives/options.h"
+#include "bench/collectives/run.h"
+#include "bench/launch/rank_main.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/run_program.h"
+#include "bench/launch/run_program.h"
 #include "model/cuda_device.h"
 #include "model/safetensors.h"
 #include "model/tensor.h"

@@ -1,6 +1,6 @@
-#include "bench/compare_options.h"
-#include "bench/compare_run.h"
-#include "bench/training_program.h"
+#include "bench/training/compare_options.h"
+#include "bench/training/compare_run.h"
+#include "bench/training/program.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;

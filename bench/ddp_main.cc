@@ -1,7 +1,7 @@
-#include "bench/ddp_memory.h"
-#include "bench/ddp_options.h"
-#include "bench/ddp_run.h"
-#include "bench/training_program.h"
+#include "bench/training/ddp_memory.h"
+#include "bench/training/ddp_options.h"
+#include "bench/training/ddp_run.h"
+#include "bench/training/program.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;

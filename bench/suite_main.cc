@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/flags.h"
-#include "bench/record.h"
-#include "bench/suite_options.h"
+#include "bench/launch/flags.h"
+#include "bench/presets/options.h"
+#include "bench/records/record.h"
 #include "comm/world.h"
 #include "model/error.h"
 #include "tools/cpp/runfiles/runfiles.h"

@@ -320,25 +320,6 @@ void Broadcast(const Call& call) {
   receipt.Wait();
 }
 
-// Signatures travel as numbers, so that no padding does.
-using SignatureNumbers = std::array<int64_t, 5>;
-
-SignatureNumbers ToNumbers(const Signature& signature) {
-  return {signature.bytes, static_cast<int64_t>(signature.collective), static_cast<int64_t>(signature.op),
-          static_cast<int64_t>(signature.dtype), signature.root};
-}
-
-Signature FromNumbers(const SignatureNumbers& numbers, int64_t sequence) {
-  Signature signature;
-  signature.sequence = sequence;
-  signature.bytes = numbers[0];
-  signature.collective = static_cast<Collective>(numbers[1]);
-  signature.op = static_cast<ReduceOp>(numbers[2]);
-  signature.dtype = static_cast<model::DType>(numbers[3]);
-  signature.root = static_cast<int32_t>(numbers[4]);
-  return signature;
-}
-
 }  // namespace
 
 void Scratch::Free::operator()(std::byte* data) const { std::free(data); }
@@ -377,14 +358,13 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
 }
 
 void CheckSameOnAllRanks(GlooMesh& mesh, const Request& request) {
-  const Signature own(request);
-  std::vector<SignatureNumbers> numbers(static_cast<size_t>(mesh.size()), ToNumbers(own));
+  const Signature::Numbers own_numbers = Signature(request).ToNumbers();
+  std::vector<Signature::Numbers> numbers(static_cast<size_t>(mesh.size()), own_numbers);
   std::vector<Incoming> incoming;
   std::vector<Outgoing> outgoing;
-  const SignatureNumbers own_numbers = ToNumbers(own);
   for (const int peer : mesh.others()) {
     const uint64_t slot = SequenceBits(request) | kCheck;
-    SignatureNumbers& theirs = numbers[static_cast<size_t>(peer)];
+    Signature::Numbers& theirs = numbers[static_cast<size_t>(peer)];
     incoming.emplace_back(mesh, peer, slot, theirs.data(), sizeof(theirs)).Expect(0, sizeof(theirs));
     outgoing.emplace_back(mesh, peer, slot, own_numbers.data(), sizeof(own_numbers))
         .Send(0, sizeof(own_numbers));
@@ -393,8 +373,8 @@ void CheckSameOnAllRanks(GlooMesh& mesh, const Request& request) {
   WaitAll(outgoing);
   for (int rank = 1; rank < mesh.size(); ++rank) {
     if (numbers[static_cast<size_t>(rank)] == numbers[0]) continue;
-    throw std::runtime_error(Mismatch(rank, FromNumbers(numbers[static_cast<size_t>(rank)], own.sequence), 0,
-                                      FromNumbers(numbers[0], own.sequence)));
+    throw std::runtime_error(
+        Mismatch(rank, Signature(numbers[static_cast<size_t>(rank)]), 0, Signature(numbers[0])));
   }
 }
 

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 
 #include "comm/process_group.h"
@@ -55,10 +54,8 @@ PeerError Explain(int peer, milliseconds timeout, const std::string& what) {
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (says("Application timeout caused pair closure")) return {"the connections were closed", true};
   if (says("Timed out waiting")) {
-    char seconds[32];
-    std::snprintf(seconds, sizeof(seconds), "%.1f", static_cast<double>(timeout.count()) * 1e-3);
-    return {Join("rank ", peer, " made no progress for ", seconds,
-                 " s (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"),
+    return {Join("rank ", peer, " made no progress for ", Seconds(timeout),
+                 " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"),
             false};
   }
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))

@@ -12,7 +12,8 @@ struct LaunchOptions {
   // Between the first failure and asking the other ranks to stop: they may have something to say about it, or
   // show that the cause was another. Over as soon as all have ended.
   std::chrono::milliseconds settle{1000};
-  // Between asking the other ranks to stop (SIGTERM) and making them (SIGKILL).
+  // Between asking ranks to stop (SIGTERM, or the signal that this process got) and making them (SIGKILL). As
+  // long the report waits at most for a stderr that takes nothing.
   std::chrono::milliseconds grace{2000};
   // What to run: this very program.
   std::string program = "/proc/self/exe";
@@ -29,8 +30,11 @@ struct LaunchOptions {
 //   2  the first rank to fail exited with 2 (bad arguments): what ranks say about them is shown once
 //
 // Rank 0's output passes through. The other ranks' lines on stderr pass with "[rank N] " before them; their
-// stdout goes to stderr likewise. SIGINT and SIGTERM are handed on to the ranks; ranks never outlive this
-// process. Call it while the process has a single thread. Throws InvalidInput for a world_size below 1, and
+// stdout goes to stderr likewise. A stderr that takes nothing holds up nobody but those who write to it.
+//
+// SIGINT, SIGTERM and SIGHUP are handed on to the ranks as they are, a second one of them kills the ranks;
+// when all have ended, this process ends by that signal, and LaunchSelf does not return. Ranks never outlive
+// this process, whose one thread calls it. Throws InvalidInput for a world_size below 1, and
 // std::system_error if a rank cannot be started.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 

@@ -4,16 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <thread>
 
-#include "comm/rank_threads.h"
+#include "comm/child_process.h"
+#include "comm/file_descriptor.h"
+#include "comm/temporary_directory.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -31,29 +31,25 @@ std::string ReadFile(const std::string& path) {
 // A run of launch_test_program, from its start to its end, in files.
 class Program {
  public:
-  explicit Program(std::vector<std::string> arguments) {
+  explicit Program(std::vector<std::string> arguments, ChildOptions options = {}) {
     arguments.insert(arguments.begin(), "comm/launch_test_program");
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    pid_ = fork();
-    if (pid_ != 0) return;
-    setenv("TMPDIR", directory_.path().c_str(), 1);
-    Redirect("/out", STDOUT_FILENO);
-    Redirect("/err", STDERR_FILENO);
-    execv(argv[0], argv.data());
-    _exit(98);
+    const FileDescriptor out = OpenFile(directory_.Path("out"), O_CREAT | O_WRONLY | O_APPEND);
+    const FileDescriptor err = OpenFile(directory_.Path("err"), O_CREAT | O_WRONLY | O_APPEND);
+    options.environment["TMPDIR"] = directory_.path();
+    options.stdout_fd = out.get();
+    if (options.stderr_fd == STDERR_FILENO) options.stderr_fd = err.get();
+    process_.emplace(arguments, options);
   }
 
-  // The exit status.
+  // The exit status as a shell has it; -1 if it does not end.
   int Wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const auto end = process_->Wait(std::chrono::steady_clock::now() + std::chrono::minutes(2));
+    return end.has_value() ? end->shell_status() : -1;
   }
-  pid_t pid() const { return pid_; }
-  std::string out() const { return ReadFile(directory_.path() + "/out"); }
-  std::string err() const { return ReadFile(directory_.path() + "/err"); }
+  pid_t pid() const { return process_->pid(); }
+  void Signal(int signal) { process_->Signal(signal); }
+  std::string out() const { return ReadFile(directory_.Path("out")); }
+  std::string err() const { return ReadFile(directory_.Path("err")); }
   // What the run left in TMPDIR.
   std::vector<std::string> LeftBehind() const {
     std::vector<std::string> names;
@@ -64,13 +60,8 @@ class Program {
   }
 
  private:
-  void Redirect(const char* name, int fd) const {
-    const int file = open((directory_.path() + name).c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
-    dup2(file, fd);
-  }
-
   TemporaryDirectory directory_;
-  pid_t pid_ = -1;
+  std::optional<ChildProcess> process_;
 };
 
 TEST(LaunchTest, StartsRanksWithTheSameArguments) {
@@ -181,22 +172,77 @@ void ExpectGone(pid_t pid) {
   EXPECT_NE(kill(pid, 0), 0) << "process " << pid << " is still there";
 }
 
-TEST(LaunchTest, SigtermStopsTheRanks) {
-  Program program({"sleep"});
+class LaunchSignalTest : public testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Signals, LaunchSignalTest, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+TEST_P(LaunchSignalTest, IsHandedOnAndEndsTheLauncher) {
+  const int signal = GetParam();
+  Program program({"name_signal"});
   const pid_t rank0 = PidOfRank0(program);
-  kill(program.pid(), SIGTERM);
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_THAT(program.err(), EndsWith("stopped all ranks on signal 15 (SIGTERM)\n"));
+  program.Signal(signal);
+  EXPECT_EQ(program.Wait(), 128 + signal);
+  const std::string err = program.err();
+  EXPECT_THAT(err, HasSubstr(Join("[rank 1] rank 1 got ", SignalName(signal), "\n")));
+  EXPECT_THAT(err, HasSubstr(Join("[rank 2] rank 2 got ", SignalName(signal), "\n")));
+  EXPECT_THAT(err, EndsWith(Join("stopped all ranks on ", SignalName(signal), "\n")));
   EXPECT_NE(kill(rank0, 0), 0);
   EXPECT_TRUE(program.LeftBehind().empty());
+}
+
+// A terminal's Ctrl-C comes to the ranks as well, and they end before the launcher has told them anything.
+TEST_P(LaunchSignalTest, ToTheWholeGroupIsNoRanksFault) {
+  const int signal = GetParam();
+  for (int i = 0; i < 10; ++i) {
+    Program program({"sleep"}, {.own_group = true});
+    PidOfRank0(program);
+    program.Signal(signal);
+    EXPECT_EQ(program.Wait(), 128 + signal);
+    EXPECT_EQ(program.err(), Join("stopped all ranks on ", SignalName(signal), "\n"));
+  }
+}
+
+TEST(LaunchTest, ASecondSignalKillsTheRanks) {
+  Program program({"stubborn_for_ever"});
+  PidOfRank0(program);
+  program.Signal(SIGINT);
+  while (program.err().find("rank 1 got signal 2") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait(), 128 + SIGINT);
+}
+
+// As under nohup.
+TEST(LaunchTest, WhatIsIgnoredStaysIgnored) {
+  signal(SIGHUP, SIG_IGN);
+  Program program({"sleep"});
+  signal(SIGHUP, SIG_DFL);
+  PidOfRank0(program);
+  program.Signal(SIGHUP);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 128 + SIGTERM);
+  EXPECT_EQ(program.err(), "stopped all ranks on signal 15 (SIGTERM)\n");
 }
 
 TEST(LaunchTest, RanksDieWithTheLauncher) {
   Program program({"sleep"});
   const pid_t rank0 = PidOfRank0(program);
-  kill(program.pid(), SIGKILL);
+  EXPECT_FALSE(program.LeftBehind().empty());
+  program.Signal(SIGKILL);
   EXPECT_EQ(program.Wait(), 128 + SIGKILL);
   ExpectGone(rank0);
+  for (int i = 0; i < 2000 && !program.LeftBehind().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(program.LeftBehind().empty());
+}
+
+// The ranks write more than a pipe and the launcher hold; nobody reads it.
+TEST(LaunchTest, AStderrThatTakesNothingHoldsUpNobody) {
+  const Pipe unread = MakePipe();
+  Program program({"chatter"}, {.stderr_fd = unread.write_end.get()});
+  EXPECT_EQ(program.Wait(), 1);
 }
 
 TEST(LaunchTest, WorldSizeMustBePositive) { EXPECT_THROW(LaunchSelf({.world_size = 0}, {}), InvalidInput); }

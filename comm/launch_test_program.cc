@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <thread>
 
+#include "comm/child_process.h"
 #include "comm/factory.h"
 #include "comm/launch.h"
 #include "comm/world.h"
@@ -19,6 +21,30 @@ namespace {
 
 void SleepForever() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+void SayReady(const World& world) {
+  if (world.rank != 0) return;
+  std::printf("%d\n", getpid());
+  std::fflush(stdout);
+}
+
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+void WaitForOthers(const World& world) {
+  const std::string prefix = world.rendezvous.substr(std::string("file://").size()) + "/ready.";
+  std::ofstream(prefix + std::to_string(world.rank)).flush();
+  for (int rank = 0; rank < world.size; ++rank) {
+    while (access((prefix + std::to_string(rank)).c_str(), F_OK) != 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 // All ranks reduce without end, except that rank 1 does `disaster` after a while.
@@ -84,9 +110,26 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     return Reduce(world, std::chrono::milliseconds(500), nullptr);
   }
   if (mode == "sleep") {
-    std::printf("%d\n", getpid());
-    std::fflush(stdout);
+    SayReady(world);
     SleepForever();
+  }
+  if (mode == "name_signal" || mode == "stubborn_for_ever") {
+    const sigset_t signals = BlockSignals();
+    WaitForOthers(world);
+    SayReady(world);
+    do {
+      int signal = 0;
+      sigwait(&signals, &signal);
+      std::fprintf(stderr, "rank %d got %s\n", world.rank, SignalName(signal).c_str());
+    } while (mode == "stubborn_for_ever");
+    return 1;
+  }
+  if (mode == "chatter") {
+    if (world.rank == 0) SleepForever();
+    const std::string line(1000, 'x');
+    while (world.rank == 1) std::fprintf(stderr, "%s\n", line.c_str());
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return 7;
   }
   return 99;
 }
@@ -97,9 +140,10 @@ int Main(int argc, char** argv) {
   try {
     if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
     const bool speaks = mode == "kill_in_collectives";
+    const bool stays = mode == "stubborn_for_ever";
     return LaunchSelf({.world_size = 3,
                        .settle = std::chrono::milliseconds(speaks ? 20'000 : 200),
-                       .grace = std::chrono::milliseconds(300)},
+                       .grace = std::chrono::milliseconds(stays ? 600'000 : 300)},
                       std::span<char* const>(argv, static_cast<size_t>(argc)));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -9,47 +9,27 @@
 #include <utility>
 
 namespace gradsync::comm {
-namespace {
 
-void WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;
-    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
-}  // namespace
-
-LineRelay::LineRelay(int source, std::string prefix, int target, std::chrono::milliseconds hold)
-    : source_(source),
+LineRelay::LineRelay(FileDescriptor source, std::string prefix, BackgroundWriter& target,
+                     std::chrono::milliseconds hold)
+    : source_(std::move(source)),
       prefix_(std::move(prefix)),
-      target_(target),
+      target_(&target),
       release_(std::chrono::steady_clock::now() + hold) {
-  fcntl(source_, F_SETFL, fcntl(source_, F_GETFL) | O_NONBLOCK);
-}
-
-LineRelay::LineRelay(LineRelay&& other) noexcept
-    : source_(std::exchange(other.source_, -1)),
-      prefix_(other.prefix_),
-      target_(other.target_),
-      release_(other.release_),
-      kept_(other.kept_),
-      pending_(std::move(other.pending_)) {}
-
-LineRelay::~LineRelay() {
-  if (source_ >= 0) close(source_);
+  fcntl(fd(), F_SETFL, fcntl(fd(), F_GETFL) | O_NONBLOCK);
 }
 
 void LineRelay::Read() {
   if (kept_) return;
+  // As much as a pipe holds: one rank that talks without end must not keep the others waiting.
+  constexpr int kMaxReads = 16;
   std::array<char, 4096> bytes;
-  while (source_ >= 0) {
-    const ssize_t count = read(source_, bytes.data(), bytes.size());
+  for (int i = 0; i < kMaxReads && open(); ++i) {
+    const ssize_t count = read(fd(), bytes.data(), bytes.size());
     if (count > 0) {
       pending_.append(bytes.data(), static_cast<size_t>(count));
     } else if (count == 0) {
-      close(std::exchange(source_, -1));
+      source_.Close();
     } else if (errno != EINTR) {
       break;
     }
@@ -59,14 +39,14 @@ void LineRelay::Read() {
 
 void LineRelay::Keep() {
   kept_ = true;
-  if (source_ >= 0) close(std::exchange(source_, -1));
+  source_.Close();
 }
 
 void LineRelay::Close() {
   kept_ = false;
   Read();
   Pass(/*also_unfinished=*/true);
-  if (source_ >= 0) close(std::exchange(source_, -1));
+  source_.Close();
 }
 
 void LineRelay::Pass(bool also_unfinished) {
@@ -78,7 +58,7 @@ void LineRelay::Pass(bool also_unfinished) {
     lines += std::string_view(pending_).substr(begin, end + 1 - begin);
   }
   pending_.erase(0, begin);
-  WriteAll(target_, lines);
+  target_->Write(lines);
 }
 
 }  // namespace gradsync::comm

@@ -4,20 +4,21 @@
 #include <chrono>
 #include <string>
 
+#include "comm/background_writer.h"
+#include "comm/file_descriptor.h"
+
 namespace gradsync::comm {
 
 // Passes on what comes out of a pipe, line by line, with a prefix before each. What comes within `hold` of
 // the start is kept back until then, or until Close.
 class LineRelay {
  public:
-  // Owns `source`, which it makes non-blocking.
-  LineRelay(int source, std::string prefix, int target, std::chrono::milliseconds hold);
-  LineRelay(LineRelay&& other) noexcept;
-  LineRelay& operator=(LineRelay&&) = delete;
-  ~LineRelay();
+  // Makes `source` non-blocking. `target` outlives the relay.
+  LineRelay(FileDescriptor source, std::string prefix, BackgroundWriter& target,
+            std::chrono::milliseconds hold);
 
-  int fd() const { return source_; }
-  bool open() const { return source_ >= 0; }
+  int fd() const { return source_.get(); }
+  bool open() const { return source_.valid(); }
 
   // Takes what there is, and passes on the whole lines.
   void Read();
@@ -29,10 +30,10 @@ class LineRelay {
  private:
   void Pass(bool also_unfinished);
 
-  int source_;
-  const std::string prefix_;
-  const int target_;
-  const std::chrono::steady_clock::time_point release_;
+  FileDescriptor source_;
+  std::string prefix_;
+  BackgroundWriter* target_;
+  std::chrono::steady_clock::time_point release_;
   bool kept_ = false;
   std::string pending_;
 };

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -20,12 +19,6 @@ using model::DType;
 
 // Between two looks at a call that is not done.
 constexpr std::chrono::microseconds kPollPeriod{20};
-
-std::string Seconds(std::chrono::milliseconds duration) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(duration.count()) * 1e-3);
-  return text;
-}
 
 ncclDataType_t NcclType(DType dtype) {
   switch (dtype) {

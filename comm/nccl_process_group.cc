@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include <array>
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -257,12 +257,7 @@ class Engine {
 
   // By the same means as everything else: each rank's signature, gathered on the GPU.
   void CheckSameOnAllRanks(const Signature& own) {
-    const std::array<int64_t, 6> numbers = {own.sequence,
-                                            own.bytes,
-                                            static_cast<int64_t>(own.collective),
-                                            static_cast<int64_t>(own.op),
-                                            static_cast<int64_t>(own.dtype),
-                                            own.root};
+    const Signature::Numbers numbers = own.ToNumbers();
     const int64_t width = static_cast<int64_t>(numbers.size());
     const int64_t ranks = options_.world.size;
     Request gather{.collective = Collective::kAllGather, .sequence = own.sequence};
@@ -283,15 +278,9 @@ class Engine {
     }
     const std::vector<int64_t> all = gather.output.ToVector<int64_t>();
     const auto of_rank = [&](int64_t rank) {
-      Signature signature;
-      const int64_t* const values = all.data() + rank * width;
-      signature.sequence = values[0];
-      signature.bytes = values[1];
-      signature.collective = static_cast<Collective>(values[2]);
-      signature.op = static_cast<ReduceOp>(values[3]);
-      signature.dtype = static_cast<model::DType>(values[4]);
-      signature.root = static_cast<int32_t>(values[5]);
-      return signature;
+      Signature::Numbers theirs;
+      std::copy_n(all.begin() + rank * width, width, theirs.begin());
+      return Signature(theirs);
     };
     for (int rank = 1; rank < ranks; ++rank) {
       if (of_rank(rank) != of_rank(0)) throw NcclError(Mismatch(rank, of_rank(rank), 0, of_rank(0)));

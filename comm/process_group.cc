@@ -1,6 +1,6 @@
 #include "comm/process_group.h"
 
-#include <chrono>
+#include <cstdio>
 
 namespace gradsync::comm {
 
@@ -37,6 +37,12 @@ std::string_view Name(Collective collective) {
 int64_t Now() {
   const auto since_epoch = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
+}
+
+std::string Seconds(std::chrono::nanoseconds duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f s", std::chrono::duration<double>(duration).count());
+  return text;
 }
 
 }  // namespace gradsync::comm

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_COMM_PROCESS_GROUP_H_
 #define GRADSYNC_COMM_PROCESS_GROUP_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,6 +31,8 @@ struct Interval {
 
 // Nanoseconds on the steady clock that all host-side intervals are on.
 int64_t Now();
+// "60.0 s": how messages name a duration.
+std::string Seconds(std::chrono::nanoseconds duration);
 
 // A collective failed, or made no progress within the deadline. what() is one line with rank, sequence
 // number, operation, bytes, backend, cause, and the peer if it is known.

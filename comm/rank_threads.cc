@@ -1,10 +1,6 @@
 #include "comm/rank_threads.h"
 
-#include <stdlib.h>
-
 #include <exception>
-#include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "comm/factory.h"
@@ -78,17 +74,6 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
     groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, devices[static_cast<size_t>(rank)]);
   });
   return groups;
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "gradsync_XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
-  path_ = name;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace gradsync::comm

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "comm/temporary_directory.h"  // IWYU pragma: export
 #include "model/device.h"
 
 // For tests: a world whose ranks are threads.
@@ -27,19 +28,6 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
     std::chrono::milliseconds timeout = std::chrono::seconds(60));
-
-// A fresh directory, removed with everything in it at the end of its life.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace gradsync::comm
 

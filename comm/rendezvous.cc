@@ -48,12 +48,6 @@ class Poll {
   std::chrono::microseconds pause_{250};
 };
 
-std::string Seconds(std::chrono::milliseconds duration) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(duration.count()) * 1e-3);
-  return text;
-}
-
 std::string SizeMismatch(int rank, const std::string& size, const std::string& size_of_rank0) {
   return Join("rank ", rank, " was started for a world of ", size, " ranks, rank 0 for one of ",
               size_of_rank0);

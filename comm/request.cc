@@ -1,7 +1,7 @@
 #include "comm/request.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <chrono>
 #include <utility>
 
 #include "model/error.h"
@@ -81,6 +81,23 @@ Signature::Signature(const Request& request)
       dtype(request.dtype()),
       root(request.root) {}
 
+Signature::Signature(const Numbers& numbers)
+    : sequence(numbers[0]),
+      bytes(numbers[1]),
+      collective(static_cast<Collective>(numbers[2])),
+      op(static_cast<ReduceOp>(numbers[3])),
+      dtype(static_cast<DType>(numbers[4])),
+      root(static_cast<int32_t>(numbers[5])) {}
+
+Signature::Numbers Signature::ToNumbers() const {
+  return {sequence,
+          bytes,
+          static_cast<int64_t>(collective),
+          static_cast<int64_t>(op),
+          static_cast<int64_t>(dtype),
+          root};
+}
+
 std::string ToString(const Signature& signature) {
   const Collective collective = signature.collective;
   if (collective == Collective::kBarrier) return "barrier";
@@ -102,10 +119,9 @@ std::string Mismatch(int rank, const Signature& signature, int other_rank, const
 
 std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
                     std::string_view cause) {
-  char seconds[32];
-  std::snprintf(seconds, sizeof(seconds), "%.1f", static_cast<double>(elapsed_ns) * 1e-9);
   return Join("rank ", rank, ": ", Name(signature.collective), " #", signature.sequence, " of ",
-              signature.bytes, " bytes (", backend, ") failed after ", seconds, " s: ", cause);
+              signature.bytes, " bytes (", backend, ") failed after ",
+              Seconds(std::chrono::nanoseconds(elapsed_ns)), ": ", cause);
 }
 
 }  // namespace gradsync::comm

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_COMM_REQUEST_H_
 #define GRADSYNC_COMM_REQUEST_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -76,8 +77,12 @@ struct Signature {
   model::DType dtype = model::DType::kU8;
   int32_t root = -1;
 
+  // As it travels between ranks: as numbers, so that no padding does.
+  using Numbers = std::array<int64_t, 6>;
+
   explicit Signature(const Request& request);
-  Signature() = default;
+  explicit Signature(const Numbers& numbers);
+  Numbers ToNumbers() const;
   bool operator==(const Signature&) const = default;
 };
 

@@ -1,4 +1,5 @@
 // The suites of the CPU's operations on CUDA: against plain implementations in f64 on the host.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "model/function_cases.h"
 #include "model/function_suite.h"
 #include "model/functions.h"
+#include "model/kernels/norm.h"
 
 namespace gradsync::model {
 namespace {
@@ -83,6 +85,18 @@ TEST(FunctionsCudaTest, RopeIsTheSameAfterOtherLengths) {
           << seq << " " << theta;
     }
   }
+}
+
+// A grid has fewer than 2^31 blocks; of the number here 32 bits would leave 1.
+TEST(FunctionsCudaTest, RefusesMoreBlocksThanAGridHas) {
+  const DevicePtr device = Gpu();
+  const Tensor x = Tensor::Zeros(device, {1}, DType::kF32);
+  float* const p = x.data<float>();
+  const kernels::RmsNorm<float> norm{
+      .x = p, .weight = p, .rows = (int64_t{1} << 32) + 1, .d = 1, .eps = 1e-5, .y = p, .r = p};
+  EXPECT_THAT([&] { kernels::Run("rms_norm", *device, norm); },
+              testing::ThrowsMessage<CudaError>(
+                  "kernel RmsNorm: a grid of 4294967297 blocks, CUDA takes at most 2147483647"));
 }
 
 TEST(FunctionsCudaTest, RefusesHeadsThatAreTooLarge) {

@@ -1,8 +1,10 @@
 // The suites of the CPU's operations on CUDA: against plain implementations in f64 on the host.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "model/cuda_device.h"
 #include "model/function_suite.h"
+#include "model/kernels/conv.h"
 #include "model/vision_cases.h"
 #include "model/vision_functions.h"
 
@@ -25,6 +27,45 @@ TEST(VisionFunctionsCudaTest, ChannelsComeInBlocksOfOne) {
   const Var x(Tensor::Zeros(device, {1, 1, 4, 4, 8}, DType::kF32));
   const Var weight(Tensor::Zeros(device, {8, 8, 1, 1}, DType::kF32));
   EXPECT_THROW(Conv2d(x, weight, {.out_block = 8}), InvalidInput);
+}
+
+// 1 + 2^-12 has two digits more than TF32 keeps. In f32 all partial sums of 64 of them are exact.
+TEST(VisionFunctionsCudaTest, Tf32IsOffUnlessAllowed) {
+  const auto device = std::make_shared<CudaDevice>(0);
+  const auto filled = [&](const Shape& shape, double value) {
+    const Tensor x = Tensor::Empty(device, shape, DType::kF32);
+    FillUniform(x, value, value, 0, 0);
+    return Var(x);
+  };
+  const Var x = filled({1, 64, 4, 4, 1}, 1 + 0x1p-12), weight = filled({8, 64, 1, 1}, 1);
+  const auto product = [&] { return Conv2d(x, weight, {}).value().ToVector<float>(); };
+  EXPECT_THAT(product(), testing::Each(64 + 0x1p-6f));
+  device->set_allow_tf32(true);
+  EXPECT_THAT(product(), testing::Each(testing::FloatNear(64, 0x1p-5f)));
+}
+
+// cuDNN takes no tensor of 2^32 elements. Nothing here is touched before it says so.
+TEST(VisionFunctionsCudaTest, SaysWhichConvolutionCannotBe) {
+  const DevicePtr device = Gpu();
+  const kernels::ConvShape shape{
+      .in = {.batch = 1 << 20, .channels = 64, .height = 8, .width = 8, .block = 1},
+      .out_channels = 16,
+      .out_block = 1,
+      .size = 3,
+      .stride = 1,
+      .padding = 1};
+  const auto run = [&](const auto& kernel) {
+    return [&device, kernel] { kernels::Run("conv2d", *device, kernel); };
+  };
+  const auto says = [&](const char* pass) {
+    return testing::ThrowsMessage<CudaError>(testing::StartsWith(
+        std::string(pass) + " of 1048576x64x8x8 by 16x64x3x3, stride 1, padding 1, in f32"));
+  };
+  EXPECT_THAT(run(kernels::Conv2d<float>{shape, nullptr, nullptr, nullptr}), says("conv2d"));
+  EXPECT_THAT(run(kernels::Conv2dWeightGrad<float>{shape, nullptr, nullptr, {}}),
+              says("the weight gradient of conv2d"));
+  EXPECT_THAT(run(kernels::Conv2dInputGrad<float>{shape, nullptr, nullptr, {}}),
+              says("the input gradient of conv2d"));
 }
 
 TEST(VisionFunctionsCudaTest, BatchNormMovesItsBuffers) {

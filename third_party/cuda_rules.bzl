@@ -1,6 +1,6 @@
 """cuda_library and cuda_test: nvcc for .cu files, the C++ rules for the rest, stubs where there is no toolkit.
 
-Below an emulated_cuda_test (third_party/cuda_emulation) both are built with emulated CUDA instead."""
+Below an emulated_cuda_test (tests/cuda_emulation) both are built with emulated CUDA instead."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "CUDA_MAJOR", "HAVE_CUDA", "HAVE_PART", "NVCC")
@@ -99,7 +99,7 @@ def _split(srcs):
 
 def _select(emulated, otherwise):
     return select({
-        "//third_party/cuda_emulation:is_on": emulated,
+        "//tests/cuda_emulation:is_on": emulated,
         "//conditions:default": otherwise,
     })
 
@@ -172,7 +172,7 @@ def cuda_library(name, srcs, stub_srcs = [], hdrs = [], deps = [], requires = []
         emulated_srcs, emulated_deps = stub_srcs, stub_deps
     else:
         emulated_srcs = sources + _emulated_sources(name, kernels)
-        emulated_deps = deps + _parts("//third_party/cuda_emulation", requires)
+        emulated_deps = deps + _parts("//tests/cuda_emulation", requires)
     native.cc_library(
         name = name,
         srcs = _select(emulated_srcs, local_srcs),
@@ -218,6 +218,6 @@ def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwarg
         srcs = _select(sources, local_srcs),
         args = ["--gpus=%d" % gpus],
         tags = tags + ["gpu", "requires-gpu-nvidia" + (":%d" % gpus if gpus > 1 else "")],
-        deps = _select(all_deps + _parts("//third_party/cuda_emulation", []), local_deps),
+        deps = _select(all_deps + _parts("//tests/cuda_emulation", []), local_deps),
         **kwargs
     )

@@ -1,12 +1,12 @@
-#include "tools/compare_dirs.h"
+#include "tools/tables/compare_dirs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
-#include "tools/test_records.h"
 
 namespace gradsync::tools {
 namespace {

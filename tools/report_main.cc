@@ -1,5 +1,5 @@
 #include <iostream>
 
-#include "tools/report_cli.h"
+#include "tools/reports/cli.h"
 
 int main(int argc, char** argv) { return gradsync::tools::RunReport(argc, argv, std::cout, std::cerr); }

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/flags.h"
+#include "bench/launch/flags.h"
 #include "model/error.h"
-#include "tools/compare_dirs.h"
-#include "tools/render.h"
-#include "tools/summarize.h"
+#include "tools/render/render.h"
+#include "tools/tables/compare_dirs.h"
+#include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {

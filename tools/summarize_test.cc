@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
-#include "tools/test_records.h"
 
 namespace gradsync::tools {
 namespace {

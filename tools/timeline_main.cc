@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "bench/flags.h"
+#include "bench/launch/flags.h"
 #include "model/error.h"
-#include "tools/render.h"
-#include "tools/timeline.h"
-#include "tools/transfer_times.h"
+#include "tools/render/render.h"
+#include "tools/timelines/timeline.h"
+#include "tools/timelines/transfer_times.h"
 
 namespace gradsync::tools {
 namespace {

@@ -29,7 +29,7 @@ With all of them forward begins with the broadcast of rank 0's buffers, if the m
 are between CUDA events, else the host's. --dtype=bf16 is autocast: weights, gradients and what is averaged stay f32.
 --dtype=tf32 is f32 whose products on a GPU may round their factors.
 
-Writes one JSON line per (strategy, rank), in the format of gradsync's own (bench/record.h), so that
+Writes one JSON line per (strategy, rank), in the format of gradsync's own (bench/records/record.h), so that
 //tools:summarize puts both into one table; the strategies are named pytorch_none, pytorch_none_compiled, and so on.
 DistributedDataParallel waits for its all-reduces inside backward: it has only both together,
 `backward_and_sync_ns`.
@@ -124,7 +124,7 @@ def compile_all(contest, config):
 class Server:
     """One rank's peer of a rank of gradsync's, which sends a command in a line of JSON and waits for the line that
     answers it: {"do": "hello"}, join, begin, step, check. Behind a step and a check comes their batch, as it lies in
-    memory. bench/pytorch_peer.h is the other side."""
+    memory. bench/peers/pytorch.h is the other side."""
 
     def __init__(self, commands):
         self.commands = commands  # a stream of bytes

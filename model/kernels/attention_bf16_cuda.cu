@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(kThreads)
   Number* const other = memory.Take<Number>(Tiles::kBytes);  // keys, then values
   float* const scores = memory.Take<float>(kScoresBytes);
   Number* const p = memory.Take<Number>(kNarrowBytes);
-  const int64_t tile = blockIdx.x % tiles;
+  const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   // The scores of the block's queries with a tile of keys; `other` has been read. The barrier between loading
@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(kThreads)
   float* const scores = memory.Take<float>(2 * kScoresBytes);
   Number* const p = memory.Take<Number>(kNarrowBytes);
   Number* const ds = memory.Take<Number>(kNarrowBytes);
-  const int64_t tile = blockIdx.x % tiles;
+  const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> sums;

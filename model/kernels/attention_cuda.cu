@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kSide* kSide)
   T* const other = queries + Tiles::kTileNumel;  // keys, then values
   T* const shared_p = other + Tiles::kTileNumel;
   const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
-  const int64_t tile = blockIdx.x % tiles;
+  const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
   T max[kRows], sum[kRows], sums[kRows][Tiles::kCols], p[kRows][kRows];
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(kSide* kSide)
   T* const values = keys + Tiles::kTileNumel;
   T* const shared_ds = values + Tiles::kTileNumel;
   const int tx = static_cast<int>(threadIdx.x) % kSide, ty = static_cast<int>(threadIdx.x) / kSide;
-  const int64_t tile = blockIdx.x % tiles;
+  const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, Tiles::kTile);
 
   T sums[Tiles::kRows][Tiles::kCols] = {};

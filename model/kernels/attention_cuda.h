@@ -22,6 +22,10 @@ struct HeadTile {
   int64_t positions;  // of the head's first number in (batch, num_heads, seq)
 };
 
+// The block's tile of queries. Later tiles see more keys, and what takes longest begins first, so that little
+// is left when the GPU runs empty. (Of keys the first tiles are seen by most queries: blockIdx.x % tiles.)
+__device__ inline int64_t HeaviestFirst(int64_t tiles) { return tiles - 1 - blockIdx.x % tiles; }
+
 // Calls fn.operator()<kDim>() with the smallest size of tiles that has room for a head.
 template <class Fn>
 void WithDim(int64_t head_dim, const Fn& fn) {

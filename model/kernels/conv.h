@@ -42,9 +42,10 @@ int64_t PreferredChannelBlock();
 // processor has instructions for it (AVX-512 BF16). Elsewhere operands are converted to f32 scratch in each
 // call: right, and slower than f32. Either way sums are in f32, and those that become bf16 are rounded once.
 //
-// On CUDA all go through cuDNN; f32 with TF32 only if the device allows it. BF16 is added up in f32, but then
-// the weight's gradient, too, is rounded to bf16 before it is stored or added as f32: cuDNN writes the type
-// that it reads. Throws InvalidInput unless channels are in blocks of 1.
+// On CUDA all go through cuDNN, with the same bits in every run; f32 with TF32 only if the device allows it.
+// BF16 is added up in f32, but then the weight's gradient, too, is rounded to bf16 before it is stored or
+// added as f32: cuDNN writes the type that it reads. Throws InvalidInput unless channels are in blocks of 1,
+// CudaError with pass, shapes and type if cuDNN cannot do it.
 //
 // y = the convolution of x with weight.
 template <class T>

@@ -4,8 +4,12 @@
 
 #include <array>
 #include <compare>
+#include <cstdint>
+#include <deque>
 #include <map>
+#include <ostream>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include "model/cuda_device.h"
@@ -17,11 +21,20 @@
 namespace gradsync::model::kernels {
 namespace {
 
-// More than this an algorithm may not ask for as scratch.
+// More than this an algorithm that cuDNN proposes may not ask for as scratch.
 constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 
-void Check(cudnnStatus_t status, const char* call) {
-  if (status != CUDNN_STATUS_SUCCESS) throw CudaError(Join(call, " failed: ", cudnnGetErrorString(status)));
+// Joins `what`, which the message then begins with, only if the call failed.
+template <class... What>
+void Check(cudnnStatus_t status, const What&... what) {
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw CudaError(Join(what..., " failed: ", cudnnGetErrorString(status)));
+}
+
+// Whether cuDNN does not do this at all, for whatever reason: each has a number of its own in the thousand.
+bool IsUnsupported(cudnnStatus_t status) {
+  const int code = status;
+  return code >= CUDNN_STATUS_NOT_SUPPORTED && code < CUDNN_STATUS_NOT_SUPPORTED + 1000;
 }
 
 // One of cuDNN's objects, destroyed with its owner.
@@ -53,6 +66,13 @@ struct Key {
   bool tf32;
 
   friend auto operator<=>(const Key&, const Key&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Key& key) {
+    const ConvShape& s = key.shape;
+    return out << " of " << s.in.batch << "x" << s.in.channels << "x" << s.in.height << "x" << s.in.width
+               << " by " << s.out_channels << "x" << s.in.channels << "x" << s.size << "x" << s.size
+               << ", stride " << s.stride << ", padding " << s.padding << ", in "
+               << (key.tf32 ? "tf32" : Name(key.dtype));
+  }
 };
 
 cudnnDataType_t TypeOf(DType dtype) {
@@ -61,133 +81,191 @@ cudnnDataType_t TypeOf(DType dtype) {
                                  : CUDNN_DATA_FLOAT;
 }
 
-void Describe(const TensorDescription& description, cudnnDataType_t type, const ActivationShape& shape) {
-  Check(cudnnSetTensor4dDescriptor(description.get(), CUDNN_TENSOR_NCHW, type, static_cast<int>(shape.batch),
-                                   static_cast<int>(shape.channels), static_cast<int>(shape.height),
-                                   static_cast<int>(shape.width)),
-        "cudnnSetTensor4dDescriptor");
+cudnnStatus_t Describe(const TensorDescription& description, cudnnDataType_t type,
+                       const ActivationShape& shape) {
+  return cudnnSetTensor4dDescriptor(description.get(), CUDNN_TENSOR_NCHW, type, static_cast<int>(shape.batch),
+                                    static_cast<int>(shape.channels), static_cast<int>(shape.height),
+                                    static_cast<int>(shape.width));
 }
 
-// Of the algorithms that cuDNN proposes, fastest first, the first that will do.
-template <class Algorithm, class Propose>
-Algorithm Choose(const char* call, cudnnMathType_t math, const Propose& propose) {
-  std::array<Algorithm, 16> found{};
-  int count = 0;
-  Check(propose(static_cast<int>(found.size()), &count, found.data()), call);
-  for (int i = 0; i < count; ++i) {
-    const Algorithm& candidate = found[static_cast<size_t>(i)];
-    const bool same_math = math == CUDNN_DEFAULT_MATH || candidate.mathType == CUDNN_FMA_MATH ||
-                           candidate.mathType == CUDNN_DEFAULT_MATH;
-    if (candidate.status == CUDNN_STATUS_SUCCESS && candidate.determinism == CUDNN_DETERMINISTIC &&
-        same_math && candidate.memory <= kMaxWorkspaceBytes) {
-      return candidate;
-    }
+// What a convolution reads and writes.
+struct Tensors {
+  TensorDescription x, y;
+  FilterDescription weight;
+};
+
+// What cuDNN has for each pass. kLastResorts are algorithms that its documentation calls deterministic and
+// lists for all of our types in NCHW.
+struct Forward {
+  using Proposal = cudnnConvolutionFwdAlgoPerf_t;
+  static constexpr std::string_view kName = "conv2d";
+  static constexpr std::array kLastResorts = {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                                              CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM};
+  static constexpr auto kPropose = cudnnGetConvolutionForwardAlgorithm_v7;
+  static constexpr auto kWorkspaceBytes = cudnnGetConvolutionForwardWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionForward;
+  static std::tuple<cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t> Operands(
+      const Tensors& t) {
+    return {t.x.get(), t.weight.get(), t.y.get()};
   }
-  throw CudaError(Join(call, ": cuDNN has no deterministic algorithm for this convolution"));
-}
+};
 
-// The three passes of one convolution, ready to run.
+struct WeightGrad {
+  using Proposal = cudnnConvolutionBwdFilterAlgoPerf_t;
+  static constexpr std::string_view kName = "the weight gradient of conv2d";
+  static constexpr std::array kLastResorts = {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1};
+  static constexpr auto kPropose = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
+  static constexpr auto kWorkspaceBytes = cudnnGetConvolutionBackwardFilterWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionBackwardFilter;
+  static std::tuple<cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t> Operands(
+      const Tensors& t) {
+    return {t.x.get(), t.y.get(), t.weight.get()};
+  }
+};
+
+struct InputGrad {
+  using Proposal = cudnnConvolutionBwdDataAlgoPerf_t;
+  static constexpr std::string_view kName = "the input gradient of conv2d";
+  static constexpr std::array kLastResorts = {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1};
+  static constexpr auto kPropose = cudnnGetConvolutionBackwardDataAlgorithm_v7;
+  static constexpr auto kWorkspaceBytes = cudnnGetConvolutionBackwardDataWorkspaceSize;
+  static constexpr auto kRun = cudnnConvolutionBackwardData;
+  static std::tuple<cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t> Operands(
+      const Tensors& t) {
+    return {t.weight.get(), t.y.get(), t.x.get()};
+  }
+};
+
+// One pass of one convolution, ready to run, with a description of its own: the math type is part of it, and
+// what an algorithm needs depends on that.
+template <class Pass>
 class Plan {
  public:
-  Plan(cudnnHandle_t library, const Key& key) {
+  Plan(cudnnHandle_t library, const Key& key) : key_(key) {
     const cudnnDataType_t type = TypeOf(key.dtype);
     const ConvShape& shape = key.shape;
     const int size = static_cast<int>(shape.size), stride = static_cast<int>(shape.stride),
               padding = static_cast<int>(shape.padding);
-    Describe(x_, type, shape.in);
-    Describe(y_, type, shape.out());
-    Check(cudnnSetFilter4dDescriptor(weight_.get(), type, CUDNN_TENSOR_NCHW,
+    Check(Describe(tensors_.x, type, shape.in), Pass::kName, key, ": its input's description");
+    Check(Describe(tensors_.y, type, shape.out()), Pass::kName, key, ": its output's description");
+    Check(cudnnSetFilter4dDescriptor(tensors_.weight.get(), type, CUDNN_TENSOR_NCHW,
                                      static_cast<int>(shape.out_channels),
                                      static_cast<int>(shape.in.channels), size, size),
-          "cudnnSetFilter4dDescriptor");
+          Pass::kName, key, ": its weight's description");
     Check(cudnnSetConvolution2dDescriptor(conv_.get(), padding, padding, stride, stride, 1, 1,
                                           CUDNN_CROSS_CORRELATION, TypeOf(WideDType(key.dtype))),
-          "cudnnSetConvolution2dDescriptor");
-    // The default lets f32 become TF32, and bf16 go to tensor cores.
-    const bool tensor_cores = key.tf32 || key.dtype == DType::kBF16;
-    const cudnnMathType_t math = tensor_cores ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
-    Check(cudnnSetConvolutionMathType(conv_.get(), math), "cudnnSetConvolutionMathType");
-    forward_ = Choose<cudnnConvolutionFwdAlgoPerf_t>(
-        "cudnnGetConvolutionForwardAlgorithm_v7", math, [&](int max, int* count, auto* found) {
-          return cudnnGetConvolutionForwardAlgorithm_v7(library, x_.get(), weight_.get(), conv_.get(),
-                                                        y_.get(), max, count, found);
-        });
-    weight_grad_ = Choose<cudnnConvolutionBwdFilterAlgoPerf_t>(
-        "cudnnGetConvolutionBackwardFilterAlgorithm_v7", math, [&](int max, int* count, auto* found) {
-          return cudnnGetConvolutionBackwardFilterAlgorithm_v7(library, x_.get(), y_.get(), conv_.get(),
-                                                               weight_.get(), max, count, found);
-        });
-    input_grad_ = Choose<cudnnConvolutionBwdDataAlgoPerf_t>(
-        "cudnnGetConvolutionBackwardDataAlgorithm_v7", math, [&](int max, int* count, auto* found) {
-          return cudnnGetConvolutionBackwardDataAlgorithm_v7(library, weight_.get(), y_.get(), conv_.get(),
-                                                             x_.get(), max, count, found);
-        });
+          Pass::kName, key, ": its description");
+    ListChoices(library);
+    Choose(library);
   }
 
+  // result = or += the pass's result of the operands a and b, in the order of Pass::Operands.
   template <class T>
-  void Forward(Device& device, cudnnHandle_t library, const T* x, const T* weight, T* y) const {
-    const Wide<T> one = 1, zero = 0;
-    const Scratch<char> workspace(device, static_cast<int64_t>(forward_.memory));
-    Check(cudnnConvolutionForward(library, &one, x_.get(), x, weight_.get(), weight, conv_.get(),
-                                  forward_.algo, workspace.data(), forward_.memory, &zero, y_.get(), y),
-          "cudnnConvolutionForward");
-  }
-
-  template <class T>
-  void WeightGrad(Device& device, cudnnHandle_t library, const T* x, const T* dy, T* dweight,
-                  bool accumulate) const {
+  void Run(Device& device, cudnnHandle_t library, const T* a, const T* b, T* result, bool accumulate) {
     const Wide<T> one = 1, keep = accumulate ? 1 : 0;
-    const Scratch<char> workspace(device, static_cast<int64_t>(weight_grad_.memory));
-    Check(cudnnConvolutionBackwardFilter(library, &one, x_.get(), x, y_.get(), dy, conv_.get(),
-                                         weight_grad_.algo, workspace.data(), weight_grad_.memory, &keep,
-                                         weight_.get(), dweight),
-          "cudnnConvolutionBackwardFilter");
-  }
-
-  template <class T>
-  void InputGrad(Device& device, cudnnHandle_t library, const T* weight, const T* dy, T* dx,
-                 bool accumulate) const {
-    const Wide<T> one = 1, keep = accumulate ? 1 : 0;
-    const Scratch<char> workspace(device, static_cast<int64_t>(input_grad_.memory));
-    Check(cudnnConvolutionBackwardData(library, &one, weight_.get(), weight, y_.get(), dy, conv_.get(),
-                                       input_grad_.algo, workspace.data(), input_grad_.memory, &keep,
-                                       x_.get(), dx),
-          "cudnnConvolutionBackwardData");
+    const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
+    for (;; Choose(library)) {
+      const Scratch<char> workspace(device, static_cast<int64_t>(workspace_bytes_));
+      const cudnnStatus_t status = Pass::kRun(library, &one, of_a, a, of_b, b, conv_.get(), algorithm_,
+                                              workspace.data(), workspace_bytes_, &keep, of_result, result);
+      if (!IsUnsupported(status)) return Check(status, Pass::kName, key_);
+      refusal_ = status;  // a proposal is a guess; nothing has been written
+    }
   }
 
  private:
-  TensorDescription x_, y_;
-  FilterDescription weight_;
+  using Algorithm = decltype(Pass::Proposal::algo);
+
+  struct Choice {
+    Algorithm algorithm;
+    cudnnMathType_t math;
+    size_t max_workspace_bytes;
+  };
+
+  // The deterministic algorithms that cuDNN proposes, fastest first, then the last resorts.
+  void ListChoices(cudnnHandle_t library) {
+    // The default lets f32 become TF32, and bf16 go to tensor cores.
+    const bool tensor_cores = key_.tf32 || key_.dtype == DType::kBF16;
+    const cudnnMathType_t wanted = tensor_cores ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+    Check(cudnnSetConvolutionMathType(conv_.get(), wanted), "cudnnSetConvolutionMathType");
+    const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
+    std::array<typename Pass::Proposal, 16> found{};
+    int count = 0;
+    const cudnnStatus_t status = Pass::kPropose(library, of_a, of_b, conv_.get(), of_result,
+                                                static_cast<int>(found.size()), &count, found.data());
+    if (!IsUnsupported(status)) Check(status, "algorithms for ", Pass::kName, key_);
+    for (int i = 0; i < count; ++i) {
+      const auto& proposal = found[static_cast<size_t>(i)];
+      if (proposal.status != CUDNN_STATUS_SUCCESS || proposal.determinism != CUDNN_DETERMINISTIC) continue;
+      // Where FMA was asked for, an algorithm that knows nothing else comes back as one of the default.
+      const bool has_fma = proposal.mathType == CUDNN_FMA_MATH || proposal.mathType == CUDNN_DEFAULT_MATH;
+      if (!tensor_cores && !has_fma) continue;
+      if (proposal.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue;  // rounds to f16
+      choices_.push_back({proposal.algo, tensor_cores ? proposal.mathType : wanted, kMaxWorkspaceBytes});
+    }
+    for (const cudnnMathType_t math : {wanted, CUDNN_FMA_MATH}) {
+      for (const Algorithm algorithm : Pass::kLastResorts) choices_.push_back({algorithm, math, SIZE_MAX});
+    }
+  }
+
+  // Takes the next choice. Its workspace is what cuDNN says of this algorithm with this math type: what came
+  // with a proposal was for the proposal's.
+  void Choose(cudnnHandle_t library) {
+    const auto [of_a, of_b, of_result] = Pass::Operands(tensors_);
+    for (; !choices_.empty(); choices_.pop_front()) {
+      const Choice& choice = choices_.front();
+      Check(cudnnSetConvolutionMathType(conv_.get(), choice.math), "cudnnSetConvolutionMathType");
+      const cudnnStatus_t status = Pass::kWorkspaceBytes(library, of_a, of_b, conv_.get(), of_result,
+                                                         choice.algorithm, &workspace_bytes_);
+      if (IsUnsupported(status)) {
+        refusal_ = status;
+        continue;
+      }
+      Check(status, "the workspace of ", Pass::kName, key_);
+      if (workspace_bytes_ > choice.max_workspace_bytes) continue;
+      algorithm_ = choice.algorithm;
+      choices_.pop_front();
+      return;
+    }
+    throw CudaError(Join(Pass::kName, key_,
+                         ": cuDNN has no deterministic algorithm for it, the last answer was ",
+                         cudnnGetErrorString(refusal_)));
+  }
+
+  const Key key_;
+  Tensors tensors_;
   ConvDescription conv_;
-  cudnnConvolutionFwdAlgoPerf_t forward_{};
-  cudnnConvolutionBwdFilterAlgoPerf_t weight_grad_{};
-  cudnnConvolutionBwdDataAlgoPerf_t input_grad_{};
+  std::deque<Choice> choices_;  // those not yet taken
+  Algorithm algorithm_{};
+  size_t workspace_bytes_ = 0;
+  cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last
 };
 
-// The device's convolutions.
+// The device's convolutions. Each pass is planned when it first runs: of a network's first layer nobody wants
+// the input's gradient.
 class Plans {
  public:
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {
     Check(cudnnSetStream(library_.get(), device_.compute_stream().get()), "cudnnSetStream");
   }
 
-  template <class T>
-  const Plan& Get(const ConvShape& shape) {
+  template <class Pass, class T>
+  void Run(const ConvShape& shape, const T* a, const T* b, T* result, bool accumulate) {
     Require(shape.in.block == 1 && shape.out_block == 1, "conv2d: channels in blocks of ", shape.in.block,
             " and ", shape.out_block, ", on CUDA expected 1 and 1");
     const bool tf32 = std::is_same_v<T, float> && device_.allow_tf32();
     const Key key{.shape = shape, .dtype = kDTypeOf<T>, .tf32 = tf32};
-    auto plan = plans_.find(key);
-    if (plan == plans_.end()) plan = plans_.try_emplace(key, library_.get(), key).first;
-    return plan->second;
+    auto& plans = std::get<std::map<Key, Plan<Pass>>>(plans_);
+    auto plan = plans.find(key);
+    if (plan == plans.end()) plan = plans.try_emplace(key, library_.get(), key).first;
+    plan->second.Run(device_, library_.get(), a, b, result, accumulate);
   }
-
-  cudnnHandle_t library() const { return library_.get(); }
 
  private:
   CudaDevice& device_;
   const Library library_;
-  std::map<Key, Plan> plans_;
+  std::tuple<std::map<Key, Plan<Forward>>, std::map<Key, Plan<WeightGrad>>, std::map<Key, Plan<InputGrad>>>
+      plans_;
 };
 
 Plans& PlansOf(Device& device) {
@@ -199,8 +277,7 @@ Plans& PlansOf(Device& device) {
 
 template <class T>
 void Conv2d<T>::OnCuda(Device& device) const {
-  Plans& plans = PlansOf(device);
-  plans.Get<T>(shape).Forward(device, plans.library(), x, weight, y);
+  PlansOf(device).Run<Forward>(shape, x, weight, y, /*accumulate=*/false);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2d, OnCuda);
 
@@ -210,18 +287,17 @@ void Conv2dWeightGrad<T>::OnCuda(Device& device) const {
   if constexpr (std::is_same_v<T, BF16>) {
     // Of operands in bf16 cuDNN writes none but bf16.
     const Scratch<BF16> rounded(device, shape.weight_numel());
-    plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, rounded.data(), /*accumulate=*/false);
+    plans.Run<WeightGrad>(shape, x, dy, rounded.data(), /*accumulate=*/false);
     Cast<BF16, float>{.x = rounded.data(), .n = shape.weight_numel(), .y = dweight}.OnCuda(device);
   } else {
-    plans.Get<T>(shape).WeightGrad(device, plans.library(), x, dy, dweight.data, dweight.accumulate);
+    plans.Run<WeightGrad>(shape, x, dy, dweight.data, dweight.accumulate);
   }
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2dWeightGrad, OnCuda);
 
 template <class T>
 void Conv2dInputGrad<T>::OnCuda(Device& device) const {
-  Plans& plans = PlansOf(device);
-  plans.Get<T>(shape).InputGrad(device, plans.library(), weight, dy, dx.data, dx.accumulate);
+  PlansOf(device).Run<InputGrad>(shape, weight, dy, dx.data, dx.accumulate);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Conv2dInputGrad, OnCuda);
 

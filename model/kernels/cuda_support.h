@@ -28,12 +28,17 @@ inline int64_t LoopBlocks(const Device& device, int64_t n) {
 }
 
 // Puts a kernel into the device's compute stream. Nothing happens if there are no blocks. Throws CudaError,
-// with the kernel's name, if the launch is refused (a configuration that cannot be, no code for this GPU) or
-// if earlier work has failed.
+// with the kernel's name, if the launch is refused (more blocks than a grid has, another configuration that
+// cannot be, no code for this GPU) or if earlier work has failed.
 template <class... Params, class... Args>
 void Launch(const Device& device, const char* name, void (*kernel)(Params...), int64_t blocks, int threads,
             size_t shared_bytes, const Args&... args) {
   if (blocks == 0) return;
+  constexpr int64_t kMaxBlocks = INT32_MAX;
+  if (blocks > kMaxBlocks) {
+    throw CudaError(
+        Join("kernel ", name, ": a grid of ", blocks, " blocks, CUDA takes at most ", kMaxBlocks));
+  }
   Gpu(device).MakeCurrent();
   const cudaError_t status =
       LaunchKernel(name, kernel, blocks, threads, shared_bytes, Gpu(device).compute_stream().get(), args...);

@@ -13,6 +13,7 @@
 #include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/kernels/gemm.h"
+#include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {
@@ -45,7 +46,7 @@ constexpr std::string_view Name(Types types) {
 }
 
 // Everything that the choice of an algorithm depends on.
-struct Product {
+struct Key {
   Types types;
   bool tf32;
   int64_t m, n, k;
@@ -54,13 +55,15 @@ struct Product {
   // Of the pointers, in bytes, at most 256.
   uint32_t a_alignment, b_alignment, c_alignment;
 
-  friend auto operator<=>(const Product&, const Product&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-void Check(cublasStatus_t status, const char* call, const Product& p) {
+void Check(cublasStatus_t status, const char* call, const Key& p) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw CudaError(Join(call, " for ", Name(p.types), " m=", p.m, " n=", p.n, " k=", p.k,
-                       " failed: ", cublasLtGetStatusString(status)));
+  throw CudaError(Join(call, " for ", Name(p.types), " m=", p.m, " n=", p.n, " k=", p.k, ", rows of a, b, c ",
+                       p.a_stride, ", ", p.b_stride, ", ", p.c_stride, " elements apart, at multiples of ",
+                       p.a_alignment, ", ", p.b_alignment, ", ", p.c_alignment,
+                       " bytes, failed: ", cublasLtGetStatusString(status)));
 }
 
 uint32_t AlignmentOf(const void* pointer) {
@@ -86,10 +89,10 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-// One product, ready to run: descriptions and algorithm.
+// One product, ready to run: descriptions and algorithm, if cuBLASLt has one.
 class Plan {
  public:
-  Plan(cublasLtHandle_t library, const Product& p) {
+  Plan(cublasLtHandle_t library, const Key& p) {
     const bool is_f64 = p.types == Types::kF64;
     const cudaDataType_t wide = is_f64 ? CUDA_R_64F : CUDA_R_32F;
     const bool from_bf16 = p.types == Types::kBF16 || p.types == Types::kBF16ToF32;
@@ -108,9 +111,12 @@ class Plan {
     Choose(library, p);
   }
 
+  // CUBLAS_STATUS_SUCCESS, or why there is no algorithm.
+  cublasStatus_t status() const { return status_; }
+
   // c = addend + a b, the addend being c itself, another array, or null for none.
   template <class T, class C>
-  void Run(cublasLtHandle_t library, const Product& p, const T* a, const T* b, const C* addend, C* c,
+  void Run(cublasLtHandle_t library, const Key& p, const T* a, const T* b, const C* addend, C* c,
            void* workspace, cudaStream_t stream) const {
     const Wide<T> alpha = 1, beta = addend != nullptr ? 1 : 0;
     const C* const read = addend != nullptr ? addend : c;
@@ -122,20 +128,20 @@ class Plan {
  private:
   using OwnedLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
-  void Set(cublasLtMatmulDescAttributes_t attribute, cublasOperation_t operation, const Product& p) {
+  void Set(cublasLtMatmulDescAttributes_t attribute, cublasOperation_t operation, const Key& p) {
     Check(cublasLtMatmulDescSetAttribute(operation_.get(), attribute, &operation, sizeof(operation)),
           "cublasLtMatmulDescSetAttribute", p);
   }
 
   // A column-major matrix.
   static void Layout(OwnedLayout& layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t stride,
-                     const Product& p) {
+                     const Key& p) {
     Check(cublasLtMatrixLayoutCreate(layout.address(), type, static_cast<uint64_t>(rows),
                                      static_cast<uint64_t>(cols), stride),
           "cublasLtMatrixLayoutCreate", p);
   }
 
-  void Choose(cublasLtHandle_t library, const Product& p) {
+  void Choose(cublasLtHandle_t library, const Key& p) {
     Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
     Check(cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate", p);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -154,15 +160,16 @@ class Plan {
     }
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    Check(cublasLtMatmulAlgoGetHeuristic(library, operation_.get(), first_.get(), second_.get(),
-                                         result_.get(), result_.get(), preference.get(), 1, &found, &count),
-          "cublasLtMatmulAlgoGetHeuristic", p);
-    Check(count == 1 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic", p);
+    status_ =
+        cublasLtMatmulAlgoGetHeuristic(library, operation_.get(), first_.get(), second_.get(), result_.get(),
+                                       result_.get(), preference.get(), 1, &found, &count);
+    if (status_ == CUBLAS_STATUS_SUCCESS) status_ = count == 1 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
     algorithm_ = found.algo;
   }
 
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation_;
   OwnedLayout first_, second_, result_;
+  cublasStatus_t status_ = CUBLAS_STATUS_NOT_SUPPORTED;
   cublasLtMatmulAlgo_t algorithm_{};
 };
 
@@ -183,19 +190,74 @@ class Plans {
   Plans(const Plans&) = delete;
   Plans& operator=(const Plans&) = delete;
 
-  template <class T, class C>
-  void Run(const Product& p, const T* a, const T* b, const C* addend, C* c) {
+  const Plan& Get(const Key& p) {
     auto plan = plans_.find(p);
     if (plan == plans_.end()) plan = plans_.try_emplace(p, library_.get(), p).first;
-    plan->second.Run(library_.get(), p, a, b, addend, c, workspace_, device_.compute_stream().get());
+    return plan->second;
+  }
+
+  template <class T, class C>
+  void Run(const Key& p, const T* a, const T* b, const C* addend, C* c) {
+    Get(p).Run(library_.get(), p, a, b, addend, c, workspace_, device_.compute_stream().get());
   }
 
  private:
   CudaDevice& device_;
   Owned<cublasLtHandle_t, cublasLtDestroy> library_;
   void* workspace_ = nullptr;
-  std::map<Product, Plan> plans_;
+  std::map<Key, Plan> plans_;
 };
+
+constexpr int64_t kAlignedBytes = 16;  // the widest that a thread loads at once
+
+template <class T>
+bool IsAligned(const T* data, int64_t stride) {
+  return AlignmentOf(data) >= kAlignedBytes && stride * int64_t{sizeof(T)} % kAlignedBytes == 0;
+}
+
+// A matrix in scratch whose rows are aligned, a copy of another if that is not null.
+template <class T>
+class AlignedMatrix {
+ public:
+  AlignedMatrix(CudaDevice& device, int64_t rows, int64_t cols, const T* from, int64_t stride)
+      : rows_(rows),
+        cols_(cols),
+        scratch_(device, rows * this->stride()),
+        stream_(device.compute_stream().get()) {
+    if (from != nullptr) Copy(from, stride, data(), this->stride());
+  }
+
+  T* data() const { return scratch_.data(); }
+  int64_t stride() const {
+    constexpr int64_t kNumel = kAlignedBytes / sizeof(T);
+    return (cols_ + kNumel - 1) / kNumel * kNumel;
+  }
+  void CopyTo(T* to, int64_t stride) const { Copy(data(), this->stride(), to, stride); }
+
+ private:
+  void Copy(const T* from, int64_t from_stride, T* to, int64_t to_stride) const {
+    const auto bytes = [](int64_t numel) { return static_cast<size_t>(numel) * sizeof(T); };
+    GRADSYNC_CUDA(cudaMemcpy2DAsync(to, bytes(to_stride), from, bytes(from_stride), bytes(cols_),
+                                    static_cast<size_t>(rows_), cudaMemcpyDeviceToDevice, stream_));
+  }
+
+  const int64_t rows_, cols_;
+  const Scratch<T> scratch_;
+  const cudaStream_t stream_;
+};
+
+// c (m, n) = addend: a product of matrices with nothing between them.
+template <class C>
+void AddNothing(const CudaDevice& device, int64_t m, int64_t n, const C* addend, C* c, int64_t c_stride) {
+  const size_t pitch = static_cast<size_t>(c_stride) * sizeof(C), width = static_cast<size_t>(n) * sizeof(C);
+  const cudaStream_t stream = device.compute_stream().get();
+  if (addend == nullptr) {
+    GRADSYNC_CUDA(cudaMemset2DAsync(c, pitch, 0, width, static_cast<size_t>(m), stream));
+  } else if (addend != c) {
+    GRADSYNC_CUDA(cudaMemcpy2DAsync(c, pitch, addend, pitch, width, static_cast<size_t>(m),
+                                    cudaMemcpyDeviceToDevice, stream));
+  }
+}
 
 // c = addend + a b, as in Plan::Run.
 template <class T, class C>
@@ -204,32 +266,36 @@ void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Ope
   if (m == 0 || n == 0) return;
   CudaDevice& gpu = static_cast<CudaDevice&>(device);
   gpu.MakeCurrent();
-  if (k == 0) {  // a product of matrices with nothing between them
-    const size_t pitch = static_cast<size_t>(c_stride) * sizeof(C),
-                 width = static_cast<size_t>(n) * sizeof(C);
-    const cudaStream_t stream = gpu.compute_stream().get();
-    if (addend == nullptr) {
-      GRADSYNC_CUDA(cudaMemset2DAsync(c, pitch, 0, width, static_cast<size_t>(m), stream));
-    } else if (addend != c) {
-      GRADSYNC_CUDA(cudaMemcpy2DAsync(c, pitch, addend, pitch, width, static_cast<size_t>(m),
-                                      cudaMemcpyDeviceToDevice, stream));
-    }
-    return;
+  if (k == 0) return AddNothing(gpu, m, n, addend, c, c_stride);
+  const Key key{.types = TypesOf<T, C>(),
+                .tf32 = std::is_same_v<T, float> && gpu.allow_tf32(),
+                .m = m,
+                .n = n,
+                .k = k,
+                .a_transposed = a.transposed,
+                .b_transposed = b.transposed,
+                .a_stride = a.stride,
+                .b_stride = b.stride,
+                .c_stride = c_stride,
+                .a_alignment = AlignmentOf(a.data),
+                .b_alignment = AlignmentOf(b.data),
+                .c_alignment = std::min(AlignmentOf(c), AlignmentOf(addend))};
+  Plans& plans = device.Resource<Plans>();
+  const cublasStatus_t status = plans.Get(key).status();
+  if (status == CUBLAS_STATUS_SUCCESS) return plans.Run(key, a.data, b.data, addend, c);
+  // Nothing promises an algorithm for rows that begin anywhere, as those of bf16 with an odd number of
+  // columns do. For aligned ones there has to be one.
+  if (IsAligned(a.data, a.stride) && IsAligned(b.data, b.stride) && IsAligned(c, c_stride) &&
+      IsAligned(addend, c_stride)) {
+    Check(status, "cublasLtMatmulAlgoGetHeuristic", key);
   }
-  const Product product{.types = TypesOf<T, C>(),
-                        .tf32 = std::is_same_v<T, float> && gpu.allow_tf32(),
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .a_transposed = a.transposed,
-                        .b_transposed = b.transposed,
-                        .a_stride = a.stride,
-                        .b_stride = b.stride,
-                        .c_stride = c_stride,
-                        .a_alignment = AlignmentOf(a.data),
-                        .b_alignment = AlignmentOf(b.data),
-                        .c_alignment = std::min(AlignmentOf(c), AlignmentOf(addend))};
-  device.Resource<Plans>().Run(product, a.data, b.data, addend, c);
+  const AlignedMatrix<T> aligned_a(gpu, a.transposed ? k : m, a.transposed ? m : k, a.data, a.stride);
+  const AlignedMatrix<T> aligned_b(gpu, b.transposed ? n : k, b.transposed ? k : n, b.data, b.stride);
+  const AlignedMatrix<C> aligned_c(gpu, m, n, addend, c_stride);
+  Multiply<T, C>(device, m, n, k, {aligned_a.data(), aligned_a.stride(), a.transposed},
+                 {aligned_b.data(), aligned_b.stride(), b.transposed},
+                 addend != nullptr ? aligned_c.data() : nullptr, aligned_c.data(), aligned_c.stride());
+  aligned_c.CopyTo(c, c_stride);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Rotary positions: a thread per pair, with the rotations of all positions in a table that stays on the GPU.
+// Rotary positions: a block per position, with the rotations of all positions in a table that stays on the
+// GPU.
 
 #include <cmath>
 #include <map>
@@ -61,18 +62,23 @@ class RopeTables {
   std::map<std::pair<int64_t, double>, RopeTable<T>> tables_;  // by head_dim and theta
 };
 
-// x and y are (batch, seq, heads, pairs, 2); n is the number of pairs in all.
+// x and y are (rows, row_pairs, 2), where rows are batch * seq and the pairs of a row heads * pairs.
 template <class T>
-__global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t n, int64_t seq, int64_t heads,
-                           int64_t pairs, bool inverse, T* y, bool accumulate) {
+__global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t rows, int64_t seq, unsigned row_pairs,
+                           unsigned pairs, bool inverse, T* y, bool accumulate) {
   using W = Wide<T>;
-  for (int64_t i = GridIndex(); i < n; i += GridStride()) {
-    const int64_t position = i / (heads * pairs) % seq;
-    const W* rotation = table + 2 * (position * pairs + i % pairs);
-    const W cosine = rotation[0], sine = inverse ? -rotation[1] : rotation[1];
-    const W a = Widen(x[2 * i]), b = Widen(x[2 * i + 1]);
-    Store(y + 2 * i, a * cosine - b * sine, accumulate);
-    Store(y + 2 * i + 1, a * sine + b * cosine, accumulate);
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const W* const rotations = table + row % seq * (2 * int64_t{pairs});
+    const int64_t first = row * row_pairs;
+    // In 32 bits, which no row exceeds: a division in 64 takes longer than all else that is done to a pair.
+    for (unsigned i = threadIdx.x; i < row_pairs; i += blockDim.x) {
+      const W* const rotation = rotations + 2 * (i % pairs);
+      const W cosine = rotation[0], sine = inverse ? -rotation[1] : rotation[1];
+      const int64_t at = 2 * (first + i);
+      const W a = Widen(x[at]), b = Widen(x[at + 1]);
+      Store(y + at, a * cosine - b * sine, accumulate);
+      Store(y + at + 1, a * sine + b * cosine, accumulate);
+    }
   }
 }
 
@@ -81,11 +87,12 @@ __global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t n, int64_t 
 template <class T>
 void Rope<T>::OnCuda(Device& device) const {
   const int64_t pairs = shape.head_dim / 2;
-  const int64_t n = shape.batch * shape.seq * shape.num_heads * pairs;
-  if (n == 0) return;
+  const int64_t rows = shape.batch * shape.seq;
+  const int64_t row_pairs = shape.num_heads * pairs;
+  if (rows == 0 || row_pairs == 0) return;
   const Wide<T>* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, shape.head_dim, theta);
-  Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, n), kThreads, 0, x, table, n, shape.seq,
-         shape.num_heads, pairs, inverse, y.data, y.accumulate);
+  Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, rows * kThreads), kThreads, 0, x, table, rows,
+         shape.seq, row_pairs, pairs, inverse, y.data, y.accumulate);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Rope, OnCuda);
 

@@ -11,28 +11,45 @@ source "$workspace/tools/dev/tree.sh"
 
 # verdict, package that depends, target depended on
 arrows='
-allowed    comm   //model:tensor
-allowed    comm   //model:device
-forbidden  comm   //model:autograd
-forbidden  comm   //model:functions
-forbidden  comm   //ddp:factory
-forbidden  model  //comm:process_group
-forbidden  model  //ddp:strategy
-allowed    ddp    //comm:process_group
-allowed    ddp    //model:autograd
-forbidden  ddp    //comm:local_process_group
-forbidden  ddp    //comm:gloo_process_group
-forbidden  ddp    //bench:record
-allowed    bench  //comm:factory
-allowed    bench  //ddp:factory
-forbidden  bench  //comm:gloo_process_group
-forbidden  bench  //ddp:core
-forbidden  bench  //tools:statistics
-allowed    tools  //bench:record
-forbidden  tools  //bench:trainer
-forbidden  tools  //comm:process_group
-forbidden  tools  //ddp:factory
-forbidden  tools  //model:tensor
+allowed    comm              //model:tensor
+allowed    comm              //model:device
+forbidden  comm              //model:autograd
+forbidden  comm              //model:functions
+forbidden  comm              //ddp:factory
+forbidden  model             //comm:process_group
+forbidden  model             //ddp:strategy
+allowed    ddp               //comm:process_group
+allowed    ddp               //model:autograd
+forbidden  ddp               //comm:local_process_group
+forbidden  ddp               //comm:gloo_process_group
+forbidden  ddp               //bench/records:record
+allowed    bench             //comm:factory
+allowed    bench             //ddp:factory
+forbidden  bench             //comm:gloo_process_group
+forbidden  bench             //ddp:core
+forbidden  bench             //tools/statistics:statistics
+allowed    bench/training    //bench/peers:options
+forbidden  bench/training    //bench/presets:options
+forbidden  bench/training    //bench/collectives:options
+forbidden  bench/peers       //bench/training:trainer
+forbidden  bench/launch      //bench/peers:options
+forbidden  bench/timing      //bench/launch:flags
+forbidden  bench/records     //bench/timing:phase_timer
+allowed    tools             //bench/records:record
+allowed    tools             //bench/launch:flags
+forbidden  tools             //bench/launch:rank_main
+forbidden  tools             //bench/training:trainer
+forbidden  tools             //comm:process_group
+forbidden  tools             //ddp:factory
+forbidden  tools             //model:tensor
+allowed    tools/reports     //tools/timelines:timelines
+forbidden  tools/timelines   //tools/reports:reports
+forbidden  tools/charts      //tools/timelines:timelines
+forbidden  tools/render      //tools/charts:charts
+forbidden  tools/tables      //tools/render:render
+forbidden  tools/records     //tools/tables:tables
+forbidden  tools/import      //tools/tables:tables
+forbidden  tools/statistics  //tools/records:measurement
 '
 
 scratch=$(mktemp -d)

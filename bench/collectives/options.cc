@@ -1,0 +1,57 @@
+#include "bench/collectives/options.h"
+
+#include <algorithm>
+
+#include "bench/collectives/pattern.h"
+#include "bench/records/host.h"
+#include "bench/records/units.h"
+#include "comm/factory.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+// Of a rank: the buffer, the pattern that it is filled with, and what a backend may need beside them.
+constexpr int64_t kBuffersPerRank = 3;
+
+}  // namespace
+
+void AllReduceOptions::AddTo(FlagTable& flags) {
+  constexpr int64_t kMaxIterations = 1'000'000;
+  flags.AddChoiceList("backend", &backends, comm::BackendNames(),
+                      "Backends to measure, one after the other.");
+  flags.AddByteCountList("sizes", &sizes_bytes,
+                         "Sizes of the buffer that every rank contributes, comma separated.");
+  flags.AddChoice("op", &op, {"sum", "mean"}, "The reduction.");
+  flags.AddChoice("dtype", &dtype, {"f32", "f64", "bf16"}, "The type of an element.");
+  flags.AddInt("iterations", &iterations, 1, kMaxIterations, "Timed all-reduces of each size.");
+  flags.AddInt("warmup_iterations", &warmup_iterations, 0, kMaxIterations, "Untimed ones before them.");
+  ranks.AddTo(flags);
+}
+
+model::DType AllReduceOptions::element_type() const {
+  if (dtype == "f64") return model::DType::kF64;
+  return dtype == "bf16" ? model::DType::kBF16 : model::DType::kF32;
+}
+
+void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world) {
+  const int64_t element_bytes = static_cast<int64_t>(SizeOf(options.element_type()));
+  for (const int64_t bytes : options.sizes_bytes) {
+    Require(bytes % element_bytes == 0, "--sizes=", FormatByteCount(bytes), ": expected a multiple of the ",
+            element_bytes, " bytes of an ", options.dtype);
+  }
+  const int max_world_size = MaxExactWorldSize(options.element_type());
+  Require(world.size <= max_world_size, "--dtype=", options.dtype, ": sums over ", world.size,
+          " ranks are not exact and cannot be checked, expected at most ", max_world_size, " ranks");
+  CheckDevice(options.ranks, options.backends, world);
+
+  const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
+  const double needed_bytes = static_cast<double>(largest_bytes) * kBuffersPerRank * world.local_size;
+  const std::optional<int64_t> available_bytes = AvailableMemoryBytes();
+  Require(!available_bytes || needed_bytes <= static_cast<double>(*available_bytes),
+          "--sizes=", FormatByteCount(largest_bytes), ": ", world.local_size, " ranks need about ",
+          ApproximateBytes(needed_bytes), " on this host, ",
+          ApproximateBytes(static_cast<double>(available_bytes.value_or(0))), " are available");
+}
+
+}  // namespace gradsync::bench

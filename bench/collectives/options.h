@@ -1,0 +1,40 @@
+#ifndef GRADSYNC_BENCH_COLLECTIVES_OPTIONS_H_
+#define GRADSYNC_BENCH_COLLECTIVES_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/launch/flags.h"
+#include "bench/launch/rank_main.h"
+#include "comm/process_group.h"
+#include "comm/world.h"
+#include "model/dtype.h"
+
+namespace gradsync::bench {
+
+// What //bench:all_reduce takes on its command line.
+struct AllReduceOptions {
+  RankOptions ranks;
+  std::vector<std::string> backends = {"gloo"};
+  // Bytes of every rank's buffer. The published tables' "MB" are MiB.
+  std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
+                                      int64_t{1} << 30};
+  std::string op = "sum";
+  std::string dtype = "f32";
+  int64_t iterations = 20;
+  int64_t warmup_iterations = 5;
+
+  void AddTo(FlagTable& flags);
+
+  comm::ReduceOp reduce_op() const { return op == "mean" ? comm::ReduceOp::kMean : comm::ReduceOp::kSum; }
+  model::DType element_type() const;
+};
+
+// Throws InvalidInput, naming the flag, if a size is no whole number of elements, if the sums of so large a
+// world cannot be checked exactly, or if this host has not the memory.
+void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_COLLECTIVES_OPTIONS_H_

@@ -1,0 +1,26 @@
+#ifndef GRADSYNC_BENCH_COLLECTIVES_RUN_H_
+#define GRADSYNC_BENCH_COLLECTIVES_RUN_H_
+
+#include <memory>
+
+#include "bench/collectives/options.h"
+#include "bench/launch/rank_main.h"
+#include "comm/world.h"
+
+namespace gradsync::bench {
+
+// One rank's part of //bench:all_reduce: for each backend and size an untimed all-reduce that is checked
+// element by element, warm-up, the timed ones, and a check of the last of these.
+//
+// A sample is the time of this rank from leaving a barrier until Wait returned. The buffer is filled anew
+// before each barrier, so it is as warm in the cache as a gradient that has just been computed, and sums
+// never overflow.
+//
+// The options must outlive the job. Run throws std::runtime_error, after all records have been written, if an
+// element was wrong.
+std::unique_ptr<RankJob> MakeAllReduceJob(const AllReduceOptions& options, const comm::World& world, int argc,
+                                          const char* const* argv);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_COLLECTIVES_RUN_H_

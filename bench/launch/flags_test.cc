@@ -1,0 +1,174 @@
+#include "bench/launch/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Options {
+  bool trace = false;
+  int64_t steps = 10;
+  std::vector<int64_t> batch_sizes = {2};
+  std::string order = "interleaved";
+  std::vector<std::string> strategies = {"naive", "core"};
+  int64_t bucket_bytes = 25 << 20;
+  std::vector<int64_t> sizes = {1 << 20, 10 << 20};
+  std::chrono::milliseconds timeout{60000};
+  double learning_rate = 0.001;
+  std::string weights;
+  std::string interface_name;
+  std::optional<int64_t> layers;
+  std::optional<double> peak;
+
+  FlagTable Table() {
+    FlagTable table("demo", "Does nothing.");
+    table.AddBool("trace", &trace, "Writes a trace.");
+    table.AddInt("steps", &steps, 1, 1000, "Timed steps.");
+    table.AddIntList("batch_size", &batch_sizes, 1, 100, "Sequences of one rank.");
+    table.AddChoice("order", &order, {"interleaved", "blocks"}, "Order of steps.");
+    table.AddChoiceList("strategies", &strategies, {"none", "naive", "core"}, "Strategies.");
+    table.AddByteCount("bucket_bytes", &bucket_bytes, "Bucket capacity.");
+    table.AddByteCountList("sizes", &sizes, "Buffer sizes.");
+    table.AddDuration("timeout", &timeout, "Deadline.");
+    table.AddPositiveDouble("learning_rate", &learning_rate, "Rate.");
+    table.AddPath("weights", &weights, "a safetensors file", "Initial weights.");
+    table.AddText("interface", &interface_name, "a network interface", "Network.");
+    table.AddOptionalInt("num_layers", &layers, "Overrides the model's.");
+    table.AddOptionalDouble("peak", &peak, "a positive number such as 790e12", "Per second.");
+    return table;
+  }
+};
+
+void Parse(FlagTable& table, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "demo");
+  table.Parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(FlagTableTest, ReadsEveryKind) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--trace", "--steps=7", "--batch_size", "2,4", "--order=blocks", "--strategies=core,none",
+                "--bucket_bytes=1MiB", "--sizes=1MiB,1GiB", "--timeout=500ms", "--learning_rate=0.5",
+                "--weights=/a/b", "--num_layers=3", "--interface=eth0", "--peak=790e12"});
+  EXPECT_TRUE(options.trace);
+  EXPECT_EQ(options.steps, 7);
+  EXPECT_THAT(options.batch_sizes, ElementsAre(2, 4));
+  EXPECT_EQ(options.order, "blocks");
+  EXPECT_THAT(options.strategies, ElementsAre("core", "none"));
+  EXPECT_EQ(options.bucket_bytes, 1 << 20);
+  EXPECT_THAT(options.sizes, ElementsAre(1 << 20, 1 << 30));
+  EXPECT_EQ(options.timeout, std::chrono::milliseconds(500));
+  EXPECT_EQ(options.learning_rate, 0.5);
+  EXPECT_EQ(options.weights, "/a/b");
+  EXPECT_EQ(options.layers, 3);
+  EXPECT_EQ(options.peak, 790e12);
+  EXPECT_EQ(options.interface_name, "eth0");
+  EXPECT_TRUE(table.given("steps"));
+}
+
+TEST(FlagTableTest, KeepsDefaults) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {});
+  EXPECT_EQ(options.steps, 10);
+  EXPECT_EQ(options.layers, std::nullopt);
+  EXPECT_EQ(options.peak, std::nullopt);
+  EXPECT_FALSE(table.given("steps"));
+  EXPECT_FALSE(table.help_requested());
+}
+
+struct BadCase {
+  std::vector<const char*> arguments;
+  const char* line;
+};
+
+class BadFlagTest : public ::testing::TestWithParam<BadCase> {};
+
+TEST_P(BadFlagTest, IsOneClearLine) {
+  Options options;
+  FlagTable table = options.Table();
+  try {
+    Parse(table, GetParam().arguments);
+    FAIL() << "accepted";
+  } catch (const InvalidInput& error) {
+    EXPECT_STREQ(error.what(), GetParam().line);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadFlagTest,
+    ::testing::Values(
+        BadCase{{"--sizes=10XB"}, "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--sizes=1MiB,"}, "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--bucket_bytes=0"},
+                "--bucket_bytes=0: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--peak=790T"}, "--peak=790T: expected a positive number such as 790e12"},
+        BadCase{{"--steps=0"}, "--steps=0: expected an integer from 1 to 1000"},
+        BadCase{{"--steps=ten"}, "--steps=ten: expected an integer from 1 to 1000"},
+        BadCase{{"--steps="}, "--steps=: expected an integer from 1 to 1000"},
+        BadCase{{"--steps"}, "--steps: expected an integer from 1 to 1000 after it"},
+        BadCase{{"--batch_size=2,x"}, "--batch_size=2,x: expected integers from 1 to 100, comma separated"},
+        BadCase{{"--order=random"}, "--order=random: expected interleaved or blocks"},
+        BadCase{{"--strategies=core,ddp"},
+                "--strategies=core,ddp: expected a comma-separated list of none, naive or core, each at most "
+                "once"},
+        BadCase{{"--strategies=core,core"},
+                "--strategies=core,core: expected a comma-separated list of none, naive or core, each at "
+                "most once"},
+        BadCase{{"--timeout=60"}, "--timeout=60: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--learning_rate=-1"}, "--learning_rate=-1: expected a positive number such as 0.001"},
+        BadCase{{"--learning_rate=nan"}, "--learning_rate=nan: expected a positive number such as 0.001"},
+        BadCase{{"--weights="}, "--weights=: expected a safetensors file"},
+        BadCase{{"--interface="}, "--interface=: expected a network interface"},
+        BadCase{{"--num_layers=0"}, "--num_layers=0: expected an integer of at least 1"},
+        BadCase{{"--trace=yes"}, "--trace=yes: expected true or false"},
+        BadCase{{"--stepz=3"}, "--stepz: demo has no such flag; --help lists them"},
+        BadCase{{"--steps=3", "--steps=4"}, "--steps: given more than once"},
+        BadCase{{"tiny"}, "tiny: expected a flag such as --name=value"},
+        BadCase{{"-n"}, "-n: expected a flag such as --name=value"}));
+
+TEST(FlagTableTest, TakesPathsWhereAllowed) {
+  Options options;
+  FlagTable table = options.Table();
+  std::vector<std::string> paths;
+  table.AllowPaths(&paths, "directories");
+  Parse(table, {"/tmp/a", "--steps", "3", "/tmp/b/../c"});
+  EXPECT_THAT(paths, ElementsAre("/tmp/a", "/tmp/c"));
+  EXPECT_EQ(options.steps, 3);
+  EXPECT_THAT(table.Usage(), HasSubstr("demo takes directories.\n"));
+  EXPECT_THROW(Parse(table, {"-a"}), InvalidInput);
+}
+
+TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--help", "--nonsense"});
+  EXPECT_TRUE(table.help_requested());
+  const std::string usage = table.Usage();
+  EXPECT_THAT(usage, HasSubstr("Does nothing."));
+  EXPECT_THAT(usage,
+              HasSubstr("--sizes\n      Buffer sizes.\n      Takes a byte count such as 4096, 64KiB, 1MiB, "
+                        "1GiB. Default: 1MiB,10MiB."));
+  EXPECT_THAT(usage, HasSubstr("--timeout"));
+  EXPECT_THAT(usage, HasSubstr("Default: 60s."));
+  EXPECT_THAT(usage, HasSubstr("--help"));
+}
+
+TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {
+  ASSERT_EQ(setenv("BUILD_WORKING_DIRECTORY", "/home/user/project", 1), 0);
+  EXPECT_EQ(ResolvePath("results/a"), "/home/user/project/results/a");
+  EXPECT_EQ(ResolvePath("../x"), "/home/user/x");
+  EXPECT_EQ(ResolvePath("/tmp/x"), "/tmp/x");
+  ASSERT_EQ(unsetenv("BUILD_WORKING_DIRECTORY"), 0);
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,52 @@
+#include "bench/launch/progress.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "comm/process_group.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr int64_t kRefreshNs = 200'000'000;
+constexpr char kClearLine[] = "\r\033[K";
+
+}  // namespace
+
+std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t elapsed_ns) {
+  std::string line = Join(what, ": ", done, "/", total);
+  if (done == 0) return line;
+  const double left_s =
+      static_cast<double>(elapsed_ns) / 1e9 * static_cast<double>(total - done) / static_cast<double>(done);
+  const int64_t seconds = std::llround(left_s);
+  char text[32];
+  if (seconds < 60) {
+    std::snprintf(text, sizeof(text), ", %ds left", static_cast<int>(seconds));
+  } else {
+    std::snprintf(text, sizeof(text), ", %lldm%02ds left", static_cast<long long>(seconds / 60),
+                  static_cast<int>(seconds % 60));
+  }
+  return line + text;
+}
+
+Progress::Progress(int64_t total, bool visible)
+    : total_(total), visible_(visible && isatty(STDERR_FILENO) == 1), begin_ns_(comm::Now()) {}
+
+Progress::~Progress() {
+  if (visible_ && shown_ns_ != 0) std::fputs(kClearLine, stderr);
+}
+
+void Progress::Step(std::string_view what) {
+  ++done_;
+  if (!visible_) return;
+  const int64_t now_ns = comm::Now();
+  if (now_ns - shown_ns_ < kRefreshNs) return;
+  shown_ns_ = now_ns;
+  std::fprintf(stderr, "%s%s", kClearLine, ProgressLine(what, done_, total_, now_ns - begin_ns_).c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,37 @@
+#ifndef GRADSYNC_BENCH_LAUNCH_PROGRESS_H_
+#define GRADSYNC_BENCH_LAUNCH_PROGRESS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gradsync::bench {
+
+// One line on a terminal that says how far a run is and when it will end. Writes nothing if stderr is not a
+// terminal, so that no log file ever holds progress.
+class Progress {
+ public:
+  // `total`: how many steps there will be. `visible`: false silences it, for ranks other than 0.
+  Progress(int64_t total, bool visible);
+  // Clears the line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // One more step is done; `what` says what is going on.
+  void Step(std::string_view what);
+
+ private:
+  const int64_t total_;
+  const bool visible_;
+  const int64_t begin_ns_;
+  int64_t done_ = 0;
+  int64_t shown_ns_ = 0;
+};
+
+// "batch 2, sequence 128: 12/70, 1m05s left"; without the time while nothing is known of it (done == 0).
+std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t elapsed_ns);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LAUNCH_PROGRESS_H_

@@ -1,0 +1,266 @@
+#include "bench/launch/rank_main.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "bench/timing/phase_timer.h"
+#include "comm/factory.h"
+#include "comm/launch.h"
+#include "model/cuda_device.h"
+#include "model/error.h"
+#include "model/tensor.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kRankFailed = 1;
+constexpr int kBadArguments = 2;
+
+int Fail(int status, const std::string& line) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%s\n", line.c_str());
+  return status;
+}
+
+void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::World& world) {
+  Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
+          ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
+}
+
+void CheckPlacement(const RankOptions& options, const comm::World& world) {
+  if (options.placement != "pin") return;
+  PlanPlacement(AllowedCpus(), world.local_rank, world.local_size,
+                static_cast<int>(options.threads_per_rank));
+}
+
+void CheckOutputDirectory(const RankOptions& options) {
+  if (options.out.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options.out, error);
+  Require(!error, "--out=", options.out, ": cannot be made: ", error.message());
+  Require(access(options.out.c_str(), W_OK) == 0, "--out=", options.out,
+          ": cannot be written to: ", std::strerror(errno));
+}
+
+// Runs what may still find fault with the arguments.
+template <class Step>
+std::optional<std::string> BadArguments(Step&& step) {
+  try {
+    step();
+    return std::nullopt;
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+}
+
+int RunRank(const RankProgram& program, const comm::World& world) {
+  try {
+    std::unique_ptr<RankJob> job;
+    if (const auto bad = BadArguments([&] { job = program.prepare(world); }))
+      return Fail(kBadArguments, *bad);
+    job->Run();
+    return kDone;
+  } catch (const comm::CollectiveError& error) {
+    return Fail(kRankFailed, error.what());
+  } catch (const std::exception& error) {
+    return Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
+  }
+}
+
+// The text with zeros behind it.
+model::Tensor TextTensor(const model::DevicePtr& device, const std::string& text) {
+  constexpr size_t kBytes = 64;
+  std::array<uint8_t, kBytes> bytes{};
+  Require(text.size() < kBytes, "text to send: found ", text.size(), " bytes, expected fewer than ", kBytes);
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return model::Tensor::From<uint8_t>(device, {static_cast<int64_t>(kBytes)},
+                                      std::span<const uint8_t>(bytes));
+}
+
+int LaunchRanks(const RankOptions& options, std::span<char* const> argv) {
+  comm::LaunchOptions launch;
+  launch.world_size = static_cast<int>(options.world_size);
+  try {
+    return comm::LaunchSelf(launch, argv);
+  } catch (const std::exception& error) {
+    return Fail(kRankFailed, Join("cannot start the ranks: ", error.what()));
+  }
+}
+
+}  // namespace
+
+void RankOptions::AddTo(FlagTable& flags) {
+  constexpr int64_t kMaxRanks = 4096;
+  constexpr int64_t kMaxThreads = 1024;
+  flags.AddChoice("device", &device, {"cpu", "cuda"}, "Where tensors live and are computed.");
+  flags.AddInt("world_size", &world_size, 1, kMaxRanks,
+               "How many ranks to start. Under a launcher it may be left out, or must agree.");
+  flags.AddInt("threads_per_rank", &threads_per_rank, 1, kMaxThreads,
+               "Compute threads of each rank, on the CPU.");
+  flags.AddInt("comm_threads", &comm_threads, 1, kMaxThreads,
+               "Communication threads of each rank: so many collectives progress at the same time.");
+  flags.AddChoice("placement", &placement, {"none", "pin"},
+                  "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
+  flags.AddText("interface", &interface_or_address,
+                "a network interface such as eth0, or an address of this host",
+                "Which network gloo uses. Without it loopback on one host; on several the one on which their "
+                "ranks met.");
+  flags.AddDuration("timeout", &timeout, "How long a rank waits for one that makes no progress.");
+  flags.AddInt("seed", &seed, 0, std::numeric_limits<int64_t>::max(), "Of everything random.");
+  flags.AddPath("out", &out, "a directory", "Where records go; made if it is missing.");
+}
+
+int RunRankProgram(int argc, char** argv, const RankProgram& program) {
+  std::optional<comm::World> world;
+  const auto bad = BadArguments([&] {
+    program.flags.Parse(argc, argv);
+    if (program.flags.help_requested()) return;
+    world = comm::WorldFromEnvironment();
+    if (world) CheckWorld(program.flags, program.options, *world);
+    // Ranks that this program started have been checked by the process that started them.
+    if (world && world->launcher == "self") return;
+    comm::World checked = world.value_or(comm::World{});
+    if (!world) checked.size = checked.local_size = static_cast<int>(program.options.world_size);
+    CheckPlacement(program.options, checked);
+    program.check(checked);
+    CheckOutputDirectory(program.options);
+  });
+  if (bad) return Fail(kBadArguments, *bad);
+  if (program.flags.help_requested()) {
+    std::fputs(program.flags.Usage().c_str(), stdout);
+    return kDone;
+  }
+  if (world) return RunRank(program, *world);
+  return LaunchRanks(program.options, std::span<char* const>(argv, static_cast<size_t>(argc)));
+}
+
+model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {
+  if (options.device == "cpu") return model::CpuDevice(static_cast<int>(options.threads_per_rank));
+  const int num_gpus = model::CudaDeviceCount();
+  try {
+    return std::make_shared<model::CudaDevice>(num_gpus == 0 ? 0 : world.local_rank % num_gpus);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(Join("--device=", options.device, ": ", error.what()));
+  }
+}
+
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends,
+                 const comm::World& world) {
+  using Type = model::Device::Type;
+  const Type type = options.device == "cpu" ? Type::kCpu : Type::kCuda;
+  if (type == Type::kCuda && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
+  for (const std::string& backend : backends) comm::CheckBackend(backend, type, world);
+}
+
+ThreadPlacement::ThreadPlacement(const RankOptions& options, const comm::World& world)
+    : all_cpus_(AllowedCpus()) {
+  if (options.placement != "pin") return;
+  placement_ = PlanPlacement(all_cpus_, world.local_rank, world.local_size,
+                             static_cast<int>(options.threads_per_rank));
+  RunOnCpus(placement_.compute_cpus);
+}
+
+void ThreadPlacement::StartCommunication(const std::function<void()>& start) const {
+  if (!pinned()) return start();
+  // A thread inherits the CPUs of the thread that starts it.
+  RunOnCpus(placement_.communication_cpus.empty() ? all_cpus_ : placement_.communication_cpus);
+  start();
+  RunOnCpus(placement_.compute_cpus);
+}
+
+std::unique_ptr<comm::RecordingProcessGroup> JoinGroup(const RankOptions& options, std::string_view backend,
+                                                       const comm::World& world,
+                                                       const model::DevicePtr& device,
+                                                       const ThreadPlacement& placement) {
+  comm::GroupOptions group;
+  group.backend = backend;
+  group.world = world;
+  group.timeout = options.timeout;
+  group.num_threads = static_cast<int>(options.comm_threads);
+  group.interface_or_address = options.interface_or_address;
+  std::unique_ptr<comm::ProcessGroup> joined;
+  placement.StartCommunication([&] { joined = comm::MakeProcessGroup(group, device); });
+  return std::make_unique<comm::RecordingProcessGroup>(std::move(joined));
+}
+
+std::string BroadcastText(comm::ProcessGroup& group, const model::DevicePtr& device, std::string text) {
+  const model::Tensor tensor = TextTensor(device, text);
+  group.Broadcast(tensor, 0).Wait();
+  const std::vector<uint8_t> received = tensor.ToVector<uint8_t>();
+  return reinterpret_cast<const char*>(received.data());  // ends at the first zero
+}
+
+int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& text) {
+  const model::Tensor own = TextTensor(device, text);
+  const model::Tensor all = model::Tensor::Empty(device, {group.size() * own.numel()}, model::DType::kU8);
+  group.AllGather(own, all).Wait();
+  const std::vector<uint8_t> texts = all.ToVector<uint8_t>();
+  int64_t count = 0;
+  for (auto begin = texts.begin(); begin != texts.end(); begin += own.numel()) {
+    if (text == reinterpret_cast<const char*>(&*begin)) ++count;
+  }
+  return count;
+}
+
+int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device) {
+  if (device->is_cpu()) return 0;
+  return CountRanksWith(group, device, model::CudaDevice::Of(*device, "ranks of a GPU").uuid());
+}
+
+std::string OutputDirectory(const RankOptions& options, std::string_view name) {
+  if (!options.out.empty()) return options.out;
+  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  const std::filesystem::path base = workspace != nullptr ? workspace : std::filesystem::current_path();
+  return (base / "results" / name).string();
+}
+
+void SetRankConfig(const RankOptions& options, std::string_view backend, Fields& config) {
+  config.Set("backend", backend);
+  config.Set("device", options.device);
+  config.Set("threads_per_rank", options.threads_per_rank);
+  config.Set("comm_threads", options.comm_threads);
+  config.Set("placement", options.placement);
+  config.Set("seed", options.seed);
+}
+
+void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
+                  const ThreadPlacement& placement, int64_t ranks_on_gpu, Record& record) {
+  Fields& facts = record.facts;
+  facts.Set("launcher", world.launcher);
+  facts.Set("local_size", world.local_size);
+  facts.Set("collectives_in_flight", group.num_threads());
+  for (const auto& [name, value] : group.facts()) facts.Set(name, value);
+  record.provenance.clock = ClockName(*device);
+  if (!device->is_cpu()) {
+    const auto& gpu = model::CudaDevice::Of(*device, "record");
+    facts.Set("gpu_ordinal", gpu.index());
+    facts.Set("gpu_uuid", gpu.uuid());
+    facts.Set("gpu_pci_bus_id", gpu.pci_bus_id());
+    facts.Set("ranks_per_gpu", ranks_on_gpu);
+    record.provenance.gpu = gpu.product_name();
+    record.provenance.libraries.Set("cuda_runtime", model::CudaRuntimeVersion());
+    record.provenance.libraries.Set("cuda_driver", model::CudaDriverVersion());
+    for (const auto& [name, version] : comm::BackendLibraries())
+      record.provenance.libraries.Set(name, version);
+  }
+  if (!placement.pinned()) return;
+  const Placement& cpus = placement.placement();
+  facts.Set("compute_cpus", FormatCpus(cpus.compute_cpus));
+  facts.Set("communication_cpus",
+            cpus.communication_cpus.empty() ? std::string("any") : FormatCpus(cpus.communication_cpus));
+}
+
+}  // namespace gradsync::bench

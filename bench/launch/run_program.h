@@ -1,0 +1,58 @@
+#ifndef GRADSYNC_BENCH_LAUNCH_RUN_PROGRAM_H_
+#define GRADSYNC_BENCH_LAUNCH_RUN_PROGRAM_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+// For tests: other programs, run and watched.
+namespace gradsync::bench {
+
+struct ProgramResult {
+  int status =
+      -1;  // exit status; 128 + the signal's number for one that a signal ended; -1: had to be killed
+  std::string out;
+  std::string err;
+};
+
+class RunningProgram {
+ public:
+  // `environment`: names and values on top of this process's own, without the launchers' variables.
+  RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
+                 const std::vector<std::pair<std::string, std::string>>& environment = {});
+  // Kills it if it still runs.
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // Its child with `name=value` in the environment, 0 if there is none (yet).
+  pid_t ChildWith(const std::string& name, const std::string& value) const;
+  // What it has written so far.
+  std::string out() const;
+  std::string err() const;
+  // Waits for its end; kills it after `patience`.
+  ProgramResult Wait(std::chrono::seconds patience = std::chrono::seconds(60));
+
+ private:
+  pid_t pid_ = 0;
+  bool running_ = false;
+  std::string out_path_;
+  std::string err_path_;
+};
+
+ProgramResult RunProgram(const std::string& path, const std::vector<std::string>& arguments,
+                         const std::vector<std::pair<std::string, std::string>>& environment = {});
+
+// A fresh empty directory below the test's own.
+std::string FreshDirectory();
+
+// All of a file, empty if there is none.
+std::string ReadText(const std::string& path);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LAUNCH_RUN_PROGRAM_H_

@@ -1,0 +1,33 @@
+#ifndef GRADSYNC_BENCH_PEERS_OPTIONS_H_
+#define GRADSYNC_BENCH_PEERS_OPTIONS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/launch/flags.h"
+
+namespace gradsync::bench {
+
+// Whether another framework takes the same steps.
+struct PeerOptions {
+  std::string with_peers = "none";
+  std::string peer_python;                     // an interpreter
+  std::vector<std::string> modes = {"eager"};  // and "compiled"
+
+  void AddTo(FlagTable& flags);
+
+  bool wanted() const { return with_peers != "none"; }
+  bool compiled() const;
+  // Flags that say the same on another command line.
+  std::vector<std::string> Arguments() const;
+  // The interpreter that --peer_python names, or the environment, or by default "python3".
+  std::string python() const;
+};
+
+// Throws InvalidInput if peers are wanted that do not train in this --dtype, or modes of none.
+void CheckPeerOptions(const PeerOptions& options, std::string_view dtype);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_PEERS_OPTIONS_H_

@@ -1,0 +1,97 @@
+#ifndef GRADSYNC_BENCH_PEERS_PYTORCH_H_
+#define GRADSYNC_BENCH_PEERS_PYTORCH_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bench/launch/rank_main.h"
+#include "bench/peers/process.h"
+#include "bench/records/record.h"
+#include "bench/timing/phase_timer.h"
+#include "comm/process_group.h"
+#include "comm/world.h"
+#include "model/model.h"
+
+// PyTorch, trained step by step in turn with gradsync: every rank has a process of bench/peers/pytorch_ddp.py
+// at its side, with the same weights, batches, threads and CPUs. These processes have a group of their own.
+namespace gradsync::bench {
+
+// How the process is started.
+struct PeerProgram {
+  std::string python;
+  std::string script;
+};
+
+// The script, found where Bazel put it for the program that argv[0] names. Throws InvalidInput if it is not
+// there.
+PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
+
+// Throws InvalidInput, saying how to install PyTorch, if the interpreter cannot be run or has no PyTorch;
+// also if its models are to be compiled for `device`, "cpu" or "cuda", and it cannot.
+void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device);
+
+// What PyTorch calls the way that compares with gradsync's `strategy`: the same name, or "ddp" for the
+// strategies that have buckets, and "ddp_view" for `core`, whose gradients stay in them as well.
+std::string PeerStrategy(const std::string& strategy);
+// What it calls the same way with the model run in a mode of PeerOptions: for "compiled" with "_compiled"
+// behind it.
+std::string InMode(const std::string& peer_strategy, const std::string& mode);
+// Those of several in several modes, each once.
+std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies,
+                                        const std::vector<std::string>& modes);
+// The name in records: "pytorch_" before it.
+std::string PeerName(const std::string& peer_strategy);
+
+// What a peer says of one step.
+struct PeerStep {
+  StepMarks marks;  // as if the step had begun at 0
+  // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
+  bool tells_sync = true;
+  int64_t peak_bytes_in_use = 0;     // of its device's memory, in this step; 0: it does not say
+  int64_t strategies_in_memory = 0;  // that had buffers there; 0: it does not say
+};
+
+// All calls are made by all ranks. What they throw, beside std::runtime_error if the process fails or does
+// not answer in time, is CollectiveError.
+class PyTorchPeer {
+ public:
+  // Starts the process, with the CPUs that the rank has for communication; it moves its own computation to
+  // those for computation.
+  PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
+              const comm::World& world, const ThreadPlacement& placement, comm::ProcessGroup& group,
+              const model::DevicePtr& device);
+
+  // For the record: what it computes with ("pytorch", "python", "blas"), and what its times are.
+  const Fields& libraries() const { return libraries_; }
+  const std::string& clock() const { return clock_; }
+
+  // Makes the models of all strategies that will be asked for, with buckets of so many bytes, and compiles
+  // what is to be compiled. `config` is the record's; `weights` a safetensors file on rank 0's host, which
+  // must stay until the next Begin.
+  void Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
+             const std::string& weights);
+
+  // For the record of one of these strategies: "compiled", what torch.compile was given, and "compile_ns" if
+  // it was given something.
+  const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
+
+  PeerStep Step(const std::string& strategy, const model::Batch& batch);
+
+  // A first step from the weights on. Writes the parameters after it under their names, and their gradients
+  // under "grad." and the name.
+  void Train(const std::string& strategy, const model::Batch& batch, const std::string& path);
+
+ private:
+  const RankOptions& options_;
+  std::optional<PeerProcess> process_;
+  Fields libraries_;
+  std::string clock_;
+  std::map<std::string, Fields> facts_;  // by strategy
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_PEERS_PYTORCH_H_

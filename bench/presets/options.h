@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_BENCH_PRESETS_OPTIONS_H_
+#define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "bench/launch/flags.h"
+#include "bench/launch/rank_main.h"
+#include "bench/peers/options.h"
+
+namespace gradsync::bench {
+
+// What //bench:suite takes on its command line.
+struct SuiteOptions {
+  RankOptions ranks;
+  std::string preset = "quick";
+  std::string backend = "gloo";
+  std::string corpus;
+  PeerOptions peers;
+
+  void AddTo(FlagTable& flags);
+};
+
+// One run of a benchmark.
+struct Experiment {
+  std::string title;
+  std::string program;                 // "all_reduce", "ddp" or "compare"
+  std::vector<std::string> arguments;  // without --out
+  // Where its records go, below the suite's directory; empty: into it.
+  std::string subdirectory;
+};
+
+// The experiments of the preset, in order:
+//
+//   smoke      every strategy, the all-reduce and the comparison over bucket sizes once, on small sizes:
+//              whether everything works
+//   quick      a comparison of all strategies on `tiny` and `small`, and over bucket sizes, in minutes
+//   reference  the published experiments: xl over the published batches and sequences, and its traces; the
+//              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
+//              for xl, the largest model that fits takes its place
+//
+// `notes` gets a line for everything that was left out or replaced. Throws InvalidInput if a benchmark would
+// refuse the flags, naming the flag.
+std::vector<Experiment> MakeExperiments(const SuiteOptions& options, std::vector<std::string>* notes);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_PRESETS_OPTIONS_H_

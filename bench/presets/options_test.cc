@@ -1,0 +1,83 @@
+#include "bench/presets/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "bench/training/ddp_options.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class PresetTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
+  SuiteOptions options;
+  options.preset = GetParam();
+  options.ranks.world_size = 3;
+  options.ranks.timeout = std::chrono::milliseconds(1500);
+  std::vector<std::string> notes;
+  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  ASSERT_GE(experiments.size(), 3u);
+  EXPECT_EQ(experiments.front().program, "all_reduce");
+  for (const std::string program : {"ddp", "compare"}) {
+    EXPECT_TRUE(std::any_of(experiments.begin(), experiments.end(), [&](const Experiment& experiment) {
+      return experiment.program == program;
+    })) << program;
+  }
+  for (const Experiment& experiment : experiments) {
+    EXPECT_THAT(experiment.arguments, Contains("--world_size=3")) << experiment.title;
+    EXPECT_THAT(experiment.arguments, Contains("--timeout=1500ms")) << experiment.title;
+    EXPECT_THAT(experiment.arguments, Contains("--backend=gloo")) << experiment.title;
+  }
+  for (const std::string& note : notes)
+    EXPECT_THAT(note, AnyOf(HasSubstr(" need about "), HasSubstr("5 of the 25 published sizes")));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PresetTest, ::testing::Values("smoke", "quick", "reference"));
+
+TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
+  SuiteOptions options;
+  options.preset = "smoke";
+  options.ranks.world_size = 4096;
+  std::vector<std::string> notes;
+  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  EXPECT_EQ(experiments.size(), 1u);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_THAT(notes.back(), StartsWith("bucket sizes, a narrow resnet50: left out: --model=resnet50: "));
+  EXPECT_THAT(notes.front(),
+              StartsWith("tiny, every strategy: left out: --model=tiny: 4096 ranks need about "));
+}
+
+TEST(SuiteOptionsTest, PeersTakePartInAllTraining) {
+  SuiteOptions options;
+  options.preset = "smoke";
+  options.peers.with_peers = "pytorch";
+  options.peers.modes = {"eager", "compiled"};
+  options.peers.peer_python = "/opt/python";
+  std::vector<std::string> notes;
+  for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+    const bool trains = experiment.program != "all_reduce";
+    for (const char* const flag :
+         {"--with_peers=pytorch", "--peer_modes=eager,compiled", "--peer_python=/opt/python"}) {
+      EXPECT_EQ(std::ranges::count(experiment.arguments, flag), trains ? 1 : 0) << experiment.title;
+    }
+  }
+}
+
+TEST(SuiteOptionsTest, ABadFlagIsFoundBeforeAnythingRuns) {
+  SuiteOptions options;
+  options.corpus = "/nonexistent";
+  std::vector<std::string> notes;
+  EXPECT_THROW(MakeExperiments(options, &notes), InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,104 @@
+#include "bench/records/host.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "bench/records/units.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+std::optional<std::string> ReadFile(const char* path) {
+  std::ifstream in(path);
+  if (!in) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+std::optional<int64_t> ReadInteger(const char* path) {
+  std::optional<std::string> text = ReadFile(path);
+  if (!text) return std::nullopt;
+  while (!text->empty() && text->back() == '\n') text->pop_back();
+  return ParseInteger(*text);
+}
+
+}  // namespace
+
+std::optional<int64_t> MeminfoBytes(std::string_view meminfo, std::string_view name) {
+  const size_t found = meminfo.find(std::string(name) + ":");
+  if (found == std::string_view::npos) return std::nullopt;
+  std::string_view rest = meminfo.substr(found + name.size() + 1);
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  const std::optional<int64_t> kib = ParseInteger(rest.substr(0, rest.find(' ')));
+  if (!kib || *kib < 0) return std::nullopt;
+  return *kib * 1024;
+}
+
+std::optional<int64_t> AvailableMemoryBytes() {
+  std::optional<int64_t> available;
+  if (const std::optional<std::string> meminfo = ReadFile("/proc/meminfo")) {
+    available = MeminfoBytes(*meminfo, "MemAvailable");
+  }
+  // The root of the control groups as a container sees it. A bare host has no such files there.
+  const std::optional<int64_t> limit = ReadInteger("/sys/fs/cgroup/memory.max");
+  const std::optional<int64_t> used = ReadInteger("/sys/fs/cgroup/memory.current");
+  if (limit && used) {
+    const int64_t left = std::max<int64_t>(0, *limit - *used);
+    available = available ? std::min(*available, left) : left;
+  }
+  return available;
+}
+
+std::vector<int> AllowedCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+Placement PlanPlacement(std::span<const int> cpus, int local_rank, int local_size, int threads_per_rank) {
+  const size_t ranks = static_cast<size_t>(local_size);
+  const size_t rank = static_cast<size_t>(local_rank);
+  const size_t threads = static_cast<size_t>(threads_per_rank);
+  Require(ranks * threads <= cpus.size(), "--placement=pin: ", local_size, " ranks of ", threads_per_rank,
+          " threads need ", ranks * threads, " CPUs, this process may use ", cpus.size());
+  Placement placement;
+  const auto mine = cpus.begin() + static_cast<std::ptrdiff_t>(rank * threads);
+  placement.compute_cpus.assign(mine, mine + static_cast<std::ptrdiff_t>(threads));
+  const std::span<const int> spare = cpus.subspan(ranks * threads);
+  if (spare.size() < ranks) return placement;
+  for (size_t i = rank; i < spare.size(); i += ranks) placement.communication_cpus.push_back(spare[i]);
+  return placement;
+}
+
+void RunOnCpus(std::span<const int> cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+    throw std::system_error(errno, std::generic_category(), "cannot run on CPUs " + FormatCpus(cpus));
+  }
+}
+
+std::string FormatCpus(std::span<const int> cpus) {
+  std::string text;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(cpus[i]);
+    if (last > i) text += "-" + std::to_string(cpus[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,137 @@
+#include "bench/records/provenance.h"
+
+#include <gloo/config.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <Eigen/Core>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+// What follows `key` and any of `separators` on the first line of a file that starts with `key`.
+std::string ReadEntry(const char* path, std::string_view key, const char* separators) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!line.starts_with(key)) continue;
+    const size_t begin = line.find_first_not_of(separators, key.size());
+    if (begin == std::string::npos) return "";
+    return line.substr(begin, line.find_last_not_of(separators) - begin + 1);
+  }
+  return "";
+}
+
+int64_t CpuCount() {
+  cpu_set_t cpus;
+  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return CPU_COUNT(&cpus);
+  return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+struct CommandResult {
+  bool ok = false;
+  std::string output;
+};
+
+// Runs a command of ours in the workspace of `bazel run`.
+CommandResult RunGit(const char* arguments) {
+  const std::string command = Join("git -C \"$BUILD_WORKSPACE_DIRECTORY\" ", arguments, " 2>/dev/null");
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {};
+  CommandResult result;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
+  result.ok = pclose(pipe) == 0;
+  return result;
+}
+
+void FillCommit(Provenance& provenance) {
+  if (const char* const gathered = std::getenv("GRADSYNC_COMMIT")) {
+    const std::string_view text = gathered;
+    provenance.gradsync_commit = text.substr(0, text.find('-'));
+    provenance.dirty = text.ends_with("-dirty");
+    return;
+  }
+  if (std::getenv("BUILD_WORKSPACE_DIRECTORY") == nullptr) return;
+  const CommandResult commit = RunGit("rev-parse HEAD");
+  if (!commit.ok) return;
+  provenance.gradsync_commit = commit.output.substr(0, commit.output.find('\n'));
+  const CommandResult changes = RunGit("status --porcelain");
+  provenance.dirty = !changes.ok || !changes.output.empty();
+}
+
+std::string Compiler() {
+#ifdef __clang__
+  return "clang " __clang_version__;
+#else
+  return "gcc " __VERSION__;
+#endif
+}
+
+std::string BuildMode() {
+#ifdef NDEBUG
+  std::string mode = "opt";
+#else
+  std::string mode = "dbg";
+#endif
+#ifdef __SANITIZE_ADDRESS__
+  mode += "+asan";
+#endif
+#ifdef __SANITIZE_THREAD__
+  mode += "+tsan";
+#endif
+  return mode;
+}
+
+// In a form that a shell takes back.
+std::string Quoted(std::string_view argument) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=,./:@%";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(argument);
+  }
+  std::string quoted = "'";
+  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+Provenance CollectProvenance(int argc, const char* const* argv) {
+  Provenance provenance;
+  FillCommit(provenance);
+  utsname system{};
+  if (uname(&system) == 0) {
+    provenance.host = system.nodename;
+    provenance.kernel = Join(system.sysname, " ", system.release);
+  }
+  provenance.os = ReadEntry("/etc/os-release", "PRETTY_NAME", "=\"");
+  provenance.cpu_model = ReadEntry("/proc/cpuinfo", "model name", ":\t ");
+  provenance.cpu_count = CpuCount();
+  provenance.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
+  provenance.compiler = Compiler();
+  provenance.build = BuildMode();
+  const dnnl_version_t* onednn = dnnl_version();
+  provenance.libraries.Set("gloo",
+                           Join(GLOO_VERSION_MAJOR, ".", GLOO_VERSION_MINOR, ".", GLOO_VERSION_PATCH));
+  provenance.libraries.Set("onednn", Join(onednn->major, ".", onednn->minor, ".", onednn->patch));
+  provenance.libraries.Set("eigen",
+                           Join(EIGEN_WORLD_VERSION, ".", EIGEN_MAJOR_VERSION, ".", EIGEN_MINOR_VERSION));
+  for (int i = 0; i < argc; ++i) {
+    if (i > 0) provenance.command_line += " ";
+    provenance.command_line += Quoted(argv[i]);
+  }
+  return provenance;
+}
+
+}  // namespace gradsync::bench

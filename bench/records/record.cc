@@ -1,0 +1,188 @@
+#include "bench/records/record.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const Fields& fields) {
+  Json object = Json::object();
+  for (const auto& [name, value] : fields) {
+    std::visit([&, &name = name](const auto& v) { object[name] = v; }, value);
+  }
+  return object;
+}
+
+Json ToJson(const Provenance& provenance) {
+  return Json{
+      {"gradsync_commit", provenance.gradsync_commit},
+      {"dirty", provenance.dirty},
+      {"host", provenance.host},
+      {"os", provenance.os},
+      {"kernel", provenance.kernel},
+      {"cpu_model", provenance.cpu_model},
+      {"cpu_count", provenance.cpu_count},
+      {"memory_bytes", provenance.memory_bytes},
+      {"gpu", provenance.gpu},
+      {"compiler", provenance.compiler},
+      {"build", provenance.build},
+      {"libraries", ToJson(provenance.libraries)},
+      {"command_line", provenance.command_line},
+      {"clock", provenance.clock},
+  };
+}
+
+std::tm UtcNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  return utc;
+}
+
+std::string Format(const std::tm& time, const char* format) {
+  char text[64];
+  return std::string(text, std::strftime(text, sizeof text, format, &time));
+}
+
+}  // namespace
+
+void Fields::Share() {
+  if (shared_ != nullptr) return;
+  shared_ = std::make_shared<const Entries>(std::move(own_));
+  own_.clear();
+}
+
+Fields::Entries& Fields::Own() {
+  if (shared_ != nullptr) {
+    own_ = *shared_;
+    shared_ = nullptr;
+  }
+  return own_;
+}
+
+void Fields::Set(std::string_view name, Value value) {
+  for (auto& entry : Own()) {
+    if (entry.first == name) {
+      entry.second = std::move(value);
+      return;
+    }
+  }
+  own_.emplace_back(name, std::move(value));
+}
+
+const Value* Fields::Find(std::string_view name) const {
+  for (const auto& entry : entries()) {
+    if (entry.first == name) return &entry.second;
+  }
+  return nullptr;
+}
+
+bool Fields::BoolOr(std::string_view name, bool fallback) const {
+  const Value* value = Find(name);
+  return value != nullptr && std::holds_alternative<bool>(*value) ? std::get<bool>(*value) : fallback;
+}
+
+int64_t Fields::IntOr(std::string_view name, int64_t fallback) const {
+  const Value* value = Find(name);
+  return value != nullptr && std::holds_alternative<int64_t>(*value) ? std::get<int64_t>(*value) : fallback;
+}
+
+double Fields::DoubleOr(std::string_view name, double fallback) const {
+  const Value* value = Find(name);
+  if (value == nullptr) return fallback;
+  if (std::holds_alternative<int64_t>(*value)) return static_cast<double>(std::get<int64_t>(*value));
+  return std::holds_alternative<double>(*value) ? std::get<double>(*value) : fallback;
+}
+
+std::string Fields::StringOr(std::string_view name, std::string_view fallback) const {
+  const Value* value = Find(name);
+  const bool found = value != nullptr && std::holds_alternative<std::string>(*value);
+  return found ? std::get<std::string>(*value) : std::string(fallback);
+}
+
+std::string ToJsonLine(const Record& record) {
+  Json buckets = Json::array();
+  for (const BucketRecord& bucket : record.buckets) {
+    buckets.push_back({{"bytes", bucket.bytes}, {"tensors", bucket.tensors}});
+  }
+  Json json{
+      {"schema", kRecordSchema},
+      {"experiment", record.experiment},
+      {"run_id", record.run_id},
+      {"time_utc", record.time_utc},
+      {"rank", record.rank},
+      {"world_size", record.world_size},
+      {"config", ToJson(record.config)},
+      {"samples", record.samples},
+      {"buckets", std::move(buckets)},
+      {"checks", ToJson(record.checks)},
+      {"facts", ToJson(record.facts)},
+      {"provenance", ToJson(record.provenance)},
+  };
+  if (!record.link.empty()) json["link"] = ToJson(record.link);
+  for (const auto& [name, statistics] : record.published) json["published"][name] = ToJson(statistics);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id,
+                           int64_t rank)
+    : path_(Join(dir, "/", experiment, ".", run_id, ".rank", rank, ".jsonl")) {
+  std::error_code error;
+  std::filesystem::create_directories(dir, error);
+  Require(!error, "cannot create directory ", dir, ": ", error.message());
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  Require(file_ >= 0, "cannot open ", path_, ": ", std::strerror(errno));
+  // A line cut off by an earlier crash must not swallow the next one.
+  struct stat status {};
+  char last = '\n';
+  if (fstat(file_, &status) == 0 && status.st_size > 0 && pread(file_, &last, 1, status.st_size - 1) == 1) {
+    at_line_start_ = last == '\n';
+  }
+}
+
+RecordWriter::~RecordWriter() { close(file_); }
+
+void RecordWriter::Write(const Record& record) {
+  std::string line = at_line_start_ ? "" : "\n";
+  line += ToJsonLine(record);
+  line += '\n';
+  at_line_start_ = false;
+  size_t written = 0;
+  while (written < line.size()) {
+    const ssize_t n = write(file_, line.data() + written, line.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw std::runtime_error(Join("cannot write ", path_, ": ", std::strerror(errno)));
+    written += static_cast<size_t>(n);
+  }
+  at_line_start_ = true;
+  // Pipes and the like cannot be synced, and need not be.
+  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) {
+    throw std::runtime_error(Join("cannot flush ", path_, ": ", std::strerror(errno)));
+  }
+}
+
+std::string NewRunId() {
+  char random[8];
+  std::snprintf(random, sizeof random, "-%04x", std::random_device()() & 0xffffU);
+  return Format(UtcNow(), "%Y%m%dT%H%M%S") + random;
+}
+
+std::string NowUtc() { return Format(UtcNow(), "%Y-%m-%dT%H:%M:%SZ"); }
+
+}  // namespace gradsync::bench

@@ -1,0 +1,320 @@
+#include "bench/records/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <variant>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+Record Sample() {
+  Record record;
+  record.experiment = "ddp";
+  record.run_id = "20261121T101500-4f2a";
+  record.time_utc = "2026-11-21T10:15:00Z";
+  record.rank = 1;
+  record.world_size = 2;
+  record.config.Set("model", "small");
+  record.config.Set("batch_size", 2);
+  record.config.Set("rate", 0.5);
+  record.config.Set("whole", 3.0);
+  record.config.Set("trace", false);
+  record.samples["step_ns"] = {1, 2, std::numeric_limits<int64_t>::max()};
+  record.samples["position"] = {0, 3, 4};
+  record.buckets = {{1024, 3}, {8, 1}};
+  record.checks.Set("grad_rel_error", 1e-7);
+  record.facts.Set("num_parameters", int64_t{1998235200});
+  record.provenance.host = "a \"quoted\" host\n";
+  record.provenance.cpu_count = 2;
+  record.provenance.dirty = true;
+  record.provenance.libraries.Set("gloo", "0.5.0");
+  record.link.Set("rate_bits", int64_t{8000000000});
+  return record;
+}
+
+std::string ReasonFor(std::string_view line) {
+  const ParseResult result = ParseRecord(line);
+  return std::holds_alternative<std::string>(result) ? std::get<std::string>(result) : "";
+}
+
+// The line of Sample() with `from` replaced, once.
+std::string Changed(std::string_view from, std::string_view to) {
+  std::string line = ToJsonLine(Sample());
+  const size_t at = line.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return line.replace(at, from.size(), to);
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string FreshDir(const std::string& name) {
+  const std::string dir = ::testing::TempDir() + "record_test_" + name;
+  std::filesystem::remove_all(dir);
+  return dir;
+}
+
+TEST(FieldsTest, KeepsOrderTypesAndReplaces) {
+  Fields fields;
+  fields.Set("b", 1);
+  fields.Set("a", "text");
+  fields.Set("b", 2.5);
+  fields.Set("c", true);
+  fields.Set("d", size_t{7});
+  EXPECT_EQ(fields.begin()->first, "b");
+  EXPECT_EQ(fields.DoubleOr("b", 0), 2.5);
+  EXPECT_EQ(fields.StringOr("a", ""), "text");
+  EXPECT_TRUE(fields.BoolOr("c", false));
+  EXPECT_EQ(fields.IntOr("d", 0), 7);
+  EXPECT_EQ(fields.DoubleOr("d", 0), 7.0);
+  EXPECT_EQ(fields.IntOr("a", -1), -1);
+  EXPECT_EQ(fields.IntOr("missing", -1), -1);
+  EXPECT_EQ(fields.Find("missing"), nullptr);
+}
+
+TEST(RecordTest, RoundTrips) {
+  const std::string line = ToJsonLine(Sample());
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/1","experiment":"ddp",)")) << line;
+  const ParseResult result = ParseRecord(line);
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  const Record& record = std::get<Record>(result);
+  EXPECT_EQ(ToJsonLine(record), line);
+  EXPECT_EQ(record.rank, 1);
+  EXPECT_EQ(record.samples.at("step_ns").back(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(record.buckets.at(0).bytes, 1024);
+  EXPECT_EQ(record.provenance.host, "a \"quoted\" host\n");
+  // A double stays one, even without a fraction.
+  EXPECT_TRUE(std::holds_alternative<double>(*record.config.Find("whole")));
+  EXPECT_TRUE(std::holds_alternative<int64_t>(*record.config.Find("batch_size")));
+}
+
+TEST(RecordTest, PublishedStatisticsRoundTrip) {
+  Record record = Sample();
+  EXPECT_EQ(ToJsonLine(record).find("published"), std::string::npos);
+  record.samples.clear();
+  record.published["step_ns"].Set("mean_ns", 408564000.0);
+  record.published["step_ns"].Set("n", 20);
+  const std::string line = ToJsonLine(record);
+  EXPECT_THAT(line, HasSubstr(R"("published":{"step_ns":{"mean_ns":408564000.0,"n":20}})"));
+  const ParseResult result = ParseRecord(line);
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  EXPECT_EQ(ToJsonLine(std::get<Record>(result)), line);
+  EXPECT_EQ(ReasonFor(line.substr(0, line.find(",\"published\"")) + R"(,"published":[1]})"),
+            "\"published\" is an array, expected an object");
+}
+
+TEST(RecordTest, NumbersThatAreNotFiniteAreNull) {
+  Record record = Sample();
+  record.checks.Set("grad_rel_error", std::numeric_limits<double>::quiet_NaN());
+  record.checks.Set("param_rel_error", std::numeric_limits<double>::infinity());
+  const std::string line = ToJsonLine(record);
+  EXPECT_THAT(line, HasSubstr(R"("grad_rel_error":null,"param_rel_error":null)"));
+  const ParseResult result = ParseRecord(line);
+  EXPECT_TRUE(std::isnan(std::get<Record>(result).checks.DoubleOr("grad_rel_error", 0)));
+}
+
+TEST(RecordTest, BytesThatAreNotTextDoNotSpoilTheLine) {
+  Record record = Sample();
+  record.provenance.command_line = "--out=\xff\xfe";
+  EXPECT_EQ(ReasonFor(ToJsonLine(record)), "");
+}
+
+// Python's json sorts keys if asked, and puts spaces between them.
+TEST(RecordTest, TheOrderOfNamesDoesNotMatter) {
+  const std::string line =
+      R"({ "config": {"model": null}, "experiment": "ddp", "rank": 0, "run_id": "a", "samples": {"step_ns": [ ]}, )"
+      R"("schema": "gradsync.record/1", "world_size": 1 })";
+  const ParseResult result = ParseRecord(line);
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  EXPECT_EQ(std::get<Record>(result).run_id, "a");
+  EXPECT_TRUE(std::get<Record>(result).samples.at("step_ns").empty());
+}
+
+TEST(RecordTest, UnknownNamesAreSkipped) {
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("new":{"a":[1]},"rank":1)")), "");
+}
+
+TEST(RecordTest, TheHeadIsTheRecordUpToItsConfiguration) {
+  RecordParser parser;
+  Record head;
+  EXPECT_EQ(parser.ParseHeadInto(Changed("[0,3,4]", "[0,3,4.5]"), &head), "");
+  EXPECT_EQ(head.run_id, Sample().run_id);
+  EXPECT_EQ(head.config.StringOr("model", ""), "small");
+  EXPECT_TRUE(head.samples.empty());
+  // A field of the configuration that is called samples does not end the head.
+  EXPECT_EQ(parser.ParseHeadInto(Changed(R"("batch_size":2)", R"("a":1,"samples":2,"b":3)"), &head), "");
+  EXPECT_EQ(head.config.IntOr("b", 0), 3);
+  EXPECT_NE(parser.ParseHeadInto(Changed(R"("samples")", R"("sample")"), &head), "");
+}
+
+TEST(RecordTest, ARecordIsReadIntoAnotherOne) {
+  Record other = Sample();
+  other.samples["of_another"] = {1};
+  other.published["step_ns"].Set("n", 1);
+  other.link.Set("a", 1);
+  Record plain;
+  plain.experiment = "ddp";
+  plain.run_id = "r";
+  RecordParser parser;
+  EXPECT_EQ(parser.ParseInto(ToJsonLine(plain), &other), "");
+  EXPECT_EQ(ToJsonLine(other), ToJsonLine(plain));
+  EXPECT_EQ(parser.ParseInto(ToJsonLine(Sample()), &other), "");
+  EXPECT_EQ(ToJsonLine(other), ToJsonLine(Sample()));
+}
+
+TEST(RecordTest, RecordsOfOneConfigurationShareIt) {
+  RecordParser parser;
+  Record first;
+  Record second;
+  ASSERT_EQ(parser.ParseInto(ToJsonLine(Sample()), &first), "");
+  ASSERT_EQ(parser.ParseInto(Changed(R"("rank":1)", R"("rank":0)"), &second), "");
+  EXPECT_NE(first.config.shared_id(), nullptr);
+  EXPECT_EQ(first.config.shared_id(), second.config.shared_id());
+  second.config.Set("model", "large");
+  EXPECT_EQ(first.config.StringOr("model", ""), "small");
+  EXPECT_EQ(second.config.StringOr("model", ""), "large");
+  EXPECT_EQ(second.config.IntOr("batch_size", 0), 2);
+  // More of them than are remembered.
+  for (int i = 0; i < 1000; ++i) {
+    const std::string batch = "\"batch_size\":" + std::to_string(i);
+    ASSERT_EQ(parser.ParseInto(Changed("\"batch_size\":2", batch), &second), "");
+    ASSERT_EQ(second.config.IntOr("batch_size", -1), i);
+  }
+}
+
+// What looks like a part of a record, and is somewhere else.
+TEST(RecordTest, PartsAreFoundWhereTheyAre) {
+  const auto parsed = [](const std::string& line) {
+    RecordParser parser;
+    Record record;
+    const std::string reason = parser.ParseInto(line, &record);
+    return reason.empty() ? ToJsonLine(record) : reason;
+  };
+  const std::string line = ToJsonLine(Sample());
+  // In a field that is not in the schema.
+  EXPECT_EQ(parsed(Changed(R"("rank":1)", R"("x":{"y":0,"config":{"model":"z"}},"rank":1)")), line);
+  EXPECT_EQ(parsed(Changed(R"("buckets")", R"("x":{"y":0,"facts":{"z":1}},"buckets")")), line);
+  EXPECT_EQ(parsed(Changed(R"("config")", R"("x":[{"y":0,"samples":{"z":[1]}}],"config")")), line);
+  // In texts.
+  EXPECT_EQ(parsed(Changed(R"("rank":1)", R"("x":",\"config\":{\"a\":1}","rank":1)")), line);
+  EXPECT_THAT(parsed(Changed(R"("rank":1)", R"("x":"a,"config":{"b":1},"rank":1)")), HasSubstr("not JSON"));
+  EXPECT_THAT(parsed(Changed(R"("rank":1)", R"("x":"a\,"config":{"b":1},"rank":1)")), HasSubstr("not JSON"));
+  // Twice: the later one holds.
+  Record twice = Sample();
+  twice.facts = Fields();
+  twice.facts.Set("a", 1);
+  EXPECT_EQ(parsed(Changed(R"("provenance")", R"("facts":{"a":1},"provenance")")), ToJsonLine(twice));
+  twice = Sample();
+  twice.config = Fields();
+  twice.config.Set("a", 1);
+  EXPECT_EQ(parsed(Changed(R"("buckets")", R"("config":{"a":1},"buckets")")), ToJsonLine(twice));
+  // In another order.
+  const size_t facts = line.find(R"(,"facts")");
+  const size_t provenance = line.find(R"(,"provenance")");
+  const size_t link = line.find(R"(,"link")");
+  const std::string begin = line.substr(0, facts);
+  const std::string facts_text = line.substr(facts, provenance - facts);
+  const std::string provenance_text = line.substr(provenance, link - provenance);
+  const std::string link_text = line.substr(link, line.size() - 1 - link);
+  EXPECT_EQ(parsed(begin + link_text + provenance_text + facts_text + "}"), line);
+  EXPECT_EQ(parsed(begin + provenance_text + facts_text + link_text + "}"), line);
+  EXPECT_EQ(parsed(begin + provenance_text + link_text + facts_text + "}"), line);
+  // Others behind the facts, and none.
+  EXPECT_EQ(parsed(Changed(R"("provenance")", R"("x":[1],"provenance")")), line);
+  const std::string cut = line.substr(0, line.find(R"(,"facts")")) + "}";
+  EXPECT_THAT(parsed(cut), HasSubstr("\"run_id\":\"" + Sample().run_id));
+  EXPECT_THAT(parsed(line + "}"), HasSubstr("not JSON"));
+  EXPECT_THAT(parsed(Changed("\"libraries\":{", "\"libraries\":[")), HasSubstr("not JSON"));
+}
+
+TEST(RecordTest, SaysWhyALineIsNoRecord) {
+  const std::string line = ToJsonLine(Sample());
+  EXPECT_EQ(ReasonFor(line.substr(0, 100)), "cut off after 100 bytes");
+  EXPECT_THAT(ReasonFor("hello"), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(""), HasSubstr("not JSON"));
+  EXPECT_EQ(ReasonFor("[1]"), "not a JSON object but an array");
+  EXPECT_THAT(ReasonFor(line + line), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(Changed(R"("rank":1,)", R"("rank":1,,)")), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(Changed(R"("trace":false)", R"("trace":flase)")), HasSubstr("not JSON"));
+  EXPECT_EQ(ReasonFor(R"({"a":1})"), "no \"schema\": not a gradsync record");
+  EXPECT_EQ(ReasonFor(Changed("record/1", "record/2")),
+            "schema \"gradsync.record/2\", expected \"gradsync.record/1\"");
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":"one")")),
+            "\"rank\" is a string, expected a whole number");
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":2)")), "rank 2 of world size 2");
+  EXPECT_EQ(ReasonFor(Changed(R"("run_id")", R"("run")")), "no \"run_id\"");
+  EXPECT_EQ(ReasonFor(Changed(R"("batch_size":2)", R"("batch_size":[2])")),
+            "\"batch_size\" is an array, expected a plain value");
+  EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3]")), "samples \"step_ns\" has 3 entries, the others have 2");
+  EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3,4.5]")), "\"position\" is a number, expected a whole number");
+}
+
+TEST(RecordWriterTest, WritesOneLineEach) {
+  const std::string dir = FreshDir("lines") + "/below/it";
+  RecordWriter writer(dir, "ddp", "20261121T101500-4f2a", 1);
+  EXPECT_EQ(writer.path(), dir + "/ddp.20261121T101500-4f2a.rank1.jsonl");
+  writer.Write(Sample());
+  const std::string line = ToJsonLine(Sample()) + "\n";
+  EXPECT_EQ(ReadAll(writer.path()), line);
+  writer.Write(Sample());
+  EXPECT_EQ(ReadAll(writer.path()), line + line);
+}
+
+TEST(RecordWriterTest, StartsANewLineAfterOneThatWasCutOff) {
+  const std::string dir = FreshDir("cut");
+  std::filesystem::create_directories(dir);
+  std::ofstream(dir + "/ddp.id.rank0.jsonl") << R"({"schema":"grads)";
+  RecordWriter writer(dir, "ddp", "id", 0);
+  writer.Write(Sample());
+  EXPECT_EQ(ReadAll(writer.path()), "{\"schema\":\"grads\n" + ToJsonLine(Sample()) + "\n");
+}
+
+TEST(RecordWriterTest, NamesThePathAndTheReason) {
+  const std::string dir = FreshDir("taken");
+  std::ofstream(dir.c_str()) << "a file";
+  try {
+    RecordWriter writer(dir, "ddp", "id", 0);
+    FAIL() << "a file was taken for a directory";
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), HasSubstr(dir));
+    EXPECT_THAT(error.what(), HasSubstr("irectory"));
+  }
+}
+
+TEST(RecordWriterTest, ReportsAFullDisk) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  const std::string dir = FreshDir("full");
+  std::filesystem::create_directories(dir);
+  std::filesystem::create_symlink("/dev/full", dir + "/ddp.id.rank0.jsonl");
+  RecordWriter writer(dir, "ddp", "id", 0);
+  try {
+    writer.Write(Sample());
+    FAIL() << "a full disk went unnoticed";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rank0.jsonl: No space left on device"));
+  }
+}
+
+TEST(RunIdTest, IsTimeAndRandomDigits) {
+  EXPECT_THAT(NewRunId(), MatchesRegex("[0-9]{8}T[0-9]{6}-[0-9a-f]{4}"));
+  EXPECT_THAT(NowUtc(), MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"));
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,74 @@
+#include "bench/records/units.h"
+
+#include <gtest/gtest.h>
+
+namespace gradsync::bench {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(ByteCountTest, ReadsBinaryUnits) {
+  EXPECT_EQ(ParseByteCount("0"), 0);
+  EXPECT_EQ(ParseByteCount("4096"), 4096);
+  EXPECT_EQ(ParseByteCount("64KiB"), 65536);
+  EXPECT_EQ(ParseByteCount("1MiB"), 1048576);
+  EXPECT_EQ(ParseByteCount("25MiB"), 26214400);
+  EXPECT_EQ(ParseByteCount("1GiB"), 1073741824);
+  EXPECT_EQ(ParseByteCount("2TiB"), int64_t{1} << 41);
+}
+
+TEST(ByteCountTest, RefusesEverythingElse) {
+  for (const char* text : {"", "MiB", "10XB", "1MB", "1M", "1 MiB", "-1", "-1KiB", "1.5MiB", "0x10",
+                           "1KiBMiB", "9223372036854775808", "8388608TiB", "99999999999999999999"}) {
+    EXPECT_EQ(ParseByteCount(text), std::nullopt) << text;
+  }
+}
+
+TEST(ByteCountTest, FormatIsExactAndReadBack) {
+  EXPECT_EQ(FormatByteCount(0), "0");
+  EXPECT_EQ(FormatByteCount(1000), "1000");
+  EXPECT_EQ(FormatByteCount(1536 * 1024), "1536KiB");
+  EXPECT_EQ(FormatByteCount(1 << 20), "1MiB");
+  for (const int64_t bytes : {1LL, 1023LL, 1024LL, 1025LL, 26214400LL, 1LL << 30, 3LL << 40}) {
+    EXPECT_EQ(ParseByteCount(FormatByteCount(bytes)), bytes);
+  }
+}
+
+TEST(ElementCountTest, ReadsBinaryPrefixesAndWritesThem) {
+  EXPECT_EQ(ParseElementCount("4096"), 4096);
+  EXPECT_EQ(ParseElementCount("512Ki"), 524288);
+  EXPECT_EQ(ParseElementCount("3Mi"), 3145728);
+  EXPECT_EQ(ParseElementCount("1Gi"), 1073741824);
+  for (const char* text : {"", "Mi", "3M", "3MiB", "3 Mi", "-3Mi", "2.25Mi", "8388608Ti"}) {
+    EXPECT_EQ(ParseElementCount(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(FormatElementCount(3 << 20), "3Mi");
+  EXPECT_EQ(FormatElementCount(1000), "1000");
+}
+
+TEST(DurationTest, ReadsUnits) {
+  EXPECT_EQ(ParseDuration("60s"), milliseconds(60000));
+  EXPECT_EQ(ParseDuration("1.5s"), milliseconds(1500));
+  EXPECT_EQ(ParseDuration("500ms"), milliseconds(500));
+  EXPECT_EQ(ParseDuration("2m"), milliseconds(120000));
+  EXPECT_EQ(ParseDuration("1h"), milliseconds(3600000));
+}
+
+TEST(DurationTest, RefusesEverythingElse) {
+  for (const char* text :
+       {"", "60", "s", "0s", "-1s", "1e3s", "inf s", "infs", "nans", "0.1ms", "1 s", "1d"}) {
+    EXPECT_EQ(ParseDuration(text), std::nullopt) << text;
+  }
+}
+
+TEST(ApproximateTest, KeepsThreeDigits) {
+  EXPECT_EQ(ApproximateBytes(512), "512 bytes");
+  EXPECT_EQ(ApproximateBytes(1.5 * 1024 * 1024), "1.50 MiB");
+  EXPECT_EQ(ApproximateBytes(7.44 * 1024 * 1024 * 1024), "7.44 GiB");
+  EXPECT_EQ(ApproximateDuration(371e6), "371 ms");
+  EXPECT_EQ(ApproximateDuration(1.25e9), "1.25 s");
+  EXPECT_EQ(ApproximateDuration(12.5e3), "12.5 us");
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,58 @@
+#ifndef GRADSYNC_BENCH_TIMING_PHASE_TIMER_H_
+#define GRADSYNC_BENCH_TIMING_PHASE_TIMER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "model/device.h"
+
+namespace gradsync::bench {
+
+// The moments between which a training step's phases lie.
+enum class Mark { kStepBegin, kForwardEnd, kBackwardEnd, kSyncEnd, kStepEnd };
+inline constexpr size_t kNumMarks = 5;
+
+// When a step reached its marks, in ns.
+struct StepMarks {
+  std::array<int64_t, kNumMarks> at_ns{};
+
+  int64_t operator[](Mark mark) const { return at_ns[static_cast<size_t>(mark)]; }
+  int64_t Between(Mark from, Mark to) const { return (*this)[to] - (*this)[from]; }
+
+  int64_t step_ns() const { return Between(Mark::kStepBegin, Mark::kStepEnd); }
+  int64_t forward_ns() const { return Between(Mark::kStepBegin, Mark::kForwardEnd); }
+  // To the end of the last gradient's computation: Backward has returned, what it started may still be in
+  // flight.
+  int64_t backward_ns() const { return Between(Mark::kForwardEnd, Mark::kBackwardEnd); }
+  // From there until every gradient is averaged.
+  int64_t sync_exposed_ns() const { return Between(Mark::kBackwardEnd, Mark::kSyncEnd); }
+  // Both together, which is what the backward pass of other frameworks takes: theirs waits for the gradients.
+  int64_t backward_and_sync_ns() const { return Between(Mark::kForwardEnd, Mark::kSyncEnd); }
+  int64_t optimizer_ns() const { return Between(Mark::kSyncEnd, Mark::kStepEnd); }
+};
+
+// Takes the marks of one step after another, on the clock of the device that does the work.
+class PhaseTimer {
+ public:
+  virtual ~PhaseTimer() = default;
+  // All earlier work of the compute stream lies before the mark. kStepBegin is taken first; on CUDA it waits
+  // for the compute stream, because it puts the GPU's clock on the host's anew. The others never block.
+  virtual void Take(Mark mark) = 0;
+  // The marks of the last step; those that it did not take are 0. Blocks until the device has passed them.
+  virtual StepMarks Read() = 0;
+};
+
+// For the CPU: the host's steady clock, the one that communication intervals are on. For CUDA: events on the
+// compute stream, given on the host's clock like the intervals (model/cuda_clock.h); the differences between
+// them are the GPU's own. The device must outlive the timer.
+std::unique_ptr<PhaseTimer> MakePhaseTimer(model::Device& device);
+
+// What such times are, for the record: "steady_clock, host, ns" or "CUDA events, device, ns".
+std::string_view ClockName(const model::Device& device);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TIMING_PHASE_TIMER_H_

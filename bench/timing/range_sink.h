@@ -1,0 +1,42 @@
+#ifndef GRADSYNC_BENCH_TIMING_RANGE_SINK_H_
+#define GRADSYNC_BENCH_TIMING_RANGE_SINK_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace gradsync::bench {
+
+// What a range stands for. A profiler can filter by it.
+enum class RangeKind { kStep = 1, kPhase = 2, kOp = 3, kCollective = 4 };
+inline constexpr RangeKind kRangeKinds[] = {RangeKind::kStep, RangeKind::kPhase, RangeKind::kOp,
+                                            RangeKind::kCollective};
+// "step", "phase", "op", "collective".
+constexpr std::string_view Name(RangeKind kind) {
+  switch (kind) {
+    case RangeKind::kStep:
+      return "step";
+    case RangeKind::kPhase:
+      return "phase";
+    case RangeKind::kOp:
+      return "op";
+    case RangeKind::kCollective:
+      return "collective";
+  }
+  return "";
+}
+
+// Takes named ranges as they begin and end, for a profiler that keeps the time itself.
+class RangeSink {
+ public:
+  virtual ~RangeSink() = default;
+  // Ranges that nest, on the calling thread: Pop ends the one pushed last.
+  virtual void Push(RangeKind kind, std::string_view name) = 0;
+  virtual void Pop() = 0;
+  // Ranges that overlap others, and may end on another thread. End takes what Start returned.
+  virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
+  virtual void End(uint64_t range) = 0;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TIMING_RANGE_SINK_H_

@@ -1,0 +1,153 @@
+#include "bench/timing/step_profile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr size_t kGapsShown = 4;
+
+double Sum(const std::vector<int64_t>& values) {
+  return static_cast<double>(std::accumulate(values.begin(), values.end(), int64_t{0}));
+}
+
+double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+std::string Milliseconds(double ns) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3f ms", ns / 1e6);
+  return text;
+}
+
+}  // namespace
+
+double StepProfile::Row::total_ns() const { return Sum(own_ns); }
+
+StepProfile::StepProfile(KnownPeaks peaks, std::string optimizer, const OpCost& optimizer_cost)
+    : peaks_(std::move(peaks)), optimizer_(std::move(optimizer)), optimizer_cost_(optimizer_cost) {}
+
+StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view name) {
+  auto row = std::ranges::find_if(rows_, [&](const Row& r) { return r.phase == phase && r.name == name; });
+  if (row == rows_.end()) {
+    rows_.push_back({.phase = std::string(phase), .name = std::string(name)});
+    row = std::prev(rows_.end());
+  }
+  row->own_ns.resize(step_ns_.size());  // with zeros for steps that did without it
+  return *row;
+}
+
+void StepProfile::AddCost(Row& row, const OpCost& cost) {
+  row.cost += cost;
+  row.limit_ns += LimitNs(cost, peaks_.peaks);
+}
+
+void StepProfile::AddRest(std::string_view phase, std::string_view name, int64_t left_ns) {
+  Row& row = RowOf(phase, name);
+  ++row.calls;
+  row.own_ns.back() += left_ns;
+}
+
+void StepProfile::Add(const StepMarks& marks, const std::vector<ComputedOp>& forward,
+                      const std::vector<TracedOp>& ranges) {
+  step_ns_.push_back(marks.step_ns());
+  int64_t forward_left_ns = marks.forward_ns(), backward_left_ns = marks.backward_ns();
+  for (const ComputedOp& op : forward) {
+    // Nothing was recorded before the first one.
+    const int64_t begin_ns = op.begin_ns == 0 ? marks[Mark::kStepBegin] : op.begin_ns;
+    Row& row = RowOf("forward", op.name);
+    ++row.calls;
+    row.own_ns.back() += op.end_ns - begin_ns;
+    forward_left_ns -= op.end_ns - begin_ns;
+    AddCost(row, op.costs.forward);
+    AddCost(RowOf("backward", op.name), op.costs.backward);
+  }
+  for (const TracedOp& range : ranges) {
+    const bool is_backward = range.begin_ns >= marks[Mark::kForwardEnd];
+    const char* const phase = is_backward ? "backward" : "forward";
+    const int64_t duration_ns = range.end_ns - range.begin_ns;
+    Row& row = RowOf(phase, range.name);
+    ++row.calls;
+    row.own_ns.back() += duration_ns;
+    if (range.parent >= 0) {
+      RowOf(phase, ranges[static_cast<size_t>(range.parent)].name).own_ns.back() -= duration_ns;
+    } else {
+      (is_backward ? backward_left_ns : forward_left_ns) -= duration_ns;
+    }
+  }
+  AddRest("forward", "other", forward_left_ns);
+  AddRest("backward", "other", backward_left_ns);
+  AddRest("sync", "exposed", marks.sync_exposed_ns());
+  AddRest("optimizer", optimizer_, marks.optimizer_ns());
+  AddCost(RowOf("optimizer", optimizer_), optimizer_cost_);
+}
+
+std::string StepProfile::Summary(const std::vector<Row>& rows) const {
+  const double steps = static_cast<double>(step_ns_.size()), step_ns = Sum(step_ns_) / steps;
+  double limit_ns = 0;
+  std::vector<std::pair<double, std::string>> gaps;
+  for (const Row& row : rows) {
+    limit_ns += row.limit_ns / steps;
+    gaps.emplace_back((row.total_ns() - row.limit_ns) / steps, Join(row.phase, " ", row.name));
+  }
+  std::ranges::stable_sort(gaps, std::greater<>(), &std::pair<double, std::string>::first);
+  std::string text = Join("The limit is ", Milliseconds(limit_ns), " of the step's ", Milliseconds(step_ns));
+  char percent[32];
+  std::snprintf(percent, sizeof percent, " (%.1f%%)", Percent(limit_ns, step_ns));
+  text += Join(percent, ", at ", bench::ToString(peaks_), ". Largest gaps:");
+  for (size_t i = 0; i < std::min(kGapsShown, gaps.size()); ++i) {
+    text += Join(i == 0 ? " " : ", ", gaps[i].second, " ", Milliseconds(gaps[i].first));
+  }
+  return text + ".\n";
+}
+
+std::string StepProfile::ToString() const {
+  std::vector<Row> rows = rows_;
+  std::ranges::stable_sort(rows, std::greater<>(), &Row::total_ns);
+  const double steps = static_cast<double>(step_ns_.size());
+  char line[160];
+  std::snprintf(line, sizeof line, "%-10s %-18s %7s %10s %7s %10s %10s %10s %8s\n", "phase", "operation",
+                "calls", "ms", "share", "GFLOP", "MB", "limit, ms", "reached");
+  std::string table = line;
+  for (const Row& row : rows) {
+    const double own_ns = row.total_ns();
+    std::snprintf(line, sizeof line, "%-10s %-18s %7.1f %10.3f %6.1f%% %10.3f %10.2f %10.3f %7.1f%%\n",
+                  row.phase.c_str(), row.name.c_str(), static_cast<double>(row.calls) / steps,
+                  own_ns / steps / 1e6, Percent(own_ns, Sum(step_ns_)), row.cost.flops / steps / 1e9,
+                  row.cost.bytes / steps / 1e6, row.limit_ns / steps / 1e6, Percent(row.limit_ns, own_ns));
+    table += line;
+  }
+  return table + Summary(rows);
+}
+
+void StepProfile::WriteTo(Record& record) const {
+  const double steps = static_cast<double>(step_ns_.size());
+  const auto set = [&](const std::string& name, double of_all_steps) {
+    record.facts.Set(name, Value(of_all_steps / steps));
+  };
+  double limit_ns = 0;
+  for (const Row& row : rows_) {
+    const std::string name = Join(row.phase, ".", row.name);
+    std::vector<int64_t>& samples = record.samples[name + "_ns"];
+    samples = row.own_ns;
+    samples.resize(step_ns_.size());
+    limit_ns += row.limit_ns;
+    set(name + ".calls", static_cast<double>(row.calls));
+    set(name + ".flops", row.cost.flops);
+    set(name + ".bytes", row.cost.bytes);
+    set(name + ".limit_ns", row.limit_ns);
+  }
+  set("limit_ns", limit_ns);
+  record.facts.Set("peak_flops_per_second", Value(peaks_.peaks.flops_per_second));
+  record.facts.Set("peak_bytes_per_second", Value(peaks_.peaks.bytes_per_second));
+  record.facts.Set("peak_flops_source", peaks_.flops_source);
+  record.facts.Set("peak_bytes_source", peaks_.bytes_source);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,67 @@
+#ifndef GRADSYNC_BENCH_TIMING_TRACE_LOG_H_
+#define GRADSYNC_BENCH_TIMING_TRACE_LOG_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/timing/op_recorder.h"
+#include "bench/timing/phase_timer.h"
+#include "comm/recording_process_group.h"
+
+namespace gradsync::bench {
+
+// What one rank did when, as a trace that chrome://tracing and ui.perfetto.dev open. One process per rank,
+// with a row for the phases of a step, a row for the operations of its backward pass and the broadcast of
+// buffers, rows for the collectives in flight (as many as were in flight at once), and above them the time
+// that each collective waited for its turn. Every event carries the strategy, the step and the cell as
+// arguments.
+class TraceLog {
+ public:
+  explicit TraceLog(int rank) : rank_(rank) {}
+
+  // What was run, for the reader: `origin` such as "tiny, 2 ranks, gloo", and the strategies in the order in
+  // which they are to be shown.
+  void SetOrigin(std::string origin, std::vector<std::string> strategies);
+
+  // Which step it was.
+  struct StepName {
+    std::string strategy;
+    int64_t step = 0;  // the index of the sample in the record
+    int64_t batch_size = 0;
+    int64_t seq_len = 0;
+  };
+  void AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
+               std::span<const comm::RecordingProcessGroup::Entry> collectives);
+
+  // Writes the trace event format, "JSON object" variant: times in us. Throws InvalidInput, naming the path
+  // and the system's reason, if that fails.
+  void Write(const std::string& path) const;
+
+ private:
+  struct Event {
+    std::string name;
+    int row = 0;  // the trace's thread id
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    size_t step = 0;     // index into steps_
+    int64_t bytes = -1;  // of a collective
+    int64_t sequence = -1;
+  };
+
+  const int rank_;
+  std::string origin_;
+  std::vector<std::string> strategies_;
+  std::vector<StepName> steps_;
+  std::vector<Event> events_;  // those in kQueued overlap, those in any other row nest
+};
+
+// The lowest lane for each interval such that those of one lane do not overlap. The intervals may come in any
+// order.
+std::vector<int> AssignLanes(std::span<const comm::Interval> intervals);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TIMING_TRACE_LOG_H_

@@ -1,0 +1,151 @@
+// The comparison over bucket sizes from its command line to its files, on a narrow ResNet-50.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "bench/launch/run_program.h"
+#include "bench/records/record.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+constexpr char kCompare[] = "bench/compare";
+constexpr int64_t kKibi = 1024;
+
+// By strategy and buffer size, of rank 0, after all of them have been checked.
+using Records = std::map<std::pair<std::string, int64_t>, Record>;
+
+Records RunAndRead(const Arguments& own, int64_t world_size = 2) {
+  const std::string out = FreshDirectory();
+  Arguments arguments = {"--warmup_steps=1", "--steps=3", "--world_size=" + std::to_string(world_size),
+                         "--out=" + out};
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  const ProgramResult result = RunProgram(kCompare, arguments);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, HasSubstr("equal"));
+  Records records;
+  std::map<int64_t, int64_t> count_of_rank;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    std::istringstream lines(ReadText(entry.path().string()));
+    for (std::string line; std::getline(lines, line);) {
+      ParseResult parsed = ParseRecord(line);
+      EXPECT_TRUE(std::holds_alternative<Record>(parsed)) << std::get<std::string>(parsed);
+      Record record = std::get<Record>(std::move(parsed));
+      ++count_of_rank[record.rank];
+      EXPECT_EQ(record.experiment, "compare");
+      EXPECT_EQ(record.world_size, world_size);
+      EXPECT_TRUE(record.checks.BoolOr("grads_equal", false)) << line;
+      EXPECT_TRUE(record.checks.BoolOr("params_equal", false)) << line;
+      EXPECT_TRUE(record.checks.BoolOr("replicas_equal", false)) << line;
+      EXPECT_EQ(record.checks.StringOr("reference", ""), "single_process");
+      if (record.rank != 0) continue;
+      const std::pair key = {record.config.StringOr("strategy", ""),
+                             record.config.IntOr("buffer_elements", 0)};
+      records.emplace(key, std::move(record));
+    }
+  }
+  EXPECT_EQ(count_of_rank.size(), static_cast<size_t>(world_size));
+  for (const auto& [rank, count] : count_of_rank) EXPECT_EQ(count, static_cast<int64_t>(records.size()));
+  return records;
+}
+
+// In the order of the run: all timed steps with 64 Ki elements, then those with 27 Mi; three of each round
+// are neighbours.
+void ExpectTurnsWithinASize(const Records& records) {
+  std::set<int64_t> positions;
+  for (const auto& [key, record] : records) {
+    const std::vector<int64_t>& own = record.samples.at("position");
+    const int64_t before = key.second == 64 * kKibi ? 0 : 9;
+    for (size_t i = 0; i < own.size(); ++i) {
+      positions.insert(own[i]);
+      EXPECT_EQ((own[i] - before) / 3, static_cast<int64_t>(i)) << key.first;
+    }
+  }
+  EXPECT_EQ(positions.size(), 18u);
+}
+
+const Arguments kNarrow = {"--width=8", "--image_size=64", "--batch_size=2"};
+
+Arguments Narrow(const Arguments& more) {
+  Arguments arguments = kNarrow;
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
+  const Records records = RunAndRead(Narrow({"--buffer_elements=64Ki,27Mi"}));
+  ASSERT_EQ(records.size(), 6u);
+  ExpectTurnsWithinASize(records);
+  for (const auto& [key, record] : records) {
+    const auto& [strategy, elements] = key;
+    EXPECT_EQ(record.config.IntOr("bucket_bytes", 0), 4 * elements) << strategy;
+    EXPECT_EQ(record.config.StringOr("units", ""), "bytes");
+    EXPECT_EQ(record.config.StringOr("model", ""), "resnet50 of width 8");
+    EXPECT_EQ(record.config.IntOr("image_size", 0), 64);
+    EXPECT_EQ(record.facts.IntOr("images_per_step", 0), 4);
+    EXPECT_EQ(record.facts.IntOr("num_tensors", 0), 161);
+    // The effective layout: as many buckets as the size makes, and every gradient in them.
+    int64_t bytes = 0;
+    for (const BucketRecord& bucket : record.buckets) bytes += bucket.bytes;
+    EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1));
+    if (strategy != "core") {
+      EXPECT_EQ(record.buckets.size() == 1, elements > 1024 * kKibi) << strategy;
+    }
+    for (size_t i = 0; i < 3; ++i) {
+      const auto sample = [&samples = record.samples, i](const char* name) { return samples.at(name).at(i); };
+      EXPECT_EQ(sample("backward_and_sync_ns"), sample("backward_ns") + sample("sync_exposed_ns"));
+      EXPECT_EQ(sample("step_ns"),
+                sample("forward_ns") + sample("backward_and_sync_ns") + sample("optimizer_ns"));
+    }
+  }
+}
+
+TEST(CompareTest, PublishedUnitsMakeCoresBucketsSmaller) {
+  const Records records = RunAndRead(Narrow({"--buffer_elements=64Ki", "--units=published"}));
+  EXPECT_EQ(records.at({"core", 64 * kKibi}).config.IntOr("bucket_bytes", 0), 64 * kKibi);
+  EXPECT_EQ(records.at({"bucketed_async", 64 * kKibi}).config.IntOr("bucket_bytes", 0), 256 * kKibi);
+  EXPECT_EQ(records.at({"bucketed_sync", 64 * kKibi}).config.IntOr("bucket_bytes", 0), 256 * kKibi);
+}
+
+// A mean over three is rounded, and a batch norm over few pixels makes much of a rounding error.
+TEST(CompareTest, ThreeRanksAreEqualToo) {
+  EXPECT_EQ(RunAndRead(Narrow({"--buffer_elements=64Ki"}), 3).size(), 3u);
+}
+
+TEST(CompareTest, ActivationsInBF16LeaveGradientsInF32) {
+  const Records records =
+      RunAndRead(Narrow({"--buffer_elements=64Ki", "--dtype=bf16", "--strategies=naive,core"}), 3);
+  ASSERT_EQ(records.size(), 2u);
+  for (const auto& [key, record] : records) {
+    EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
+    EXPECT_EQ(record.facts.IntOr("gradient_bytes", 0), 4 * record.facts.IntOr("num_parameters", 0));
+    // More than f32 would round. `core` computes with the reference's scale, and so rounds alike.
+    if (key.first == "naive") {
+      EXPECT_GT(record.checks.DoubleOr("grad_rel_error", 0), 1e-4);
+    }
+  }
+}
+
+TEST(CompareTest, ComparesStrategiesOnALanguageModel) {
+  const Records records = RunAndRead(
+      {"--model=tiny", "--batch_size=1", "--seq_len=8", "--buffer_elements=1Mi", "--strategies=core,flat"});
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records.begin()->second.config.IntOr("seq_len", 0), 8);
+  EXPECT_EQ(records.begin()->second.facts.IntOr("tokens_per_step", 0), 16);
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,235 @@
+// //bench:ddp and //bench:compare --with_peers, with a program in the place of PyTorch.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bench/launch/run_program.h"
+#include "bench/records/record.h"
+#include "model/safetensors.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+ProgramResult RunDdp(const std::string& out, const std::vector<std::string>& more,
+                     const Environment& environment = {}) {
+  std::vector<std::string> arguments = {
+      "--d_model=16",    "--d_ff=32",      "--num_layers=1",   "--num_heads=2", "--seq_len=8",
+      "--vocab_size=64", "--batch_size=2", "--warmup_steps=1", "--steps=3",     "--out=" + out};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return RunProgram("bench/ddp", arguments, environment);
+}
+
+std::vector<std::string> WithFake(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--with_peers=pytorch", "--peer_python=bench/peers/fake_peer"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<Record> RecordsIn(const std::string& directory) {
+  std::vector<Record> records;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() != ".jsonl") continue;
+    std::istringstream lines(ReadText(entry.path().string()));
+    for (std::string line; std::getline(lines, line);) {
+      ParseResult result = ParseRecord(line);
+      EXPECT_TRUE(std::holds_alternative<Record>(result)) << line;
+      records.push_back(std::get<Record>(std::move(result)));
+    }
+  }
+  return records;
+}
+
+TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunDdp(out, WithFake({"--strategies=naive,bucketed_async,core", "--verify=false"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, testing::ContainsRegex("pytorch_naive .* 0.50 us +0.30 us +not checked"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("pytorch_ddp .* - +0.30 us +not checked"));
+  std::map<std::string, int> count;
+  std::map<int64_t, std::set<int64_t>> positions;  // by round
+  for (const Record& record : RecordsIn(out)) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    ++count[strategy];
+    const std::vector<int64_t>& order = record.samples.at("position");
+    for (size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(order[i] / 6, static_cast<int64_t>(i));
+      positions[static_cast<int64_t>(i)].insert(order[i]);
+    }
+    if (!strategy.starts_with("pytorch_")) {
+      EXPECT_EQ(record.provenance.libraries.Find("pytorch"), nullptr);
+      continue;
+    }
+    EXPECT_EQ(record.provenance.libraries.StringOr("pytorch", ""), "9.9");
+    EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
+    EXPECT_EQ(record.provenance.clock, "a sundial");
+    EXPECT_EQ(record.samples.at("backward_and_sync_ns"), (std::vector<int64_t>{2500, 2500, 2500}));
+    EXPECT_EQ(record.samples.contains("backward_ns"), strategy == "pytorch_naive");
+    EXPECT_EQ(record.samples.contains("sync_exposed_ns"), strategy == "pytorch_naive");
+    EXPECT_FALSE(record.samples.contains("comm_busy_ns"));
+    EXPECT_EQ(record.facts.IntOr("peak_bytes_in_use", 0), strategy == "pytorch_naive" ? 4096 : 0);
+    EXPECT_GE(record.samples.at("step_ns")[0], 3300);
+    EXPECT_TRUE(record.buckets.empty());
+  }
+  EXPECT_EQ(count, (std::map<std::string, int>{{"bucketed_async", 2},
+                                               {"core", 2},
+                                               {"naive", 2},
+                                               {"pytorch_ddp", 2},
+                                               {"pytorch_ddp_view", 2},
+                                               {"pytorch_naive", 2}}));
+  for (const auto& [round, places] : positions) EXPECT_EQ(places.size(), 6u) << round;
+}
+
+TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
+  const std::string out = FreshDirectory(), log = out + "/log";
+  const ProgramResult result =
+      RunProgram("bench/compare",
+                 WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--buffer_elements=1Ki,1Mi",
+                           "--units=published", "--warmup_steps=0", "--steps=1", "--world_size=1",
+                           "--verify=false", "--out=" + out}),
+                 {{"FAKE_PEER_LOG", log}});
+  ASSERT_EQ(result.status, 0) << result.err;
+  // Of each size the peers of core, and of the others, whose elements are counted.
+  const std::string begins = ReadText(log);
+  EXPECT_THAT(begins, HasSubstr(R"("bucket_bytes":{"ddp":4096,"ddp_view":1024})"));
+  EXPECT_THAT(begins, HasSubstr(R"("bucket_bytes":{"ddp":4194304,"ddp_view":1048576})"));
+  EXPECT_THAT(begins, HasSubstr(R"("image_size":16)"));
+  EXPECT_THAT(begins, HasSubstr(R"("width":4)"));
+  std::map<std::string, int> count;
+  for (const Record& record : RecordsIn(out)) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    ++count[strategy];
+    const bool elements_are_mib = strategy.ends_with("core") || strategy.ends_with("view");
+    EXPECT_EQ(record.config.IntOr("bucket_bytes", 0),
+              record.config.IntOr("buffer_elements", 0) * (elements_are_mib ? 1 : 4));
+  }
+  EXPECT_EQ(count, (std::map<std::string, int>{{"bucketed_async", 2},
+                                               {"bucketed_sync", 2},
+                                               {"core", 2},
+                                               {"pytorch_ddp", 2},
+                                               {"pytorch_ddp_view", 2}}));
+}
+
+TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunDdp(out, WithFake({"--strategies=none,core", "--peer_modes=eager,compiled",
+                                                     "--world_size=1", "--verify=false"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::set<std::string> strategies;
+  for (const Record& record : RecordsIn(out)) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    strategies.insert(strategy);
+    const bool compiled = strategy.ends_with("_compiled");
+    EXPECT_EQ(record.facts.StringOr("compiled", ""), compiled ? "a model" : "");
+    EXPECT_EQ(record.facts.IntOr("compile_ns", 0), compiled ? 77 : 0);
+    // What the peer says; else how many of them there are.
+    const bool is_peer = strategy.starts_with("pytorch_"), waits_inside = strategy.starts_with("pytorch_ddp");
+    EXPECT_EQ(record.facts.IntOr("strategies_in_memory", 0), waits_inside ? 4 : is_peer ? 1 : 2) << strategy;
+  }
+  EXPECT_EQ(strategies,
+            (std::set<std::string>{"core", "none", "pytorch_ddp_view", "pytorch_ddp_view_compiled",
+                                   "pytorch_none", "pytorch_none_compiled"}));
+}
+
+TEST(DdpPeersTest, ModesThatCannotBeAreRefused) {
+  const auto compiled = [](const std::vector<std::string>& more, const Environment& environment) {
+    std::vector<std::string> arguments = {"--peer_modes=compiled"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunDdp(FreshDirectory(), arguments, environment);
+  };
+  const ProgramResult no_compiler = compiled(WithFake({}), {{"FAKE_PEER", "compilerless"}});
+  EXPECT_EQ(no_compiler.status, 2);
+  EXPECT_EQ(no_compiler.err, "--with_peers=pytorch: no compiler for cpu\n");
+  EXPECT_EQ(RunDdp(FreshDirectory(), WithFake({"--verify=false"}), {{"FAKE_PEER", "compilerless"}}).status,
+            0);
+  const ProgramResult no_peer = compiled({}, {});
+  EXPECT_EQ(no_peer.status, 2);
+  EXPECT_EQ(no_peer.err, "--peer_modes: expected --with_peers=pytorch beside it\n");
+}
+
+TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
+  const std::string directory = FreshDirectory();
+  const std::string dump = directory + "/dump", wrong = directory + "/wrong";
+  ASSERT_EQ(RunDdp(FreshDirectory(), {"--strategies=naive", "--verify=false", "--dump_grads=" + dump}).status,
+            0);
+  // Gradients in the parameters' places, too.
+  const model::SafetensorsFile file = model::SafetensorsFile::Open(dump);
+  std::vector<std::pair<std::string, model::Tensor>> tensors;
+  for (const auto& entry : file.entries()) {
+    if (entry.name == "loss") continue;
+    const model::Tensor gradient = file.Load(entry.name, model::CpuDevice());
+    tensors.emplace_back(entry.name, gradient);
+    tensors.emplace_back("grad." + entry.name, gradient);
+  }
+  model::WriteSafetensors(wrong, tensors);
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunDdp(out, WithFake({"--strategies=naive"}), {{"FAKE_PEER_RESULT", wrong}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("pytorch_naive: "));
+  EXPECT_THAT(result.err, HasSubstr("differs from a single process's"));
+  for (const Record& record : RecordsIn(out)) {
+    const bool own = record.config.StringOr("strategy", "") == "naive";
+    EXPECT_EQ(record.checks.BoolOr("params_equal", !own), own);
+  }
+}
+
+// Of images in bf16 nothing tells a peer's gradients from wrong ones. It is not even asked for them: the fake
+// has none.
+TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(
+      "bench/compare",
+      WithFake({"--width=4", "--image_size=16", "--batch_size=3", "--dtype=bf16", "--buffer_elements=1Mi",
+                "--strategies=core", "--warmup_steps=0", "--steps=1", "--world_size=1", "--out=" + out}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<std::string, std::string> references;
+  for (const Record& record : RecordsIn(out)) {
+    EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
+    references[record.config.StringOr("strategy", "")] = record.checks.StringOr("reference", "");
+  }
+  EXPECT_EQ(references,
+            (std::map<std::string, std::string>{{"core", "single_process"}, {"pytorch_ddp_view", "none"}}));
+}
+
+TEST(DdpPeersTest, WithoutPyTorchTheFlagIsRefused) {
+  const ProgramResult uninstalled = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "uninstalled"}});
+  EXPECT_EQ(uninstalled.status, 2);
+  EXPECT_EQ(uninstalled.err, "--with_peers=pytorch: this has no PyTorch: install it\n");
+  const ProgramResult missing =
+      RunDdp(FreshDirectory(), {"--with_peers=pytorch", "--peer_python=/nowhere/python"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err, HasSubstr("--peer_python=/nowhere/python: cannot be run: No such file"));
+}
+
+TEST(DdpPeersTest, APeerThatDiesEndsTheRunWithItsLastWords) {
+  const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "dies"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("fake_peer ended with status 3: RuntimeError: out of luck"));
+}
+
+TEST(DdpPeersTest, APeerThatHangsEndsTheRunAtTheDeadline) {
+  const ProgramResult result =
+      RunDdp(FreshDirectory(), WithFake({"--timeout=1s", "--strategies=naive"}), {{"FAKE_PEER", "hangs"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("fake_peer: gave no answer within 1000 ms"));
+}
+
+TEST(DdpPeersTest, AnAnswerThatIsNoneEndsTheRun) {
+  const ProgramResult result = RunDdp(FreshDirectory(), WithFake({}), {{"FAKE_PEER", "garbles"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("the peer's answer to hello is no JSON object: nonsense"));
+}
+
+}  // namespace
+}  // namespace gradsync::bench

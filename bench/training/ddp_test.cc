@@ -1,0 +1,325 @@
+// The training benchmark from its command line to its files, on a model of a few thousand weights.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <variant>
+
+#include "bench/launch/run_program.h"
+#include "bench/records/record.h"
+#include "ddp/factory.h"
+#include "model/safetensors.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+constexpr char kDdp[] = "bench/ddp";
+
+Arguments Micro(const std::string& out, const Arguments& more = {}) {
+  Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
+                         "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",
+                         "--warmup_steps=1", "--steps=3",      "--out=" + out};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Replaces the value of a flag in `arguments`.
+Arguments With(Arguments arguments, const std::string& flag, const std::string& value) {
+  for (std::string& argument : arguments) {
+    if (argument.starts_with(flag + "=")) argument = flag + "=" + value;
+  }
+  return arguments;
+}
+
+std::vector<std::string> FilesIn(const std::string& directory, const std::string& suffix) {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().string().ends_with(suffix)) paths.push_back(entry.path().string());
+  }
+  return paths;
+}
+
+std::vector<Record> RecordsIn(const std::string& directory) {
+  std::vector<Record> records;
+  for (const std::string& path : FilesIn(directory, ".jsonl")) {
+    std::istringstream lines(ReadText(path));
+    for (std::string line; std::getline(lines, line);) {
+      ParseResult result = ParseRecord(line);
+      EXPECT_TRUE(std::holds_alternative<Record>(result)) << path << ": " << std::get<std::string>(result);
+      records.push_back(std::get<Record>(std::move(result)));
+    }
+  }
+  return records;
+}
+
+void ExpectOneCompleteRecord(const Record& record, size_t steps) {
+  const auto& samples = record.samples;
+  for (const char* const name : {"step_ns", "forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns",
+                                 "comm_busy_ns", "position"}) {
+    ASSERT_TRUE(samples.contains(name)) << name;
+    EXPECT_EQ(samples.at(name).size(), steps) << name;
+  }
+  for (size_t i = 0; i < steps; ++i) {
+    EXPECT_EQ(samples.at("step_ns")[i], samples.at("forward_ns")[i] + samples.at("backward_ns")[i] +
+                                            samples.at("sync_exposed_ns")[i] + samples.at("optimizer_ns")[i]);
+    EXPECT_GE(samples.at("comm_busy_ns")[i], 0);
+    EXPECT_LE(samples.at("comm_busy_ns")[i], samples.at("step_ns")[i]);
+  }
+  EXPECT_EQ(record.facts.IntOr("allocations_in_timed_steps", -1), 0);
+  EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
+  EXPECT_EQ(record.config.IntOr("d_model", 0), 16);
+}
+
+void ExpectEqualGradients(const Record& record) {
+  const std::string strategy = record.config.StringOr("strategy", "");
+  EXPECT_EQ(record.checks.StringOr("reference", ""), "single_process");
+  EXPECT_TRUE(record.checks.BoolOr("grads_equal", false))
+      << strategy << " " << record.checks.DoubleOr("grad_rel_error", -1);
+  EXPECT_TRUE(record.checks.BoolOr("params_equal", false))
+      << strategy << " " << record.checks.DoubleOr("param_rel_error", -1);
+  EXPECT_TRUE(record.checks.BoolOr("replicas_equal", false)) << strategy;
+}
+
+class OrderTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kDdp, With(Micro(out, {std::string("--order=") + GetParam()}), "--seq_len", "8,12"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const std::vector<Record> records = RecordsIn(out);
+  const std::vector<std::string> strategies = ddp::StrategyNames();
+  EXPECT_EQ(records.size(), 2 * 2 * strategies.size());
+  std::set<std::string> run_ids;
+  std::map<std::string, int> count;
+  for (const Record& record : records) {
+    const std::string strategy = record.config.StringOr("strategy", "");
+    ++count[strategy];
+    run_ids.insert(record.run_id);
+    EXPECT_EQ(record.world_size, 2);
+    ExpectOneCompleteRecord(record, 3);
+    EXPECT_EQ(record.facts.IntOr("strategies_in_memory", 0),
+              GetParam() == std::string("blocks") ? 1 : static_cast<int64_t>(strategies.size()));
+    // Values, gradients, two moments.
+    EXPECT_GE(record.facts.IntOr("peak_bytes_in_use", 0), 4 * record.facts.IntOr("gradient_bytes", -1));
+    EXPECT_GE(record.facts.IntOr("bytes_held", 0), record.facts.IntOr("peak_bytes_in_use", 1));
+    if (strategy == "none") {
+      EXPECT_FALSE(record.checks.BoolOr("replicas_equal", true));
+    } else {
+      ExpectEqualGradients(record);
+      int64_t bytes = 0;
+      for (const BucketRecord& bucket : record.buckets) bytes += bucket.bytes;
+      EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1)) << strategy;
+    }
+  }
+  for (const std::string& strategy : strategies) EXPECT_EQ(count[strategy], 4) << strategy;
+  EXPECT_EQ(run_ids.size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OrderTest, ::testing::Values("interleaved", "blocks"));
+
+// Three ranks, so that a rank's gradients and the reference's are not rounded alike.
+TEST(DdpTest, ActivationsInBF16LeaveGradientsInF32) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kDdp, Micro(out, {"--dtype=bf16", "--strategies=naive,core", "--world_size=3"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 6u);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
+    EXPECT_EQ(record.facts.IntOr("gradient_bytes", 0), 4 * record.facts.IntOr("num_parameters", 0));
+    ExpectOneCompleteRecord(record, 3);
+    ExpectEqualGradients(record);
+    // More than f32 would round. `core` computes with the reference's scale, and so rounds alike.
+    if (record.config.StringOr("strategy", "") == "naive") {
+      EXPECT_GT(record.checks.DoubleOr("grad_rel_error", 0), 1e-4);
+    }
+  }
+}
+
+TEST(DdpTest, StepsOfOneRoundHaveOnePositionEachOnAllRanks) {
+  const std::string out = FreshDirectory();
+  ASSERT_EQ(RunProgram(kDdp, Micro(out, {"--strategies=naive,flat,core"})).status, 0);
+  std::map<int64_t, std::set<std::string>> strategies_at;
+  for (const Record& record : RecordsIn(out)) {
+    for (size_t i = 0; i < record.samples.at("position").size(); ++i) {
+      const int64_t position = record.samples.at("position")[i];
+      EXPECT_EQ(position / 3, static_cast<int64_t>(i));
+      strategies_at[position].insert(record.config.StringOr("strategy", ""));
+    }
+  }
+  EXPECT_EQ(strategies_at.size(), 9u);
+  for (const auto& [position, strategies] : strategies_at) EXPECT_EQ(strategies.size(), 1u) << position;
+}
+
+TEST(DdpTest, DumpedGradientsAreThoseOfOneProcessOnTheSameBatch) {
+  const std::string directory = FreshDirectory();
+  const std::vector<int64_t> ids = {1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 4, 8, 12, 0};
+  const model::Tensor batch = model::Tensor::From<int64_t>(model::CpuDevice(), {4, 4}, ids);
+  const std::vector<std::pair<std::string, model::Tensor>> tensors = {{"inputs", batch}, {"targets", batch}};
+  model::WriteSafetensors(directory + "/batch", tensors);
+
+  const auto dump = [&](const std::string& name, int world_size, const std::string& strategy) {
+    const std::string path = directory + "/" + name;
+    const ProgramResult result = RunProgram(
+        kDdp, {"--d_model=16", "--d_ff=32", "--num_layers=2", "--num_heads=2", "--vocab_size=64",
+               "--dtype=f64", "--warmup_steps=0", "--steps=1", "--batch_file=" + directory + "/batch",
+               "--dump_grads=" + path, "--strategies=" + strategy,
+               "--world_size=" + std::to_string(world_size), "--out=" + FreshDirectory()});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return model::SafetensorsFile::Open(path);
+  };
+  const model::SafetensorsFile alone = dump("alone", 1, "none");
+  const model::DevicePtr host = model::CpuDevice();
+  EXPECT_EQ(alone.entries().size(), 3u + 2u * 9u + 1u);
+  for (const std::string strategy : {"core", "flat"}) {
+    const model::SafetensorsFile together = dump(strategy, 2, strategy);
+    ASSERT_EQ(together.entries().size(), alone.entries().size());
+    for (const auto& entry : alone.entries()) {
+      const std::vector<double> expected = alone.Load(entry.name, host).ToVector<double>();
+      const std::vector<double> found = together.Load(entry.name, host).ToVector<double>();
+      for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-12) << entry.name;
+    }
+  }
+}
+
+// Nearly all tokens are alike, so the gradients of the query and key projections vanish.
+TEST(DdpTest, TrainsOnAText) {
+  const std::string directory = FreshDirectory();
+  std::ofstream(directory + "/text") << std::string(100, 'a') << "and then something else";
+  const ProgramResult result = RunProgram(
+      kDdp, With(Micro(FreshDirectory(),
+                       {"--corpus=" + directory + "/text", "--strategies=core", "--optimizer=sgd"}),
+                 "--vocab_size", "256"));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("equal"));
+}
+
+TEST(DdpTest, TracesAreValidAndHoldEveryTimedStep) {
+  const std::string out = FreshDirectory();
+  ASSERT_EQ(RunProgram(kDdp, Micro(out, {"--strategies=naive,overlap", "--trace", "--profile"})).status, 0);
+  const std::vector<std::string> traces = FilesIn(out, ".trace.json");
+  EXPECT_EQ(traces.size(), 2u);
+  for (const std::string& path : traces) {
+    std::map<std::string, int> backwards;
+    int collectives = 0;
+    const nlohmann::json trace = nlohmann::json::parse(ReadText(path));
+    for (const nlohmann::json& event : trace.at("traceEvents")) {
+      if (event.at("ph") != "X") continue;
+      if (event.at("name") == "backward") ++backwards[event.at("args").at("strategy")];
+      if (event.at("name") == "all_reduce") ++collectives;
+    }
+    EXPECT_EQ(backwards["naive"], 3);
+    EXPECT_EQ(backwards["overlap"], 3);
+    EXPECT_EQ(collectives, 2 * 3 * (3 + 2 * 9));
+  }
+}
+
+TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(
+      kDdp, Micro(out, {"--strategies=none,core", "--profile", "--peak_flops=1e9", "--peak_bandwidth=2e9"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* const row :
+       {"none, batch ", "core, batch ", "forward +linear ", "backward +attention ", "sync +exposed ",
+        "optimizer +adamw ", "The limit is .* at 1 GFLOP/s .given. and 2 GB/s .given.. Largest gaps: "}) {
+    EXPECT_THAT(result.out, testing::ContainsRegex(row));
+  }
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 4u);
+  for (const Record& record : records) {
+    EXPECT_GT(record.facts.DoubleOr("limit_ns", 0), 0);
+    // The rows leave nothing of a step out, and count nothing twice.
+    std::vector<int64_t> sums(3);
+    for (const auto& [name, samples] : record.samples) {
+      ASSERT_EQ(samples.size(), 3u) << name;
+      for (size_t i = 0; i < 3; ++i) sums[i] += name.find('.') == std::string::npos ? 0 : samples[i];
+    }
+    EXPECT_EQ(sums, record.samples.at("step_ns"));
+  }
+  const ProgramResult without = RunProgram(kDdp, Micro(FreshDirectory(), {"--peak_flops=1e9"}));
+  EXPECT_EQ(without.status, 2);
+  EXPECT_EQ(without.err, "--peak_flops, --peak_bandwidth: expected --profile beside them\n");
+}
+
+TEST(DdpTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
+  const std::string out = FreshDirectory();
+  // The first cell is over at once, the second takes a while.
+  Arguments arguments = With(Micro(out, {"--strategies=core", "--timeout=5s"}), "--seq_len", "4,256");
+  arguments = With(With(arguments, "--batch_size", "32"), "--steps", "300");
+  RunningProgram program(kDdp, arguments);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (RecordsIn(out).size() < 2) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << program.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const pid_t victim = program.ChildWith("GRADSYNC_RANK", "1");
+  ASSERT_NE(victim, 0);
+  ASSERT_EQ(kill(victim, SIGKILL), 0);
+  const ProgramResult result = program.Wait(std::chrono::seconds(20));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("rank 1"));
+  const std::vector<Record> records = RecordsIn(out);
+  ASSERT_EQ(records.size(), 2u);
+  for (const Record& record : records) EXPECT_EQ(record.config.IntOr("seq_len", 0), 4);
+}
+
+TEST(DdpTest, RunsUnderALauncher) {
+  const std::string out = FreshDirectory();
+  const std::string meeting = "file://" + FreshDirectory();
+  std::vector<std::unique_ptr<RunningProgram>> ranks;
+  for (const char* const rank : {"0", "1"}) {
+    ranks.push_back(std::make_unique<RunningProgram>(
+        kDdp, Micro(out, {"--strategies=core"}),
+        std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
+                                                         {"WORLD_SIZE", "2"},
+                                                         {"LOCAL_RANK", rank},
+                                                         {"LOCAL_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}}));
+  }
+  for (const auto& rank : ranks) {
+    const ProgramResult result = rank->Wait();
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+  const std::vector<Record> records = RecordsIn(out);
+  ASSERT_EQ(records.size(), 2u);
+  for (const Record& record : records) EXPECT_EQ(record.facts.StringOr("launcher", ""), "torchrun");
+}
+
+TEST(DdpTest, RanksThatDisagreeOnTheWorldFail) {
+  const std::string meeting = "file://" + FreshDirectory();
+  const auto rank = [&](const char* number, const char* size) {
+    return std::make_unique<RunningProgram>(
+        kDdp, Micro(FreshDirectory(), {"--timeout=3s"}),
+        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", number},
+                                                         {"GRADSYNC_WORLD_SIZE", size},
+                                                         {"GRADSYNC_LOCAL_RANK", number},
+                                                         {"GRADSYNC_LOCAL_WORLD_SIZE", size},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}});
+  };
+  const auto first = rank("0", "2");
+  const auto second = rank("1", "3");
+  for (RunningProgram* const program : {first.get(), second.get()}) {
+    const ProgramResult result = program->Wait(std::chrono::seconds(20));
+    EXPECT_EQ(result.status, 1);
+    EXPECT_NE(result.err, "");
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::bench

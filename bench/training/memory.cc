@@ -1,0 +1,118 @@
+#include "bench/training/memory.h"
+
+#include <algorithm>
+
+#include "bench/records/host.h"
+#include "bench/records/units.h"
+#include "model/cuda_device.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+// Code, libraries and communication buffers of one rank; what a CUDA program takes of a GPU before it asks
+// for any; a Python interpreter with PyTorch.
+constexpr double kProgramBytes = 64 * kMiB;
+constexpr double kCudaContextBytes = 512 * kMiB;
+constexpr double kPythonBytes = 400 * kMiB;
+
+// Values, gradients, the optimizer's state.
+double ReplicaCopies(const TrainingOptions& options) { return 2 + (options.optimizer == "adamw" ? 2 : 0); }
+
+// Copies of the gradients that the strategies keep at the same time.
+double BufferCopies(const TrainingOptions& options) {
+  double all = 0;
+  double largest = 0;
+  for (const std::string& strategy : options.strategies) {
+    const bool in_place = strategy == "none" || strategy == "naive" || strategy == "overlap";
+    all += in_place ? 0 : 1;
+    largest = std::max(largest, in_place ? 0.0 : 1.0);
+  }
+  return options.interleaved() ? all : largest;
+}
+
+// Of the model, in the process of a rank's peer: all share values and the optimizer's state.
+// DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
+// share their gradients, of which flat makes two copies. Compiled or not is all the same.
+double PeerCopies(const TrainingOptions& options, const TrainingSize& size) {
+  const auto count = [&](const char* beginning) {
+    return std::ranges::count_if(size.peers,
+                                 [&](const std::string& peer) { return peer.starts_with(beginning); });
+  };
+  const auto all = static_cast<int64_t>(size.peers.size());
+  return ReplicaCopies(options) - 1 + (all > count("ddp") ? 1 : 0) + (count("flat") > 0 ? 2 : 0) +
+         static_cast<double>(2 * count("ddp") - count("ddp_view"));
+}
+
+// Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.
+double Narrow(const TrainingOptions& options, const TrainingSize& size) {
+  if (options.element_type() == options.gradient_type()) return size.activations;
+  return (size.activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
+         static_cast<double>(SizeOf(options.gradient_type()));
+}
+
+// Elements of one rank and of its peer, where they compute.
+double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size) {
+  // Operation by operation, without fusion, about twice as much is left behind for backward.
+  constexpr double kEagerActivations = 2;
+  const double own =
+      (ReplicaCopies(options) + BufferCopies(options)) * size.params + Narrow(options, size) + size.batch;
+  if (size.peers.empty()) return own;
+  return own + PeerCopies(options, size) * size.params + kEagerActivations * size.activations + size.batch;
+}
+
+std::string Line(const TrainingSize& size, const std::string& who, double needed_bytes, const char* where,
+                 int64_t available_bytes, const char* are) {
+  return Join("--model=", size.model, ": ", who, " about ", ApproximateBytes(needed_bytes), " on ", where,
+              ", ", ApproximateBytes(static_cast<double>(available_bytes)), " ", are,
+              "; fewer --strategies, --order=blocks, ", size.peers.empty() ? "" : "--with_peers=none, ",
+              "--verify=false or a smaller --batch_size need less");
+}
+
+int RanksPerGpu(const comm::World& world, int num_gpus) {
+  return (world.local_size + num_gpus - 1) / std::max(1, num_gpus);
+}
+
+}  // namespace
+
+TrainingMemory EstimateMemory(const TrainingOptions& options, const TrainingSize& size,
+                              const comm::World& world, int num_gpus) {
+  const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
+  const double programs = kProgramBytes + (size.peers.empty() ? 0 : kPythonBytes);
+  // Rank 0 keeps initial values, and to verify the reference's values and gradients, on the host.
+  const double kept = (options.verify ? 3 : 1) * size.params;
+  // To verify it also needs all ranks' batches.
+  const double batches = options.verify ? world.size * size.batch : 0;
+  const double rank = ElementsOfRank(options, size);
+  if (options.ranks.device == "cpu") {
+    return {.host_bytes = (world.local_size * rank + kept + batches) * bytes + programs * world.local_size};
+  }
+  const int ranks_per_gpu = RanksPerGpu(world, num_gpus);
+  const double contexts = kCudaContextBytes * (size.peers.empty() ? 1 : 2);
+  return {.host_bytes = kept * bytes + programs * world.local_size,
+          .gpu_bytes = (ranks_per_gpu * rank + batches) * bytes + contexts * ranks_per_gpu};
+}
+
+std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
+                                       const TrainingSize& size, const comm::World& world) {
+  const TrainingMemory needed = EstimateMemory(options, size, world, limits.num_gpus);
+  if (needed.gpu_bytes > static_cast<double>(limits.gpu_bytes)) {
+    const int ranks = RanksPerGpu(world, limits.num_gpus);
+    const std::string who = Join(ranks, ranks == 1 ? " rank needs" : " ranks need");
+    return Line(size, who, needed.gpu_bytes, "each GPU", limits.gpu_bytes, "are there");
+  }
+  if (!limits.host_bytes || needed.host_bytes <= static_cast<double>(*limits.host_bytes)) return std::nullopt;
+  return Line(size, Join(world.local_size, " ranks need"), needed.host_bytes, "this host", *limits.host_bytes,
+              "are available");
+}
+
+std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const TrainingSize& size,
+                                               const comm::World& world) {
+  return TooLargeFor({.host_bytes = AvailableMemoryBytes(),
+                      .gpu_bytes = static_cast<int64_t>(model::CudaMemoryBytes(0)),
+                      .num_gpus = model::CudaDeviceCount()},
+                     options, size, world);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,52 @@
+#ifndef GRADSYNC_BENCH_TRAINING_MEMORY_H_
+#define GRADSYNC_BENCH_TRAINING_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/training/options.h"
+#include "comm/world.h"
+
+namespace gradsync::bench {
+
+// What a training needs memory for, in elements.
+struct TrainingSize {
+  std::string model;               // its name
+  double params = 0;               // of the model
+  double activations = 0;          // of one rank's batch, at the moment of the loss
+  double batch = 0;                // of one rank's batch itself
+  std::vector<std::string> peers;  // what PyTorch trains beside each rank, see PeerStrategy
+};
+
+struct TrainingMemory {
+  double host_bytes = 0;  // of all ranks of a host
+  double gpu_bytes = 0;   // of the ranks on one GPU; 0 on the CPU
+};
+
+// What there is of it.
+struct MemoryLimits {
+  std::optional<int64_t> host_bytes;  // nullopt: unknown
+  int64_t gpu_bytes = 0;              // of one GPU
+  int num_gpus = 0;
+};
+
+// About how much memory the ranks of one host will use together, at the moment when they use most. Gradients,
+// parameters, optimizer state and buffers are counted exactly, and those of peers likewise; a peer's
+// activations and its program are guesses.
+TrainingMemory EstimateMemory(const TrainingOptions& options, const TrainingSize& size,
+                              const comm::World& world, int num_gpus);
+
+// Nothing if that is within the limits, else one line that says what is needed, what there is, and what would
+// help.
+std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,
+                                       const TrainingSize& size, const comm::World& world);
+// The same, for what this host has at the moment: of its GPUs all memory, since asking what is free takes
+// some of it.
+std::optional<std::string> TooLargeForThisHost(const TrainingOptions& options, const TrainingSize& size,
+                                               const comm::World& world);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_MEMORY_H_

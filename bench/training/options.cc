@@ -1,0 +1,88 @@
+#include "bench/training/options.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "bench/timing/nvtx.h"
+#include "comm/factory.h"
+#include "ddp/factory.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr int64_t kMaxSteps = 10'000'000;
+
+void CheckDumpPath(const std::string& path) {
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  Require(std::filesystem::is_directory(directory, error), "--dump_grads=", path, ": there is no directory ",
+          directory.string());
+}
+
+}  // namespace
+
+TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
+
+void TrainingOptions::AddTo(FlagTable& flags) {
+  flags.AddChoice(
+      "dtype", &dtype, {"f32", "f64", "bf16"},
+      "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
+      "and convolutions read; weights, gradients and the optimizer's state are f32.");
+  flags.AddBool(
+      "tf32", &tf32,
+      "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
+  flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
+  flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
+  flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
+                      "Ways of averaging gradients to compare.");
+  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
+
+  flags.AddInt("warmup_steps", &warmup_steps, 0, kMaxSteps,
+               "Untimed steps of each strategy before the timed ones.");
+  flags.AddInt("steps", &steps, 1, kMaxSteps,
+               "Timed steps of each strategy, among each set of strategies that are compared.");
+  flags.AddChoice(
+      "order", &order, {"interleaved", "blocks"},
+      "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
+      "after the other.");
+  ranks.AddTo(flags);
+
+  flags.AddBool("verify", &verify,
+                "After timing, compare each strategy with one process that trains on the batches of all "
+                "ranks.");
+  flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
+  flags.AddBool(
+      "profile", &profile,
+      "Print where the time of a step goes, by operation, beside the least that each can take on this "
+      "device; the record has it too.");
+  const char* const peak = "a positive number such as 790e12";
+  flags.AddOptionalDouble("peak_flops", &peak_flops, peak,
+                          "For --profile: what the device computes per second, a multiplication with its "
+                          "addition being two. Default: measured before the first step.");
+  flags.AddOptionalDouble(
+      "peak_bandwidth", &peak_bandwidth, peak,
+      "For --profile: bytes that the device reads and writes per second. Default: measured "
+      "before the first step.");
+  flags.AddBool(
+      "nvtx", &nvtx,
+      "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
+      "nsys profile --trace=nvtx,cuda,osrt.");
+  flags.AddPath(
+      "dump_grads", &dump_grads, "a file",
+      "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
+}
+
+void CheckTrainingOptions(const TrainingOptions& options, const comm::World& world) {
+  CheckDevice(options.ranks, {&options.backend, 1}, world);
+  Require(!options.nvtx || HaveNvtx(),
+          "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
+  Require(!options.tf32 || (options.ranks.device == "cuda" && options.dtype == "f32"),
+          "--tf32: expected --device=cuda and --dtype=f32, found ", options.ranks.device, " and ",
+          options.dtype);
+  Require(options.profile || (!options.peak_flops && !options.peak_bandwidth),
+          "--peak_flops, --peak_bandwidth: expected --profile beside them");
+  if (!options.dump_grads.empty()) CheckDumpPath(options.dump_grads);
+}
+
+}  // namespace gradsync::bench

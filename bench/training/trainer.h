@@ -1,0 +1,80 @@
+#ifndef GRADSYNC_BENCH_TRAINING_TRAINER_H_
+#define GRADSYNC_BENCH_TRAINING_TRAINER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/timing/phase_timer.h"
+#include "bench/timing/range_sink.h"
+#include "comm/recording_process_group.h"
+#include "ddp/buffer_broadcast.h"
+#include "ddp/strategy.h"
+#include "model/model.h"
+#include "model/optimizer.h"
+
+namespace gradsync::bench {
+
+// What one step was like on one rank.
+struct StepResult {
+  StepMarks marks;
+  // How long, from the end of forward, at least one collective of the step was in flight.
+  int64_t comm_busy_ns = 0;
+};
+
+struct OptimizerOptions {
+  std::string name = "adamw";  // or "sgd"
+  double learning_rate = 1e-3;
+};
+
+// One rank's replica of the model, which all strategies train in turn: they then compute on the same memory.
+class Trainer {
+ public:
+  // Of the initial weights, rank 0's count.
+  Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
+          const model::DevicePtr& device, int rank);
+
+  model::Model& model() { return *model_; }
+  std::span<model::Parameter* const> params() const { return model_->parameters(); }
+  int64_t num_elements() const;
+
+  // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
+  void Restart(comm::ProcessGroup& group);
+
+  // From now on `sink`, which must outlive the trainer, hears of the phases of each step.
+  void AnnotatePhases(RangeSink& sink);
+
+  // One training step, timed between barriers of all ranks. Whatever the strategy, forward begins with giving
+  // all ranks rank 0's buffers, if the model has any. Afterwards the parameters hold the step's gradients,
+  // the group's log holds its collectives, and `tracer`, if there is one, has heard of its operations, and of
+  // the broadcast of buffers.
+  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, comm::RecordingProcessGroup& group,
+                  model::Tracer* tracer);
+
+  // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
+  double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
+
+  // The same step by this process alone, without communication: its gradient is the mean of those of the
+  // ranks' batches, which are computed one after the other, because what a batch norm computes depends on
+  // what else is in the batch.
+  void StepAlone(std::span<const model::Batch> batches);
+
+ private:
+  void BeginGradients();
+
+  const model::DevicePtr device_;
+  std::unique_ptr<model::Model> model_;
+  // Where gradients are unless a strategy has places of its own for them.
+  std::vector<model::Tensor> default_grads_;
+  std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
+  std::vector<model::Tensor> initial_buffers_;  // likewise
+  std::unique_ptr<ddp::BufferBroadcast> buffer_broadcast_;
+  std::unique_ptr<model::Optimizer> optimizer_;
+  std::unique_ptr<PhaseTimer> timer_;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_TRAINER_H_

@@ -1,0 +1,228 @@
+#include "bench/training/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/timing/op_recorder.h"
+#include "bench/training/image_source.h"
+#include "comm/local_process_group.h"
+#include "comm/rank_threads.h"
+#include "ddp/factory.h"
+#include "model/resnet.h"
+#include "model/transformer.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Batch;
+using model::DType;
+using model::Tensor;
+
+std::unique_ptr<model::Model> MicroTransformer(const model::DevicePtr& device) {
+  model::TransformerConfig config;
+  config.d_model = config.d_ff = 8;
+  config.num_layers = config.num_heads = 1;
+  config.vocab_size = 16;
+  config.context_length = 4;
+  return std::make_unique<model::Transformer>(config, device, DType::kF64, 0);
+}
+
+std::unique_ptr<model::Model> MicroResNet(const model::DevicePtr& device) {
+  const model::ResNetConfig config = {
+      .name = "micro", .num_blocks = {1, 1, 1, 1}, .width = 4, .num_classes = 3};
+  return std::make_unique<model::ResNet>(config, device, DType::kF64, 0);
+}
+
+Batch BatchOf(const model::DevicePtr& device, int rank) {
+  const Tensor ids = Tensor::Empty(device, {2, 4}, DType::kI32);
+  for (int i = 0; i < 8; ++i) ids.data<int32_t>()[i] = (5 * i + 3 * rank) % 16;
+  return {ids, ids};
+}
+
+// Another one on each rank.
+Batch ImagesOf(const model::DevicePtr& device, int rank) {
+  const Tensor images = Tensor::Empty(device, {3, 3, 16, 16}, DType::kF64);
+  const Tensor targets = Tensor::Empty(device, {3, 3}, DType::kF64);
+  UniformImages(7)->Fill(rank, 0, images, targets);
+  return {images, targets};
+}
+
+using MakeModel = std::function<std::unique_ptr<model::Model>(const model::DevicePtr& device)>;
+
+// One rank of two, with a replica.
+struct Rank {
+  Rank(int number, std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model)
+      : group(std::move(inner)),
+        device(model::CpuDevice()),
+        trainer(make_model(device), {.name = "adamw"}, device, number) {
+    trainer.Restart(group);
+  }
+  std::unique_ptr<ddp::Strategy> Make(const std::string& name) {
+    return ddp::MakeStrategy(name, {trainer.params(), group, {.bucket_bytes = 512}});
+  }
+  std::vector<double> Grad(size_t i) { return trainer.params()[i]->grad().ToVector<double>(); }
+  std::vector<std::vector<double>> Grads() {
+    std::vector<std::vector<double>> grads;
+    for (size_t i = 0; i < trainer.params().size(); ++i) grads.push_back(Grad(i));
+    return grads;
+  }
+
+  comm::RecordingProcessGroup group;
+  model::DevicePtr device;
+  Trainer trainer;
+};
+
+void OnTwoRanks(const std::function<void(Rank& rank)>& body, const MakeModel& make_model = MicroTransformer) {
+  auto groups = comm::MakeLocalGroups(2);
+  comm::RunRanks(2, [&](int number) {
+    Rank rank(number, std::move(groups[static_cast<size_t>(number)]), make_model);
+    body(rank);
+  });
+}
+
+// What `expected` says of every gradient, after each strategy's step.
+void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std::vector<double>>& expected) {
+  std::map<std::string, std::unique_ptr<ddp::Strategy>> strategies;
+  for (const std::string& name : ddp::StrategyNames()) strategies[name] = rank.Make(name);
+  // Three rounds, since `core` moves its buckets after the first.
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& [name, strategy] : strategies) {
+      rank.trainer.Restart(rank.group);
+      rank.trainer.Step(*strategy, batch, rank.group, nullptr);
+      if (name == "none") continue;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const std::vector<double> found = rank.Grad(i);
+        for (size_t j = 0; j < found.size(); ++j) ASSERT_NEAR(found[j], expected[i][j], 1e-12) << name;
+      }
+    }
+  }
+}
+
+TEST(TrainerTest, StrategiesInTurnOnOneReplicaAllEqualTheSingleProcess) {
+  OnTwoRanks([](Rank& rank) {
+    // Alone on the whole batch.
+    const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
+    for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(BatchOf(rank.device, r).inputs);
+    rank.trainer.StepAlone(std::vector<Batch>{{ids, ids}});
+    ExpectOfAllStrategies(rank, BatchOf(rank.device, rank.group.rank()), rank.Grads());
+  });
+}
+
+TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
+  OnTwoRanks([](Rank& rank) {
+    const std::vector<Batch> batches = {BatchOf(rank.device, 0), BatchOf(rank.device, 1)};
+    rank.trainer.StepAlone(batches);
+    rank.trainer.Restart(rank.group);
+    const std::vector<std::vector<double>> one_after_the_other = rank.Grads();
+    const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
+    for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(batches[static_cast<size_t>(r)].inputs);
+    rank.trainer.StepAlone(std::vector<Batch>{{ids, ids}});
+    for (size_t i = 0; i < one_after_the_other.size(); ++i) {
+      const std::vector<double> whole = rank.Grad(i);
+      for (size_t j = 0; j < whole.size(); ++j) ASSERT_NEAR(one_after_the_other[i][j], whole[j], 1e-12);
+    }
+  });
+}
+
+// A batch norm sees one rank's images only, so the single process must not see them all at once either.
+TEST(TrainerTest, BatchNormsEqualTheSingleProcessThatTakesTheRanksBatchesInTurn) {
+  OnTwoRanks(
+      [](Rank& rank) {
+        rank.trainer.StepAlone(std::vector<Batch>{ImagesOf(rank.device, 0), ImagesOf(rank.device, 1)});
+        ExpectOfAllStrategies(rank, ImagesOf(rank.device, rank.group.rank()), rank.Grads());
+      },
+      MicroResNet);
+}
+
+TEST(TrainerTest, EveryStrategysStepBeginsWithRankZerosBuffers) {
+  OnTwoRanks(
+      [](Rank& rank) {
+        const Batch images = ImagesOf(rank.device, rank.group.rank());
+        const Tensor mean = rank.trainer.model().buffers().front().value;
+        const std::vector<double> initial = mean.ToVector<double>();
+        for (const std::string& name : ddp::StrategyNames()) {
+          const auto strategy = rank.Make(name);
+          rank.trainer.Restart(rank.group);
+          EXPECT_EQ(mean.ToVector<double>(), initial);
+          // Nine tenths of what was there stay, were it not replaced.
+          const std::vector<double> strange(initial.size(), 1000);
+          if (rank.group.rank() == 1) mean.CopyFrom(Tensor::From<double>(rank.device, mean.shape(), strange));
+          rank.trainer.Step(*strategy, images, rank.group, nullptr);
+          EXPECT_LT(std::abs(mean.ToVector<double>().front()), 100) << name;
+          EXPECT_EQ(rank.group.entries().front().collective, comm::Collective::kBroadcast) << name;
+          const auto broadcasts = std::count_if(
+              rank.group.entries().begin(), rank.group.entries().end(),
+              [](const auto& entry) { return entry.collective == comm::Collective::kBroadcast; });
+          EXPECT_EQ(broadcasts, name == "core" ? 2 : 1) << name;  // `core` sends its order, once
+        }
+      },
+      MicroResNet);
+}
+
+TEST(TrainerTest, AStepLogsItsOwnCollectivesAndPhases) {
+  OnTwoRanks([](Rank& rank) {
+    const auto naive = rank.Make("naive");
+    const auto none = rank.Make("none");
+    const Batch batch = BatchOf(rank.device, rank.group.rank());
+    const StepResult result = rank.trainer.Step(*naive, batch, rank.group, nullptr);
+    EXPECT_EQ(rank.group.entries().size(), rank.trainer.params().size());
+    EXPECT_GT(result.comm_busy_ns, 0);
+    EXPECT_LE(result.comm_busy_ns, result.marks.step_ns());
+    for (size_t i = 0; i + 1 < kNumMarks; ++i) EXPECT_LE(result.marks.at_ns[i], result.marks.at_ns[i + 1]);
+
+    EXPECT_EQ(rank.trainer.Step(*none, batch, rank.group, nullptr).comm_busy_ns, 0);
+    EXPECT_TRUE(rank.group.entries().empty());
+  });
+}
+
+TEST(TrainerTest, TheRecorderHearsOfBackwardOnly) {
+  OnTwoRanks([](Rank& rank) {
+    const auto flat = rank.Make("flat");
+    OpRecorder recorder;
+    const StepResult result =
+        rank.trainer.Step(*flat, BatchOf(rank.device, rank.group.rank()), rank.group, &recorder);
+    ASSERT_FALSE(recorder.ops().empty());
+    for (const TracedOp& op : recorder.ops()) {
+      EXPECT_GE(op.begin_ns, result.marks[Mark::kForwardEnd]);
+      EXPECT_LE(op.end_ns, result.marks[Mark::kBackwardEnd]);
+    }
+    EXPECT_EQ(rank.device->tracer(), nullptr);
+  });
+}
+
+TEST(TrainerTest, GradientsLeavesTheWeightsAndReturnsTheLoss) {
+  OnTwoRanks([](Rank& rank) {
+    const auto core = rank.Make("core");
+    const Batch batch = BatchOf(rank.device, rank.group.rank());
+    const std::vector<double> before = rank.trainer.params()[0]->value().ToVector<double>();
+    const double loss = rank.trainer.Gradients(*core, batch);
+    // About log(16) for random weights.
+    EXPECT_GT(loss, 1);
+    EXPECT_LT(loss, 10);
+    EXPECT_EQ(rank.trainer.params()[0]->value().ToVector<double>(), before);
+  });
+}
+
+TEST(TrainerTest, SteadyStepsAllocateNothing) {
+  OnTwoRanks([](Rank& rank) {
+    const Batch batch = BatchOf(rank.device, rank.group.rank());
+    std::vector<std::unique_ptr<ddp::Strategy>> strategies;
+    for (const std::string& name : ddp::StrategyNames()) strategies.push_back(rank.Make(name));
+    int64_t allocations = 0;
+    for (int round = 0; round < 4; ++round) {
+      if (round == 2) allocations = rank.device->allocator().stats().source_allocations;
+      for (const auto& strategy : strategies) rank.trainer.Step(*strategy, batch, rank.group, nullptr);
+    }
+    EXPECT_EQ(rank.device->allocator().stats().source_allocations, allocations);
+  });
+}
+
+}  // namespace
+}  // namespace gradsync::bench

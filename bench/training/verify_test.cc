@@ -1,0 +1,133 @@
+#include "bench/training/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "bench/launch/unreachable_device.h"
+#include "comm/local_process_group.h"
+#include "comm/rank_threads.h"
+#include "model/tensor_ops.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::DType;
+using model::Parameter;
+using model::Tensor;
+
+// Two parameters with known values and gradients.
+struct Replica {
+  explicit Replica(model::DevicePtr on = model::CpuDevice()) : device(std::move(on)) {
+    for (const char* name : {"small", "large"}) {
+      const std::vector<float> values = {1, 2, 2, 4};
+      const int64_t n = std::string(name) == "small" ? 2 : 4;
+      const Tensor value = Tensor::From<float>(device, {n}, std::span(values).first(static_cast<size_t>(n)));
+      owned.push_back(std::make_unique<Parameter>(name, value));
+      owned.back()->PlaceGrad(value.Clone());
+      owned.back()->MarkGrad();
+      params.push_back(owned.back().get());
+    }
+  }
+
+  const model::DevicePtr device;
+  std::vector<std::unique_ptr<Parameter>> owned;
+  std::vector<Parameter*> params;
+};
+
+// The verdict on two ranks whose replicas `spoil` has been at; rank 0's reference is unspoilt.
+std::vector<Verdict> VerdictsAfter(const std::function<void(Replica&, int rank)>& spoil) {
+  const auto groups = comm::MakeLocalGroups(2);
+  std::vector<Verdict> verdicts(2);
+  comm::RunRanks(2, [&](int rank) {
+    Replica replica;
+    const Reference reference = rank == 0 ? CopyState(replica.params) : Reference{};
+    spoil(replica, rank);
+    const size_t index = static_cast<size_t>(rank);
+    verdicts[index] = Verify(replica.params, reference, *groups[index]);
+  });
+  return verdicts;
+}
+
+TEST(VerifyTest, EqualStateHasNoError) {
+  for (const Verdict& verdict : VerdictsAfter([](Replica&, int) {})) {
+    EXPECT_EQ(verdict.grad_rel_error, 0);
+    EXPECT_EQ(verdict.param_rel_error, 0);
+    EXPECT_TRUE(verdict.replicas_equal);
+  }
+}
+
+TEST(VerifyTest, AllRanksLearnOfOneRanksWrongGradient) {
+  const auto verdicts = VerdictsAfter([](Replica& replica, int rank) {
+    if (rank == 1) model::Scale(replica.params[1]->grad(), 1.5);
+  });
+  for (const Verdict& verdict : verdicts) {
+    EXPECT_DOUBLE_EQ(verdict.grad_rel_error, 0.5);
+    EXPECT_EQ(verdict.worst_grad, "large");
+    EXPECT_EQ(verdict.param_rel_error, 0);
+    EXPECT_FALSE(verdict.replicas_equal);
+  }
+}
+
+TEST(VerifyTest, EqualReplicasCanAllBeWrong) {
+  for (const Verdict& verdict :
+       VerdictsAfter([](Replica&replica, int) { replica.params[0]->MutableValue().Zero(); })) {
+    EXPECT_EQ(verdict.param_rel_error, 1);
+    EXPECT_EQ(verdict.worst_param, "small");
+    EXPECT_TRUE(verdict.replicas_equal);
+  }
+}
+
+TEST(VerifyTest, RoundingOfAVanishingGradientIsNoError) {
+  // "small" is zero in the reference. The mean square of all six elements is 25 / 6.
+  const auto groups = comm::MakeLocalGroups(1);
+  Replica replica;
+  replica.params[0]->grad().Zero();
+  const Reference reference = CopyState(replica.params);
+  replica.params[0]->grad().data<float>()[1] = 1e-7f;
+  const Verdict verdict = Verify(replica.params, reference, *groups[0]);
+  EXPECT_NEAR(verdict.grad_rel_error, 1e-7 / (0.01 * std::sqrt(2 * 25 / 6.0)), 1e-9);
+  replica.params[0]->grad().data<float>()[1] = 1;
+  EXPECT_GT(Verify(replica.params, reference, *groups[0]).grad_rel_error, 1);
+}
+
+TEST(VerifyTest, NotANumberIsInfinitelyWrong) {
+  const auto verdicts = VerdictsAfter([](Replica& replica, int rank) {
+    if (rank == 1) replica.params[0]->grad().data<float>()[1] = NAN;
+  });
+  for (const Verdict& verdict : verdicts) EXPECT_TRUE(std::isinf(verdict.grad_rel_error));
+}
+
+// With tensors that the host cannot touch, as on a GPU.
+TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
+  Replica replica(UnreachableDevice());
+  const auto group = LoneGroup();
+  const Reference reference = CopyState(replica.params);
+  EXPECT_TRUE(reference.values.front().device()->is_cpu());
+  const Verdict equal = Verify(replica.params, reference, *group);
+  EXPECT_EQ(equal.grad_rel_error, 0);
+  EXPECT_EQ(equal.param_rel_error, 0);
+  EXPECT_TRUE(equal.replicas_equal);
+  replica.params[1]->grad().Zero();
+  const Verdict wrong = Verify(replica.params, reference, *group);
+  EXPECT_EQ(wrong.grad_rel_error, 1);
+  EXPECT_EQ(wrong.worst_grad, "large");
+}
+
+TEST(ToleranceTest, OfTf32IsFarBelowAnyMistake) {
+  EXPECT_DOUBLE_EQ(Tf32Tolerance(1024), 64.0 / 2048);
+  EXPECT_LT(Tf32Tolerance(4 * 512 * 8), 0.05);
+}
+
+TEST(ToleranceTest, GrowsWithTheRootOfTheBatchAndIsFarBelowAnyMistake) {
+  EXPECT_DOUBLE_EQ(Tolerance(DType::kF32, 400), 2 * Tolerance(DType::kF32, 100));
+  EXPECT_LT(Tolerance(DType::kF32, 4 * 512 * 8), 0.01);
+  EXPECT_LT(Tolerance(DType::kF64, 4 * 512 * 8), 1e-10);
+  EXPECT_LT(Tolerance(DType::kBF16, 4 * 512 * 8), 0.1);
+}
+
+}  // namespace
+}  // namespace gradsync::bench

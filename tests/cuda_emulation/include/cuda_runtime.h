@@ -1,0 +1,136 @@
+#ifndef GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_
+#define GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_
+
+#include <cuda_block.h>
+#include <math.h>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+// The part of the CUDA runtime that gradsync uses, emulated on the host, for tests on machines without a GPU.
+// Calls mean what NVIDIA's documentation says, where that leaves several behaviours the one that shows most:
+//
+// Streams are lazy. Work that is put into one runs when something waits for it, and then only what it
+// depends on: what is before it in its stream, and before the events that its stream waits for. Whatever is
+// not ordered by an event has not happened yet. An event that is asked whether it is done says no some times
+// before it has its work run.
+//
+// There are two GPUs of compute capability 8.0. Their memory is full of NaNs when it is new. The host cannot
+// touch it, and nobody what lies around a block (in steps of 256 bytes) or was freed: the program ends with a
+// line that says who did. No address is used twice.
+//
+// Pinned host memory is NaNs too when it is new. A copy that involves pageable memory is complete on return.
+
+#define __global__
+#define __device__
+#define __host__
+// One block runs at a time, so its variables may be those of the program.
+#define __shared__ static
+#define __launch_bounds__(...)
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+};
+
+struct CUstream_st;
+struct CUevent_st;
+using cudaStream_t = CUstream_st*;
+using cudaEvent_t = CUevent_st*;
+
+struct cudaUUID_t {
+  char bytes[16];
+};
+
+struct cudaDeviceProp {
+  char name[256];
+  cudaUUID_t uuid;
+  size_t totalGlobalMem;
+  int major, minor;
+  int multiProcessorCount;
+};
+
+enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
+
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+};
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+constexpr unsigned cudaStreamNonBlocking = 1;
+constexpr unsigned cudaEventDefault = 0;
+constexpr unsigned cudaEventDisableTiming = 2;
+constexpr unsigned cudaHostAllocPortable = 1;
+
+cudaError_t cudaGetLastError();
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceSynchronize();
+
+cudaError_t cudaMalloc(void** memory, size_t bytes);
+cudaError_t cudaFree(void* memory);
+cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* memory);
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
+cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemcpy2DAsync(void* target, size_t target_pitch, const void* source, size_t source_pitch,
+                              size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemset2DAsync(void* target, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream);
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t earlier, cudaEvent_t later);
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+namespace cuda_emulation {
+
+// Puts a kernel into the stream; `thread` runs it as one thread.
+cudaError_t Launch(const Grid& grid, const void* kernel, cudaStream_t stream, std::function<void()> thread);
+
+}  // namespace cuda_emulation
+
+struct int4 {
+  int x, y, z, w;
+};
+
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+
+#endif  // GRADSYNC_TESTS_CUDA_EMULATION_CUDA_RUNTIME_H_

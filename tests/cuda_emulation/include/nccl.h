@@ -1,0 +1,66 @@
+#ifndef GRADSYNC_TESTS_CUDA_EMULATION_NCCL_H_
+#define GRADSYNC_TESTS_CUDA_EMULATION_NCCL_H_
+
+#include <cuda_runtime.h>
+
+// The part of NCCL that gradsync uses, for ranks that are threads of one process, each with an emulated GPU
+// of its own. Where NCCL may answer in several ways it takes the one that asks most of the caller:
+//
+// Communicators do not block. Every call leaves them in progress for a while, the first collective until all
+// ranks have issued it; a call on one that is in progress is refused. A collective runs when every rank's
+// stream has come to it, for all ranks at once. Ranks that disagree about it wait for ever. What it leaves
+// behind when it was aborted are NaNs.
+
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
+};
+enum ncclDataType_t {
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclInt64 = 4,
+  ncclFloat32 = 7,
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9,
+};
+enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclMin = 3, ncclAvg = 4 };
+
+using ncclComm_t = struct ncclComm*;
+
+struct ncclUniqueId {
+  char internal[128];
+};
+
+struct ncclConfig_t {
+  int blocking;
+};
+#define NCCL_CONFIG_INITIALIZER \
+  { .blocking = 1 }
+
+const char* ncclGetErrorString(ncclResult_t result);
+const char* ncclGetLastError(ncclComm_t comm);
+ncclResult_t ncclGetVersion(int* version);
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+
+ncclResult_t ncclAllReduce(const void* input, void* output, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void* input, void* output, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void* input, void* output, size_t output_count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* input, void* output, size_t input_count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream);
+
+#endif  // GRADSYNC_TESTS_CUDA_EMULATION_NCCL_H_

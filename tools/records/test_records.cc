@@ -1,0 +1,123 @@
+#include "tools/records/test_records.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+
+Record CommonRecord(std::string_view experiment, int64_t rank) {
+  Record record;
+  record.experiment = experiment;
+  record.run_id = "20261121T101500-4f2a";
+  record.time_utc = "2026-11-21T10:15:00Z";
+  record.rank = rank;
+  record.world_size = 2;
+  record.config.Set("backend", "gloo");
+  record.config.Set("device", "cpu");
+  record.config.Set("dtype", "f32");
+  record.config.Set("threads_per_rank", 1);
+  record.config.Set("comm_threads", 2);
+  record.config.Set("seed", 0);
+  record.provenance.gradsync_commit = "0123456789abcdef0123456789abcdef01234567";
+  record.provenance.host = "bench1";
+  record.provenance.os = "Debian GNU/Linux 12 (bookworm)";
+  record.provenance.kernel = "Linux 6.1.0";
+  record.provenance.cpu_model = "Some CPU";
+  record.provenance.cpu_count = 8;
+  record.provenance.memory_bytes = int64_t{16} << 30;
+  record.provenance.compiler = "gcc 12.2.0";
+  record.provenance.build = "opt";
+  record.provenance.libraries.Set("gloo", "0.5.0");
+  record.provenance.command_line = "bench/ddp --model=small";
+  return record;
+}
+
+std::vector<int64_t> Tenths(const std::vector<int64_t>& values, int64_t tenths) {
+  std::vector<int64_t> parts;
+  for (const int64_t value : values) parts.push_back(value * tenths / 10);
+  return parts;
+}
+
+}  // namespace
+
+Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int64_t>& steps_ns) {
+  Record record = CommonRecord("ddp", rank);
+  record.config.Set("model", "small");
+  record.config.Set("strategy", strategy);
+  record.config.Set("batch_size", 2);
+  record.config.Set("seq_len", 128);
+  record.config.Set("order", "interleaved");
+  record.samples["step_ns"] = steps_ns;
+  record.samples["forward_ns"] = Tenths(steps_ns, 2);
+  record.samples["backward_ns"] = Tenths(steps_ns, 4);
+  record.samples["sync_exposed_ns"] = Tenths(steps_ns, 3);
+  record.samples["backward_and_sync_ns"] = Tenths(steps_ns, 7);
+  record.samples["optimizer_ns"] = Tenths(steps_ns, 1);
+  record.samples["comm_busy_ns"] = Tenths(steps_ns, 6);
+  record.buckets = {{1000, 2}, {2000, 3}};
+  record.checks.Set("reference", "single_process");
+  record.checks.Set("grads_equal", true);
+  record.checks.Set("grad_rel_error", 1e-7);
+  record.facts.Set("gradient_bytes", 3000);
+  return record;
+}
+
+Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t rank,
+                     const std::vector<int64_t>& steps_ns) {
+  Record record = CommonRecord("compare", rank);
+  record.config.Set("model", "resnet50");
+  record.config.Set("strategy", strategy);
+  record.config.Set("batch_size", 8);
+  record.config.Set("image_size", 64);
+  record.config.Set("units", "bytes");
+  record.config.Set("buffer_elements", buffer_mebi << 20);
+  record.config.Set("bucket_bytes", buffer_mebi << 22);
+  record.config.Set("order", "interleaved");
+  record.samples["step_ns"] = steps_ns;
+  record.samples["forward_ns"] = Tenths(steps_ns, 2);
+  record.samples["backward_ns"] = Tenths(steps_ns, 4);
+  record.samples["backward_and_sync_ns"] = Tenths(steps_ns, 7);
+  record.samples["comm_busy_ns"] = Tenths(steps_ns, 6);
+  record.buckets = {{1000, 2}, {2000, 3}};
+  record.checks.Set("reference", "single_process");
+  record.checks.Set("grads_equal", true);
+  record.facts.Set("gradient_bytes", 3000);
+  return record;
+}
+
+Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns) {
+  Record record = CommonRecord("all_reduce", rank);
+  record.config.Set("op", "sum");
+  record.config.Set("size_bytes", size_bytes);
+  record.samples["time_ns"] = times_ns;
+  record.checks.Set("wrong_elements", 0);
+  return record;
+}
+
+std::vector<int64_t> Repeat(int64_t value, size_t count) { return std::vector<int64_t>(count, value); }
+
+std::string FreshTestDir(std::string_view name) {
+  std::string dir = ::testing::TempDir() + "gradsync_" + std::string(name);
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directories(dir);
+  return dir;
+}
+
+void WriteLines(const std::string& path, const std::vector<Record>& records) {
+  std::ofstream file(path);
+  for (const Record& record : records) file << ToJsonLine(record) << "\n";
+}
+
+std::string ReadTestFile(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace gradsync::tools

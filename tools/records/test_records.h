@@ -1,0 +1,37 @@
+#ifndef GRADSYNC_TOOLS_RECORDS_TEST_RECORDS_H_
+#define GRADSYNC_TOOLS_RECORDS_TEST_RECORDS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/records/record.h"
+
+// Records for tests of the tools, with nothing about them that a flag would mention but few steps.
+namespace gradsync::tools {
+
+// Rank `rank` of 2, on one host of 8 CPUs. `steps_ns`: the steps; every phase is a part of them: forward
+// 2/10, backward 4/10, sync_exposed 3/10, optimizer 1/10; comm_busy is 6/10.
+bench::Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int64_t>& steps_ns);
+
+// The same of experiment `compare`: ResNet-50 with buffers of `buffer_mebi` Mi elements.
+bench::Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t rank,
+                            const std::vector<int64_t>& steps_ns);
+
+bench::Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns);
+
+// `value`, `count` times.
+std::vector<int64_t> Repeat(int64_t value, size_t count);
+
+// An empty directory of this test's own.
+std::string FreshTestDir(std::string_view name);
+
+// Writes the records' lines to `path`.
+void WriteLines(const std::string& path, const std::vector<bench::Record>& records);
+
+std::string ReadTestFile(const std::string& path);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_RECORDS_TEST_RECORDS_H_

@@ -1,0 +1,263 @@
+#include "tools/records/validity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "tools/records/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int64_t kMs = 1000000;
+
+// A measurement that there is nothing against, changed by `change` on both ranks.
+Measurement Measure(const std::function<void(Record&)>& change = {}) {
+  std::vector<Record> ranks = {DdpRecord("naive", 0, Repeat(kMs, 100)),
+                               DdpRecord("naive", 1, Repeat(kMs, 100))};
+  for (Record& rank : ranks) {
+    if (change) change(rank);
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+Judged Judge(const Measurement& measurement, double bus_bytes_per_second = 1e9) {
+  return {measurement, *measurement.Find("step_ns"), bus_bytes_per_second};
+}
+
+std::string AllFlags(const std::function<void(Record&)>& change) {
+  const Measurement measurement = Measure(change);
+  return FlagsOf(Judge(measurement));
+}
+
+TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllFlags({}), ""); }
+
+TEST(ValidityTest, WorldOfOne) {
+  const Measurement measurement = CombineRanks({[] {
+    Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
+    record.world_size = 1;
+    return record;
+  }()});
+  EXPECT_EQ(WorldOfOne(Judge(measurement)), "world=1");
+  EXPECT_EQ(FlagsOf(Judge(measurement)), "world=1");
+}
+
+// As NCCL on one GPU was published: nothing was communicated, however fast it looks.
+TEST(ValidityTest, NcclInAWorldOfOne) {
+  Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
+  record.world_size = 1;
+  record.config.Set("backend", "nccl");
+  record.config.Set("device", "cuda");
+  record.provenance.gpu = "NVIDIA H200";
+  record.facts.Set("ranks_per_gpu", 1);
+  EXPECT_EQ(FlagsOf(Judge(CombineRanks({record}), 779e9)), "world=1 too-fast:779GB/s");
+}
+
+TEST(ValidityTest, SharedGpu) {
+  const auto on_gpu = [](const std::function<std::string(int64_t rank)>& uuid) {
+    return AllFlags([&](Record& rank) {
+      rank.config.Set("backend", "nccl");
+      rank.facts.Set("gpu_uuid", uuid(rank.rank));
+    });
+  };
+  EXPECT_EQ(on_gpu([](int64_t) { return "GPU-1"; }), "shared-gpu:2");
+  EXPECT_EQ(on_gpu([](int64_t rank) { return "GPU-" + std::to_string(rank); }), "");
+  // As a rank counted it, with the records of the others lost.
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_per_gpu", 4); }), "shared-gpu:4");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_per_gpu", 1); }), "");
+}
+
+TEST(ValidityTest, RanksMissing) {
+  Record rank = DdpRecord("naive", 3, Repeat(kMs, 100));
+  rank.world_size = 4;
+  const Measurement measurement = CombineRanks({rank});
+  EXPECT_EQ(FlagsOf(Judge(measurement)), "ranks-missing:3/4");
+}
+
+TEST(ValidityTest, StepsDiffer) {
+  const Measurement measurement =
+      CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(kMs, 120))});
+  EXPECT_EQ(FlagsOf(Judge(measurement)), "steps-differ");
+  EXPECT_EQ(measurement.num_steps, 100u);
+}
+
+TEST(ValidityTest, TooFewSteps) {
+  const auto with_steps = [](size_t count) {
+    return AllFlags(
+        [count](Record& rank) { rank.samples = DdpRecord("naive", 0, Repeat(kMs, count)).samples; });
+  };
+  EXPECT_EQ(with_steps(9), "n<10 n<100");
+  EXPECT_EQ(with_steps(10), "n<100");
+  EXPECT_EQ(with_steps(99), "n<100");
+  EXPECT_EQ(with_steps(100), "");
+}
+
+// 7.99 GB in 10.3 ms, as the reference has it.
+TEST(ValidityTest, TooFast) {
+  const double bandwidth = BusBandwidth(7.99e9, 0.0102613, 1);
+  EXPECT_NEAR(bandwidth, 779e9, 1e9);
+  const Measurement on_h200 = Measure([](Record& rank) {
+    rank.config.Set("backend", "nccl");
+    rank.provenance.gpu = "NVIDIA H200";
+  });
+  EXPECT_EQ(FlagsOf(Judge(on_h200, bandwidth)), "too-fast:779GB/s");
+  EXPECT_EQ(FlagsOf(Judge(on_h200, 450e9)), "");
+  const Measurement sockets = Measure();
+  EXPECT_EQ(FlagsOf(Judge(sockets, 60e9)), "too-fast:60GB/s");
+  EXPECT_EQ(FlagsOf(Judge(sockets, std::numeric_limits<double>::quiet_NaN())), "");
+  const Measurement known_link =
+      Measure([](Record& rank) { rank.link.Set("limit_bytes_per_second", 0.5e9); });
+  EXPECT_EQ(FlagsOf(Judge(known_link)), "too-fast:1GB/s");
+}
+
+TEST(ValidityTest, Outliers) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.samples["step_ns"][7] = rank.samples["step_ns"][9] = 3 * kMs; }),
+            "outliers:2");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.samples["step_ns"][7] = kMs + kMs / 25; }), "");
+}
+
+TEST(ValidityTest, RanksDisagree) {
+  const auto with_second = [](int64_t step_ns) {
+    const Measurement measurement =
+        CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(step_ns, 100))});
+    return FlagsOf(Judge(measurement));
+  };
+  EXPECT_EQ(with_second(kMs + kMs / 5), "ranks-disagree");
+  EXPECT_EQ(with_second(kMs + kMs / 20), "");
+}
+
+TEST(ValidityTest, Oversubscribed) {
+  // Two ranks of 1 + 2 threads need six CPUs, if they share a host.
+  const auto with_cpus = [](int64_t cpus) {
+    return AllFlags([cpus](Record& rank) { rank.provenance.cpu_count = cpus; });
+  };
+  EXPECT_EQ(with_cpus(5), "oversubscribed");
+  EXPECT_EQ(with_cpus(6), "");
+  EXPECT_EQ(with_cpus(0), "");
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.provenance.cpu_count = 3;
+              rank.provenance.host += std::to_string(rank.rank);
+            }),
+            "");
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.provenance.cpu_count = 1;
+              rank.config.Set("device", "cuda");
+            }),
+            "");
+}
+
+TEST(ValidityTest, WrongElements) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("wrong_elements", 3); }), "wrong:6");
+}
+
+TEST(ValidityTest, UnequalGradients) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("grads_equal", rank.rank == 0); }), "unequal");
+}
+
+TEST(ValidityTest, UnequalParametersOrReplicas) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("params_equal", false); }), "unequal");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("replicas_equal", false); }), "unequal");
+}
+
+TEST(ValidityTest, Traced) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("traced", true); }), "traced");
+}
+
+TEST(ValidityTest, NoneDrifts) {
+  for (const char* const floor : {"none", "pytorch_none"}) {
+    EXPECT_EQ(AllFlags([&](Record& rank) {
+                rank.config.Set("strategy", floor);
+                rank.checks.Set("grads_equal", false);
+              }),
+              "drifts");
+  }
+}
+
+TEST(ValidityTest, Dirty) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.provenance.dirty = true; }), "dirty");
+}
+
+// Figures that were published, without their samples.
+Measurement PublishedFigures(double p99_ns, int64_t n, const std::function<void(Record&)>& change = {}) {
+  Record record = DdpRecord("naive", 0, {});
+  record.samples.clear();
+  record.published["step_ns"].Set("mean_ns", 5e8);
+  record.published["step_ns"].Set("n", n);
+  if (p99_ns > 0) record.published["step_ns"].Set("p99_ns", p99_ns);
+  if (change) change(record);
+  return CombineRanks({record});
+}
+
+TEST(ValidityTest, Published) {
+  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(0, 5))), "published");
+  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(6e8, 20))), "n<100 published");
+  EXPECT_EQ(FlagsOf(Judge(PublishedFigures(6e8, 100))), "published");
+}
+
+TEST(ValidityTest, RankZeroOnly) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_behind_times", "rank 0"); }), "rank0-only");
+}
+
+TEST(ValidityTest, UnsyncedTimer) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("phases_synchronised", bench::Value(false)); }),
+            "unsynced-timer");
+}
+
+TEST(ValidityTest, UntimedCopies) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("copies_timed", bench::Value(false)); }),
+            "untimed-copies");
+}
+
+TEST(ValidityTest, NoBroadcast) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("replicas_start_equal", bench::Value(false)); }),
+            "no-broadcast");
+}
+
+TEST(ValidityTest, NoOptimizer) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.config.Set("optimizer", "none"); }), "no-optimizer");
+}
+
+TEST(ValidityTest, UnitsDiffer) {
+  const auto with_bytes = [](int64_t bucket_bytes, int64_t buffer_elements) {
+    return Measure([=](Record& rank) {
+      rank.config.Set("bucket_bytes", bucket_bytes);
+      if (buffer_elements > 0) rank.config.Set("buffer_elements", buffer_elements);
+    });
+  };
+  const auto flags = [](const Measurement& measurement, const Measurement& baseline) {
+    Judged judged = Judge(measurement);
+    judged.baseline = &baseline;
+    return FlagsOf(judged);
+  };
+  EXPECT_EQ(flags(with_bytes(12 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "units-differ:4x");
+  EXPECT_EQ(flags(with_bytes(3 << 20, 3 << 20), with_bytes(3 << 20, 3 << 20)), "");
+  EXPECT_EQ(flags(with_bytes(12 << 20, 0), with_bytes(3 << 20, 0)), "");
+}
+
+TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 2), 2e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4), 3e9);
+  EXPECT_TRUE(std::isnan(BusBandwidth(0, 0.5, 2)));
+  EXPECT_TRUE(std::isnan(BusBandwidth(1e9, 0, 2)));
+}
+
+TEST(LegendTest, ExplainsOnlyWhatOccurs) {
+  Legend legend;
+  legend.Add("n<100 outliers:3");
+  legend.Add("");
+  legend.Add("outliers:1");
+  EXPECT_THAT(legend.Lines(), ElementsAre(StartsWith("`outliers`: so many steps"), HasSubstr("p99 (*)")));
+  EXPECT_THAT(Legend().Lines(), ElementsAre());
+}
+
+}  // namespace
+}  // namespace gradsync::tools

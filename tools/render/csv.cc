@@ -1,0 +1,58 @@
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "tools/render/render.h"
+#include "tools/render/write_rows.h"
+
+namespace gradsync::tools {
+namespace {
+
+std::string Quoted(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+// The shortest text that reads back as the same number; empty for none.
+std::string NumberText(double number) {
+  if (std::isnan(number)) return "";
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+}  // namespace
+
+void RenderCsvTable(const Table& table, std::ostream& out) {
+  std::vector<size_t> shown;
+  for (size_t i = 0; i < table.columns().size(); ++i) {
+    if (table.columns()[i].audience == Audience::kPeople) continue;
+    out << (shown.empty() ? "" : ",") << Quoted(table.columns()[i].name);
+    shown.push_back(i);
+  }
+  out << "\r\n";
+  const auto append = [&](size_t first, size_t last, std::string* text) {
+    for (size_t row = first; row < last; ++row) {
+      for (const size_t i : shown) {
+        if (i != shown.front()) *text += ",";
+        *text += table.is_text(i) ? Quoted(table.text(row, i)) : NumberText(table.number(row, i));
+      }
+      *text += "\r\n";
+    }
+  };
+  WriteRows(table.num_rows(), append, out);
+}
+
+void RenderCsv(const Report& report, std::ostream& out) {
+  bool is_first = true;
+  for (const Table& table : report.tables) {
+    if (table.audience() == Audience::kPeople) continue;
+    if (!is_first) out << "\r\n";
+    is_first = false;
+    out << "# " << table.name() << "\r\n";
+    RenderCsvTable(table, out);
+  }
+}
+
+}  // namespace gradsync::tools

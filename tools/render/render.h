@@ -1,0 +1,30 @@
+#ifndef GRADSYNC_TOOLS_RENDER_RENDER_H_
+#define GRADSYNC_TOOLS_RENDER_RENDER_H_
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tools/tables/table.h"
+
+namespace gradsync::tools {
+
+// Padded so that columns align in the source too.
+void RenderMarkdown(const Report& report, std::ostream& out);
+
+// For \usepackage{booktabs}. The header becomes comments.
+void RenderLatex(const Report& report, std::ostream& out);
+
+// {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...]}, numbers as numbers, no value as null.
+// Tables with findings have "findings":[...] too.
+void RenderJson(const Report& report, std::ostream& out);
+
+// RFC 4180. Before each table a line "# name", after each but the last an empty line.
+// Rows alone: findings and notes are in the other formats.
+void RenderCsv(const Report& report, std::ostream& out);
+// One table alone, strictly RFC 4180.
+void RenderCsvTable(const Table& table, std::ostream& out);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_RENDER_RENDER_H_

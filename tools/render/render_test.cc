@@ -1,0 +1,219 @@
+#include "tools/render/render.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/render/panel.h"
+
+namespace gradsync::tools {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// One column of each sort.
+Report Sample() {
+  Table table("runs_of", "Title & more",
+              {{.name = "time", .digits = 3, .panel = 1},
+               {.name = "low", .kind = Kind::kPercent, .panel = 1, .interval_name = "95 %"},
+               {.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines},
+               {.name = "who", .kind = Kind::kText, .leads = true},
+               {.name = "size", .kind = Kind::kPlain, .panel = 2},
+               {.name = "share", .kind = Kind::kFraction, .panel = 2},
+               {.name = "error", .kind = Kind::kScientific, .panel = 2},
+               {.name = "ranks", .kind = Kind::kInteger, .said_once = true}});
+  table.AddRow({0.0123456, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2.0});
+  table.AddRow({1.5, kNaN, kNaN, "é", 1024.0, kNaN, 0.0, 2.0});
+  table.MarkLast("time");
+  table.SetPanelTitle(2, "second");
+  table.AddNote("a note with 5 %");
+  Report report;
+  report.header = {"# head"};
+  report.tables.push_back(std::move(table));
+  Table machines("machines", "", {{.name = "x"}}, Audience::kMachines);
+  machines.AddRow({1.0});
+  report.tables.push_back(std::move(machines));
+  return report;
+}
+
+std::string Text(void (*render)(const Report&, std::ostream&), const Report& report) {
+  std::ostringstream out;
+  render(report, out);
+  return out.str();
+}
+
+TEST(RenderTest, Markdown) {
+  EXPECT_EQ(Text(RenderMarkdown, Sample()), R"(# head
+
+## Title & more
+
+All rows: ranks 2.
+
+| who       |    time |         95 % |
+|:----------|--------:|-------------:|
+| a\|b_"c", |  0.0123 | [-3.1, -1.2] |
+| é         | 1.5000* |              |
+
+second:
+
+| who       | size | share |   error |
+|:----------|-----:|------:|--------:|
+| a\|b_"c", | 0.25 | 0.500 | 1.3e-07 |
+| é         | 1024 |       |       0 |
+
+- a note with 5 %
+)");
+}
+
+TEST(RenderTest, Latex) {
+  EXPECT_EQ(Text(RenderLatex, Sample()), R"(% # head
+
+\begin{table}
+\centering
+\caption{Title \& more (ranks 2)}
+\small
+\begin{tabular}{lrr}
+\toprule
+who & time & 95 \% \\
+\midrule
+a|b\_"c", & 0.0123 & [-3.1, -1.2] \\
+é & 1.5000* &  \\
+\bottomrule
+\end{tabular}
+
+\medskip
+second
+
+\smallskip
+\begin{tabular}{lrrr}
+\toprule
+who & size & share & error \\
+\midrule
+a|b\_"c", & 0.25 & 0.500 & 1.3e-07 \\
+é & 1024 &  & 0 \\
+\bottomrule
+\end{tabular}
+
+\smallskip
+a note with 5 \%
+\end{table}
+)");
+}
+
+TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
+  Report report;
+  Table table("t", R"(\ { } ~ ^ # $ < >)", {{.name = "x"}});
+  report.tables.push_back(std::move(table));
+  EXPECT_NE(Text(RenderLatex, report)
+                .find(R"(\caption{\textbackslash{} \{ \} \textasciitilde{} )"
+                      R"(\textasciicircum{} \# \$ \textless{} \textgreater{}})"),
+            std::string::npos);
+}
+
+TEST(RenderTest, Csv) {
+  EXPECT_EQ(Text(RenderCsv, Sample()),
+            "# runs_of\r\n"
+            "time,low,high,who,size,share,error,ranks\r\n"
+            "0.0123456,-3.14,-1.25,\"a|b_\"\"c\"\",\",0.25,0.5,1.26e-07,2\r\n"
+            "1.5,,,é,1024,,0,2\r\n"
+            "\r\n"
+            "# machines\r\n"
+            "x\r\n"
+            "1\r\n");
+}
+
+TEST(RenderTest, Json) {
+  const std::string text = Text(RenderJson, Sample());
+  const nlohmann::json json = nlohmann::json::parse(text);
+  const nlohmann::json& table = json.at("tables").at(0);
+  EXPECT_EQ(table.at("name"), "runs_of");
+  EXPECT_EQ(table.at("columns"),
+            nlohmann::json({"time", "low", "high", "who", "size", "share", "error", "ranks"}));
+  EXPECT_EQ(table.at("rows").at(0),
+            nlohmann::json({0.0123456, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2}));
+  EXPECT_TRUE(table.at("rows").at(0).at(7).is_number_integer());
+  EXPECT_TRUE(table.at("rows").at(1).at(1).is_null());
+  EXPECT_EQ(json.at("tables").at(1).at("name"), "machines");
+}
+
+TEST(RenderTest, NothingIsValidToo) {
+  EXPECT_EQ(nlohmann::json::parse(Text(RenderJson, {})), nlohmann::json::parse(R"({"tables":[]})"));
+  EXPECT_EQ(Text(RenderCsv, {}), "");
+  EXPECT_EQ(Text(RenderMarkdown, {}), "");
+}
+
+std::vector<std::string> Shown(Column column, const std::vector<double>& values) {
+  Table table("t", "", {std::move(column)});
+  for (const double value : values) table.AddRow({value});
+  const std::vector<Panel> panels = PanelsOf(table);
+  std::vector<std::string> cells;
+  for (size_t row = 0; row < values.size(); ++row) cells.push_back(panels.at(0).cell(row, 0));
+  return cells;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(PanelTest, DecimalsFollowTheSmallestNumber) {
+  EXPECT_EQ(Shown({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0"}));
+  EXPECT_EQ(Shown({.name = "x", .digits = 3}, {120, 99.95}), (Texts{"120.0", "100.0"}));
+  EXPECT_EQ(Shown({.name = "x"}, {123456, 23456.4}), (Texts{"123456", "23456"}));
+}
+
+TEST(PanelTest, NumbersThatAreFarSmallerHaveDecimalsOfTheirOwn) {
+  EXPECT_EQ(Shown({.name = "x"}, {0.00004757, 0.686, 12}), (Texts{"0.00004757", "0.6860", "12.0000"}));
+  EXPECT_EQ(Shown({.name = "x"}, {5.193e-7, 0.03686, 0.009478}),
+            (Texts{"5.193e-07", "0.036860", "0.009478"}));
+}
+
+TEST(PanelTest, ShowsWhatIsNoNumber) {
+  EXPECT_EQ(Shown({.name = "x"}, {kNaN, std::numeric_limits<double>::infinity()}), (Texts{"", "inf"}));
+  EXPECT_EQ(Shown({.name = "x"}, {0, kNaN}), (Texts{"0", ""}));
+}
+
+TEST(PanelTest, PercentagesHaveASignUnlessTheyAreNothing) {
+  EXPECT_EQ(Shown({.name = "x", .kind = Kind::kPercent}, {12.34, -0.04, 0.04, 0, -5}),
+            (Texts{"+12.3", "0.0", "0.0", "0.0", "-5.0"}));
+}
+
+TEST(RenderTest, FindingsAreShownWithTheirTable) {
+  Table table("t", "Title", {{.name = "x"}});
+  table.AddRow({1.0});
+  table.AddFinding("core is fastest by 5 %.");
+  Report report;
+  report.tables.push_back(std::move(table));
+  EXPECT_NE(Text(RenderMarkdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"),
+            std::string::npos);
+  EXPECT_NE(Text(RenderLatex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
+  EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
+}
+
+// Blocks of them are made into text by several threads.
+TEST(RenderTest, ManyRowsKeepTheirOrder) {
+  constexpr int kRows = 10001;
+  Table table("t", "Title", {{.name = "x", .kind = Kind::kInteger}});
+  for (int i = 0; i < kRows; ++i) table.AddRow({static_cast<double>(i)});
+  Report report;
+  report.tables.push_back(std::move(table));
+  const nlohmann::json rows = nlohmann::json::parse(Text(RenderJson, report))["tables"][0]["rows"];
+  std::istringstream csv(Text(RenderCsv, report));
+  std::istringstream markdown(Text(RenderMarkdown, report));
+  std::string line;
+  for (int i = 0; i < 2; ++i) std::getline(csv, line);
+  while (std::getline(markdown, line) && !line.starts_with("|--")) continue;
+  ASSERT_EQ(rows.size(), size_t{kRows});
+  for (int i = 0; i < kRows; ++i) {
+    ASSERT_EQ(rows[static_cast<size_t>(i)][0], i);
+    ASSERT_TRUE(std::getline(csv, line));
+    ASSERT_EQ(line, std::to_string(i) + "\r");
+    ASSERT_TRUE(std::getline(markdown, line));
+    ASSERT_EQ(std::stoi(line.substr(1)), i);
+  }
+  EXPECT_FALSE(std::getline(csv, line));
+  EXPECT_FALSE(std::getline(markdown, line));
+}
+
+}  // namespace
+}  // namespace gradsync::tools

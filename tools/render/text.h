@@ -1,0 +1,38 @@
+#ifndef GRADSYNC_TOOLS_RENDER_TEXT_H_
+#define GRADSYNC_TOOLS_RENDER_TEXT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+// Text for HTML that is well-formed XML too, and for people.
+namespace gradsync::tools {
+
+// As character data, or between double or single quotes. What XML cannot hold (control characters, bytes that
+// are not UTF-8) becomes U+FFFD, the replacement character.
+std::string EscapeXml(std::string_view text);
+
+// Escaped, with what stands between backquotes in <code>. A backquote without its partner stays.
+std::string WithCode(std::string_view text);
+
+// A number for people: `digits` significant digits, a true minus sign, "n/a" for none.
+std::string Readable(double value, int digits);
+
+// "1.5 KiB" and the like, up to three digits.
+std::string ReadableBytes(double bytes);
+
+// "a", "a and b", "a, b and c".
+std::string Listed(const std::vector<std::string>& items);
+
+// `count` as a word up to twelve, as digits above.
+std::string CountWord(size_t count);
+
+// How many characters people see; a code point counts as one.
+size_t NumCharacters(std::string_view text);
+
+// `text`, or its beginning and an ellipsis if it has more than `most` characters.
+std::string Shortened(std::string_view text, size_t most);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_RENDER_TEXT_H_

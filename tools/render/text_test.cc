@@ -1,0 +1,32 @@
+#include "tools/render/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string_view>
+
+namespace gradsync::tools {
+namespace {
+
+TEST(ReportTextTest, EscapesWhatXmlCannotHold) {
+  EXPECT_EQ(EscapeXml("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(EscapeXml("é–😀\n"), "é–😀\n");
+  EXPECT_EQ(EscapeXml("\x01|\xff|\xc3|\xed\xa0\x80"), "\uFFFD|\uFFFD|\uFFFD|\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(EscapeXml(std::string_view("\0", 1)), "\uFFFD");
+}
+
+TEST(ReportTextTest, ShowsCode) {
+  EXPECT_EQ(WithCode("`n<10`: too few `x"), "<code>n&lt;10</code>: too few `x");
+}
+
+TEST(ReportTextTest, WritesForPeople) {
+  EXPECT_EQ(Readable(-0.01234, 3), "−0.0123");
+  EXPECT_EQ(Readable(std::nan(""), 3), "n/a");
+  EXPECT_EQ(ReadableBytes(26214400), "25 MiB");
+  EXPECT_EQ(ReadableBytes(1500), "1.46 KiB");
+  EXPECT_EQ(Listed({"a", "b", "c"}), "a, b and c");
+  EXPECT_EQ(Shortened("αβγδ", 3), "αβ…");
+}
+
+}  // namespace
+}  // namespace gradsync::tools

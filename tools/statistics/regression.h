@@ -1,0 +1,41 @@
+#ifndef GRADSYNC_TOOLS_STATISTICS_REGRESSION_H_
+#define GRADSYNC_TOOLS_STATISTICS_REGRESSION_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/statistics/statistics.h"
+
+// Whether a program has become slower, over all its rows at once.
+namespace gradsync::tools {
+
+// The steps of one configuration, now and then, in seconds. An empty sample: not measured there.
+struct PairOfSamples {
+  std::vector<double> here;
+  std::vector<double> there;
+};
+
+enum class Verdict { kSlower, kFaster, kNotShown, kTooFew, kOnlyHere, kOnlyThere };
+
+struct Judgement {
+  double difference = 0;  // Mean(here) / Mean(there) - 1; NaN unless both are there
+  Interval interval;      // of this row alone, 95 %
+  double p_value = 0;     // adjusted for the number of rows
+  Verdict verdict = Verdict::kNotShown;
+};
+
+struct GateOptions {
+  double threshold = 0;  // a difference up to this, such as 0.05, is no verdict
+  BootstrapOptions bootstrap;
+};
+
+// A row is slower, or faster, if both hold: its own bootstrap interval lies beyond the threshold, and Welch's
+// t test against the threshold remains below 0.05 after Holm's adjustment for the number of rows. So of all
+// rows that are as they were, however many, none is called slower or faster in 19 comparisons out of 20.
+// Samples are compared unpaired: nothing ties step i of one program to step i of another. A row with fewer
+// than kFewestForInterval steps on either side is kTooFew.
+std::vector<Judgement> JudgeRows(const std::vector<PairOfSamples>& rows, const GateOptions& options = {});
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_STATISTICS_REGRESSION_H_

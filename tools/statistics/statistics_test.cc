@@ -1,0 +1,213 @@
+#include "tools/statistics/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace gradsync::tools {
+namespace {
+
+using Values = std::vector<double>;
+
+TEST(StatisticsTest, MeanAndDeviations) {
+  const Values values = {2, 4, 4, 4, 5, 5, 7, 9};
+  EXPECT_DOUBLE_EQ(Mean(values), 5);
+  EXPECT_DOUBLE_EQ(PopulationStd(values), 2);
+  EXPECT_DOUBLE_EQ(SampleStd(values), std::sqrt(32.0 / 7));
+}
+
+TEST(StatisticsTest, TooFewValuesHaveNoStatistic) {
+  EXPECT_TRUE(std::isnan(Mean({})));
+  EXPECT_TRUE(std::isnan(Median({})));
+  EXPECT_TRUE(std::isnan(PopulationStd({})));
+  EXPECT_TRUE(std::isnan(SampleStd(Values{1})));
+  EXPECT_EQ(PopulationStd(Values{1}), 0);
+  EXPECT_EQ(Percentile(Values{3}, 0.99), 3);
+}
+
+TEST(StatisticsTest, PercentilesInterpolateAsNumpyDoes) {
+  const Values values = {40, 15, 50, 20, 35};  // sorted: 15 20 35 40 50
+  EXPECT_DOUBLE_EQ(Median(values), 35);
+  EXPECT_DOUBLE_EQ(Percentile(values, 0), 15);
+  EXPECT_DOUBLE_EQ(Percentile(values, 1), 50);
+  EXPECT_DOUBLE_EQ(Percentile(values, 0.4), 29);   // index 1.6: 20 + 0.6 * 15
+  EXPECT_DOUBLE_EQ(Percentile(values, 0.95), 48);  // index 3.8: 40 + 0.8 * 10
+  EXPECT_DOUBLE_EQ(Median(Values{1, 2, 3, 10}), 2.5);
+}
+
+TEST(StatisticsTest, OutliersAreFarFromTheMedian) {
+  Values values(50, 1.0);
+  for (size_t i = 0; i < values.size(); ++i) values[i] += 0.01 * static_cast<double>(i % 5);
+  EXPECT_EQ(CountOutliers(values, 10, 0.05), 0u);
+  values[7] = 2.0;
+  values[9] = 0.1;
+  EXPECT_EQ(CountOutliers(values, 10, 0.05), 2u);
+  // Constant but for 1 %: the deviation is zero, and still this is no outlier.
+  EXPECT_EQ(CountOutliers(Values{1, 1, 1, 1, 1.01}, 10, 0.05), 0u);
+  EXPECT_EQ(CountOutliers(Values{1, 1, 1, 1, 1.5}, 10, 0.05), 1u);
+  EXPECT_EQ(CountOutliers({}, 10, 0.05), 0u);
+}
+
+TEST(BootstrapTest, ConstantSamplesLeaveNoDoubt) {
+  const Values sample(10, 1.1);
+  const Values baseline(12, 1.0);
+  EXPECT_NEAR(RelativeDifference(sample, baseline), 0.1, 1e-12);
+  const Interval interval = BootstrapRelativeDifference(sample, baseline, Pairing::kNone);
+  EXPECT_NEAR(interval.low, 0.1, 1e-12);
+  EXPECT_NEAR(interval.high, 0.1, 1e-12);
+}
+
+// In every round the sample takes twice as long. Resampled by rounds there is no doubt; resampled apart there
+// is.
+TEST(BootstrapTest, RoundsStayTogether) {
+  const Values sample = {2, 4, 6, 8, 20};
+  const Values baseline = {1, 2, 3, 4, 10};
+  const Interval rounds = BootstrapRelativeDifference(sample, baseline, Pairing::kRounds);
+  EXPECT_EQ(rounds.low, 1);
+  EXPECT_EQ(rounds.high, 1);
+  const Interval apart = BootstrapRelativeDifference(sample, baseline, Pairing::kNone);
+  EXPECT_LT(apart.low, 0.5);
+  EXPECT_GT(apart.high, 2);
+}
+
+// A resample of two values is both low (1/4), mixed (1/2) or both high (1/4), so a 95 % interval reaches from
+// the lowest to the highest.
+TEST(BootstrapTest, TwoValuesSpanTheInterval) {
+  const Interval interval = BootstrapRelativeDifference(Values{2, 4}, Values{1, 1}, Pairing::kRounds);
+  EXPECT_EQ(interval.low, 1);
+  EXPECT_EQ(interval.high, 3);
+}
+
+// Of ten values the interval for a mean is the resampled mean's distribution beyond 2.26 * sqrt(10/9) of its
+// standard deviations, Student's t for 9 degrees of freedom.
+TEST(BootstrapTest, FewValuesAreGivenStudentsMargin) {
+  const Values sample = {0.90, 0.92, 0.94, 0.96, 0.98, 1.02, 1.04, 1.06, 1.08, 1.10};
+  const Values baseline(10, 1.0);
+  const double margin = 2.262 * SampleStd(sample) / std::sqrt(10.0);
+  const Interval interval =
+      BootstrapRelativeDifference(sample, baseline, Pairing::kRounds, {.resamples = 20000});
+  EXPECT_NEAR(interval.low, -margin, 0.05 * margin);
+  EXPECT_NEAR(interval.high, margin, 0.05 * margin);
+}
+
+// Whatever was asked before, and however many indices that takes: of the last ones too many to keep.
+TEST(BootstrapTest, CallsDoNotDependOnEachOther) {
+  Bootstrap bootstrap({.resamples = 1500});
+  for (const size_t n : {size_t{7}, size_t{7}, size_t{12}, size_t{3000}, size_t{7}}) {
+    Values baseline;
+    for (size_t i = 0; i < n; ++i) baseline.push_back(1 + 0.1 * static_cast<double>(i * i % 11));
+    Values sample = baseline;
+    for (size_t i = 0; i < n; ++i) sample[i] *= 1.1 + 0.01 * static_cast<double>(i % 3);
+    for (const Pairing pairing : {Pairing::kRounds, Pairing::kNone}) {
+      const Interval again = bootstrap.RelativeDifference(sample, baseline, pairing);
+      const Interval once = BootstrapRelativeDifference(sample, baseline, pairing, {.resamples = 1500});
+      EXPECT_EQ(again.low, once.low) << n;
+      EXPECT_EQ(again.high, once.high) << n;
+      EXPECT_LT(again.low, 0.11) << n;
+      EXPECT_GT(again.high, 0.11) << n;
+    }
+    const Interval twice = bootstrap.RelativeDifference(Values(n, 2), Values(n, 1), Pairing::kNone);
+    EXPECT_EQ(twice.low, 1);
+    EXPECT_EQ(twice.high, 1);
+  }
+}
+
+TEST(BootstrapTest, WithoutABaselineThereIsNoInterval) {
+  const Interval interval = BootstrapRelativeDifference(Values(3, 0), Values(3, 0), Pairing::kRounds);
+  EXPECT_TRUE(std::isnan(interval.low));
+  EXPECT_TRUE(std::isnan(interval.high));
+}
+
+TEST(BootstrapTest, IsDeterministicAndDependsOnTheSeed) {
+  const Values sample = {1.2, 1.4, 1.1, 1.9, 1.3, 1.25, 1.33};
+  const Values baseline = {1.0, 1.3, 0.9, 1.6, 1.2, 1.15, 1.4};
+  const auto interval = [&](uint64_t seed) {
+    return BootstrapRelativeDifference(sample, baseline, Pairing::kRounds, {.seed = seed});
+  };
+  EXPECT_EQ(interval(1).low, interval(1).low);
+  EXPECT_EQ(interval(1).high, interval(1).high);
+  EXPECT_NE(interval(1).low, interval(2).low);
+  EXPECT_NEAR(interval(1).low, interval(2).low, 0.02);
+}
+
+TEST(BootstrapTest, TooFewOrUnevenSamplesHaveNoInterval) {
+  const auto low = [](const Values& sample, const Values& baseline, Pairing pairing) {
+    return BootstrapRelativeDifference(sample, baseline, pairing).low;
+  };
+  EXPECT_TRUE(std::isnan(low({1}, {1}, Pairing::kRounds)));
+  EXPECT_TRUE(std::isnan(low({}, {}, Pairing::kNone)));
+  EXPECT_TRUE(std::isnan(low({1, 2, 3}, {1, 2}, Pairing::kRounds)));
+  EXPECT_FALSE(std::isnan(low({1, 2, 3}, {1, 2}, Pairing::kNone)));
+}
+
+// Steps on a machine that drifts: both strategies of a round share the drift, the sample is `truth` slower,
+// and each step has noise of its own, skewed as real steps are.
+class DriftingMachine {
+ public:
+  explicit DriftingMachine(uint64_t seed) : random_(seed) {}
+
+  void Measure(size_t rounds, double truth, double drift_std, Values* sample, Values* baseline) {
+    std::normal_distribution<double> drift;
+    std::gamma_distribution<double> noise(2, 0.01);
+    sample->clear();
+    baseline->clear();
+    double machine = 1;
+    for (size_t i = 0; i < rounds; ++i) {
+      machine *= std::exp(drift_std * drift(random_));
+      sample->push_back(machine * (1 + truth) * (1 + noise(random_)));
+      baseline->push_back(machine * (1 + noise(random_)));
+    }
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// How many of `sets` intervals hold the truth, and how wide they are on average.
+struct Coverage {
+  double fraction = 0;
+  double width = 0;
+};
+
+Coverage Cover(size_t rounds, double truth, double drift_std, Pairing pairing) {
+  constexpr int kSets = 400;
+  DriftingMachine machine(20261121);
+  Values sample;
+  Values baseline;
+  Coverage coverage;
+  for (int set = 0; set < kSets; ++set) {
+    machine.Measure(rounds, truth, drift_std, &sample, &baseline);
+    const Interval interval = BootstrapRelativeDifference(sample, baseline, pairing, {.resamples = 1000});
+    coverage.fraction += (interval.low <= truth && truth <= interval.high ? 1.0 : 0.0) / kSets;
+    coverage.width += (interval.high - interval.low) / kSets;
+  }
+  return coverage;
+}
+
+// With 400 sets the fraction has a standard error of 1.1 %.
+TEST(BootstrapTest, IntervalsHoldTheTruthAsOftenAsTheySay) {
+  for (const Pairing pairing : {Pairing::kRounds, Pairing::kNone}) {
+    for (const size_t rounds : {kFewestForInterval, size_t{20}, size_t{51}}) {
+      for (const double truth : {0.0, -0.2}) {
+        const double fraction = Cover(rounds, truth, 0, pairing).fraction;
+        EXPECT_GE(fraction, 0.93) << rounds << " rounds, truth " << truth;
+        EXPECT_LE(fraction, 0.98) << rounds << " rounds, truth " << truth;
+      }
+    }
+  }
+}
+
+TEST(BootstrapTest, DriftSharedByARoundDoesNotWidenTheInterval) {
+  const Coverage steady = Cover(20, 0.05, 0, Pairing::kRounds);
+  const Coverage drifting = Cover(20, 0.05, 0.05, Pairing::kRounds);
+  const Coverage apart = Cover(20, 0.05, 0.05, Pairing::kNone);
+  EXPECT_GE(drifting.fraction, 0.93);
+  EXPECT_LE(drifting.fraction, 0.98);
+  EXPECT_NEAR(drifting.width, steady.width, 0.05 * steady.width);
+  EXPECT_GT(apart.width, 5 * drifting.width);
+}
+
+}  // namespace
+}  // namespace gradsync::tools

@@ -1,0 +1,58 @@
+#ifndef GRADSYNC_TOOLS_TABLES_ALL_REDUCE_FINDINGS_H_
+#define GRADSYNC_TOOLS_TABLES_ALL_REDUCE_FINDINGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/records/measurement.h"
+#include "tools/statistics/statistics.h"
+
+// Sentences that say what all-reduce times show, and no more than they carry.
+namespace gradsync::tools {
+
+// The times of one backend at one size.
+struct Transfer {
+  std::string backend;
+  double size_bytes = 0;
+  int64_t world_size = 1;
+  std::vector<double> times_s{};  // of each iteration, on its slowest rank
+  std::optional<int64_t> wrong_elements{};
+  std::string flags{};
+};
+
+// Wrong elements, if there are any; or that all were looked at and none was wrong. Empty without transfers,
+// and where not all of them were looked at.
+std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& transfers);
+
+// Which backend is fastest at which sizes, as WinnerSentences has it, by Welch's test: sizes are measured one
+// after the other. Empty with one backend.
+std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& transfers,
+                                                 const BootstrapOptions& bootstrap = {});
+
+// For each backend its highest bus bandwidth, the sizes that are shown to be within 10 % of it, and the one
+// from which on all are. A size is within, or is not, if both hold: the bootstrap interval of its
+// bandwidth's ratio to the highest lies on that side of 0.9, and so does Welch's test, adjusted by Holm's
+// method for the sizes of all backends. Of sizes of which neither is shown, it says so. Empty where nothing
+// can be said: a single rank, wrong elements, fewer than 10 iterations, one size.
+std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
+                                             const BootstrapOptions& bootstrap = {});
+
+// Collects the transfers of each run (device, op, dtype, ranks), for a table.
+class TransferFindings {
+ public:
+  void Add(const Measurement& measurement, const Series& times, const std::string& flags);
+
+  // None if there are too many runs or rows for sentences.
+  std::vector<std::string> Sentences(const BootstrapOptions& bootstrap) const;
+
+ private:
+  std::vector<std::pair<std::string, std::vector<Transfer>>> groups_;
+  size_t num_transfers_ = 0;
+};
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_ALL_REDUCE_FINDINGS_H_

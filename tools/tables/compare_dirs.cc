@@ -1,0 +1,248 @@
+#include "tools/tables/compare_dirs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "model/error.h"
+#include "tools/records/index.h"
+#include "tools/records/measurement_stream.h"
+#include "tools/records/validity.h"
+#include "tools/statistics/regression.h"
+#include "tools/tables/builder.h"
+
+namespace gradsync::tools {
+namespace {
+
+// What two runs of one configuration may have different.
+constexpr std::string_view kFreeFields[] = {"placement", "steps", "warmup_steps", "iterations",
+                                            "warmup_iterations"};
+// Flags that are about percentiles, which are not compared, or that the table says in its own way.
+constexpr std::string_view kSilentFlags[] = {"n<10", "n<100"};
+
+template <size_t n>
+bool Contains(const std::string_view (&names)[n], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+using Configuration = std::map<std::string, std::string>;
+
+std::string TextOf(const bench::Value& value) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, bool>) return v ? "true" : "false";
+        return Join(v);
+      },
+      value);
+}
+
+Configuration ConfigurationOf(const bench::Record& record) {
+  Configuration configuration{{"world_size", Join(record.world_size)}};
+  for (const auto& [name, value] : record.config) {
+    if (!Contains(kFreeFields, name)) configuration[name] = TextOf(value);
+  }
+  return configuration;
+}
+
+struct Row {
+  PairOfSamples samples;
+  std::set<std::string> flags;
+};
+
+// By experiment and configuration, in the order in which they were first met.
+class Rows {
+ public:
+  void Add(const Measurement& measurement, const Series& times, bool is_here) {
+    auto key = std::make_pair(measurement.record.experiment, ConfigurationOf(measurement.record));
+    const auto [entry, is_new] = numbers_.try_emplace(std::move(key), rows_.size());
+    if (is_new) {
+      rows_.emplace_back();
+      keys_.push_back(&entry->first);
+    }
+    Row& row = rows_[entry->second];
+    std::vector<double>& samples = is_here ? row.samples.here : row.samples.there;
+    samples.insert(samples.end(), times.max.begin(), times.max.end());
+    std::istringstream words(FlagsOf({measurement, times}));
+    for (std::string flag; words >> flag;) {
+      if (!Contains(kSilentFlags, flag)) row.flags.insert(flag);
+    }
+  }
+
+  size_t size() const { return rows_.size(); }
+  const Row& row(size_t i) const { return rows_[i]; }
+  const std::string& experiment(size_t i) const { return keys_[i]->first; }
+
+  std::vector<PairOfSamples> Samples() const {
+    std::vector<PairOfSamples> samples;
+    for (const Row& row : rows_) samples.push_back(row.samples);
+    return samples;
+  }
+
+  // What tells the row from others of its experiment: "strategy=core batch_size=2".
+  std::string Name(size_t i) const {
+    std::string name;
+    for (const auto& [field, value] : keys_[i]->second) {
+      if (Varies(i, field)) name += Join(name.empty() ? "" : " ", field, "=", value);
+    }
+    return name.empty() ? "the only row" : name;
+  }
+
+  // What all rows of the row's experiment have in common.
+  std::string Constants(size_t i) const {
+    std::string text;
+    for (const auto& [field, value] : keys_[i]->second) {
+      if (!Varies(i, field)) text += Join(text.empty() ? "" : ", ", field, " ", value);
+    }
+    return text;
+  }
+
+  // Call once, when all rows are there.
+  void Finish() {
+    for (size_t i = 0; i < size(); ++i) {
+      for (const auto& [field, value] : keys_[i]->second) values_[{experiment(i), field}][value] += 1;
+      num_rows_[experiment(i)] += 1;
+    }
+  }
+
+ private:
+  bool Varies(size_t i, const std::string& field) const {
+    const auto& counts = values_.at({experiment(i), field});
+    return counts.size() > 1 || counts.begin()->second < num_rows_.at(experiment(i));
+  }
+
+  std::map<std::pair<std::string, Configuration>, size_t> numbers_;
+  std::vector<const std::pair<std::string, Configuration>*> keys_;
+  std::vector<Row> rows_;
+  std::map<std::pair<std::string, std::string>, std::map<std::string, size_t>> values_;
+  std::map<std::string, size_t> num_rows_;
+};
+
+int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBuilders& builders,
+             Problems* problems, Rows* rows) {
+  RecordIndex index(problems);
+  for (const std::string& input : inputs) index.Add(input);
+  index.Finish();
+  const auto no_baseline = [](std::string_view) { return std::string(); };
+  MeasurementStream stream(&index, no_baseline, [&](const bench::Record& record) -> std::string {
+    std::string reason = WhyUnusable(builders, record);
+    return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
+  });
+  stream.ForEach([&](const Measurement& measurement, const Measurement&) {
+    // The whole step where there is one: a part of it may become slower to the good of another.
+    const Series* step = measurement.Find("step_ns");
+    const Series* main = measurement.Find(MainSamples(builders, measurement.record));
+    rows->Add(measurement, step == nullptr ? *main : *step, is_here);
+  });
+  return stream.num_records();
+}
+
+std::string VerdictText(Verdict verdict, double threshold) {
+  switch (verdict) {
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kTooFew:
+      return "too few steps";
+    case Verdict::kOnlyHere:
+      return "only here";
+    case Verdict::kOnlyThere:
+      return "only there";
+    default:
+      return threshold > 0 ? Join("no difference beyond ", 100 * threshold, " % shown")
+                           : "no difference shown";
+  }
+}
+
+std::vector<Column> Columns() {
+  return {
+      {.name = "experiment", .kind = Kind::kText},
+      {.name = "row", .kind = Kind::kText},
+      {.name = "mean here (s)"},
+      {.name = "mean there (s)"},
+      {.name = "difference (%)", .kind = Kind::kPercent},
+      {.name = "ci95_low (%)", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
+      {.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
+      {.name = "p (Holm)", .kind = Kind::kScientific},
+      {.name = "steps here", .kind = Kind::kInteger},
+      {.name = "steps there", .kind = Kind::kInteger},
+      {.name = "verdict", .kind = Kind::kText},
+      {.name = "flags", .kind = Kind::kText},
+  };
+}
+
+// Counts, and adds what the table needs to be understood.
+void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double threshold, Table* table,
+              Comparison* comparison) {
+  int64_t num_faster = 0;
+  bool has_too_few = false;
+  for (const Judgement& judgement : judgements) {
+    comparison->num_slower += judgement.verdict == Verdict::kSlower;
+    num_faster += judgement.verdict == Verdict::kFaster;
+    const bool is_too_few = judgement.verdict == Verdict::kTooFew;
+    const bool is_matched =
+        judgement.verdict != Verdict::kOnlyHere && judgement.verdict != Verdict::kOnlyThere;
+    has_too_few |= is_too_few;
+    comparison->num_matched += is_matched;
+    comparison->num_compared += is_matched && !is_too_few;
+  }
+  table->AddFinding(Join("Of ", comparison->num_compared, " rows that could be compared, ",
+                         comparison->num_slower, " are slower and ", num_faster, " are faster",
+                         threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
+                         "; about the others these data decide nothing."));
+  std::set<std::string> told;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (told.insert(rows.experiment(i)).second)
+      table->AddNote(Join("All rows of ", rows.experiment(i), ": ", rows.Constants(i), "."));
+  }
+  table->AddNote(
+      "A verdict needs both: the row's own interval (bootstrap, unpaired) beyond the threshold, and p below "
+      "0.05, Welch's t test adjusted for the number of rows (Holm 1979), so that rows that are as they were "
+      "fail a comparison in at most one case in twenty, however many they are.");
+  table->AddNote(
+      "What varies from one run to the next is in the steps only if several runs are in each directory; "
+      "--threshold leaves room for it.");
+  if (has_too_few) table->AddNote("`n<10:cannot-fail`: fewer than 10 steps on a side; no verdict.");
+}
+
+}  // namespace
+
+Comparison CompareDirs(const CompareOptions& options) {
+  Comparison comparison;
+  const TableBuilders builders = MakeTableBuilders({});
+  Rows rows;
+  Summary& summary = comparison.summary;
+  summary.num_records = Read(options.here, true, builders, &summary.problems, &rows);
+  Read({options.there}, false, builders, &summary.problems, &rows);
+  rows.Finish();
+
+  GateOptions gate;
+  gate.threshold = options.threshold;
+  if (options.resamples) gate.bootstrap.resamples = *options.resamples;
+  const std::vector<Judgement> judgements = JudgeRows(rows.Samples(), gate);
+  Table table("regression", "Compared with " + options.there, Columns());
+  Legend legend;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Judgement& judgement = judgements[i];
+    const PairOfSamples& samples = rows.row(i).samples;
+    std::string flags = judgement.verdict == Verdict::kTooFew ? "n<10:cannot-fail" : "";
+    for (const std::string& flag : rows.row(i).flags) flags += (flags.empty() ? "" : " ") + flag;
+    if (judgement.verdict != Verdict::kTooFew) legend.Add(flags);
+    table.AddRow({rows.experiment(i), rows.Name(i), Mean(samples.here), Mean(samples.there),
+                  100 * judgement.difference, 100 * judgement.interval.low, 100 * judgement.interval.high,
+                  judgement.p_value, static_cast<double>(samples.here.size()),
+                  static_cast<double>(samples.there.size()),
+                  VerdictText(judgement.verdict, options.threshold), flags});
+  }
+  Annotate(rows, judgements, options.threshold, &table, &comparison);
+  for (std::string& line : legend.Lines()) table.AddNote(std::move(line));
+  summary.report.header = {"# gradsync: comparison of results", ""};
+  summary.report.tables.push_back(std::move(table));
+  return comparison;
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,34 @@
+#ifndef GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_
+#define GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/tables/summarize.h"
+
+namespace gradsync::tools {
+
+struct CompareOptions {
+  std::vector<std::string> here;  // files, or directories with *.jsonl in them
+  std::string there;              // the same, of the results to compare with
+  double threshold = 0;           // see GateOptions
+  std::optional<int> resamples;
+};
+
+struct Comparison {
+  Summary summary;           // with one table, "regression"
+  int64_t num_matched = 0;   // rows that both have
+  int64_t num_compared = 0;  // of these, the ones with steps enough
+  int64_t num_slower = 0;
+};
+
+// Compares two sets of results row by row. A row is an experiment, a world size and a configuration; what may
+// differ is the run, its commit and host, the placement, and how many steps were taken. The steps of several
+// runs of one configuration are put together. Throws InvalidInput if an input does not exist.
+Comparison CompareDirs(const CompareOptions& options);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_

@@ -1,0 +1,57 @@
+#ifndef GRADSYNC_TOOLS_TABLES_COMPARE_FINDINGS_H_
+#define GRADSYNC_TOOLS_TABLES_COMPARE_FINDINGS_H_
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/records/measurement.h"
+#include "tools/statistics/statistics.h"
+#include "tools/tables/findings.h"
+
+// Sentences that say what strategies over bucket sizes show, and no more than the intervals carry.
+namespace gradsync::tools {
+
+// A strategy against the baseline, in one phase and at one size.
+struct SizeComparison {
+  std::string phase;
+  std::string strategy;
+  std::string baseline;
+  double delta_percent = 0;
+  // NaN where there are no samples.
+  Interval interval_percent{std::numeric_limits<double>::quiet_NaN(),
+                            std::numeric_limits<double>::quiet_NaN()};
+  double p_value = std::numeric_limits<double>::quiet_NaN();
+  size_t num_steps = 0;
+};
+
+// Collects one series over sizes.
+class CompareFindings {
+ public:
+  // Times of a strategy in a phase, size after size. `has_winner`: whether it is said who is fastest in it.
+  void AddTimes(const std::string& phase, bool has_winner, const Measurement& measurement,
+                const Series& times, const std::string& flags);
+  void AddComparison(SizeComparison comparison);
+
+  // First, for each phase that has a winner, at how many sizes each strategy is fastest, as WinnerSentences
+  // has it. Then, for each phase and strategy, at how many sizes it is slower or faster than the baseline: a
+  // size counts if the row's own interval excludes 0 and its p-value, adjusted by Holm's method for all
+  // comparisons added, is below 0.05; none does with fewer than 10 steps. None if there are too many rows for
+  // sentences.
+  std::vector<std::string> Sentences(const BootstrapOptions& bootstrap) const;
+
+ private:
+  std::vector<std::string> WinnersOf(const BootstrapOptions& bootstrap) const;
+  std::vector<std::string> ComparisonSentences() const;
+
+  std::vector<std::string> phases_;  // in the order in which they were first met
+  std::vector<std::pair<std::string, std::vector<Place>>> contests_;  // by phase
+  std::vector<SizeComparison> comparisons_;
+  size_t num_times_ = 0;
+};
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_COMPARE_FINDINGS_H_
