@@ -92,12 +92,11 @@ TEST(FunctionsCudaTest, RefusesMoreBlocksThanAGridHas) {
   const DevicePtr device = Gpu();
   const Tensor x = Tensor::Zeros(device, {1}, DType::kF32);
   float* const p = x.data<float>();
-  EXPECT_THAT(
-      [&] {
-        (kernels::RmsNorm<float>{p, p, (int64_t{1} << 32) + 1, 1, 1e-5, p, p}.OnCuda(*device));
-      },
-      testing::ThrowsMessage<CudaError>(
-          "kernel RmsNorm: a grid of 4294967297 blocks, CUDA takes at most 2147483647"));
+  const kernels::RmsNorm<float> norm{
+      .x = p, .weight = p, .rows = (int64_t{1} << 32) + 1, .d = 1, .eps = 1e-5, .y = p, .r = p};
+  EXPECT_THAT([&] { kernels::Run("rms_norm", *device, norm); },
+              testing::ThrowsMessage<CudaError>(
+                  "kernel RmsNorm: a grid of 4294967297 blocks, CUDA takes at most 2147483647"));
 }
 
 TEST(FunctionsCudaTest, RefusesHeadsThatAreTooLarge) {

@@ -19,7 +19,7 @@
 //             "__metadata__": {"key": "value"}}, may be padded with spaces
 //   data      the tensors, row-major, little-endian; offsets count from here; no gaps and no overlaps
 //
-// Of its dtypes those of gradsync: F32, F64, BF16, I32, I64, U8.
+// The dtypes that gradsync has are read and written: F32, F64, BF16, I32, I64, U8.
 namespace gradsync::model {
 
 // A file that has been opened and whose header has been checked completely: every tensor in it can be loaded.

@@ -10,7 +10,7 @@
 namespace gradsync::model {
 namespace {
 
-// Of a batch.
+// The shape of a batch.
 constexpr int64_t kRows = 3, kSeq = 100;
 
 // As in tests/transformer_parity_test.cc.

@@ -54,22 +54,18 @@ TEST(VisionFunctionsCudaTest, SaysWhichConvolutionCannotBe) {
       .size = 3,
       .stride = 1,
       .padding = 1};
+  const auto run = [&](const auto& kernel) {
+    return [&device, kernel] { kernels::Run("conv2d", *device, kernel); };
+  };
   const auto says = [&](const char* pass) {
     return testing::ThrowsMessage<CudaError>(testing::StartsWith(
         std::string(pass) + " of 1048576x64x8x8 by 16x64x3x3, stride 1, padding 1, in f32"));
   };
-  float* const null = nullptr;
-  EXPECT_THAT([&] { (kernels::Conv2d<float>{shape, null, null, null}.OnCuda(*device)); }, says("conv2d"));
-  EXPECT_THAT(
-      [&] {
-        (kernels::Conv2dWeightGrad<float>{shape, null, null, {null}}.OnCuda(*device));
-      },
-      says("the weight gradient of conv2d"));
-  EXPECT_THAT(
-      [&] {
-        (kernels::Conv2dInputGrad<float>{shape, null, null, {null}}.OnCuda(*device));
-      },
-      says("the input gradient of conv2d"));
+  EXPECT_THAT(run(kernels::Conv2d<float>{shape, nullptr, nullptr, nullptr}), says("conv2d"));
+  EXPECT_THAT(run(kernels::Conv2dWeightGrad<float>{shape, nullptr, nullptr, {}}),
+              says("the weight gradient of conv2d"));
+  EXPECT_THAT(run(kernels::Conv2dInputGrad<float>{shape, nullptr, nullptr, {}}),
+              says("the input gradient of conv2d"));
 }
 
 TEST(VisionFunctionsCudaTest, BatchNormMovesItsBuffers) {

@@ -36,7 +36,7 @@ struct Tiling {
   static constexpr int kDim = kDimOf;
   static constexpr int kStride = kDim + 8;
   static constexpr int kBytes = kTile * kStride * 2;
-  // Of a tile of results in f32, which takes the room of two tiles when these have been read.
+  // A tile of results in f32 takes the room of two tiles when these have been read.
   static constexpr int kResultStride = kDim + 4;
   static_assert(kTile * kResultStride * 4 <= 2 * kBytes);
   static constexpr int kFragments = kTileSides * kDim / kSide;
@@ -254,9 +254,9 @@ struct GradInputs {
   const float *log_sum_exp, *dots;  // (batch, num_heads, seq)
 };
 
-// Of the pairs of a query in one tile and a key in another: the probabilities p, and the gradients of their
-// scores, ds = p * (dout . v - dot). Zero for pairs that do not see each other. `scores` is room for two
-// tiles of scores. On return all threads may read p and ds.
+// Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
+// the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. `scores` is room
+// for two tiles of scores. On return all threads may read p and ds.
 template <class Tiles>
 __device__ void ScoreGradients(const HeadShape& shape, const GradInputs& in, const HeadTile& here,
                                int64_t first_query, int64_t first_key, float scale, const Number* queries,

@@ -214,8 +214,9 @@ struct GradInputs {
   const T *log_sum_exp, *dots;  // (batch, num_heads, seq)
 };
 
-// Of the pairs of a query in one tile and a key in another: the probabilities p, and the gradients of their
-// scores, ds = p * (dout . v - dot). Zero for pairs that do not see each other. Queries are scaled.
+// Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
+// the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. Queries are
+// scaled.
 template <class Tiles, class T>
 __device__ void ScoreGradients(const HeadShape& shape, const GradInputs<T>& in, const HeadTile& here,
                                int64_t first_query, int64_t first_key, const T* queries, const T* keys,

@@ -14,7 +14,7 @@
 //
 // where mean and variance (the biased one) of a channel are over all its pixels in all images, and act is the
 // identity or max(0, .). Each channel is computed by one thread, so that no result depends on their number.
-// Of BF16 all that belongs to channels is f32. Statistics are combined in f64.
+// With BF16 everything that belongs to channels is f32. Statistics are combined in f64.
 namespace gradsync::model::kernels {
 
 template <class T>

@@ -60,7 +60,7 @@ void ForChannelBlocks(const Device& device, const ActivationShape& shape, const 
       1);
 }
 
-// Of a set of numbers: how many, their mean, and the sum of squares of their deviations from it.
+// How many numbers a set has, their mean, and the sum of squares of their deviations from it.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 

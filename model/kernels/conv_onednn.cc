@@ -68,7 +68,7 @@ typename Backward::primitive_desc BackwardDesc(const dnnl::engine& engine, const
                                            of.stride, of.padding, of.padding, forward, Attributes());
 }
 
-// Plain loops, for whatever nothing better is there for: slower by far than the same in f32.
+// oneDNN falls back to plain loops where it has nothing better: far slower than the same in f32.
 bool IsReference(const char* implementation) { return std::string_view(implementation).starts_with("ref"); }
 
 }  // namespace

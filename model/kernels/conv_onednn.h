@@ -15,8 +15,8 @@
 namespace gradsync::model::kernels {
 
 // A device's convolutions through oneDNN, in primitives that are made once per shape and types. T is float or
-// BF16. Of BF16 each returns false, having done nothing, if this processor has no instructions for it or
-// oneDNN has not got it; of float each returns true.
+// BF16. For BF16 a call returns false, having done nothing, if this processor has no instructions for it or
+// oneDNN does not implement it; for float it returns true.
 class OneDnnConvs {
  public:
   explicit OneDnnConvs(Device& device);
@@ -67,7 +67,7 @@ class OneDnnConvs {
     Primitive store, add;
   };
 
-  // Of the operands, and of the activation or its gradient that comes out.
+  // The types are those of the operands, and of the activation or its gradient that comes out.
   struct Key {
     ConvShape shape;
     dnnl::memory::data_type from, to;
@@ -75,7 +75,7 @@ class OneDnnConvs {
     friend auto operator<=>(const Key&, const Key&) = default;
   };
 
-  // Undefined where oneDNN has not got it.
+  // Empty where oneDNN does not implement it.
   template <class Made>
   using Cache = std::map<Key, std::optional<Made>>;
 

@@ -14,7 +14,7 @@
 // What the kernels for CUDA share. For .cu files only.
 namespace gradsync::model::kernels {
 
-// The device as what it is: functions of kernels::cuda are called with nothing else.
+// The device as what it is: OnCuda is called with nothing else.
 inline const CudaDevice& Gpu(const Device& device) { return static_cast<const CudaDevice&>(device); }
 
 // Threads of a block, unless a kernel has reasons for another number.

@@ -20,13 +20,13 @@ namespace {
 using dnnl::memory;
 
 // Everything that a primitive depends on.
-struct Product {
+struct Key {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   int64_t a_stride, b_stride, c_stride;
   bool c_is_f32, accumulate;
 
-  friend auto operator<=>(const Product&, const Product&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
 };
 
 memory::desc Describe(int64_t rows, int64_t cols, memory::data_type type, int64_t stride, bool transposed) {
@@ -35,7 +35,7 @@ memory::desc Describe(int64_t rows, int64_t cols, memory::data_type type, int64_
 
 // A product made ready.
 struct Primitive {
-  Primitive(const dnnl::engine& engine, const Product& p)
+  Primitive(const dnnl::engine& engine, const Key& p)
       : a(Describe(p.m, p.k, memory::data_type::bf16, p.a_stride, p.a_transposed)),
         b(Describe(p.k, p.n, memory::data_type::bf16, p.b_stride, p.b_transposed)),
         c(Describe(p.m, p.n, p.c_is_f32 ? memory::data_type::f32 : memory::data_type::bf16, p.c_stride,
@@ -56,8 +56,8 @@ struct Primitive {
   dnnl::matmul matmul;
 };
 
-// Nothing if oneDNN has not got it.
-std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Product& p) {
+// Returns nothing if oneDNN does not implement it.
+std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Key& p) {
   try {
     return Primitive(engine, p);
   } catch (const dnnl::error& error) {
@@ -67,17 +67,17 @@ std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Product
 }
 
 // A device's products in bf16.
-class Products {
+class OneDnnProducts {
  public:
-  explicit Products(Device& device)
+  explicit OneDnnProducts(Device& device)
       : device_(device),
         engine_(dnnl::engine::kind::cpu, 0),
         stream_(engine_),
         has_instructions_(UsesBF16Instructions()) {}
 
-  // Returns false, having done nothing, if this processor has no instructions for it or oneDNN has not got
-  // it.
-  bool Run(const Product& p, const BF16* a, const BF16* b, void* c) {
+  // Returns false, having done nothing, if this processor has no instructions for it or oneDNN does not
+  // implement it.
+  bool Run(const Key& p, const BF16* a, const BF16* b, void* c) {
     if (!has_instructions_) return false;
     // oneDNN reads OpenMP's number of threads when it makes a primitive and when it runs one.
     omp_set_num_threads(device_.num_threads());
@@ -100,7 +100,7 @@ class Products {
   const dnnl::engine engine_;
   dnnl::stream stream_;
   const bool has_instructions_;
-  std::map<Product, std::optional<Primitive>> primitives_;
+  std::map<Key, std::optional<Primitive>> primitives_;
 };
 
 // A matrix of `rows` rows of `cols` elements, as it is stored, in f32.
@@ -137,17 +137,17 @@ template <class C>
 void GemmBF16(Device& device, int64_t m, int64_t n, int64_t k, Operand<BF16> a, Operand<BF16> b, C* c,
               int64_t c_stride, bool accumulate) {
   constexpr bool kToF32 = std::is_same_v<C, float>;
-  const Product product{.m = m,
-                        .n = n,
-                        .k = k,
-                        .a_transposed = a.transposed,
-                        .b_transposed = b.transposed,
-                        .a_stride = a.stride,
-                        .b_stride = b.stride,
-                        .c_stride = c_stride,
-                        .c_is_f32 = kToF32,
-                        .accumulate = accumulate};
-  if (device.Resource<Products>().Run(product, a.data, b.data, c)) return;
+  const Key key{.m = m,
+                .n = n,
+                .k = k,
+                .a_transposed = a.transposed,
+                .b_transposed = b.transposed,
+                .a_stride = a.stride,
+                .b_stride = b.stride,
+                .c_stride = c_stride,
+                .c_is_f32 = kToF32,
+                .accumulate = accumulate};
+  if (device.Resource<OneDnnProducts>().Run(key, a.data, b.data, c)) return;
   const WideCopy wide_a = Widen(device, m, k, a), wide_b = Widen(device, k, n, b);
   const auto multiply = [&](Destination<float*> to, int64_t stride) {
     Gemm<float, float>{

@@ -46,7 +46,7 @@ constexpr std::string_view Name(Types types) {
 }
 
 // Everything that the choice of an algorithm depends on.
-struct Product {
+struct Key {
   Types types;
   bool tf32;
   int64_t m, n, k;
@@ -55,10 +55,10 @@ struct Product {
   // Of the pointers, in bytes, at most 256.
   uint32_t a_alignment, b_alignment, c_alignment;
 
-  friend auto operator<=>(const Product&, const Product&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-void Check(cublasStatus_t status, const char* call, const Product& p) {
+void Check(cublasStatus_t status, const char* call, const Key& p) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw CudaError(Join(call, " for ", Name(p.types), " m=", p.m, " n=", p.n, " k=", p.k, ", rows of a, b, c ",
                        p.a_stride, ", ", p.b_stride, ", ", p.c_stride, " elements apart, at multiples of ",
@@ -92,7 +92,7 @@ class Owned {
 // One product, ready to run: descriptions and algorithm, if cuBLASLt has one.
 class Plan {
  public:
-  Plan(cublasLtHandle_t library, const Product& p) {
+  Plan(cublasLtHandle_t library, const Key& p) {
     const bool is_f64 = p.types == Types::kF64;
     const cudaDataType_t wide = is_f64 ? CUDA_R_64F : CUDA_R_32F;
     const bool from_bf16 = p.types == Types::kBF16 || p.types == Types::kBF16ToF32;
@@ -116,7 +116,7 @@ class Plan {
 
   // c = addend + a b, the addend being c itself, another array, or null for none.
   template <class T, class C>
-  void Run(cublasLtHandle_t library, const Product& p, const T* a, const T* b, const C* addend, C* c,
+  void Run(cublasLtHandle_t library, const Key& p, const T* a, const T* b, const C* addend, C* c,
            void* workspace, cudaStream_t stream) const {
     const Wide<T> alpha = 1, beta = addend != nullptr ? 1 : 0;
     const C* const read = addend != nullptr ? addend : c;
@@ -128,20 +128,20 @@ class Plan {
  private:
   using OwnedLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 
-  void Set(cublasLtMatmulDescAttributes_t attribute, cublasOperation_t operation, const Product& p) {
+  void Set(cublasLtMatmulDescAttributes_t attribute, cublasOperation_t operation, const Key& p) {
     Check(cublasLtMatmulDescSetAttribute(operation_.get(), attribute, &operation, sizeof(operation)),
           "cublasLtMatmulDescSetAttribute", p);
   }
 
   // A column-major matrix.
   static void Layout(OwnedLayout& layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t stride,
-                     const Product& p) {
+                     const Key& p) {
     Check(cublasLtMatrixLayoutCreate(layout.address(), type, static_cast<uint64_t>(rows),
                                      static_cast<uint64_t>(cols), stride),
           "cublasLtMatrixLayoutCreate", p);
   }
 
-  void Choose(cublasLtHandle_t library, const Product& p) {
+  void Choose(cublasLtHandle_t library, const Key& p) {
     Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
     Check(cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate", p);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -190,14 +190,14 @@ class Plans {
   Plans(const Plans&) = delete;
   Plans& operator=(const Plans&) = delete;
 
-  const Plan& Get(const Product& p) {
+  const Plan& Get(const Key& p) {
     auto plan = plans_.find(p);
     if (plan == plans_.end()) plan = plans_.try_emplace(p, library_.get(), p).first;
     return plan->second;
   }
 
   template <class T, class C>
-  void Run(const Product& p, const T* a, const T* b, const C* addend, C* c) {
+  void Run(const Key& p, const T* a, const T* b, const C* addend, C* c) {
     Get(p).Run(library_.get(), p, a, b, addend, c, workspace_, device_.compute_stream().get());
   }
 
@@ -205,7 +205,7 @@ class Plans {
   CudaDevice& device_;
   Owned<cublasLtHandle_t, cublasLtDestroy> library_;
   void* workspace_ = nullptr;
-  std::map<Product, Plan> plans_;
+  std::map<Key, Plan> plans_;
 };
 
 constexpr int64_t kAlignedBytes = 16;  // the widest that a thread loads at once
@@ -267,27 +267,27 @@ void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Ope
   CudaDevice& gpu = static_cast<CudaDevice&>(device);
   gpu.MakeCurrent();
   if (k == 0) return AddNothing(gpu, m, n, addend, c, c_stride);
-  const Product product{.types = TypesOf<T, C>(),
-                        .tf32 = std::is_same_v<T, float> && gpu.allow_tf32(),
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .a_transposed = a.transposed,
-                        .b_transposed = b.transposed,
-                        .a_stride = a.stride,
-                        .b_stride = b.stride,
-                        .c_stride = c_stride,
-                        .a_alignment = AlignmentOf(a.data),
-                        .b_alignment = AlignmentOf(b.data),
-                        .c_alignment = std::min(AlignmentOf(c), AlignmentOf(addend))};
+  const Key key{.types = TypesOf<T, C>(),
+                .tf32 = std::is_same_v<T, float> && gpu.allow_tf32(),
+                .m = m,
+                .n = n,
+                .k = k,
+                .a_transposed = a.transposed,
+                .b_transposed = b.transposed,
+                .a_stride = a.stride,
+                .b_stride = b.stride,
+                .c_stride = c_stride,
+                .a_alignment = AlignmentOf(a.data),
+                .b_alignment = AlignmentOf(b.data),
+                .c_alignment = std::min(AlignmentOf(c), AlignmentOf(addend))};
   Plans& plans = device.Resource<Plans>();
-  const cublasStatus_t status = plans.Get(product).status();
-  if (status == CUBLAS_STATUS_SUCCESS) return plans.Run(product, a.data, b.data, addend, c);
+  const cublasStatus_t status = plans.Get(key).status();
+  if (status == CUBLAS_STATUS_SUCCESS) return plans.Run(key, a.data, b.data, addend, c);
   // Nothing promises an algorithm for rows that begin anywhere, as those of bf16 with an odd number of
   // columns do. For aligned ones there has to be one.
   if (IsAligned(a.data, a.stride) && IsAligned(b.data, b.stride) && IsAligned(c, c_stride) &&
       IsAligned(addend, c_stride)) {
-    Check(status, "cublasLtMatmulAlgoGetHeuristic", product);
+    Check(status, "cublasLtMatmulAlgoGetHeuristic", key);
   }
   const AlignedMatrix<T> aligned_a(gpu, a.transposed ? k : m, a.transposed ? m : k, a.data, a.stride);
   const AlignedMatrix<T> aligned_b(gpu, b.transposed ? n : k, b.transposed ? k : n, b.data, b.stride);
