@@ -78,35 +78,42 @@ RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, 
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   Require(!error, "cannot create directory ", dir, ": ", error.message());
-  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   Require(file_ >= 0, "cannot open ", path_, ": ", std::strerror(errno));
-  // A line cut off by an earlier crash must not swallow the next one.
   struct stat status {};
+  if (fstat(file_, &status) == 0) end_bytes_ = status.st_size;
+  // A line cut off by an earlier crash must not swallow the next one.
   char last = '\n';
-  if (fstat(file_, &status) == 0 && status.st_size > 0 && pread(file_, &last, 1, status.st_size - 1) == 1) {
-    at_line_start_ = last == '\n';
-  }
+  if (end_bytes_ > 0 && pread(file_, &last, 1, end_bytes_ - 1) == 1 && last != '\n')
+    WriteAt(end_bytes_, "\n");
 }
 
 RecordWriter::~RecordWriter() { close(file_); }
 
-void RecordWriter::Write(const Record& record) {
-  std::string line = at_line_start_ ? "" : "\n";
-  line += ToJsonLine(record);
-  line += '\n';
-  at_line_start_ = false;
-  size_t written = 0;
-  while (written < line.size()) {
-    const ssize_t n = write(file_, line.data() + written, line.size() - written);
+void RecordWriter::Write(const Record& record) { WriteAt(end_bytes_, ToJsonLine(record) + "\n"); }
+
+void RecordWriter::Rewrite(int64_t begin_bytes, std::span<const Record> records) {
+  std::string text;
+  for (const Record& record : records) text += ToJsonLine(record) + "\n";
+  WriteAt(begin_bytes, text);
+}
+
+void RecordWriter::WriteAt(int64_t begin_bytes, std::string_view text) {
+  const auto check = [&](ssize_t result, const char* what) {
+    if (result < 0) throw std::runtime_error(Join("cannot ", what, " ", path_, ": ", std::strerror(errno)));
+  };
+  int64_t at = begin_bytes;
+  while (!text.empty()) {
+    const ssize_t n = pwrite(file_, text.data(), text.size(), at);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw std::runtime_error(Join("cannot write ", path_, ": ", std::strerror(errno)));
-    written += static_cast<size_t>(n);
+    check(n, "write");
+    text.remove_prefix(static_cast<size_t>(n));
+    at += n;
   }
-  at_line_start_ = true;
-  // Pipes and the like cannot be synced, and need not be.
-  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) {
-    throw std::runtime_error(Join("cannot flush ", path_, ": ", std::strerror(errno)));
-  }
+  if (at < end_bytes_) check(ftruncate(file_, at), "shorten");
+  end_bytes_ = at;
+  // Devices cannot be synced, and need not be.
+  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) check(-1, "flush");
 }
 
 std::string NewRunId() {

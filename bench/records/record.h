@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -153,12 +154,20 @@ class RecordWriter {
   // std::runtime_error with the path and the system's reason.
   void Write(const Record& record);
 
+  // Where the next line will begin.
+  int64_t end_bytes() const { return end_bytes_; }
+  // Puts `records` in the place of what lies from `begin_bytes` on. A process that is killed meanwhile leaves
+  // the one or the other. Throws like Write.
+  void Rewrite(int64_t begin_bytes, std::span<const Record> records);
+
   const std::string& path() const { return path_; }
 
  private:
+  void WriteAt(int64_t begin_bytes, std::string_view text);
+
   std::string path_;
   int file_ = -1;
-  bool at_line_start_ = true;
+  int64_t end_bytes_ = 0;
 };
 
 // The time in UTC and four random hexadecimal digits: "20261121T101500-4f2a".

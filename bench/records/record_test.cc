@@ -240,6 +240,26 @@ TEST(RecordWriterTest, StartsANewLineAfterOneThatWasCutOff) {
   EXPECT_EQ(ReadAll(writer.path()), "{\"schema\":\"grads\n" + ToJsonLine(Sample()) + "\n");
 }
 
+TEST(RecordWriterTest, RewritesTheLast) {
+  const auto of_rank = [](int64_t rank) {
+    Record record = Sample();
+    record.rank = rank;
+    return record;
+  };
+  const auto line = [&](int64_t rank) { return ToJsonLine(of_rank(rank)) + "\n"; };
+  RecordWriter writer(FreshDir("rewritten"), "ddp", "id", 0);
+  writer.Write(of_rank(1));
+  const int64_t begin_bytes = writer.end_bytes();
+  EXPECT_EQ(static_cast<size_t>(begin_bytes), line(1).size());
+  writer.Write(of_rank(20));
+  writer.Write(of_rank(30));
+  writer.Rewrite(begin_bytes, std::vector<Record>{of_rank(4)});
+  EXPECT_EQ(ReadAll(writer.path()), line(1) + line(4));
+  writer.Write(of_rank(5));
+  writer.Rewrite(begin_bytes, std::vector<Record>(3, of_rank(600)));
+  EXPECT_EQ(ReadAll(writer.path()), line(1) + line(600) + line(600) + line(600));
+}
+
 TEST(RecordWriterTest, NamesThePathAndTheReason) {
   const std::string dir = FreshDir("taken");
   std::ofstream(dir.c_str()) << "a file";

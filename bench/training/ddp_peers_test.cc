@@ -184,6 +184,20 @@ TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
   }
 }
 
+TEST(DdpPeersTest, ACheckThatFailsLosesNoTimes) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunDdp(out, WithFake({"--strategies=naive"}), {{"FAKE_PEER_RESULT", "/nowhere"}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("fake_peer was ended by signal 6"));
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 4u);
+  for (const Record& record : records) {
+    EXPECT_EQ(record.samples.at("step_ns").size(), 3u);
+    EXPECT_EQ(record.checks.StringOr("reference", ""), "none");
+  }
+}
+
 // Of images in bf16 nothing tells a peer's gradients from wrong ones. It is not even asked for them: the fake
 // has none.
 TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {

@@ -18,10 +18,10 @@ using MakeTrainingTask =
 // The main function of a training benchmark: RunRankProgram's, after a look at whether this host has the
 // memory and PyTorch, where it is wanted. Returns the exit status.
 //
-// On every rank, in each case all variants train one replica of the model, step by step, and are timed; then
-// each one is compared with a single process that trains on the batches of all ranks; then its record is
-// written. A rank fails, after all records have been written, if a variant that is not meant to drift was
-// wrong.
+// On every rank, in each case all variants train one replica of the model, step by step, and are timed; their
+// records are written; then each one is compared with a single process that trains on the batches of all
+// ranks, and the records get what came of that. A rank fails, after that has been done for all of them, if a
+// variant that is not meant to drift was wrong.
 //
 // A step is forward, backward, synchronisation and optimizer. Outside of it, untimed: making the batch,
 // putting gradients to their places, a barrier of all ranks. With `none` replicas drift apart, which costs no

@@ -16,15 +16,32 @@
 namespace gradsync::bench {
 namespace {
 
+// Writes records before they are checked, because a check may be the end of the process: nothing takes more
+// memory, and a peer takes part. Then again with their checks.
 class RecordObserver : public Observer {
  public:
   RecordObserver(const std::string& out, const std::string& experiment, const std::string& run_id, int rank)
       : writer_(out, experiment, run_id, rank) {}
 
-  void OnChecked(const Variant& /*variant*/, const Record& record) override { writer_.Write(record); }
+  void OnTimed(const Variant& /*variant*/, Record& record) override {
+    if (num_unchecked_++ == 0) begin_bytes_ = writer_.end_bytes();
+    Record unchecked = record;
+    unchecked.checks.Set("reference", "none");
+    writer_.Write(unchecked);
+  }
+  void OnChecked(const Variant& /*variant*/, const Record& record) override {
+    checked_.push_back(record);
+    if (--num_unchecked_ > 0) return;
+    writer_.Rewrite(begin_bytes_, checked_);
+    checked_.clear();
+  }
 
  private:
   RecordWriter writer_;
+  // Of those that took turns.
+  int64_t begin_bytes_ = 0;
+  int num_unchecked_ = 0;
+  std::vector<Record> checked_;
 };
 
 class ProgressObserver : public Observer {
