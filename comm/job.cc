@@ -27,12 +27,15 @@ constexpr char kTerms[] = "terms";       // of rank 0
 constexpr char kJoined[] = "joined.";    // and RANK: the host of a rank that knows the run
 constexpr char kRefused[] = "refused.";  // and RANK: how the terms of a rank differ from rank 0's
 constexpr char kReady[] = "ready";       // by rank 0, once all have joined: all hosts, a line each
+constexpr char kSeen[] = "seen.";        // and RANK: of a rank that has read so
 // Between the parts of terms.
 constexpr char kBetweenNameAndValue = '\x1f';
 constexpr char kBetweenTerms = '\x1e';
 
 // How long a place may be held by a process that is about to end.
 constexpr std::chrono::seconds kClaimWithin{1};
+// How long rank 0 stays for a rank that has arrived, to read that all have.
+constexpr std::chrono::seconds kReadWithin{2};
 
 std::string NewNonce() {
   std::random_device random;
@@ -157,6 +160,12 @@ Job::Job(const World& world, const Terms& terms, std::chrono::milliseconds timeo
 Job::~Job() {
   if (world_.rank != 0) return;
   try {
+    // Where rank 0 fails at once, the others have still to read that all are there: what is wrong here, they
+    // find for themselves, and do not take it for rank 0's leaving.
+    StorePoll poll(Clock::now() + kReadWithin);
+    while (static_cast<int>(hosts_.size()) == world_.size &&
+           static_cast<int>(store_->Keys(Key(kSeen)).size()) < world_.size - 1 && poll.Again()) {
+    }
     for (const auto& [key, hello] : hellos_) {
       if (store_->Get(key) == hello) store_->Remove(key);
     }
@@ -173,7 +182,7 @@ std::string Job::Key(std::string_view name) const { return gradsync::Join(run_id
 std::string Job::Key(std::string_view name, int rank) const { return gradsync::Join(Key(name), rank); }
 
 void Job::RemoveOwnKeys() {
-  for (const char* const name : {kTerms, kJoined, kRefused, kReady}) {
+  for (const char* const name : {kTerms, kJoined, kRefused, kReady, kSeen}) {
     for (const std::string& key : store_->Keys(Key(name))) store_->Remove(key);
   }
 }
@@ -274,6 +283,7 @@ void Job::Enter(const Terms& terms) {
     if (const auto ready = store_->Get(Key(kReady)); ready.has_value()) {
       std::istringstream lines(*ready);
       for (std::string host; std::getline(lines, host);) hosts_.push_back(host);
+      store_->Set(Key(kSeen, world_.rank), "1");
       return;
     }
   } while (poll.Again());

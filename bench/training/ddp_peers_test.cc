@@ -189,7 +189,7 @@ TEST(DdpPeersTest, ACheckThatFailsLosesNoTimes) {
   const ProgramResult result =
       RunDdp(out, WithFake({"--strategies=naive"}), {{"FAKE_PEER_RESULT", "/nowhere"}});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("fake_peer was ended by signal 6"));
+  EXPECT_THAT(result.err, HasSubstr("fake_peer was killed by signal 6"));
   const std::vector<Record> records = RecordsIn(out);
   EXPECT_EQ(records.size(), 4u);
   for (const Record& record : records) {
