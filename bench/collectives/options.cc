@@ -18,6 +18,7 @@ constexpr int64_t kBuffersPerRank = 3;
 
 void AllReduceOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxIterations = 1'000'000;
+  flags.BeginGroup("All-reduce");
   flags.AddChoiceList("backend", &backends, comm::BackendNames(),
                       "Backends to measure, one after the other.");
   flags.AddByteCountList("sizes", &sizes_bytes,

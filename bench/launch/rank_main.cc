@@ -106,6 +106,7 @@ int LaunchRanks(const RankOptions& options, std::span<char* const> argv) {
 void RankOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxRanks = 4096;
   constexpr int64_t kMaxThreads = 1024;
+  flags.BeginGroup("Ranks");
   flags.AddChoice("device", &device, {"cpu", "cuda"}, "Where tensors live and are computed.");
   flags.AddInt("world_size", &world_size, 1, kMaxRanks,
                "How many ranks to start. Under a launcher it may be left out, or must agree.");

@@ -8,6 +8,7 @@
 namespace gradsync::bench {
 
 void PeerOptions::AddTo(FlagTable& flags) {
+  flags.BeginGroup("Other frameworks");
   flags.AddChoice(
       "with_peers", &with_peers, {"none", "pytorch"},
       "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync's "

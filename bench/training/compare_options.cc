@@ -76,8 +76,10 @@ void CompareOptions::AddTo(FlagTable& flags) {
       "preset", &preset, {"scaled", "published"},
       "published: the original's 25 sizes from 3Mi to 27Mi, batches of 32 images of 224 x 224, 20 untimed "
       "steps and 20 timed ones. scaled: the defaults below, minutes on a CPU. Other flags override either.");
+  flags.BeginGroup("Model");
   flags.AddChoice("model", &model, ModelNames(), "The model that is trained.");
   flags.AddOptionalInt("width", &width, "Instead of ResNet-50's number of channels in the first layer, 64.");
+  flags.BeginGroup("Buckets and batches");
   flags.AddElementCountList("buffer_elements", &buffer_elements, "Sizes of a bucket to compare.");
   flags.AddChoice(
       "units", &units, {"bytes", "published"},

@@ -16,6 +16,7 @@ constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
 }  // namespace
 
 void DdpOptions::AddTo(FlagTable& flags) {
+  flags.BeginGroup("Model");
   flags.AddChoice("model", &model, model::TransformerNames(), "The model that is trained.");
   flags.AddOptionalInt("num_layers", &num_layers, "Instead of the model's number of blocks.");
   flags.AddOptionalInt("d_model", &d_model, "Instead of the model's width.");
@@ -26,6 +27,7 @@ void DdpOptions::AddTo(FlagTable& flags) {
   flags.AddPath("weights", &weights, "a safetensors file",
                 "Initial weights by name, instead of random ones.");
 
+  flags.BeginGroup("Buckets and batches");
   flags.AddByteCount("bucket_bytes", &bucket_bytes,
                      "Capacity of a bucket, for the strategies that have buckets.");
 

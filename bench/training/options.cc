@@ -19,6 +19,7 @@ constexpr int64_t kMaxSteps = 10'000'000;
 TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
 
 void TrainingOptions::AddTo(FlagTable& flags) {
+  flags.BeginGroup("Training");
   flags.AddChoice(
       "dtype", &dtype, {"f32", "f64", "bf16"},
       "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
@@ -28,10 +29,12 @@ void TrainingOptions::AddTo(FlagTable& flags) {
       "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
   flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
   flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
+  flags.BeginGroup("What is compared");
   flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
                       "Ways of averaging gradients to compare.");
   flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
 
+  flags.BeginGroup("Steps");
   flags.AddInt("warmup_steps", &warmup_steps, 0, kMaxSteps,
                "Untimed steps of each strategy before the timed ones.");
   flags.AddInt("steps", &steps, 1, kMaxSteps,
@@ -42,6 +45,7 @@ void TrainingOptions::AddTo(FlagTable& flags) {
       "after the other.");
   ranks.AddTo(flags);
 
+  flags.BeginGroup("Checks, traces, profiles");
   flags.AddBool("verify", &verify,
                 "After timing, compare each strategy with one process that trains on the batches of all "
                 "ranks.");
