@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/dev/check_release.sh [OPTION...] RELEASE: README's two commands (the suite with its smoke preset) in a bare
-# system of that release (trixie, bookworm), which debootstrap makes, on a clone of HEAD, as somebody types them who
+# system of that release of Debian, which debootstrap makes, on a clone of HEAD, as somebody types them who
 # has installed git and nothing else. Says at the end what failed, and leaves nothing behind. Takes root, 5 GB below
 # $TMPDIR, and an hour or more on a small machine. Exits with 0 if both passed, 1 if not, 2 if it could not try.
 #   --cuda         lends the system this machine's /usr/local/cuda
@@ -45,8 +45,8 @@ command -v debootstrap >/dev/null || fail "debootstrap is missing: BAZELW_EXTRAS
 if [[ $mirror == '' ]]; then
   # shellcheck disable=SC2016  # apt expands them
   mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Identifier: Packages' 'Component: main' |
-    awk '$1 == $2 && /^(Debian|Ubuntu) / {print $3; exit}')
-  [[ $mirror != '' ]] || fail "apt has packages of neither Debian nor Ubuntu: give --mirror=URL"
+    awk '$1 == "Debian" && $2 == "Debian" {print $3; exit}')
+  [[ $mirror != '' ]] || fail "apt has no packages of Debian here: give --mirror=URL"
 fi
 
 scratch=$(mktemp -d)
