@@ -89,7 +89,7 @@ class AllReduceJob : public RankJob {
   void Measure(int64_t size_bytes, Progress& progress) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
     const model::Tensor pattern = model::Tensor::Empty(host_, {numel}, options_.element_type());
-    const model::Tensor buffer = model::Tensor::Empty(device_, {numel}, options_.element_type());
+    const model::Tensor buffer = group_->Allocate(device_, {numel}, options_.element_type());
     FillPattern(pattern, world_.rank);
 
     const std::string what = Join(group_->backend(), " ", FormatByteCount(size_bytes));
