@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "model/tensor_ops.h"
@@ -98,6 +99,21 @@ TEST(TensorTest, ArithmeticOnBF16IsRoundedOnce) {
   Scale(x, 1 + 0x1p-7);
   AddTo(x, x);
   EXPECT_EQ(static_cast<float>(x.data<BF16>()[2]), 2 + 0x1p-6f);
+}
+
+TEST(TensorTest, FindsWhatIsNotFinite) {
+  const DevicePtr device = CpuDevice();
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    const Tensor x = Tensor::Zeros(device, {2, 3}, dtype);
+    Fill(x, 3e38);
+    EXPECT_EQ(FindNotFinite(x), std::nullopt) << Name(dtype);
+    for (const double bad : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
+      Fill(x.Slice(4, {2}), bad);
+      EXPECT_EQ(FindNotFinite(x), 4) << Name(dtype);
+    }
+  }
+  EXPECT_EQ(FindNotFinite(Tensor::Empty(device, {0}, DType::kF32)), std::nullopt);
+  EXPECT_THROW(FindNotFinite(Tensor::Empty(device, {1}, DType::kI32)), InvalidInput);
 }
 
 TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
