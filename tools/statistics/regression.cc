@@ -1,48 +1,28 @@
 #include "tools/statistics/regression.h"
 
 #include <algorithm>
-#include <limits>
-
-#include "tools/statistics/significance.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kLevel = 0.05;
-
-Judgement Measure(const PairOfSamples& row, const GateOptions& options) {
-  Judgement judgement{kNaN, {kNaN, kNaN}, kNaN, Verdict::kNotShown};
-  if (row.there.empty()) return judgement.verdict = Verdict::kOnlyHere, judgement;
-  if (row.here.empty()) return judgement.verdict = Verdict::kOnlyThere, judgement;
-  judgement.difference = RelativeDifference(row.here, row.there);
-  judgement.interval = BootstrapRelativeDifference(row.here, row.there, Pairing::kNone, options.bootstrap);
-  if (std::min(row.here.size(), row.there.size()) < kFewestForInterval) {
-    return judgement.verdict = Verdict::kTooFew, judgement;
-  }
-  const double bound = judgement.difference < 0 ? -options.threshold : options.threshold;
-  const bool is_beyond =
-      judgement.difference < 0 ? judgement.difference < bound : judgement.difference > bound;
-  judgement.p_value = is_beyond ? DifferencePValue(row.here, row.there, Pairing::kNone, bound) : 1;
-  return judgement;
+Verdict VerdictOn(const PairOfSamples& row, const Interval& interval, double threshold) {
+  if (row.there.empty()) return Verdict::kOnlyHere;
+  if (row.here.empty()) return Verdict::kOnlyThere;
+  if (std::min(row.here.size(), row.there.size()) < kFewestForInterval) return Verdict::kTooFew;
+  if (interval.low > threshold) return Verdict::kSlower;
+  return interval.high < -threshold ? Verdict::kFaster : Verdict::kNotShown;
 }
 
 }  // namespace
 
 std::vector<Judgement> JudgeRows(const std::vector<PairOfSamples>& rows, const GateOptions& options) {
+  std::vector<ComparedSamples> samples;
+  for (const PairOfSamples& row : rows) samples.push_back({row.here, row.there, Pairing::kNone});
+  const std::vector<Interval> intervals = Bootstrap(options.bootstrap).Simultaneous(samples);
   std::vector<Judgement> judgements;
-  std::vector<double> p_values;
-  for (const PairOfSamples& row : rows) {
-    judgements.push_back(Measure(row, options));
-    p_values.push_back(judgements.back().p_value);
-  }
-  p_values = HolmAdjusted(p_values);
-  for (size_t i = 0; i < judgements.size(); ++i) {
-    Judgement& judgement = judgements[i];
-    judgement.p_value = p_values[i];
-    if (judgement.verdict != Verdict::kNotShown || !(judgement.p_value < kLevel)) continue;
-    if (judgement.interval.low > options.threshold) judgement.verdict = Verdict::kSlower;
-    if (judgement.interval.high < -options.threshold) judgement.verdict = Verdict::kFaster;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    judgements.push_back({RelativeDifference(rows[i].here, rows[i].there), intervals[i],
+                          VerdictOn(rows[i], intervals[i], options.threshold)});
   }
   return judgements;
 }

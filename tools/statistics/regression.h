@@ -19,8 +19,7 @@ enum class Verdict { kSlower, kFaster, kNotShown, kTooFew, kOnlyHere, kOnlyThere
 
 struct Judgement {
   double difference = 0;  // Mean(here) / Mean(there) - 1; NaN unless both are there
-  Interval interval;      // of this row alone, 95 %
-  double p_value = 0;     // adjusted for the number of rows
+  Interval interval;      // 95 %, for all rows at once
   Verdict verdict = Verdict::kNotShown;
 };
 
@@ -29,11 +28,10 @@ struct GateOptions {
   BootstrapOptions bootstrap;
 };
 
-// A row is slower, or faster, if both hold: its own bootstrap interval lies beyond the threshold, and Welch's
-// t test against the threshold remains below 0.05 after Holm's adjustment for the number of rows. So of all
-// rows that are as they were, however many, none is called slower or faster in 19 comparisons out of 20.
-// Samples are compared unpaired: nothing ties step i of one program to step i of another. A row with fewer
-// than kFewestForInterval steps on either side is kTooFew.
+// A row is slower, or faster, if its interval lies beyond the threshold. The intervals hold at once (see
+// Bootstrap::Simultaneous), so of all rows that are as they were, however many, none is called slower or
+// faster in 19 comparisons out of 20. Samples are compared unpaired: nothing ties step i of one program to
+// step i of another. A row with fewer than kFewestForInterval steps on either side is kTooFew.
 std::vector<Judgement> JudgeRows(const std::vector<PairOfSamples>& rows, const GateOptions& options = {});
 
 }  // namespace gradsync::tools

@@ -48,16 +48,21 @@ double PercentileOfAny(std::span<double> values, double p) {
   return values[below] + (index - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
-// The fraction of a normal distribution beyond Student's t for 95 % and `n` values, widened by sqrt(n / (n -
-// 1)) because a resample varies as the population of the n values does. The t is Cornish and Fisher's
-// expansion.
+// What `z` standard errors of a normal distribution are for the mean of `n` values: as many of Student's t,
+// by Cornish and Fisher's expansion, and sqrt(n / (n - 1)) more because a resample varies as the population
+// of the n values does.
+double ForFew(double z, size_t n) {
+  const double degrees = static_cast<double>(n - 1);
+  const double z3 = z * z * z;
+  const double z5 = z3 * z * z;
+  const double t = z + (z3 + z) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees * degrees);
+  return t * std::sqrt((degrees + 1) / degrees);
+}
+
+// The fraction of a normal distribution beyond that, for 95 %.
 double ExpandedTail(size_t n) {
   constexpr double kZ = 1.959963984540054;
-  const double degrees = static_cast<double>(n - 1);
-  const double z3 = kZ * kZ * kZ;
-  const double z5 = z3 * kZ * kZ;
-  const double t = kZ + (z3 + kZ) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * kZ) / (96 * degrees * degrees);
-  return 0.5 * std::erfc(t * std::sqrt((degrees + 1) / degrees) / std::sqrt(2.0));
+  return 0.5 * std::erfc(ForFew(kZ, n) / std::sqrt(2.0));
 }
 
 // Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014). The standard library's
@@ -161,10 +166,10 @@ double RelativeDifference(std::span<const double> sample, std::span<const double
   return mean == 0 ? kNaN : Mean(sample) / mean - 1;
 }
 
-Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
-                                       Pairing pairing) {
-  const size_t n = std::min(sample.size(), baseline.size());
-  if (n < 2 || (pairing == Pairing::kRounds && sample.size() != baseline.size())) return {kNaN, kNaN};
+bool Bootstrap::Resample(const ComparedSamples& samples) {
+  const auto& [sample, baseline, pairing] = samples;
+  if (std::min(sample.size(), baseline.size()) < 2) return false;
+  if (pairing == Pairing::kRounds && sample.size() != baseline.size()) return false;
   const Shape shape{sample.size(), pairing == Pairing::kRounds ? 0 : baseline.size()};
   const size_t num_resamples = static_cast<size_t>(options_.resamples);
   const size_t num_counted = shape.apart + shape.sample_size;
@@ -185,11 +190,47 @@ Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span
     Eigen::Map<Eigen::ArrayXd>(&differences_[first], size) =
         scale * sample_sums.array() / baseline_sums.array() - 1;
   }
-  if (!std::ranges::all_of(differences_, [](double difference) { return std::isfinite(difference); })) {
-    return {kNaN, kNaN};
-  }
-  const double tail = ExpandedTail(n);
+  return std::ranges::all_of(differences_, [](double difference) { return std::isfinite(difference); });
+}
+
+Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
+                                       Pairing pairing) {
+  if (!Resample({sample, baseline, pairing})) return {kNaN, kNaN};
+  const double tail = ExpandedTail(std::min(sample.size(), baseline.size()));
   return {PercentileOfAny(differences_, tail), PercentileOfAny(differences_, 1 - tail)};
+}
+
+std::vector<Interval> Bootstrap::Simultaneous(std::span<const ComparedSamples> comparisons) {
+  constexpr double kRounding = 1e-12;  // smaller errors are none
+  const auto log_ratio_of = [](const ComparedSamples& samples) {
+    return std::log1p(tools::RelativeDifference(samples.sample, samples.baseline));
+  };
+  std::vector<double> errors;                                               // standard errors of log ratios
+  std::vector<double> largest(static_cast<size_t>(options_.resamples), 0);  // |t| of each resample
+  for (const ComparedSamples& samples : comparisons) {
+    errors.push_back(kNaN);
+    if (!Resample(samples)) continue;
+    const double log_ratio = log_ratio_of(samples);
+    double squares = 0;
+    for (double& resampled : differences_) {
+      resampled = std::abs(std::log1p(resampled) - log_ratio);
+      squares += resampled * resampled;
+    }
+    errors.back() = std::sqrt(squares / static_cast<double>(differences_.size()));
+    if (!(errors.back() > kRounding) || !std::isfinite(errors.back())) continue;
+    for (size_t i = 0; i < largest.size(); ++i) {
+      largest[i] = std::max(largest[i], differences_[i] / errors.back());
+    }
+  }
+  const double critical = Percentile(largest, 0.95);
+  std::vector<Interval> intervals;
+  for (size_t i = 0; i < comparisons.size(); ++i) {
+    const double log_ratio = log_ratio_of(comparisons[i]);
+    const size_t n = std::min(comparisons[i].sample.size(), comparisons[i].baseline.size());
+    const double margin = errors[i] * ForFew(critical, n);
+    intervals.push_back({std::expm1(log_ratio - margin), std::expm1(log_ratio + margin)});
+  }
+  return intervals;
 }
 
 Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<const double> baseline,

@@ -41,6 +41,13 @@ enum class Pairing {
   kNone,
 };
 
+// Two samples whose means are compared.
+struct ComparedSamples {
+  std::span<const double> sample;
+  std::span<const double> baseline;
+  Pairing pairing = Pairing::kNone;
+};
+
 // Mean(sample) / Mean(baseline) - 1; NaN for a baseline of 0. Of means, because what a training run pays is
 // the sum of its steps.
 double RelativeDifference(std::span<const double> sample, std::span<const double> baseline);
@@ -76,7 +83,20 @@ class Bootstrap {
   Interval RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
                               Pairing pairing);
 
+  // One interval for each comparison, which hold all their truths at once in 95 cases of 100 (92 for 15
+  // comparisons of 10 rounds), whatever depends on what: what they exclude is shown, however many they are,
+  // and whichever of them is picked for what it shows. The logarithm of a ratio of means, which knows no less
+  // than nothing, gets so many standard errors to both sides as none is off by, each in its own, in 95 % of
+  // the resamples (max-|t| bootstrap: Westfall and Young, Resampling-based multiple testing, 1993); for few
+  // steps as many more as Student's t has, as above. The standard errors are those of all resamples: a
+  // resample's own are next to nothing where it has left out the one step that took long. NaN as above, and
+  // for samples whose mean is not positive.
+  std::vector<Interval> Simultaneous(std::span<const ComparedSamples> comparisons);
+
  private:
+  // Fills differences_. False if there is no interval.
+  bool Resample(const ComparedSamples& samples);
+
   // What resamples are drawn for.
   struct Shape {
     size_t sample_size = 0;  // or rounds

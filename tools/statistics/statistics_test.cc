@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -202,6 +203,97 @@ TEST(BootstrapTest, IntervalsHoldTheTruthAsOftenAsTheySay) {
       }
     }
   }
+}
+
+// How often the intervals of all pairs of `num_samples` samples hold 0 at once, where nothing differs. Rounds
+// of one machine drift.
+double CoverAllPairs(size_t num_samples, size_t rounds, Pairing pairing) {
+  constexpr int kSets = 400;
+  std::mt19937_64 random(20261121);
+  std::normal_distribution<double> drift(0, pairing == Pairing::kRounds ? 0.02 : 0);
+  std::gamma_distribution<double> noise(2, 0.03);
+  double fraction = 0;
+  for (int set = 0; set < kSets; ++set) {
+    std::vector<Values> samples(num_samples);
+    double machine = 1;
+    for (size_t i = 0; i < rounds; ++i) {
+      machine *= std::exp(drift(random));
+      for (Values& sample : samples) sample.push_back(machine * (0.94 + noise(random)));
+    }
+    std::vector<ComparedSamples> pairs;
+    for (size_t i = 0; i < num_samples; ++i) {
+      for (size_t j = 0; j < i; ++j) pairs.push_back({samples[i], samples[j], pairing});
+    }
+    const std::vector<Interval> intervals = Bootstrap({.resamples = 1000}).Simultaneous(pairs);
+    const bool do_hold = std::ranges::all_of(
+        intervals, [](const Interval& interval) { return interval.low <= 0 && 0 <= interval.high; });
+    fraction += (do_hold ? 1.0 : 0.0) / kSets;
+  }
+  return fraction;
+}
+
+// With 400 sets the fraction has a standard error of 1.1 %. By intervals of 95 % each, 15 pairs would hold
+// together in less than 70 %.
+TEST(SimultaneousTest, IntervalsHoldTheirTruthsAtOnce) {
+  for (const Pairing pairing : {Pairing::kRounds, Pairing::kNone}) {
+    for (const size_t num_samples : {size_t{2}, size_t{6}}) {
+      for (const size_t rounds : {kFewestForInterval, size_t{20}, size_t{51}}) {
+        const double fraction = CoverAllPairs(num_samples, rounds, pairing);
+        EXPECT_GE(fraction, 0.925) << num_samples << " samples, " << rounds << " rounds";
+        EXPECT_LE(fraction, 0.995) << num_samples << " samples, " << rounds << " rounds";
+      }
+    }
+  }
+}
+
+TEST(SimultaneousTest, OneComparisonIsThatAlone) {
+  const Values sample = {0.90, 0.92, 0.94, 0.96, 0.98, 1.02, 1.04, 1.06, 1.08, 1.10};
+  const Values baseline(10, 1.0);
+  const ComparedSamples pair = {sample, baseline, Pairing::kRounds};
+  Bootstrap bootstrap({.resamples = 20000});
+  const Interval alone = bootstrap.RelativeDifference(sample, baseline, Pairing::kRounds);
+  const Interval only = bootstrap.Simultaneous({&pair, 1})[0];
+  EXPECT_NEAR(only.low, alone.low, 0.03 * (alone.high - alone.low));
+  EXPECT_NEAR(only.high, alone.high, 0.03 * (alone.high - alone.low));
+  // What is known exactly, or not at all, costs the others nothing.
+  const Values twice(10, 2.0);
+  const Values few = {1};
+  const std::vector<ComparedSamples> all = {
+      {twice, baseline, Pairing::kNone}, pair, {few, baseline, Pairing::kNone}};
+  const std::vector<Interval> intervals = bootstrap.Simultaneous(all);
+  EXPECT_NEAR(intervals[0].low, 1, 1e-9);
+  EXPECT_NEAR(intervals[0].high, 1, 1e-9);
+  EXPECT_EQ(intervals[1].low, only.low);
+  EXPECT_EQ(intervals[1].high, only.high);
+  EXPECT_TRUE(std::isnan(intervals[2].low));
+}
+
+TEST(SimultaneousTest, NothingTakesLessThanNoTime) {
+  const Values sample = {0.1, 0.1, 0.2, 3, 0.1, 0.2, 0.1, 0.1, 0.3, 0.1};
+  const Values baseline = {1, 2, 1, 3, 9, 1, 2, 1, 1, 20};
+  const ComparedSamples pair = {sample, baseline, Pairing::kNone};
+  const Interval interval = Bootstrap({}).Simultaneous({&pair, 1})[0];
+  const double difference = RelativeDifference(sample, baseline);
+  EXPECT_GT(interval.low, -1);
+  EXPECT_LT(difference - (interval.high - difference), -1);  // as a symmetric one would
+}
+
+TEST(SimultaneousTest, ManyComparisonsNeedMore) {
+  DriftingMachine machine(20261121);
+  std::vector<Values> samples(20);
+  std::vector<Values> baselines(20);
+  std::vector<ComparedSamples> pairs;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    machine.Measure(20, 0, 0, &samples[i], &baselines[i]);
+    pairs.push_back({samples[i], baselines[i], Pairing::kRounds});
+  }
+  const auto width = [&](size_t count) {
+    const Interval interval = Bootstrap({}).Simultaneous({pairs.data(), count})[0];
+    return interval.high - interval.low;
+  };
+  // 20 of them: 3.0 standard errors of a normal distribution instead of 1.96, 3.5 of Student's instead
+  // of 2.1.
+  EXPECT_NEAR(width(20) / width(1), 3.5 / 2.1, 0.1);
 }
 
 TEST(BootstrapTest, DriftSharedByARoundDoesNotWidenTheInterval) {

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <string_view>
 
 #include "model/error.h"
 #include "tools/records/validity.h"
-#include "tools/statistics/significance.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr double kLevel = 0.05;
 constexpr size_t kMaxTransfers = 400;
 constexpr size_t kMaxGroups = 4;
 constexpr double kMiB = 1 << 20;
@@ -42,20 +41,8 @@ double BandwidthOf(const Transfer& transfer) {
 // One size of a backend against the size with the highest bandwidth.
 struct Share {
   const Transfer* transfer = nullptr;
-  Interval interval;   // of its bandwidth, as a part of the highest
-  double p_value = 0;  // that it is just at the bound
-  enum { kWithin, kBelow, kOpen } verdict = kOpen;
+  Interval interval;  // of its bandwidth, as a part of the highest
 };
-
-Share ShareOf(const Transfer& transfer, const Transfer& highest, Bootstrap* bootstrap) {
-  const double size_ratio = transfer.size_bytes / highest.size_bytes;
-  const Interval times = bootstrap->RelativeDifference(transfer.times_s, highest.times_s, Pairing::kNone);
-  // Its time, relative to the other's, if it is just at the bound.
-  const double relative = size_ratio / kSaturated - 1;
-  return {&transfer,
-          {size_ratio / (1 + times.high), size_ratio / (1 + times.low)},
-          DifferencePValue(transfer.times_s, highest.times_s, Pairing::kNone, relative)};
-}
 
 // One backend's sizes, in their order.
 struct Curve {
@@ -65,8 +52,8 @@ struct Curve {
 };
 
 std::vector<Curve> CurvesOf(const std::vector<Transfer>& transfers, const BootstrapOptions& options) {
-  Bootstrap bootstrap(options);
   std::vector<Curve> curves;
+  std::vector<ComparedSamples> samples;
   for (const std::string& backend : BackendsOf(transfers)) {
     Curve curve{.backend = backend, .shares = {}};
     std::vector<const Transfer*> own;
@@ -74,41 +61,34 @@ std::vector<Curve> CurvesOf(const std::vector<Transfer>& transfers, const Bootst
       if (transfer.backend == backend && IsUsable(transfer)) own.push_back(&transfer);
     }
     if (own.size() < 2) continue;
-    std::stable_sort(own.begin(), own.end(),
-                     [](const auto* a, const auto* b) { return a->size_bytes < b->size_bytes; });
-    curve.highest = *std::max_element(own.begin(), own.end(), [](const auto* a, const auto* b) {
-      return BandwidthOf(*a) < BandwidthOf(*b);
-    });
+    std::ranges::stable_sort(own, std::less<>(), &Transfer::size_bytes);
+    curve.highest = *std::ranges::max_element(
+        own, std::less<>(), [](const Transfer* transfer) { return BandwidthOf(*transfer); });
     for (const Transfer* transfer : own) {
-      if (transfer != curve.highest) curve.shares.push_back(ShareOf(*transfer, *curve.highest, &bootstrap));
+      if (transfer == curve.highest) continue;
+      curve.shares.push_back({transfer, {}});
+      samples.push_back({transfer->times_s, curve.highest->times_s, Pairing::kNone});
     }
     curves.push_back(std::move(curve));
   }
-  return curves;
-}
-
-// For all backends together, because each sentence must hold.
-void Judge(std::vector<Curve>* curves) {
-  std::vector<double> p_values;
-  for (const Curve& curve : *curves) {
-    for (const Share& share : curve.shares) p_values.push_back(share.p_value);
-  }
-  p_values = HolmAdjusted(p_values);
-  size_t next = 0;
-  for (Curve& curve : *curves) {
+  // For all backends together, because each sentence must hold.
+  const std::vector<Interval> intervals = Bootstrap(options).Simultaneous(samples);
+  auto times = intervals.begin();
+  for (Curve& curve : curves) {
     for (Share& share : curve.shares) {
-      if (!(p_values[next++] < kLevel)) continue;
-      if (share.interval.low > kSaturated) share.verdict = Share::kWithin;
-      if (share.interval.high < kSaturated) share.verdict = Share::kBelow;
+      const double size_ratio = share.transfer->size_bytes / curve.highest->size_bytes;
+      share.interval = {size_ratio / (1 + times->high), size_ratio / (1 + times->low)};
+      ++times;
     }
   }
+  return curves;
 }
 
 // The smallest size from which on all are within; nothing if that is only the highest itself.
 std::optional<double> SaturatedFrom(const Curve& curve) {
   std::vector<std::pair<double, bool>> sizes = {{curve.highest->size_bytes, true}};
   for (const Share& share : curve.shares) {
-    sizes.emplace_back(share.transfer->size_bytes, share.verdict == Share::kWithin);
+    sizes.emplace_back(share.transfer->size_bytes, share.interval.low > kSaturated);
   }
   std::sort(sizes.rbegin(), sizes.rend());
   size_t num_within = 0;
@@ -123,9 +103,9 @@ std::string SentenceOf(const Curve& curve) {
   std::vector<std::string> open;
   double largest_bytes = curve.highest->size_bytes;
   for (const Share& share : curve.shares) {
-    std::vector<std::string>& sizes = share.verdict == Share::kWithin  ? within
-                                      : share.verdict == Share::kBelow ? below
-                                                                       : open;
+    std::vector<std::string>& sizes = share.interval.low > kSaturated    ? within
+                                      : share.interval.high < kSaturated ? below
+                                                                         : open;
     sizes.push_back(SizeText(share.transfer->size_bytes));
     largest_bytes = std::max(largest_bytes, share.transfer->size_bytes);
   }
@@ -136,7 +116,7 @@ std::string SentenceOf(const Curve& curve) {
   if (!within.empty()) text += Join(", within 10 % of that at ", ListOf(within));
   if (!below.empty()) text += Join(", lower at ", ListOf(below));
   if (!open.empty()) text += Join(", undecided at ", ListOf(open));
-  text += " (95 % CI)";
+  text += " (simultaneous 95 % CI)";
   if (const std::optional<double> from = SaturatedFrom(curve)) {
     text += Join(": saturated from ", SizeText(*from), " on");
   } else if (curve.highest->size_bytes == largest_bytes && open.empty()) {
@@ -179,10 +159,8 @@ std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& tr
 
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
                                              const BootstrapOptions& bootstrap) {
-  std::vector<Curve> curves = CurvesOf(transfers, bootstrap);
-  Judge(&curves);
   std::vector<std::string> sentences;
-  for (const Curve& curve : curves) sentences.push_back(SentenceOf(curve));
+  for (const Curve& curve : CurvesOf(transfers, bootstrap)) sentences.push_back(SentenceOf(curve));
   return sentences;
 }
 

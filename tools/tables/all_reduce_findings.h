@@ -28,16 +28,16 @@ struct Transfer {
 // and where not all of them were looked at.
 std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& transfers);
 
-// Which backend is fastest at which sizes, as WinnerSentences has it, by Welch's test: sizes are measured one
-// after the other. Empty with one backend.
+// Which backend is fastest at which sizes, as WinnerSentences has it, unpaired: sizes are measured one after
+// the other. Empty with one backend.
 std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& transfers,
                                                  const BootstrapOptions& bootstrap = {});
 
 // For each backend its highest bus bandwidth, the sizes that are shown to be within 10 % of it, and the one
-// from which on all are. A size is within, or is not, if both hold: the bootstrap interval of its
-// bandwidth's ratio to the highest lies on that side of 0.9, and so does Welch's test, adjusted by Holm's
-// method for the sizes of all backends. Of sizes of which neither is shown, it says so. Empty where nothing
-// can be said: a single rank, wrong elements, fewer than 10 iterations, one size.
+// from which on all are. A size is within, or is not, if the interval of its bandwidth's ratio to the highest
+// lies on that side of 0.9; the intervals of all sizes and backends hold at once. Of sizes of which neither
+// is shown, it says so. Empty where nothing can be said: a single rank, wrong elements, fewer than 10
+// iterations, one size.
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
                                              const BootstrapOptions& bootstrap = {});
 

@@ -47,7 +47,7 @@ TEST(SaturationTest, SaysFromWhereOnBandwidthIsAtItsHighest) {
   EXPECT_THAT(
       SaturationSentences(FourSizes()),
       ElementsAre("Bus bandwidth of gloo is highest at 1000 MB (2 GB/s), within 10 % of that at 100 MB, "
-                  "lower at 1 MB and 10 MB (95 % CI): saturated from 100 MB on."));
+                  "lower at 1 MB and 10 MB (simultaneous 95 % CI): saturated from 100 MB on."));
 }
 
 TEST(SaturationTest, StillRisingIsNotSaturated) {
@@ -56,7 +56,8 @@ TEST(SaturationTest, StillRisingIsNotSaturated) {
   const std::vector<std::string> sentences = SaturationSentences(transfers);
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_THAT(sentences[0], StartsWith("Bus bandwidth of gloo is highest at 10 MB ("));
-  EXPECT_THAT(sentences[0], HasSubstr("), lower at 1 MB (95 % CI): up to the largest size no saturation"));
+  EXPECT_THAT(sentences[0],
+              HasSubstr("), lower at 1 MB (simultaneous 95 % CI): up to the largest size no saturation"));
 }
 
 TEST(SaturationTest, AFallBehindThePeakIsNoSaturation) {
@@ -66,7 +67,7 @@ TEST(SaturationTest, AFallBehindThePeakIsNoSaturation) {
   const std::vector<std::string> sentences = SaturationSentences(transfers);
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_THAT(sentences[0], HasSubstr("highest at 10 MB"));
-  EXPECT_THAT(sentences[0], HasSubstr("lower at 1 MB and 100 MB (95 % CI)."));
+  EXPECT_THAT(sentences[0], HasSubstr("lower at 1 MB and 100 MB (simultaneous 95 % CI)."));
 }
 
 TEST(SaturationTest, NoiseDecidesNothing) {
@@ -116,7 +117,7 @@ TEST(FastestBackendTest, CountsSizes) {
   EXPECT_THAT(sentences[0], StartsWith("gloo is fastest at 1 of 3 sizes: -3"));
   EXPECT_THAT(sentences[0], HasSubstr("against local; local is fastest at 1 of 3 sizes: -2"));
   EXPECT_THAT(sentences[0],
-              HasSubstr("; at 100 MB no backend is shown to be fastest (95 % CI of each size)."));
+              HasSubstr("; at 100 MB no backend is shown to be fastest (simultaneous 95 % CI)."));
 }
 
 TEST(FastestBackendTest, OneBackendWinsNothing) {

@@ -7,7 +7,6 @@
 
 #include "model/error.h"
 #include "tools/records/validity.h"
-#include "tools/statistics/significance.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/compare_findings.h"
 #include "tools/tables/fields.h"
@@ -22,6 +21,8 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMebi = 1 << 20;
 constexpr char kBufferColumn[] = "buffer_elements (Mi)";
+constexpr char kLow[] = "ci95_low (%)";
+constexpr char kHigh[] = "ci95_high (%)";
 // With more sizes than this, people are shown the rows that machines get.
 constexpr size_t kMaxBlocks = 100;
 
@@ -50,7 +51,6 @@ struct Row : Measured {
   const Phase& phase;
   const Series& times;
   const Series& base;
-  Interval interval_percent{};  // of the mean's difference to the baseline's
   Flags flags{};
 
   double delta_percent() const { return 100 * (times.mean() / base.mean() - 1); }
@@ -88,10 +88,11 @@ std::vector<Field<Row>> Fields() {
            [](const Row& row) { return NumCollectives(row.own); }},
           {{.name = "mean (ms)"}, [](const Row& row) { return 1e3 * row.times.mean(); }},
           {{.name = "delta (%)", .kind = Kind::kPercent}, &Row::delta_percent},
-          {{.name = "ci95_low (%)", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
-           [](const Row& row) { return row.interval_percent.low; }},
-          {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
-           [](const Row& row) { return row.interval_percent.high; }},
+          // Known when all rows are.
+          {{.name = kLow, .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
+           [](const Row&) { return kNaN; }},
+          {{.name = kHigh, .kind = Kind::kPercent, .audience = Audience::kMachines},
+           [](const Row&) { return kNaN; }},
       },
       &fields);
   for (const Statistic& statistic : kPercentiles) {
@@ -148,8 +149,8 @@ std::vector<WideColumn> WideColumns() {
       add({.name = statistic.name, .digits = 5}, TimeName(statistic));
       add({.name = "delta%", .kind = Kind::kPercent}, DeltaName(statistic));
     }
-    add({.name = "low", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"}, "ci95_low (%)");
-    add({.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines}, "ci95_high (%)");
+    add({.name = "low", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"}, kLow);
+    add({.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines}, kHigh);
     add({.name = "flags", .kind = Kind::kText}, "flags");
   }
   return columns;
@@ -209,6 +210,7 @@ class CompareTable : public TableBuilder {
   }
 
   void Finish(std::vector<Table>* tables) override {
+    AddRows();
     if (rows_.num_rows() == 0) return;
     const std::optional<std::vector<std::vector<size_t>>> blocks = BlocksOf(rows_);
     if (!blocks) {
@@ -224,26 +226,42 @@ class CompareTable : public TableBuilder {
   }
 
  private:
+  // A row whose interval is not known before all are there.
+  struct Pending {
+    std::vector<Cell> cells;
+    SizeComparison comparison;
+    Flags flags;
+    bool is_compared = false;  // and neither its gradients and parameters nor the baseline's are wrong
+  };
+
   void AddRow(Row row) {
     row.flags = FlagsOf({row.own, row.times, BusBandwidthOf(row.own), &row.baseline});
-    row.interval_percent = intervals_.PercentOf(row, row.times, row.base);
     legend_.Add(row.flags);
     findings_.AddTimes(row.phase.name, row.phase.has_winner, row.own, row.times, row.flags);
-    AddComparison(row);
-    rows_.Add(row);
-    if (Has(row.flags, Flag::kTooFewForP95)) rows_.MarkLast("p95 (ms)");
-    if (Has(row.flags, Flag::kTooFewForP99)) rows_.MarkLast("p99 (ms)");
-  }
-
-  void AddComparison(const Row& row) {
-    const bool is_compared = &row.own != &row.baseline && !row.times.published && !row.base.published;
     const bool are_right =
         !Has(row.flags, Flag::kUnequal) && !Has(FlagsOf({row.baseline, row.base}), Flag::kUnequal);
-    if (!is_compared || !are_right) return;
-    findings_.AddComparison({row.phase.name, row.own.strategy(), row.baseline.strategy(), row.delta_percent(),
-                             row.interval_percent,
-                             DifferencePValue(row.times.max, row.base.max, PairingOf(row.own, row.baseline)),
-                             row.times.num_steps()});
+    const bool has_interval = intervals_.Add(row, row.times, row.base);
+    SizeComparison comparison{.phase = row.phase.name,
+                              .strategy = row.own.strategy(),
+                              .baseline = row.baseline.strategy(),
+                              .delta_percent = row.delta_percent(),
+                              .interval_percent = {},
+                              .num_steps = row.times.num_steps()};
+    pending_.push_back({rows_.CellsOf(row), std::move(comparison), row.flags, has_interval && are_right});
+  }
+
+  void AddRows() {
+    const std::vector<Interval> intervals = intervals_.Simultaneous();
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      auto& [cells, comparison, flags, is_compared] = pending_[i];
+      comparison.interval_percent = intervals[i];
+      cells[rows_.column(kLow)] = intervals[i].low;
+      cells[rows_.column(kHigh)] = intervals[i].high;
+      rows_.AddRow(std::move(cells));
+      if (Has(flags, Flag::kTooFewForP95)) rows_.MarkLast("p95 (ms)");
+      if (Has(flags, Flag::kTooFewForP99)) rows_.MarkLast("p99 (ms)");
+      if (is_compared) findings_.AddComparison(std::move(comparison));
+    }
   }
 
   void AddNotes(Table* table) {
@@ -263,20 +281,22 @@ class CompareTable : public TableBuilder {
         "units: bytes: at one size all strategies have buckets of as many bytes, elements x size of an "
         "element. published: core's buckets have so many MiB, the others' so many Mi elements, as in the "
         "original; with f32, theirs are 4 times as large.");
-    table->AddNote("delta% is against the baseline's same statistic; 95 % CI: of the mean's, " +
-                   intervals_.Description());
     table->AddNote(
-        "Sentences count a size as slower or faster if its interval excludes 0 and its p-value (Student's "
-        "paired or Welch's test) is below 0.05 after Holm's adjustment for all comparisons of these tables: "
-        "where nothing differs, any of them is wrong in at most one case in twenty. They leave out "
-        "strategies "
-        "whose gradients or parameters are wrong.");
+        "delta% is against the baseline's same statistic; 95 % CI: of the mean's, all of them at once, " +
+        intervals_.Description());
+    table->AddNote(
+        "Sentences count a size as slower or faster if its interval excludes 0. The intervals of all rows "
+        "hold "
+        "at once in 95 cases of 100: where nothing differs, any of the sentences is wrong in at most one "
+        "case "
+        "in twenty. They leave out strategies whose gradients or parameters are wrong.");
     for (std::string& line : legend_.Lines()) table->AddNote(std::move(line));
   }
 
   const TableOptions options_;
   BaselineIntervals intervals_{options_.bootstrap};
   TableOf<Row> rows_{"compare", "Strategies over bucket sizes", Fields()};
+  std::vector<Pending> pending_;
   CompareFindings findings_;
   Legend legend_;
 };

@@ -180,8 +180,6 @@ std::vector<Field<JudgedRow>> Fields() {
        [](const JudgedRow& row) { return 100 * row.judgement.interval.low; }},
       {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
        [](const JudgedRow& row) { return 100 * row.judgement.interval.high; }},
-      {{.name = "p (Holm)", .kind = Kind::kScientific},
-       [](const JudgedRow& row) { return row.judgement.p_value; }},
       {{.name = "steps here", .kind = Kind::kInteger},
        [](const JudgedRow& row) { return row.samples().here.size(); }},
       {{.name = "steps there", .kind = Kind::kInteger},
@@ -217,9 +215,11 @@ void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double
       table->AddNote(Join("All rows of ", rows.experiment(i), ": ", rows.Constants(i), "."));
   }
   table->AddNote(
-      "A verdict needs both: the row's own interval (bootstrap, unpaired) beyond the threshold, and p below "
-      "0.05, Welch's t test adjusted for the number of rows (Holm 1979), so that rows that are as they were "
-      "fail a comparison in at most one case in twenty, however many they are.");
+      "A row is slower or faster if its interval (bootstrap, unpaired) lies beyond the threshold. The "
+      "intervals of "
+      "all rows hold at once (max-|t|), so that rows that are as they were fail a comparison in at most one "
+      "case "
+      "in twenty, however many they are.");
   table->AddNote(
       "What varies from one run to the next is in the steps only if several runs are in each directory; "
       "--threshold leaves room for it.");

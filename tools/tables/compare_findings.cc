@@ -4,14 +4,12 @@
 #include <cstdio>
 
 #include "model/error.h"
-#include "tools/statistics/significance.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/training_rows.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr double kLevel = 0.05;
 constexpr double kMebi = 1 << 20;
 constexpr size_t kMaxTimes = 2000;
 
@@ -58,10 +56,9 @@ std::string SentenceOf(const std::string& phase, const Tally& tally) {
   return Join(phase, " of ", tally.name, ": ", text, tally.sizes == 1 ? " size" : " sizes", range, ".");
 }
 
-bool IsShown(const SizeComparison& comparison, double adjusted_p_value) {
+bool IsShown(const SizeComparison& comparison) {
   const Interval& interval = comparison.interval_percent;
-  return comparison.num_steps >= kFewestForInterval && (interval.low > 0 || interval.high < 0) &&
-         adjusted_p_value < kLevel;
+  return comparison.num_steps >= kFewestForInterval && (interval.low > 0 || interval.high < 0);
 }
 
 }  // namespace
@@ -86,21 +83,17 @@ void CompareFindings::AddComparison(SizeComparison comparison) {
 std::vector<std::string> CompareFindings::Sentences(const BootstrapOptions& bootstrap) const {
   if (num_times_ > kMaxTimes) return {};
   std::vector<std::string> sentences;
-  std::vector<double> p_values;
   for (const Phase& phase : phases_) {
     for (const std::string& sentence :
          WinnerSentences(phase.cases, bootstrap, {.of_case = "size", .at = "at"})) {
       sentences.push_back(Join(phase.name, ": ", sentence));
     }
-    for (const SizeComparison& comparison : phase.comparisons) p_values.push_back(comparison.p_value);
   }
-  p_values = HolmAdjusted(p_values);
-  auto p_value = p_values.begin();
   for (const Phase& phase : phases_) {
     std::vector<Tally> tallies;
     for (const SizeComparison& comparison : phase.comparisons) {
       Named(Join(comparison.strategy, " against ", comparison.baseline), &tallies)
-          .Take(comparison.delta_percent, IsShown(comparison, *p_value++));
+          .Take(comparison.delta_percent, IsShown(comparison));
     }
     for (const Tally& tally : tallies) sentences.push_back(SentenceOf(phase.name, tally));
   }

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_COMPARE_FINDINGS_H_
 
 #include <cstddef>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +20,7 @@ struct SizeComparison {
   std::string strategy;
   std::string baseline;
   double delta_percent = 0;
-  // NaN where there are no samples.
-  Interval interval_percent{std::numeric_limits<double>::quiet_NaN(),
-                            std::numeric_limits<double>::quiet_NaN()};
-  double p_value = std::numeric_limits<double>::quiet_NaN();
+  Interval interval_percent;  // of those that hold at once; NaN where there are no samples
   size_t num_steps = 0;
 };
 
@@ -38,9 +34,8 @@ class CompareFindings {
 
   // First, for each phase that has a winner, at how many sizes each strategy is fastest, as WinnerSentences
   // has it. Then, for each phase and strategy, at how many sizes it is slower or faster than the baseline: a
-  // size counts if the row's own interval excludes 0 and its p-value, adjusted by Holm's method for all
-  // comparisons added, is below 0.05; none does with fewer than 10 steps. None if there are too many rows for
-  // sentences.
+  // size counts if the interval excludes 0; none does with fewer than 10 steps. None if there are too many
+  // rows for sentences.
   std::vector<std::string> Sentences(const BootstrapOptions& bootstrap) const;
 
  private:

@@ -47,11 +47,12 @@ class TableOf : public Table {
           Audience audience = Audience::kAll)
       : Table(std::move(name), std::move(title), ColumnsOf(fields), audience), fields_(std::move(fields)) {}
 
-  void Add(const Row& row) {
+  std::vector<Cell> CellsOf(const Row& row) const {
     std::vector<Cell> cells;
     for (const Field<Row>& field : fields_) cells.push_back(field.value(row));
-    AddRow(std::move(cells));
+    return cells;
   }
+  void Add(const Row& row) { AddRow(CellsOf(row)); }
 
  private:
   static std::vector<Column> ColumnsOf(const std::vector<Field<Row>>& fields) {

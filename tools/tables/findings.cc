@@ -4,12 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <optional>
 #include <set>
 #include <string_view>
 
 #include "model/error.h"
-#include "tools/statistics/significance.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/training_rows.h"
 
@@ -17,7 +15,8 @@ namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kLevel = 0.05;
+// Said of intervals.
+constexpr char kIntervals[] = " (simultaneous 95 % CI).";
 constexpr size_t kMaxVariants = 400;
 constexpr size_t kMaxGroups = 4;
 // Shares that differ by less over a whole grid are no trend worth a sentence.
@@ -54,41 +53,60 @@ Pairing PairingOf(const Variant& a, const Variant& b) {
 }
 
 struct Difference {
-  std::string to;  // the other strategy
+  std::string to;  // the other variant
   double value = 0;
   Interval interval;
-  double p_value = 1;
 
-  bool excludes_zero() const { return interval.high < 0 || interval.low > 0; }
+  bool is_shown() const { return interval.high < 0 || interval.low > 0; }
 };
 
-// What the fastest mean of a place is worth.
+// What the fastest mean of a case is worth.
 struct Result {
+  std::string of_case;
   std::string best;
-  std::vector<Difference> differences;  // of best to the others, the closest one first
-  double p_value = kNaN;                // the largest of them; adjusted over cases
-  bool is_shown = false;
+  std::vector<Difference> differences{};  // of best to the others, the closest one first
+
+  bool is_shown() const {
+    return std::ranges::all_of(differences, [](const Difference& other) { return other.interval.high < 0; });
+  }
 };
 
-std::optional<Result> Judge(const Case& one_case, const BootstrapOptions& bootstrap) {
+// The variants that compete, the fastest mean first.
+std::vector<const Variant*> FieldOf(const Case& one_case) {
   std::vector<const Variant*> field;
   for (const Variant& variant : one_case.variants) {
     if (Competes(variant)) field.push_back(&variant);
   }
-  if (field.size() < 2) return std::nullopt;
-  std::stable_sort(field.begin(), field.end(),
-                   [](const Variant* a, const Variant* b) { return Mean(a->steps_s) < Mean(b->steps_s); });
-  Result result{.best = field[0]->name, .differences = {}, .p_value = 0};
-  for (size_t i = 1; i < field.size(); ++i) {
-    const Pairing pairing = PairingOf(*field[0], *field[i]);
-    const std::vector<double>& best = field[0]->steps_s;
-    const std::vector<double>& other = field[i]->steps_s;
-    result.differences.push_back({field[i]->name, RelativeDifference(best, other),
-                                  BootstrapRelativeDifference(best, other, pairing, bootstrap),
-                                  DifferencePValue(best, other, pairing)});
-    result.p_value = std::max(result.p_value, result.differences.back().p_value);
+  std::ranges::stable_sort(field, std::less<>(),
+                           [](const Variant* variant) { return Mean(variant->steps_s); });
+  return field;
+}
+
+// All pairs are compared: any of them might have been the best one and another.
+std::vector<Result> Judge(const std::vector<Case>& cases, const BootstrapOptions& bootstrap) {
+  std::vector<ComparedSamples> pairs;
+  for (const Case& one_case : cases) {
+    const std::vector<const Variant*> field = FieldOf(one_case);
+    for (size_t i = 0; i < field.size(); ++i) {
+      for (size_t j = i + 1; j < field.size(); ++j) {
+        pairs.push_back({field[i]->steps_s, field[j]->steps_s, PairingOf(*field[i], *field[j])});
+      }
+    }
   }
-  return result;
+  const std::vector<Interval> intervals = Bootstrap(bootstrap).Simultaneous(pairs);
+  std::vector<Result> results;
+  size_t first = 0;  // of the case's pairs, which begin with those of the best
+  for (const Case& one_case : cases) {
+    const std::vector<const Variant*> field = FieldOf(one_case);
+    if (field.size() < 2) continue;
+    Result& result = results.emplace_back(Result{one_case.name, field[0]->name});
+    for (size_t i = 1; i < field.size(); ++i) {
+      result.differences.push_back({field[i]->name, RelativeDifference(field[0]->steps_s, field[i]->steps_s),
+                                    intervals[first + i - 1]});
+    }
+    first += field.size() * (field.size() - 1) / 2;
+  }
+  return results;
 }
 
 std::string Text(const Difference& difference) {
@@ -101,33 +119,24 @@ std::string Text(const Difference& difference) {
 std::string OneCase(const Result& result, const Words& words) {
   std::vector<std::string> shown;
   std::vector<std::string> open;
-  std::vector<double> p_values;
-  for (const Difference& difference : result.differences) p_values.push_back(difference.p_value);
-  // The best was chosen by its mean, so each claim about it is one of all pairs'.
-  const double pairs = static_cast<double>(p_values.size() + 1) / 2;
-  p_values = HolmAdjusted(p_values);
-  for (size_t i = 0; i < result.differences.size(); ++i) {
-    const Difference& difference = result.differences[i];
-    const bool is_shown =
-        difference.excludes_zero() && (result.is_shown || std::min(1.0, pairs * p_values[i]) < kLevel);
-    (is_shown ? shown : open).push_back(Join(Text(difference), " against ", difference.to));
+  for (const Difference& difference : result.differences) {
+    (difference.is_shown() ? shown : open).push_back(Join(Text(difference), " against ", difference.to));
   }
-  if (result.is_shown) return Join(result.best, " is fastest: ", ListOf(shown), " (95 % CI).");
+  if (result.is_shown()) return Join(result.best, " is fastest: ", ListOf(shown), kIntervals);
   return Join("No ", words.variant, " is shown to be fastest. ", result.best,
               " has the smallest mean; these data decide nothing about its ", ListOf(open),
-              shown.empty() ? "" : ", but show its ", ListOf(shown), " (95 % CI).");
+              shown.empty() ? "" : ", but show its ", ListOf(shown), kIntervals);
 }
 
 // "core is fastest in 5 of 6 cells; ..."
-std::string ManyCases(const std::vector<Case>& cases, const std::vector<Result>& results,
-                      const Words& words) {
+std::string ManyCases(const std::vector<Result>& results, const Words& words) {
   std::map<std::string, std::vector<const Result*>> wins;
   std::vector<std::string> open;
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].is_shown) {
-      wins[results[i].best].push_back(&results[i]);
+  for (const Result& result : results) {
+    if (result.is_shown()) {
+      wins[result.best].push_back(&result);
     } else {
-      open.push_back(cases[i].name);
+      open.push_back(result.of_case);
     }
   }
   std::string text;
@@ -157,7 +166,7 @@ std::string ManyCases(const std::vector<Case>& cases, const std::vector<Result>&
   }
   if (!open.empty())
     text += Join("; ", words.at, " ", ListOf(open), " no ", words.variant, " is shown to be fastest");
-  return text + " (95 % CI of each " + words.of_case + ").";
+  return text + kIntervals;
 }
 
 // Whether the shares change in one direction with every step of `along`, at every value of the other.
@@ -203,26 +212,10 @@ std::vector<std::string> WinnerSentences(const std::vector<Case>& cases, const B
   const std::string reason = WhyVoid(cases);
   if (!reason.empty()) return {Join("No ", words.variant, " is called fastest: ", reason, ".")};
 
-  std::vector<Case> judged;
-  std::vector<Result> results;
-  std::vector<double> p_values;
-  for (const Case& one_case : cases) {
-    std::optional<Result> result = Judge(one_case, bootstrap);
-    if (!result) continue;
-    judged.push_back(one_case);
-    p_values.push_back(result->p_value);
-    results.push_back(*std::move(result));
-  }
-  p_values = HolmAdjusted(p_values);
-  for (size_t i = 0; i < results.size(); ++i) {
-    const std::vector<Difference>& differences = results[i].differences;
-    results[i].is_shown =
-        p_values[i] < kLevel && std::all_of(differences.begin(), differences.end(),
-                                            [](const Difference& d) { return d.interval.high < 0; });
-  }
-  std::string text = results.size() == 1 ? OneCase(results[0], words) : ManyCases(judged, results, words);
+  const std::vector<Result> results = Judge(cases, bootstrap);
+  std::string text = results.size() == 1 ? OneCase(results[0], words) : ManyCases(results, words);
   bool is_oversubscribed = false;
-  for (const Case& one_case : judged) {
+  for (const Case& one_case : cases) {
     for (const Variant& variant : one_case.variants) {
       is_oversubscribed |= Has(variant.flags, Flag::kOversubscribed);
     }

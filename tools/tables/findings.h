@@ -44,10 +44,9 @@ struct Words {
 // void: a single rank, steps that also wrote a trace, fewer than 10 steps, figures without samples,
 // strategies that were measured one after the other.
 //
-// A strategy is called fastest in a case if it is shown faster than each of the others there: an
-// intersection-union test (Berger 1982), so that its level holds for any number of strategies. Over cases
-// the p-values are adjusted by Holm's method. Student's paired test where rounds were interleaved, Welch's
-// elsewhere; and the bootstrap interval of each difference must exclude 0 too.
+// A strategy is called fastest in a case if it is shown faster than each of the others there. What is shown
+// is what the printed intervals exclude: they hold at once, for all pairs of strategies of all cases (see
+// Bootstrap::Simultaneous), so that the best may be picked for its mean.
 std::vector<std::string> WinnerSentences(const std::vector<Case>& cases,
                                          const BootstrapOptions& bootstrap = {}, const Words& words = {});
 

@@ -47,7 +47,7 @@ TEST(WinnerTest, SaysWhoIsFastestAndByHowMuch) {
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_THAT(sentences[0], StartsWith("core is fastest: -1"));
   EXPECT_THAT(sentences[0], HasSubstr(" against naive and -3"));
-  EXPECT_THAT(sentences[0], HasSubstr("] against flat (95 % CI)."));
+  EXPECT_THAT(sentences[0], HasSubstr("] against flat (simultaneous 95 % CI)."));
 }
 
 TEST(WinnerTest, NamesWhatIsNotDecided) {

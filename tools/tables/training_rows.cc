@@ -1,5 +1,6 @@
 #include "tools/tables/training_rows.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -17,6 +18,12 @@ bool WaitsForAll(std::string_view strategy) {
   strategy = EagerName(strategy);
   return strategy.ends_with("naive") || strategy.ends_with("flat") || strategy == "bucketed_sync";
 }
+
+bool HasInterval(const Measured& row, const Series& times, const Series& base) {
+  return &row.own != &row.baseline && !times.published && !base.published;
+}
+
+Interval InPercent(const Interval& interval) { return {100 * interval.low, 100 * interval.high}; }
 
 }  // namespace
 
@@ -64,12 +71,29 @@ Pairing PairingOf(const Measurement& a, const Measurement& b) {
   return paired ? Pairing::kRounds : Pairing::kNone;
 }
 
-Interval BaselineIntervals::PercentOf(const Measured& row, const Series& times, const Series& base) {
-  if (&row.own == &row.baseline || times.published || base.published) return {kNaN, kNaN};
+Pairing BaselineIntervals::Note(const Measured& row) {
   const Pairing pairing = PairingOf(row.own, row.baseline);
   (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
-  const Interval interval = bootstrap_.RelativeDifference(times.max, base.max, pairing);
-  return {100 * interval.low, 100 * interval.high};
+  return pairing;
+}
+
+Interval BaselineIntervals::PercentOf(const Measured& row, const Series& times, const Series& base) {
+  if (!HasInterval(row, times, base)) return {kNaN, kNaN};
+  return InPercent(bootstrap_.RelativeDifference(times.max, base.max, Note(row)));
+}
+
+bool BaselineIntervals::Add(const Measured& row, const Series& times, const Series& base) {
+  const bool has_interval = HasInterval(row, times, base);
+  samples_.push_back(has_interval ? Samples{times.max, base.max, Note(row)} : Samples{});
+  return has_interval;
+}
+
+std::vector<Interval> BaselineIntervals::Simultaneous() {
+  std::vector<ComparedSamples> all;
+  for (const Samples& samples : samples_) all.push_back({samples.times, samples.base, samples.pairing});
+  std::vector<Interval> intervals = bootstrap_.Simultaneous(all);
+  std::ranges::transform(intervals, intervals.begin(), InPercent);
+  return intervals;
 }
 
 std::string BaselineIntervals::Description() const {

@@ -2,6 +2,7 @@
 #define GRADSYNC_TOOLS_TABLES_TRAINING_ROWS_H_
 
 #include <string>
+#include <vector>
 
 #include "tools/records/measurement.h"
 #include "tools/statistics/statistics.h"
@@ -32,20 +33,34 @@ double PeakBytesPerParameter(const Measurement& measurement);
 // By rounds if both ran interleaved with the same number of steps.
 Pairing PairingOf(const Measurement& a, const Measurement& b);
 
-// Intervals of a table's differences to the baseline, and what they were resampled from.
+// Intervals of a table's differences to the baseline, and what they are resampled from.
 class BaselineIntervals {
  public:
   explicit BaselineIntervals(const BootstrapOptions& options) : options_(options), bootstrap_(options) {}
 
-  // Of the mean of `times` against that of the baseline's `base`, in percent. NaN for the baseline itself and
-  // for what was published without samples.
+  // Of the mean of `times` against that of the baseline's `base`, in percent, for this row alone. NaN for the
+  // baseline itself and for what was published without samples.
   Interval PercentOf(const Measured& row, const Series& times, const Series& base);
+
+  // For rows whose intervals hold at once: takes the next one, and says whether it has one ...
+  bool Add(const Measured& row, const Series& times, const Series& base);
+  // ... and gives all, in percent, in the order of Add.
+  std::vector<Interval> Simultaneous();
+
   // "bootstrap of rounds (2000 resamples). ..."
   std::string Description() const;
 
  private:
+  struct Samples {
+    std::vector<double> times;  // empty: no interval
+    std::vector<double> base;
+    Pairing pairing = Pairing::kNone;
+  };
+  Pairing Note(const Measured& row);
+
   const BootstrapOptions options_;
   Bootstrap bootstrap_;
+  std::vector<Samples> samples_;
   bool resampled_rounds_ = false;
   bool resampled_steps_ = false;
 };
