@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
@@ -33,7 +34,8 @@ class AllReduceJob : public RankJob {
         host_(model::CpuDevice()),
         timer_(MakePhaseTimer(*device_)) {
     // The first backend's group also tells all ranks the name of the run.
-    group_ = JoinGroup(options.ranks, options.backends.front(), world, device_, placement_);
+    const std::string& first = options.backends.front();
+    group_ = JoinGroup(options.ranks, first == kMemoryLimit ? "shm" : first, world, device_, placement_);
     run_id_ = BroadcastText(*group_, device_, world.rank == 0 ? NewRunId() : "");
     ranks_on_gpu_ = CountRanksOnGpu(*group_, device_);
     group_->Clear();
@@ -54,19 +56,20 @@ class AllReduceJob : public RankJob {
     const int64_t configs = static_cast<int64_t>(options_.backends.size() * options_.sizes_bytes.size());
     Progress progress(configs * (1 + options_.warmup_iterations + options_.iterations), world_.rank == 0);
     for (const std::string& backend : options_.backends) {
-      if (group_->backend() != backend) {
+      if (backend != kMemoryLimit && group_->backend() != backend) {
         group_ = JoinGroup(options_.ranks, backend, world_, device_, placement_);
       }
-      for (const int64_t size_bytes : options_.sizes_bytes) Measure(size_bytes, progress);
+      for (const int64_t size_bytes : options_.sizes_bytes) Measure(backend, size_bytes, progress);
     }
   }
 
-  // Runs one all-reduce on freshly filled memory; returns how long it took.
-  int64_t Once(const model::Tensor& buffer, const model::Tensor& pattern) {
+  // Runs one all-reduce on freshly filled memory; returns how long it took. `limit`: null, or what does it in
+  // the group's place.
+  int64_t Once(const model::Tensor& buffer, const model::Tensor& pattern, MemoryLimit* limit) {
     buffer.CopyFrom(pattern);
     group_->Barrier();
     timer_->Take(Mark::kStepBegin);
-    group_->AllReduce(buffer, options_.reduce_op()).Wait();
+    limit != nullptr ? limit->Run() : group_->AllReduce(buffer, options_.reduce_op()).Wait();
     timer_->Take(Mark::kStepEnd);
     const int64_t time_ns = timer_->Read().step_ns();
     group_->Finish();
@@ -86,20 +89,23 @@ class AllReduceJob : public RankJob {
     return sum.ToVector<int64_t>().front();
   }
 
-  void Measure(int64_t size_bytes, Progress& progress) {
+  void Measure(const std::string& backend, int64_t size_bytes, Progress& progress) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
     const model::Tensor pattern = model::Tensor::Empty(host_, {numel}, options_.element_type());
-    const model::Tensor buffer = model::Tensor::Empty(device_, {numel}, options_.element_type());
+    std::optional<MemoryLimit> limit;
+    if (backend == kMemoryLimit) limit.emplace(*group_, device_, numel, options_.ranks.timeout);
+    const model::Tensor buffer =
+        limit ? limit->tensor() : group_->Allocate(device_, {numel}, options_.element_type());
     FillPattern(pattern, world_.rank);
 
-    const std::string what = Join(group_->backend(), " ", FormatByteCount(size_bytes));
-    Record record = NewRecord(size_bytes, numel);
+    const std::string what = Join(backend, " ", FormatByteCount(size_bytes));
+    Record record = NewRecord(backend, size_bytes, numel);
     std::vector<int64_t>& times_ns = record.samples["time_ns"];
-    Once(buffer, pattern);
+    Once(buffer, pattern, limit ? &*limit : nullptr);
     int64_t wrong = WrongElements(buffer);
     progress.Step(what);
     for (int64_t i = 0; i < options_.warmup_iterations + options_.iterations; ++i) {
-      const int64_t time_ns = Once(buffer, pattern);
+      const int64_t time_ns = Once(buffer, pattern, limit ? &*limit : nullptr);
       if (i >= options_.warmup_iterations) {
         record.samples["position"].push_back(position_++);
         times_ns.push_back(time_ns);
@@ -120,14 +126,14 @@ class AllReduceJob : public RankJob {
     }
   }
 
-  Record NewRecord(int64_t size_bytes, int64_t numel) const {
+  Record NewRecord(const std::string& backend, int64_t size_bytes, int64_t numel) const {
     Record record;
     record.experiment = kExperiment;
     record.run_id = run_id_;
     record.time_utc = NowUtc();
     record.rank = world_.rank;
     record.world_size = world_.size;
-    SetRankConfig(options_.ranks, group_->backend(), record.config);
+    SetRankConfig(options_.ranks, backend, record.config);
     record.config.Set("dtype", options_.dtype);
     record.config.Set("op", options_.op);
     record.config.Set("size_bytes", size_bytes);
@@ -140,9 +146,9 @@ class AllReduceJob : public RankJob {
   }
 
   void Summarize() const {
-    std::printf("%-16s %14s %10s\n", "rank 0", "median time", "wrong");
+    std::printf("%-20s %14s %10s\n", "rank 0", "median time", "wrong");
     for (const Row& row : summary_) {
-      std::printf("%-16s %14s %10lld\n", row.what.c_str(),
+      std::printf("%-20s %14s %10lld\n", row.what.c_str(),
                   ApproximateDuration(static_cast<double>(row.median_ns)).c_str(),
                   static_cast<long long>(row.wrong));
     }
