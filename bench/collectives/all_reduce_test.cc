@@ -6,28 +6,19 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
-#include <sstream>
-#include <variant>
 
 #include "bench/launch/run_program.h"
 #include "bench/records/record.h"
+#include "bench/records/schema.h"
 
 namespace gradsync::bench {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 constexpr char kAllReduce[] = "bench/all_reduce";
-
-std::vector<Record> RecordsIn(const std::string& directory) {
-  std::vector<Record> records;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    std::istringstream lines(ReadText(entry.path().string()));
-    for (std::string line; std::getline(lines, line);) records.push_back(std::get<Record>(ParseRecord(line)));
-  }
-  return records;
-}
 
 struct Case {
   const char* op;
@@ -51,6 +42,8 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
   std::multiset<int64_t> sizes;
   for (const Record& record : records) {
     if (record.rank == 0) sizes.insert(record.config.IntOr("size_bytes", 0));
+    EXPECT_THAT(SchemaFaults(record), IsEmpty());
+    EXPECT_EQ(record.link.StringOr("kind", ""), record.world_size == 1 ? "none" : "loopback");
     EXPECT_EQ(record.checks.IntOr("wrong_elements", -1), 0);
     EXPECT_GT(record.checks.IntOr("checked_elements", 0), 0);
     ASSERT_EQ(record.samples.at("time_ns").size(), 4u);

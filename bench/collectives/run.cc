@@ -34,9 +34,7 @@ class AllReduceJob : public RankJob {
         timer_(MakePhaseTimer(*device_)) {
     // The first backend's group also tells all ranks the name of the run.
     group_ = JoinGroup(options.ranks, options.backends.front(), world, device_, placement_);
-    run_id_ = BroadcastText(*group_, device_, world.rank == 0 ? NewRunId() : "");
-    ranks_on_gpu_ = CountRanksOnGpu(*group_, device_);
-    group_->Clear();
+    run_id_ = AgreeOnRunId(*group_, device_, launch_);
     out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + run_id_);
     writer_.emplace(out_, kExperiment, run_id_, world.rank);
   }
@@ -57,6 +55,7 @@ class AllReduceJob : public RankJob {
       if (group_->backend() != backend) {
         group_ = JoinGroup(options_.ranks, backend, world_, device_, placement_);
       }
+      SetGroupRecord();
       for (const int64_t size_bytes : options_.sizes_bytes) Measure(size_bytes, progress);
     }
   }
@@ -109,7 +108,8 @@ class AllReduceJob : public RankJob {
     wrong += WrongElements(buffer);
     record.checks.Set("wrong_elements", wrong);
     record.checks.Set("checked_elements", 2 * numel);
-    writer_->Write(record);
+    writer_->Begin(record);
+    writer_->WriteToDisk();
     wrong = SumOverRanks(wrong);
 
     std::nth_element(times_ns.begin(), times_ns.begin() + options_.iterations / 2, times_ns.end());
@@ -120,22 +120,28 @@ class AllReduceJob : public RankJob {
     }
   }
 
-  Record NewRecord(int64_t size_bytes, int64_t numel) const {
-    Record record;
+  // What all records of the group have.
+  void SetGroupRecord() {
+    Record& record = group_record_ = {};
     record.experiment = kExperiment;
     record.run_id = run_id_;
-    record.time_utc = NowUtc();
     record.rank = world_.rank;
     record.world_size = world_.size;
     SetRankConfig(options_.ranks, group_->backend(), record.config);
     record.config.Set("dtype", options_.dtype);
     record.config.Set("op", options_.op);
-    record.config.Set("size_bytes", size_bytes);
     record.config.Set("iterations", options_.iterations);
     record.config.Set("warmup_iterations", options_.warmup_iterations);
-    record.facts.Set("numel", numel);
     record.provenance = provenance_;
-    SetRankFacts(*group_, device_, world_, placement_, ranks_on_gpu_, record);
+    SetRankFacts(*group_, device_, world_, options_.ranks, launch_, placement_, record);
+    group_->Clear();
+  }
+
+  Record NewRecord(int64_t size_bytes, int64_t numel) const {
+    Record record = group_record_;
+    record.time_utc = NowUtc();
+    record.config.Set("size_bytes", size_bytes);
+    record.facts.Set("numel", numel);
     return record;
   }
 
@@ -164,7 +170,8 @@ class AllReduceJob : public RankJob {
   const std::unique_ptr<PhaseTimer> timer_;
   std::unique_ptr<comm::RecordingProcessGroup> group_;
   std::string run_id_;
-  int64_t ranks_on_gpu_ = 0;
+  Launch launch_ = ThisLaunch();
+  Record group_record_;
   std::string out_;
   std::optional<RecordWriter> writer_;
   int64_t position_ = 0;
