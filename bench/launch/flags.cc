@@ -244,6 +244,16 @@ void FlagTable::AddOptionalDouble(std::string name, std::optional<double>* targe
   Add({std::move(name), std::move(what), "", std::move(help), Into(target, ParsePositiveDouble)});
 }
 
+void FlagTable::AddOptionalPercent(std::string name, std::optional<double>* target, std::string help) {
+  const auto parse = [](std::string_view text) -> std::optional<double> {
+    if (!text.ends_with('%')) return std::nullopt;
+    text.remove_suffix(1);
+    const std::optional<double> percent = ParsePositiveDouble(text);
+    return percent ? std::optional(*percent / 100) : std::nullopt;
+  };
+  Add({std::move(name), "a percentage such as 2%", "", std::move(help), Into(target, parse)});
+}
+
 void FlagTable::AddPath(std::string name, std::string* target, std::string what, std::string help) {
   Add({std::move(name), std::move(what), *target, std::move(help), Into(target, ParsePath)});
 }

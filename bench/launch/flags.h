@@ -52,6 +52,8 @@ class FlagTable {
   void AddPositiveDouble(std::string name, double* target, std::string help);
   // The same, left empty unless given.
   void AddOptionalDouble(std::string name, std::optional<double>* target, std::string what, std::string help);
+  // A positive share such as "2%", which is 0.02; left empty unless given.
+  void AddOptionalPercent(std::string name, std::optional<double>* target, std::string help);
   // A path, not empty. Relative ones count from where the user typed the command, also under `bazel run`.
   void AddPath(std::string name, std::string* target, std::string what, std::string help);
   // Any text but none.

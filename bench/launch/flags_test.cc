@@ -26,7 +26,7 @@ struct Options {
   std::string weights;
   std::string interface_name;
   std::optional<int64_t> layers;
-  std::optional<double> peak;
+  std::optional<double> peak, share;
 
   FlagTable Table() {
     FlagTable table("demo", "Does nothing.");
@@ -43,6 +43,7 @@ struct Options {
     table.AddText("interface", &interface_name, "a network interface", "Network.");
     table.AddOptionalInt("num_layers", &layers, "Overrides the model's.");
     table.AddOptionalDouble("peak", &peak, "a positive number such as 790e12", "Per second.");
+    table.AddOptionalPercent("share", &share, "Of it.");
     return table;
   }
 };
@@ -64,7 +65,7 @@ TEST(FlagTableTest, ReadsEveryKind) {
   FlagTable table = options.Table();
   Parse(table, {"--trace", "--steps=7", "--batch_size", "2,4", "--order=blocks", "--strategies=core,none",
                 "--bucket_bytes=1MiB", "--sizes=1MiB,1GiB", "--timeout=500ms", "--learning_rate=0.5",
-                "--weights=/a/b", "--num_layers=3", "--interface=eth0", "--peak=790e12"});
+                "--weights=/a/b", "--num_layers=3", "--interface=eth0", "--peak=790e12", "--share=2.5%"});
   EXPECT_TRUE(options.trace);
   EXPECT_EQ(options.steps, 7);
   EXPECT_THAT(options.batch_sizes, ElementsAre(2, 4));
@@ -77,6 +78,7 @@ TEST(FlagTableTest, ReadsEveryKind) {
   EXPECT_EQ(options.weights, "/a/b");
   EXPECT_EQ(options.layers, 3);
   EXPECT_EQ(options.peak, 790e12);
+  EXPECT_EQ(options.share, 0.025);
   EXPECT_EQ(options.interface_name, "eth0");
   EXPECT_TRUE(table.given("steps"));
 }
@@ -147,6 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "as 8..1GiB (doubling) or 8..1GiB*4"},
         BadCase{{"--bucket_bytes=0"},
                 "--bucket_bytes=0: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--share=2"}, "--share=2: expected a percentage such as 2%"},
         BadCase{{"--peak=790T"}, "--peak=790T: expected a positive number such as 790e12"},
         BadCase{{"--steps=0"}, "--steps=0: expected an integer from 1 to 1000"},
         BadCase{{"--steps=ten"}, "--steps=ten: expected an integer from 1 to 1000"},
