@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kCacheLineBytes = 64;
 // A vector is short if those of all other ranks together are not longer.
-constexpr size_t kShortBytes = size_t{16} << 10;
+constexpr size_t kShortBytes = size_t{64} << 10;
 // All ranks' windows should stay in their caches.
 constexpr size_t kChunkBytes = size_t{256} << 10;
 // One is filled, one reduced, and from one results are read.
