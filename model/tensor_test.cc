@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -132,6 +133,15 @@ TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
   EXPECT_EQ(device->allocator().stats().source_allocations, first.source_allocations);
   device->allocator().Trim();
   EXPECT_EQ(device->allocator().stats().bytes_held, 0u);
+}
+
+TEST(AllocatorTest, SaysWhatThereWasNoMemoryFor) {
+  try {
+    Tensor::Empty(CpuDevice(), {int64_t{1} << 50}, DType::kU8);
+    FAIL();
+  } catch (const std::bad_alloc& error) {
+    EXPECT_STREQ(error.what(), "out of memory on cpu: asked for 1125899906842624 bytes");
+  }
 }
 
 TEST(AllocatorTest, BlocksAreAlignedAndDistinct) {
