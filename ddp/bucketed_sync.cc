@@ -1,5 +1,4 @@
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
 
 namespace gradsync::ddp::bucketed_sync {
 namespace {
@@ -17,8 +16,7 @@ class BucketedSync : public Strategy {
     for (const Bucket& bucket : plan_.buckets) {
       const model::Tensor buffer = storage_.SliceBytes(0, {bucket.numel}, bucket.dtype());
       CopyIn(bucket, buffer);
-      Scale(buffer, 1.0 / group_.size());
-      group_.AllReduce(buffer, comm::ReduceOp::kSum).Wait();
+      group_.AllReduce(buffer, comm::ReduceOp::kMean).Wait();
       CopyOut(bucket, buffer);
     }
   }

@@ -10,8 +10,8 @@ namespace {
 // The best known way. Gradients live in the buckets: kernels write them there, all-reduces run on them there,
 // the optimizer reads them there, and nothing is copied. Buckets are filled in the order in which gradients
 // became ready in the first step (rank 0's, broadcast), so that each is full as early as it can be. The first
-// is small, to start the link early; the last is small, because nothing hides it. The mean costs no pass over
-// memory: the loss is divided by the world size, and the all-reduce sums.
+// is small, to start the link early; the last is small, because nothing hides it: as small as one tensor is.
+// The mean costs no pass over memory: the loss is divided by the world size, and the all-reduce sums.
 class Core : public Strategy {
  public:
   explicit Core(const StrategyContext& context)

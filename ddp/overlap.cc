@@ -2,7 +2,6 @@
 
 #include "ddp/ready_order.h"
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
 
 namespace gradsync::ddp::overlap {
 namespace {
@@ -22,9 +21,8 @@ class Overlap : public Strategy {
 
   void OnGradReady(model::Parameter& param) override {
     ready_order_.Mark(param);
-    Scale(param.grad(), 1.0 / group_.size());
     launcher_->MarkReady(param, [&](size_t i) {
-      works_.push_back(group_.AllReduce(plan_.buckets[i].params.front()->grad(), comm::ReduceOp::kSum));
+      works_.push_back(group_.AllReduce(plan_.buckets[i].params.front()->grad(), comm::ReduceOp::kMean));
     });
   }
 
