@@ -98,6 +98,10 @@ void RecordWriter::Continue(int64_t of, const Record& more) {
 }
 
 void RecordWriter::Write() {
+  struct stat status {};
+  if (fstat(file_, &status) == 0 && status.st_nlink == 0) {
+    throw std::runtime_error(Join("cannot write ", path_, ": the file was removed"));
+  }
   std::string_view left = unwritten_;
   while (!left.empty()) {
     const ssize_t n = write(file_, left.data(), left.size());
