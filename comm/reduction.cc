@@ -31,8 +31,31 @@ Combine Select(ReduceOp op) {
   throw InvalidInput("unknown reduction");
 }
 
-// Few enough that they stay in the first cache between the parts.
-constexpr int64_t kBlockNumel = 1024;
+// Few enough that they stay in the first cache until they are written.
+constexpr int64_t kBlockNumel = 512;
+
+// y = x[0] op x[1] op ... of kParts parts; or, unless they are the first, y op x[0] op ... So many parts are
+// read side by side, because streams that take turns are slower than memory.
+template <bool kAreFirst, size_t kParts, class T, class C, class Op>
+void Accumulate(const std::byte* const* parts, int64_t begin, int64_t length, C* y, Op op) {
+  std::array<const T*, kParts> x;
+  for (size_t k = 0; k < kParts; ++k) x[k] = reinterpret_cast<const T*>(parts[k]) + begin;
+  for (int64_t i = 0; i < length; ++i) {
+    C sum = kAreFirst ? C(x[0][i]) : static_cast<C>(op(y[i], C(x[0][i])));
+    for (size_t k = 1; k < kParts; ++k) sum = static_cast<C>(op(sum, C(x[k][i])));
+    y[i] = sum;
+  }
+}
+
+template <bool kAreFirst, class T, class C, class Op>
+size_t AccumulateSome(std::span<const std::byte* const> parts, int64_t begin, int64_t length, C* y, Op op) {
+  const size_t count = std::min<size_t>(parts.size(), 4);
+  if (count == 1) Accumulate<kAreFirst, 1, T>(parts.data(), begin, length, y, op);
+  if (count == 2) Accumulate<kAreFirst, 2, T>(parts.data(), begin, length, y, op);
+  if (count == 3) Accumulate<kAreFirst, 3, T>(parts.data(), begin, length, y, op);
+  if (count == 4) Accumulate<kAreFirst, 4, T>(parts.data(), begin, length, y, op);
+  return count;
+}
 
 template <class T, class Op>
 void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
@@ -41,18 +64,10 @@ void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* 
   std::array<C, kBlockNumel> sum;
   for (int64_t begin = 0; begin < n; begin += kBlockNumel) {
     const int64_t length = std::min(kBlockNumel, n - begin);
-    const auto block = [&](size_t part) { return reinterpret_cast<const T*>(parts[part]) + begin; };
     C* const y = sum.data();
-    const T* const first = block(0);
-    if (parts.size() == 1) {
-      for (int64_t i = 0; i < length; ++i) y[i] = C(first[i]);
-    } else {
-      const T* const second = block(1);
-      for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(op(C(first[i]), C(second[i])));
-    }
-    for (size_t part = 2; part < parts.size(); ++part) {
-      const T* const x = block(part);
-      for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(op(y[i], C(x[i])));
+    size_t count = AccumulateSome<true, T>(parts, begin, length, y, op);
+    while (count < parts.size()) {
+      count += AccumulateSome<false, T>(parts.subspan(count), begin, length, y, op);
     }
     if (factor != 1) {
       for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(y[i] * static_cast<C>(factor));

@@ -117,7 +117,7 @@ void RequestQueue::RunThread(int index) {
 
 void RequestQueue::RunUpTo(const Item& item) {
   std::unique_lock lock(mutex_);
-  while (!item.IsDone() && CanRun()) RunNext(lock, 0);
+  while (!item.IsDone() && CanRun()) RunNext(lock, RequestQueueOptions::kCaller);
   if (CanRun()) issued_.notify_one();
 }
 

@@ -31,11 +31,13 @@ class PeerError : public std::runtime_error {
 };
 
 struct RequestQueueOptions {
+  static constexpr int kCaller = -1;
+
   int rank = 0;
   std::string_view backend;
   // So many requests run at the same time, each on a communication thread of its own.
   int num_threads = 1;
-  // Runs a request to its end, or throws. `thread`: on which of the threads.
+  // Runs a request to its end, or throws. `thread`: on which of the threads; kCaller on that of a caller.
   std::function<void(const Request& request, int thread)> run;
   // Makes all that run fail, here and, since the connections are closed, on the other ranks.
   std::function<void()> abort;

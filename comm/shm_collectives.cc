@@ -12,7 +12,9 @@ namespace {
 
 constexpr size_t kCacheLineBytes = 64;
 // A vector is short if those of all other ranks together are not longer.
+// What need not be copied to be read is worth less of it.
 constexpr size_t kShortBytes = size_t{64} << 10;
+constexpr size_t kShortSharedBytes = size_t{8} << 10;
 // All ranks' windows should stay in their caches.
 constexpr size_t kChunkBytes = size_t{256} << 10;
 // One is filled, one reduced, and from one results are read.
@@ -74,6 +76,7 @@ std::byte* SharedBuffers::At(int rank, const Place& place) const {
 struct ShmCollectives::Notice {
   Signature::Numbers signature;
   SharedBuffers::Place place;  // of the input
+  bool has_data;               // the input itself is here too
   alignas(kCacheLineBytes) std::array<std::byte, kShortBytes> data;
 };
 
@@ -89,8 +92,9 @@ size_t ShmCollectives::AreaBytes() { return 2 * sizeof(Notice) + kNumWindows * k
 ShmCollectives::ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers)
     : mesh_(mesh), buffers_(buffers) {}
 
-bool ShmCollectives::IsShort(const Request& request) const {
-  return static_cast<size_t>(request.bytes()) * static_cast<size_t>(mesh_.size() - 1) <= kShortBytes;
+bool ShmCollectives::IsShort(const Request& request, const SharedBuffers::Place& place) const {
+  return static_cast<size_t>(request.bytes()) * static_cast<size_t>(mesh_.size() - 1) <=
+         (place.buffer == 0 ? kShortBytes : kShortSharedBytes);
 }
 
 ShmCollectives::Notice& ShmCollectives::notice(int rank, const Request& request) const {
@@ -106,16 +110,16 @@ void ShmCollectives::Give(const Request& request) {
   own.signature = Signature(request).ToNumbers();
   if (request.bytes() > 0) {
     own.place = buffers_.Find(request.input.raw_data());
-    if (IsShort(request)) CopyBytes(own.data.data(), Bytes(request.input), request.input.nbytes());
+    own.has_data = IsShort(request, own.place);
+    if (own.has_data) CopyBytes(own.data.data(), Bytes(request.input), request.input.nbytes());
   }
   given_ = request.sequence;
   mesh_.Step();
 }
 
 bool ShmCollectives::Begin(const Request& request) {
-  if (!IsShort(request)) return false;
   Give(request);
-  return true;
+  return request.bytes() == 0 || notice(mesh_.rank(), request).has_data;
 }
 
 void ShmCollectives::CheckSame(const Request& request) const {
@@ -124,6 +128,16 @@ void ShmCollectives::CheckSame(const Request& request) const {
     const Signature::Numbers& other = notice(rank, request).signature;
     if (other != first) throw std::runtime_error(Mismatch(rank, Signature(other), 0, Signature(first)));
   }
+}
+
+std::optional<ShmCollectives::Vectors> ShmCollectives::GivenInputs(const Request& request) const {
+  Vectors inputs;
+  for (int rank = 0; rank < mesh_.size(); ++rank) {
+    Notice& theirs = notice(rank, request);
+    if (!theirs.has_data) return std::nullopt;
+    inputs.push_back(theirs.data.data());
+  }
+  return inputs;
 }
 
 std::optional<ShmCollectives::Vectors> ShmCollectives::SharedInputs(const Request& request) const {
@@ -142,11 +156,7 @@ void ShmCollectives::Run(const Request& request) {
   mesh_.WaitForAll();
   CheckSame(request);
   if (request.bytes() == 0) return;
-  if (IsShort(request)) {
-    Vectors inputs;
-    for (int rank = 0; rank < mesh_.size(); ++rank) inputs.push_back(notice(rank, request).data.data());
-    return FromInputs(request, inputs);
-  }
+  if (const auto inputs = GivenInputs(request)) return FromInputs(request, *inputs);
   if (const auto inputs = SharedInputs(request)) {
     request.collective == Collective::kAllReduce ? AllReduceInPlace(request, *inputs)
                                                  : FromInputs(request, *inputs);

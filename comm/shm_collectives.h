@@ -60,7 +60,7 @@ class ShmCollectives {
 
   ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
 
-  // If the request is short: gives everything that other ranks need from this one, and returns true.
+  // Gives notice. True if that is everything that other ranks need from this one.
   bool Begin(const Request& request);
   // The whole, or what is left of it. Throws PeerError, std::runtime_error.
   void Run(const Request& request);
@@ -70,12 +70,14 @@ class ShmCollectives {
   struct Chunk;
   using Vectors = std::vector<std::byte*>;  // by rank
 
-  bool IsShort(const Request& request) const;
+  bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
   Notice& notice(int rank, const Request& request) const;
   std::byte* window(int rank, const Chunk& chunk) const;
   void Give(const Request& request);
   void CheckSame(const Request& request) const;
-  // Everyone's input, where this rank reads it; nullopt unless all are in the same buffer.
+  // Everyone's input, where this rank reads it; nullopt unless all came with the notices, or all are in the
+  // same buffer.
+  std::optional<Vectors> GivenInputs(const Request& request) const;
   std::optional<Vectors> SharedInputs(const Request& request) const;
 
   // This rank's result from everyone's whole input.

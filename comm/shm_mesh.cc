@@ -28,9 +28,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// Waits end within microseconds when ranks are in step, and then a sleep, of which a virtual machine makes
-// tens of them, would be most of a collective's time.
-constexpr std::chrono::microseconds kSpin{20};
 // How often one who sleeps looks whether the others live.
 constexpr milliseconds kLookEvery{50};
 
@@ -91,7 +88,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, 
       size_(world.size),
       timeout_(timeout),
       // With fewer CPUs than ranks, one that spins may keep from running whom it waits for.
-      spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency() ? kSpin : nanoseconds(0)),
+      can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
       sockets_(static_cast<size_t>(world.size)) {
   CheckOneHost(rendezvous.hosts());
   try {
@@ -217,7 +214,7 @@ void ShmMesh::WaitForAll() {
     const int peer = (rank_ + i) % size_;
     while (!HasReached(peer, steps_)) {
       const auto waited = Clock::now() - begin;
-      if (waited < spin_) {
+      if (can_spin_ && waited < spin_) {
         for (int k = 0; k < 32 && !HasReached(peer, steps_); ++k) __builtin_ia32_pause();
         continue;
       }

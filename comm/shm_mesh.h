@@ -36,8 +36,10 @@ class ShmMesh {
 
   // One step further: what this rank has written until now, others see when they have waited.
   void Step();
-  // Returns when all ranks have made as many steps as this one. Spins for a moment, then sleeps. Throws
-  // PeerError, which names a rank that is gone, or has come no further within the timeout.
+  // How long WaitForAll spins before it sleeps. Where there are fewer CPUs than ranks it does not.
+  void set_spin(std::chrono::nanoseconds spin) { spin_ = spin; }
+  // Returns when all ranks have made as many steps as this one. Throws PeerError, which names a rank that is
+  // gone, or has come no further within the timeout.
   void WaitForAll();
   void Meet() {
     Step();
@@ -74,7 +76,8 @@ class ShmMesh {
   const int rank_;
   const int size_;
   const std::chrono::milliseconds timeout_;
-  const std::chrono::nanoseconds spin_;
+  const bool can_spin_;
+  std::chrono::nanoseconds spin_{0};
   std::vector<FileDescriptor> sockets_;  // by rank; none to this one
   std::unique_ptr<SharedMemory> control_;
   uint32_t steps_ = 0;  // wraps around

@@ -17,6 +17,12 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "shm";
 
+// To be woken takes some 25 us on a virtual machine. Who spins for less falls asleep because the other had to
+// be woken, and so by turns for ever. For more, and a core is lost to whoever could use it, be it the rank
+// that is waited for. The communication thread may spin on the core that its own rank computes on.
+constexpr std::chrono::microseconds kCallerSpins{50};
+constexpr std::chrono::microseconds kThreadSpins{20};
+
 class ShmProcessGroup : public RequestGroup {
  public:
   explicit ShmProcessGroup(const ShmOptions& options)
@@ -29,18 +35,19 @@ class ShmProcessGroup : public RequestGroup {
       rendezvous.Finish();
       collectives_.emplace(*mesh_, *buffers_);
     }
-    queue_.emplace(RequestQueueOptions{.rank = rank_,
-                                       .backend = kBackend,
-                                       .num_threads = 1,
-                                       .run = [this](const Request& request, int) { Run(request); },
-                                       .abort =
-                                           [this] {
-                                             if (mesh_.has_value()) mesh_->Abort();
-                                           },
-                                       .begin =
-                                           [this](const Request& request) {
-                                             return !collectives_.has_value() || collectives_->Begin(request);
-                                           }});
+    queue_.emplace(
+        RequestQueueOptions{.rank = rank_,
+                            .backend = kBackend,
+                            .num_threads = 1,
+                            .run = [this](const Request& request, int thread) { Run(request, thread); },
+                            .abort =
+                                [this] {
+                                  if (mesh_.has_value()) mesh_->Abort();
+                                },
+                            .begin =
+                                [this](const Request& request) {
+                                  return !collectives_.has_value() || collectives_->Begin(request);
+                                }});
   }
 
   int rank() const override { return rank_; }
@@ -70,8 +77,11 @@ class ShmProcessGroup : public RequestGroup {
  private:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }
 
-  void Run(const Request& request) {
-    if (collectives_.has_value()) return collectives_->Run(request);
+  void Run(const Request& request, int thread) {
+    if (collectives_.has_value()) {
+      mesh_->set_spin(thread == RequestQueueOptions::kCaller ? kCallerSpins : kThreadSpins);
+      return collectives_->Run(request);
+    }
     if (request.output.defined()) request.output.CopyFrom(request.input.View(request.output.shape()));
   }
 
