@@ -1,5 +1,8 @@
 #include "comm/reduction.h"
 
+#include <algorithm>
+#include <array>
+
 #include "model/error.h"
 #include "model/kernels/vector.h"
 
@@ -28,7 +31,74 @@ Combine Select(ReduceOp op) {
   throw InvalidInput("unknown reduction");
 }
 
+// Few enough that they stay in the first cache between the parts.
+constexpr int64_t kBlockNumel = 1024;
+
+template <class T, class Op>
+void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
+                  double factor, Op op) {
+  using C = model::Wide<T>;
+  std::array<C, kBlockNumel> sum;
+  for (int64_t begin = 0; begin < n; begin += kBlockNumel) {
+    const int64_t length = std::min(kBlockNumel, n - begin);
+    const auto block = [&](size_t part) { return reinterpret_cast<const T*>(parts[part]) + begin; };
+    C* const y = sum.data();
+    const T* const first = block(0);
+    if (parts.size() == 1) {
+      for (int64_t i = 0; i < length; ++i) y[i] = C(first[i]);
+    } else {
+      const T* const second = block(1);
+      for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(op(C(first[i]), C(second[i])));
+    }
+    for (size_t part = 2; part < parts.size(); ++part) {
+      const T* const x = block(part);
+      for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(op(y[i], C(x[i])));
+    }
+    if (factor != 1) {
+      for (int64_t i = 0; i < length; ++i) y[i] = static_cast<C>(y[i] * static_cast<C>(factor));
+    }
+    for (std::byte* const result : results) {
+      T* const target = reinterpret_cast<T*>(result) + begin;
+      for (int64_t i = 0; i < length; ++i) target[i] = T(y[i]);
+    }
+  }
+}
+
+template <class T>
+void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<std::byte* const> results,
+              int64_t n) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a + b; });
+    case ReduceOp::kMean:
+      return ReduceBlocks<T>(parts, results, n, 1.0 / static_cast<double>(parts.size()),
+                             [](auto a, auto b) { return a + b; });
+    case ReduceOp::kMax:
+      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a > b ? a : b; });
+    case ReduceOp::kMin:
+      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a < b ? a : b; });
+  }
+}
+
 }  // namespace
+
+void Reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> parts,
+            std::span<std::byte* const> results, int64_t n) {
+  switch (dtype) {
+    case DType::kF32:
+      return ReduceAs<float>(op, parts, results, n);
+    case DType::kF64:
+      return ReduceAs<double>(op, parts, results, n);
+    case DType::kBF16:
+      return ReduceAs<model::BF16>(op, parts, results, n);
+    case DType::kI32:
+      return ReduceAs<int32_t>(op, parts, results, n);
+    case DType::kI64:
+      return ReduceAs<int64_t>(op, parts, results, n);
+    case DType::kU8:
+      return ReduceAs<uint8_t>(op, parts, results, n);
+  }
+}
 
 Combine CombineFunction(DType dtype, ReduceOp op) {
   switch (dtype) {

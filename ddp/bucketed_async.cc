@@ -11,7 +11,7 @@ class BucketedAsync : public Strategy {
   explicit BucketedAsync(const StrategyContext& context)
       : group_(context.group),
         plan_(PlanReverse(context.params, context.options.bucket_bytes)),
-        buffers_(MakeBuffers(plan_)),
+        buffers_(MakeBuffers(plan_, group_)),
         works_(plan_.buckets.size()),
         launcher_(plan_) {}
 

@@ -60,7 +60,7 @@ class Core : public Strategy {
                                 .alignment_bytes = kAlignmentBytes});
     // Every order takes the same room, so that a new layout needs no new storage. Zeroed once: the gaps
     // between gradients are sent along, and must not hold NaNs.
-    if (!storage_.defined()) storage_ = MakeStorage(plan_, kAlignmentBytes);
+    if (!storage_.defined()) storage_ = MakeStorage(plan_, kAlignmentBytes, group_);
     buffers_ = PlaceBuffers(plan_, kAlignmentBytes, storage_);
     launcher_.emplace(plan_);
   }

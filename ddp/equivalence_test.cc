@@ -8,26 +8,27 @@
 namespace gradsync::ddp {
 namespace {
 
-using Case = std::tuple<std::string, int, size_t>;  // strategy, world size, bucket bytes
+using Case =
+    std::tuple<std::string, std::string, int, size_t>;  // strategy, backend, world size, bucket bytes
 
 class EquivalenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceTest, EqualsOneProcessOnTheWholeBatch) {
-  const auto& [name, world_size, bucket_bytes] = GetParam();
+  const auto& [name, backend, world_size, bucket_bytes] = GetParam();
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < world_size; ++rank) devices.push_back(model::CpuDevice());
-  CheckEquivalence(name, bucket_bytes, "local", devices);
+  CheckEquivalence(name, bucket_bytes, backend, devices);
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  return std::get<0>(info.param) + "_world" + std::to_string(std::get<1>(info.param)) + "_bucket" +
-         std::to_string(std::get<2>(info.param));
+  const auto& [name, backend, world_size, bucket_bytes] = info.param;
+  return Join(name, "_", backend, world_size, "_bucket", bucket_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     AllStrategies, EquivalenceTest,
     testing::Combine(testing::Values("naive", "flat", "overlap", "bucketed_sync", "bucketed_async", "core"),
-                     testing::Values(1, 2, 3, 4),
+                     testing::Values("local", "shm"), testing::Values(1, 2, 3, 4),
                      testing::Values(size_t{1}, size_t{4000}, size_t{300000}, size_t{25} << 20)),
     CaseName);
 

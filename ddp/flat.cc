@@ -13,7 +13,7 @@ class Flat : public Strategy {
   explicit Flat(const StrategyContext& context)
       : group_(context.group),
         plan_(PlanReverse(context.params, kEverything)),
-        buffers_(MakeBuffers(plan_)) {}
+        buffers_(MakeBuffers(plan_, group_)) {}
 
   void Finish() override {
     for (size_t i = 0; i < buffers_.size(); ++i) {

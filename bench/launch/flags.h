@@ -41,6 +41,8 @@ class FlagTable {
                      std::string help);
   // A positive number of bytes, see ParseByteCount.
   void AddByteCount(std::string name, int64_t* target, std::string help);
+  // The same, comma separated, and ranges: "4KiB,8..1GiB*4" is 4096, 8, 32, ... in steps of a factor, 2
+  // unless given.
   void AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help);
   // Positive numbers of elements, see ParseElementCount.
   void AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help);

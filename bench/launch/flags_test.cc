@@ -53,6 +53,13 @@ void Parse(FlagTable& table, std::vector<const char*> arguments) {
   table.Parse(static_cast<int>(arguments.size()), arguments.data());
 }
 
+TEST(FlagTableTest, ListsOfBytesTakeRanges) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--sizes=8B..100,1KiB..1MiB*32"});
+  EXPECT_THAT(options.sizes, ElementsAre(8, 16, 32, 64, 1 << 10, 1 << 15, 1 << 20));
+}
+
 TEST(FlagTableTest, ReadsEveryKind) {
   Options options;
   FlagTable table = options.Table();
@@ -128,8 +135,18 @@ TEST_P(BadFlagTest, IsOneClearLine) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadFlagTest,
     ::testing::Values(
-        BadCase{{"--sizes=10XB"}, "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
-        BadCase{{"--sizes=1MiB,"}, "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--sizes=10XB"},
+                "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4"},
+        BadCase{{"--sizes=1MiB,"},
+                "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4"},
+        BadCase{{"--sizes=1KiB..8"},
+                "--sizes=1KiB..8: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4"},
+        BadCase{{"--sizes=8..1KiB*1"},
+                "--sizes=8..1KiB*1: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such "
+                "as 8..1GiB (doubling) or 8..1GiB*4"},
         BadCase{{"--bucket_bytes=0"},
                 "--bucket_bytes=0: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
         BadCase{{"--share=2"}, "--share=2: expected a percentage such as 2%"},
@@ -180,7 +197,7 @@ TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   EXPECT_THAT(usage, HasSubstr("Does nothing."));
   EXPECT_THAT(usage,
               HasSubstr("--sizes\n      Buffer sizes.\n      Takes a byte count such as 4096, 64KiB, 1MiB, "
-                        "1GiB. Default: 1MiB,10MiB."));
+                        "1GiB, or a range such as 8..1GiB (doubling) or 8..1GiB*4. Default: 1MiB,10MiB."));
   EXPECT_THAT(usage, HasSubstr("--timeout"));
   EXPECT_THAT(usage, HasSubstr("Default: 60s."));
   EXPECT_THAT(usage, HasSubstr("--help"));
