@@ -15,7 +15,7 @@
 // One record is for one (configuration, rank) of one run. One file holds the records of one rank, a JSON
 // object a line: DIR/<experiment>.<run_id>.rank<r>.jsonl. A record begins with a line of its own; what comes
 // later, such as further steps and checks, is on continuation lines, so that a process that is killed leaves
-// all that it had measured. Every name that may stand in a record is in schema.h, with its meaning. No
+// all that it had measured. Every name that may stand in a record is in schema.cc, with its meaning. No
 // statistics are computed here.
 namespace gradsync::bench {
 

@@ -246,7 +246,7 @@ TEST(SchemaTest, HasEveryNameThatALineHasAndNoOther) {
   const nlohmann::json line = nlohmann::json::parse(ToJsonLine(record));
   const auto names_in_schema = [](Part part) {
     std::set<std::string> names;
-    for (const SchemaName& entry : kSchema) {
+    for (const SchemaName& entry : Schema()) {
       if (entry.part == part) names.emplace(entry.name);
     }
     return names;

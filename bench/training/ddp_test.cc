@@ -254,6 +254,20 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   EXPECT_EQ(without.err, "--peak_flops, --peak_bandwidth: expected --profile beside them\n");
 }
 
+TEST(DdpTest, MomentsOfTheStepInWhichBucketsMoveAreUnknown) {
+  const std::string out = FreshDirectory();
+  ASSERT_EQ(RunProgram(kDdp, With(Micro(out, {"--strategies=core"}), "--warmup_steps", "0")).status, 0);
+  for (const Record& record : RecordsIn(out)) {
+    for (const auto& [name, series] : record.moments) {
+      ASSERT_EQ(series.size(), 3 * record.buckets.size());
+      for (size_t i = 0; i < series.size(); ++i) {
+        EXPECT_EQ(series[i] < 0, i < record.buckets.size()) << name << " " << i;
+      }
+    }
+    EXPECT_EQ(record.moments.size(), 4u);
+  }
+}
+
 // Waits until there are records of which `has_come` says so, or fails.
 template <class HasCome>
 void WaitForRecords(const std::string& directory, RunningProgram& program, const HasCome& has_come) {

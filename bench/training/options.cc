@@ -95,6 +95,8 @@ void TrainingOptions::Complete(const FlagTable& /*flags*/, const comm::World& wo
   std::error_code ignored;
   Require(dump_grads.empty() || std::filesystem::is_directory(directory, ignored),
           "--dump_grads=", dump_grads, ": there is no directory ", directory.string());
+  Require(dump_grads.empty() || ranks.repeats == 1,
+          "--dump_grads: one launch writes the file, expected --repeats=1, found ", ranks.repeats);
   CheckPeerOptions(peers, dtype);
 }
 
