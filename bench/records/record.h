@@ -108,6 +108,8 @@ struct Record {
   // all its configurations. With --profile also "<phase>.<operation>_ns", see
   // bench/timing/step_profile.h, which has facts of such names too. All of one length.
   std::map<std::string, std::vector<int64_t>> samples;
+  // Steps x buckets, row by row, all of one length: moments of the collectives of each step.
+  std::map<std::string, std::vector<int64_t>> moments;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
   // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
