@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "model/error.h"
 #include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
 
@@ -71,11 +72,11 @@ TEST(CompareDirsTest, ASlowerRowFailsTheGate) {
   EXPECT_EQ(outcome.status, 3);
   EXPECT_THAT(outcome.err, HasSubstr("slower than " + there + ": 1 of 3 rows"));
   EXPECT_THAT(outcome.out, HasSubstr("ddp,strategy=naive,0.11,"));
-  EXPECT_THAT(outcome.out, HasSubstr(",12,12,slower,\r\n"));
-  EXPECT_THAT(outcome.out, HasSubstr(",12,12,faster,\r\n"));
-  EXPECT_THAT(outcome.out, HasSubstr(",12,12,no difference shown,\r\n"));
-  EXPECT_THAT(outcome.out, HasSubstr(",12,0,only here,\r\n"));
-  EXPECT_THAT(outcome.out, HasSubstr(",0,12,only there,drifts\r\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(",12,12,slower,one-launch\r\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(",12,12,faster,one-launch\r\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(",12,12,no difference shown,one-launch\r\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(",12,0,only here,one-launch\r\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(",0,12,only there,drifts one-launch\r\n"));
 
   const Outcome people = RunWith({here, "--baseline=" + there});
   EXPECT_THAT(people.out,
@@ -115,6 +116,64 @@ TEST(CompareDirsTest, AGateThatComparesNothingDoesNotPass) {
   const Outcome outcome = RunWith({here, "--baseline=" + there});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("has no row of what was given: nothing compared"));
+}
+
+TEST(CompareDirsTest, ARowThatVanishedFailsTheGate) {
+  const std::string here = Dir("vanished_here", {{"naive", 100}});
+  const std::string there = Dir("vanished_there", {{"naive", 100}, {"core", 100}});
+  const Outcome outcome = RunWith({here, "--baseline=" + there});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("but not here: 1 rows"));
+  EXPECT_THAT(outcome.out, HasSubstr("Rows that have vanished: 1;"));
+  // What is new is no failure.
+  EXPECT_EQ(RunWith({there, "--baseline=" + here}).status, 0);
+}
+
+TEST(CompareDirsTest, AWrongRowFailsTheGate) {
+  const std::string there = Dir("wrong_there", {{"naive", 100}});
+  const std::string here = Dir("wrong_here", {{"naive", 100}});
+  std::vector<Record> records;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    records.push_back(DdpRecord("naive", rank, Steps(100, 12)));
+    records.back().checks.Set("grads_equal", false);
+  }
+  WriteLines(here + "/a.jsonl", records);
+  const Outcome outcome = RunWith({here, "--baseline=" + there});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("wrong or unequal results: 1 rows"));
+  EXPECT_EQ(RunWith({there, "--baseline=" + here}).status, 0);
+}
+
+// Launches that differ more than steps do: what looks slower by far in their steps is none.
+TEST(CompareDirsTest, LaunchesAreLaunches) {
+  const auto dir = [](const std::string& name, const std::vector<int64_t>& means_ms) {
+    const std::string path = FreshTestDir(name);
+    std::vector<Record> records;
+    for (size_t launch = 0; launch < means_ms.size(); ++launch) {
+      for (int64_t rank = 0; rank < 2; ++rank) {
+        records.push_back(DdpRecord("naive", rank, Steps(means_ms[launch], 12)));
+        records.back().run_id = Join("run", launch);
+        records.back().config.Set("seed", static_cast<int64_t>(launch));
+      }
+    }
+    WriteLines(path + "/a.jsonl", records);
+    return path;
+  };
+  const std::string there = dir("launches_there", {100, 120, 110});
+  const Outcome same =
+      RunWith({dir("launches_here", {115, 125, 105}), "--baseline=" + there, "--format=csv"});
+  EXPECT_EQ(same.status, 0);
+  EXPECT_THAT(same.out, HasSubstr(",36,36,no difference shown,\r\n"));
+  EXPECT_EQ(RunWith({dir("launches_slower", {215, 225, 205}), "--baseline=" + there}).status, 3);
+}
+
+TEST(CompareDirsTest, WarnsOfAnotherMachine) {
+  const std::string here = Dir("machine_here", {{"naive", 100}});
+  const std::string there = Dir("machine_there", {{"naive", 100}});
+  const Outcome outcome = RunWith({here, "--baseline=" + there});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: host differs: here machine_here, there machine_there\n"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("processor differs")));
 }
 
 TEST(CompareDirsTest, BadArguments) {

@@ -3,14 +3,12 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
+#include "tools/render/file.h"
 #include "tools/render/render.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
@@ -21,7 +19,7 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kBadArguments = 2;
-constexpr int kSlowerThanBaseline = 3;
+constexpr int kWorseThanBaseline = 3;
 
 constexpr char kSummary[] =
     "Turns benchmark records into tables. Statistics are computed here, from the raw samples of all ranks; "
@@ -29,7 +27,8 @@ constexpr char kSummary[] =
     "carries the reasons not to believe it.\n\n"
     "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
-    "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower.";
+    "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "
+    "wrong or unequal results.";
 
 struct CommandLine {
   SummarizeOptions summarize;
@@ -56,20 +55,15 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AddPath(
       "baseline", &line->baseline, "a directory or file with records",
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
-      "if a row is slower beyond its interval, adjusted for the number of rows. Rows of fewer than 10 steps "
+      "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
+      "or "
+      "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) cannot fail.");
   flags->AddPositiveDouble("threshold", &line->threshold_percent,
                            "With --baseline: percent by which a row may be slower. Without it, 0.");
   flags->AddPath(
       "out", &line->out, "a file, or with --format=csv a directory (existing, or named with a / at its end)",
       "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
-}
-
-void WriteFile(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
-  std::ofstream file(path, std::ios::binary);
-  write(file);
-  file.close();
-  if (!file) throw std::runtime_error(Join("--out=", path.string(), ": cannot write it"));
 }
 
 void Render(const Report& report, const std::string& format, std::ostream& out) {
@@ -91,7 +85,7 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
       WriteFile(path / (table.name() + ".csv"), [&](std::ostream& file) { RenderCsvTable(table, file); });
     }
   } else {
-    WriteFile(path, [&](std::ostream& file) { Render(report, line.format, file); });
+    WriteFile(line.out, [&](std::ostream& file) { Render(report, line.format, file); });
   }
 }
 
@@ -119,11 +113,16 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
                 err);
   }
   Write(comparison.summary.report, line, out);
-  if (comparison.num_slower == 0) return kDone;
-  return Fail(kSlowerThanBaseline,
-              Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
-                   comparison.num_compared, " rows"),
-              err);
+  int status = kDone;
+  const auto fail_if_any = [&](int64_t count, const std::string& what) {
+    if (count > 0) status = Fail(kWorseThanBaseline, what, err);
+  };
+  fail_if_any(comparison.num_slower, Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
+                                          comparison.num_compared, " rows"));
+  fail_if_any(comparison.num_vanished,
+              Join("in ", line.baseline, ", but not here: ", comparison.num_vanished, " rows"));
+  fail_if_any(comparison.num_wrong, Join("wrong or unequal results: ", comparison.num_wrong, " rows"));
+  return status;
 }
 
 }  // namespace

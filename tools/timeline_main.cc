@@ -7,7 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
+#include "tools/render/file.h"
 #include "tools/render/render.h"
 #include "tools/timelines/timeline.h"
 #include "tools/timelines/transfer_times.h"
@@ -31,13 +31,6 @@ std::vector<std::string> LatestRun(const std::string& directory) {
           ": there is no trace (*.trace.json) in it, nor in its folder traces; run //bench:ddp with --trace");
   return std::ranges::max_element(traces, {}, [](const auto& run) { return fs::path(run.first).filename(); })
       ->second;
-}
-
-void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error(path + ": cannot be written: " + std::strerror(errno));
 }
 
 void ConvertToPng(const std::string& svg, const std::string& png) {
@@ -101,7 +94,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline").string();
-  WriteText(out + ".svg", DrawTimeline(trace, steps));
+  WriteFile(out + ".svg", [&](std::ostream& file) { file << DrawTimeline(trace, steps); });
   std::printf("%s.svg\n", out.c_str());
   ConvertToPng(out + ".svg", out + ".png");
   std::printf("%s.png\n", out.c_str());

@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include "tools/records/moments.h"
 #include "tools/statistics/statistics.h"
 
 namespace gradsync::tools {
@@ -15,14 +16,21 @@ using bench::Fields;
 using bench::Record;
 
 // The larger one; NaN if either is, because an error that is no number is the worst.
+void TakeWorse(std::optional<double> error, std::optional<double>* worst) {
+  if (!error || (*worst && std::isnan(**worst))) return;
+  if (!*worst || std::isnan(*error) || *error > **worst) *worst = error;
+}
+
+void TakeIfBoth(std::optional<bool> is_so, std::optional<bool>* all) {
+  if (is_so) *all = all->value_or(true) && *is_so;
+}
+
 void TakeWorst(const Fields& checks, std::string_view name, std::optional<double>* worst) {
-  if (checks.Find(name) == nullptr) return;
-  const double error = checks.DoubleOr(name, 0);
-  if (!*worst || std::isnan(error) || error > **worst) *worst = error;
+  if (checks.Find(name) != nullptr) TakeWorse(checks.DoubleOr(name, 0), worst);
 }
 
 void TakeIfAll(const Fields& checks, std::string_view name, std::optional<bool>* all) {
-  if (checks.Find(name) != nullptr) *all = all->value_or(true) && checks.BoolOr(name, false);
+  if (checks.Find(name) != nullptr) TakeIfBoth(checks.BoolOr(name, false), all);
 }
 
 void TakeChecks(const Fields& checks, Measurement* measurement) {
@@ -48,6 +56,40 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
     series.rank_means.push_back(Mean(seconds));
     series.rank_stds.push_back(PopulationStd(seconds));
   }
+}
+
+using Samples = std::vector<int64_t>;
+
+// Null without such samples.
+const Samples* SamplesOf(const Record& rank, const char* name) {
+  const auto found = rank.samples.find(name);
+  return found == rank.samples.end() ? nullptr : &found->second;
+}
+
+void AddSum(const char* name, const Samples* a, const Samples* b, Record* rank) {
+  if (a == nullptr || b == nullptr) return;
+  Samples& sum = rank->samples[name];
+  for (size_t i = 0; i < std::min(a->size(), b->size()); ++i) sum.push_back((*a)[i] + (*b)[i]);
+}
+
+void TakeSkew(const std::vector<Record>& ranks, Measurement* measurement) {
+  const auto knows = [](const Record& rank) { return SamplesOf(rank, kComputed) != nullptr; };
+  if (!std::ranges::all_of(ranks, knows)) return;
+  Series& skew = measurement->series[kSkew];
+  const double others = std::max(1.0, static_cast<double>(ranks.size()) - 1);
+  for (size_t i = 0; i < measurement->num_steps; ++i) {
+    int64_t last_ns = 0;
+    int64_t sum_ns = 0;
+    for (const Record& rank : ranks) {
+      const int64_t own_ns = (*SamplesOf(rank, kComputed))[i];
+      last_ns = std::max(last_ns, own_ns);
+      sum_ns += own_ns;
+    }
+    const int64_t earlier_ns = static_cast<int64_t>(ranks.size()) * last_ns - sum_ns;
+    skew.max.push_back(1e-9 * static_cast<double>(earlier_ns) / others);
+  }
+  skew.rank_means = {Mean(skew.max)};
+  skew.rank_stds = {PopulationStd(skew.max)};
 }
 
 PublishedStatistics StatisticsOf(const Fields& fields) {
@@ -112,10 +154,13 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   measurement.num_ranks = static_cast<int64_t>(ranks.size());
   const auto [fewest, most] = std::ranges::minmax(ranks | std::views::transform(StepsOf));
   measurement.num_steps = fewest;
+  measurement.launches = {{ranks.front().run_id, fewest}};
   measurement.steps_differ = fewest != most;
   std::map<std::string, int64_t> hosts;
   std::map<std::string, int64_t> gpus;
-  for (const Record& rank : ranks) {
+  for (Record& rank : ranks) {
+    AddSum(kComputed, SamplesOf(rank, "forward_ns"), SamplesOf(rank, "backward_ns"), &rank);
+    AddSum(kAveraged, SamplesOf(rank, kComputed), SamplesOf(rank, "sync_exposed_ns"), &rank);
     TakeSamples(rank, &measurement);
     TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);
@@ -125,9 +170,51 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     const std::string gpu = rank.facts.StringOr("gpu_uuid", "");
     if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
   }
+  TakeSkew(ranks, &measurement);
+  TakeMoments(ranks, &measurement);
   measurement.record = std::move(ranks.front());
   measurement.record.samples.clear();
+  measurement.record.moments.clear();
   return measurement;
+}
+
+bool AddLaunch(const Measurement& more, Measurement* measurement) {
+  const Launch& launch = more.launches.front();
+  const bool is_there = std::ranges::count(measurement->launches, launch.run_id, &Launch::run_id) > 0;
+  if (is_there || more.is_published() || measurement->is_published()) return false;
+  // Of the steps that both then have, those of `more`.
+  const double part = static_cast<double>(more.num_steps) /
+                      static_cast<double>(std::max<size_t>(1, more.num_steps + measurement->num_steps));
+  std::erase_if(measurement->series, [&](const auto& named) { return more.Find(named.first) == nullptr; });
+  for (auto& [name, series] : measurement->series) {
+    const Series& own = *more.Find(name);
+    series.max.insert(series.max.end(), own.max.begin(), own.max.end());
+    const auto mix = [part](double a, double b) { return (1 - part) * a + part * b; };
+    std::ranges::transform(series.rank_means, own.rank_means, series.rank_means.begin(), mix);
+    std::ranges::transform(series.rank_stds, own.rank_stds, series.rank_stds.begin(), mix);
+  }
+  if (measurement->buckets.size() != more.buckets.size()) measurement->buckets.clear();
+  for (size_t i = 0; i < measurement->buckets.size(); ++i) {
+    for (const auto time : kBucketTimes) {
+      double& mean = measurement->buckets[i].*time;
+      mean = (1 - part) * mean + part * more.buckets[i].*time;
+    }
+  }
+  measurement->num_steps += more.num_steps;
+  measurement->launches.insert(measurement->launches.end(), more.launches.begin(), more.launches.end());
+  measurement->steps_differ |= more.steps_differ;
+  measurement->num_ranks = std::min(measurement->num_ranks, more.num_ranks);
+  measurement->ranks_on_host = std::max(measurement->ranks_on_host, more.ranks_on_host);
+  measurement->ranks_on_gpu = std::max(measurement->ranks_on_gpu, more.ranks_on_gpu);
+  TakeWorse(more.grad_rel_error, &measurement->grad_rel_error);
+  TakeWorse(more.param_rel_error, &measurement->param_rel_error);
+  TakeIfBoth(more.grads_equal, &measurement->grads_equal);
+  TakeIfBoth(more.params_equal, &measurement->params_equal);
+  TakeIfBoth(more.replicas_equal, &measurement->replicas_equal);
+  if (more.wrong_elements) {
+    measurement->wrong_elements = measurement->wrong_elements.value_or(0) + *more.wrong_elements;
+  }
+  return true;
 }
 
 }  // namespace gradsync::tools

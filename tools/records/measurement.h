@@ -14,6 +14,17 @@
 
 namespace gradsync::tools {
 
+// Samples that are computed here from those of all ranks.
+inline constexpr char kComputed[] = "computed_ns";  // forward + backward
+inline constexpr char kAveraged[] = "averaged_ns";  // forward + backward + exposed synchronisation
+// How much earlier than the last rank the others had computed, on average: no communication, though they
+// wait.
+inline constexpr char kSkew[] = "skew_ns";
+// What comm_busy is made of, on the rank where it is longest: waiting until the last rank has issued the same
+// collective, and moving data. From moments.
+inline constexpr char kCommWaiting[] = "comm_waiting_ns";
+inline constexpr char kCommMoving[] = "comm_moving_ns";
+
 // What was published of a series instead of its samples, in seconds; NaN where nothing was.
 struct PublishedStatistics {
   double mean = 0;
@@ -31,7 +42,7 @@ struct Series {
   // so the maxima of a step's phases may add up to more than the step: a rank that is late in one is early in
   // another.
   std::vector<double> max;
-  // Of each rank's own steps.
+  // Of each rank's own steps; of several launches the mean over them.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
@@ -45,6 +56,8 @@ struct Series {
   size_t num_steps() const;
 };
 
+// Before the names of another framework's strategies.
+inline constexpr std::string_view kPeerPrefix = "pytorch_";
 // Behind the name of a peer's strategy that ran its model compiled.
 inline constexpr std::string_view kCompiled = "_compiled";
 // The name without it.
@@ -59,15 +72,36 @@ inline bool IsFloor(std::string_view strategy) {
   return strategy == "none" || strategy.ends_with("_none");
 }
 
+// One start of all ranks.
+struct Launch {
+  std::string run_id;
+  size_t num_steps = 0;
+
+  bool operator==(const Launch&) const = default;
+};
+
+// What became of a bucket, in seconds, as means over steps. Of its ranks the last one, but for the waits.
+struct BucketTimes {
+  double ready = 0;    // since the step's beginning: its last gradient was complete
+  double queued = 0;   // from there until its collective was issued; mean over ranks
+  double waiting = 0;  // from there until the last rank had issued its own; mean over ranks
+  double moving = 0;   // from there until the last rank had the result
+  double ended = 0;    // since the step's beginning
+  // By how much it moved the end of all communication, once all ranks had computed: buckets' add up to that.
+  double exposed = 0;
+};
+
 // The ranks' records of one configuration, put together.
 struct Measurement {
   bench::Record record;  // the lowest rank's, without its samples: configuration, facts, provenance, buckets
   std::map<std::string, Series, std::less<>> series;  // by the samples' names
   size_t num_steps = 0;
-  bool steps_differ = false;  // some rank has more steps; the ones that all have are used
-  int64_t num_ranks = 0;      // whose records are there
-  int64_t ranks_on_host = 0;  // the most on one host
-  int64_t ranks_on_gpu = 0;   // the most on one GPU
+  std::vector<Launch> launches;      // whose steps these are, one after the other; at least one
+  std::vector<BucketTimes> buckets;  // like record.buckets, where moments are known; else empty
+  bool steps_differ = false;         // some rank has more steps; the ones that all have are used
+  int64_t num_ranks = 0;             // whose records are there
+  int64_t ranks_on_host = 0;         // the most on one host
+  int64_t ranks_on_gpu = 0;          // the most on one GPU
 
   // Over ranks: the largest error (NaN if any is), whether all found gradients and parameters as the
   // reference's and replicas as each other, all wrong elements. Empty if no rank says.
@@ -91,6 +125,10 @@ struct Measurement {
 
 // `ranks`: at least one record, of different ranks of one configuration.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
+
+// Appends another launch of the same configuration. False, and nothing is done, if this launch is there
+// already or figures are published. Samples that one of the two lacks are dropped.
+bool AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools
 

@@ -63,7 +63,9 @@ Detail TooFast(const Judged& judged) {
 }
 
 Detail RanksDisagree(const Judged& judged) {
-  const std::vector<double>& means = judged.times.rank_means;
+  // A step, and whatever else ends with a collective, takes equally long on all.
+  const Series* const computed = judged.measurement.Find(kComputed);
+  const std::vector<double>& means = (computed == nullptr ? judged.times : *computed).rank_means;
   if (means.size() < 2) return std::nullopt;
   const auto [least, most] = std::minmax_element(means.begin(), means.end());
   return If(*most > *least * (1 + kRanksMayDifferBy));
@@ -72,7 +74,10 @@ Detail RanksDisagree(const Judged& judged) {
 Detail Oversubscribed(const Judged& judged) {
   const bench::Record& record = judged.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
-  const int64_t threads = record.config.IntOr("threads_per_rank", 0) + record.config.IntOr("comm_threads", 0);
+  // gloo has a thread of its own, which receives.
+  const bool has_receiver = record.world_size > 1 && record.config.StringOr("backend", "") == "gloo";
+  const int64_t threads = record.config.IntOr("threads_per_rank", 0) +
+                          record.config.IntOr("comm_threads", 0) + (has_receiver ? 1 : 0);
   return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 &&
             judged.measurement.ranks_on_host * threads > cpus);
 }
@@ -123,7 +128,8 @@ constexpr Check kChecks[] = {
     {Flag::kStepsDiffer, "steps-differ",
      "ranks have different numbers of steps; those that all have are used",
      [](const Judged& judged) { return If(judged.measurement.steps_differ); }},
-    {Flag::kRanksDisagree, "ranks-disagree", "the ranks' own mean times differ by more than 10 %",
+    {Flag::kRanksDisagree, "ranks-disagree",
+     "the ranks' own mean times, of training those of forward and backward, differ by more than 10 %",
      RanksDisagree},
     {Flag::kInBlocks, "in-blocks",
      "strategies took their steps one after the other: a machine that drifts looks like a difference",
@@ -156,6 +162,10 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        const bench::Record& record = judged.measurement.record;
        return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
+     }},
+    {Flag::kOneLaunch, "one-launch", "one launch: nothing tells how much the next would differ (`--repeats`)",
+     [](const Judged& judged) {
+       return If(judged.measurement.launches.size() < 2 && !judged.measurement.is_published());
      }},
     {Flag::kOutlierCell, "outlier-cell",
      "departs by more than 50 % from what each of the other strategies leads to expect",

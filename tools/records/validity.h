@@ -31,6 +31,7 @@ enum class Flag {
   kNoBroadcast,        // "no-broadcast"
   kNoOptimizer,        // "no-optimizer"
   kRankZeroOnly,       // "rank0-only"
+  kOneLaunch,          // "one-launch"
   kOutlierCell,        // "outlier-cell"; only a whole table can tell
   kOutliers,           // "outliers:2"
   kTooFewForInterval,  // "n<10": see statistics.h

@@ -20,6 +20,13 @@ using ::testing::StartsWith;
 
 constexpr int64_t kMs = 1000000;
 
+// Of two launches.
+Measurement Launched(std::vector<Record> ranks) {
+  Measurement measurement = CombineRanks(std::move(ranks));
+  measurement.launches.push_back({"another", 0});
+  return measurement;
+}
+
 // A measurement that there is nothing against, changed by `change` on both ranks.
 Measurement Measure(const std::function<void(Record&)>& change = {}) {
   std::vector<Record> ranks = {DdpRecord("naive", 0, Repeat(kMs, 100)),
@@ -27,7 +34,7 @@ Measurement Measure(const std::function<void(Record&)>& change = {}) {
   for (Record& rank : ranks) {
     if (change) change(rank);
   }
-  return CombineRanks(std::move(ranks));
+  return Launched(std::move(ranks));
 }
 
 Judged Judge(const Measurement& measurement, double bus_bytes_per_second = 1e9) {
@@ -42,7 +49,7 @@ std::string AllFlags(const std::function<void(Record&)>& change) {
 TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllFlags({}), ""); }
 
 TEST(ValidityTest, WorldOfOne) {
-  const Measurement measurement = CombineRanks({[] {
+  const Measurement measurement = Launched({[] {
     Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
     record.world_size = 1;
     return record;
@@ -58,7 +65,7 @@ TEST(ValidityTest, NcclInAWorldOfOne) {
   record.config.Set("device", "cuda");
   record.provenance.gpu = "NVIDIA H200";
   record.facts.Set("ranks_per_gpu", 1);
-  EXPECT_EQ(TextOf(FlagsOf(Judge(CombineRanks({record}), 779e9))), "world=1 too-fast:779GB/s");
+  EXPECT_EQ(TextOf(FlagsOf(Judge(Launched({record}), 779e9))), "world=1 too-fast:779GB/s");
 }
 
 TEST(ValidityTest, SharedGpu) {
@@ -78,13 +85,13 @@ TEST(ValidityTest, SharedGpu) {
 TEST(ValidityTest, RanksMissing) {
   Record rank = DdpRecord("naive", 3, Repeat(kMs, 100));
   rank.world_size = 4;
-  const Measurement measurement = CombineRanks({rank});
+  const Measurement measurement = Launched({rank});
   EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "ranks-missing:3/4");
 }
 
 TEST(ValidityTest, StepsDiffer) {
   const Measurement measurement =
-      CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(kMs, 120))});
+      Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(kMs, 120))});
   EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "steps-differ");
   EXPECT_EQ(measurement.num_steps, 100u);
 }
@@ -129,11 +136,26 @@ TEST(ValidityTest, Outliers) {
 TEST(ValidityTest, RanksDisagree) {
   const auto with_second = [](int64_t step_ns) {
     const Measurement measurement =
-        CombineRanks({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(step_ns, 100))});
+        Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), DdpRecord("naive", 1, Repeat(step_ns, 100))});
     return TextOf(FlagsOf(Judge(measurement)));
   };
   EXPECT_EQ(with_second(kMs + kMs / 5), "ranks-disagree");
   EXPECT_EQ(with_second(kMs + kMs / 20), "");
+}
+
+// Steps end with what all have averaged, at the same time on all ranks, whoever was late.
+TEST(ValidityTest, RanksThatComputeDifferentlyDisagree) {
+  Record late = DdpRecord("naive", 1, Repeat(kMs, 100));
+  late.samples["forward_ns"] = Repeat(kMs / 2, 100);
+  late.samples["sync_exposed_ns"] = Repeat(0, 100);
+  EXPECT_EQ(TextOf(FlagsOf(Judge(Launched({DdpRecord("naive", 0, Repeat(kMs, 100)), late})))),
+            "ranks-disagree");
+}
+
+TEST(ValidityTest, OneLaunch) {
+  Measurement measurement = Measure();
+  measurement.launches.pop_back();
+  EXPECT_EQ(TextOf(FlagsOf(Judge(measurement))), "one-launch");
 }
 
 TEST(ValidityTest, InBlocks) {
@@ -142,15 +164,15 @@ TEST(ValidityTest, InBlocks) {
 }
 
 TEST(ValidityTest, Oversubscribed) {
-  // Two ranks of 1 + 2 threads need six CPUs, if they share a host.
+  // Two ranks of 1 + 2 threads, and one of gloo's own, need eight CPUs, if they share a host.
   const auto with_cpus = [](int64_t cpus) {
     return AllFlags([cpus](Record& rank) { rank.provenance.cpu_count = cpus; });
   };
-  EXPECT_EQ(with_cpus(5), "oversubscribed");
-  EXPECT_EQ(with_cpus(6), "");
+  EXPECT_EQ(with_cpus(7), "oversubscribed");
+  EXPECT_EQ(with_cpus(8), "");
   EXPECT_EQ(with_cpus(0), "");
   EXPECT_EQ(AllFlags([](Record& rank) {
-              rank.provenance.cpu_count = 3;
+              rank.provenance.cpu_count = 4;
               rank.provenance.host += std::to_string(rank.rank);
             }),
             "");
@@ -200,7 +222,7 @@ Measurement PublishedFigures(double p99_ns, int64_t n, const std::function<void(
   record.published["step_ns"].Set("n", n);
   if (p99_ns > 0) record.published["step_ns"].Set("p99_ns", p99_ns);
   if (change) change(record);
-  return CombineRanks({record});
+  return Launched({record});
 }
 
 TEST(ValidityTest, Published) {

@@ -1,3 +1,4 @@
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -38,8 +39,11 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-void WriteRow(const std::vector<std::string>& cells, std::ostream& out) {
-  for (size_t i = 0; i < cells.size(); ++i) out << (i > 0 ? " & " : "") << Escaped(cells[i]);
+void WriteRow(const std::vector<std::string>& cells, const std::function<bool(size_t column)>& is_strong,
+              std::ostream& out) {
+  for (size_t i = 0; i < cells.size(); ++i) {
+    out << (i > 0 ? " & " : "") << (is_strong(i) ? "\\textbf{" + Escaped(cells[i]) + "}" : Escaped(cells[i]));
+  }
   out << " \\\\\n";
 }
 
@@ -48,9 +52,17 @@ void WriteSection(const Section& section, std::ostream& out) {
   out << "\\begin{tabular}{";
   for (const bool is_text : section.is_text) out << (is_text ? "l" : "r");
   out << "}\n\\toprule\n";
-  WriteRow(section.headers, out);
+  WriteRow(
+      section.headers, [](size_t) { return false; }, out);
   out << "\\midrule\n";
-  for (const std::vector<std::string>& row : section.rows) WriteRow(row, out);
+  for (size_t row = 0; row < section.rows.size(); ++row) {
+    WriteRow(
+        section.rows[row],
+        [&](size_t column) {
+          return section.strong.contains({row, column});
+        },
+        out);
+  }
   out << "\\bottomrule\n\\end{tabular}\n";
 }
 

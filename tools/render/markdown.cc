@@ -37,6 +37,9 @@ void WriteSection(Section section, std::ostream& out) {
       widths[column] = std::max(widths[column], NumCharacters(cells[column]));
     }
   };
+  for (const auto& [row, column] : section.strong) {
+    section.rows[row][column] = "**" + section.rows[row][column] + "**";
+  }
   prepare(section.headers);
   for (std::vector<std::string>& row : section.rows) prepare(row);
   if (!section.title.empty()) out << section.title << ":\n\n";

@@ -57,6 +57,13 @@ bool IsSaidOnce(const Table& table, size_t column) {
   return table.columns()[column].said_once && table.is_constant(column);
 }
 
+bool IsShown(const Table& table, size_t column) {
+  if (table.columns()[column].audience == Audience::kMachines || IsSaidOnce(table, column)) return false;
+  const bool is_empty =
+      !table.is_text(column) && table.is_constant(column) && std::isnan(table.number(0, column));
+  return !is_empty;
+}
+
 void AddColumn(const Table& table, size_t i, Section* section) {
   const Column& column = table.columns()[i];
   const bool is_interval = !column.interval_name.empty();
@@ -67,6 +74,7 @@ void AddColumn(const Table& table, size_t i, Section* section) {
     std::string& cell = section->rows[row].emplace_back();
     if (table.is_text(i)) {
       cell = table.text(row, i);
+      if (table.marked(row, i)) section->strong.emplace(row, section->headers.size() - 1);
       continue;
     }
     cell = Format(table.number(row, i), column, decimals);
@@ -83,8 +91,8 @@ void AddColumn(const Table& table, size_t i, Section* section) {
 
 std::vector<Section> SectionsOf(const Table& table, size_t max_rows) {
   std::set<int> numbers;
-  for (const Column& column : table.columns()) {
-    if (column.audience != Audience::kMachines && column.section > 0) numbers.insert(column.section);
+  for (size_t i = 0; i < table.columns().size(); ++i) {
+    if (table.columns()[i].section > 0 && IsShown(table, i)) numbers.insert(table.columns()[i].section);
   }
   if (numbers.empty()) numbers.insert(1);
   std::vector<Section> sections;
@@ -96,8 +104,7 @@ std::vector<Section> SectionsOf(const Table& table, size_t max_rows) {
       for (size_t i = 0; i < table.columns().size(); ++i) {
         const Column& column = table.columns()[i];
         const bool is_here = column.section == 0 || column.section == number;
-        if (column.leads != leads || !is_here) continue;
-        if (column.audience != Audience::kMachines && !IsSaidOnce(table, i)) AddColumn(table, i, &section);
+        if (column.leads == leads && is_here && IsShown(table, i)) AddColumn(table, i, &section);
       }
     }
   }

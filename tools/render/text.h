@@ -32,12 +32,6 @@ std::string Readable(double value, int digits);
 // "1.5 KiB" and the like, up to three digits.
 std::string ReadableBytes(double bytes);
 
-// "a", "a and b", "a, b and c".
-std::string Listed(const std::vector<std::string>& items);
-
-// `count` as a word up to twelve, as digits above.
-std::string CountWord(size_t count);
-
 // How many characters people see; a code point counts as one.
 size_t NumCharacters(std::string_view text);
 

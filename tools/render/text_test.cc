@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "tools/tables/words.h"
+
 namespace gradsync::tools {
 namespace {
 

@@ -1,20 +1,17 @@
 #include "tools/reports/cli.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
+#include "tools/render/file.h"
 #include "tools/reports/report.h"
 #include "tools/tables/summarize.h"
 #include "tools/timelines/timeline.h"
@@ -89,13 +86,6 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   return contents;
 }
 
-void Write(const ReportContents& contents, const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  WriteReport(contents, file);
-  file.close();
-  if (!file) throw std::runtime_error(Join("--out=", path, ": cannot be written: ", std::strerror(errno)));
-}
-
 int Fail(int status, const std::string& message, std::ostream& err) {
   err << "report: " << message << std::endl;
   return status;
@@ -120,7 +110,7 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
     const ReportContents contents = Collect(line, err);
     Require(contents.num_records > 0 || !contents.timelines.empty(), line.inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
-    Write(contents, line.out);
+    WriteFile(line.out, [&](std::ostream& file) { WriteReport(contents, file); });
     out << line.out << std::endl;
   } catch (const InvalidInput& error) {
     return Fail(kBadArguments, error.what(), err);

@@ -116,7 +116,9 @@ void WriteSection(Section section, const HtmlTableOptions& options, std::ostream
           << (header == "flags"         ? " class=\"t flags\">"
               : section.is_text[column] ? " class=\"t\">"
                                         : ">")
-          << html(header, text) << (column == 0 ? "</th>" : "</td>");
+          << (section.strong.contains({row, column}) ? "<strong>" + html(header, text) + "</strong>"
+                                                     : html(header, text))
+          << (column == 0 ? "</th>" : "</td>");
     }
     out << "</tr>\n";
   }

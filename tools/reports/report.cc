@@ -86,7 +86,7 @@ class Page {
          << title << "</title>\n<style>" << kReportStyleSheet
          << "</style>\n</head>\n<body>\n<main>\n<header>\n<p class=\"eyebrow\">gradsync report"
          << EscapeXml(Dates()) << "</p>\n<h1>" << title << "</h1>\n"
-         << SummaryOf(contents_.tables)
+         << FindingsOf(contents_.tables)
          << "<nav aria-label=\"Contents\"><a href=\"#figures\">Figures</a> <a href=\"#tables\">Tables</a> <a "
             "href=\"#machine\">Machine</a> <a href=\"#reproduce\">Commands</a>"
          << (legend_.empty() ? "" : " <a href=\"#flags\">Validity flags</a>") << "</nav>\n</header>\n";
@@ -127,7 +127,12 @@ class Page {
   void WriteFigures() {
     const std::vector<Figure> figures = Figures();
     if (!figures.empty()) out_ << "<h2 id=\"figures\">Figures</h2>\n";
-    for (size_t i = 0; i < figures.size(); ++i) WriteFigure(figures[i], i + 1);
+    for (size_t i = 0; i < figures.size(); ++i) {
+      WriteFigure(figures[i], i + 1);
+      // The first screen has the answers and the picture; what was run comes below.
+      if (i == 0) out_ << SummaryOf(contents_.tables);
+    }
+    if (figures.empty()) out_ << SummaryOf(contents_.tables);
   }
 
   void WriteFigure(const Figure& figure, size_t number) {

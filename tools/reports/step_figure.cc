@@ -25,12 +25,14 @@ struct PartKind {
   const char* remark = "";
 };
 constexpr PartKind kForward = {"forward", "forward"};
-constexpr PartKind kBackward = {"backward", "backward"};
-constexpr PartKind kBackwardAndSync = {"backward with synchronisation inside", "backward-and-sync", {" c-7"}};
+constexpr PartKind kBackwardAndSync = {"backward with synchronisation inside", "tax", {" c-7"}};
+constexpr PartKind kComputation = {"forward and backward", "backward"};
+constexpr PartKind kAsNone = {"forward and backward, as without synchronisation", "backward"};
 constexpr PartKind kTheRest = {"computation, not told apart", "whole"};
+constexpr PartKind kTax = {"tax", "tax", {" c-1", " c-3", " c-6"}, ": what they take longer beside it"};
 constexpr PartKind kSync = {
     "exposed synchronisation", "sync", {" c-1", " c-3", " c-6"}, ", in the strategy’s colour"};
-constexpr PartKind kOptimizer = {"optimizer", "optimizer"};
+constexpr PartKind kOptimizer = {"optimizer and the rest", "optimizer"};
 
 // Rows of one cell, in the order in which the table has them.
 using Comparison = std::vector<size_t>;
@@ -58,26 +60,33 @@ std::string TitleOf(const TableReader& table, size_t row) {
   return title;
 }
 
+// They add up to the step.
 std::vector<BarPart> PartsOf(const TableReader& table, size_t row, double scale) {
   std::vector<BarPart> parts;
+  double left_s = table.Number(row, "time_per_step");
   const auto add = [&](const PartKind& kind, double seconds) {
-    if (seconds > 0) parts.push_back({kind.name, kind.style, scale * seconds});
+    if (!(seconds > 0)) return;
+    parts.push_back({kind.name, kind.style, scale * seconds});
+    left_s -= seconds;
   };
-  const double forward_s = table.Number(row, "forward (s)"), backward_s = table.Number(row, "backward (s)"),
-               sync_s = table.Number(row, "time_per_sync");
-  if (std::isnan(forward_s) && std::isnan(backward_s)) {
-    add(kTheRest, table.Number(row, "time_per_step") - (std::isnan(sync_s) ? 0 : sync_s));
+  const double computed_s = table.Number(row, "forward_backward (s)"), tax_s = table.Number(row, "tax (s)"),
+               forward_s = table.Number(row, "forward (s)"),
+               waited_s = table.Number(row, "backward_and_sync (s)");
+  if (!std::isnan(computed_s)) {
+    // What computes faster than without synchronisation pays no tax.
+    if (tax_s > 0) add(kAsNone, computed_s - tax_s);
+    add(tax_s > 0 ? kTax : kComputation, tax_s > 0 ? tax_s : computed_s);
+    add(kSync, table.Number(row, "exposed (s)"));
+  } else if (!std::isnan(waited_s) && !std::isnan(forward_s)) {
+    add(kForward, forward_s);
+    add(kBackwardAndSync, waited_s);
+  } else {
+    const double sync_s = table.Number(row, "time_per_sync");
+    add(kTheRest, left_s - (std::isnan(sync_s) ? 0 : sync_s));
     add(kSync, sync_s);
     return parts;
   }
-  add(kForward, forward_s);
-  if (std::isnan(backward_s)) {
-    add(kBackwardAndSync, table.Number(row, "backward_and_sync (s)"));
-  } else {
-    add(kBackward, backward_s);
-  }
-  add(kSync, sync_s);
-  add(kOptimizer, table.Number(row, "optimizer (s)"));
+  add(kOptimizer, left_s);
   return parts;
 }
 
@@ -118,7 +127,8 @@ BarChart ChartOf(const TableReader& table, const Comparison& rows, const Strateg
 // Of the parts that the charts have.
 std::string Key(const std::set<std::string>& drawn) {
   std::vector<std::string> entries;
-  for (const PartKind& kind : {kForward, kBackward, kBackwardAndSync, kTheRest, kSync, kOptimizer}) {
+  for (const PartKind& kind :
+       {kForward, kComputation, kAsNone, kBackwardAndSync, kTheRest, kTax, kSync, kOptimizer}) {
     if (!drawn.contains(kind.name)) continue;
     const auto width = 18 / (std::ssize(kind.colours) - std::ranges::count(kind.colours, nullptr));
     std::string boxes;
@@ -152,9 +162,10 @@ std::optional<Figure> StepTimeFigure(const Table& table, const StrategyStyles& s
       .id = "step-time",
       .title = "Step time by strategy",
       .caption =
-          "Grey is computation; colour is the synchronisation that the step waits for. A phase is as "
-          "long as on its slowest rank, so the phases need not add up to the step, which the mark below "
-          "them shows. The interval belongs to the difference to the baseline; where it reaches the "
+          "Grey is computation; full colour is the synchronisation that the step waits for after its last "
+          "rank "
+          "has computed, pale colour what computation takes longer beside communication. The parts add up to "
+          "the step. The interval belongs to the difference to the baseline; where it reaches the "
           "dashed line, these data show no difference.",
       .table = table.name()};
   const bool has_alone = std::ranges::any_of(comparisons, is_one_alone),

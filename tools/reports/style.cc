@@ -122,7 +122,7 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 .part.forward { fill: var(--forward); } .part.backward { fill: var(--backward); }
 .part.optimizer { fill: var(--optimizer); } .part.sync { fill: var(--c); } .part.peer.sync { opacity: 0.6; }
 .part.whole { fill: var(--wash); stroke: var(--ink-3); }
-.part.backward-and-sync { fill: var(--backward); fill: color-mix(in srgb, var(--c) 45%, var(--backward)); }
+.part.tax { fill: var(--backward); fill: color-mix(in srgb, var(--c) 45%, var(--backward)); }
 .total { fill: var(--ink); stroke: var(--paper); stroke-width: 1; }
 .interval { stroke: var(--ink); stroke-width: 1.25; }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
-#include <set>
 #include <utility>
 
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/rows.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -68,25 +68,6 @@ std::string Together(std::initializer_list<std::string> parts) {
   return text;
 }
 
-// The first sentences of the tables that people see, once each; empty if there is none.
-std::string FindingsOf(const std::vector<Table>& tables) {
-  constexpr size_t kMostOfTable = 3;
-  std::string list;
-  size_t left_out = 0;
-  std::set<std::string> said;
-  for (const Table& table : tables) {
-    if (table.audience() == Audience::kMachines) continue;
-    size_t said_of_table = 0;
-    for (const std::string& finding : table.findings()) {
-      if (!said.insert(finding).second) continue;
-      if (++said_of_table <= kMostOfTable) list += "<li>" + WithCode(finding) + "</li>\n";
-      if (said_of_table > kMostOfTable) ++left_out;
-    }
-  }
-  if (left_out > 0) list += Join("<li>And ", left_out, " more, above the tables.</li>\n");
-  return list.empty() ? "" : "<ul class=\"findings\">\n" + list + "</ul>\n";
-}
-
 std::string CpuOf(const TableReader& runs, size_t row) {
   const std::string model = runs.Text(row, "cpu_model");
   return model.empty() ? "" : Join(runs.Any(row, "cpu_count"), " × ", model);
@@ -103,6 +84,15 @@ std::string CommitOf(const TableReader& runs, size_t row) {
 }
 
 }  // namespace
+
+std::string FindingsOf(const std::vector<Table>& tables) {
+  std::string list;
+  for (const Table& table : tables) {
+    if (table.audience() == Audience::kMachines || table.findings().empty()) continue;
+    list += "<li>" + WithCode(table.findings().front()) + "</li>\n";
+  }
+  return list.empty() ? "" : "<ul class=\"findings\">\n" + list + "</ul>\n";
+}
 
 std::string SummaryOf(const std::vector<Table>& tables) {
   const Table* runs_table = FindTable(tables, "runs");
@@ -123,8 +113,7 @@ std::string SummaryOf(const std::vector<Table>& tables) {
   return text +
          ". Times are those of the slowest rank. Where a number should not be relied on, the row that holds "
          "it "
-         "says why.</p>\n" +
-         FindingsOf(tables);
+         "says why.</p>\n";
 }
 
 std::vector<Machine> MachinesOf(const std::vector<const Table*>& tables) {

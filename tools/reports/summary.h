@@ -10,7 +10,10 @@
 // What the report says in words, all of it taken from the tables.
 namespace gradsync::tools {
 
-// What was run, on what, and what the tables find: HTML.
+// What each table finds first, and why, if it is void: HTML. Empty if there is nothing.
+std::string FindingsOf(const std::vector<Table>& tables);
+
+// What was run, and on what: HTML.
 std::string SummaryOf(const std::vector<Table>& tables);
 
 // The host and software of a run, for people; the same for all runs of one machine and build.

@@ -17,7 +17,14 @@ Verdict VerdictOn(const PairOfSamples& row, const Interval& interval, double thr
 
 std::vector<Judgement> JudgeRows(const std::vector<PairOfSamples>& rows, const GateOptions& options) {
   std::vector<ComparedSamples> samples;
-  for (const PairOfSamples& row : rows) samples.push_back({row.here, row.there, Pairing::kNone});
+  for (const PairOfSamples& row : rows) {
+    const bool has_both = !row.here.empty() && !row.there.empty();
+    if (!has_both) {
+      samples.emplace_back();
+      continue;
+    }
+    samples.push_back({row.here, row.there, Pairing::kNone, row.launches_here, row.launches_there});
+  }
   const std::vector<Interval> intervals = Bootstrap(options.bootstrap).Simultaneous(samples);
   std::vector<Judgement> judgements;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -13,6 +13,9 @@ namespace gradsync::tools {
 struct PairOfSamples {
   std::vector<double> here;
   std::vector<double> there;
+  // How many of them each launch has; empty: all are of one.
+  std::vector<size_t> launches_here{};
+  std::vector<size_t> launches_there{};
 };
 
 enum class Verdict { kSlower, kFaster, kNotShown, kTooFew, kOnlyHere, kOnlyThere };
@@ -31,7 +34,8 @@ struct GateOptions {
 // A row is slower, or faster, if its interval lies beyond the threshold. The intervals hold at once (see
 // Bootstrap::Simultaneous), so of all rows that are as they were, however many, none is called slower or
 // faster in 19 comparisons out of 20. Samples are compared unpaired: nothing ties step i of one program to
-// step i of another. A row with fewer than kFewestForInterval steps on either side is kTooFew.
+// step i of another. Launches are resampled as launches. A row with fewer than kFewestForInterval steps on
+// either side is kTooFew.
 std::vector<Judgement> JudgeRows(const std::vector<PairOfSamples>& rows, const GateOptions& options = {});
 
 }  // namespace gradsync::tools

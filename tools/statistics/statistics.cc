@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,36 +33,25 @@ double PercentileOfSorted(std::span<const double> sorted, double p) {
   return sorted[below] + (index - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
 }
 
-// Puts only so many in order as lie on the nearer side of it, and are few for the tail of an interval.
-double PercentileOfAny(std::span<double> values, double p) {
-  const double index = p * static_cast<double>(values.size() - 1);
-  const size_t below = static_cast<size_t>(index);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  const auto at = [&](size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
-  if (p < 0.5) {
-    std::partial_sort(values.begin(), at(above) + 1, values.end());
-  } else {
-    std::partial_sort(values.rbegin(), std::make_reverse_iterator(at(below)), values.rend(),
-                      std::greater<>());
+// What `z` standard errors of a normal distribution are of Student's t (Wallace, Bounds on normal
+// approximations to Student's and the chi-square distributions, 1959): within 1 % from 4 degrees of freedom
+// on, and too many rather than too few below.
+double StudentT(double z, double degrees) {
+  const double u = z * (8 * degrees + 3) / (8 * degrees + 1);
+  return std::sqrt(degrees * std::expm1(u * u / degrees));
+}
+
+// What a normal distribution's largest of `count` independent |z| stays below in 95 % of cases (Sidak, 1967):
+// no less than the largest of as many that depend on each other.
+double SidakCritical(size_t count) {
+  const double tail = -std::expm1(std::log(0.95) / static_cast<double>(count));
+  double low = 0;
+  double high = 10;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) > tail ? low : high) = middle;
   }
-  return values[below] + (index - static_cast<double>(below)) * (values[above] - values[below]);
-}
-
-// What `z` standard errors of a normal distribution are for the mean of `n` values: as many of Student's t,
-// by Cornish and Fisher's expansion, and sqrt(n / (n - 1)) more because a resample varies as the population
-// of the n values does.
-double ForFew(double z, size_t n) {
-  const double degrees = static_cast<double>(n - 1);
-  const double z3 = z * z * z;
-  const double z5 = z3 * z * z;
-  const double t = z + (z3 + z) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees * degrees);
-  return t * std::sqrt((degrees + 1) / degrees);
-}
-
-// The fraction of a normal distribution beyond that, for 95 %.
-double ExpandedTail(size_t n) {
-  constexpr double kZ = 1.959963984540054;
-  return 0.5 * std::erfc(ForFew(kZ, n) / std::sqrt(2.0));
+  return high;
 }
 
 // Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014). The standard library's
@@ -117,6 +106,92 @@ Eigen::Map<const Eigen::VectorXd> VectorOf(std::span<const double> values) {
   return {values.data(), Size(values)};
 }
 
+std::vector<size_t> LaunchesOf(std::span<const double> values, std::span<const size_t> launches) {
+  if (launches.empty()) return {values.size()};
+  return {launches.begin(), launches.end()};
+}
+
+bool IsComparable(const ComparedSamples& samples) {
+  const auto& [sample, baseline, pairing, launches, baseline_launches] = samples;
+  if (sample.size() < 2 || std::ranges::count(launches, 0) + std::ranges::count(baseline_launches, 0) > 0) {
+    return false;
+  }
+  if (baseline.empty()) return true;
+  const auto is_positive = [](double value) { return value > 0; };
+  return baseline.size() >= 2 && (pairing == Pairing::kNone || sample.size() == baseline.size()) &&
+         std::ranges::all_of(sample, is_positive) && std::ranges::all_of(baseline, is_positive);
+}
+
+// A variance, and how well it is known.
+class Variance {
+ public:
+  void Add(double value, double degrees) {
+    value_ += value;
+    squares_ += degrees > 0 ? value * value / degrees : 0;
+  }
+  // How many times its root lies beyond `z` of a normal distribution; degrees of freedom are Satterthwaite's.
+  double Margin(double z) const {
+    return value_ > 0 ? std::sqrt(value_) * StudentT(z, value_ * value_ / squares_) : 0;
+  }
+  double value() const { return value_; }
+
+ private:
+  double value_ = 0;
+  double squares_ = 0;
+};
+
+// Of an estimate: as launches differ, where there are several, and as values differ within them.
+struct Spread {
+  Variance between;
+  Variance within;
+
+  // Adds those of the mean of `values`, which is 0.
+  void Add(std::span<const double> values, const std::vector<size_t>& launches) {
+    const double n = static_cast<double>(values.size());
+    const double num_launches = static_cast<double>(launches.size());
+    double of_launches = 0;
+    double of_values = 0;
+    size_t begin = 0;
+    for (const size_t size : launches) {
+      const std::span<const double> own = values.subspan(begin, size);
+      begin += size;
+      const double part = static_cast<double>(size) / n;
+      of_launches += std::pow(part * Mean(own), 2) * num_launches / (num_launches - 1);
+      if (size > 1) of_values += std::pow(part * SampleStd(own), 2) / static_cast<double>(size);
+    }
+    within.Add(of_values, n - num_launches);
+    launches.size() > 1 ? between.Add(of_launches, num_launches - 1) : between.Add(of_values, n - 1);
+  }
+};
+
+// Of the logarithm of a ratio of means, or of a mean: to the first order every value moves it by itself.
+Spread SpreadOf(const ComparedSamples& samples) {
+  const auto relative = [](std::span<const double> values) {
+    std::vector<double> parts(values.begin(), values.end());
+    const double mean = Mean(values);
+    for (double& part : parts) part = part / mean - 1;
+    return parts;
+  };
+  const std::vector<size_t> launches = LaunchesOf(samples.sample, samples.launches);
+  Spread spread;
+  if (samples.baseline.empty()) {
+    std::vector<double> moved(samples.sample.begin(), samples.sample.end());
+    const double mean = Mean(moved);
+    for (double& value : moved) value -= mean;
+    spread.Add(moved, launches);
+  } else {
+    std::vector<double> moved = relative(samples.sample);
+    std::vector<double> base = relative(samples.baseline);
+    if (samples.pairing == Pairing::kRounds) {
+      std::ranges::transform(moved, base, moved.begin(), std::minus<>());
+    } else {
+      spread.Add(base, LaunchesOf(samples.baseline, samples.baseline_launches));
+    }
+    spread.Add(moved, launches);
+  }
+  return spread;
+}
+
 }  // namespace
 
 double Mean(std::span<const double> values) {
@@ -166,76 +241,76 @@ double RelativeDifference(std::span<const double> sample, std::span<const double
   return mean == 0 ? kNaN : Mean(sample) / mean - 1;
 }
 
-bool Bootstrap::Resample(const ComparedSamples& samples) {
-  const auto& [sample, baseline, pairing] = samples;
-  if (std::min(sample.size(), baseline.size()) < 2) return false;
-  if (pairing == Pairing::kRounds && sample.size() != baseline.size()) return false;
-  const Shape shape{sample.size(), pairing == Pairing::kRounds ? 0 : baseline.size()};
+void Bootstrap::Resample(const ComparedSamples& samples) {
+  const bool is_apart = !samples.baseline.empty() && samples.pairing == Pairing::kNone;
+  const Shape shape{samples.sample.size(), is_apart ? samples.baseline.size() : 0};
   const size_t num_resamples = static_cast<size_t>(options_.resamples);
   const size_t num_counted = shape.apart + shape.sample_size;
   const bool keeps = num_resamples * num_counted <= kMostKept;
   const bool is_drawn = keeps && shape == kept_;
   kept_ = keeps ? shape : Shape{};
   counts_.resize((keeps ? num_resamples : kBlock) * num_counted);
-  differences_.resize(num_resamples);
+  resampled_.resize(num_resamples);
   Random random(options_.seed);
-  const double scale = static_cast<double>(baseline.size()) / static_cast<double>(sample.size());
   for (size_t first = 0; first < num_resamples; first += kBlock) {
     const auto size = static_cast<Eigen::Index>(std::min(kBlock, num_resamples - first));
     Counts counts(counts_.data() + (keeps ? first * num_counted : 0), size,
                   static_cast<Eigen::Index>(num_counted));
     if (!is_drawn) DrawBlock(shape.sample_size, shape.apart, &random, &counts);
-    const Eigen::VectorXd sample_sums = counts.rightCols(Size(sample)) * VectorOf(sample);
-    const Eigen::VectorXd baseline_sums = counts.leftCols(Size(baseline)) * VectorOf(baseline);
-    Eigen::Map<Eigen::ArrayXd>(&differences_[first], size) =
-        scale * sample_sums.array() / baseline_sums.array() - 1;
+    const auto means_of = [](const auto& drawn, std::span<const double> values) -> Eigen::ArrayXd {
+      return (drawn * VectorOf(values)).array() / static_cast<double>(values.size());
+    };
+    Eigen::Map<Eigen::ArrayXd> result(&resampled_[first], size);
+    result = means_of(counts.rightCols(Size(samples.sample)), samples.sample);
+    if (!samples.baseline.empty()) {
+      result /= means_of(counts.leftCols(Size(samples.baseline)), samples.baseline);
+    }
   }
-  return std::ranges::all_of(differences_, [](double difference) { return std::isfinite(difference); });
-}
-
-Interval Bootstrap::RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
-                                       Pairing pairing) {
-  if (!Resample({sample, baseline, pairing})) return {kNaN, kNaN};
-  const double tail = ExpandedTail(std::min(sample.size(), baseline.size()));
-  return {PercentileOfAny(differences_, tail), PercentileOfAny(differences_, 1 - tail)};
 }
 
 std::vector<Interval> Bootstrap::Simultaneous(std::span<const ComparedSamples> comparisons) {
   constexpr double kRounding = 1e-12;  // smaller errors are none
-  const auto log_ratio_of = [](const ComparedSamples& samples) {
-    return std::log1p(tools::RelativeDifference(samples.sample, samples.baseline));
+  struct Estimate {
+    double value = kNaN;  // a logarithm of a ratio, or a mean
+    Spread spread{};
   };
-  std::vector<double> errors;                                               // standard errors of log ratios
+  std::vector<Estimate> estimates;
   std::vector<double> largest(static_cast<size_t>(options_.resamples), 0);  // |t| of each resample
+  std::set<std::pair<double, double>> different;  // comparisons, but for those that are there twice
+  bool has_launches = false;
   for (const ComparedSamples& samples : comparisons) {
-    errors.push_back(kNaN);
-    if (!Resample(samples)) continue;
-    const double log_ratio = log_ratio_of(samples);
+    Estimate& estimate = estimates.emplace_back();
+    if (!IsComparable(samples)) continue;
+    const bool is_ratio = !samples.baseline.empty();
+    const auto scaled = [&](double value) { return is_ratio ? std::log(value) : value; };
+    estimate.value = scaled(Mean(samples.sample) / (is_ratio ? Mean(samples.baseline) : 1));
+    estimate.spread = SpreadOf(samples);
+    const double smallest = kRounding * (is_ratio ? 1 : std::abs(estimate.value));
+    if (!(std::sqrt(estimate.spread.between.value()) > smallest)) continue;
+    different.emplace(std::abs(estimate.value), estimate.spread.between.value());
+    if (std::max(samples.launches.size(), samples.baseline_launches.size()) > 1) {
+      has_launches = true;
+      continue;
+    }
+    Resample(samples);
     double squares = 0;
-    for (double& resampled : differences_) {
-      resampled = std::abs(std::log1p(resampled) - log_ratio);
+    for (double& resampled : resampled_) {
+      resampled = std::abs(scaled(resampled) - estimate.value);
       squares += resampled * resampled;
     }
-    errors.back() = std::sqrt(squares / static_cast<double>(differences_.size()));
-    if (!(errors.back() > kRounding) || !std::isfinite(errors.back())) continue;
-    for (size_t i = 0; i < largest.size(); ++i) {
-      largest[i] = std::max(largest[i], differences_[i] / errors.back());
-    }
+    const double error = std::sqrt(squares / static_cast<double>(resampled_.size()));
+    for (size_t i = 0; i < largest.size(); ++i) largest[i] = std::max(largest[i], resampled_[i] / error);
   }
-  const double critical = Percentile(largest, 0.95);
+  const double critical =
+      std::max(Percentile(largest, 0.95), has_launches ? SidakCritical(different.size()) : 0);
   std::vector<Interval> intervals;
   for (size_t i = 0; i < comparisons.size(); ++i) {
-    const double log_ratio = log_ratio_of(comparisons[i]);
-    const size_t n = std::min(comparisons[i].sample.size(), comparisons[i].baseline.size());
-    const double margin = errors[i] * ForFew(critical, n);
-    intervals.push_back({std::expm1(log_ratio - margin), std::expm1(log_ratio + margin)});
+    const auto& [value, spread] = estimates[i];
+    const double margin = std::max(spread.between.Margin(critical), spread.within.Margin(critical));
+    const auto end = [&](double log) { return comparisons[i].baseline.empty() ? log : std::expm1(log); };
+    intervals.push_back({end(value - margin), end(value + margin)});
   }
   return intervals;
-}
-
-Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<const double> baseline,
-                                     Pairing pairing, const BootstrapOptions& options) {
-  return Bootstrap(options).RelativeDifference(sample, baseline, pairing);
 }
 
 }  // namespace gradsync::tools

@@ -41,11 +41,15 @@ enum class Pairing {
   kNone,
 };
 
-// Two samples whose means are compared.
+// Two samples whose means are compared; or one whose mean is in question, such as differences of rounds.
+// Values of one launch of a program stand together, launch after launch.
 struct ComparedSamples {
   std::span<const double> sample;
-  std::span<const double> baseline;
+  std::span<const double> baseline;  // empty: there is one sample
   Pairing pairing = Pairing::kNone;
+  // How many values each launch has; empty: all are of one. With kRounds the baseline has the same.
+  std::span<const size_t> launches{};
+  std::span<const size_t> baseline_launches{};
 };
 
 // Mean(sample) / Mean(baseline) - 1; NaN for a baseline of 0. Of means, because what a training run pays is
@@ -60,43 +64,35 @@ struct BootstrapOptions {
   uint64_t seed = 1;  // the same seed gives the same interval, on every machine
 };
 
-// A 95 % bootstrap interval (Efron 1979) for RelativeDifference.
+// 95 % intervals for relative differences of means, or for means.
 //
-// With kRounds, whole rounds are resampled: what a machine's drift adds to both samples of a round then
-// cancels as it does in the measured difference, while resampling the two apart would count the drift as
-// uncertainty of the difference. With kNone the two are resampled independently, because nothing ties value i
-// of one to value i of the other.
+// With kRounds the two samples of a comparison keep their rounds: what a machine's drift adds to both then
+// cancels as it does in the measured difference. With kNone nothing ties them.
 //
-// The interval lies between percentiles of the resampled differences, taken further out for a small number of
-// steps ("expanded percentile interval", Hesterberg, What teachers should know about the bootstrap, 2015):
-// the plain one is too narrow there, as an interval for a mean with 1.96 in place of Student's t is.
-//
-// NaN if either sample has fewer than two values, if, with kRounds, their numbers differ, or if a resample
-// has no difference because the baseline's values in it are 0.
-//
-// Keeps the resamples from one call to the next: rows of a table have as many steps each, and the same seed.
-// Not thread safe.
+// Keeps resamples from one comparison to the next: rows of a table have as many steps each, and the same
+// seed. Not thread safe.
 class Bootstrap {
  public:
   explicit Bootstrap(const BootstrapOptions& options) : options_(options) {}
 
-  Interval RelativeDifference(std::span<const double> sample, std::span<const double> baseline,
-                              Pairing pairing);
-
   // One interval for each comparison, which hold all their truths at once in 95 cases of 100 (92 for 15
   // comparisons of 10 rounds), whatever depends on what: what they exclude is shown, however many they are,
   // and whichever of them is picked for what it shows. The logarithm of a ratio of means, which knows no less
-  // than nothing, gets so many standard errors to both sides as none is off by, each in its own, in 95 % of
-  // the resamples (max-|t| bootstrap: Westfall and Young, Resampling-based multiple testing, 1993); for few
-  // steps as many more as Student's t has, as above. The standard errors are those of all resamples: a
-  // resample's own are next to nothing where it has left out the one step that took long. NaN as above, and
-  // for samples whose mean is not positive.
+  // than nothing (a mean itself where there is one sample), gets so many standard errors to both sides as
+  // none is off by, each in its own, in 95 % of the resamples (max-|t| bootstrap: Westfall and Young,
+  // Resampling-based multiple testing, 1993), and as many more as Student's t has.
+  //
+  // With several launches the error is that of the launches' means, with Student's t for as many: what a
+  // launch has of its own (where memory lay, how clocks and ports fell) is as much of it as what differs from
+  // step to step, which is its least. Their resamples would be too few different ones (of 3 launches of 4
+  // strategies intervals held 78 % of what they said), so there are as many errors as comparisons that do
+  // not depend on each other have (Sidak). With one launch nothing is known of the next one.
+  //
+  // NaN for fewer than two values of a sample, with kRounds for different numbers of them, for values to
+  // be divided that are not positive, and for a launch without values.
   std::vector<Interval> Simultaneous(std::span<const ComparedSamples> comparisons);
 
  private:
-  // Fills differences_. False if there is no interval.
-  bool Resample(const ComparedSamples& samples);
-
   // What resamples are drawn for.
   struct Shape {
     size_t sample_size = 0;  // or rounds
@@ -104,16 +100,15 @@ class Bootstrap {
     bool operator==(const Shape&) const = default;
   };
 
+  // Fills resampled_ with the ratio of means, or the mean, in each resample.
+  void Resample(const ComparedSamples& samples);
+
   const BootstrapOptions options_;
-  std::vector<double> differences_;
+  std::vector<double> resampled_;
   // How often each value is in each resample, for blocks of resamples.
   std::vector<double> counts_;
   Shape kept_;
 };
-
-// For a single difference.
-Interval BootstrapRelativeDifference(std::span<const double> sample, std::span<const double> baseline,
-                                     Pairing pairing, const BootstrapOptions& options = {});
 
 }  // namespace gradsync::tools
 

@@ -55,9 +55,10 @@ class AllReduceTable : public TableBuilder {
   std::string_view experiment() const override { return "all_reduce"; }
   std::string_view main_samples() const override { return kTime; }
 
-  void Add(const Measurement& measurement, const Measurement& baseline) override {
+  void Add(const Measured& measured) override {
+    const Measurement& measurement = measured.own;
     const Series& times = *measurement.Find(kTime);
-    Row row{{measurement, baseline}, ConfigNumber(measurement, "size_bytes"), times.mean(), 0, {}};
+    Row row{measured, ConfigNumber(measurement, "size_bytes"), times.mean(), 0, {}};
     row.bus_bytes_per_s = BusBandwidth(row.bytes, row.mean_s, measurement.world_size());
     row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
     legend_.Add(row.flags);

@@ -9,6 +9,7 @@
 #include "tools/records/validity.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -31,17 +32,18 @@ std::vector<std::string> BackendsOf(const std::vector<Transfer>& transfers) {
 
 bool IsUsable(const Transfer& transfer) {
   return transfer.world_size > 1 && transfer.size_bytes > 0 && transfer.wrong_elements.value_or(0) == 0 &&
-         transfer.times_s.size() >= kFewestForInterval && Mean(transfer.times_s) > 0;
+         transfer.times.values.size() >= kFewestForInterval && Mean(transfer.times.values) > 0;
 }
 
 double BandwidthOf(const Transfer& transfer) {
-  return BusBandwidth(transfer.size_bytes, Mean(transfer.times_s), transfer.world_size);
+  return BusBandwidth(transfer.size_bytes, Mean(transfer.times.values), transfer.world_size);
 }
 
 // One size of a backend against the size with the highest bandwidth.
 struct Share {
   const Transfer* transfer = nullptr;
-  Interval interval;  // of its bandwidth, as a part of the highest
+  size_t number = Intervals::kNone;
+  Interval interval{};  // of its bandwidth, as a part of the highest
 };
 
 // One backend's sizes, in their order.
@@ -53,7 +55,7 @@ struct Curve {
 
 std::vector<Curve> CurvesOf(const std::vector<Transfer>& transfers, const BootstrapOptions& options) {
   std::vector<Curve> curves;
-  std::vector<ComparedSamples> samples;
+  Intervals intervals(options);
   for (const std::string& backend : BackendsOf(transfers)) {
     Curve curve{.backend = backend, .shares = {}};
     std::vector<const Transfer*> own;
@@ -66,19 +68,17 @@ std::vector<Curve> CurvesOf(const std::vector<Transfer>& transfers, const Bootst
         own, std::less<>(), [](const Transfer* transfer) { return BandwidthOf(*transfer); });
     for (const Transfer* transfer : own) {
       if (transfer == curve.highest) continue;
-      curve.shares.push_back({transfer, {}});
-      samples.push_back({transfer->times_s, curve.highest->times_s, Pairing::kNone});
+      curve.shares.push_back({transfer, intervals.AddRatio(transfer->times, curve.highest->times)});
     }
     curves.push_back(std::move(curve));
   }
   // For all backends together, because each sentence must hold.
-  const std::vector<Interval> intervals = Bootstrap(options).Simultaneous(samples);
-  auto times = intervals.begin();
+  intervals.Compute();
   for (Curve& curve : curves) {
     for (Share& share : curve.shares) {
       const double size_ratio = share.transfer->size_bytes / curve.highest->size_bytes;
-      share.interval = {size_ratio / (1 + times->high), size_ratio / (1 + times->low)};
-      ++times;
+      const Interval times = intervals[share.number];
+      share.interval = {size_ratio / (1 + times.high), size_ratio / (1 + times.low)};
     }
   }
   return curves;
@@ -97,7 +97,8 @@ std::optional<double> SaturatedFrom(const Curve& curve) {
   return sizes[num_within - 1].first;
 }
 
-std::string SentenceOf(const Curve& curve) {
+// What people want to know, and then at which sizes that is so.
+std::vector<std::string> SentencesOf(const Curve& curve) {
   std::vector<std::string> within;
   std::vector<std::string> below;
   std::vector<std::string> open;
@@ -113,16 +114,18 @@ std::string SentenceOf(const Curve& curve) {
   std::snprintf(highest, sizeof highest, "%.3g GB/s", BandwidthOf(*curve.highest) / 1e9);
   std::string text = Join("Bus bandwidth of ", curve.backend, " is highest at ",
                           SizeText(curve.highest->size_bytes), " (", highest, ")");
-  if (!within.empty()) text += Join(", within 10 % of that at ", ListOf(within));
-  if (!below.empty()) text += Join(", lower at ", ListOf(below));
-  if (!open.empty()) text += Join(", undecided at ", ListOf(open));
-  text += " (simultaneous 95 % CI)";
   if (const std::optional<double> from = SaturatedFrom(curve)) {
-    text += Join(": saturated from ", SizeText(*from), " on");
+    text += Join("; it is saturated from ", SizeText(*from), " on");
   } else if (curve.highest->size_bytes == largest_bytes && open.empty()) {
-    text += ": up to the largest size no saturation is shown";
+    text += "; up to the largest size no saturation is shown";
   }
-  return text + ".";
+  std::vector<std::string> parts;
+  if (!within.empty()) parts.push_back(Join("within 10 % of that at ", Listed(within)));
+  if (!below.empty()) parts.push_back(Join("lower at ", Listed(below)));
+  if (!open.empty()) parts.push_back(Join("undecided at ", Listed(open)));
+  std::string sizes;
+  for (const std::string& part : parts) sizes += (sizes.empty() ? "" : ", ") + part;
+  return {text + ".", Join("Bus bandwidth of ", curve.backend, " is ", sizes, " (simultaneous 95 % CI).")};
 }
 
 }  // namespace
@@ -138,7 +141,7 @@ std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& trans
     }
   }
   if (!wrong.empty())
-    return {Join("Wrong elements: ", ListOf(wrong), ". Times of wrong results are not compared.")};
+    return {Join("Wrong elements: ", Listed(wrong), ". Times of wrong results are not compared.")};
   if (!were_all_checked) return {};
   return {"No element of any result was wrong."};
 }
@@ -149,18 +152,20 @@ std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& tr
   std::vector<Case> cases;
   for (const Transfer& transfer : transfers) {
     Named(SizeText(transfer.size_bytes), &cases)
-        .variants.push_back({.name = transfer.backend,
-                             .steps_s = transfer.times_s,
-                             .is_interleaved = false,
-                             .flags = transfer.flags});
+        .variants.push_back({.name = transfer.backend, .steps = transfer.times, .flags = transfer.flags});
   }
-  return WinnerSentences(cases, bootstrap, {.variant = "backend", .of_case = "size", .at = "at"});
+  Contest contest(std::move(cases), "",
+                  {.variant = "backend", .variants = "backends", .of_case = "size", .at = "at"});
+  Intervals intervals(bootstrap);
+  contest.Compare(&intervals);
+  intervals.Compute();
+  return contest.Sentences(intervals);
 }
 
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
                                              const BootstrapOptions& bootstrap) {
   std::vector<std::string> sentences;
-  for (const Curve& curve : CurvesOf(transfers, bootstrap)) sentences.push_back(SentenceOf(curve));
+  for (const Curve& curve : CurvesOf(transfers, bootstrap)) Append(SentencesOf(curve), &sentences);
   return sentences;
 }
 
@@ -173,15 +178,20 @@ void TransferFindings::Add(const Measurement& measurement, const Series& times, 
   }
   Named(group, &groups_)
       .transfers.push_back({record.config.StringOr("backend", ""), ConfigNumber(measurement, "size_bytes"),
-                            record.world_size, times.max, measurement.wrong_elements, flags});
+                            record.world_size, SampleOf(measurement, times), measurement.wrong_elements,
+                            flags});
 }
 
 std::vector<std::string> TransferFindings::Sentences(const BootstrapOptions& bootstrap) const {
   if (num_transfers_ > kMaxTransfers || groups_.size() > kMaxGroups) return {};
   return SentencesOfRuns<Group>(groups_, [&](const Group& group) {
-    std::vector<std::string> sentences = CorrectnessSentences(group.transfers);
-    Append(FastestBackendSentences(group.transfers, bootstrap), &sentences);
+    std::vector<std::string> sentences = FastestBackendSentences(group.transfers, bootstrap);
     Append(SaturationSentences(group.transfers, bootstrap), &sentences);
+    const bool is_wrong = std::ranges::any_of(
+        group.transfers, [](const Transfer& transfer) { return transfer.wrong_elements.value_or(0) > 0; });
+    for (std::string& sentence : CorrectnessSentences(group.transfers)) {
+      sentences.insert(is_wrong ? sentences.begin() : sentences.end(), std::move(sentence));
+    }
     return sentences;
   });
 }

@@ -10,6 +10,7 @@
 #include "tools/records/measurement.h"
 #include "tools/records/validity.h"
 #include "tools/statistics/statistics.h"
+#include "tools/tables/intervals.h"
 
 // Sentences that say what all-reduce times show, and no more than they carry.
 namespace gradsync::tools {
@@ -19,7 +20,7 @@ struct Transfer {
   std::string backend;
   double size_bytes = 0;
   int64_t world_size = 1;
-  std::vector<double> times_s{};  // of each iteration, on its slowest rank
+  Sample times{};  // of each iteration, on its slowest rank
   std::optional<int64_t> wrong_elements{};
   Flags flags{};
 };
@@ -28,16 +29,16 @@ struct Transfer {
 // and where not all of them were looked at.
 std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& transfers);
 
-// Which backend is fastest at which sizes, as WinnerSentences has it, unpaired: sizes are measured one after
+// Which backend is fastest at which sizes, as Contest has it, unpaired: sizes are measured one after
 // the other. Empty with one backend.
 std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& transfers,
                                                  const BootstrapOptions& bootstrap = {});
 
-// For each backend its highest bus bandwidth, the sizes that are shown to be within 10 % of it, and the one
-// from which on all are. A size is within, or is not, if the interval of its bandwidth's ratio to the highest
-// lies on that side of 0.9; the intervals of all sizes and backends hold at once. Of sizes of which neither
-// is shown, it says so. Empty where nothing can be said: a single rank, wrong elements, fewer than 10
-// iterations, one size.
+// For each backend first its highest bus bandwidth and the size from which on all are within 10 % of it, then
+// the sizes that are shown to be within, or below. A size is within, or is not, if the interval of its
+// bandwidth's ratio to the highest lies on that side of 0.9; the intervals of all sizes and backends hold at
+// once. Of sizes of which neither is shown, it says so. Empty where nothing can be said: a single rank, wrong
+// elements, fewer than 10 iterations, one size.
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
                                              const BootstrapOptions& bootstrap = {});
 

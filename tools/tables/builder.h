@@ -19,6 +19,13 @@ struct TableOptions {
   bool with_peers = false;  // whether there are records of other frameworks
 };
 
+// A measurement, and those that it is compared with. They live until the tables are finished.
+struct Measured {
+  const Measurement& own;
+  const Measurement& baseline;         // may be `own`
+  const Measurement* floor = nullptr;  // without synchronisation; null if there is none
+};
+
 // Turns the measurements of one experiment into tables, one measurement at a time.
 class TableBuilder {
  public:
@@ -34,9 +41,8 @@ class TableBuilder {
     return measurement.record.experiment == experiment();
   }
 
-  // `baseline`: what its cell is compared with; may be `measurement` itself. Both have main_samples, with at
-  // least one step. Neither is kept.
-  virtual void Add(const Measurement& measurement, const Measurement& baseline) = 0;
+  // Both have main_samples, with at least one step.
+  virtual void Add(const Measured& row) = 0;
 
   // Appends the tables of everything added. Call once.
   virtual void Finish(std::vector<Table>* tables) = 0;
@@ -46,7 +52,6 @@ std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeCompareTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
-// These cost a copy of every measurement.
 std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeComparePeersTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakePublishedTables(const TableOptions& options);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
@@ -9,7 +10,9 @@
 #include "tools/records/validity.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/compare_findings.h"
+#include "tools/tables/cost.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/intervals.h"
 #include "tools/tables/pivot.h"
 #include "tools/tables/training_rows.h"
 
@@ -26,6 +29,8 @@ constexpr char kHigh[] = "ci95_high (%)";
 // With more sizes than this, people are shown the rows that machines get.
 constexpr size_t kMaxBlocks = 100;
 
+constexpr char kStepPhase[] = "step";
+
 struct Phase {
   const char* name;
   const char* samples;
@@ -37,7 +42,7 @@ constexpr Phase kPhases[] = {
     {"backward", "backward_ns", "[backward], to the last gradient's computation"},
     {"backward_and_sync", "backward_and_sync_ns",
      "[backward_and_sync], to the last gradient's mean: what the published [backward] is", true},
-    {"step", "step_ns", "[step], with synchronisation and optimizer", true},
+    {kStepPhase, "step_ns", "[step], with synchronisation and optimizer", true},
 };
 
 struct Statistic {
@@ -51,7 +56,10 @@ struct Row : Measured {
   const Phase& phase;
   const Series& times;
   const Series& base;
-  Flags flags{};
+  Flags flags;
+  Cost cost;  // of the step; in other phases unknown
+  size_t difference = Intervals::kNone;
+  Interval interval_percent{kNaN, kNaN};
 
   double delta_percent() const { return 100 * (times.mean() / base.mean() - 1); }
 };
@@ -88,11 +96,10 @@ std::vector<Field<Row>> Fields() {
            [](const Row& row) { return NumCollectives(row.own); }},
           {{.name = "mean (ms)"}, [](const Row& row) { return 1e3 * row.times.mean(); }},
           {{.name = "delta (%)", .kind = Kind::kPercent}, &Row::delta_percent},
-          // Known when all rows are.
           {{.name = kLow, .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
-           [](const Row&) { return kNaN; }},
+           [](const Row& row) { return row.interval_percent.low; }},
           {{.name = kHigh, .kind = Kind::kPercent, .audience = Audience::kMachines},
-           [](const Row&) { return kNaN; }},
+           [](const Row& row) { return row.interval_percent.high; }},
       },
       &fields);
   for (const Statistic& statistic : kPercentiles) {
@@ -103,6 +110,8 @@ std::vector<Field<Row>> Fields() {
                         return 100 * (row.times.percentile(p) / row.base.percentile(p) - 1);
                       }});
   }
+  AppendCostFields("ms", 0, &fields);
+  AppendWorkFields(0, Audience::kMachines, &fields);
   Append<Field<Row>>(
       {
           {{.name = "baseline", .kind = Kind::kText, .said_once = true},
@@ -153,6 +162,9 @@ std::vector<WideColumn> WideColumns() {
     add({.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines}, kHigh);
     add({.name = "flags", .kind = Kind::kText}, "flags");
   }
+  std::vector<Field<Row>> costs;
+  AppendCostFields("ms", section + 1, &costs);
+  for (const Field<Row>& cost : costs) columns.push_back({cost.column, cost.column.name, kStepPhase});
   return columns;
 }
 
@@ -179,6 +191,7 @@ Table BlockTable(const Table& rows, const std::vector<size_t>& block) {
               ColumnsOf(columns), Audience::kPeople);
   int section = 0;
   for (const Phase& phase : kPhases) table.SetSectionTitle(++section, Join("DDP: ", phase.title, ", ms"));
+  table.SetSectionTitle(++section, "DDP: what synchronisation costs, and where the cost lies, ms");
   AddLines(
       rows, block, [&](size_t row) { return rows.text(row, "phase"); }, columns, &table);
   return table;
@@ -194,82 +207,89 @@ bool IsOneSeries(const Table& rows) {
 
 class CompareTable : public TableBuilder {
  public:
-  explicit CompareTable(const TableOptions& options) : options_(options) {}
+  explicit CompareTable(const TableOptions& options) : intervals_(options.bootstrap) {}
 
   std::string_view experiment() const override { return "compare"; }
   std::string_view main_samples() const override { return "forward_ns"; }
   std::string_view default_baseline() const override { return "core"; }
 
-  void Add(const Measurement& measurement, const Measurement& baseline) override {
+  void Add(const Measured& measured) override {
     for (const Phase& phase : kPhases) {
-      const Series* const times = measurement.Find(phase.samples);
-      const Series* const base = baseline.Find(phase.samples);
-      if (times != nullptr)
-        AddRow({{measurement, baseline}, phase, *times, base == nullptr ? *times : *base});
+      const Series* const times = measured.own.Find(phase.samples);
+      const Series* const base = measured.baseline.Find(phase.samples);
+      if (times != nullptr) AddRow(measured, phase, *times, base == nullptr ? *times : *base);
     }
   }
 
   void Finish(std::vector<Table>* tables) override {
-    AddRows();
-    if (rows_.num_rows() == 0) return;
-    const std::optional<std::vector<std::vector<size_t>>> blocks = BlocksOf(rows_);
+    if (rows_.empty()) return;
+    findings_.Compare(&intervals_);
+    intervals_.Compute();
+    bool has_cost = false;
+    for (Row& row : rows_) {
+      row.interval_percent = InPercent(intervals_[row.difference]);
+      row.cost.TakeIntervals(intervals_);
+      has_cost |= !std::isnan(row.cost.sync_cost.mean);
+      table_.Add(row);
+      if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (ms)");
+      if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (ms)");
+      AddFinding(row);
+    }
+    const std::optional<std::vector<std::vector<size_t>>> blocks = BlocksOf(table_);
     if (!blocks) {
-      AddNotes(&rows_);
+      AddFindings(&table_);
+      AddNotes(has_cost, &table_);
     } else {
-      rows_.SetAudience(Audience::kMachines);
+      table_.SetAudience(Audience::kMachines);
       for (const std::vector<size_t>& block : *blocks) {
-        tables->push_back(BlockTable(rows_, block));
-        if (&block == &blocks->back()) AddNotes(&tables->back());
+        tables->push_back(BlockTable(table_, block));
+        Table& table = tables->back();
+        if (&block == &blocks->front()) AddFindings(&table);
+        if (&block == &blocks->back()) AddNotes(has_cost, &table);
       }
     }
-    tables->push_back(std::move(rows_));
+    tables->push_back(std::move(table_));
+    Table differences = DifferencesTable("compare_differences");
+    findings_.AddDifferences(intervals_, &differences);
+    if (differences.num_rows() > 0) tables->push_back(std::move(differences));
   }
 
  private:
-  // A row whose interval is not known before all are there.
-  struct Pending {
-    std::vector<Cell> cells;
-    SizeComparison comparison;
-    Flags flags;
-    bool is_compared = false;  // and neither its gradients and parameters nor the baseline's are wrong
-  };
-
-  void AddRow(Row row) {
-    row.flags = FlagsOf({row.own, row.times, BusBandwidthOf(row.own), &row.baseline});
+  void AddRow(const Measured& measured, const Phase& phase, const Series& times, const Series& base) {
+    const bool is_step = std::string_view(phase.name) == kStepPhase;
+    Row row{measured,
+            phase,
+            times,
+            base,
+            FlagsOf({measured.own, times, BusBandwidthOf(measured.own), &measured.baseline}),
+            Cost(measured.own, is_step ? measured.floor : nullptr, &intervals_)};
+    if (&row.own != &row.baseline && &times != &base) {
+      row.difference = intervals_.AddRatio(SampleOf(row.own, times), SampleOf(row.baseline, base));
+    }
     legend_.Add(row.flags);
-    findings_.AddTimes(row.phase.name, row.phase.has_winner, row.own, row.times, row.flags);
+    findings_.AddTimes(phase.name, phase.has_winner, row, times, row.flags);
+    rows_.push_back(std::move(row));
+  }
+
+  // Unless its gradients and parameters, or the baseline's, are wrong.
+  void AddFinding(const Row& row) {
     const bool are_right =
         !Has(row.flags, Flag::kUnequal) && !Has(FlagsOf({row.baseline, row.base}), Flag::kUnequal);
-    const bool has_interval = intervals_.Add(row, row.times, row.base);
-    SizeComparison comparison{.phase = row.phase.name,
-                              .strategy = row.own.strategy(),
-                              .baseline = row.baseline.strategy(),
-                              .delta_percent = row.delta_percent(),
-                              .interval_percent = {},
-                              .num_steps = row.times.num_steps()};
-    pending_.push_back({rows_.CellsOf(row), std::move(comparison), row.flags, has_interval && are_right});
+    if (row.difference == Intervals::kNone || !are_right) return;
+    findings_.AddComparison({.phase = row.phase.name,
+                             .strategy = row.own.strategy(),
+                             .baseline = row.baseline.strategy(),
+                             .delta_percent = row.delta_percent(),
+                             .interval_percent = row.interval_percent,
+                             .num_steps = row.times.num_steps()});
   }
 
-  void AddRows() {
-    const std::vector<Interval> intervals = intervals_.Simultaneous();
-    for (size_t i = 0; i < pending_.size(); ++i) {
-      auto& [cells, comparison, flags, is_compared] = pending_[i];
-      comparison.interval_percent = intervals[i];
-      cells[rows_.column(kLow)] = intervals[i].low;
-      cells[rows_.column(kHigh)] = intervals[i].high;
-      rows_.AddRow(std::move(cells));
-      if (Has(flags, Flag::kTooFewForP95)) rows_.MarkLast("p95 (ms)");
-      if (Has(flags, Flag::kTooFewForP99)) rows_.MarkLast("p99 (ms)");
-      if (is_compared) findings_.AddComparison(std::move(comparison));
-    }
+  void AddFindings(Table* table) {
+    if (!IsOneSeries(table_)) return;
+    for (std::string& sentence : findings_.Sentences(intervals_)) table->AddFinding(std::move(sentence));
   }
 
-  void AddNotes(Table* table) {
-    if (IsOneSeries(rows_)) {
-      for (std::string& sentence : findings_.Sentences(options_.bootstrap)) {
-        table->AddFinding(std::move(sentence));
-      }
-    }
+  void AddNotes(bool has_cost, Table* table) {
     table->AddNote(
         "Times in ms; of each step the slowest rank's. Forward begins with the broadcast of rank 0's "
         "buffers, "
@@ -281,22 +301,21 @@ class CompareTable : public TableBuilder {
         "units: bytes: at one size all strategies have buckets of as many bytes, elements x size of an "
         "element. published: core's buckets have so many MiB, the others' so many Mi elements, as in the "
         "original; with f32, theirs are 4 times as large.");
+    AddCostNotes(has_cost, table);
+    table->AddNote("delta% is against the baseline's same statistic; 95 % CI: of the mean's, " +
+                   intervals_.Description());
     table->AddNote(
-        "delta% is against the baseline's same statistic; 95 % CI: of the mean's, all of them at once, " +
-        intervals_.Description());
-    table->AddNote(
-        "Sentences count a size as slower or faster if its interval excludes 0. The intervals of all rows "
-        "hold "
-        "at once in 95 cases of 100: where nothing differs, any of the sentences is wrong in at most one "
-        "case "
-        "in twenty. They leave out strategies whose gradients or parameters are wrong.");
+        "Sentences count a size as slower or faster if its interval excludes 0: where nothing differs, any "
+        "of "
+        "them is wrong in at most one case in twenty. They leave out strategies whose gradients or "
+        "parameters "
+        "are wrong.");
     for (std::string& line : legend_.Lines()) table->AddNote(std::move(line));
   }
 
-  const TableOptions options_;
-  BaselineIntervals intervals_{options_.bootstrap};
-  TableOf<Row> rows_{"compare", "Strategies over bucket sizes", Fields()};
-  std::vector<Pending> pending_;
+  Intervals intervals_;
+  std::vector<Row> rows_;
+  TableOf<Row> table_{"compare", "Strategies over bucket sizes", Fields()};
   CompareFindings findings_;
   Legend legend_;
 };

@@ -13,15 +13,17 @@
 #include "tools/statistics/regression.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
 
 // What two runs of one configuration may have different.
-constexpr std::string_view kFreeFields[] = {"placement", "steps", "warmup_steps", "iterations",
-                                            "warmup_iterations"};
+constexpr std::string_view kFreeFields[] = {"placement",    "seed",       "steps",
+                                            "warmup_steps", "iterations", "warmup_iterations"};
 // Flags that are about percentiles, which are not compared, or that the table says in its own way.
-constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99};
+constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99,
+                                 Flag::kOneLaunch};
 
 using Configuration = std::map<std::string, std::string>;
 
@@ -45,6 +47,7 @@ Configuration ConfigurationOf(const bench::Record& record) {
 struct Row {
   PairOfSamples samples;
   std::set<FlagOfRow> flags;
+  bool is_wrong_here = false;
 };
 
 // By experiment and configuration, in the order in which they were first met.
@@ -60,7 +63,10 @@ class Rows {
     Row& row = rows_[entry->second];
     std::vector<double>& samples = is_here ? row.samples.here : row.samples.there;
     samples.insert(samples.end(), times.max.begin(), times.max.end());
+    std::vector<size_t>& launches = is_here ? row.samples.launches_here : row.samples.launches_there;
+    launches.push_back(times.max.size());
     for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
+      row.is_wrong_here |= is_here && (flag.flag == Flag::kWrong || flag.flag == Flag::kUnequal);
       if (std::ranges::count(kSilentFlags, flag.flag) == 0) row.flags.insert(flag);
     }
   }
@@ -114,8 +120,32 @@ class Rows {
   std::map<std::string, size_t> num_rows_;
 };
 
+// What may explain a difference, other than the program: values by name.
+using Circumstances = std::map<std::string, std::set<std::string>>;
+
+void NoteCircumstances(const bench::Record& record, Circumstances* all) {
+  const bench::Provenance& provenance = record.provenance;
+  (*all)["host"].insert(provenance.host);
+  (*all)["processor"].insert(Join(provenance.cpu_count, " x ", provenance.cpu_model));
+  (*all)["build"].insert(Join(provenance.build, ", ", provenance.compiler));
+  (*all)["link"].insert(
+      Join(record.link.StringOr("kind", "unknown"), " ", record.link.StringOr("interface", "")));
+}
+
+// "host differs: here a, there b and c"
+std::vector<std::string> WarningsOf(const Circumstances& here, const Circumstances& there) {
+  std::vector<std::string> warnings;
+  for (const auto& [name, values] : here) {
+    const auto other = there.find(name);
+    if (other == there.end() || other->second == values) continue;
+    warnings.push_back(Join("warning: ", name, " differs: here ", Listed({values.begin(), values.end()}),
+                            ", there ", Listed({other->second.begin(), other->second.end()})));
+  }
+  return warnings;
+}
+
 int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBuilders& builders,
-             Problems* problems, Rows* rows) {
+             Problems* problems, Rows* rows, Circumstances* circumstances) {
   const auto why_unusable = [&](const bench::Record& record) -> std::string {
     std::string reason = WhyUnusable(builders, record);
     return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
@@ -127,6 +157,7 @@ int64_t Read(const std::vector<std::string>& inputs, bool is_here, const TableBu
       const Series* step = measurement.Find("step_ns");
       const Series* main = measurement.Find(MainSamples(builders, measurement.record));
       rows->Add(measurement, step == nullptr ? *main : *step, is_here);
+      NoteCircumstances(measurement.record, circumstances);
     }
   }
   return records.num_records;
@@ -160,6 +191,9 @@ struct JudgedRow {
   const PairOfSamples& samples() const { return rows.row(number).samples; }
   Flags flags() const {
     Flags flags(rows.row(number).flags.begin(), rows.row(number).flags.end());
+    if (samples().launches_here.size() == 1 || samples().launches_there.size() == 1) {
+      flags.push_back({Flag::kOneLaunch});
+    }
     if (judgement.verdict == Verdict::kTooFew) {
       flags.insert(flags.begin(), {Flag::kTooFewForInterval, "cannot-fail"});
     }
@@ -197,6 +231,7 @@ void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double
   bool has_too_few = false;
   for (const Judgement& judgement : judgements) {
     comparison->num_slower += judgement.verdict == Verdict::kSlower;
+    comparison->num_vanished += judgement.verdict == Verdict::kOnlyThere;
     num_faster += judgement.verdict == Verdict::kFaster;
     const bool is_too_few = judgement.verdict == Verdict::kTooFew;
     const bool is_matched =
@@ -209,6 +244,12 @@ void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double
                          comparison->num_slower, " are slower and ", num_faster, " are faster",
                          threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
                          "; about the others these data decide nothing."));
+  for (size_t i = 0; i < rows.size(); ++i) comparison->num_wrong += rows.row(i).is_wrong_here;
+  if (comparison->num_vanished + comparison->num_wrong > 0) {
+    table->AddFinding(Join("Rows that have vanished: ", comparison->num_vanished,
+                           "; rows with wrong or unequal results: ", comparison->num_wrong, "."));
+  }
+  for (const std::string& warning : comparison->summary.remarks) table->AddNote(warning + ".");
   std::set<std::string> told;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (told.insert(rows.experiment(i)).second)
@@ -221,8 +262,8 @@ void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double
       "case "
       "in twenty, however many they are.");
   table->AddNote(
-      "What varies from one run to the next is in the steps only if several runs are in each directory; "
-      "--threshold leaves room for it.");
+      "What varies from one launch to the next is in the intervals only if several are in each directory: "
+      "launches are resampled, and steps within them. --threshold leaves room for it.");
   if (has_too_few) table->AddNote("`n<10:cannot-fail`: fewer than 10 steps on a side; no verdict.");
 }
 
@@ -233,8 +274,10 @@ Comparison CompareDirs(const CompareOptions& options) {
   const TableBuilders builders = MakeTableBuilders({});
   Rows rows;
   Summary& summary = comparison.summary;
-  summary.num_records = Read(options.here, true, builders, &summary.problems, &rows);
-  Read({options.there}, false, builders, &summary.problems, &rows);
+  Circumstances here, there;
+  summary.num_records = Read(options.here, true, builders, &summary.problems, &rows, &here);
+  Read({options.there}, false, builders, &summary.problems, &rows, &there);
+  summary.remarks = WarningsOf(here, there);
   rows.Finish();
 
   GateOptions gate;

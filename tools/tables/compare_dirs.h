@@ -22,11 +22,14 @@ struct Comparison {
   int64_t num_matched = 0;   // rows that both have
   int64_t num_compared = 0;  // of these, the ones with steps enough
   int64_t num_slower = 0;
+  int64_t num_vanished = 0;  // rows of the other results that are not here
+  int64_t num_wrong = 0;     // rows here whose results are wrong or unequal
 };
 
 // Compares two sets of results row by row. A row is an experiment, a world size and a configuration; what may
-// differ is the run, its commit and host, the placement, and how many steps were taken. The steps of several
-// runs of one configuration are put together. Throws InvalidInput if an input does not exist.
+// differ is the run, its seed, commit and host, the placement, and how many steps were taken. The steps of
+// several runs of one configuration are put together, as launches. A remark says where host, processor, build
+// or link differ. Throws InvalidInput if an input does not exist.
 Comparison CompareDirs(const CompareOptions& options);
 
 }  // namespace gradsync::tools

@@ -63,16 +63,22 @@ bool IsShown(const SizeComparison& comparison) {
 
 }  // namespace
 
-void CompareFindings::AddTimes(const std::string& phase, bool has_winner, const Measurement& measurement,
+void CompareFindings::AddTimes(const std::string& phase, bool has_winner, const Measured& row,
                                const Series& times, const Flags& flags) {
   if (++num_times_ > kMaxTimes) return;
   Phase& group = Named(phase, &phases_);
   if (!has_winner) return;
-  Named(Join(ConfigNumber(measurement, "buffer_elements") / kMebi, "Mi"), &group.cases)
-      .variants.push_back({.name = measurement.strategy(),
-                           .steps_s = times.max,
-                           .is_interleaved = IsInterleaved(measurement),
-                           .flags = flags});
+  group.baseline = row.baseline.strategy();
+  Named(Join(ConfigNumber(row.own, "buffer_elements") / kMebi, "Mi"), &group.cases)
+      .variants.push_back({row.own.strategy(), SampleOf(row.own, times), flags});
+}
+
+void CompareFindings::Compare(Intervals* intervals) {
+  if (num_times_ > kMaxTimes) return;
+  for (Phase& phase : phases_) {
+    phase.contest.emplace(std::move(phase.cases), phase.baseline, Words{.of_case = "size", .at = "at"});
+    phase.contest->Compare(intervals);
+  }
 }
 
 void CompareFindings::AddComparison(SizeComparison comparison) {
@@ -80,13 +86,12 @@ void CompareFindings::AddComparison(SizeComparison comparison) {
   Named(comparison.phase, &phases_).comparisons.push_back(std::move(comparison));
 }
 
-std::vector<std::string> CompareFindings::Sentences(const BootstrapOptions& bootstrap) const {
+std::vector<std::string> CompareFindings::Sentences(const Intervals& intervals) const {
   if (num_times_ > kMaxTimes) return {};
   std::vector<std::string> sentences;
-  for (const Phase& phase : phases_) {
-    for (const std::string& sentence :
-         WinnerSentences(phase.cases, bootstrap, {.of_case = "size", .at = "at"})) {
-      sentences.push_back(Join(phase.name, ": ", sentence));
+  for (auto phase = phases_.rbegin(); phase != phases_.rend(); ++phase) {
+    for (const std::string& sentence : phase->contest->Sentences(intervals)) {
+      sentences.push_back(Join(phase->name, ": ", sentence));
     }
   }
   for (const Phase& phase : phases_) {
@@ -98,6 +103,11 @@ std::vector<std::string> CompareFindings::Sentences(const BootstrapOptions& boot
     for (const Tally& tally : tallies) sentences.push_back(SentenceOf(phase.name, tally));
   }
   return sentences;
+}
+
+void CompareFindings::AddDifferences(const Intervals& intervals, Table* table) const {
+  if (num_times_ > kMaxTimes) return;
+  for (const Phase& phase : phases_) phase.contest->AddDifferences(phase.name + " ", intervals, table);
 }
 
 }  // namespace gradsync::tools

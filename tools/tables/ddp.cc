@@ -1,11 +1,17 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 #include <utility>
 
 #include "model/error.h"
 #include "tools/records/validity.h"
 #include "tools/tables/builder.h"
+#include "tools/tables/cost.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
+#include "tools/tables/intervals.h"
 #include "tools/tables/training_rows.h"
 
 namespace gradsync::tools {
@@ -18,11 +24,15 @@ constexpr char kBusyTime[] = "comm_busy_ns";
 
 // Sections.
 constexpr int kSteps = 1;
-constexpr int kPhases = 2;
+constexpr int kCosts = 2;
+constexpr int kPhases = 3;
+constexpr int kWork = 4;
 
 struct Row : Measured {
-  Interval interval_percent;  // of the step's difference to the baseline's
   Flags flags;
+  Cost cost;
+  size_t difference = Intervals::kNone;  // the number of its interval: of the step, to the baseline's
+  Interval interval_percent{kNaN, kNaN};
 };
 
 double Overlap(const Row& row) {
@@ -51,6 +61,8 @@ std::vector<Field<Row>> Fields() {
       {{.name = "backward_and_sync (s)", .section = kPhases}, MeanTime("backward_and_sync_ns")},
       {{.name = "comm_busy (s)", .section = kPhases}, MeanTime(kBusyTime)},
       {{.name = "overlap", .kind = Kind::kFraction, .section = kPhases}, Overlap},
+      {{.name = "comm_waiting (s)", .section = kPhases}, MeanTime(kCommWaiting)},
+      {{.name = "comm_moving (s)", .section = kPhases}, MeanTime(kCommMoving)},
       {{.name = "optimizer (s)", .section = kPhases}, MeanTime("optimizer_ns")},
       {{.name = "median_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.5)},
       {{.name = "p90_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.9)},
@@ -77,57 +89,170 @@ std::vector<Field<Row>> Fields() {
       {{.name = "param_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
        [](const Row& row) { return row.own.param_rel_error.value_or(kNaN); }},
   };
+  fields.push_back({{.name = "forward_backward (s)", .section = kCosts}, MeanTime(kComputed)});
+  AppendCostFields("s", kCosts, &fields);
+  AppendWorkFields(kWork, Audience::kAll, &fields);
   AppendRunFields(&fields);
   fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kSteps}, &Row::flags});
   return fields;
 }
 
+// A bucket of a strategy.
+struct BucketRow : Measured {
+  size_t number = 0;
+
+  const BucketTimes& times() const { return own.buckets[number]; }
+};
+
+Table BucketsTable(const std::vector<Row>& rows) {
+  constexpr size_t kMostForPeople = 40;
+  const auto seconds = [](double BucketTimes::*time) {
+    return [time](const BucketRow& row) { return row.times().*time; };
+  };
+  const auto told = [](int64_t bench::BucketRecord::*what) {
+    return [what](const BucketRow& row) { return row.own.record.buckets[row.number].*what; };
+  };
+  TableOf<BucketRow> table(
+      "buckets", "Buckets: when they are ready, and what of them the step waits for",
+      {
+          {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
+          {{.name = "model_size", .kind = Kind::kText, .said_once = true}, Text("model")},
+          {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true}, Number("batch_size")},
+          {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true}, Number("seq_len")},
+          {{.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true}, Number("bucket_bytes")},
+          {{.name = "bucket", .kind = Kind::kInteger}, &BucketRow::number},
+          {{.name = "bytes", .kind = Kind::kInteger}, told(&bench::BucketRecord::bytes)},
+          {{.name = "tensors", .kind = Kind::kInteger}, told(&bench::BucketRecord::tensors)},
+          {{.name = "ready (s)"}, seconds(&BucketTimes::ready)},
+          {{.name = "queued (s)"}, seconds(&BucketTimes::queued)},
+          {{.name = "waiting (s)"}, seconds(&BucketTimes::waiting)},
+          {{.name = "moving (s)"}, seconds(&BucketTimes::moving)},
+          {{.name = "ended (s)"}, seconds(&BucketTimes::ended)},
+          {{.name = "exposed (s)"}, seconds(&BucketTimes::exposed)},
+          {{.name = "run", .kind = Kind::kText, .said_once = true},
+           [](const BucketRow& row) { return row.own.record.run_id; }},
+      });
+  const BucketTimes* most = nullptr;
+  std::string finding;
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < row.own.buckets.size(); ++i) {
+      const BucketRow bucket{row, i};
+      table.Add(bucket);
+      if (most != nullptr && bucket.times().exposed <= most->exposed) continue;
+      most = &bucket.times();
+      char milliseconds[32];
+      std::snprintf(milliseconds, sizeof milliseconds, "%.3g", 1e3 * most->exposed);
+      finding = Join("The step waits longest for bucket ", i, " of ", row.own.strategy(), ": ", milliseconds,
+                     " ms after the last rank had computed.");
+    }
+  }
+  if (!finding.empty()) table.AddFinding(finding);
+  if (table.num_rows() > kMostForPeople) table.SetAudience(Audience::kMachines);
+  table.AddNote(
+      "Means over steps. ready, ended: since the step's beginning, of the last rank. queued: until the "
+      "collective was issued; waiting: until the last rank had issued its own; moving: until the last rank "
+      "had the result. exposed: by how much the bucket moved the end of communication after the last rank "
+      "had computed.");
+  return table;
+}
+
 class DdpTable : public TableBuilder {
  public:
-  explicit DdpTable(const TableOptions& options) : options_(options) {}
+  explicit DdpTable(const TableOptions& options) : intervals_(options.bootstrap) {}
 
   std::string_view experiment() const override { return "ddp"; }
   std::string_view main_samples() const override { return kStepTime; }
 
-  void Add(const Measurement& measurement, const Measurement& baseline) override {
-    const Series& step = *measurement.Find(kStepTime);
-    Row row{{measurement, baseline}, {}, {}};
-    row.flags = FlagsOf({measurement, step, BusBandwidthOf(measurement), &baseline});
-    row.interval_percent = intervals_.PercentOf(row, step, *baseline.Find(kStepTime));
-    legend_.Add(row.flags);
-    findings_.Add(measurement, step, row.flags);
-    table_.Add(row);
-    if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95_step (s)");
-    if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99_step (s)");
+  void Add(const Measured& measured) override {
+    const Series& step = *measured.own.Find(kStepTime);
+    Row row{measured, FlagsOf({measured.own, step, BusBandwidthOf(measured.own), &measured.baseline}),
+            Cost(measured.own, measured.floor, &intervals_)};
+    if (&row.own != &row.baseline) {
+      row.difference =
+          intervals_.AddRatio(SampleOf(row.own, step), SampleOf(row.baseline, *row.baseline.Find(kStepTime)));
+    }
+    findings_.Add(row, step, row.flags);
+    rows_.push_back(std::move(row));
   }
 
   void Finish(std::vector<Table>* tables) override {
-    if (table_.num_rows() == 0) return;
-    for (std::string& sentence : findings_.Sentences(1, false, options_.bootstrap)) {
-      table_.AddFinding(std::move(sentence));
+    if (rows_.empty()) return;
+    findings_.Compare(&intervals_);
+    intervals_.Compute();
+    Legend legend;
+    bool has_cost = false;
+    for (Row& row : rows_) {
+      row.interval_percent = InPercent(intervals_[row.difference]);
+      row.cost.TakeIntervals(intervals_);
+      has_cost |= !std::isnan(row.cost.sync_cost.mean);
+      legend.Add(row.flags);
+      table_.Add(row);
+      if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95_step (s)");
+      if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99_step (s)");
+      if (findings_.IsAmongFastest(row.own, intervals_)) table_.MarkLast("strategy");
     }
+    for (std::string& sentence : findings_.Sentences(intervals_)) table_.AddFinding(std::move(sentence));
+    const std::string cost = CostSentence();
+    if (!cost.empty()) table_.AddFinding(cost);
+    table_.SetSectionTitle(kCosts, "What synchronisation costs, and where the cost lies");
+    AddNotes(has_cost, legend);
+    tables->push_back(std::move(table_));
+    Table buckets = BucketsTable(rows_);
+    if (buckets.num_rows() > 0) tables->push_back(std::move(buckets));
+    Table differences = DifferencesTable("ddp_differences");
+    findings_.AddDifferences(intervals_, &differences);
+    if (differences.num_rows() > 0) tables->push_back(std::move(differences));
+  }
+
+ private:
+  // Of the strategies whose share of the cost is the least and the most; empty for several cells.
+  std::string CostSentence() const {
+    const bool is_one_cell =
+        std::ranges::all_of(std::array{"batch_size", "seq_len", "run"},
+                            [&](const char* name) { return table_.is_constant(table_.column(name)); });
+    std::vector<const Row*> known;
+    for (const Row& row : rows_) {
+      if (!std::isnan(row.cost.fraction.interval.low)) known.push_back(&row);
+    }
+    if (!is_one_cell || known.empty()) return "";
+    const auto [least, most] =
+        std::ranges::minmax(known, {}, [](const Row* row) { return row->cost.fraction.mean; });
+    const auto share = [](const Row* row) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.0f to %.0f %%", 100 * row->cost.fraction.interval.low,
+                    100 * row->cost.fraction.interval.high);
+      return Join(text, " under ", row->own.strategy());
+    };
+    return Join("Of a step, synchronisation costs ", share(least), least == most ? "" : " and " + share(most),
+                ".");
+  }
+
+  void AddNotes(bool has_cost, const Legend& legend) {
     table_.AddNote(
         "Times in seconds. A step, and each phase of it, takes as long as on its slowest rank; std is the "
         "population's.");
     table_.AddNote(
-        "time_per_sync: from the end of backward until every gradient is averaged, what synchronisation "
-        "adds to a step. fraction_sync = time_per_sync / time_per_step.");
+        "time_per_sync: from the end of a rank's own backward until every gradient is averaged, of the rank "
+        "that waits longest: it holds the wait for a later rank too. fraction_sync = time_per_sync / "
+        "time_per_step. What synchronisation costs is sync_cost.");
     table_.AddNote(
         "backward_and_sync: to the last gradient's mean; all that a peer tells which waits inside backward.");
     table_.AddNote(
         "comm_busy: time with communication in flight. overlap = 1 - time_per_sync / comm_busy, the part "
         "of it hidden behind backward; below 0 where synchronisation does more than communicate.");
+    AddCostNotes(has_cost, &table_);
+    table_.AddNote(
+        "comm_waiting: the part of comm_busy in which the last rank has yet to issue the same collective; "
+        "comm_moving: the rest. compute_cpu, communication_cpu: processor seconds of a rank's process.");
     table_.AddNote("delta: time_per_step against the row of the baseline; 95 % CI: " +
                    intervals_.Description());
-    for (std::string& line : legend_.Lines()) table_.AddNote(std::move(line));
-    tables->push_back(std::move(table_));
+    table_.AddNote("Bold: shown slower by no other, and faster than some.");
+    for (std::string& line : legend.Lines()) table_.AddNote(std::move(line));
   }
 
- private:
-  const TableOptions options_;
-  BaselineIntervals intervals_{options_.bootstrap};
+  Intervals intervals_;
+  std::vector<Row> rows_;
   TableOf<Row> table_{"ddp", "Strategies of gradient synchronisation", Fields()};
-  Legend legend_;
   StepFindings findings_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/records/measurement.h"
+#include "tools/tables/builder.h"
 #include "tools/tables/table.h"
 
 // Columns that know what they show, so that a column's name and its value stand in one line.
@@ -62,12 +63,6 @@ class TableOf : public Table {
   }
 
   std::vector<Field<Row>> fields_;
-};
-
-// What rows of most tables begin with.
-struct Measured {
-  const Measurement& own;
-  const Measurement& baseline;  // may be `own`
 };
 
 // Values of the row's own measurement: of its configuration (empty, NaN without such a name), and of one kind

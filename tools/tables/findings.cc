@@ -9,18 +9,13 @@
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/training_rows.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// Said of intervals.
-constexpr char kIntervals[] = " (simultaneous 95 % CI).";
 constexpr size_t kMaxVariants = 400;
 constexpr size_t kMaxGroups = 4;
-// Shares that differ by less over a whole grid are no trend worth a sentence.
-constexpr double kLeastTrend = 0.02;
 
 // Flags that leave nothing to compare, and why.
 constexpr std::pair<Flag, std::string_view> kVoid[] = {
@@ -35,10 +30,81 @@ bool Competes(const Variant& variant) {
   return !IsFloor(variant.name) && !Has(variant.flags, Flag::kUnequal) && !Has(variant.flags, Flag::kWrong);
 }
 
-// Empty if the times may be compared.
-std::string WhyVoid(const std::vector<Case>& cases) {
+// The variants that compete, the fastest mean first.
+std::vector<const Variant*> FieldOf(const Case& one_case) {
+  std::vector<const Variant*> field;
+  for (const Variant& variant : one_case.variants) {
+    if (Competes(variant)) field.push_back(&variant);
+  }
+  std::ranges::stable_sort(field, std::less<>(),
+                           [](const Variant* variant) { return Mean(variant->steps.values); });
+  return field;
+}
+
+// "8 to 18 %", of parts; one number where both are the same.
+std::string PercentRange(double from, double to) {
+  char text[64];
+  const long low = std::lround(100 * from), high = std::lround(100 * to);
+  if (low == high) {
+    std::snprintf(text, sizeof text, "%ld %%", low);
+  } else {
+    std::snprintf(text, sizeof text, "%ld to %ld %%", low, high);
+  }
+  return text;
+}
+
+std::string Sentence(std::string text) {
+  if (!text.empty() && text.back() != '.') text += '.';
+  return text;
+}
+
+}  // namespace
+
+void Contest::Compare(Intervals* intervals) {
+  for (const Case& one_case : cases_) {
+    const std::vector<const Variant*> field = FieldOf(one_case);
+    std::vector<Pair>& pairs = pairs_[one_case.name];
+    for (size_t i = 0; i < field.size(); ++i) {
+      for (size_t j = i + 1; j < field.size(); ++j) {
+        const Sample& a = field[i]->steps;
+        const Sample& b = field[j]->steps;
+        pairs.push_back({field[i]->name, field[j]->name, RelativeDifference(a.values, b.values),
+                         intervals->AddRatio(a, b)});
+      }
+    }
+  }
+}
+
+Contest::Result Contest::ResultOf(const std::string& case_name, const Intervals& intervals) const {
+  const std::vector<Pair>& pairs = pairs_.at(case_name);
+  Result result{.of_case = case_name};
+  if (pairs.empty()) return result;
+  result.best = {pairs.front().a};
+  result.least_gain = std::numeric_limits<double>::infinity();
+  for (const Pair& pair : pairs) {
+    if (pair.a != result.best.front()) continue;
+    const Interval interval = intervals[pair.number];
+    (interval.high < 0 ? result.slower : result.best).push_back(pair.b);
+    if (interval.high < 0) result.least_gain = std::min(result.least_gain, -interval.high);
+  }
+  const auto is_best = [&](const std::string& name) { return std::ranges::count(result.best, name) > 0; };
+  size_t num_gains = 0;
+  Interval gain{std::numeric_limits<double>::infinity(), 0};
+  for (const Pair& pair : pairs) {
+    const Interval interval = intervals[pair.number];
+    const bool is_shown = interval.high < 0 || interval.low > 0;
+    result.are_apart |= is_best(pair.a) && is_best(pair.b) && is_shown;
+    if (!is_best(pair.a) || pair.b != baseline_ || !(interval.high < 0)) continue;
+    ++num_gains;
+    gain = {std::min(gain.low, -interval.high), std::max(gain.high, -interval.low)};
+  }
+  if (num_gains == result.best.size()) result.gain = gain;
+  return result;
+}
+
+std::string Contest::WhyVoid() const {
   for (const auto& [flag, reason] : kVoid) {
-    for (const Case& one_case : cases) {
+    for (const Case& one_case : cases_) {
       for (const Variant& variant : one_case.variants) {
         if (Has(variant.flags, flag)) return Join(reason, " (`", WordOf(flag), "`)");
       }
@@ -47,257 +113,196 @@ std::string WhyVoid(const std::vector<Case>& cases) {
   return "";
 }
 
-Pairing PairingOf(const Variant& a, const Variant& b) {
-  const bool is_paired = a.is_interleaved && b.is_interleaved && a.steps_s.size() == b.steps_s.size();
-  return is_paired ? Pairing::kRounds : Pairing::kNone;
+std::string Contest::OneCase(const Result& result) const {
+  const std::string best = Listed(result.best);
+  const std::string gain =
+      result.gain ? Join(PercentRange(result.gain->low, result.gain->high), " faster than ", baseline_) : "";
+  if (result.best.size() == 1) {
+    const std::string least =
+        Join("at least ", PercentRange(result.least_gain, result.least_gain), " faster than ",
+             result.slower.size() > 1 ? "any other" : result.slower[0]);
+    return Join(best, " is fastest, ", gain.empty() ? least : gain);
+  }
+  if (result.slower.empty()) {
+    return result.are_apart ? Join("No ", words_.variant, " is shown to be fastest")
+                            : Join(best, " cannot be told apart");
+  }
+  const char* const open = result.are_apart ? "which is fastest is open" : "they cannot be told apart";
+  if (!gain.empty()) return Join(best, " are ", gain, "; ", open);
+  return Join(best, " are faster than ", result.slower.size() > 1 ? "the others" : result.slower[0], "; ",
+              open);
 }
 
-struct Difference {
-  std::string to;  // the other variant
-  double value = 0;
-  Interval interval;
-
-  bool is_shown() const { return interval.high < 0 || interval.low > 0; }
-};
-
-// What the fastest mean of a case is worth.
-struct Result {
-  std::string of_case;
-  std::string best;
-  std::vector<Difference> differences{};  // of best to the others, the closest one first
-
-  bool is_shown() const {
-    return std::ranges::all_of(differences, [](const Difference& other) { return other.interval.high < 0; });
-  }
-};
-
-// The variants that compete, the fastest mean first.
-std::vector<const Variant*> FieldOf(const Case& one_case) {
-  std::vector<const Variant*> field;
-  for (const Variant& variant : one_case.variants) {
-    if (Competes(variant)) field.push_back(&variant);
-  }
-  std::ranges::stable_sort(field, std::less<>(),
-                           [](const Variant* variant) { return Mean(variant->steps_s); });
-  return field;
-}
-
-// All pairs are compared: any of them might have been the best one and another.
-std::vector<Result> Judge(const std::vector<Case>& cases, const BootstrapOptions& bootstrap) {
-  std::vector<ComparedSamples> pairs;
-  for (const Case& one_case : cases) {
-    const std::vector<const Variant*> field = FieldOf(one_case);
-    for (size_t i = 0; i < field.size(); ++i) {
-      for (size_t j = i + 1; j < field.size(); ++j) {
-        pairs.push_back({field[i]->steps_s, field[j]->steps_s, PairingOf(*field[i], *field[j])});
-      }
-    }
-  }
-  const std::vector<Interval> intervals = Bootstrap(bootstrap).Simultaneous(pairs);
-  std::vector<Result> results;
-  size_t first = 0;  // of the case's pairs, which begin with those of the best
-  for (const Case& one_case : cases) {
-    const std::vector<const Variant*> field = FieldOf(one_case);
-    if (field.size() < 2) continue;
-    Result& result = results.emplace_back(Result{one_case.name, field[0]->name});
-    for (size_t i = 1; i < field.size(); ++i) {
-      result.differences.push_back({field[i]->name, RelativeDifference(field[0]->steps_s, field[i]->steps_s),
-                                    intervals[first + i - 1]});
-    }
-    first += field.size() * (field.size() - 1) / 2;
-  }
-  return results;
-}
-
-std::string Text(const Difference& difference) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%+.1f %% [%+.1f, %+.1f]", 100 * difference.value,
-                100 * difference.interval.low, 100 * difference.interval.high);
-  return text;
-}
-
-std::string OneCase(const Result& result, const Words& words) {
-  std::vector<std::string> shown;
-  std::vector<std::string> open;
-  for (const Difference& difference : result.differences) {
-    (difference.is_shown() ? shown : open).push_back(Join(Text(difference), " against ", difference.to));
-  }
-  if (result.is_shown()) return Join(result.best, " is fastest: ", ListOf(shown), kIntervals);
-  return Join("No ", words.variant, " is shown to be fastest. ", result.best,
-              " has the smallest mean; these data decide nothing about its ", ListOf(open),
-              shown.empty() ? "" : ", but show its ", ListOf(shown), kIntervals);
-}
-
-// "core is fastest in 5 of 6 cells; ..."
-std::string ManyCases(const std::vector<Result>& results, const Words& words) {
-  std::map<std::string, std::vector<const Result*>> wins;
-  std::vector<std::string> open;
+std::string Contest::ManyCases(const std::vector<Result>& results) const {
+  std::map<std::string, size_t> wins;
+  size_t open = 0;
+  std::optional<Interval> gain = Interval{std::numeric_limits<double>::infinity(), 0};
   for (const Result& result : results) {
-    if (result.is_shown()) {
-      wins[result.best].push_back(&result);
-    } else {
-      open.push_back(result.of_case);
-    }
+    if (result.best.size() == 1) ++wins[result.best[0]];
+    open += result.best.size() > 1 ? 1 : 0;
+    if (!result.gain) gain.reset();
+    if (gain) gain = {std::min(gain->low, result.gain->low), std::max(gain->high, result.gain->high)};
+  }
+  const std::string all = Join(results.size(), " ", words_.of_case, "s");
+  if (wins.empty()) {
+    return Join(words_.at == "in" ? "In" : "At", " none of ", all, " is a ", words_.variant,
+                " shown to be fastest");
   }
   std::string text;
-  for (const auto& [strategy, won] : wins) {
-    text += Join(text.empty() ? "" : "; ", strategy, " is fastest ", words.at, " ", won.size(), " of ",
-                 results.size(), " ", words.of_case, "s");
-    // The other strategies there, with the least and the largest difference.
-    std::map<std::string, std::pair<const Difference*, const Difference*>> ranges;
-    for (const Result* result : won) {
-      for (const Difference& difference : result->differences) {
-        auto& [least, most] = ranges[difference.to];
-        if (least == nullptr || difference.value > least->value) least = &difference;
-        if (most == nullptr || difference.value < most->value) most = &difference;
-      }
-    }
-    std::vector<std::string> parts;
-    for (const auto& [other, range] : ranges) {
-      parts.push_back(range.first == range.second
-                          ? Join(Text(*range.first), " against ", other)
-                          : Join(Text(*range.second), " to ", Text(*range.first), " against ", other));
-    }
-    text += Join(": ", ListOf(parts));
+  for (const auto& [name, count] : wins) {
+    text += Join(text.empty() ? "" : ", ", name, text.empty() ? " is fastest " : " ", words_.at, " ", count,
+                 text.empty() ? " of " + all : "");
   }
-  if (wins.empty()) {
-    return Join(words.at == "in" ? "In" : "At", " none of ", results.size(), " ", words.of_case, "s is a ",
-                words.variant, " shown to be fastest: these data do not decide it.");
-  }
-  if (!open.empty())
-    text += Join("; ", words.at, " ", ListOf(open), " no ", words.variant, " is shown to be fastest");
-  return text + kIntervals;
+  if (open > 0) return Join(text, "; ", words_.at, " ", open, " it is open");
+  return gain ? Join(text, ", ", PercentRange(gain->low, gain->high), " faster than ", baseline_) : text;
 }
 
-// Whether the shares change in one direction with every step of `along`, at every value of the other.
-std::string Direction(const std::map<std::pair<double, double>, double>& shares, bool along_batch) {
+std::vector<std::string> Contest::Sentences(const Intervals& intervals) const {
+  const bool is_contest =
+      std::ranges::any_of(cases_, [](const Case& one_case) { return FieldOf(one_case).size() > 1; });
+  if (!is_contest) return {};
+  const std::string reason = WhyVoid();
+  if (!reason.empty()) return {Join("No ", words_.variant, " is called fastest: ", reason, ".")};
+  std::vector<Result> results;
+  for (const Case& one_case : cases_) {
+    if (!pairs_.at(one_case.name).empty()) results.push_back(ResultOf(one_case.name, intervals));
+  }
+  std::vector<std::string> sentences = {
+      Sentence(results.size() == 1 ? OneCase(results[0]) : ManyCases(results))};
+  const bool is_oversubscribed = std::ranges::any_of(cases_, [](const Case& one_case) {
+    return std::ranges::any_of(
+        one_case.variants, [](const Variant& variant) { return Has(variant.flags, Flag::kOversubscribed); });
+  });
+  if (is_oversubscribed) sentences.push_back("Measured with more threads than CPUs.");
+  return sentences;
+}
+
+bool Contest::IsAmongFastest(const std::string& case_name, const std::string& variant,
+                             const Intervals& intervals) const {
+  if (!WhyVoid().empty()) return false;
+  const Result result = ResultOf(case_name, intervals);
+  return !result.slower.empty() && std::ranges::count(result.best, variant) > 0;
+}
+
+void Contest::AddDifferences(const std::string& prefix, const Intervals& intervals, Table* table) const {
+  for (const Case& one_case : cases_) {
+    for (const Pair& pair : pairs_.at(one_case.name)) {
+      const Interval interval = InPercent(intervals[pair.number]);
+      table->AddRow(
+          {prefix + one_case.name, pair.a, pair.b, 100 * pair.difference, interval.low, interval.high});
+    }
+  }
+}
+
+Table DifferencesTable(std::string name) {
+  return Table(std::move(name), "Differences of all pairs",
+               {{.name = "case", .kind = Kind::kText},
+                {.name = "strategy", .kind = Kind::kText},
+                {.name = "against", .kind = Kind::kText},
+                {.name = "difference (%)", .kind = Kind::kPercent},
+                {.name = "ci95_low (%)", .kind = Kind::kPercent},
+                {.name = "ci95_high (%)", .kind = Kind::kPercent}},
+               Audience::kMachines);
+}
+
+namespace {
+
+// "falls" or "rises" if it does with each step of `along`, at every value of the other; else empty.
+std::string DirectionOf(const std::vector<ShareInCell>& shares, double ShareInCell::*along,
+                        double ShareInCell::*fixed) {
   bool falls = true;
   bool rises = true;
   size_t steps = 0;
-  for (const auto& [cell, share] : shares) {
-    double nearest = std::numeric_limits<double>::infinity();
-    double next = kNaN;
-    for (const auto& [other, other_share] : shares) {
-      const double fixed = along_batch ? cell.second - other.second : cell.first - other.first;
-      const double distance = along_batch ? other.first - cell.first : other.second - cell.second;
-      if (fixed == 0 && distance > 0 && distance < nearest) nearest = distance, next = other_share;
+  for (const ShareInCell& share : shares) {
+    const ShareInCell* next = nullptr;
+    for (const ShareInCell& other : shares) {
+      const bool is_beyond = other.*fixed == share.*fixed && other.*along > share.*along;
+      if (is_beyond && (next == nullptr || other.*along < next->*along)) next = &other;
     }
-    if (std::isnan(next)) continue;
+    if (next == nullptr) continue;
     ++steps;
-    falls &= next < share;
-    rises &= next > share;
+    falls &= next->interval.high < share.interval.low;
+    rises &= next->interval.low > share.interval.high;
   }
-  if (steps < 2) return "";
-  return falls ? "falls" : rises ? "rises" : "";
+  return steps == 0 ? "" : falls ? "falls" : rises ? "rises" : "";
 }
 
 }  // namespace
 
-std::string ListOf(const std::vector<std::string>& items) {
+std::string TrendSentence(const std::vector<ShareInCell>& shares) {
+  std::map<std::string, std::vector<ShareInCell>> by_strategy;
+  for (const ShareInCell& share : shares) {
+    if (!std::isnan(share.interval.low)) by_strategy[share.strategy].push_back(share);
+  }
+  if (by_strategy.empty()) return "";
+  std::map<std::string, std::vector<std::string>> found;  // strategies, by what is found
+  for (const auto& [strategy, own] : by_strategy) {
+    const auto note = [&](const std::string& direction, const char* along) {
+      if (!direction.empty()) found[Join(direction, " with every larger ", along)].push_back(strategy);
+    };
+    note(DirectionOf(own, &ShareInCell::batch_size, &ShareInCell::seq_len), "batch");
+    note(DirectionOf(own, &ShareInCell::seq_len, &ShareInCell::batch_size), "sequence");
+  }
+  if (found.empty()) return "No trend of the cost's share over batch or sequence is shown.";
   std::string text;
-  for (size_t i = 0; i < items.size(); ++i) {
-    text += Join(i == 0 ? "" : i + 1 == items.size() ? " and " : ", ", items[i]);
+  for (const auto& [what, strategies] : found) {
+    const bool are_all = strategies.size() == by_strategy.size();
+    text += Join(text.empty() ? "The cost's share " : ", and ", what, " under ",
+                 are_all                 ? "every strategy"
+                 : strategies.size() > 3 ? CountWord(strategies.size()) + " strategies"
+                                         : Listed(strategies));
   }
-  return text;
+  return Sentence(text);
 }
 
-std::vector<std::string> WinnerSentences(const std::vector<Case>& cases, const BootstrapOptions& bootstrap,
-                                         const Words& words) {
-  size_t most = 0;
-  for (const Case& one_case : cases) {
-    most = std::max(most, static_cast<size_t>(
-                              std::count_if(one_case.variants.begin(), one_case.variants.end(), Competes)));
-  }
-  if (most < 2) return {};
-  const std::string reason = WhyVoid(cases);
-  if (!reason.empty()) return {Join("No ", words.variant, " is called fastest: ", reason, ".")};
-
-  const std::vector<Result> results = Judge(cases, bootstrap);
-  std::string text = results.size() == 1 ? OneCase(results[0], words) : ManyCases(results, words);
-  bool is_oversubscribed = false;
-  for (const Case& one_case : cases) {
-    for (const Variant& variant : one_case.variants) {
-      is_oversubscribed |= Has(variant.flags, Flag::kOversubscribed);
-    }
-  }
-  if (is_oversubscribed) text += " Measured with more threads than CPUs.";
-  return {text};
-}
-
-std::vector<std::string> TrendSentences(const std::vector<Case>& cases) {
-  std::map<std::string, std::map<std::pair<double, double>, double>> by_strategy;
-  std::map<std::string, std::vector<std::string>> outliers;
-  std::set<std::string> ambiguous;
-  for (const Case& one_case : cases) {
-    for (const Variant& variant : one_case.variants) {
-      if (IsFloor(variant.name) || std::isnan(variant.share)) continue;
-      if (Has(variant.flags, Flag::kOutlierCell)) {
-        outliers[variant.name].push_back(one_case.name);
-        continue;
-      }
-      const bool is_new = by_strategy[variant.name]
-                              .try_emplace({one_case.batch_size, one_case.seq_len}, variant.share)
-                              .second;
-      if (!is_new) ambiguous.insert(variant.name);
-    }
-  }
-  std::vector<std::string> sentences;
-  for (const auto& [strategy, shares] : by_strategy) {
-    if (ambiguous.contains(strategy)) continue;
-    std::vector<std::string> parts;
-    for (const bool along_batch : {true, false}) {
-      const std::string direction = Direction(shares, along_batch);
-      if (!direction.empty()) {
-        parts.push_back(Join(direction, " with every larger ", along_batch ? "batch" : "sequence"));
-      }
-    }
-    if (parts.empty()) continue;
-    double low = 1;
-    double high = 0;
-    for (const auto& [cell, share] : shares) low = std::min(low, share), high = std::max(high, share);
-    if (high - low < kLeastTrend) continue;
-    char range[64];
-    std::snprintf(range, sizeof range, " (%.0f to %.0f %%", 100 * low, 100 * high);
-    const auto left_out = outliers.find(strategy);
-    sentences.push_back(Join(
-        "In the means, the share of synchronisation under ", strategy, " ", ListOf(parts), range,
-        left_out == outliers.end() ? "" : "; without " + ListOf(left_out->second) + ", off the trend", ")."));
-  }
-  return sentences;
-}
-
-void StepFindings::Add(const Measurement& measurement, const Series& steps, const Flags& flags) {
-  if (++num_variants_ > kMaxVariants) return;
-  const bench::Record& record = measurement.record;
-  std::string group = record.run_id;
+void StepFindings::Add(const Measured& row, const Series& steps, const Flags& flags) {
+  if (is_too_much()) return;
+  const Measurement& measurement = row.own;
+  std::string group_name = measurement.record.run_id;
   for (const char* const name : {"model", "backend", "device", "dtype"}) {
-    group += Join(", ", record.config.StringOr(name, ""));
+    group_name += Join(", ", measurement.record.config.StringOr(name, ""));
   }
   const double batch_size = ConfigNumber(measurement, "batch_size");
   const double seq_len = ConfigNumber(measurement, "seq_len");
   const std::string name = std::isnan(seq_len) ? Join("batch ", batch_size) : Join(batch_size, "x", seq_len);
-  Case& one_case = Named(name, &Named(group, &groups_).cases);
-  one_case.batch_size = batch_size;
-  one_case.seq_len = seq_len;
+  Group& group = Named(group_name, &groups_);
+  group.baseline = row.baseline.strategy();
+  Case& one_case = Named(name, &group.cases);
   std::string strategy = measurement.strategy();
   if (std::ranges::count(one_case.variants, strategy, &Variant::name) > 0) {
     strategy += Join(" with buckets of ", ConfigNumber(measurement, "bucket_bytes"), " bytes");
   }
-  one_case.variants.push_back({std::move(strategy), steps.max,
-                               MeanOf(measurement, "sync_exposed_ns") / steps.mean(),
-                               IsInterleaved(measurement), flags});
+  places_[&measurement] = {group_name, name, strategy};
+  one_case.variants.push_back({std::move(strategy), SampleOf(measurement, steps), flags});
 }
 
-std::vector<std::string> StepFindings::Sentences(size_t fewest_cases, bool with_trends,
-                                                 const BootstrapOptions& bootstrap) const {
-  if (num_variants_ > kMaxVariants || groups_.size() > kMaxGroups) return {};
-  return SentencesOfRuns<Group>(groups_, [&](const Group& group) {
-    std::vector<std::string> sentences;
-    if (group.cases.size() < fewest_cases) return sentences;
-    sentences = WinnerSentences(group.cases, bootstrap);
-    if (with_trends) Append(TrendSentences(group.cases), &sentences);
-    return sentences;
-  });
+bool StepFindings::is_too_much() const {
+  return places_.size() > kMaxVariants || groups_.size() > kMaxGroups;
+}
+
+void StepFindings::Compare(Intervals* intervals) {
+  if (is_too_much()) return;
+  for (Group& group : groups_)
+    group.contest.emplace(std::move(group.cases), group.baseline).Compare(intervals);
+}
+
+std::vector<std::string> StepFindings::Sentences(const Intervals& intervals) const {
+  if (is_too_much()) return {};
+  return SentencesOfRuns<Group>(groups_,
+                                [&](const Group& group) { return group.contest->Sentences(intervals); });
+}
+
+bool StepFindings::IsAmongFastest(const Measurement& measurement, const Intervals& intervals) const {
+  const auto place = places_.find(&measurement);
+  if (is_too_much() || place == places_.end()) return false;
+  const auto& [group_name, case_name, variant] = place->second;
+  const auto group = std::ranges::find(groups_, group_name, &Group::name);
+  return group->contest->IsAmongFastest(case_name, variant, intervals);
+}
+
+void StepFindings::AddDifferences(const Intervals& intervals, Table* table) const {
+  if (is_too_much()) return;
+  for (const Group& group : groups_) group.contest->AddDifferences("", intervals, table);
 }
 
 }  // namespace gradsync::tools

@@ -2,7 +2,10 @@
 #define GRADSYNC_TOOLS_TABLES_FINDINGS_H_
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +14,9 @@
 #include "tools/records/measurement.h"
 #include "tools/records/validity.h"
 #include "tools/statistics/statistics.h"
+#include "tools/tables/builder.h"
+#include "tools/tables/intervals.h"
+#include "tools/tables/table.h"
 
 // Sentences that say what step times show, and no more than they carry.
 namespace gradsync::tools {
@@ -18,9 +24,7 @@ namespace gradsync::tools {
 // A strategy, or whatever else is compared in a case.
 struct Variant {
   std::string name;
-  std::vector<double> steps_s;
-  double share = 0;  // of synchronisation in the step; NaN if unknown
-  bool is_interleaved = false;
+  Sample steps{};
   Flags flags{};
 };
 
@@ -28,13 +32,12 @@ struct Variant {
 struct Case {
   std::string name;  // "2x128"
   std::vector<Variant> variants{};
-  double batch_size = 0;
-  double seq_len = 0;
 };
 
 // What variants and cases are called.
 struct Words {
   std::string variant = "strategy";
+  std::string variants = "strategies";
   std::string of_case = "cell";
   std::string at = "in";  // "in 2 of 6 cells"
 };
@@ -44,18 +47,67 @@ struct Words {
 // void: a single rank, steps that also wrote a trace, fewer than 10 steps, figures without samples,
 // strategies that were measured one after the other.
 //
-// A strategy is called fastest in a case if it is shown faster than each of the others there. What is shown
-// is what the printed intervals exclude: they hold at once, for all pairs of strategies of all cases (see
-// Bootstrap::Simultaneous), so that the best may be picked for its mean.
-std::vector<std::string> WinnerSentences(const std::vector<Case>& cases,
-                                         const BootstrapOptions& bootstrap = {}, const Words& words = {});
+// A strategy is called fastest in a case if it is shown faster than each of the others there, which is if
+// the interval of each difference excludes 0. The table's other intervals are of the same family (see
+// Intervals), so that the best may be picked for its mean, and sentence and table agree.
+class Contest {
+ public:
+  // `baseline`: the variant that sentences compare with, if it competes.
+  Contest(std::vector<Case> cases, std::string baseline, Words words = {})
+      : cases_(std::move(cases)), baseline_(std::move(baseline)), words_(std::move(words)) {}
 
-// Where the share of synchronisation falls, or rises, with each larger batch size or sequence length. Cells
-// that are flagged as outliers are left out, and named.
-std::vector<std::string> TrendSentences(const std::vector<Case>& cases);
+  // Adds all pairs that compete: any of them might be the best one and another.
+  void Compare(Intervals* intervals);
 
-// "a", "a and b", "a, b and c".
-std::string ListOf(const std::vector<std::string>& items);
+  // First, in 25 words, who is fastest. None if fewer than two compete. Of these and the rest: once the
+  // intervals are computed.
+  std::vector<std::string> Sentences(const Intervals& intervals) const;
+  // Whether it is not shown slower than the fastest mean of its case, and others are.
+  bool IsAmongFastest(const std::string& case_name, const std::string& variant,
+                      const Intervals& intervals) const;
+  // Adds all pairs to a DifferencesTable; the names of cases begin with `prefix`.
+  void AddDifferences(const std::string& prefix, const Intervals& intervals, Table* table) const;
+
+ private:
+  struct Pair {
+    std::string a;  // whose mean is smaller
+    std::string b;
+    double difference = 0;  // of a, relative to b
+    size_t number = 0;      // of its interval
+  };
+  // What the pairs of a case show.
+  struct Result {
+    std::string of_case;
+    std::vector<std::string> best{};    // the fastest mean, and those not shown slower
+    std::vector<std::string> slower{};  // the others
+    bool are_apart = false;             // of the best some are shown different
+    std::optional<Interval> gain{};     // of the best against the baseline, as parts of it; if all are faster
+    double least_gain = 0;              // of a single best against each other one, at least
+  };
+  Result ResultOf(const std::string& case_name, const Intervals& intervals) const;
+  std::string WhyVoid() const;
+  std::string OneCase(const Result& result) const;
+  std::string ManyCases(const std::vector<Result>& results) const;
+
+  std::vector<Case> cases_;
+  std::string baseline_;
+  Words words_;
+  std::map<std::string, std::vector<Pair>> pairs_;  // by case; the fastest mean's come first
+};
+
+// Differences of pairs, for machines.
+Table DifferencesTable(std::string name);
+
+// How the share of the cost in a step changes from cell to cell, in at most 25 words.
+struct ShareInCell {
+  std::string strategy;
+  double batch_size = 0;
+  double seq_len = 0;
+  Interval interval;
+};
+// A share falls with every larger batch if, at every sequence length, the interval of each next batch lies
+// below that of the one before it.
+std::string TrendSentence(const std::vector<ShareInCell>& shares);
 
 // The item of a name, a new one at the end if there is none.
 template <class Item>
@@ -83,20 +135,25 @@ std::vector<std::string> SentencesOfRuns(
 // Collects the cases of each run (model, backend, ...), for a table.
 class StepFindings {
  public:
-  void Add(const Measurement& measurement, const Series& steps, const Flags& flags);
+  void Add(const Measured& row, const Series& steps, const Flags& flags);
+  void Compare(Intervals* intervals);
 
-  // Of all runs that have at least so many cases; none if there are too many runs or rows for sentences.
-  std::vector<std::string> Sentences(size_t fewest_cases, bool with_trends,
-                                     const BootstrapOptions& bootstrap) const;
+  // None if there are too many runs or rows for sentences.
+  std::vector<std::string> Sentences(const Intervals& intervals) const;
+  bool IsAmongFastest(const Measurement& measurement, const Intervals& intervals) const;
+  void AddDifferences(const Intervals& intervals, Table* table) const;
 
  private:
   struct Group {
     std::string name;
     std::vector<Case> cases{};
+    std::string baseline{};
+    std::optional<Contest> contest{};  // once all cases are there
   };
+  bool is_too_much() const;
 
   std::vector<Group> groups_;
-  size_t num_variants_ = 0;
+  std::map<const Measurement*, std::array<std::string, 3>> places_;  // group, case, variant
 };
 
 }  // namespace gradsync::tools

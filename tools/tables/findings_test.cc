@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 #include <random>
+#include <sstream>
 
 namespace gradsync::tools {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -20,13 +23,15 @@ class Machine {
  public:
   Case Measure(double batch_size, double seq_len, const std::vector<std::pair<std::string, double>>& means,
                size_t rounds = 20) {
-    Case one_case{Join(batch_size, "x", seq_len), {}, batch_size, seq_len};
-    for (const auto& [strategy, mean] : means) one_case.variants.push_back({strategy, {}, 0.3, true});
+    Case one_case{Join(batch_size, "x", seq_len), {}};
+    for (const auto& [strategy, mean] : means) {
+      one_case.variants.push_back({strategy, {.values = {}, .is_in_turn = true}});
+    }
     double drift = 1;
     for (size_t round = 0; round < rounds; ++round) {
       drift *= std::exp(0.02 * normal_(random_));
       for (size_t i = 0; i < means.size(); ++i) {
-        one_case.variants[i].steps_s.push_back(drift * means[i].second * (0.94 + noise_(random_)));
+        one_case.variants[i].steps.values.push_back(drift * means[i].second * (0.94 + noise_(random_)));
       }
     }
     return one_case;
@@ -40,24 +45,40 @@ class Machine {
 
 constexpr BootstrapOptions kQuick = {.resamples = 500};
 
+std::vector<std::string> SentencesOf(const std::vector<Case>& cases, const BootstrapOptions& bootstrap = {},
+                                     const std::string& baseline = "naive") {
+  Contest contest(cases, baseline);
+  Intervals intervals(bootstrap);
+  contest.Compare(&intervals);
+  intervals.Compute();
+  return contest.Sentences(intervals);
+}
+
+size_t NumWords(const std::string& sentence) {
+  std::istringstream words(sentence);
+  return static_cast<size_t>(std::distance(std::istream_iterator<std::string>(words), {}));
+}
+
 TEST(WinnerTest, SaysWhoIsFastestAndByHowMuch) {
   Machine machine;
   const Case one_case = machine.Measure(2, 128, {{"none", 0.5}, {"naive", 1.2}, {"core", 1}, {"flat", 1.5}});
-  const std::vector<std::string> sentences = WinnerSentences({one_case});
-  ASSERT_EQ(sentences.size(), 1u);
-  EXPECT_THAT(sentences[0], StartsWith("core is fastest: -1"));
-  EXPECT_THAT(sentences[0], HasSubstr(" against naive and -3"));
-  EXPECT_THAT(sentences[0], HasSubstr("] against flat (simultaneous 95 % CI)."));
+  EXPECT_THAT(SentencesOf({one_case}),
+              ElementsAre(MatchesRegex("core is fastest, 1[0-9] to [12][0-9] % faster than naive\\.")));
+  EXPECT_THAT(SentencesOf({one_case}, {}, "none"),
+              ElementsAre(MatchesRegex("core is fastest, at least 1[0-9] % faster than any other\\.")));
 }
 
-TEST(WinnerTest, NamesWhatIsNotDecided) {
+TEST(WinnerTest, NamesWhatCannotBeToldApart) {
   Machine machine;
-  const Case one_case = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}, {"flat", 1.5}});
-  const std::string sentence = WinnerSentences({one_case})[0];
-  EXPECT_THAT(sentence, StartsWith("No strategy is shown to be fastest."));
-  EXPECT_THAT(sentence, HasSubstr("decide nothing about its "));
-  EXPECT_THAT(sentence, HasSubstr(", but show its -3"));
-  EXPECT_THAT(sentence, HasSubstr("against flat"));
+  const Case one_case = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}, {"naive", 1.5}});
+  EXPECT_THAT(
+      SentencesOf({one_case}),
+      ElementsAre(MatchesRegex("(core and overlap|overlap and core) are [23][0-9] to 3[0-9] % faster than "
+                               "naive; they cannot be told apart\\.")));
+  EXPECT_THAT(SentencesOf({one_case}, {}, "flat"),
+              ElementsAre(MatchesRegex(".* are faster than naive; they cannot be told apart\\.")));
+  const Case equal = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}}, 40);
+  EXPECT_THAT(SentencesOf({equal}), ElementsAre(MatchesRegex(".* cannot be told apart\\.")));
 }
 
 TEST(WinnerTest, CountsCells) {
@@ -70,9 +91,45 @@ TEST(WinnerTest, CountsCells) {
                                       {{"naive", 1.3}, {"core", 1}, {"overlap", is_open ? 1 : 1.1}}));
     }
   }
-  const std::string sentence = WinnerSentences(cases)[0];
-  EXPECT_THAT(sentence, StartsWith("core is fastest in 5 of 6 cells: -"));
-  EXPECT_THAT(sentence, HasSubstr(" against overlap; in 4x512 no strategy is shown to be fastest"));
+  EXPECT_THAT(SentencesOf(cases), ElementsAre("core is fastest in 5 of 6 cells; in 1 it is open."));
+  cases.pop_back();
+  EXPECT_THAT(SentencesOf(cases),
+              ElementsAre(MatchesRegex("core is fastest in 5 of 5 cells, 1[0-9] to [23][0-9] % faster than "
+                                       "naive\\.")));
+}
+
+// However many there are, and whatever comes out.
+TEST(WinnerTest, ASentenceHasAtMost25Words) {
+  const std::vector<std::string> names = {"naive",         "flat",           "overlap",
+                                          "bucketed_sync", "bucketed_async", "core"};
+  Machine machine;
+  for (const double slower : {1.0, 1.3}) {
+    for (size_t num_slower = 0; num_slower <= names.size(); ++num_slower) {
+      std::vector<std::pair<std::string, double>> means;
+      for (size_t i = 0; i < names.size(); ++i) means.emplace_back(names[i], i < num_slower ? slower : 1);
+      const Case one_case = machine.Measure(2, 128, means);
+      for (const std::vector<Case>& cases : {std::vector{one_case}, std::vector{one_case, one_case}}) {
+        for (const std::string& sentence : SentencesOf(cases, kQuick)) {
+          EXPECT_LE(NumWords(sentence), 25u) << sentence;
+        }
+      }
+    }
+  }
+}
+
+TEST(WinnerTest, TheBestAreThoseThatNoneIsShownToBeat) {
+  Machine machine;
+  const Case one_case = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}, {"naive", 1.5}});
+  Contest contest({one_case}, "naive");
+  Intervals intervals(kQuick);
+  contest.Compare(&intervals);
+  intervals.Compute();
+  EXPECT_TRUE(contest.IsAmongFastest("2x128", "overlap", intervals));
+  EXPECT_TRUE(contest.IsAmongFastest("2x128", "core", intervals));
+  EXPECT_FALSE(contest.IsAmongFastest("2x128", "naive", intervals));
+  Table table = DifferencesTable("differences");
+  contest.AddDifferences("", intervals, &table);
+  EXPECT_EQ(table.num_rows(), 3u);
 }
 
 // With 400 sets the share has a standard error of 1.1 %.
@@ -86,7 +143,7 @@ TEST(WinnerTest, ClaimsNoWinnerWhereThereIsNone) {
       for (size_t i = 0; i < num_cases; ++i) {
         cases.push_back(machine.Measure(2, static_cast<double>(i), {{"naive", 1}, {"core", 1}}));
       }
-      const std::string sentence = WinnerSentences(cases, kQuick)[0];
+      const std::string sentence = SentencesOf(cases, kQuick)[0];
       claims += sentence.find(" is fastest") != std::string::npos ? 1 : 0;
     }
     EXPECT_LE(claims, 0.075 * kSets) << num_cases << " cases";
@@ -101,11 +158,8 @@ TEST(WinnerTest, ClaimsNoLoserWhereThereIsNone) {
   for (int set = 0; set < kSets; ++set) {
     const Case one_case =
         machine.Measure(2, 128, {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}, {"f", 1}});
-    const std::string sentence = WinnerSentences({one_case}, kQuick)[0];
-    claims += sentence.find(" is fastest") != std::string::npos ||
-                      sentence.find("but show its") != std::string::npos
-                  ? 1
-                  : 0;
+    const std::string sentence = SentencesOf({one_case}, kQuick)[0];
+    claims += sentence.find("faster than") != std::string::npos ? 1 : 0;
   }
   EXPECT_LE(claims, 0.075 * kSets);
 }
@@ -116,7 +170,7 @@ TEST(WinnerTest, FindsADifferenceOfATenth) {
   constexpr int kSets = 100;
   for (int set = 0; set < kSets; ++set) {
     const Case one_case = machine.Measure(2, 128, {{"naive", 1.1}, {"core", 1}, {"flat", 1.15}});
-    found += WinnerSentences({one_case}, kQuick)[0].starts_with("core is fastest") ? 1 : 0;
+    found += SentencesOf({one_case}, kQuick)[0].starts_with("core is fastest") ? 1 : 0;
   }
   EXPECT_GE(found, 95);
 }
@@ -127,60 +181,66 @@ TEST(WinnerTest, RefusesWhereAFlagMakesTimesVoid) {
        {Flag::kWorldOfOne, Flag::kTraced, Flag::kTooFewForInterval, Flag::kPublished, Flag::kInBlocks}) {
     Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
     one_case.variants[1].flags = {{flag}, {Flag::kTooFewForP99}, {Flag::kDirty}};
-    EXPECT_THAT(WinnerSentences({one_case}),
+    EXPECT_THAT(SentencesOf({one_case}),
                 ElementsAre(::testing::AllOf(StartsWith("No strategy is called fastest: "),
                                              HasSubstr(std::string(WordOf(flag))))));
   }
   // Not for others.
   Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}});
   one_case.variants[1].flags = {{Flag::kOversubscribed}, {Flag::kTooFewForP99}};
-  EXPECT_THAT(WinnerSentences({one_case})[0], StartsWith("core is fastest"));
-  EXPECT_THAT(WinnerSentences({one_case})[0], HasSubstr("more threads than CPUs"));
+  EXPECT_THAT(SentencesOf({one_case})[0], StartsWith("core is fastest"));
+  EXPECT_THAT(SentencesOf({one_case})[1], HasSubstr("more threads than CPUs"));
 }
 
 TEST(WinnerTest, AWrongResultWinsNothing) {
   Machine machine;
   Case one_case = machine.Measure(2, 128, {{"naive", 1.2}, {"core", 1}, {"flat", 1.4}});
   one_case.variants[1].flags = {{Flag::kUnequal}};
-  EXPECT_THAT(WinnerSentences({one_case})[0], StartsWith("naive is fastest"));
-  EXPECT_THAT(WinnerSentences({one_case})[0], Not(HasSubstr("core")));
+  EXPECT_THAT(SentencesOf({one_case})[0], StartsWith("naive is fastest"));
+  EXPECT_THAT(SentencesOf({one_case})[0], Not(HasSubstr("core")));
 }
 
 TEST(WinnerTest, OneStrategyIsNoContest) {
   Machine machine;
-  EXPECT_THAT(WinnerSentences({machine.Measure(2, 128, {{"none", 1}, {"core", 1}})}), IsEmpty());
+  EXPECT_THAT(SentencesOf({machine.Measure(2, 128, {{"none", 1}, {"core", 1}})}), IsEmpty());
 }
 
-std::vector<Case> Shares(const std::vector<double>& shares) {
-  std::vector<Case> cases;
+// Of 2 batch sizes and 3 sequence lengths, each known to +- `margin`.
+std::vector<ShareInCell> Shares(const std::vector<double>& shares, double margin) {
+  std::vector<ShareInCell> cells;
   size_t i = 0;
   for (const double batch_size : {2.0, 4.0}) {
     for (const double seq_len : {128.0, 256.0, 512.0}) {
-      cases.push_back(
-          {Join(batch_size, "x", seq_len), {{"overlap", {}, shares[i++], true}}, batch_size, seq_len});
+      cells.push_back({"overlap", batch_size, seq_len, {shares[i] - margin, shares[i] + margin}});
+      ++i;
     }
   }
-  return cases;
+  return cells;
 }
 
 TEST(TrendTest, SaysWhereTheShareFalls) {
-  EXPECT_THAT(TrendSentences(Shares({0.32, 0.26, 0.17, 0.27, 0.19, 0.13})),
-              ElementsAre("In the means, the share of synchronisation under overlap falls with every larger "
-                          "batch and falls with every larger sequence (13 to 32 %)."));
-  EXPECT_THAT(TrendSentences(Shares({0.32, 0.26, 0.17, 0.33, 0.19, 0.13})),
-              ElementsAre("In the means, the share of synchronisation under overlap falls with every larger "
-                          "sequence (13 to 33 %)."));
-  EXPECT_THAT(TrendSentences(Shares({0.32, 0.26, 0.27, 0.33, 0.19, 0.13})), IsEmpty());
+  EXPECT_EQ(
+      TrendSentence(Shares({0.32, 0.26, 0.17, 0.27, 0.19, 0.13}, 0.01)),
+      "The cost's share falls with every larger batch under every strategy, and falls with every larger "
+      "sequence under every strategy.");
+  EXPECT_EQ(TrendSentence(Shares({0.32, 0.26, 0.17, 0.33, 0.19, 0.13}, 0.01)),
+            "The cost's share falls with every larger sequence under every strategy.");
+  EXPECT_EQ(TrendSentence({}), "");
 }
 
-TEST(TrendTest, LeavesOutOutliersAndSaysSo) {
-  std::vector<Case> cases = Shares({0.52, 0.51, 0.46, 0.51, 0.47, 0.90});
-  EXPECT_THAT(TrendSentences(cases), IsEmpty());
-  cases.back().variants.front().flags = {{Flag::kOutlierCell}, {Flag::kPublished}};
-  EXPECT_THAT(
-      TrendSentences(cases),
-      ElementsAre("In the means, the share of synchronisation under overlap falls with every larger "
-                  "batch and falls with every larger sequence (46 to 52 %; without 4x512, off the trend)."));
+// Means that fall in intervals that do not are no trend.
+TEST(TrendTest, WhatIntervalsDoNotShowIsNoTrend) {
+  EXPECT_EQ(TrendSentence(Shares({0.32, 0.26, 0.17, 0.27, 0.19, 0.13}, 0.04)),
+            "No trend of the cost's share over batch or sequence is shown.");
+}
+
+TEST(TrendTest, NamesTheStrategies) {
+  std::vector<ShareInCell> shares = Shares({0.32, 0.26, 0.17, 0.33, 0.19, 0.13}, 0.01);
+  for (const ShareInCell& share : Shares({0.3, 0.3, 0.3, 0.3, 0.3, 0.3}, 0.01)) {
+    shares.push_back(share);
+    shares.back().strategy = "core";
+  }
+  EXPECT_EQ(TrendSentence(shares), "The cost's share falls with every larger sequence under overlap.");
 }
 
 }  // namespace

@@ -12,8 +12,10 @@
 #include "tools/records/validity.h"
 #include "tools/statistics/statistics.h"
 #include "tools/tables/builder.h"
+#include "tools/tables/cost.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
+#include "tools/tables/intervals.h"
 #include "tools/tables/pivot.h"
 
 // Step and synchronisation times over several batch sizes and sequence lengths, under the names that the
@@ -31,10 +33,18 @@ constexpr char kSyncTime[] = "sync_exposed_ns";
 // Of the long table.
 constexpr char kStep[] = "total time train";
 constexpr char kSync[] = "total time grad all reduce";
+constexpr char kShare[] = "fraction_cost";
 constexpr char kRatio[] = "ratio grad all reduce to train time";
 
 struct Row : Measured {
-  Flags flags;
+  Flags flags{};
+  bool is_in_grid = false;
+  Estimate share{};  // of synchronisation's cost in the step
+
+  std::string grid() const;
+  std::string cell() const;
+  std::string series() const { return Join(own.strategy(), " ", own.record.run_id); }
+  double step_s() const { return MeanOf(own, kStepTime); }
 };
 
 // What tells a cell of a grid from others, and a grid from others.
@@ -64,6 +74,11 @@ std::vector<Field<Row>> Fields() {
           {{.name = kRatio, .kind = Kind::kFraction},
            [](const Row& row) { return MeanOf(row.own, kSyncTime) / MeanOf(row.own, kStepTime); }},
           {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
+          {{.name = kShare, .kind = Kind::kFraction}, [](const Row& row) { return row.share.mean; }},
+          {{.name = Join(kShare, "_low"), .kind = Kind::kFraction, .interval_name = "95 % CI"},
+           [](const Row& row) { return row.share.interval.low; }},
+          {{.name = Join(kShare, "_high"), .kind = Kind::kFraction, .audience = Audience::kMachines},
+           [](const Row& row) { return row.share.interval.high; }},
       },
       &fields);
   Append(GridFields(), &fields);
@@ -73,66 +88,56 @@ std::vector<Field<Row>> Fields() {
   return fields;
 }
 
-// What a measurement says there, as one text.
-std::string KeyOf(const Measurement& measurement, const std::vector<Field<Row>>& fields) {
+// What a row says there, as one text.
+std::string KeyOf(const Row& row, const std::vector<Field<Row>>& fields) {
   std::string key;
   for (const Field<Row>& field : fields) {
-    const Cell cell = field.value({{measurement, measurement}, {}});
+    const Cell cell = field.value(row);
     const double* const number = std::get_if<double>(&cell);
     key += (number != nullptr ? Join(*number) : std::get<std::string>(cell)) + "\n";
   }
   return key;
 }
-
-// A measurement of which the tables need no more.
-struct Kept {
-  Measurement measurement;
-  Flags flags;
-  bool is_in_grid = false;
-
-  std::string grid() const { return KeyOf(measurement, GridFields()); }
-  std::string cell() const { return KeyOf(measurement, CellFields()); }
-  std::string series() const { return Join(measurement.strategy(), " ", measurement.record.run_id); }
-  double step_s() const { return MeanOf(measurement, kStepTime); }
-};
+std::string Row::grid() const { return KeyOf(*this, GridFields()); }
+std::string Row::cell() const { return KeyOf(*this, CellFields()); }
 
 // Finds the grids, each of one run: those that have more than one cell.
-void FindGrids(std::vector<Kept>* all) {
-  const auto name = [](const Kept& kept) { return kept.measurement.record.run_id + "\n" + kept.grid(); };
+void FindGrids(std::vector<Row>* all) {
+  const auto name = [](const Row& row) { return row.own.record.run_id + "\n" + row.grid(); };
   std::map<std::string, std::set<std::string>> cells;
-  for (const Kept& kept : *all) cells[name(kept)].insert(kept.cell());
-  for (Kept& kept : *all) kept.is_in_grid = cells[name(kept)].size() > 1;
+  for (const Row& row : *all) cells[name(row)].insert(row.cell());
+  for (Row& row : *all) row.is_in_grid = cells[name(row)].size() > 1;
 }
 
 // Flags cells whose time departs by more than half from what each of at least two other strategies (or the
 // same one in other runs) leads to expect: its time in the cell, times the usual proportion of the two, the
 // median over five cells or more. What is slow for every strategy departs from none.
-void FlagOutliers(std::vector<Kept>* all) {
+void FlagOutliers(std::vector<Row>* all) {
   constexpr double kMayDepartBy = 0.5;
   constexpr size_t kFewestCells = 5;
   constexpr size_t kFewestWitnesses = 2;
   std::map<std::string, std::map<std::string, std::map<std::string, double>>> times;  // by grid, series, cell
-  for (const Kept& kept : *all) {
-    if (kept.is_in_grid) times[kept.grid()][kept.series()][kept.cell()] = kept.step_s();
+  for (const Row& row : *all) {
+    if (row.is_in_grid) times[row.grid()][row.series()][row.cell()] = row.step_s();
   }
-  for (Kept& kept : *all) {
-    if (!kept.is_in_grid) continue;
-    const std::string cell = kept.cell();
-    const auto& grid = times[kept.grid()];
+  for (Row& row : *all) {
+    if (!row.is_in_grid) continue;
+    const std::string cell = row.cell();
+    const auto& grid = times[row.grid()];
     size_t witnesses = 0;
     size_t departures = 0;
     for (const auto& [name, other] : grid) {
-      if (name == kept.series() || !other.contains(cell)) continue;
+      if (name == row.series() || !other.contains(cell)) continue;
       std::vector<double> proportions;
-      for (const auto& [at, step_s] : grid.at(kept.series())) {
+      for (const auto& [at, step_s] : grid.at(row.series())) {
         if (other.contains(at)) proportions.push_back(step_s / other.at(at));
       }
       if (proportions.size() < kFewestCells) continue;
       ++witnesses;
-      departures += std::abs(kept.step_s() / other.at(cell) / Median(proportions) - 1) > kMayDepartBy;
+      departures += std::abs(row.step_s() / other.at(cell) / Median(proportions) - 1) > kMayDepartBy;
     }
     if (witnesses < kFewestWitnesses || departures < witnesses) continue;
-    kept.flags.insert(kept.flags.begin(), {Flag::kOutlierCell});
+    row.flags.insert(row.flags.begin(), {Flag::kOutlierCell});
   }
 }
 
@@ -167,8 +172,10 @@ std::optional<Table> SideBySide(const Table& rows) {
   std::vector<size_t> numbers;
   for (const auto& [key, row] : order) numbers.push_back(row);
 
-  const std::pair<const char*, const char*> sections[] = {
-      {kStep, "total time train (s)"}, {kSync, "total time grad all reduce (s)"}, {kRatio, kRatio}};
+  const std::pair<const char*, const char*> sections[] = {{kStep, "total time train (s)"},
+                                                          {kSync, "total time grad all reduce (s)"},
+                                                          {kRatio, kRatio},
+                                                          {kShare, kShare}};
   int section = 0;
   for (const auto& [from, title] : sections) {
     ++section;
@@ -186,45 +193,45 @@ std::optional<Table> SideBySide(const Table& rows) {
 
 class GridTable : public TableBuilder {
  public:
-  explicit GridTable(const TableOptions& options) : options_(options) {}
+  explicit GridTable(const TableOptions& options) : intervals_(options.bootstrap) {}
 
   std::string_view experiment() const override { return "ddp"; }
   std::string_view main_samples() const override { return kStepTime; }
 
-  void Add(const Measurement& measurement, const Measurement&) override {
-    Kept& kept = all_.emplace_back();
-    kept.flags = FlagsOf({measurement, *measurement.Find(kStepTime)});
-    kept.measurement.record = measurement.record;
-    kept.measurement.num_steps = measurement.num_steps;
-    kept.measurement.steps_differ = measurement.steps_differ;
-    for (const char* const name : {kStepTime, kSyncTime}) {
-      if (const Series* series = measurement.Find(name)) kept.measurement.series.emplace(name, *series);
-    }
+  void Add(const Measured& measured) override {
+    all_.push_back({measured, FlagsOf({measured.own, *measured.own.Find(kStepTime)})});
   }
 
   void Finish(std::vector<Table>* tables) override {
     FindGrids(&all_);
     if (all_.size() <= kMaxRows) FlagOutliers(&all_);
     TableOf<Row> rows("grid", "Batch size x sequence length", Fields());
-    StepFindings findings;
     Legend legend;
-    for (const Kept& kept : all_) {
-      findings.Add(kept.measurement, *kept.measurement.Find(kStepTime), kept.flags);
-      if (!kept.is_in_grid) continue;
-      rows.Add({{kept.measurement, kept.measurement}, kept.flags});
-      if (Has(kept.flags, Flag::kOutlierCell)) rows.MarkLast(kStep);
-      legend.Add(kept.flags);
+    const std::string trend = FindShares();
+    for (const Row& row : all_) {
+      if (!row.is_in_grid) continue;
+      rows.Add(row);
+      if (Has(row.flags, Flag::kOutlierCell)) rows.MarkLast(kStep);
+      legend.Add(row.flags);
     }
     if (rows.num_rows() == 0) return;
     std::optional<Table> side_by_side = SideBySide(rows);
     Table& shown = side_by_side ? *side_by_side : rows;
-    for (const std::string& sentence : findings.Sentences(2, true, options_.bootstrap)) {
-      rows.AddFinding(sentence);
-      if (side_by_side) side_by_side->AddFinding(sentence);
-    }
+    shown.AddFinding(trend.empty()
+                         ? "Without samples of `none` in the run the share that synchronisation costs is "
+                           "unknown."
+                         : trend);
     shown.AddNote(
         "total time train: time_per_step, optimizer included. total time grad all reduce: time_per_sync. "
-        "ratio: the one by the other.");
+        "ratio: the one by the other. fraction_cost: of the step, what it takes longer than that of `none` "
+        "in "
+        "the same rounds.");
+    if (!trend.empty()) {
+      shown.AddNote(
+          "The share falls, or rises, if from each cell to the next its interval lies beyond the one "
+          "before. " +
+          intervals_.Description());
+    }
     for (const std::string& line : legend.Lines()) shown.AddNote(line);
     if (side_by_side) {
       if (!legend.Lines().empty()) shown.AddNote("*: `outlier-cell`. The flags of each row are in `ddp`.");
@@ -235,8 +242,26 @@ class GridTable : public TableBuilder {
   }
 
  private:
-  const TableOptions options_;
-  std::vector<Kept> all_;
+  // Of all rows in grids; says what they show.
+  std::string FindShares() {
+    for (Row& row : all_) {
+      if (!row.is_in_grid) continue;
+      row.share = Cost(row.own, row.floor, &intervals_).fraction;
+    }
+    intervals_.Compute();
+    std::vector<ShareInCell> shares;
+    for (Row& row : all_) {
+      const Interval ratio = intervals_[row.share.number];
+      row.share.interval = {-ratio.high, -ratio.low};
+      if (row.share.number == Intervals::kNone || Has(row.flags, Flag::kOutlierCell)) continue;
+      shares.push_back({row.series(), ConfigNumber(row.own, "batch_size"), ConfigNumber(row.own, "seq_len"),
+                        row.share.interval});
+    }
+    return TrendSentence(shares);
+  }
+
+  Intervals intervals_;
+  std::vector<Row> all_;
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <string>
@@ -9,6 +11,7 @@
 #include "model/error.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/intervals.h"
 #include "tools/tables/training_rows.h"
 
 // gradsync's strategies against another framework's that took their steps in turn with them.
@@ -16,7 +19,6 @@ namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::string_view kPrefix = "pytorch_";
 // How peers ran the model, as their names end.
 constexpr std::string_view kModes[] = {"", kCompiled};
 
@@ -34,10 +36,10 @@ constexpr Phase kPhases[] = {{"step", "step_ns"},
 // What does the same under PyTorch, best first.
 std::vector<std::string> Namesakes(const std::string& strategy) {
   for (const char* const same : {"none", "naive", "flat", "overlap"}) {
-    if (strategy == same) return {Join(kPrefix, same)};
+    if (strategy == same) return {Join(kPeerPrefix, same)};
   }
-  if (strategy == "core") return {Join(kPrefix, "ddp_view"), Join(kPrefix, "ddp")};
-  return {Join(kPrefix, "ddp")};
+  if (strategy == "core") return {Join(kPeerPrefix, "ddp_view"), Join(kPeerPrefix, "ddp")};
+  return {Join(kPeerPrefix, "ddp")};
 }
 
 // A phase of one of gradsync's strategies beside its peer's; of each step the slowest rank's.
@@ -46,7 +48,8 @@ struct Row : Measured {
   const Phase& phase;
   const std::vector<double>& own_times;
   const std::vector<double>& peer_times;
-  Interval interval;  // of the difference
+  size_t number = Intervals::kNone;
+  Interval interval{};  // of the difference
 
   // Memory is that of whole steps.
   double BytesOf(const Measurement& measurement) const {
@@ -91,29 +94,36 @@ std::vector<Field<Row>> Fields() {
 class PeersTable : public TableBuilder {
  public:
   PeersTable(const TableOptions& options, std::string experiment, std::string title)
-      : options_(options),
+      : intervals_(options.bootstrap),
         experiment_(std::move(experiment)),
         table_(experiment_ == "ddp" ? "peers" : experiment_ + "_peers", std::move(title), Fields()) {}
 
   std::string_view experiment() const override { return experiment_; }
   std::string_view main_samples() const override { return "step_ns"; }
 
-  // Measurements of one run at one place come one after the other; only those are kept.
-  void Add(const Measurement& measurement, const Measurement&) override {
-    std::string place = PlaceOf(measurement);
+  // Measurements of one run at one place come one after the other.
+  void Add(const Measured& row) override {
+    std::string place = PlaceOf(row.own);
     if (place != place_) {
       ComparePending();
       place_ = std::move(place);
     }
-    pending_.push_back(measurement);
+    pending_.push_back(&row.own);
   }
 
   void Finish(std::vector<Table>* tables) override {
     ComparePending();
+    intervals_.Compute();
+    for (Row& row : rows_) {
+      row.interval = intervals_[row.number];
+      has_memory_ |= row.BytesOf(row.own) > 0 || row.BytesOf(row.peer) > 0;
+      table_.Add(row);
+    }
     if (table_.num_rows() == 0) return;
+    table_.AddFinding(Headline());
     table_.AddNote(
         "ratio_to_pytorch: mean time by PyTorch's, of steps that were taken in turn in one run; below 1 "
-        "gradsync is faster. An interval that holds 1 shows no difference.");
+        "gradsync is faster. An interval that holds 1 shows no difference; all of the table hold at once.");
     table_.AddNote(
         "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward and tells only both "
         "together. pytorch_ddp_view: the same with gradient_as_bucket_view, so that averaged gradients are "
@@ -144,11 +154,12 @@ class PeersTable : public TableBuilder {
 
   void ComparePending() {
     std::map<std::string, const Measurement*> peers;
-    for (const Measurement& measurement : pending_) {
-      if (measurement.strategy().starts_with(kPrefix)) peers[measurement.strategy()] = &measurement;
+    for (const Measurement* measurement : pending_) {
+      if (measurement->strategy().starts_with(kPeerPrefix)) peers[measurement->strategy()] = measurement;
     }
-    for (const Measurement& measurement : pending_) {
-      if (measurement.strategy().starts_with(kPrefix)) continue;
+    for (const Measurement* pending : pending_) {
+      const Measurement& measurement = *pending;
+      if (measurement.strategy().starts_with(kPeerPrefix)) continue;
       for (const std::string_view mode : kModes) {
         for (const std::string& namesake : Namesakes(measurement.strategy())) {
           const auto peer = peers.find(Join(namesake, mode));
@@ -166,22 +177,41 @@ class PeersTable : public TableBuilder {
     const Series* const own_series = own.Find(phase.samples);
     const Series* const peer_series = peer.Find(phase.samples);
     if (own_series == nullptr || peer_series == nullptr) return;
-    const std::vector<double>&own_times = own_series->max, &peer_times = peer_series->max;
-    const Row row{
-        {own, own},
-        peer,
-        phase,
-        own_times,
-        peer_times,
-        BootstrapRelativeDifference(own_times, peer_times, PairingOf(own, peer), options_.bootstrap)};
-    has_memory_ |= row.BytesOf(own) > 0 || row.BytesOf(peer) > 0;
-    table_.Add(row);
+    rows_.push_back({{own, own},
+                     peer,
+                     phase,
+                     own_series->max,
+                     peer_series->max,
+                     intervals_.AddRatio(SampleOf(own, *own_series), SampleOf(peer, *peer_series))});
   }
 
-  const TableOptions options_;
+  // Of whole steps, in at most 25 words.
+  std::string Headline() const {
+    size_t faster = 0;
+    size_t slower = 0;
+    size_t all = 0;
+    double least = std::numeric_limits<double>::infinity();
+    double most = 0;
+    for (const Row& row : rows_) {
+      if (&row.phase != kPhases) continue;
+      ++all;
+      faster += row.interval.high < 0 ? 1 : 0;
+      slower += row.interval.low > 0 ? 1 : 0;
+      const double ratio = 1 + RelativeDifference(row.own_times, row.peer_times);
+      least = std::min(least, ratio);
+      most = std::max(most, ratio);
+    }
+    char range[64];
+    std::snprintf(range, sizeof range, "%.2f to %.2f", least, most);
+    return Join("Steps take ", range, " times as long as PyTorch's: of ", all, " pairs ", faster,
+                " are shown faster, ", slower, " slower.");
+  }
+
+  Intervals intervals_;
+  std::vector<Row> rows_;
   const std::string experiment_;
   std::string place_;
-  std::vector<Measurement> pending_;
+  std::vector<const Measurement*> pending_;
   bool has_compiled_ = false;
   bool has_memory_ = false;
   TableOf<Row> table_;

@@ -19,7 +19,7 @@ using bench::Record;
 
 std::vector<Table> TablesOf(std::unique_ptr<TableBuilder> builder,
                             const std::vector<Measurement>& measurements) {
-  for (const Measurement& measurement : measurements) builder->Add(measurement, measurement);
+  for (const Measurement& measurement : measurements) builder->Add({measurement, measurement});
   std::vector<Table> tables;
   builder->Finish(&tables);
   return tables;

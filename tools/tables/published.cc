@@ -88,7 +88,9 @@ class PublishedTables : public TableBuilder {
   std::string_view main_samples() const override { return ""; }
   bool Takes(const Measurement& measurement) const override { return measurement.is_published(); }
 
-  void Add(const Measurement& measurement, const Measurement& baseline) override {
+  void Add(const Measured& row) override {
+    const Measurement& measurement = row.own;
+    const Measurement& baseline = row.baseline;
     CheckRatio(measurement);
     for (const char* phase : {"forward", "backward_and_sync"}) {
       const std::string name = std::string(phase) + "_ns";

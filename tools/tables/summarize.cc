@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "model/error.h"
+#include "tools/records/launches.h"
 #include "tools/tables/builder.h"
+#include "tools/tables/cost.h"
 #include "tools/tables/runs.h"
 
 namespace gradsync::tools {
@@ -43,7 +45,7 @@ void RequireStrategy(const std::string& wanted, const std::vector<std::string>& 
 
 bool HasPeers(const std::vector<std::string>& strategies) {
   return std::ranges::any_of(strategies,
-                             [](const std::string& name) { return name.starts_with("pytorch_"); });
+                             [](const std::string& name) { return name.starts_with(kPeerPrefix); });
 }
 
 const TableBuilder* FindBuilder(const TableBuilders& builders, std::string_view experiment) {
@@ -89,9 +91,10 @@ TableBuilders MakeTableBuilders(const TableOptions& options) {
 Summary Summarize(const SummarizeOptions& options) {
   Summary summary;
   const TableBuilders any = MakeTableBuilders({});
-  const RecordSet records = ReadRecords(
+  RecordSet records = ReadRecords(
       options.inputs, [&](const bench::Record& record) { return WhyUnusable(any, record); },
       &summary.problems);
+  JoinLaunches(&records);
   summary.num_records = records.num_records;
   const std::vector<std::string> strategies = StrategiesOf(records);
   const bool has_wish = !options.baseline_row.empty();
@@ -110,8 +113,9 @@ Summary Summarize(const SummarizeOptions& options) {
     const Measurement& baseline = found == nullptr ? group.front() : *found;
     for (const Measurement& measurement : group) {
       runs.Add(measurement.record);
+      const Measurement* const floor = FindStrategy(group, Cost::FloorOf(measurement.strategy()));
       for (const auto& builder : builders) {
-        if (builder->Takes(measurement)) builder->Add(measurement, baseline);
+        if (builder->Takes(measurement)) builder->Add({measurement, baseline, floor});
       }
     }
   }

@@ -1,12 +1,12 @@
 #include "tools/tables/training_rows.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <optional>
 
 #include "model/error.h"
 #include "tools/records/validity.h"
+#include "tools/tables/fields.h"
 
 namespace gradsync::tools {
 namespace {
@@ -18,12 +18,6 @@ bool WaitsForAll(std::string_view strategy) {
   strategy = EagerName(strategy);
   return strategy.ends_with("naive") || strategy.ends_with("flat") || strategy == "bucketed_sync";
 }
-
-bool HasInterval(const Measured& row, const Series& times, const Series& base) {
-  return &row.own != &row.baseline && !times.published && !base.published;
-}
-
-Interval InPercent(const Interval& interval) { return {100 * interval.low, 100 * interval.high}; }
 
 }  // namespace
 
@@ -62,45 +56,9 @@ double NumCollectives(const Measurement& measurement) {
   return is_told ? static_cast<double>(measurement.record.buckets.size()) : kNaN;
 }
 
-bool IsInterleaved(const Measurement& measurement) {
-  return measurement.record.config.StringOr("order", "") == "interleaved" && !measurement.steps_differ;
-}
-
-Pairing PairingOf(const Measurement& a, const Measurement& b) {
-  const bool paired = IsInterleaved(a) && IsInterleaved(b) && a.num_steps == b.num_steps;
-  return paired ? Pairing::kRounds : Pairing::kNone;
-}
-
-Pairing BaselineIntervals::Note(const Measured& row) {
-  const Pairing pairing = PairingOf(row.own, row.baseline);
-  (pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
-  return pairing;
-}
-
-Interval BaselineIntervals::PercentOf(const Measured& row, const Series& times, const Series& base) {
-  if (!HasInterval(row, times, base)) return {kNaN, kNaN};
-  return InPercent(bootstrap_.RelativeDifference(times.max, base.max, Note(row)));
-}
-
-bool BaselineIntervals::Add(const Measured& row, const Series& times, const Series& base) {
-  const bool has_interval = HasInterval(row, times, base);
-  samples_.push_back(has_interval ? Samples{times.max, base.max, Note(row)} : Samples{});
-  return has_interval;
-}
-
-std::vector<Interval> BaselineIntervals::Simultaneous() {
-  std::vector<ComparedSamples> all;
-  for (const Samples& samples : samples_) all.push_back({samples.times, samples.base, samples.pairing});
-  std::vector<Interval> intervals = bootstrap_.Simultaneous(all);
-  std::ranges::transform(intervals, intervals.begin(), InPercent);
-  return intervals;
-}
-
-std::string BaselineIntervals::Description() const {
-  return Join("bootstrap of ", resampled_rounds_ ? "rounds" : "",
-              resampled_rounds_ && resampled_steps_ ? " or " : "",
-              resampled_steps_ || !resampled_rounds_ ? "steps" : "", " (", options_.resamples,
-              " resamples). An interval that holds 0 shows no difference.");
+double FlopsPerSecond(const Measurement& measurement) {
+  const double flops_of_rank = measurement.record.facts.DoubleOr("flops_per_step", kNaN);
+  return flops_of_rank * static_cast<double>(measurement.world_size()) / MeanOf(measurement, "step_ns");
 }
 
 }  // namespace gradsync::tools
