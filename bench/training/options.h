@@ -40,6 +40,7 @@ struct TrainingOptions {
   std::string order = "interleaved";
 
   bool verify = true;
+  bool check_gradients = false;
   bool trace = false;
   bool profile = false;
   // Per second, instead of what is measured; for profile.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/timing/phase_timer.h"
@@ -47,6 +48,8 @@ class Trainer {
   // collectives of strategies that are made from now on.
   void Annotate(RangeSink& sink);
   RangeSink* ranges() const { return ranges_; }  // null: nobody hears
+  // Strategies that are made from now on look for NaN and infinity in every gradient of this rank.
+  void CheckGradients() { check_gradients_ = true; }
 
   // Throws InvalidInput for an unknown name. It must not outlive the trainer.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, int64_t bucket_bytes) const;
@@ -59,6 +62,9 @@ class Trainer {
   // the group's log holds its collectives, and `tracer`, if there is one, has heard of its operations, and of
   // the broadcast of buffers.
   StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer);
+  // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
+  // "synchronisation", "optimizer".
+  std::string_view phase() const { return phase_; }
 
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
@@ -75,6 +81,8 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, if there are ranges_
   RangeSink* ranges_ = nullptr;
+  bool check_gradients_ = false;
+  std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
   // Where gradients are unless a strategy has places of its own for them.
   std::vector<model::Tensor> default_grads_;
