@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
+#include "bench/timing/range_sink.h"
 #include "bench/training/batches.h"
 #include "model/error.h"
 #include "model/model.h"
@@ -53,7 +54,8 @@ struct TrainingTask {
   std::string experiment;  // the records'
   std::unique_ptr<model::Model> model;
   std::unique_ptr<BatchSource> source;
-  std::vector<Case> cases;  // at least one; measured in this order
+  std::vector<Case> cases;                 // at least one; measured in this order
+  std::unique_ptr<RangeSink> ranges = {};  // hears what each step does, if there is one and no --nvtx
 };
 
 }  // namespace gradsync::bench

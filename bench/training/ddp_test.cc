@@ -204,6 +204,17 @@ TEST(DdpTest, TrainsOnAText) {
   EXPECT_THAT(result.out, HasSubstr("equal"));
 }
 
+TEST(DdpTest, AGradientThatIsNotFiniteIsNamed) {
+  // The first step's update is the end of the weights.
+  const Arguments diverges = Micro(FreshDirectory(), {"--strategies=core", "--optimizer=sgd",
+                                                      "--learning_rate=1e30", "--check_gradients"});
+  const ProgramResult result = RunProgram(kDdp, diverges);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr(", step 1 of strategy 'core': the gradient of 'lm_head.weight' is NaN or "
+                                    "infinite at element "));
+  EXPECT_THAT(result.err, HasSubstr("; in backward of core, batch 2, sequence 8\n"));
+}
+
 TEST(DdpTest, TracesAreValidAndHoldEveryTimedStep) {
   const std::string out = FreshDirectory();
   ASSERT_EQ(RunProgram(kDdp, Micro(out, {"--strategies=naive,overlap", "--trace", "--profile"})).status, 0);

@@ -59,8 +59,8 @@ class TrainingJob : public RankJob {
         provenance_(CollectProvenance(argc, argv)),
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
-        ranges_(options.nvtx ? MakeNvtxSink() : nullptr),
         task_(make_task(world, device_)),
+        ranges_(options.nvtx ? MakeNvtxSink() : std::move(task_.ranges)),
         source_(std::move(task_.source)),
         threads_before_(ThreadIds()),
         group_(JoinGroup(options.ranks, options.backend, world, device_, placement_)),
@@ -70,6 +70,7 @@ class TrainingJob : public RankJob {
         recorder_(*device_) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     if (ranges_) trainer_.Annotate(*ranges_);
+    if (options.check_gradients) trainer_.CheckGradients();
     const Peak peak_flops = SetRunRecord();
     if (options.peers.wanted()) {
       peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks, options.backend, world,
@@ -254,8 +255,8 @@ class TrainingJob : public RankJob {
   const Provenance provenance_;  // Taken before this rank is confined to CPUs of its own.
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
-  const std::unique_ptr<RangeSink> ranges_;  // null without --nvtx
-  TrainingTask task_;                        // its model is the trainer's, its source below
+  TrainingTask task_;                        // its model is the trainer's, its source and ranges below
+  const std::unique_ptr<RangeSink> ranges_;  // null if nobody listens
   const std::unique_ptr<BatchSource> source_;
   const std::vector<int> threads_before_;  // the group's are not among them
   const std::unique_ptr<comm::RecordingProcessGroup> group_;

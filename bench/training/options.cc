@@ -59,6 +59,10 @@ void TrainingOptions::AddTo(FlagTable& flags) {
   flags.AddBool("verify", &verify,
                 "After timing, compare each strategy with one process that trains on the batches of all "
                 "ranks.");
+  flags.AddBool(
+      "check_gradients", &check_gradients,
+      "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
+      "it. Takes a pass over every gradient, so that the steps count as traced.");
   flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
   flags.AddBool(
       "profile", &profile,

@@ -42,6 +42,7 @@ struct TrainingOptions {
   int64_t max_steps = 1000;         // with a precision
 
   bool verify = true;
+  bool check_gradients = false;
   bool trace = false;
   bool profile = false;
   // Per second, instead of what is measured; for profile.

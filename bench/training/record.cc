@@ -19,7 +19,7 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& varian
   }
   config.Set("optimizer", options.optimizer);
   config.Set("learning_rate", options.learning_rate);
-  config.Set("traced", options.trace || options.profile || options.nvtx);
+  config.Set("traced", options.trace || options.profile || options.nvtx || options.check_gradients);
 }
 
 Record SamplesOf(const StepResult& step, int64_t position) {

@@ -103,7 +103,10 @@ void Trainer::Annotate(RangeSink& sink) {
 
 std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes) const {
   comm::ProcessGroup& group = annotated_group_ ? *annotated_group_ : group_;
-  return ddp::MakeStrategy(name, {params(), group, {.bucket_bytes = static_cast<size_t>(bucket_bytes)}});
+  return ddp::MakeStrategy(
+      name, {params(),
+             group,
+             {.bucket_bytes = static_cast<size_t>(bucket_bytes), .check_gradients = check_gradients_}});
 }
 
 void Trainer::BeginGradients() {
@@ -116,6 +119,7 @@ void Trainer::BeginGradients() {
 StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer) {
   const int64_t allocations = device_->allocator().stats().source_allocations;
   const ddp::BucketPlan plan = strategy.plan();
+  phase_ = "start";
   BeginGradients();
   ready_.clear();
   device_->Synchronize();
@@ -123,6 +127,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   group_.Clear();
 
   const CpuTimes cpu_before = cpu_clock_.Read();
+  phase_ = "forward";
   timer_->Take(Mark::kStepBegin);
   if (!model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
@@ -132,14 +137,17 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   {
     const Listening listening(*device_, tracer);
     const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
+    phase_ = "backward";
     timer_->Take(Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
       ready_.push_back({&param, comm::Now()});
       strategy.OnGradReady(param);
     });
   }
+  phase_ = "synchronisation";
   timer_->Take(Mark::kBackwardEnd);
   strategy.Finish();
+  phase_ = "optimizer";
   timer_->Take(Mark::kSyncEnd);
   optimizer_->Step();
   timer_->Take(Mark::kStepEnd);

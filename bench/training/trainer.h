@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/timing/cpu_clock.h"
@@ -53,6 +54,8 @@ class Trainer {
   // collectives of strategies that are made from now on.
   void Annotate(RangeSink& sink);
   RangeSink* ranges() const { return ranges_; }  // null: nobody hears
+  // Strategies that are made from now on look for NaN and infinity in every gradient of this rank.
+  void CheckGradients() { check_gradients_ = true; }
 
   // Throws InvalidInput for an unknown name. It must not outlive the trainer.
   std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, int64_t bucket_bytes) const;
@@ -65,6 +68,9 @@ class Trainer {
   // the group's log holds its collectives, and `tracer`, if there is one, has heard of its operations, and of
   // the broadcast of buffers.
   StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer);
+  // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
+  // "synchronisation", "optimizer".
+  std::string_view phase() const { return phase_; }
 
   // What forward and backward have to compute of such a batch, see ModelFlops. Takes a forward pass.
   double CountFlops(const model::Batch& batch);
@@ -86,6 +92,8 @@ class Trainer {
   std::vector<ReadyGradient> ready_;                     // of a step
   std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, if there are ranges_
   RangeSink* ranges_ = nullptr;
+  bool check_gradients_ = false;
+  std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
   // Where gradients are unless a strategy has places of its own for them.
   std::vector<model::Tensor> default_grads_;

@@ -1,6 +1,7 @@
 #include "bench/training/variant.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -26,17 +27,17 @@ class OwnVariant : public Variant {
 
   StepResult Step(const Batch& batch, model::Tracer* tracer) override {
     RangeSink* const ranges = trainer_.ranges();
-    if (ranges == nullptr) return trainer_.Step(*strategy_, batch, tracer);
+    if (ranges == nullptr) return TakeStep(batch, tracer);
     OpAnnotator ops(*ranges, tracer);
     ranges->Push(RangeKind::kStep, Join(spec().name, ", ", the_case().name()));
-    const StepResult result = trainer_.Step(*strategy_, batch, &ops);
+    const StepResult result = TakeStep(batch, &ops);
     ranges->Pop();
     return result;
   }
 
   void StepFromStart(const Batch& batch) override {
     trainer_.Restart();
-    trainer_.Step(*strategy_, batch, nullptr);
+    TakeStep(batch, nullptr);
   }
 
   void Introduce(Record& record) const override {
@@ -54,6 +55,20 @@ class OwnVariant : public Variant {
   }
 
  private:
+  // What fails says where that was.
+  StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
+    const auto where = [&] {
+      return Join("; in ", trainer_.phase(), " of ", spec().name, ", ", the_case().name());
+    };
+    try {
+      return trainer_.Step(*strategy_, batch, tracer);
+    } catch (const comm::CollectiveError& error) {
+      throw comm::CollectiveError(error.what() + where());
+    } catch (const std::exception& error) {
+      throw std::runtime_error(error.what() + where());
+    }
+  }
+
   const int64_t num_in_memory_;
   Trainer& trainer_;
   const std::unique_ptr<ddp::Strategy> strategy_;

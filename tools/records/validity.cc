@@ -185,7 +185,7 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
-    {Flag::kTraced, "traced", "times include the writing of a trace",
+    {Flag::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
      [](const Judged& judged) { return If(judged.measurement.record.config.BoolOr("traced", false)); }},
     {Flag::kDirty, "dirty", "built from files that differ from the commit",
      [](const Judged& judged) { return If(judged.measurement.record.provenance.dirty); }},

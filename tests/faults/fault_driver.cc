@@ -1,0 +1,263 @@
+// Lets one rank of a training run meet with an accident, at a random place, and looks at what comes of it:
+// the run ends with status 1 within its deadline, says which rank it was, and where if the rank could;
+// records of what was finished are intact, and tools/summarize reads them; nothing is left behind. Prints a
+// count by outcome, and fails if one was not right. On a machine with time:
+//   bazel run //tests/faults:fault_test -- --runs=500 --first_seed=1 [--backend=NAME]
+#include <dirent.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "bench/launch/flags.h"
+#include "bench/launch/run_program.h"
+#include "bench/records/record.h"
+#include "comm/temporary_directory.h"
+#include "ddp/factory.h"
+#include "model/error.h"
+
+namespace gradsync {
+namespace {
+
+using bench::ProgramResult;
+
+constexpr char kProgram[] = "tests/faults/faulty_ddp";
+constexpr char kSummarize[] = "tools/summarize";
+// Each of two cases: a step to warm up, three timed, two to check. See the arguments below.
+constexpr int kStepsPerCase = 6;
+constexpr int kWritesPerCase = 2;
+
+struct Accident {
+  int seed;
+  int world_size;
+  std::string strategy;
+  int rank;
+  std::string place;
+  int count;
+  std::string kind;
+
+  std::string ToString() const {
+    return Join("--first_seed=", seed, " --runs=1: ", kind, " in rank ", rank, " of ", world_size, ", ",
+                strategy, ", ", place, " ", count);
+  }
+  bool in_phase() const {
+    return place == "forward" || place == "backward" || place == "synchronisation" || place == "optimizer";
+  }
+  // What the rank itself says that it was doing; empty if it does not.
+  std::string said_phase() const {
+    if (kind != "throw" && kind != "memory") return "";
+    if (in_phase()) return place;
+    return place == "operation" ? "backward" : "";
+  }
+  // Whether all ranks have the records of the first case before it.
+  bool after_first_case() const {
+    return (in_phase() && count >= kStepsPerCase) || (place == "records" && count >= kWritesPerCase);
+  }
+};
+
+Accident RandomAccident(int seed) {
+  std::mt19937_64 random(static_cast<uint64_t>(seed));
+  const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
+  const auto one_of = [&](const std::vector<std::string>& values) {
+    return values[static_cast<size_t>(below(static_cast<int>(values.size())))];
+  };
+  std::vector<std::string> strategies = ddp::StrategyNames();
+  std::erase(strategies, "none");
+  Accident accident;
+  accident.seed = seed;
+  accident.world_size = 2 + below(3);
+  accident.strategy = one_of(strategies);
+  accident.rank = below(accident.world_size);
+  accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
+                           "synchronisation", "optimizer", "records"});
+  // Before it has a handler for them, a rank that throws just aborts.
+  accident.kind = accident.place == "start" || accident.place == "soon"
+                      ? one_of({"kill", "stop", "exit", "leave"})
+                      : one_of({"kill", "stop", "exit", "leave", "throw", "memory"});
+  const bool many = accident.strategy == "naive" || accident.strategy == "overlap";
+  const std::map<std::string, int> counts = {{"start", 1},
+                                             {"join", 1},
+                                             {"soon", 400'000},
+                                             {"operation", 200},
+                                             {"collective", many ? 200 : 2 * kStepsPerCase},
+                                             {"records", 2 * kWritesPerCase}};
+  const auto count = counts.find(accident.place);
+  accident.count = below(count == counts.end() ? 2 * kStepsPerCase : count->second);
+  return accident;
+}
+
+// How many processes have `variable` in their environment.
+int ProcessesWith(const std::string& variable) {
+  int count = 0;
+  DIR* const processes = opendir("/proc");
+  while (const dirent* const entry = readdir(processes)) {
+    const std::string environment = bench::ReadText(Join("/proc/", entry->d_name, "/environ"));
+    if (environment.find(variable + std::string(1, '\0')) != std::string::npos) ++count;
+  }
+  closedir(processes);
+  return count;
+}
+
+// One run with an accident.
+class Run {
+ public:
+  Run(const Accident& accident, const std::string& backend, int timeout_s)
+      : accident_(accident), out_(bench::FreshDirectory()), temporary_(bench::FreshDirectory()) {
+    mark_ = "GRADSYNC_TEST_RUN=" + temporary_;
+    const std::vector<std::string> arguments = {"--d_model=16",
+                                                "--d_ff=32",
+                                                "--num_layers=2",
+                                                "--num_heads=2",
+                                                "--vocab_size=64",
+                                                "--batch_size=2",
+                                                "--seq_len=4,8",
+                                                "--bucket_bytes=4KiB",
+                                                "--warmup_steps=1",
+                                                "--steps=3",
+                                                "--backend=" + backend,
+                                                "--strategies=" + accident.strategy,
+                                                Join("--world_size=", accident.world_size),
+                                                Join("--timeout=", timeout_s, "s"),
+                                                "--out=" + out_};
+    bench::RunningProgram program(kProgram, arguments,
+                                  {{"GRADSYNC_TEST_FAULT", Join(accident.rank, " ", accident.place, " ",
+                                                                accident.count, " ", accident.kind)},
+                                   {"GRADSYNC_TEST_RUN", temporary_},
+                                   {"TMPDIR", temporary_}});
+    // Beyond the deadline: what the launcher takes to stop the others, and a machine that has no time.
+    result_ = program.Wait(std::chrono::seconds(timeout_s + 40));
+  }
+  ~Run() {
+    std::filesystem::remove_all(out_);
+    std::filesystem::remove_all(temporary_);
+  }
+
+  // "as it should", "spared" (the place was never reached), or what was wrong.
+  std::string Outcome() const {
+    if (result_.status == -1) return "hung";
+    if (result_.status == 0) return Spared() ? "spared" : "status 0";
+    if (result_.status != 1) return Join("status ", result_.status);
+    if (!Named()) return "cause not named";
+    if (!RecordsIntact()) return "records damaged";
+    if (!Summarized()) return "not summarised";
+    if (LeftBehind()) return "something left behind";
+    return "as it should";
+  }
+  std::string err() const { return result_.err; }
+
+ private:
+  bool Said(const std::string& text) const { return result_.err.find(text) != std::string::npos; }
+
+  bool Spared() const { return result_.err.empty() && (accident_.place == "soon" || accident_.count > 0); }
+
+  bool Named() const {
+    const std::string rank = Join("rank ", accident_.rank);
+    if (accident_.kind == "kill" || accident_.kind == "exit") {
+      const std::string last = result_.err.substr(result_.err.rfind('\n', result_.err.size() - 2) + 1);
+      return last.starts_with(rank + " (pid ") &&
+             last.find(accident_.kind == "kill" ? ") was killed by signal 9 (SIGKILL);"
+                                                : ") exited with status 7;") != std::string::npos;
+    }
+    // By its peers.
+    if (accident_.kind == "stop" || accident_.kind == "leave") return Said(rank + " ");
+    const std::string what = accident_.kind == "throw" ? "the fault of the test"
+                                                       : "out of memory on cpu: asked for 1125899906842624";
+    return Said(Join(rank, ": ", what)) &&
+           (accident_.said_phase().empty() ||
+            Said(Join("; in ", accident_.said_phase(), " of ", accident_.strategy)));
+  }
+
+  // Every line but the one that was being written, and one of each rank if there must be.
+  bool RecordsIntact() const {
+    int ranks_with_record = 0;
+    for (const auto& file : std::filesystem::directory_iterator(out_)) {
+      const std::string text = bench::ReadText(file.path());
+      std::istringstream lines(text);
+      int good = 0, bad = 0;
+      for (std::string line; std::getline(lines, line);) {
+        ++(std::holds_alternative<bench::Record>(bench::ParseRecord(line)) ? good : bad);
+      }
+      const bool cut = accident_.place == "records" &&
+                       file.path().string().find(Join(".rank", accident_.rank, ".")) != std::string::npos;
+      if (bad > (cut ? 1 : 0)) return false;
+      if (good > 0) ++ranks_with_record;
+    }
+    return !accident_.after_first_case() || ranks_with_record == accident_.world_size;
+  }
+
+  bool Summarized() const {
+    const ProgramResult summary = bench::RunProgram(kSummarize, {out_});
+    if (!accident_.after_first_case()) return summary.status >= 0 && summary.status <= 2;
+    return summary.status == 0 && summary.out.find(accident_.strategy) != std::string::npos;
+  }
+
+  // What removes the temporary files ends after the program.
+  bool LeftBehind() const {
+    for (int i = 0; i < 1000; ++i) {
+      if (std::filesystem::is_empty(temporary_) && ProcessesWith(mark_) == 0) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+
+  const Accident accident_;
+  const std::string out_;
+  const std::string temporary_;
+  std::string mark_;
+  ProgramResult result_;
+};
+
+int Main(int argc, char** argv) {
+  int64_t first_seed = 1, runs = 16, timeout_s = 10;
+  std::string backend = "gloo";
+  bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
+  flags.AddInt("first_seed", &first_seed, 0, 1'000'000'000, "Of the first run; the next has the next one.");
+  flags.AddInt("runs", &runs, 1, 1'000'000, "How many.");
+  flags.AddInt("timeout_s", &timeout_s, 1, 3600, "Their --timeout, in seconds.");
+  flags.AddText("backend", &backend, "a backend", "Their --backend.");
+  flags.Parse(argc, argv);
+
+  const comm::TemporaryDirectory directory;
+  setenv("TEST_TMPDIR", directory.path().c_str(), 1);
+  std::map<std::string, std::map<std::string, int>> outcomes;  // by kind
+  bool ok = true;
+  for (int64_t seed = first_seed; seed < first_seed + runs; ++seed) {
+    const Accident accident = RandomAccident(static_cast<int>(seed));
+    const Run run(accident, backend, static_cast<int>(timeout_s));
+    const std::string outcome = run.Outcome();
+    ++outcomes[accident.kind][outcome];
+    const bool right = outcome == "as it should" || outcome == "spared";
+    std::cout << accident.ToString() << ": " << outcome << std::endl;
+    if (!right) std::cout << run.err() << std::endl;
+    ok = ok && right;
+  }
+  for (const auto& [kind, counts] : outcomes) {
+    std::cout << kind << ":";
+    for (const auto& [outcome, count] : counts) std::cout << "  " << count << " " << outcome;
+    std::cout << "\n";
+  }
+  return ok ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gradsync
+
+int main(int argc, char** argv) {
+  try {
+    return gradsync::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,121 @@
+// //bench:ddp, except that one rank meets with an accident where GRADSYNC_TEST_FAULT says:
+//
+//   GRADSYNC_TEST_FAULT="RANK PLACE COUNT KIND"
+//
+// PLACE is one of
+//   start      before the ranks have met
+//   join       when they have, and are about to connect their group
+//   soon       COUNT microseconds after that
+//   forward, backward, synchronisation, optimizer   a phase begins, for the COUNT-th time
+//   operation  an operation of a backward pass begins
+//   collective a strategy issues a collective
+//   records    half a record has been written
+//
+// and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
+// none).
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "bench/timing/range_sink.h"
+#include "bench/training/ddp_options.h"
+#include "bench/training/job.h"
+#include "bench/training/tasks.h"
+#include "comm/world.h"
+#include "model/tensor.h"
+
+namespace gradsync {
+namespace {
+
+struct Fault {
+  int rank = -1;
+  std::string place;
+  int64_t count = 0;  // of such moments that pass before it
+  std::string kind;
+};
+
+// Of this process; place "" if it is spared.
+const Fault& OwnFault() {
+  static const Fault fault = [] {
+    const char* const text = std::getenv("GRADSYNC_TEST_FAULT");
+    const char* const rank = std::getenv("GRADSYNC_RANK");
+    Fault read;
+    if (text == nullptr || rank == nullptr) return read;
+    std::istringstream(text) >> read.rank >> read.place >> read.count >> read.kind;
+    return std::to_string(read.rank) == rank ? read : Fault();
+  }();
+  return fault;
+}
+
+void Commit() {
+  const std::string& kind = OwnFault().kind;
+  if (kind == "kill") raise(SIGKILL);
+  if (kind == "stop") raise(SIGSTOP);
+  if (kind == "exit") std::_Exit(7);
+  if (kind == "leave") std::_Exit(0);
+  if (kind == "throw") throw std::runtime_error("the fault of the test");
+  if (kind == "memory") model::Tensor::Empty(model::CpuDevice(), {int64_t{1} << 50}, model::DType::kU8);
+}
+
+void Pass(std::string_view place) {
+  static int64_t passed = 0;
+  if (OwnFault().place == place && passed++ == OwnFault().count) Commit();
+}
+
+class FaultSink : public bench::RangeSink {
+ public:
+  void Push(bench::RangeKind kind, std::string_view name) override {
+    if (kind == bench::RangeKind::kPhase) Pass(name == "sync_exposed" ? "synchronisation" : name);
+    if (kind == bench::RangeKind::kOp) Pass("operation");
+  }
+  void Pop() override {}
+  uint64_t Start(bench::RangeKind, std::string_view) override {
+    Pass("collective");
+    return 0;
+  }
+  void End(uint64_t) override {}
+};
+
+int Main(int argc, char** argv) {
+  Pass("start");
+  bench::DdpOptions options;
+  bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");
+  options.AddTo(flags);
+  return bench::RunTrainingProgram(
+      argc, argv, flags, options, [&](const comm::World& world, const model::DevicePtr& device) {
+        Pass("join");
+        if (OwnFault().place == "soon") {
+          std::thread([] {
+            std::this_thread::sleep_for(std::chrono::microseconds(OwnFault().count));
+            Commit();
+          }).detach();
+        }
+        bench::TrainingTask task = bench::MakeTask(options, world, device);
+        if (!OwnFault().place.empty()) task.ranges = std::make_unique<FaultSink>();
+        return task;
+      });
+}
+
+}  // namespace
+}  // namespace gradsync
+
+// In the place of the C library's: records are written with it, and nothing else.
+extern "C" ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
+  if (gradsync::OwnFault().place == "records") {
+    if (pwrite64(file, data, bytes / 2, offset) < 0) return -1;
+    gradsync::Pass("records");
+  }
+  return pwrite64(file, data, bytes, offset);
+}
+
+int main(int argc, char** argv) { return gradsync::Main(argc, argv); }
