@@ -225,10 +225,12 @@ Flags FlagsOf(const Judged& judged) {
   return flags;
 }
 
-double BusBandwidth(double bytes, double seconds, int64_t world_size) {
+double BusBandwidth(double bytes, double seconds, int64_t world_size, std::string_view collective) {
   if (!(bytes > 0) || !(seconds > 0)) return std::numeric_limits<double>::quiet_NaN();
+  const double algorithm = bytes / seconds;
+  if (world_size == 1 || collective == "broadcast") return algorithm;
   const double n = static_cast<double>(world_size);
-  return bytes / seconds * (world_size == 1 ? 1 : 2 * (n - 1) / n);
+  return algorithm * (collective == "all_reduce" ? 2 : 1) * (n - 1) / n;
 }
 
 void Legend::Add(const Flags& flags) {

@@ -69,10 +69,12 @@ struct Judged {
 // All that there is against it, but for what only a whole table can tell.
 Flags FlagsOf(const Judged& judged);
 
-// Bytes per second that each rank's link has to carry for an all-reduce of `bytes` in `seconds`: 2 (n - 1) /
-// n times bytes / seconds (nccl-tests, doc/PERFORMANCE.md). With one rank, where nothing is sent, bytes /
-// seconds, as if it were. NaN without bytes or time.
-double BusBandwidth(double bytes, double seconds, int64_t world_size);
+// Bytes per second that each rank's link has to carry for a collective on `bytes` in `seconds` (nccl-tests,
+// doc/PERFORMANCE.md): all_reduce 2 (n - 1) / n times bytes / seconds, reduce_scatter and all_gather, of
+// whose whole vector bytes are counted, (n - 1) / n times that, broadcast once. With one rank, where nothing
+// is sent, bytes / seconds, as if it were. NaN without bytes or time.
+double BusBandwidth(double bytes, double seconds, int64_t world_size,
+                    std::string_view collective = "all_reduce");
 
 // Collects the flags of a table, and explains those that occur.
 class Legend {

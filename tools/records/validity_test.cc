@@ -274,6 +274,9 @@ TEST(ValidityTest, UnitsDiffer) {
 TEST(ValidityTest, BusBandwidthIsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 2), 2e9);
   EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4), 3e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4, "all_gather"), 1.5e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4, "reduce_scatter"), 1.5e9);
+  EXPECT_DOUBLE_EQ(BusBandwidth(1e9, 0.5, 4, "broadcast"), 2e9);
   EXPECT_TRUE(std::isnan(BusBandwidth(0, 0.5, 2)));
   EXPECT_TRUE(std::isnan(BusBandwidth(1e9, 0, 2)));
 }

@@ -51,7 +51,8 @@ bool HasALine(const LinePanel& panel) {
 
 // The name of each row's series: its backend, and of its other facts those that tell it from another.
 std::vector<std::string> SeriesNames(const TableReader& table) {
-  constexpr Fact kOtherFacts[] = {{"world_size", "", " ranks"}, {"device"}, {"dtype"}, {"op"}, {"run"}};
+  constexpr Fact kOtherFacts[] = {{"collective"}, {"world_size", "", " ranks"}, {"device"}, {"dtype"}, {"op"},
+                                  {"run"}};
   std::map<std::string, std::vector<size_t>> rows_of;  // by all facts
   for (size_t row = 0; row < table.num_rows(); ++row) {
     rows_of[table.Text(row, "backend") + ", " + FactsOf(table, row, kOtherFacts)].push_back(row);

@@ -31,6 +31,7 @@ std::vector<Field<Row>> Fields() {
       {{.name = "time_taken"}, [](const Row& row) { return Mean(row.times().rank_means); }},
       {{.name = "std_time", .digits = 3}, [](const Row& row) { return Mean(row.times().rank_stds); }},
       {{.name = "time_max (s)"}, &Row::mean_s},
+      {{.name = "back_to_back (s)"}, MeanTime("back_to_back_ns")},
       {{.name = "algbw (GB/s)"}, [](const Row& row) { return row.bytes / row.mean_s / kGB; }},
       {{.name = "busbw (GB/s)"}, [](const Row& row) { return row.bus_bytes_per_s / kGB; }},
       {{.name = "p50 (s)"}, TimePercentile(kTime, 0.5)},
@@ -41,6 +42,8 @@ std::vector<Field<Row>> Fields() {
          const std::optional<int64_t>& wrong = row.own.wrong_elements;
          return wrong ? static_cast<double>(*wrong) : std::numeric_limits<double>::quiet_NaN();
        }},
+      {{.name = "collective", .kind = Kind::kText, .said_once = true},
+       [](const Row& row) { return CollectiveOf(row.own); }},
       {{.name = "op", .kind = Kind::kText, .said_once = true}, Text("op")},
   };
   AppendRunFields(&fields);
@@ -59,7 +62,8 @@ class AllReduceTable : public TableBuilder {
     const Measurement& measurement = measured.own;
     const Series& times = *measurement.Find(kTime);
     Row row{measured, ConfigNumber(measurement, "size_bytes"), times.mean(), 0, {}};
-    row.bus_bytes_per_s = BusBandwidth(row.bytes, row.mean_s, measurement.world_size());
+    row.bus_bytes_per_s =
+        BusBandwidth(row.bytes, row.mean_s, measurement.world_size(), CollectiveOf(measurement));
     row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
     legend_.Add(row.flags);
     findings_.Add(measurement, times, row.flags);
@@ -79,7 +83,11 @@ class AllReduceTable : public TableBuilder {
         "and population std.");
     table_.AddNote(
         "time_max: the mean of each iteration's slowest rank; algbw, busbw, p50, p95, p99 are of these. "
-        "busbw = algbw x 2 (n - 1) / n.");
+        "busbw = algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
+    table_.AddNote(
+        "back_to_back: of each of several without a barrier between them, as nccl-tests has it; ranks that "
+        "are "
+        "late are not waited for.");
     for (std::string& line : legend_.Lines()) table_.AddNote(std::move(line));
     tables->push_back(std::move(table_));
   }

@@ -36,7 +36,8 @@ bool IsUsable(const Transfer& transfer) {
 }
 
 double BandwidthOf(const Transfer& transfer) {
-  return BusBandwidth(transfer.size_bytes, Mean(transfer.times.values), transfer.world_size);
+  return BusBandwidth(transfer.size_bytes, Mean(transfer.times.values), transfer.world_size,
+                      transfer.collective);
 }
 
 // One size of a backend against the size with the highest bandwidth.
@@ -130,6 +131,10 @@ std::vector<std::string> SentencesOf(const Curve& curve) {
 
 }  // namespace
 
+std::string CollectiveOf(const Measurement& measurement) {
+  return measurement.record.config.StringOr("collective", "all_reduce");
+}
+
 std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& transfers) {
   std::vector<std::string> wrong;
   bool were_all_checked = !transfers.empty();
@@ -172,14 +177,16 @@ std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transf
 void TransferFindings::Add(const Measurement& measurement, const Series& times, const Flags& flags) {
   if (++num_transfers_ > kMaxTransfers) return;
   const bench::Record& record = measurement.record;
-  std::string group = Join(record.run_id, ", ", record.world_size, " ranks");
+  const std::string collective = CollectiveOf(measurement);
+  std::string group = Join(record.run_id, ", ", collective == "all_reduce" ? "" : collective + ", ",
+                           record.world_size, " ranks");
   for (const char* name : {"device", "op", "dtype"}) {
     group += Join(", ", record.config.StringOr(name, ""));
   }
   Named(group, &groups_)
       .transfers.push_back({record.config.StringOr("backend", ""), ConfigNumber(measurement, "size_bytes"),
                             record.world_size, SampleOf(measurement, times), measurement.wrong_elements,
-                            flags});
+                            flags, collective});
 }
 
 std::vector<std::string> TransferFindings::Sentences(const BootstrapOptions& bootstrap) const {

@@ -23,7 +23,11 @@ struct Transfer {
   Sample times{};  // of each iteration, on its slowest rank
   std::optional<int64_t> wrong_elements{};
   Flags flags{};
+  std::string collective = "all_reduce";
 };
+
+// Which collective the measurement is of; records of the first schema are of one only.
+std::string CollectiveOf(const Measurement& measurement);
 
 // Wrong elements, if there are any; or that all were looked at and none was wrong. Empty without transfers,
 // and where not all of them were looked at.
@@ -42,7 +46,7 @@ std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& tr
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
                                              const BootstrapOptions& bootstrap = {});
 
-// Collects the transfers of each run (device, op, dtype, ranks), for a table.
+// Collects the transfers of each run (collective, device, op, dtype, ranks), for a table.
 class TransferFindings {
  public:
   void Add(const Measurement& measurement, const Series& times, const Flags& flags);
