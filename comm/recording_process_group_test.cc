@@ -35,6 +35,17 @@ TEST(BusyTest, ClipsToTheWindow) {
   EXPECT_EQ(BusyNs(intervals, 30, 10), 0);
 }
 
+TEST(RecordingTest, AllocatesWhereTheOtherGroupDoes) {
+  auto groups = MakeGroups("shm", 2);
+  RunRanks(2, [&](int rank) {
+    RecordingProcessGroup group(std::move(groups[static_cast<size_t>(rank)]));
+    const model::DevicePtr device = model::CpuDevice();
+    const Tensor tensor = group.Allocate(device, {100}, DType::kF32);
+    EXPECT_EQ(tensor.numel(), 100);
+    EXPECT_EQ(device->allocator().stats().bytes_in_use, 0u) << "it is shared memory";
+  });
+}
+
 TEST(RecordingTest, LogsEveryCollective) {
   auto groups = MakeLocalGroups(2);
   RunRanks(2, [&](int rank) {

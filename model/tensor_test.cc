@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
 #include <optional>
 #include <vector>
@@ -33,6 +34,20 @@ TEST(TensorTest, ViewsShareStorageAndKeepItAlive) {
   EXPECT_TRUE(slice.unique());
   EXPECT_EQ(slice.ToVector<float>(), (std::vector<float>{100, 4, 5, 6, 7, 8}));
   EXPECT_EQ(slice.View({6}).dim(-1), 6);
+}
+
+TEST(TensorTest, KeepsBorrowedMemoryAlive) {
+  const DevicePtr device = CpuDevice();
+  auto memory = std::make_shared<std::vector<float>>(std::vector<float>{1, 2, 3});
+  const std::weak_ptr<std::vector<float>> lender = memory;
+  Tensor tensor = Tensor::Over(device, std::shared_ptr<void>(memory, memory->data()), {3}, DType::kF32);
+  memory.reset();
+  Tensor view = tensor.Slice(1, {2});
+  tensor = Tensor();
+  EXPECT_EQ(view.ToVector<float>(), (std::vector<float>{2, 3}));
+  EXPECT_EQ(device->allocator().stats().source_allocations, 0);
+  view = Tensor();
+  EXPECT_TRUE(lender.expired());
 }
 
 TEST(TensorTest, ByteSlicesReinterpret) {

@@ -8,6 +8,7 @@
 
 #include "bench/timing/op_recorder.h"
 #include "comm/local_process_group.h"
+#include "comm/rank_threads.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -83,6 +84,17 @@ TEST(AnnotateTest, ACollectiveEndsWhenItHasBeenWaitedFor) {
               ElementsAre("start 1 collective all_reduce 8 bytes", "start 2 collective broadcast 8 bytes",
                           "push collective barrier", "pop", "end 2", "end 1"));
   EXPECT_EQ(tensor.ToVector<float>(), (std::vector<float>{1, 2}));
+}
+
+TEST(AnnotateTest, AllocatesWhereTheOtherGroupDoes) {
+  ListSink sink;
+  const auto groups = comm::MakeGroups("shm", 2);
+  comm::RunRanks(2, [&](int rank) {
+    const auto group = AnnotateCollectives(*groups[static_cast<size_t>(rank)], sink);
+    const model::DevicePtr device = model::CpuDevice();
+    EXPECT_EQ(group->Allocate(device, {100}, model::DType::kF32).numel(), 100);
+    EXPECT_EQ(device->allocator().stats().source_allocations, 0) << "it is shared memory";
+  });
 }
 
 TEST(AnnotateTest, ACollectiveThatNobodyWaitsForEndsToo) {
