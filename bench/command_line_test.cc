@@ -9,6 +9,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -82,6 +84,11 @@ INSTANTIATE_TEST_SUITE_P(
              "--strategies=core,magic: expected a comma-separated list of none, "},
         Case{kDdp, {"--order=sideways"}, "--order=sideways: expected interleaved or blocks\n"},
         Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32, f64 or bf16\n"},
+        Case{kDdp, {"--precision=2"}, "--precision=2: expected a percentage such as 2%\n"},
+        Case{kDdp,
+             {"--precision=2%", "--order=blocks"},
+             "--precision: steps are compared round by round, expected --order=interleaved\n"},
+        Case{kAllReduce, {"--repeats=2"}, "--repeats: all_reduce has no such flag; --help lists them\n"},
         Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
         Case{kDdp, {"--num_heads=3"}, "model 'tiny': d_model 256 is not a multiple of num_heads 3\n"},
         Case{kDdp,
@@ -121,6 +128,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kCompare, {"--batch_size=100000", "--image_size=224"}, "--model=resnet50: 2 ranks need about "},
         Case{kCompare, {"--batch_size=2,4"}, "--batch_size=2,4: expected an integer from 1 to "},
         Case{kSuite, {"--preset=all"}, "--preset=all: expected smoke, quick or reference\n"},
+        Case{kSuite, {"--resume=/nonexistent"}, "/nonexistent/suite.json: cannot be read, "},
+        Case{kSuite,
+             {"--resume=/nonexistent", "--preset=quick"},
+             "--preset: cannot be given beside --resume, which goes on as before\n"},
         Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
 
@@ -132,6 +143,8 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
     ExpectRefusal(RunProgram(program, {"--world_size=4"}, torchrun),
                   "--world_size=4: torchrun started 2 ranks\n");
   }
+  ExpectRefusal(RunProgram(kDdp, {"--repeats=4"}, torchrun),
+                "--repeats=4: torchrun starts the ranks, and so often as it likes; expected 1\n");
   ExpectRefusal(RunProgram(kSuite, {}, torchrun),
                 "suite: was started by torchrun; it starts its ranks itself\n");
 }
@@ -181,6 +194,46 @@ TEST(SuiteTest, StopsWithAllItHasStartedWhenItIsAskedTo) {
   EXPECT_EQ(result.status, 128 + SIGTERM);
   EXPECT_THAT(result.err, HasSubstr("suite: stopped by signal 15 (SIGTERM) during "));
   EXPECT_EQ(NumProcessesWith(out), 0);
+}
+
+TEST(SuiteTest, GoesOnWhereItWasStopped) {
+  const std::string out = FreshDirectory();
+  RunningProgram suite(kSuite, {"--preset=smoke", "--out=" + out});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  const auto has_begun = [&](const char* experiment) {
+    return std::ranges::any_of(RecordsIn(out, /*running=*/true),
+                               [&](const Record& record) { return record.experiment == experiment; });
+  };
+  while (!has_begun("ddp")) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << suite.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(suite.pid(), SIGTERM);
+  const ProgramResult stopped = suite.Wait();
+  EXPECT_EQ(stopped.status, 128 + SIGTERM);
+  EXPECT_THAT(stopped.err, HasSubstr("during [2/3] tiny, every strategy; --resume=" + out + " goes on\n"));
+  EXPECT_FALSE(std::filesystem::exists(out + "/tables.md"));
+
+  const ProgramResult resumed = RunningProgram(kSuite, {"--resume=" + out}).Wait(std::chrono::seconds(300));
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, StartsWith("[1/3] all-reduce: kept\n[2/3] tiny, every strategy\n"));
+  std::map<std::string, std::set<std::string>> run_ids;
+  for (const Record& record : RecordsIn(out)) {
+    run_ids[record.experiment].insert(record.run_id);
+    EXPECT_FALSE(record.checks.empty());
+  }
+  EXPECT_EQ(run_ids.size(), 3u);
+  for (const auto& [experiment, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << experiment;
+  EXPECT_FALSE(RecordsIn(out + "/unfinished").empty());
+  for (const char* const file :
+       {"/tables.md", "/tables.csv", "/tables.json", "/tables.tex", "/report.html"}) {
+    EXPECT_GT(ReadText(out + file).size(), 1000u) << file;
+    EXPECT_FALSE(std::filesystem::exists(out + file + ".new")) << file;
+  }
+  // Then there is nothing left to do.
+  const ProgramResult again = RunProgram(kSuite, {"--resume=" + out});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("[3/3] bucket sizes, a narrow resnet50: kept\n"));
 }
 
 class WeightsTest : public ::testing::Test {

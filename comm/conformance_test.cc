@@ -7,7 +7,7 @@ namespace {
 
 std::vector<ConformanceParam> Params() {
   std::vector<ConformanceParam> params;
-  for (const std::string backend : {"local", "gloo"}) {
+  for (const std::string backend : {"local", "gloo", "shm"}) {
     for (const int size : {1, 2, 3, 4}) params.push_back({backend, size});
   }
   return params;

@@ -6,6 +6,7 @@
 
 #include "comm/gloo_process_group.h"
 #include "comm/nccl_process_group.h"
+#include "comm/shm_process_group.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 
@@ -27,6 +28,13 @@ bool SharesGpus() { return IsSwitchedOn("GRADSYNC_NCCL_SHARE_GPU"); }
 
 void CheckGloo(model::Device::Type, const World&) {}
 
+void CheckShm(model::Device::Type device, const World& world) {
+  Require(device == model::Device::Type::kCpu, "backend shm: device is cuda, expected cpu");
+  // Before the ranks have met, that is what the launcher says, which may be wrong.
+  Require(world.job == nullptr || world.local_size == world.size, "backend shm: ", world.local_size, " of ",
+          world.size, " ranks are on this host, expected all");
+}
+
 void CheckNccl(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda");
   Require(!NcclVersion().empty(), "backend nccl: this program was built without NCCL");
@@ -44,6 +52,10 @@ std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model:
        .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)});
 }
 
+std::unique_ptr<ProcessGroup> MakeShm(const GroupOptions& options, const model::DevicePtr&) {
+  return MakeShmGroup({.world = options.world, .timeout = options.timeout});
+}
+
 std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device) {
   return MakeNcclGroup({.world = options.world,
                         .timeout = options.timeout,
@@ -57,7 +69,8 @@ struct Backend {
   void (*check)(model::Device::Type device, const World& world);
   Maker make;
 };
-constexpr Backend kBackends[] = {{"gloo", &CheckGloo, &MakeGloo}, {"nccl", &CheckNccl, &MakeNccl}};
+constexpr Backend kBackends[] = {
+    {"gloo", &CheckGloo, &MakeGloo}, {"shm", &CheckShm, &MakeShm}, {"nccl", &CheckNccl, &MakeNccl}};
 
 const Backend& Find(const std::string& name) {
   std::string names;

@@ -10,7 +10,7 @@ namespace gradsync::comm {
 namespace {
 
 TEST(FactoryTest, MakesWhatItNames) {
-  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "nccl"}));
+  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "shm", "nccl"}));
   const auto group =
       MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
   EXPECT_EQ(group->backend(), "gloo");
@@ -29,10 +29,23 @@ std::string ErrorOf(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo, nccl");
+  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo, shm, nccl");
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) { EXPECT_EQ(ErrorOf("nccl"), "backend nccl: device is cpu, expected cuda"); }
+
+std::string CheckError(const std::string& backend, model::Device::Type device, const World& world) {
+  try {
+    CheckBackend(backend, device, world);
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {
+  EXPECT_EQ(CheckError("shm", model::Device::Type::kCuda, {}), "backend shm: device is cuda, expected cpu");
+}
 
 std::string RanksPerGpuError(int local_size, int num_gpus, bool share_gpu,
                              const std::string& launcher = "self") {

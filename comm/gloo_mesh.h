@@ -9,26 +9,14 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "comm/rendezvous.h"
+#include "comm/request_queue.h"
 #include "comm/world.h"
 
 namespace gradsync::comm {
-
-// A message to or from a peer failed; what() names it.
-class PeerError : public std::runtime_error {
- public:
-  PeerError(const std::string& what, bool is_consequence)
-      : runtime_error(what), is_consequence_(is_consequence) {}
-  // Another collective of this rank failed and closed the connections.
-  bool is_consequence() const { return is_consequence_; }
-
- private:
-  const bool is_consequence_;
-};
 
 // Blocks SIGPIPE for this thread and those it starts, because gloo writes to sockets that may be closed.
 class BlockSigpipe {

@@ -48,11 +48,13 @@ void WaitForOthers(const World& world) {
 }
 
 // All ranks reduce without end, except that rank 1 does `disaster` after a while.
-int Reduce(const World& world, std::chrono::milliseconds timeout, void (*disaster)()) {
+int Reduce(const World& world, const std::string& backend, std::chrono::milliseconds timeout,
+           void (*disaster)()) {
   const auto device = model::CpuDevice();
   const auto group = MakeProcessGroup(
-      {.backend = "gloo", .world = world, .timeout = timeout, .interface_or_address = {}}, device);
-  const auto tensor = model::Tensor::Zeros(device, {1 << 20}, model::DType::kF32);
+      {.backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}}, device);
+  const auto tensor = group->Allocate(device, {1 << 20}, model::DType::kF32);
+  tensor.Zero();
   for (int step = 0;; ++step) {
     if (world.rank == 1 && step == 5) disaster();
     group->AllReduce(tensor, ReduceOp::kSum).Wait();
@@ -100,14 +102,22 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     SleepForever();
   }
   if (mode == "kill_in_collectives") {
-    return Reduce(world, std::chrono::seconds(60), [] { raise(SIGKILL); });
+    return Reduce(world, argument, std::chrono::seconds(60), [] { raise(SIGKILL); });
+  }
+  if (mode == "kill_at_any_moment") {
+    // Also while the ranks meet, and while they make what they share.
+    std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(argument)));
+      if (world.rank == 1) raise(SIGKILL);
+    }).detach();
+    return Reduce(world, "shm", std::chrono::seconds(60), [] {});
   }
   if (mode == "hang_in_collectives") {
-    return Reduce(world, std::chrono::milliseconds(500), &SleepForever);
+    return Reduce(world, argument, std::chrono::milliseconds(500), &SleepForever);
   }
   if (mode == "never_arrive") {
     if (world.rank == 1) SleepForever();
-    return Reduce(world, std::chrono::milliseconds(500), nullptr);
+    return Reduce(world, "gloo", std::chrono::milliseconds(500), nullptr);
   }
   if (mode == "sleep") {
     SayReady(world);

@@ -39,24 +39,15 @@ void CopyBytes(void* target, const void* source, size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
 }
 
-// `parts` are equally many elements of each rank, in rank order; their reduction goes to `result`.
-void ReduceParts(const Request& request, std::span<const std::byte* const> parts, std::byte* result,
-                 int64_t numel) {
-  const size_t bytes = static_cast<size_t>(numel) * SizeOf(request.dtype());
-  CopyBytes(result, parts[0], bytes);
-  const Combine combine = CombineFunction(request.dtype(), request.op);
-  for (size_t rank = 1; rank < parts.size(); ++rank) combine(parts[rank], result, numel);
-  Finish(request.dtype(), request.op, static_cast<int>(parts.size()), result, numel);
-}
-
-// Reduces into fresh memory first, because results may overlap with inputs.
-void Reduce(const std::vector<Request>& requests) {
+// Into fresh memory first, because results may overlap with inputs.
+void RunReduction(const std::vector<Request>& requests) {
   const Request& first = requests[0];
   const int64_t numel = first.input.numel();
   std::vector<std::byte> result(first.input.nbytes());
   std::vector<const std::byte*> parts;
   for (const Request& request : requests) parts.push_back(Bytes(request.input));
-  ReduceParts(first, parts, result.data(), numel);
+  std::byte* const target = result.data();
+  Reduce(first.dtype(), first.op, parts, {&target, 1}, numel);
 
   const bool scatter = first.collective == Collective::kReduceScatter;
   for (size_t rank = 0; rank < requests.size(); ++rank) {
@@ -84,7 +75,7 @@ void Run(const std::vector<Request>& requests) {
   switch (requests[0].collective) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
-      return Reduce(requests);
+      return RunReduction(requests);
     case Collective::kBroadcast:
       return Broadcast(requests);
     case Collective::kAllGather:

@@ -83,11 +83,18 @@ class ProcessGroup {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string_view backend() const = 0;  // "local", "gloo", "nccl"
+  virtual std::string_view backend() const = 0;  // "local", "gloo", "shm", "nccl"
   // How many collectives can make progress at the same time, for the record.
   virtual int num_threads() const = 0;
   // What else a record should say of the group, as names and values.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+
+  // A tensor of memory where this backend reduces fastest, for what is sent again and again. Contents are
+  // undefined. A collective like the others: every rank calls it in the same order with the same shape and
+  // dtype; it may block until all have. The tensor may outlive the group. Throws CollectiveError.
+  virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
+    return model::Tensor::Empty(device, std::move(shape), dtype);
+  }
 
   // Every rank's tensor becomes the reduction over all ranks. Bitwise equal on all ranks.
   virtual Work AllReduce(model::Tensor tensor, ReduceOp op) = 0;

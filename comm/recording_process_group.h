@@ -35,6 +35,9 @@ class RecordingProcessGroup : public ProcessGroup {
   int num_threads() const override { return inner_->num_threads(); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
 
+  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    return inner_->Allocate(device, std::move(shape), dtype);
+  }
   Work AllReduce(model::Tensor tensor, ReduceOp op) override;
   Work Broadcast(model::Tensor tensor, int root) override;
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) override;

@@ -1,7 +1,9 @@
 #ifndef GRADSYNC_COMM_REDUCTION_H_
 #define GRADSYNC_COMM_REDUCTION_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "comm/process_group.h"
 #include "model/dtype.h"
@@ -15,6 +17,12 @@ Combine CombineFunction(model::DType dtype, ReduceOp op);
 
 // y[i] /= size if op is the mean, which needs a floating-point dtype; else nothing.
 void Finish(model::DType dtype, ReduceOp op, int size, void* y, int64_t n);
+
+// results[k][i] = parts[0][i] op parts[1][i] op ..., in that order, for n elements and every k; for a mean
+// divided by the number of parts. Computed in the wide dtype and rounded once. Memory is read and written
+// once; a result may be one of the parts.
+void Reduce(model::DType dtype, ReduceOp op, std::span<const std::byte* const> parts,
+            std::span<std::byte* const> results, int64_t n);
 
 }  // namespace gradsync::comm
 

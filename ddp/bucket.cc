@@ -90,21 +90,27 @@ BucketPlan PlanReverse(std::span<Parameter* const> forward_order, size_t bucket_
   return plan;
 }
 
-Tensor MakeBuffer(const Bucket& bucket) {
-  return Tensor::Empty(bucket.params.front()->device(), {bucket.numel}, bucket.dtype());
-}
-
-std::vector<Tensor> MakeBuffers(const BucketPlan& plan) {
+std::vector<Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group) {
   std::vector<Tensor> buffers;
-  for (const Bucket& bucket : plan.buckets) buffers.push_back(MakeBuffer(bucket));
+  for (const Bucket& bucket : plan.buckets) {
+    buffers.push_back(group.Allocate(bucket.device(), {bucket.numel}, bucket.dtype()));
+  }
   return buffers;
 }
 
-Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes) {
+Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group) {
+  size_t bytes = 0;
+  for (const Bucket& bucket : plan.buckets) bytes = std::max(bytes, bucket.bytes());
+  return group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(bytes)}, model::DType::kU8);
+}
+
+Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes, comm::ProcessGroup& group) {
   size_t total_bytes = 0;
   for (const Bucket& bucket : plan.buckets) total_bytes += RoundUp(bucket.bytes(), alignment_bytes);
-  return Tensor::Zeros(plan.buckets.front().params.front()->device(), {static_cast<int64_t>(total_bytes)},
-                       model::DType::kU8);
+  const Tensor storage =
+      group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(total_bytes)}, model::DType::kU8);
+  storage.Zero();
+  return storage;
 }
 
 std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const Tensor& storage) {

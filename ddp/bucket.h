@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "comm/process_group.h"
 #include "model/autograd.h"
 
 namespace gradsync::ddp {
@@ -18,6 +19,7 @@ struct Bucket {
   int64_t numel = 0;             // elements on the wire, with padding
 
   model::DType dtype() const { return params.front()->dtype(); }
+  const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
   // The place of parameter i's gradient in `storage`, which holds the bucket.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
@@ -52,14 +54,16 @@ BucketPlan PlanSingles(std::span<model::Parameter* const> order);
 // because backward completes the last layers first.
 BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t bucket_bytes);
 
-// An uninitialised buffer for a bucket, and one for each bucket of a plan.
-model::Tensor MakeBuffer(const Bucket& bucket);
-std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan);
-
+// These make memory where the group reduces fastest (ProcessGroup::Allocate), so every rank calls them alike.
+//
+// An uninitialised buffer for each bucket of a plan.
+std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
+// Uninitialised bytes, as many as the largest bucket has.
+model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
 // One buffer for all buckets of a plan, zeroed, with every bucket at a multiple of `alignment_bytes`; and the
 // buckets as views of it. With a plan made with the same alignment, the room does not depend on the plan's
 // order.
-model::Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes);
+model::Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes,
                                         const model::Tensor& storage);
 

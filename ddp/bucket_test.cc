@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "comm/rank_threads.h"
+
 namespace gradsync::ddp {
 namespace {
 
@@ -35,6 +37,7 @@ class BucketTest : public testing::Test {
 
   using Lists = std::vector<std::vector<int64_t>>;
   model::DevicePtr device_ = model::CpuDevice();
+  std::vector<std::unique_ptr<comm::ProcessGroup>> groups_ = comm::MakeGroups("local", 1);
   std::vector<std::unique_ptr<Parameter>> owned_;
   std::vector<Parameter*> params_;
 };
@@ -75,8 +78,8 @@ TEST_F(BucketTest, AlignmentIsKeptInEveryOrder) {
   const BucketPlan plan = PlanBuckets(params_, limits);
   const std::vector<Parameter*> reversed(params_.rbegin(), params_.rend());
   const BucketPlan other = PlanBuckets(reversed, limits);
-  const Tensor storage = MakeStorage(plan, 64);
-  EXPECT_EQ(storage.nbytes(), MakeStorage(other, 64).nbytes());
+  const Tensor storage = MakeStorage(plan, 64, *groups_[0]);
+  EXPECT_EQ(storage.nbytes(), MakeStorage(other, 64, *groups_[0]).nbytes());
   for (const BucketPlan* p : {&plan, &other}) {
     const std::vector<Tensor> buffers = PlaceBuffers(*p, 64, storage);
     for (size_t b = 0; b < buffers.size(); ++b) {
@@ -93,7 +96,7 @@ TEST_F(BucketTest, CopiesInAndOut) {
   Add(3);
   Add(2);
   const BucketPlan plan = PlanBuckets(params_, Equal(4000));
-  const Tensor buffer = MakeBuffer(plan.buckets[0]);
+  const Tensor buffer = MakeBuffers(plan, *groups_[0])[0];
   params_[0]->grad().CopyFrom(Tensor::From<float>(device_, {3}, std::vector<float>{1, 2, 3}));
   params_[1]->grad().CopyFrom(Tensor::From<float>(device_, {2}, std::vector<float>{4, 5}));
   CopyIn(plan.buckets[0], buffer);

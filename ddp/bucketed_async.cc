@@ -1,5 +1,4 @@
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
 
 namespace gradsync::ddp::bucketed_async {
 namespace {
@@ -11,7 +10,7 @@ class BucketedAsync : public Strategy {
   explicit BucketedAsync(const StrategyContext& context)
       : group_(context.group),
         plan_(PlanReverse(context.params, context.options.bucket_bytes)),
-        buffers_(MakeBuffers(plan_)),
+        buffers_(MakeBuffers(plan_, group_)),
         works_(plan_.buckets.size()),
         launcher_(plan_) {}
 
@@ -20,8 +19,7 @@ class BucketedAsync : public Strategy {
   void OnGradReady(model::Parameter& param) override {
     launcher_.MarkReady(param, [&](size_t i) {
       CopyIn(plan_.buckets[i], buffers_[i]);
-      Scale(buffers_[i], 1.0 / group_.size());
-      works_[i] = group_.AllReduce(buffers_[i], comm::ReduceOp::kSum);
+      works_[i] = group_.AllReduce(buffers_[i], comm::ReduceOp::kMean);
     });
   }
 

@@ -1,5 +1,4 @@
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
 
 namespace gradsync::ddp::bucketed_sync {
 namespace {
@@ -9,14 +8,15 @@ namespace {
 class BucketedSync : public Strategy {
  public:
   explicit BucketedSync(const StrategyContext& context)
-      : group_(context.group), plan_(PlanReverse(context.params, context.options.bucket_bytes)) {}
+      : group_(context.group),
+        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
+        storage_(MakeLargestBuffer(plan_, group_)) {}
 
   void Finish() override {
     for (const Bucket& bucket : plan_.buckets) {
-      const model::Tensor buffer = MakeBuffer(bucket);
+      const model::Tensor buffer = storage_.SliceBytes(0, {bucket.numel}, bucket.dtype());
       CopyIn(bucket, buffer);
-      Scale(buffer, 1.0 / group_.size());
-      group_.AllReduce(buffer, comm::ReduceOp::kSum).Wait();
+      group_.AllReduce(buffer, comm::ReduceOp::kMean).Wait();
       CopyOut(bucket, buffer);
     }
   }
@@ -26,6 +26,7 @@ class BucketedSync : public Strategy {
  private:
   comm::ProcessGroup& group_;
   const BucketPlan plan_;
+  const model::Tensor storage_;  // of one bucket after the other
 };
 
 }  // namespace

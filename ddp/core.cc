@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ddp/ready_order.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::core {
@@ -9,15 +10,13 @@ namespace {
 // The best known way. Gradients live in the buckets: kernels write them there, all-reduces run on them there,
 // the optimizer reads them there, and nothing is copied. Buckets are filled in the order in which gradients
 // became ready in the first step (rank 0's, broadcast), so that each is full as early as it can be. The first
-// is small, to start the link early; the last is small, because nothing hides it. The mean costs no pass over
-// memory: the loss is divided by the world size, and the all-reduce sums.
+// is small, to start the link early; the last is small, because nothing hides it: as small as one tensor is.
+// The mean costs no pass over memory: the loss is divided by the world size, and the all-reduce sums.
 class Core : public Strategy {
  public:
   explicit Core(const StrategyContext& context)
-      : params_(context.params.begin(), context.params.end()),
-        group_(context.group),
-        options_(context.options) {
-    Layout({params_.rbegin(), params_.rend()});
+      : group_(context.group), options_(context.options), ready_order_(context.params) {
+    Layout({context.params.rbegin(), context.params.rend()});
   }
 
   void BeginStep() override {
@@ -30,7 +29,7 @@ class Core : public Strategy {
   }
 
   void OnGradReady(model::Parameter& param) override {
-    if (!measured_) ready_order_.push_back(&param);
+    ready_order_.Mark(param);
     launcher_->MarkReady(
         param, [&](size_t i) { works_.push_back(group_.AllReduce(buffers_[i], comm::ReduceOp::kSum)); });
   }
@@ -38,8 +37,7 @@ class Core : public Strategy {
   void Finish() override {
     for (comm::Work& work : works_) work.Wait();
     works_.clear();
-    if (!measured_) Layout(AgreeOnOrder());
-    measured_ = true;
+    if (const auto order = ready_order_.Agree(group_)) Layout(*order);
   }
 
   double loss_scale() const override { return 1.0 / group_.size(); }
@@ -60,35 +58,19 @@ class Core : public Strategy {
                                 .alignment_bytes = kAlignmentBytes});
     // Every order takes the same room, so that a new layout needs no new storage. Zeroed once: the gaps
     // between gradients are sent along, and must not hold NaNs.
-    if (!storage_.defined()) storage_ = MakeStorage(plan_, kAlignmentBytes);
+    if (!storage_.defined()) storage_ = MakeStorage(plan_, kAlignmentBytes, group_);
     buffers_ = PlaceBuffers(plan_, kAlignmentBytes, storage_);
     launcher_.emplace(plan_);
   }
 
-  // Rank 0's ready order, on every rank.
-  std::vector<model::Parameter*> AgreeOnOrder() const {
-    std::vector<int32_t> order;
-    for (const model::Parameter* param : ready_order_) {
-      order.push_back(static_cast<int32_t>(std::ranges::find(params_, param) - params_.begin()));
-    }
-    const model::Tensor agreed = model::Tensor::From<int32_t>(
-        storage_.device(), {static_cast<int64_t>(order.size())}, std::span<const int32_t>(order));
-    group_.Broadcast(agreed, 0).Wait();
-    std::vector<model::Parameter*> params;
-    for (const int32_t i : agreed.ToVector<int32_t>()) params.push_back(params_.at(static_cast<size_t>(i)));
-    return params;
-  }
-
-  const std::vector<model::Parameter*> params_;
   comm::ProcessGroup& group_;
   const StrategyOptions options_;
+  ReadyOrder ready_order_;
   BucketPlan plan_;
   model::Tensor storage_;               // of all buckets
   std::vector<model::Tensor> buffers_;  // views of it, by bucket
   std::vector<comm::Work> works_;
   std::optional<InOrderLauncher> launcher_;
-  std::vector<model::Parameter*> ready_order_;  // of the first step
-  bool measured_ = false;
 };
 
 }  // namespace

@@ -8,28 +8,72 @@
 namespace gradsync::ddp {
 namespace {
 
-using Case = std::tuple<std::string, int, size_t>;  // strategy, world size, bucket bytes
+const auto kAveragingStrategies =
+    testing::Values("naive", "flat", "overlap", "bucketed_sync", "bucketed_async", "core");
+
+using Case =
+    std::tuple<std::string, std::string, int, size_t>;  // strategy, backend, world size, bucket bytes
+
+std::vector<model::DevicePtr> Cpus(int world_size) {
+  std::vector<model::DevicePtr> devices;
+  for (int rank = 0; rank < world_size; ++rank) devices.push_back(model::CpuDevice());
+  return devices;
+}
 
 class EquivalenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceTest, EqualsOneProcessOnTheWholeBatch) {
-  const auto& [name, world_size, bucket_bytes] = GetParam();
-  std::vector<model::DevicePtr> devices;
-  for (int rank = 0; rank < world_size; ++rank) devices.push_back(model::CpuDevice());
-  CheckEquivalence(name, bucket_bytes, "local", devices);
+  const auto& [name, backend, world_size, bucket_bytes] = GetParam();
+  CheckEquivalence(name, bucket_bytes, backend, Cpus(world_size));
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  return std::get<0>(info.param) + "_world" + std::to_string(std::get<1>(info.param)) + "_bucket" +
-         std::to_string(std::get<2>(info.param));
+  const auto& [name, backend, world_size, bucket_bytes] = info.param;
+  return Join(name, "_", backend, world_size, "_bucket", bucket_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     AllStrategies, EquivalenceTest,
-    testing::Combine(testing::Values("naive", "flat", "overlap", "bucketed_sync", "bucketed_async", "core"),
-                     testing::Values(1, 2, 3, 4),
+    testing::Combine(kAveragingStrategies, testing::Values("local", "shm"), testing::Values(1, 2, 3, 4, 8),
                      testing::Values(size_t{1}, size_t{4000}, size_t{300000}, size_t{25} << 20)),
     CaseName);
+
+// A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are
+// added before they are averaged; unused, by all ranks or by some, whose share of the mean is zero (PyTorch
+// calls that find_unused_parameters, and leaves the gradient alone where no rank has one); frozen, which is
+// left out.
+class UncommonParametersTest : public testing::TestWithParam<std::string> {
+ protected:
+  static void Check(const Graph& graph) {
+    for (const int world_size : {2, 3}) {
+      for (const size_t bucket_bytes : {size_t{4000}, size_t{25} << 20}) {
+        CheckEquivalence(GetParam(), bucket_bytes, "local", Cpus(world_size), graph);
+      }
+    }
+  }
+};
+
+TEST_P(UncommonParametersTest, Shared) {
+  Check({.uses = [](int, int) { return std::vector<size_t>{0, 1, 2, 3, 4, 5, 6, 7, 3, 0}; }});
+}
+
+TEST_P(UncommonParametersTest, UnusedByAll) {
+  Check({.uses = [](int, int) { return std::vector<size_t>{0, 1, 3, 4, 6}; }});
+}
+
+TEST_P(UncommonParametersTest, UnusedBySome) {
+  Check({.uses = [](int rank, int step) {
+    // Another one on each rank and in each step, the first step's among them.
+    std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
+    uses.erase(uses.begin() + (3 * rank + step) % 8);
+    return uses;
+  }});
+}
+
+TEST_P(UncommonParametersTest, Frozen) { Check({.frozen = {0, 3, 5}}); }
+
+INSTANTIATE_TEST_SUITE_P(AllStrategies, UncommonParametersTest, kAveragingStrategies,
+                         [](const auto& tested) { return tested.param; });
 
 // The list above must not fall behind the factory's; `none` is the one that does not average.
 TEST(EquivalenceListTest, CoversEveryStrategy) {
@@ -41,6 +85,7 @@ TEST(NoneTest, LeavesEveryRankItsOwnGradient) {
   std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeLocalGroups(2);
   const TestModel model(kNumels);
   const auto strategy = MakeStrategy("none", {.params = model.params(), .group = *groups[1], .options = {}});
+  strategy->BeginStep();
   model::Backward(model.Loss(1, 0), model.params(), [&](model::Parameter& p) { strategy->OnGradReady(p); });
   strategy->Finish();
   EXPECT_EQ(model.params()[0]->grad().ToVector<float>()[2], TestModel::DataAt(1, 0, 0, 2));

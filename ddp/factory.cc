@@ -1,5 +1,8 @@
 #include "ddp/factory.h"
 
+#include <vector>
+
+#include "ddp/checked.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp {
@@ -25,10 +28,12 @@ std::vector<std::string> StrategyNames() {
 }
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {
-  Require(!context.params.empty(), "strategy '", name, "': there are no parameters");
+  const std::vector<model::Parameter*> params = model::Trained(context.params);
+  Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
+  const StrategyContext trained = {.params = params, .group = context.group, .options = context.options};
   std::string known;
   for (const Row& row : kRows) {
-    if (row.name == name) return row.make(context);
+    if (row.name == name) return Checked(row.name, row.make(trained), trained);
     known += Join(known.empty() ? "" : ", ", row.name);
   }
   throw InvalidInput(Join("unknown strategy '", name, "', expected one of ", known));

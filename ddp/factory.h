@@ -16,10 +16,14 @@ namespace gradsync::ddp {
 struct StrategyOptions {
   // Capacity of a bucket, for the strategies that have buckets.
   size_t bucket_bytes = size_t{25} << 20;
+  // Look for NaN and infinity in every gradient of this rank before it is averaged, after which every rank
+  // would have them: OnGradReady throws std::runtime_error with parameter, rank and step. Takes a pass over
+  // the gradients, on the host.
+  bool check_gradients = false;
 };
 
-// What a strategy is made from. Parameters in forward order; they and the group must outlive it. Every rank
-// makes the same strategies with the same parameters.
+// What a strategy is made from. Parameters in forward order; they and the group must outlive it. Frozen ones
+// are left out. Every rank makes the same strategies with the same parameters.
 struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
@@ -29,7 +33,7 @@ struct StrategyContext {
 // All strategies, the simplest first.
 std::vector<std::string> StrategyNames();
 
-// Throws InvalidInput if there is no strategy of that name, or no parameter.
+// Throws InvalidInput if there is no strategy of that name, no parameter to train, or one is listed twice.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

@@ -1,7 +1,6 @@
 #include <limits>
 
 #include "ddp/strategies.h"
-#include "model/tensor_ops.h"
 
 namespace gradsync::ddp::flat {
 namespace {
@@ -13,13 +12,12 @@ class Flat : public Strategy {
   explicit Flat(const StrategyContext& context)
       : group_(context.group),
         plan_(PlanReverse(context.params, kEverything)),
-        buffers_(MakeBuffers(plan_)) {}
+        buffers_(MakeBuffers(plan_, group_)) {}
 
   void Finish() override {
     for (size_t i = 0; i < buffers_.size(); ++i) {
       CopyIn(plan_.buckets[i], buffers_[i]);
-      Scale(buffers_[i], 1.0 / group_.size());
-      group_.AllReduce(buffers_[i], comm::ReduceOp::kSum).Wait();
+      group_.AllReduce(buffers_[i], comm::ReduceOp::kMean).Wait();
       CopyOut(plan_.buckets[i], buffers_[i]);
     }
   }

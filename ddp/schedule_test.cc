@@ -73,12 +73,14 @@ class ScheduleTest : public testing::Test {
   }
 
   // One step; returns its events. "grad i": the gradient of parameter i is being computed.
-  std::vector<std::string> Step() {
+  std::vector<std::string> Step() { return Step(model_.Once()); }
+  std::vector<std::string> Step(const std::vector<size_t>& uses) {
     log_.clear();
     group_.bytes().clear();
     for (model::Parameter* param : model_.params()) param->ResetGrad();
     strategy_->BeginStep();
-    const model::Var loss = model_.Loss(0, 0, [this](int i) { log_.push_back("grad " + std::to_string(i)); });
+    const model::Var loss =
+        model_.Loss(0, 0, uses, [this](int i) { log_.push_back("grad " + std::to_string(i)); });
     model::Backward(TestModel::Scaled(loss, strategy_->loss_scale()), model_.params(),
                     [this](model::Parameter& p) { strategy_->OnGradReady(p); });
     strategy_->Finish();
@@ -132,7 +134,26 @@ TEST_F(ScheduleTest, OverlapSendsEachGradientBeforeTheNextIsComputed) {
   Events expected;
   for (int i = 4; i >= 0; --i) expected = Concat(expected, {"grad " + std::to_string(i), "reduce 262144"});
   expected.insert(expected.end(), 5, "wait reduce 262144");
+  EXPECT_EQ(Step(), Concat(expected, {"broadcast 20", "wait broadcast 20"}));  // five indices: the order
   EXPECT_EQ(Step(), expected);
+}
+
+TEST_F(ScheduleTest, OverlapSendsInTheOrderOfRank0sFirstStep) {
+  Make("overlap");
+  const std::vector<size_t> uses = {2, 0, 4, 1};  // 3 is unused, and ready at the end
+  const Events first = Step(uses);
+  Events expected = {"grad 1", "grad 4", "reduce 262144", "grad 0", "grad 2"};
+  EXPECT_EQ(std::vector(first.begin(), first.begin() + 5), expected);
+  expected.clear();
+  for (const int i : {1, 4, 0, 2})
+    expected = Concat(expected, {"grad " + std::to_string(i), "reduce 262144"});
+  expected.push_back("reduce 262144");
+  expected.insert(expected.end(), 5, "wait reduce 262144");
+  EXPECT_EQ(Step(uses), expected);
+  // As agreed, though here another order would be ready earlier.
+  expected = {"grad 4", "grad 1", "reduce 262144", "reduce 262144", "grad 0", "reduce 262144", "grad 2"};
+  const Events other = Step({2, 0, 1, 4});
+  EXPECT_EQ(std::vector(other.begin(), other.begin() + 7), expected);
 }
 
 TEST_F(ScheduleTest, BucketedSyncSendsBucketsAfterBackwardAndBlocks) {

@@ -13,6 +13,9 @@ namespace gradsync::ddp {
 //   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); });
 //   strategy.Finish();
 //   optimizer.Step();
+//
+// Those that MakeStrategy makes throw std::logic_error, naming the parameter, if one that they were made with
+// is not ready exactly once in a step, or another is.
 class Strategy {
  public:
   virtual ~Strategy() = default;

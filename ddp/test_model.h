@@ -2,16 +2,19 @@
 #define GRADSYNC_DDP_TEST_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "model/autograd.h"
 #include "model/tensor_ops.h"
 
-// A model whose gradients are known exactly: the loss is sum over parameters of <p, x_p>, so that the
-// gradient of p is its data x_p. Data are small integers: sums and means over a power-of-two number of ranks
-// have no rounding.
+// A model whose gradients are known exactly: the loss is the sum of <p, x_p> over the uses of parameters, so
+// that the gradient of p is its data x_p, as often as it is used. Data are small multiples of 3: sums, and
+// means over 1, 2, 3, 4, 6 or 8 ranks, have no rounding. A third is rounded, but by so little that its
+// product with a multiple of 3 rounds to the right integer.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -32,13 +35,25 @@ class TestModel {
 
   // The data that `rank` sees in `step`: element i of the gradient of parameter `param`.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
-    return static_cast<float>((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32);
+    return static_cast<float>(3 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
+  }
+
+  // Every parameter once, in order.
+  std::vector<size_t> Once() const {
+    std::vector<size_t> uses(params_.size());
+    std::iota(uses.begin(), uses.end(), size_t{0});
+    return uses;
   }
 
   // Forward pass. `visit` is called with a parameter's index when backward is about to compute its gradient.
-  model::Var Loss(int rank, int step, std::function<void(int)> visit = {}) const {
+  model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
+    return Loss(rank, step, Once(), visit);
+  }
+  // Of a graph that uses the parameters of these indices, in this order.
+  model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
+                  const std::function<void(int)>& visit = {}) const {
     model::Var loss(Integers(1, [](int64_t) { return 0; }));
-    for (size_t p = 0; p < params_.size(); ++p) {
+    for (const size_t p : uses) {
       const model::Tensor x = Integers(
           params_[p]->numel(), [&](int64_t i) { return DataAt(rank, step, static_cast<int64_t>(p), i); });
       const int index = static_cast<int>(p);

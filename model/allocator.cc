@@ -4,18 +4,31 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
+
+#include "model/error.h"
 
 namespace gradsync::model {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
+class HostOutOfMemory : public std::bad_alloc {
+ public:
+  explicit HostOutOfMemory(size_t bytes) : what_(Join("out of memory on cpu: asked for ", bytes, " bytes")) {}
+  const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  const std::string what_;
+};
+
 class HostMemorySource : public MemorySource {
  public:
   void* Acquire(size_t bytes) override {
     const size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : 64;
-    void* memory = ::operator new (bytes, std::align_val_t{alignment});
+    void* memory = ::operator new (bytes, std::align_val_t{alignment}, std::nothrow);
+    if (memory == nullptr) throw HostOutOfMemory(bytes);
     // Huge pages cut the first-touch faults of a 100 MB buffer from 25,000 to 50. Advice only: a kernel
     // without them serves small ones.
     if (bytes >= kHugePageBytes) madvise(memory, bytes, MADV_HUGEPAGE);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "model/tensor_ops.h"
 
@@ -46,15 +47,13 @@ class BackwardPass {
     for (const std::shared_ptr<Node>& node : order) {
       OpGradient op(*this, *node, std::move(grads_.at(node.get())));
       grads_.erase(node.get());
-      if (!op.output_grad().defined()) {
-        throw std::logic_error(
-            Join("Backward: no operation contributed to the gradient of '", node->name, "'"));
-      }
+      contributed_.assign(node->inputs.size(), false);
       TraceRange range(node->device->tracer(), node->name);
       // Taken out of the node, so that the tensors it keeps are freed when it is done.
       Var::BackwardFn backward = std::move(node->backward);
       node->backward = nullptr;
       backward(op);
+      CheckAfter(*node);
     }
     FinishUnreached();
   }
@@ -73,7 +72,9 @@ class BackwardPass {
     return {.data = grad, .accumulate = true};
   }
 
-  void Close(const Var& input) {
+  void Close(const Node& node, size_t i) {
+    MarkContributed(node, i);
+    const Var& input = node.inputs[i];
     if (input.parameter_ == nullptr) return;
     input.parameter_->MarkGrad();
     if (--pending_.at(input.parameter_) == 0 && on_ready_) on_ready_(*input.parameter_);
@@ -81,15 +82,52 @@ class BackwardPass {
 
   // Takes `grad` over as the first contribution to an intermediate value. Returns false if it is not the
   // first, or if the input is a parameter, whose gradient has a fixed place.
-  bool TakeOver(const Var& input, const Tensor& grad) {
+  bool TakeOver(const Node& node, size_t i, const Tensor& grad) {
+    const Var& input = node.inputs[i];
     if (input.parameter_ != nullptr) return false;
     Tensor& first = grads_.at(input.node_.get());
     if (first.defined()) return false;
+    MarkContributed(node, i);
     first = grad.View(input.node_->shape);
     return true;
   }
 
  private:
+  // "parameter 'w'", "the output of 'linear'".
+  static std::string Describe(const Var& input) {
+    return input.parameter_ != nullptr ? Join("parameter '", input.parameter_->name(), "'")
+                                       : Join("the output of '", input.node_->name, "'");
+  }
+
+  void MarkContributed(const Node& node, size_t i) {
+    if (contributed_[i]) {
+      throw std::logic_error(Join("Backward: operation '", node.name,
+                                  "' contributed twice to the gradient of ", Describe(node.inputs[i]),
+                                  ", its input ", i));
+    }
+    contributed_[i] = true;
+  }
+
+  // Every gradient is a sum of one contribution for each use. One that is missing would leave it incomplete,
+  // or a parameter never ready, and the other ranks waiting for it.
+  void CheckAfter(const Node& node) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Var& input = node.inputs[i];
+      if (input.requires_grad() && !contributed_[i]) {
+        throw std::logic_error(Join("Backward: operation '", node.name,
+                                    "' contributed nothing to the gradient of ", Describe(input),
+                                    ", its input ", i));
+      }
+      CheckVersion(node, input);
+    }
+  }
+
+  static void CheckVersion(const Node& node, const Var& input) {
+    if (input.parameter_ == nullptr || input.parameter_->version() == input.version_) return;
+    throw std::logic_error(Join("Backward: ", Describe(input), " was changed after operation '", node.name,
+                                "' had read it, and before its gradients were computed"));
+  }
+
   // All operations that the loss depends on, each before the operations it took its inputs from; counts every
   // parameter's contributions on the way. Depth first with an explicit stack, inputs in their order: the
   // result depends on the graph alone, so every rank gets the same.
@@ -98,7 +136,10 @@ class BackwardPass {
       std::shared_ptr<Node> node;
       size_t next_input = 0;
     };
-    for (Parameter* param : params_) pending_.emplace(param, 0);
+    for (Parameter* param : params_) {
+      if (param->frozen()) continue;
+      Require(pending_.emplace(param, 0).second, "Backward: parameter '", param->name(), "' is listed twice");
+    }
     std::vector<std::shared_ptr<Node>> order;
     std::vector<Visit> stack;
     auto enter = [&](const std::shared_ptr<Node>& node) {
@@ -121,11 +162,12 @@ class BackwardPass {
       const auto pending = pending_.find(input.parameter_);
       Require(pending != pending_.end(), "Backward: the loss depends on parameter '",
               input.parameter_->name(), "', which is not in the list");
+      CheckVersion(*visit.node, input);
       ++pending->second;
     }
     std::reverse(order.begin(), order.end());
     for (Parameter* param : params_) {
-      if (pending_.at(param) == 0) unreached_.push_back(param);
+      if (!param->frozen() && pending_.at(param) == 0) unreached_.push_back(param);
     }
     return order;
   }
@@ -149,6 +191,7 @@ class BackwardPass {
   std::unordered_map<const Node*, Tensor>
       grads_;  // of operations' outputs; undefined before the first contribution
   std::unordered_map<Parameter*, int64_t> pending_;  // contributions still to come
+  std::vector<bool> contributed_;                    // to which inputs the running operation has
   std::vector<Parameter*> unreached_;
 };
 
@@ -186,7 +229,20 @@ void Parameter::PlaceGrad(Tensor place) {
   grad_ = std::move(place);
 }
 
-Var::Var(Parameter& parameter) : value_(parameter.compute()), parameter_(&parameter) {}
+std::vector<Parameter*> Trained(std::span<Parameter* const> params) {
+  std::unordered_set<const Parameter*> seen;
+  std::vector<Parameter*> trained;
+  for (Parameter* param : params) {
+    Require(seen.insert(param).second, "parameter '", param->name(), "' is listed twice");
+    if (!param->frozen()) trained.push_back(param);
+  }
+  return trained;
+}
+
+Var::Var(Parameter& parameter)
+    : value_(parameter.compute()),
+      parameter_(parameter.frozen() ? nullptr : &parameter),
+      version_(parameter.version()) {}
 
 Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {
   const bool requires_grad =
@@ -211,11 +267,11 @@ bool OpGradient::Needs(int i) const { return node_.inputs.at(static_cast<size_t>
 
 Destination<Tensor> OpGradient::Open(int i) { return pass_.Open(node_.inputs.at(static_cast<size_t>(i))); }
 
-void OpGradient::Close(int i) { pass_.Close(node_.inputs.at(static_cast<size_t>(i))); }
+void OpGradient::Close(int i) { pass_.Close(node_, static_cast<size_t>(i)); }
 
 void OpGradient::PassThrough(int i) {
   if (!Needs(i)) return;
-  if (pass_.TakeOver(node_.inputs[static_cast<size_t>(i)], output_grad_)) return;
+  if (pass_.TakeOver(node_, static_cast<size_t>(i), output_grad_)) return;
   Contribute(i, [&](const Destination<Tensor>& grad) { Store(output_grad_.View(grad.data.shape()), grad); });
 }
 

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_MODEL_AUTOGRAD_H_
 #define GRADSYNC_MODEL_AUTOGRAD_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -55,8 +56,12 @@ class Parameter {
   // To write.
   const Tensor& MutableValue() {
     copy_is_fresh_ = false;
+    ++version_;
     return value_;
   }
+  // Counts the calls of MutableValue() and BeginUpdate(): a graph that was recorded at another version keeps
+  // what is no longer there, and Backward refuses it.
+  uint64_t version() const { return version_; }
   // For operations, to read: the copy if there is one, else the value.
   const Tensor& compute() const;
 
@@ -68,6 +73,7 @@ class Parameter {
   };
   Update BeginUpdate() {
     copy_is_fresh_ = true;
+    ++version_;
     return {value_, copy_};
   }
 
@@ -84,14 +90,25 @@ class Parameter {
   // Declares that grad() has been filled by someone else.
   void MarkGrad() { has_grad_ = true; }
 
+  // From now on operations see a constant. To be called before an optimizer or a strategy is made of a list
+  // of parameters: they leave it out, as Backward does.
+  void Freeze() { frozen_ = true; }
+  bool frozen() const { return frozen_; }
+
  private:
   const std::string name_;
   const Tensor value_;
   Tensor copy_;
   mutable bool copy_is_fresh_ = false;
+  uint64_t version_ = 0;
   Tensor grad_;
   bool has_grad_ = false;
+  bool frozen_ = false;
 };
+
+// Those of `params` that are not frozen, in their order. Throws InvalidInput, which names it, if one is
+// listed twice.
+std::vector<Parameter*> Trained(std::span<Parameter* const> params);
 
 class OpGradient;
 struct Node;
@@ -104,14 +121,14 @@ class Var {
   Var() = default;
   // A constant: no gradient flows into it.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf, whose value is parameter.compute(). The parameter must outlive the graph. Implicit, so that
-  // parameters can be passed to operations.
+  // A leaf, whose value is parameter.compute(); a constant if it is frozen. The parameter must outlive the
+  // graph. Implicit, so that parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
   // once, when the gradient of `value` is complete, and destroyed right after, with all tensors it keeps.
-  // It must contribute exactly once to every input, parameters first: the earlier a parameter is done,
-  // the earlier it can be sent.
+  // It must contribute exactly once to every input that needs it, parameters first: the earlier a parameter
+  // is done, the earlier it can be sent.
   static Var FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward);
 
   const Tensor& value() const { return value_; }
@@ -126,6 +143,7 @@ class Var {
 
   Tensor value_;
   Parameter* parameter_ = nullptr;  // set for a leaf
+  uint64_t version_ = 0;            // of the parameter's value
   std::shared_ptr<Node> node_;      // set for the output of an operation
 };
 
@@ -174,15 +192,17 @@ class OpGradient {
 using GradHook = std::function<void(Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
-// Where p.has_grad(), it is added. Afterwards every p.has_grad().
+// Where p.has_grad(), it is added. Afterwards every p.has_grad(), except for frozen ones.
 //
-// Calls on_ready exactly once for each parameter, as soon as its last contribution has been added and before
-// any further operation runs. Parameters that the loss does not reach follow at the end in list order,
-// zero-filled (or unchanged, if they had a gradient).
+// Calls on_ready exactly once for each parameter that is not frozen, as soon as its last contribution has
+// been added and before any further operation runs. Parameters that the loss does not reach follow at the end
+// in list order, zero-filled (or unchanged, if they had a gradient).
 //
 // The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
-// call on it throws std::logic_error. Throws InvalidInput if the loss has more than one element, depends on
-// no parameter, or reaches one that is not in `params`.
+// call on it throws std::logic_error. So do, naming parameter and operation, one that does not contribute
+// exactly once to an input, and a parameter whose value was changed since the operation read it. Throws
+// InvalidInput if the loss has more than one element, depends on no parameter, or reaches one that is not in
+// `params`, or if one is there twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {});
 
 }  // namespace gradsync::model

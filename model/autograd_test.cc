@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -167,6 +168,87 @@ TEST_F(AutogradTest, RefusesWhatCannotWork) {
   EXPECT_THROW(Backward(Mul(Var(Of({1, 2})), Var(Of({1, 2}))), params_), InvalidInput);
   std::vector<Parameter*> only_a{&a_};
   EXPECT_THROW(Backward(Mul(a_, b_), only_a), InvalidInput);
+}
+
+// What Backward has to say against what `action` does.
+template <class Action>
+std::string ErrorOf(const Action& action) {
+  try {
+    action();
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(AutogradTest, AContributionThatIsForgottenIsNamed) {
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_, {0}), params_, Hook()); }),
+            "Backward: operation 'mul' contributed nothing to the gradient of parameter 'b', its input 1");
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "ready a"}));  // and never b
+  EXPECT_EQ(
+      ErrorOf([&] { Backward(Mul(Add(a_, b_), c_, {1}), params_); }),
+      "Backward: operation 'mul' contributed nothing to the gradient of the output of 'add', its input 0");
+  // Even where another operation has contributed to the same value.
+  const Var x = Add(a_, b_);
+  EXPECT_EQ(
+      ErrorOf([&] { Backward(Mul(Mul(x, c_, {1}), x), params_); }),
+      "Backward: operation 'mul' contributed nothing to the gradient of the output of 'add', its input 0");
+  // What leads to no parameter is not waited for.
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, Var(Of({2})), {0}), params_); }), "");
+}
+
+TEST_F(AutogradTest, AContributionThatIsMadeTwiceIsNamed) {
+  const std::string error =
+      "Backward: operation 'mul' contributed twice to the gradient of parameter 'a', its input 0";
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_, {0, 0, 1}), params_); }), error);
+  // Which would have been ready too early.
+  EXPECT_EQ(ErrorOf([&] {
+              Backward(Mul(Mul(a_, b_), a_, {1, 1, 0}), params_, Hook());
+            }),
+            "Backward: operation 'mul' contributed twice to the gradient of parameter 'a', its input 1");
+  EXPECT_EQ(log_.events.back(), "mul1");
+}
+
+TEST_F(AutogradTest, AParameterThatIsListedTwiceIsNamed) {
+  const std::vector<Parameter*> twice{&a_, &b_, &c_, &b_};
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), twice); }), "Backward: parameter 'b' is listed twice");
+  EXPECT_EQ(ErrorOf([&] { Trained(twice); }), "parameter 'b' is listed twice");
+}
+
+TEST_F(AutogradTest, AValueThatIsChangedBeforeItsGradientsIsNamed) {
+  const std::string error =
+      "Backward: parameter 'b' was changed after operation 'mul' had read it, and before its gradients were "
+      "computed";
+  const Var loss = Mul(Mul(a_, b_), c_);
+  b_.MutableValue();
+  EXPECT_EQ(ErrorOf([&] { Backward(loss, params_, Hook()); }), error);
+  EXPECT_TRUE(log_.events.empty());  // nothing has been sent
+  const Var again = Mul(Mul(a_, b_), c_);
+  b_.BeginUpdate();
+  EXPECT_EQ(ErrorOf([&] { Backward(again, params_); }), error);
+  Backward(Mul(Mul(a_, b_), c_), params_);
+  // What the graph does not use may change.
+  const Var without = Mul(a_, b_);
+  c_.MutableValue();
+  Backward(without, params_);
+}
+
+// The hook of an operation's first parameter comes before the operation is done with its value.
+TEST_F(AutogradTest, AValueThatIsChangedByTheHookIsNamed) {
+  const GradHook update = [](Parameter& p) { p.MutableValue(); };
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), params_, update); }),
+            "Backward: parameter 'a' was changed after operation 'mul' had read it, and before its gradients "
+            "were computed");
+}
+
+TEST_F(AutogradTest, AFrozenParameterIsAConstant) {
+  b_.Freeze();
+  EXPECT_FALSE(Mul(b_, b_).requires_grad());
+  Backward(Mul(Mul(b_, a_), b_), params_, Hook());
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"mul0", "mul1", "ready a", "ready c"}));
+  EXPECT_EQ(Grad(a_), 25);
+  EXPECT_FALSE(b_.has_grad());
+  EXPECT_EQ(Trained(params_), (std::vector<Parameter*>{&a_, &c_}));
 }
 
 // What operations read of a parameter with a copy in bf16.

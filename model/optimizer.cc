@@ -18,7 +18,7 @@ BF16* CopyOf(const Parameter::Update& update) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::span<Parameter* const> params) : params_(params.begin(), params.end()) {
+Optimizer::Optimizer(std::span<Parameter* const> params) : params_(Trained(params)) {
   for (const Parameter* p : params_) {
     const Parameter& first = *params_.front();
     Require(p->device() == first.device() && p->dtype() == first.dtype(), "optimizer: parameter '", p->name(),

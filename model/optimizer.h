@@ -13,9 +13,9 @@ namespace gradsync::model {
 // Changes parameters by their gradients. State is allocated when the optimizer is made, so that a step
 // allocates nothing. Gradients stay as they are: the training loop resets them.
 //
-// The parameters must outlive the optimizer. They are f32 or f64, all of one dtype and on one device;
-// constructors throw InvalidInput otherwise. A parameter's copy in bf16 is written in the same pass as its
-// value.
+// The parameters must outlive the optimizer, which leaves frozen ones alone. They are f32 or f64, all of one
+// dtype and on one device, and none is listed twice; constructors throw InvalidInput otherwise. A parameter's
+// copy in bf16 is written in the same pass as its value.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

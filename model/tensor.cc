@@ -7,12 +7,17 @@ namespace gradsync::model {
 struct Tensor::Storage {
   Storage(DevicePtr owner, size_t bytes)
       : device(std::move(owner)), memory(device->allocator().Allocate(bytes)) {}
-  ~Storage() { device->allocator().Free(memory); }
+  Storage(DevicePtr owner, std::shared_ptr<void> borrowed)
+      : device(std::move(owner)), memory(borrowed.get()), lender(std::move(borrowed)) {}
+  ~Storage() {
+    if (lender == nullptr) device->allocator().Free(memory);
+  }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
   const DevicePtr device;
   void* const memory;
+  const std::shared_ptr<void> lender;  // null: the device's allocator
 };
 
 std::string ToString(const Shape& shape) {
@@ -43,6 +48,17 @@ Tensor Tensor::Empty(DevicePtr device, Shape shape, DType dtype) {
 Tensor Tensor::Zeros(DevicePtr device, Shape shape, DType dtype) {
   Tensor tensor = Empty(std::move(device), std::move(shape), dtype);
   tensor.Zero();
+  return tensor;
+}
+
+Tensor Tensor::Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype) {
+  Require(memory != nullptr, "a tensor over no memory");
+  Tensor tensor;
+  tensor.numel_ = Numel(shape);
+  tensor.shape_ = std::move(shape);
+  tensor.dtype_ = dtype;
+  tensor.data_ = memory.get();
+  tensor.storage_ = std::make_shared<Storage>(std::move(device), std::move(memory));
   return tensor;
 }
 

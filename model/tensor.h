@@ -30,6 +30,9 @@ class Tensor {
   // Contents are whatever the allocator left there.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
+  // Over memory that does not come from the device's allocator. It is at least as large and as well aligned
+  // as needed, and kept as long as a tensor uses it.
+  static Tensor Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype);
   // Copies `values` (row-major, on the host). Throws InvalidInput unless there are Numel(shape) of them.
   template <class T>
   static Tensor From(DevicePtr device, Shape shape, std::span<const T> values) {

@@ -1,5 +1,9 @@
 #include "model/tensor_ops.h"
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "model/kernels/elementwise.h"
 
 namespace gradsync::model {
@@ -47,6 +51,16 @@ void Cast(const Tensor& source, const Tensor& target) {
   kernels::Run("cast", *target.device(),
                kernels::Cast<float, BF16>{
                    .x = source.data<float>(), .n = source.numel(), .y = {.data = target.data<BF16>()}});
+}
+
+std::optional<int64_t> FindNotFinite(const Tensor& tensor) {
+  return DispatchAnyFloat(tensor.dtype(), "find not finite", [&]<class T>() -> std::optional<int64_t> {
+    const std::vector<T> values = tensor.ToVector<T>();
+    const auto found =
+        std::ranges::find_if_not(values, [](T value) { return std::isfinite(static_cast<Wide<T>>(value)); });
+    if (found == values.end()) return std::nullopt;
+    return found - values.begin();
+  });
 }
 
 }  // namespace gradsync::model

@@ -1,6 +1,9 @@
 #ifndef GRADSYNC_MODEL_TENSOR_OPS_H_
 #define GRADSYNC_MODEL_TENSOR_OPS_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "model/destination.h"
 #include "model/tensor.h"
 
@@ -23,6 +26,10 @@ void Fill(const Tensor& tensor, double value);
 // target (bf16) = source (f32), rounded to nearest. Throws InvalidInput for other dtypes, or if shape or
 // device differ.
 void Cast(const Tensor& source, const Tensor& target);
+
+// The flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all of them
+// to the host: for checks, not for training.
+std::optional<int64_t> FindNotFinite(const Tensor& tensor);
 
 }  // namespace gradsync::model
 

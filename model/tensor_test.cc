@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <new>
+#include <optional>
 #include <vector>
 
 #include "model/tensor_ops.h"
@@ -100,6 +102,21 @@ TEST(TensorTest, ArithmeticOnBF16IsRoundedOnce) {
   EXPECT_EQ(static_cast<float>(x.data<BF16>()[2]), 2 + 0x1p-6f);
 }
 
+TEST(TensorTest, FindsWhatIsNotFinite) {
+  const DevicePtr device = CpuDevice();
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    const Tensor x = Tensor::Zeros(device, {2, 3}, dtype);
+    Fill(x, 3e38);
+    EXPECT_EQ(FindNotFinite(x), std::nullopt) << Name(dtype);
+    for (const double bad : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
+      Fill(x.Slice(4, {2}), bad);
+      EXPECT_EQ(FindNotFinite(x), 4) << Name(dtype);
+    }
+  }
+  EXPECT_EQ(FindNotFinite(Tensor::Empty(device, {0}, DType::kF32)), std::nullopt);
+  EXPECT_THROW(FindNotFinite(Tensor::Empty(device, {1}, DType::kI32)), InvalidInput);
+}
+
 TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
   const DevicePtr device = CpuDevice();
   auto step = [&] {
@@ -116,6 +133,15 @@ TEST(AllocatorTest, ARepeatedPatternAsksTheSourceForNothing) {
   EXPECT_EQ(device->allocator().stats().source_allocations, first.source_allocations);
   device->allocator().Trim();
   EXPECT_EQ(device->allocator().stats().bytes_held, 0u);
+}
+
+TEST(AllocatorTest, SaysWhatThereWasNoMemoryFor) {
+  try {
+    Tensor::Empty(CpuDevice(), {int64_t{1} << 50}, DType::kU8);
+    FAIL();
+  } catch (const std::bad_alloc& error) {
+    EXPECT_STREQ(error.what(), "out of memory on cpu: asked for 1125899906842624 bytes");
+  }
 }
 
 TEST(AllocatorTest, BlocksAreAlignedAndDistinct) {

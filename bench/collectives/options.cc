@@ -1,7 +1,9 @@
 #include "bench/collectives/options.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/records/host.h"
 #include "bench/records/units.h"
@@ -18,14 +20,21 @@ constexpr int64_t kBuffersPerRank = 3;
 
 void AllReduceOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxIterations = 1'000'000;
-  flags.BeginGroup("All-reduce");
-  flags.AddChoiceList("backend", &backends, comm::BackendNames(),
-                      "Backends to measure, one after the other.");
+  flags.BeginGroup("Collectives");
+  std::vector<std::string> names = comm::BackendNames();
+  names.emplace_back(kMemoryLimit);
+  flags.AddChoiceList(
+      "backend", &backends, std::move(names),
+      "Backends to measure, one after the other; memory_limit is a plain loop in shared memory, "
+      "to judge them by.");
+  flags.AddChoiceList("collectives", &collectives,
+                      {"all_reduce", "reduce_scatter", "all_gather", "broadcast"},
+                      "Collectives to measure, one after the other.");
   flags.AddByteCountList("sizes", &sizes_bytes,
-                         "Sizes of the buffer that every rank contributes, comma separated.");
-  flags.AddChoice("op", &op, {"sum", "mean"}, "The reduction.");
+                         "Sizes of the vector that all ranks reduce or have at the end.");
+  flags.AddChoice("op", &op, {"sum", "mean"}, "The reduction, where there is one.");
   flags.AddChoice("dtype", &dtype, {"f32", "f64", "bf16"}, "The type of an element.");
-  flags.AddInt("iterations", &iterations, 1, kMaxIterations, "Timed all-reduces of each size.");
+  flags.AddInt("iterations", &iterations, 1, kMaxIterations, "Timed collectives of each size.");
   flags.AddInt("warmup_iterations", &warmup_iterations, 0, kMaxIterations, "Untimed ones before them.");
   ranks.AddTo(flags);
 }
@@ -37,14 +46,30 @@ model::DType AllReduceOptions::element_type() const {
 
 void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world) {
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(options.element_type()));
+  const bool has_parts = std::ranges::any_of(options.collectives, [](const std::string& name) {
+    return name == "reduce_scatter" || name == "all_gather";
+  });
   for (const int64_t bytes : options.sizes_bytes) {
     Require(bytes % element_bytes == 0, "--sizes=", FormatByteCount(bytes), ": expected a multiple of the ",
             element_bytes, " bytes of an ", options.dtype);
+    Require(!has_parts || bytes % (element_bytes * world.size) == 0, "--sizes=", FormatByteCount(bytes),
+            ": expected a multiple of the ", element_bytes * world.size, " bytes of ", world.size, " ",
+            options.dtype, ", one for each rank");
   }
   const int max_world_size = MaxExactWorldSize(options.element_type());
   Require(world.size <= max_world_size, "--dtype=", options.dtype, ": sums over ", world.size,
           " ranks are not exact and cannot be checked, expected at most ", max_world_size, " ranks");
-  CheckDevice(options.ranks, options.backends, world);
+  std::vector<std::string> backends = options.backends;
+  if (std::erase(backends, kMemoryLimit) > 0) {
+    Require(options.collectives == std::vector<std::string>{"all_reduce"}, "--backend=", kMemoryLimit,
+            ": expected --collectives=all_reduce");
+    Require(options.dtype == "f32" && options.op == "sum", "--backend=", kMemoryLimit, ": found ", options.op,
+            " of ", options.dtype, ", expected sum of f32");
+    Require(world.size <= kMaxMemoryLimitRanks, "--backend=", kMemoryLimit, ": found ", world.size,
+            " ranks, expected at most ", kMaxMemoryLimitRanks);
+    backends.emplace_back("shm");  // which needs the same: the CPU, and all ranks on one host
+  }
+  CheckDevice(options.ranks, backends, world);
 
   const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   const double needed_bytes = static_cast<double>(largest_bytes) * kBuffersPerRank * world.local_size;

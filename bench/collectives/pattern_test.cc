@@ -89,6 +89,23 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{DType::kF64, ReduceOp::kMean, 7}, Case{DType::kBF16, ReduceOp::kSum, 4},
                       Case{DType::kBF16, ReduceOp::kMean, 4}, Case{DType::kBF16, ReduceOp::kSum, 16}));
 
+TEST_P(PatternTest, APartBeginsWhereItSays) {
+  const Tensor whole = Reduced(GetParam());
+  const Tensor part = whole.Slice(700, {301});
+  EXPECT_EQ(CountWrong(part, GetParam().op, GetParam().world_size, 700), 0);
+  EXPECT_GT(CountWrong(part, GetParam().op, GetParam().world_size, 699), 0);
+}
+
+TEST_P(PatternTest, EveryDifferentElementCounts) {
+  const Tensor input = Tensor::Empty(model::CpuDevice(), {kNumel}, GetParam().dtype);
+  FillPattern(input, 3);
+  EXPECT_EQ(CountDifferent(input, 3), 0);
+  EXPECT_EQ(CountDifferent(input, 2), kNumel);
+  Set(input, 0, NAN);
+  Set(input, 1000, 0);
+  EXPECT_EQ(CountDifferent(input, 3), 2);
+}
+
 TEST(PatternTest, KnowsWhereExactnessEnds) {
   EXPECT_EQ(MaxExactWorldSize(DType::kBF16), 16);
   EXPECT_GE(MaxExactWorldSize(DType::kF32), 4096);

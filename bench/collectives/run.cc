@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/collectives/pattern.h"
+#include "bench/collectives/exercise.h"
+#include "bench/collectives/memory_limit.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
 #include "bench/records/record.h"
@@ -22,6 +23,26 @@ namespace {
 
 constexpr char kExperiment[] = "all_reduce";
 
+// How many run back to back: as many as move this much together, within limits.
+constexpr int64_t kBytesInARow = int64_t{1} << 20;
+constexpr int64_t kFewestInARow = 2;
+constexpr int64_t kMostInARow = 20;
+
+comm::Collective CollectiveOf(const std::string& name) {
+  using comm::Collective;
+  for (const Collective collective :
+       {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast}) {
+    if (name == comm::Name(collective)) return collective;
+  }
+  return Collective::kAllReduce;
+}
+
+int64_t Median(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 class AllReduceJob : public RankJob {
  public:
   AllReduceJob(const AllReduceOptions& options, const comm::World& world, int argc, const char* const* argv)
@@ -30,13 +51,10 @@ class AllReduceJob : public RankJob {
         provenance_(CollectProvenance(argc, argv)),
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
-        host_(model::CpuDevice()),
         timer_(MakePhaseTimer(*device_)) {
     // The first backend's group also tells all ranks the name of the run.
-    group_ = JoinGroup(options.ranks, options.backends.front(), world, device_, placement_);
-    run_id_ = BroadcastText(*group_, device_, world.rank == 0 ? NewRunId() : "");
-    ranks_on_gpu_ = CountRanksOnGpu(*group_, device_);
-    group_->Clear();
+    group_ = JoinBackend(options.backends.front());
+    run_id_ = AgreeOnRunId(*group_, device_, launch_);
     out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + run_id_);
     writer_.emplace(out_, kExperiment, run_id_, world.rank);
   }
@@ -50,33 +68,38 @@ class AllReduceJob : public RankJob {
   }
 
  private:
+  // The memory limit's ranks are those that share memory.
+  std::unique_ptr<comm::RecordingProcessGroup> JoinBackend(const std::string& backend) {
+    return JoinGroup(options_.ranks, backend == kMemoryLimit ? "shm" : backend, world_, device_, placement_);
+  }
+
   void MeasureAll() {
-    const int64_t configs = static_cast<int64_t>(options_.backends.size() * options_.sizes_bytes.size());
-    Progress progress(configs * (1 + options_.warmup_iterations + options_.iterations), world_.rank == 0);
+    const size_t configs =
+        options_.backends.size() * options_.collectives.size() * options_.sizes_bytes.size();
+    Progress progress(static_cast<int64_t>(configs) * (1 + options_.warmup_iterations + options_.iterations),
+                      world_.rank == 0);
     for (const std::string& backend : options_.backends) {
-      if (group_->backend() != backend) {
-        group_ = JoinGroup(options_.ranks, backend, world_, device_, placement_);
+      if (backend != options_.backends.front()) group_ = JoinBackend(backend);
+      SetGroupRecord(backend);
+      for (const std::string& collective : options_.collectives) {
+        for (const int64_t size_bytes : options_.sizes_bytes) {
+          Measure(backend, collective, size_bytes, progress);
+        }
       }
-      for (const int64_t size_bytes : options_.sizes_bytes) Measure(size_bytes, progress);
     }
   }
 
-  // Runs one all-reduce on freshly filled memory; returns how long it took.
-  int64_t Once(const model::Tensor& buffer, const model::Tensor& pattern) {
-    buffer.CopyFrom(pattern);
+  // The time of so many in a row.
+  int64_t TimeOf(Exercise& exercise, int64_t count) {
+    exercise.Fill();
     group_->Barrier();
     timer_->Take(Mark::kStepBegin);
-    group_->AllReduce(buffer, options_.reduce_op()).Wait();
+    for (int64_t i = 0; i < count; ++i) exercise.Run();
     timer_->Take(Mark::kStepEnd);
     const int64_t time_ns = timer_->Read().step_ns();
     group_->Finish();
     group_->Clear();
     return time_ns;
-  }
-
-  int64_t WrongElements(const model::Tensor& buffer) {
-    const model::Tensor result = buffer.device()->is_cpu() ? buffer : buffer.To(host_);
-    return CountWrong(result, options_.reduce_op(), world_.size);
   }
 
   int64_t SumOverRanks(int64_t value) {
@@ -86,64 +109,77 @@ class AllReduceJob : public RankJob {
     return sum.ToVector<int64_t>().front();
   }
 
-  void Measure(int64_t size_bytes, Progress& progress) {
-    const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
-    const model::Tensor pattern = model::Tensor::Empty(host_, {numel}, options_.element_type());
-    const model::Tensor buffer = model::Tensor::Empty(device_, {numel}, options_.element_type());
-    FillPattern(pattern, world_.rank);
-
-    const std::string what = Join(group_->backend(), " ", FormatByteCount(size_bytes));
-    Record record = NewRecord(size_bytes, numel);
-    std::vector<int64_t>& times_ns = record.samples["time_ns"];
-    Once(buffer, pattern);
-    int64_t wrong = WrongElements(buffer);
+  void Measure(const std::string& backend, const std::string& collective, int64_t size_bytes,
+               Progress& progress) {
+    const ExerciseSpec spec = {.collective = CollectiveOf(collective),
+                               .op = options_.reduce_op(),
+                               .dtype = options_.element_type(),
+                               .numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()))};
+    Exercise exercise(*group_, device_, spec,
+                      backend == kMemoryLimit ? std::optional(options_.ranks.timeout) : std::nullopt);
+    const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
+    const std::string what = Join(backend, " ", collective, " ", FormatByteCount(size_bytes));
+    Record record = NewRecord(collective, size_bytes, spec.numel);
+    record.facts.Set("in_a_row", in_a_row);
+    TimeOf(exercise, 1);
+    int64_t wrong = exercise.CountWrong();
     progress.Step(what);
     for (int64_t i = 0; i < options_.warmup_iterations + options_.iterations; ++i) {
-      const int64_t time_ns = Once(buffer, pattern);
-      if (i >= options_.warmup_iterations) {
-        record.samples["position"].push_back(position_++);
-        times_ns.push_back(time_ns);
-      }
+      const int64_t row_ns = TimeOf(exercise, in_a_row);
+      const int64_t time_ns = TimeOf(exercise, 1);
       progress.Step(what);
+      if (i < options_.warmup_iterations) continue;
+      record.samples["position"].push_back(position_++);
+      record.samples["time_ns"].push_back(time_ns);
+      record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
     }
-    wrong += WrongElements(buffer);
+    wrong += exercise.CountWrong();
     record.checks.Set("wrong_elements", wrong);
-    record.checks.Set("checked_elements", 2 * numel);
-    writer_->Write(record);
-    wrong = SumOverRanks(wrong);
+    record.checks.Set("checked_elements", 2 * exercise.num_checked());
+    writer_->Begin(record);
+    writer_->WriteToDisk();
 
-    std::nth_element(times_ns.begin(), times_ns.begin() + options_.iterations / 2, times_ns.end());
-    summary_.push_back({what, times_ns[static_cast<size_t>(options_.iterations / 2)], wrong});
+    wrong = SumOverRanks(wrong);
+    summary_.push_back(
+        {what, Median(record.samples["time_ns"]), Median(record.samples["back_to_back_ns"]), wrong});
     if (wrong > 0 && first_error_.empty()) {
-      first_error_ = Join("all_reduce on ", what, ": ", wrong, " of ", 2 * numel * world_.size,
-                          " checked elements are wrong");
+      first_error_ = Join(collective, " on ", backend, " ", FormatByteCount(size_bytes), ": ", wrong, " of ",
+                          SumOverRanks(2 * exercise.num_checked()), " checked elements are wrong");
     }
   }
 
-  Record NewRecord(int64_t size_bytes, int64_t numel) const {
-    Record record;
+  // What all records of the group have.
+  void SetGroupRecord(const std::string& backend) {
+    Record& record = group_record_ = {};
     record.experiment = kExperiment;
     record.run_id = run_id_;
-    record.time_utc = NowUtc();
     record.rank = world_.rank;
     record.world_size = world_.size;
-    SetRankConfig(options_.ranks, group_->backend(), record.config);
+    SetRankConfig(options_.ranks, backend, record.config);
     record.config.Set("dtype", options_.dtype);
     record.config.Set("op", options_.op);
-    record.config.Set("size_bytes", size_bytes);
     record.config.Set("iterations", options_.iterations);
     record.config.Set("warmup_iterations", options_.warmup_iterations);
-    record.facts.Set("numel", numel);
     record.provenance = provenance_;
-    SetRankFacts(*group_, device_, world_, placement_, ranks_on_gpu_, record);
+    SetRankFacts(*group_, device_, world_, options_.ranks, launch_, placement_, record);
+    group_->Clear();
+  }
+
+  Record NewRecord(const std::string& collective, int64_t size_bytes, int64_t numel) const {
+    Record record = group_record_;
+    record.time_utc = NowUtc();
+    record.config.Set("collective", collective);
+    record.config.Set("size_bytes", size_bytes);
+    record.facts.Set("numel", numel);
     return record;
   }
 
   void Summarize() const {
-    std::printf("%-16s %14s %10s\n", "rank 0", "median time", "wrong");
+    std::printf("%-32s %12s %12s %10s\n", "rank 0, medians", "time", "in a row", "wrong");
     for (const Row& row : summary_) {
-      std::printf("%-16s %14s %10lld\n", row.what.c_str(),
+      std::printf("%-32s %12s %12s %10lld\n", row.what.c_str(),
                   ApproximateDuration(static_cast<double>(row.median_ns)).c_str(),
+                  ApproximateDuration(static_cast<double>(row.in_a_row_ns)).c_str(),
                   static_cast<long long>(row.wrong));
     }
     std::printf("records: %s\n", out_.c_str());
@@ -152,6 +188,7 @@ class AllReduceJob : public RankJob {
   struct Row {
     std::string what;
     int64_t median_ns = 0;
+    int64_t in_a_row_ns = 0;  // of each
     int64_t wrong = 0;
   };
 
@@ -160,11 +197,11 @@ class AllReduceJob : public RankJob {
   const Provenance provenance_;  // Taken before this rank is confined to CPUs of its own.
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
-  const model::DevicePtr host_;
   const std::unique_ptr<PhaseTimer> timer_;
   std::unique_ptr<comm::RecordingProcessGroup> group_;
   std::string run_id_;
-  int64_t ranks_on_gpu_ = 0;
+  Launch launch_ = ThisLaunch();
+  Record group_record_;
   std::string out_;
   std::optional<RecordWriter> writer_;
   int64_t position_ = 0;

@@ -9,12 +9,14 @@
 
 namespace gradsync::bench {
 
-// One rank's part of //bench:all_reduce: for each backend and size an untimed all-reduce that is checked
+// One rank's part of //bench:all_reduce: for each backend, collective and size an untimed one that is checked
 // element by element, warm-up, the timed ones, and a check of the last of these.
 //
-// A sample is the time of this rank from leaving a barrier until Wait returned. The buffer is filled anew
-// before each barrier, so it is as warm in the cache as a gradient that has just been computed, and sums
-// never overflow.
+// A sample of "time_ns" is the time of this rank from leaving a barrier until Wait returned. The input is
+// filled anew before each barrier, so it is as warm in the cache as a gradient that has just been computed,
+// and sums never overflow. A sample of "back_to_back_ns" is, as in nccl-tests, the time of several in a row
+// between one barrier and the end of the last, by their number: ranks that are late for one are not waited
+// for, and what a call costs before it moves data may lie in the time of the one before it.
 //
 // The options must outlive the job. Run throws std::runtime_error, after all records have been written, if an
 // element was wrong.

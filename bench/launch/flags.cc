@@ -68,6 +68,26 @@ std::optional<int64_t> ParsePositiveBytes(std::string_view text) {
   return bytes && *bytes > 0 ? bytes : std::nullopt;
 }
 
+// Byte counts, and ranges of them: "8..1GiB" is 8, 16, ..., "8..1GiB*4" 8, 32, ...; the last one is the
+// largest that the range holds.
+std::optional<std::vector<int64_t>> ParseByteCounts(std::string_view text) {
+  std::vector<int64_t> counts;
+  for (const std::string_view item : SplitCommas(text)) {
+    const size_t dots = item.find("..");
+    const size_t star = dots == item.npos ? item.npos : item.find('*', dots);
+    const bool is_range = dots != item.npos;
+    const auto first = ParsePositiveBytes(item.substr(0, dots));
+    const auto last = is_range ? ParsePositiveBytes(item.substr(dots + 2, star - dots - 2)) : first;
+    const auto factor = star == item.npos ? 2 : ParseInteger(item.substr(star + 1)).value_or(0);
+    if (!first || !last || *first > *last || factor < 2) return std::nullopt;
+    for (int64_t count = *first;; count *= factor) {
+      counts.push_back(count);
+      if (count > *last / factor) break;
+    }
+  }
+  return counts;
+}
+
 // Up to a number whose bytes can still be counted.
 std::optional<int64_t> ParseElements(std::string_view text) {
   const std::optional<int64_t> elements = ParseElementCount(text);
@@ -200,8 +220,8 @@ void FlagTable::AddByteCount(std::string name, int64_t* target, std::string help
 }
 
 void FlagTable::AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help) {
-  Add({std::move(name), kByteCount, JoinList(*target, FormatByteCount), std::move(help),
-       Into(target, ListOf(ParsePositiveBytes))});
+  Add({std::move(name), Join(kByteCount, ", or a range such as 8..1GiB (doubling) or 8..1GiB*4"),
+       JoinList(*target, FormatByteCount), std::move(help), Into(target, ParseByteCounts)});
 }
 
 void FlagTable::AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help) {
@@ -222,6 +242,16 @@ void FlagTable::AddPositiveDouble(std::string name, double* target, std::string 
 void FlagTable::AddOptionalDouble(std::string name, std::optional<double>* target, std::string what,
                                   std::string help) {
   Add({std::move(name), std::move(what), "", std::move(help), Into(target, ParsePositiveDouble)});
+}
+
+void FlagTable::AddOptionalPercent(std::string name, std::optional<double>* target, std::string help) {
+  const auto parse = [](std::string_view text) -> std::optional<double> {
+    if (!text.ends_with('%')) return std::nullopt;
+    text.remove_suffix(1);
+    const std::optional<double> percent = ParsePositiveDouble(text);
+    return percent ? std::optional(*percent / 100) : std::nullopt;
+  };
+  Add({std::move(name), "a percentage such as 2%", "", std::move(help), Into(target, parse)});
 }
 
 void FlagTable::AddPath(std::string name, std::string* target, std::string what, std::string help) {

@@ -41,6 +41,8 @@ class FlagTable {
                      std::string help);
   // A positive number of bytes, see ParseByteCount.
   void AddByteCount(std::string name, int64_t* target, std::string help);
+  // The same, comma separated, and ranges: "4KiB,8..1GiB*4" is 4096, 8, 32, ... in steps of a factor, 2
+  // unless given.
   void AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help);
   // Positive numbers of elements, see ParseElementCount.
   void AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help);
@@ -50,6 +52,8 @@ class FlagTable {
   void AddPositiveDouble(std::string name, double* target, std::string help);
   // The same, left empty unless given.
   void AddOptionalDouble(std::string name, std::optional<double>* target, std::string what, std::string help);
+  // A positive share such as "2%", which is 0.02; left empty unless given.
+  void AddOptionalPercent(std::string name, std::optional<double>* target, std::string help);
   // A path, not empty. Relative ones count from where the user typed the command, also under `bazel run`.
   void AddPath(std::string name, std::string* target, std::string what, std::string help);
   // Any text but none.

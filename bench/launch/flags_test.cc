@@ -26,7 +26,7 @@ struct Options {
   std::string weights;
   std::string interface_name;
   std::optional<int64_t> layers;
-  std::optional<double> peak;
+  std::optional<double> peak, share;
 
   FlagTable Table() {
     FlagTable table("demo", "Does nothing.");
@@ -43,6 +43,7 @@ struct Options {
     table.AddText("interface", &interface_name, "a network interface", "Network.");
     table.AddOptionalInt("num_layers", &layers, "Overrides the model's.");
     table.AddOptionalDouble("peak", &peak, "a positive number such as 790e12", "Per second.");
+    table.AddOptionalPercent("share", &share, "Of it.");
     return table;
   }
 };
@@ -52,12 +53,19 @@ void Parse(FlagTable& table, std::vector<const char*> arguments) {
   table.Parse(static_cast<int>(arguments.size()), arguments.data());
 }
 
+TEST(FlagTableTest, ListsOfBytesTakeRanges) {
+  Options options;
+  FlagTable table = options.Table();
+  Parse(table, {"--sizes=8B..100,1KiB..1MiB*32"});
+  EXPECT_THAT(options.sizes, ElementsAre(8, 16, 32, 64, 1 << 10, 1 << 15, 1 << 20));
+}
+
 TEST(FlagTableTest, ReadsEveryKind) {
   Options options;
   FlagTable table = options.Table();
   Parse(table, {"--trace", "--steps=7", "--batch_size", "2,4", "--order=blocks", "--strategies=core,none",
                 "--bucket_bytes=1MiB", "--sizes=1MiB,1GiB", "--timeout=500ms", "--learning_rate=0.5",
-                "--weights=/a/b", "--num_layers=3", "--interface=eth0", "--peak=790e12"});
+                "--weights=/a/b", "--num_layers=3", "--interface=eth0", "--peak=790e12", "--share=2.5%"});
   EXPECT_TRUE(options.trace);
   EXPECT_EQ(options.steps, 7);
   EXPECT_THAT(options.batch_sizes, ElementsAre(2, 4));
@@ -70,6 +78,7 @@ TEST(FlagTableTest, ReadsEveryKind) {
   EXPECT_EQ(options.weights, "/a/b");
   EXPECT_EQ(options.layers, 3);
   EXPECT_EQ(options.peak, 790e12);
+  EXPECT_EQ(options.share, 0.025);
   EXPECT_EQ(options.interface_name, "eth0");
   EXPECT_TRUE(table.given("steps"));
 }
@@ -126,10 +135,21 @@ TEST_P(BadFlagTest, IsOneClearLine) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadFlagTest,
     ::testing::Values(
-        BadCase{{"--sizes=10XB"}, "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
-        BadCase{{"--sizes=1MiB,"}, "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--sizes=10XB"},
+                "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4"},
+        BadCase{{"--sizes=1MiB,"},
+                "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4"},
+        BadCase{{"--sizes=1KiB..8"},
+                "--sizes=1KiB..8: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4"},
+        BadCase{{"--sizes=8..1KiB*1"},
+                "--sizes=8..1KiB*1: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such "
+                "as 8..1GiB (doubling) or 8..1GiB*4"},
         BadCase{{"--bucket_bytes=0"},
                 "--bucket_bytes=0: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
+        BadCase{{"--share=2"}, "--share=2: expected a percentage such as 2%"},
         BadCase{{"--peak=790T"}, "--peak=790T: expected a positive number such as 790e12"},
         BadCase{{"--steps=0"}, "--steps=0: expected an integer from 1 to 1000"},
         BadCase{{"--steps=ten"}, "--steps=ten: expected an integer from 1 to 1000"},
@@ -177,7 +197,7 @@ TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   EXPECT_THAT(usage, HasSubstr("Does nothing."));
   EXPECT_THAT(usage,
               HasSubstr("--sizes\n      Buffer sizes.\n      Takes a byte count such as 4096, 64KiB, 1MiB, "
-                        "1GiB. Default: 1MiB,10MiB."));
+                        "1GiB, or a range such as 8..1GiB (doubling) or 8..1GiB*4. Default: 1MiB,10MiB."));
   EXPECT_THAT(usage, HasSubstr("--timeout"));
   EXPECT_THAT(usage, HasSubstr("Default: 60s."));
   EXPECT_THAT(usage, HasSubstr("--help"));

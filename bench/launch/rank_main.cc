@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -15,6 +16,8 @@
 #include <system_error>
 #include <utility>
 
+#include "bench/launch/link.h"
+#include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
 #include "comm/job.h"
@@ -29,6 +32,8 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kRankFailed = 1;
 constexpr int kBadArguments = 2;
+// "<launch set>,<launch>"
+constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";
 
 int Fail(int status, const std::string& line) {
   std::fflush(stdout);
@@ -39,6 +44,8 @@ int Fail(int status, const std::string& line) {
 void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::World& world) {
   Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
           ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
+  Require(options.repeats == 1 || world.launcher == "self", "--repeats=", options.repeats, ": ",
+          world.launcher, " starts the ranks, and so often as it likes; expected 1");
 }
 
 void CheckPlacement(const RankOptions& options, const comm::World& world) {
@@ -68,6 +75,10 @@ std::optional<std::string> BadArguments(Step&& step) {
 }
 
 int RunRank(const RankProgram& program, const comm::World& world) {
+  constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  int64_t& seed = program.options.seed;
+  seed = static_cast<int64_t>((static_cast<uint64_t>(seed) + static_cast<uint64_t>(ThisLaunch().index)) &
+                              kLargest);
   try {
     std::unique_ptr<RankJob> job;
     if (const auto bad = BadArguments([&] { job = program.prepare(world); }))
@@ -94,8 +105,15 @@ model::Tensor TextTensor(const model::DevicePtr& device, const std::string& text
 int LaunchRanks(const RankOptions& options, std::span<char* const> argv) {
   comm::LaunchOptions launch;
   launch.world_size = static_cast<int>(options.world_size);
+  const std::string set = NewRunId();
   try {
-    return comm::LaunchSelf(launch, argv);
+    for (int64_t i = 0; i < options.repeats; ++i) {
+      if (options.repeats > 1) std::printf("Launch %lld of %lld\n", 1LL + i, 0LL + options.repeats);
+      std::fflush(stdout);
+      setenv(kLaunchVariable, Join(set, ",", i).c_str(), 1);
+      if (const int status = comm::LaunchSelf(launch, argv); status != kDone) return status;
+    }
+    return kDone;
   } catch (const std::exception& error) {
     return Fail(kRankFailed, Join("cannot start the ranks: ", error.what()));
   }
@@ -123,6 +141,15 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.AddDuration("timeout", &timeout, "How long a rank waits for one that makes no progress.");
   flags.AddInt("seed", &seed, 0, std::numeric_limits<int64_t>::max(), "Of everything random.");
   flags.AddPath("out", &out, "a directory", "Where records go; made if it is missing.");
+}
+
+Launch ThisLaunch() {
+  const char* const variable = std::getenv(kLaunchVariable);
+  const std::string text = variable == nullptr ? "" : variable;
+  const size_t comma = std::min(text.find(','), text.size());
+  const std::optional<int64_t> index =
+      ParseInteger(std::string_view(text).substr(std::min(comma + 1, text.size())));
+  return index ? Launch{text.substr(0, comma), *index} : Launch{};
 }
 
 int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
@@ -229,6 +256,14 @@ int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& devic
   return CountRanksWith(group, device, model::CudaDevice::Of(*device, "ranks of a GPU").uuid());
 }
 
+std::string AgreeOnRunId(comm::ProcessGroup& group, const model::DevicePtr& device, Launch& launch) {
+  const bool is_first = launch.index == 0 && !launch.set.empty();
+  const std::string own = group.rank() != 0 ? "" : is_first ? launch.set : NewRunId();
+  std::string run_id = BroadcastText(group, device, own);
+  if (launch.set.empty()) launch.set = run_id;
+  return run_id;
+}
+
 std::string OutputDirectory(const RankOptions& options, std::string_view name) {
   if (!options.out.empty()) return options.out;
   const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
@@ -245,9 +280,14 @@ void SetRankConfig(const RankOptions& options, std::string_view backend, Fields&
   config.Set("seed", options.seed);
 }
 
-void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
-                  const ThreadPlacement& placement, int64_t ranks_on_gpu, Record& record) {
+void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
+                  const RankOptions& options, const Launch& launch, const ThreadPlacement& placement,
+                  Record& record) {
   Fields& facts = record.facts;
+  facts.Set("launch_set", launch.set);
+  facts.Set("launch", launch.index);
+  facts.Set("launches", options.repeats);
+  record.link = DescribeLink(group, device, world, options.interface_or_address);
   facts.Set("launcher", world.launcher);
   facts.Set("local_size", world.local_size);
   facts.Set("collectives_in_flight", group.num_threads());
@@ -258,7 +298,7 @@ void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& devic
     facts.Set("gpu_ordinal", gpu.index());
     facts.Set("gpu_uuid", gpu.uuid());
     facts.Set("gpu_pci_bus_id", gpu.pci_bus_id());
-    facts.Set("ranks_per_gpu", ranks_on_gpu);
+    facts.Set("ranks_per_gpu", CountRanksOnGpu(group, device));
     record.provenance.gpu = gpu.product_name();
     record.provenance.libraries.Set("cuda_runtime", model::CudaRuntimeVersion());
     record.provenance.libraries.Set("cuda_driver", model::CudaDriverVersion());

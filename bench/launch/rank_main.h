@@ -32,6 +32,7 @@ struct RankOptions {
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
   std::string out;
+  int64_t repeats = 1;  // launches, of a program that has the flag
 
   void AddTo(FlagTable& flags);
 };
@@ -55,9 +56,20 @@ struct RankProgram {
   std::function<std::unique_ptr<RankJob>(const comm::World& world)> prepare;
 };
 
+// Which one this is of launches that belong together: --repeats starts fresh ranks so many times, one set
+// after the other.
+struct Launch {
+  std::string set;  // the first one's run_id; empty: not known yet
+  int64_t index = 0;
+};
+
+// This rank's, as the process that started it said.
+Launch ThisLaunch();
+
 // The main function of such a program: reads the flags; without a launcher starts the ranks, each by
-// executing the program anew; under torchrun, mpirun or srun is one of them. Returns the exit status: 0 done,
-// or help printed; 1 a rank failed; 2 bad arguments, named in one line on stderr.
+// executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
+// mpirun or srun is one of them. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad
+// arguments, named in one line on stderr.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 
 // The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
@@ -103,16 +115,20 @@ int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device
 // 0 on the CPU. All ranks call it.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
+// The name of this launch, the same on all ranks. Completes `launch`.
+std::string AgreeOnRunId(comm::ProcessGroup& group, const model::DevicePtr& device, Launch& launch);
+
 // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
 // directory.
 std::string OutputDirectory(const RankOptions& options, std::string_view name);
 
 // The parts of a record that do not depend on the benchmark.
 void SetRankConfig(const RankOptions& options, std::string_view backend, Fields& config);
-// Its facts, and what the device and the group add to its provenance: gpu, clock, libraries. `ranks_on_gpu`
-// from CountRanksOnGpu.
-void SetRankFacts(const comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
-                  const ThreadPlacement& placement, int64_t ranks_on_gpu, Record& record);
+// Its facts, what is known of the link, and what the device and the group add to its provenance: gpu, clock,
+// libraries. All ranks call: the link is measured.
+void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
+                  const RankOptions& options, const Launch& launch, const ThreadPlacement& placement,
+                  Record& record);
 
 }  // namespace gradsync::bench
 

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 
 #include "comm/file_descriptor.h"
@@ -48,6 +51,25 @@ std::string FreshDirectory() {
   path += "/gradsync-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make a directory like " + path);
   return path;
+}
+
+std::vector<Record> RecordsIn(const std::string& directory, bool running) {
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".jsonl") paths.push_back(entry.path());
+  }
+  std::ranges::sort(paths);
+  std::vector<Record> all;
+  for (const std::filesystem::path& path : paths) {
+    std::vector<Record> records;
+    std::istringstream lines(ReadText(path.string()));
+    for (std::string line; std::getline(lines, line);) {
+      const std::string fault = AddLine(line, &records);
+      EXPECT_TRUE(fault.empty() || (running && fault.starts_with("cut off"))) << path << ": " << fault;
+    }
+    all.insert(all.end(), records.begin(), records.end());
+  }
+  return all;
 }
 
 RunningProgram::RunningProgram(const std::string& path, const std::vector<std::string>& arguments,

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/records/record.h"
 #include "comm/child_process.h"
 
 // For tests: other programs, run and watched.
@@ -47,6 +48,10 @@ ProgramResult RunProgram(const std::string& path, const std::vector<std::string>
 
 // A fresh empty directory below the test's own.
 std::string FreshDirectory();
+
+// The records of the *.jsonl in a directory, in the order of their names. A line that cannot be used fails
+// the test, but for one that is cut off if the programs that write them may still be `running`.
+std::vector<Record> RecordsIn(const std::string& directory, bool running = false);
 
 // All of a file, empty if there is none.
 std::string ReadText(const std::string& path);

@@ -158,7 +158,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                            {"rank", world.rank},
                            {"world_size", world.size},
                            {"local_rank", world.local_rank},
-                           {"backend", backend},
+                           {"backend", backend == "nccl" ? "nccl" : "gloo"},  // it has no other
                            {"device", options.device},
                            {"interface", InterfaceName(options, world)},
                            {"threads", options.threads_per_rank},

@@ -1,10 +1,5 @@
 #!/usr/bin/env python3
-"""The models of //bench:ddp and //bench:compare under PyTorch, with the same data, sizes, protocol and records.
-
-  python3 bench/peers/pytorch_ddp.py --model=small --batch_size=2 --seq_len=128 --steps=10 --out=DIR
-  python3 bench/peers/pytorch_ddp.py --model=resnet50 --batch_size=4 --image_size=96 --steps=10 --out=DIR
-
-Or step by step in turn with gradsync's own strategies, in one run:
+"""The models of //bench:ddp and //bench:compare under PyTorch, step by step in turn with gradsync's own strategies:
 
   bazel run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
   bazel run //bench:compare -- --with_peers=pytorch --out=DIR
@@ -12,14 +7,13 @@ Or step by step in turn with gradsync's own strategies, in one run:
 Needs nothing but PyTorch, 1.13 or newer: `python3 -m venv DIR && DIR/bin/pip install torch`, or on Debian 12
 `apt-get install python3-torch libopenblas0-pthread` (1.13). With Debian's package the second name matters: it
 computes with whatever BLAS is installed, and the reference BLAS that comes by default was seen to take 40 times as
-long as OpenBLAS.
-Starts its own ranks, each a process; under torchrun it joins that world. Strategies:
+long as OpenBLAS. Strategies:
 
   none      no synchronisation
   naive     after backward, one blocking all-reduce per parameter
   flat      after backward, concatenate, one all-reduce, split
   overlap   an asynchronous all-reduce of each gradient the moment it is accumulated
-  ddp       torch.nn.parallel.DistributedDataParallel with buckets of --bucket_bytes
+  ddp       torch.nn.parallel.DistributedDataParallel with buckets of that size
   ddp_view  the same with gradient_as_bucket_view, whose averaged gradients are not copied back
 
 Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes PyTorch 2.0
@@ -29,24 +23,17 @@ With all of them forward begins with the broadcast of rank 0's buffers, if the m
 are between CUDA events, else the host's. --dtype=bf16 is autocast: weights, gradients and what is averaged stay f32.
 --dtype=tf32 is f32 whose products on a GPU may round their factors.
 
-Writes one JSON line per (strategy, rank), in the format of gradsync's own (bench/records/record.h), so that
-//tools:summarize puts both into one table; the strategies are named pytorch_none, pytorch_none_compiled, and so on.
+In records and tables the strategies are named pytorch_none, pytorch_none_compiled, and so on.
 DistributedDataParallel waits for its all-reduces inside backward: it has only both together,
 `backward_and_sync_ns`.
 """
 
-import argparse
 import ctypes
 import datetime
 import json
 import os
 import platform
-import secrets
-import socket
-import subprocess
 import sys
-import tempfile
-import time
 
 try:
     import torch
@@ -56,8 +43,8 @@ except ImportError as error:
 import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
-from pytorch_models import TRANSFORMERS, gradsync_name, make_model, random_batch
-from pytorch_training import COMPILED, STRATEGIES, Case, clock_of, rounds
+from pytorch_models import gradsync_name, make_model, random_batch
+from pytorch_training import Case, clock_of
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
@@ -227,178 +214,11 @@ def libraries(device):
     return names
 
 
-def config_of(args):
-    """As the record has it."""
-    config = {
-        "model": args.model, "backend": args.backend, "device": args.device, "dtype": args.dtype,
-        "batch_size": args.batch_size, "bucket_bytes": args.bucket_bytes, "threads_per_rank": args.threads_per_rank,
-        "order": "interleaved", "seed": args.seed, "warmup_steps": args.warmup_steps, "steps": args.steps,
-        "optimizer": args.optimizer or ("sgd" if args.model == "resnet50" else "adamw"), "learning_rate": 1e-3,
-    }
-    if args.model == "resnet50":
-        config.update(image_size=args.image_size, width=64, units="bytes", buffer_elements=args.bucket_bytes // 4)
-        return config
-    d_model, d_ff, num_layers, num_heads = TRANSFORMERS[args.model]
-    config.update(seq_len=args.seq_len, vocab_size=args.vocab_size, d_model=d_model, d_ff=d_ff, num_layers=num_layers,
-                  num_heads=num_heads)
-    return config
-
-
-def measure(args, config, rank, device):
-    """Samples by strategy, each by name."""
-    torch.manual_seed(args.seed)
-    case = Case({**config, "bucket_bytes": dict.fromkeys(args.strategies, args.bucket_bytes)}, device,
-                lambda: make_model(config, device))
-    compile_all(case, config)
-    data = torch.Generator().manual_seed(args.seed * 1000003 + rank)
-    samples = {name: {} for name in args.strategies}
-    last_round, batch = None, None
-    for round_index, position, name in rounds(args.strategies, args.warmup_steps, args.steps, args.seed):
-        if round_index != last_round:
-            last_round, batch = round_index, [part.to(device) for part in random_batch(config, data)]
-        phases = case.step(name, batch)
-        if round_index >= 0:
-            for sample, value in {"position": position, **phases}.items():
-                samples[name].setdefault(sample, []).append(value)
-        if rank == 0 and sys.stderr.isatty():
-            print(f"\rround {round_index + 1} of {args.steps} ", end="", file=sys.stderr)
-    return samples
-
-
-def provenance(device):
-    def first(path, start):
-        with open(path) as lines:
-            return next((l.split(start)[-1].strip(' \t\n:="') for l in lines if l.startswith(start)), "")
-
-    return {
-        "host": socket.gethostname(),
-        "os": first("/etc/os-release", "PRETTY_NAME"),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "cpu_model": first("/proc/cpuinfo", "model name"),
-        "cpu_count": len(os.sched_getaffinity(0)),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
-        "compiler": "",
-        "build": "opt",
-        "libraries": libraries(device),
-        "command_line": " ".join(sys.argv),
-        "clock": clock_of(device).NAME,
-    }
-
-
-def write(args, config, rank, world_size, device, samples):
-    now = datetime.datetime.now(datetime.timezone.utc)
-    letters = torch.tensor(list((now.strftime("%Y%m%dT%H%M%S-") + secrets.token_hex(2)).encode()), device=device)
-    dist.broadcast(letters, 0)
-    run_id = bytes(letters.tolist()).decode()
-    experiment = "compare" if args.model == "resnet50" else "ddp"
-    os.makedirs(args.out, exist_ok=True)
-    path = os.path.join(args.out, f"{experiment}.{run_id}.rank{rank}.jsonl")
-    with open(path, "x") as out:
-        for name in args.strategies:
-            record = {
-                "schema": "gradsync.record/1",
-                "experiment": experiment,
-                "run_id": run_id,
-                "time_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "rank": rank,
-                "world_size": world_size,
-                "config": {**config, "strategy": "pytorch_" + name},
-                "samples": samples[name],
-                "provenance": provenance(device),
-            }
-            out.write(json.dumps(record, separators=(",", ":")) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-    return path
-
-
-def run_rank(args):
-    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    torch.set_num_threads(args.threads_per_rank)
-    device = device_of(args.device, int(os.environ.get("LOCAL_RANK", rank)))
-    dist.init_process_group(args.backend, timeout=datetime.timedelta(seconds=args.timeout))
-    config = config_of(args)
-    samples = measure(args, config, rank, device)
-    path = write(args, config, rank, world_size, device, samples)
-    if rank == 0:
-        for name, columns in samples.items():
-            medians = {phase: sorted(column)[len(column) // 2] / 1e9 for phase, column in columns.items()}
-            print(f"pytorch_{name:8} " + "  ".join(
-                f"{phase[:-3]} {medians[phase]:.4f} s" for phase in (
-                    "step_ns", "forward_ns", "backward_ns", "sync_exposed_ns", "backward_and_sync_ns", "optimizer_ns")
-                if phase in medians))
-        print(path)
-    dist.destroy_process_group()
-
-
-def launch(args):
-    """Runs this script once for each rank. The first rank to fail decides; the others are stopped."""
-    with tempfile.TemporaryDirectory() as directory, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        ranks = [
-            subprocess.Popen([sys.executable, *sys.argv], env={
-                **os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(args.world_size),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": str(args.threads_per_rank),
-                "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"), "TMPDIR": directory,
-            }) for rank in range(args.world_size)
-        ]
-        try:
-            while any(rank.poll() is None for rank in ranks):
-                failed = [i for i, rank in enumerate(ranks) if rank.poll() not in (None, 0)]
-                if failed:
-                    sys.exit(f"rank {failed[0]} failed with status {ranks[failed[0]].returncode}")
-                time.sleep(0.05)
-        finally:
-            for rank in ranks:
-                rank.kill()
-        return max(rank.returncode for rank in ranks)
-
-
-def parse(argv):
-    def names(text):
-        chosen = text.split(",")
-        for name in chosen:
-            if name not in STRATEGIES and name not in [eager + COMPILED for eager in STRATEGIES]:
-                raise argparse.ArgumentTypeError(
-                    f"'{name}' is none of {', '.join(STRATEGIES)}, nor one of these with {COMPILED} behind it")
-        return chosen
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=[*TRANSFORMERS, "resnet50"], default="small")
-    parser.add_argument("--strategies", type=names, default=list(STRATEGIES))
-    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--dtype", choices=("f32", "tf32", "bf16"), default="f32")
-    parser.add_argument("--optimizer", choices=("adamw", "sgd"), help="default: sgd for resnet50, else adamw")
-    parser.add_argument("--world_size", type=int, default=2)
-    parser.add_argument("--threads_per_rank", type=int, default=1)
-    parser.add_argument("--batch_size", type=int, default=2, help="sequences or images of one rank")
-    parser.add_argument("--seq_len", type=int, default=128, help="of a transformer")
-    parser.add_argument("--vocab_size", type=int, default=10000, help="of a transformer")
-    parser.add_argument("--image_size", type=int, default=96, help="of resnet50: pixels on each side")
-    parser.add_argument("--bucket_bytes", type=int, default=25 << 20)
-    parser.add_argument("--warmup_steps", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--timeout", type=int, default=60, help="seconds")
-    parser.add_argument("--out", default="results/pytorch")
-    args = parser.parse_args(argv)
-    if args.backend == "nccl" and args.device == "cpu":
-        parser.error("--backend=nccl: moves tensors of a GPU only, expected --device=cuda")
-    if args.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device=cuda: PyTorch sees no GPU here")
-    return args
-
-
 if __name__ == "__main__":
     if "--serve" in sys.argv[1:]:
         sys.exit(serve())
-    if "--check" in sys.argv[1:]:  # whether this interpreter can, with a device behind it: compile for that
-        for device_kind in sys.argv[sys.argv.index("--check") + 1:]:
-            require_compiler(device_kind)
-        sys.exit()
-    arguments = parse(sys.argv[1:])
-    sys.exit(run_rank(arguments) if "RANK" in os.environ else launch(arguments))
+    if "--check" not in sys.argv[1:]:
+        sys.exit(__doc__)
+    # Whether this interpreter can, with a device behind it: compile for that.
+    for device_kind in sys.argv[sys.argv.index("--check") + 1:]:
+        require_compiler(device_kind)

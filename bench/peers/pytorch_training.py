@@ -1,12 +1,10 @@
 """Ways of averaging gradients under PyTorch, and a training step that is timed phase by phase."""
 
-import random
 import time
 
 import torch
 import torch.distributed as dist
 
-STRATEGIES = ("none", "naive", "flat", "overlap", "ddp", "ddp_view")
 COMPILED = "_compiled"  # behind the name of a strategy whose model runs under torch.compile
 
 
@@ -245,11 +243,3 @@ def phases_of(name, times):
     if name.startswith("ddp"):  # it waits for gradients inside backward
         del phases["backward_ns"], phases["sync_exposed_ns"]
     return phases
-
-
-def rounds(strategies, warmup_steps, steps, seed):
-    """Steps in the order in which they are taken: round, from -warmup_steps on, position and strategy."""
-    order = random.Random(seed)
-    for round_index in range(-warmup_steps, steps):
-        for place, name in enumerate(order.sample(strategies, len(strategies))):
-            yield round_index, round_index * len(strategies) + place, name

@@ -136,14 +136,14 @@ void Smoke(Builder& builder) {
 void Quick(Builder& builder) {
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
   builder.Ddp("every strategy", {"tiny"},
-              {"--batch_size=2", "--seq_len=128", "--warmup_steps=3", "--steps=15"});
-  // Few tokens, so that ten steps fit: with fewer no table says which strategy is fastest.
+              {"--batch_size=2", "--seq_len=128", "--warmup_steps=2", "--steps=6", "--repeats=3"});
+  // Few tokens, so that three launches fit, and ten steps: with fewer no table says which is fastest.
   builder.Ddp("every strategy", {"small", "tiny"},
-              {"--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=10"});
+              {"--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=4", "--repeats=3"});
   // Half the width has 6.6 Mi elements.
   builder.Compare({{"bucket sizes, resnet50 of half the width",
                     {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,3Mi,7Mi",
-                     "--warmup_steps=2", "--steps=10"}}});
+                     "--warmup_steps=1", "--steps=4", "--repeats=3"}}});
 }
 
 void Reference(Builder& builder) {
@@ -177,6 +177,9 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "published experiments, for hours on a CPU.");
   flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
   flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
+  flags.AddPath("resume", &resume, "the directory of a suite that was stopped",
+                "Go on with it: what it has finished is kept, and what it has not is run from its beginning. "
+                "Takes no other flag.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }

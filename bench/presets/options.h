@@ -16,6 +16,7 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::string backend = "gloo";
   std::string corpus;
+  std::string resume;  // a directory; empty: a new suite
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);

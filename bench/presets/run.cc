@@ -12,13 +12,17 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "bench/presets/options.h"
+#include "bench/presets/state.h"
 #include "bench/records/record.h"
 #include "comm/child_process.h"
 #include "comm/file_descriptor.h"
@@ -64,20 +68,34 @@ std::vector<std::string> RecordFiles(const std::string& directory) {
   return paths;
 }
 
+void MakeDirectory(const std::string& out) {
+  // They would end up in the same tables.
+  Require(RecordFiles(out).empty(), "--out=", out,
+          ": there are records of another run, expected an empty or a new directory, or --resume");
+  std::error_code error;
+  fs::create_directories(out, error);
+  Require(!error, "--out=", out, ": cannot be made: ", error.message());
+}
+
 class Suite {
  public:
-  Suite(const char* argv0, std::string out) : programs_(argv0), out_(std::move(out)) {
-    // They would end up in the same tables.
-    Require(RecordFiles(out_).empty(), "--out=", out_,
-            ": there are records of another run, expected an empty or a new directory");
-    std::error_code error;
-    fs::create_directories(out_, error);
-    Require(!error, "--out=", out_, ": cannot be made: ", error.message());
+  Suite(const char* argv0, std::string out, SuiteState state)
+      : programs_(argv0), out_(std::move(out)), state_(std::move(state)) {
+    SetUnfinishedAside(state_, out_);
+    SaveState(state_, out_);
   }
 
-  SuiteEnd Run(const std::vector<Experiment>& experiments) {
-    for (size_t i = 0; i < experiments.size() && !stopped_by_; ++i) {
-      RunExperiment(experiments[i], Join("[", i + 1, "/", experiments.size(), "] ", experiments[i].title));
+  SuiteEnd Run() {
+    const size_t total = state_.experiments.size();
+    for (size_t i = 0; i < total && !stopped_by_; ++i) {
+      Progressed& next = state_.experiments[i];
+      const std::string title = Join("[", i + 1, "/", total, "] ", next.experiment.title);
+      if (next.done) {
+        std::cout << title << ": kept" << std::endl;
+        continue;
+      }
+      RunExperiment(next, title);
+      SaveState(state_, out_);
     }
     if (!stopped_by_) WriteTables();
     if (!stopped_by_) WritePage();
@@ -85,42 +103,58 @@ class Suite {
   }
 
  private:
-  void RunExperiment(const Experiment& experiment, const std::string& title) {
+  void RunExperiment(Progressed& progressed, const std::string& title) {
+    const Experiment& experiment = progressed.experiment;
     std::cout << title << std::endl;
     const auto begin = std::chrono::steady_clock::now();
-    const std::string out = experiment.subdirectory.empty() ? out_ : out_ + "/" + experiment.subdirectory;
+    const std::vector<std::string> before = FilesOf(experiment, out_);
     std::vector<std::string> command = {programs_.Path("bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
-    command.push_back("--out=" + out);
-    RunProgram(title, command, STDOUT_FILENO, Join(experiment.title, ": ", experiment.program));
+    command.push_back(
+        Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
+    progressed.done =
+        RunProgram(title, command, STDOUT_FILENO, Join(experiment.title, ": ", experiment.program));
+    std::ranges::set_difference(FilesOf(experiment, out_), before, std::back_inserter(progressed.files));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     std::printf("%.1f s\n\n", elapsed.count());
     std::fflush(stdout);
+  }
+
+  // Has a program make a file beside its place, and puts it there if it did: on its standard output, or else
+  // where the last of `command`, with the file's name behind it, says.
+  bool Make(const std::string& doing, const std::string& path, std::vector<std::string> command,
+            const char* program, bool to_stdout) {
+    const std::string beside = path + ".new";
+    const comm::FileDescriptor file =
+        comm::OpenFile(to_stdout ? beside.c_str() : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC);
+    if (!to_stdout) command.back() += beside;
+    std::error_code error;
+    if (!RunProgram(doing, command, file.get(), Join(path, ": ", program))) {
+      fs::remove(beside, error);
+      return false;
+    }
+    fs::rename(beside, path);
+    written_.push_back(path);
+    return true;
   }
 
   void WriteTables() {
     const std::string summarize = programs_.Path("tools/summarize");
     for (const auto& [format, extension] : {std::pair{"markdown", "md"}, std::pair{"csv", "csv"},
                                             std::pair{"json", "json"}, std::pair{"latex", "tex"}}) {
-      const std::string path = Join(out_, "/tables.", extension);
       std::vector<std::string> command = RecordFiles(out_);
       command.insert(command.begin(), summarize);
       command.push_back(Join("--format=", format));
-      const comm::FileDescriptor file = comm::OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC);
-      RunProgram("writing tables", command, file.get(), Join(path, ": summarize"));
-      written_.push_back(path);
+      const std::string path = Join(out_, "/tables.", extension);
+      if (!Make("writing tables", path, command, "summarize", true)) continue;
+      if (std::string_view(extension) == "md") std::cout << std::ifstream(path).rdbuf() << std::flush;
     }
-    std::ifstream markdown(written_.front());
-    std::cout << markdown.rdbuf() << std::flush;
   }
 
   // Makes one page of the tables, the traces below and figures of both.
   void WritePage() {
-    const std::string path = out_ + "/report.html";
-    const comm::FileDescriptor nothing = comm::OpenFile("/dev/null", O_WRONLY);
-    const bool ok = RunProgram("writing the report", {programs_.Path("tools/report"), out_, "--out=" + path},
-                               nothing.get(), path + ": report");
-    if (ok) written_.push_back(path);
+    Make("writing the report", out_ + "/report.html", {programs_.Path("tools/report"), out_, "--out="},
+         "report", false);
   }
 
   // Runs a program to its end and returns whether it did what it should; if not, it is among the failures,
@@ -148,7 +182,7 @@ class Suite {
   SuiteEnd Report() const {
     if (stopped_by_) {
       std::cerr << "suite: stopped by " << comm::SignalName(*stopped_by_) << " during " << stopped_doing_
-                << "; finished records are in " << out_ << "\n";
+                << "; --resume=" << out_ << " goes on\n";
       return {.signal = stopped_by_};
     }
     std::cout << "\nWrote records to " << out_ << ", tables and a report to\n";
@@ -161,6 +195,7 @@ class Suite {
   comm::StopSignals signals_;
   const Programs programs_;
   const std::string out_;
+  SuiteState state_;
   std::vector<std::string> written_;
   std::vector<std::string> failures_;
   std::optional<int> stopped_by_;
@@ -182,11 +217,22 @@ SuiteEnd RunSuite(int argc, char** argv) {
   }
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
+  if (!options.resume.empty()) {
+    for (const auto& [flag, value] : flags.Values({"resume"})) {
+      Require(!flags.given(flag.substr(2)), flag,
+              ": cannot be given beside --resume, which goes on as before");
+    }
+    return Suite(argv[0], options.resume, LoadState(options.resume)).Run();
+  }
   std::vector<std::string> notes;
-  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
-  Suite suite(argv[0], OutputDirectory(options.ranks, options.preset + "-" + NewRunId()));
+  SuiteState state;
+  for (Experiment& experiment : MakeExperiments(options, &notes)) {
+    state.experiments.push_back({.experiment = std::move(experiment)});
+  }
+  const std::string out = OutputDirectory(options.ranks, options.preset + "-" + NewRunId());
+  MakeDirectory(out);
   for (const std::string& note : notes) std::cout << note << "\n";
-  return suite.Run(experiments);
+  return Suite(argv[0], out, std::move(state)).Run();
 }
 
 }  // namespace gradsync::bench

@@ -1,33 +1,43 @@
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "bench/records/record.h"
+#include "bench/records/schema.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Series = std::map<std::string, std::vector<int64_t>>;
 
 // Thrown inside this file only: the reason why a line is no record.
 struct Malformed {
   std::string reason;
 };
 
-// What a line has, in its order: calls `field(name, member)` with each, to write it or to read it.
+// What a continuation line has too.
+template <class ARecord, class Field>
+void ForEachGrowingField(ARecord& record, const Field& field) {
+  field("samples", record.samples);
+  field("moments", record.moments);
+  field("buckets", record.buckets);
+  field("checks", record.checks);
+  field("facts", record.facts);
+}
+
+// What a record's line has, in its order: calls `field(name, member)` with each, to write it or to read it.
 template <class ARecord, class Field>
 void ForEachField(ARecord& record, const Field& field) {
+  field("record", record.number);
   field("experiment", record.experiment);
   field("run_id", record.run_id);
   field("time_utc", record.time_utc);
   field("rank", record.rank);
   field("world_size", record.world_size);
   field("config", record.config);
-  field("samples", record.samples);
-  field("buckets", record.buckets);
-  field("checks", record.checks);
-  field("facts", record.facts);
+  ForEachGrowingField(record, field);
   field("provenance", record.provenance);
   field("link", record.link);
   field("published", record.published);
@@ -137,19 +147,13 @@ void FromJson(const Json& json, std::string_view name, Fields* fields) {
   }
 }
 
-void FromJson(const Json& json, std::string_view name, std::map<std::string, std::vector<int64_t>>* samples) {
+void FromJson(const Json& json, std::string_view name, Series* all) {
   RequireType(json.is_object(), json, name, "an object");
-  std::optional<size_t> length;
   for (const auto& [key, entry] : json.items()) {
     RequireType(entry.is_array(), entry, key, "an array");
-    std::vector<int64_t>& series = (*samples)[key];
+    std::vector<int64_t>& series = (*all)[key];
     series.resize(entry.size());
     for (size_t i = 0; i < series.size(); ++i) FromJson(entry[i], key, &series[i]);
-    if (length.value_or(series.size()) != series.size()) {
-      throw Malformed{
-          Join("samples \"", key, "\" has ", series.size(), " entries, the others have ", *length)};
-    }
-    length = series.size();
   }
 }
 
@@ -179,41 +183,55 @@ void FromJson(const Json& json, std::string_view name, Provenance* provenance) {
   ForEachProvenanceField(*provenance, [&](const char* key, auto& value) { TakeField(json, key, &value); });
 }
 
-Record FromJson(const Json& json) {
+// A line of a file, whichever kind it is.
+struct Line {
+  Record record;
+  int64_t of = -1;  // what it continues; negative: nothing
+};
+
+void RequireNames(const Json& json, std::initializer_list<const char*> names) {
+  for (const char* const name : names) {
+    if (!json.contains(name)) throw Malformed{Join("no \"", name, "\"")};
+  }
+}
+
+Line FromJson(const Json& json) {
   if (!json.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(json))};
   // First, so that a line of another program or version is told as such.
   if (!json.contains("schema")) throw Malformed{"no \"schema\": not a gradsync record"};
   std::string schema;
   TakeField(json, "schema", &schema);
-  if (schema != kRecordSchema)
+  if (schema != kRecordSchema && schema != kOldRecordSchema)
     throw Malformed{Join("schema \"", schema, "\", expected \"", kRecordSchema, "\"")};
-  for (const char* name : {"experiment", "run_id", "rank", "world_size", "config", "samples"}) {
-    if (!json.contains(name)) throw Malformed{Join("no \"", name, "\"")};
+  Line line;
+  Record& record = line.record;
+  TakeField(json, "of", &line.of);
+  const auto take = [&](const char* name, auto& value) { TakeField(json, name, &value); };
+  if (line.of >= 0) {
+    ForEachGrowingField(record, take);
+  } else {
+    RequireNames(json, {"experiment", "run_id", "rank", "world_size", "config", "samples"});
+    ForEachField(record, take);
+    if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
+      throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
+    }
   }
-  Record record;
-  ForEachField(record, [&](const char* name, auto& value) { TakeField(json, name, &value); });
-  if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
-    throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
+  if (schema == kRecordSchema) {
+    for (const std::string& fault : WrongTypes(record)) throw Malformed{fault};
   }
-  return record;
+  Record empty;
+  if (std::string fault = Append(record, &empty); !fault.empty()) throw Malformed{std::move(fault)};
+  return line;
 }
 
-}  // namespace
-
-std::string ToJsonLine(const Record& record) {
-  Json json{{"schema", kRecordSchema}};
-  ForEachField(record, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
-  if (record.link.empty()) json.erase("link");
-  if (record.published.empty()) json.erase("published");
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-ParseResult ParseRecord(std::string_view line) {
+// Why they cannot be, or what `take` makes of the line.
+template <class Take>
+std::string Parse(std::string_view line, const Take& take) {
   try {
     // The library takes a zero for the end of the text, and would not look at what follows.
     const size_t zero = line.find('\0');
     if (zero != std::string_view::npos) throw Malformed{Join("not JSON: wrong at byte ", zero + 1)};
-    return FromJson(Json::parse(line));
+    return take(FromJson(Json::parse(line)));
   } catch (const Malformed& malformed) {
     return malformed.reason;
   } catch (const Json::parse_error& error) {
@@ -223,6 +241,86 @@ ParseResult ParseRecord(std::string_view line) {
   } catch (const Json::out_of_range&) {
     return "not JSON: a number too large";
   }
+}
+
+std::string ToLine(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// Why `more` cannot be put behind `begun`; empty if it can.
+std::string LengthFault(const char* what, const Series& begun, const Series& more) {
+  std::map<std::string_view, size_t> lengths;
+  for (const Series* const part : {&begun, &more}) {
+    for (const auto& [name, values] : *part) lengths[name] += values.size();
+  }
+  for (const auto& [name, length] : lengths) {
+    const size_t others = lengths.begin()->second;
+    if (length != others)
+      return Join(what, " \"", name, "\" has ", length, " entries, the others have ", others);
+  }
+  return "";
+}
+
+void AppendTo(Series* begun, const Series& more) {
+  for (const auto& [name, values] : more) {
+    std::vector<int64_t>& all = (*begun)[name];
+    all.insert(all.end(), values.begin(), values.end());
+  }
+}
+
+}  // namespace
+
+std::string ToJsonLine(const Record& record) {
+  Json json{{"schema", kRecordSchema}};
+  ForEachField(record, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
+  if (record.number < 0) json.erase("record");
+  for (const char* const name : {"moments", "link", "published"}) {
+    if (json[name].empty()) json.erase(name);
+  }
+  return ToLine(json);
+}
+
+std::string ToContinuationLine(int64_t of, const Record& more) {
+  Json json{{"schema", kRecordSchema}, {"of", of}};
+  ForEachGrowingField(more, [&](const char* name, const auto& value) {
+    if (Json part = ToJson(value); !part.empty()) json[name] = std::move(part);
+  });
+  return ToLine(json);
+}
+
+ParseResult ParseRecord(std::string_view line) {
+  ParseResult result;
+  std::string fault = Parse(line, [&](Line parsed) {
+    if (parsed.of >= 0) return Join("more of record ", parsed.of, ", not a record");
+    result = std::move(parsed.record);
+    return std::string();
+  });
+  if (!fault.empty()) result = std::move(fault);
+  return result;
+}
+
+std::string Append(const Record& more, Record* record) {
+  std::string fault = LengthFault("samples", record->samples, more.samples);
+  if (fault.empty()) fault = LengthFault("moments", record->moments, more.moments);
+  if (!fault.empty()) return fault;
+  AppendTo(&record->samples, more.samples);
+  AppendTo(&record->moments, more.moments);
+  if (!more.buckets.empty()) record->buckets = more.buckets;
+  for (const auto& [name, value] : more.checks) record->checks.Set(name, value);
+  for (const auto& [name, value] : more.facts) record->facts.Set(name, value);
+  return "";
+}
+
+std::string AddLine(std::string_view line, std::vector<Record>* records) {
+  return Parse(line, [&](Line parsed) {
+    if (parsed.of < 0) {
+      records->push_back(std::move(parsed.record));
+      return std::string();
+    }
+    // Mostly one of the last.
+    const auto begun = std::find_if(records->rbegin(), records->rend(),
+                                    [&](const Record& record) { return record.number == parsed.of; });
+    if (begun == records->rend()) return Join("more of record ", parsed.of, ", which is not there");
+    return Append(parsed.record, &*begun);
+  });
 }
 
 }  // namespace gradsync::bench

@@ -9,10 +9,12 @@
 #include <Eigen/Core>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "model/error.h"
 
@@ -43,9 +45,21 @@ struct CommandResult {
   std::string output;
 };
 
-// Runs a command of ours in the workspace of `bazel run`.
-CommandResult RunGit(const char* arguments) {
-  const std::string command = Join("git -C \"$BUILD_WORKSPACE_DIRECTORY\" ", arguments, " 2>/dev/null");
+// In a form that a shell takes back.
+std::string Quoted(std::string_view argument) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=,./:@%";
+  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(argument);
+  }
+  std::string quoted = "'";
+  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// Runs git in a directory.
+CommandResult RunGit(const std::string& directory, const char* arguments) {
+  const std::string command = Join("git -C ", Quoted(directory), " ", arguments, " 2>/dev/null");
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
   CommandResult result;
@@ -56,17 +70,23 @@ CommandResult RunGit(const char* arguments) {
 }
 
 void FillCommit(Provenance& provenance) {
+  provenance.dirty = true;
   if (const char* const gathered = std::getenv("GRADSYNC_COMMIT")) {
     const std::string_view text = gathered;
     provenance.gradsync_commit = text.substr(0, text.find('-'));
     provenance.dirty = text.ends_with("-dirty");
     return;
   }
-  if (std::getenv("BUILD_WORKSPACE_DIRECTORY") == nullptr) return;
-  const CommandResult commit = RunGit("rev-parse HEAD");
+  std::error_code error;
+  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  const std::string sources =
+      workspace != nullptr ? std::string(workspace)
+                           : SourcesOf(std::filesystem::read_symlink("/proc/self/exe", error).string());
+  if (sources.empty()) return;
+  const CommandResult commit = RunGit(sources, "rev-parse HEAD");
   if (!commit.ok) return;
   provenance.gradsync_commit = commit.output.substr(0, commit.output.find('\n'));
-  const CommandResult changes = RunGit("status --porcelain");
+  const CommandResult changes = RunGit(sources, "status --porcelain");
   provenance.dirty = !changes.ok || !changes.output.empty();
 }
 
@@ -93,19 +113,17 @@ std::string BuildMode() {
   return mode;
 }
 
-// In a form that a shell takes back.
-std::string Quoted(std::string_view argument) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=,./:@%";
-  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos) {
-    return std::string(argument);
-  }
-  std::string quoted = "'";
-  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 }  // namespace
+
+std::string SourcesOf(const std::string& program) {
+  const std::filesystem::path path = program;
+  for (std::filesystem::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    std::string sources;
+    std::ifstream note(at / "DO_NOT_BUILD_HERE");
+    if (std::getline(note, sources)) return sources;
+  }
+  return "";
+}
 
 Provenance CollectProvenance(int argc, const char* const* argv) {
   Provenance provenance;

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 namespace gradsync::bench {
 namespace {
@@ -25,10 +26,15 @@ TEST(ProvenanceTest, DescribesThisMachine) {
   EXPECT_EQ(provenance.command_line, R"(bench/ddp --model=small '--corpus=my text'\''s.txt' '')");
 }
 
-TEST(ProvenanceTest, OutsideBazelRunTheCommitIsUnknown) {
-  unsetenv("BUILD_WORKSPACE_DIRECTORY");
-  EXPECT_EQ(CollectProvenance(0, nullptr).gradsync_commit, "unknown");
-  EXPECT_FALSE(CollectProvenance(0, nullptr).dirty);
+// Where Bazel builds, as it lays it out.
+TEST(ProvenanceTest, AProgramKnowsItsSourcesByWhereItWasBuilt) {
+  const std::string base = ::testing::TempDir() + "output_base";
+  const std::string bin = base + "/execroot/gradsync/bazel-out/k8-opt/bin/bench";
+  std::filesystem::create_directories(bin);
+  std::ofstream(base + "/DO_NOT_BUILD_HERE") << "/home/a b/gradsync";
+  EXPECT_EQ(SourcesOf(bin + "/ddp"), "/home/a b/gradsync");
+  EXPECT_EQ(SourcesOf("/usr/local/bin/ddp"), "");
+  EXPECT_EQ(SourcesOf(""), "");
 }
 
 TEST(ProvenanceTest, GatheredProgramsAreToldTheCommit) {
@@ -41,9 +47,10 @@ TEST(ProvenanceTest, GatheredProgramsAreToldTheCommit) {
   unsetenv("GRADSYNC_COMMIT");
 }
 
-TEST(ProvenanceTest, AWorkspaceWithoutGitHasNoCommit) {
+TEST(ProvenanceTest, AWorkspaceWithoutGitHasNoCommitAndMayHaveChanges) {
   setenv("BUILD_WORKSPACE_DIRECTORY", "/proc", 1);
   EXPECT_EQ(CollectProvenance(0, nullptr).gradsync_commit, "unknown");
+  EXPECT_TRUE(CollectProvenance(0, nullptr).dirty);
   unsetenv("BUILD_WORKSPACE_DIRECTORY");
 }
 

@@ -78,42 +78,45 @@ RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, 
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   Require(!error, "cannot create directory ", dir, ": ", error.message());
-  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   Require(file_ >= 0, "cannot open ", path_, ": ", std::strerror(errno));
   struct stat status {};
-  if (fstat(file_, &status) == 0) end_bytes_ = status.st_size;
-  // A line cut off by an earlier crash must not swallow the next one.
-  char last = '\n';
-  if (end_bytes_ > 0 && pread(file_, &last, 1, end_bytes_ - 1) == 1 && last != '\n')
-    WriteAt(end_bytes_, "\n");
+  Require(fstat(file_, &status) != 0 || status.st_size == 0, path_, ": there is such a file already");
 }
 
 RecordWriter::~RecordWriter() { close(file_); }
 
-void RecordWriter::Write(const Record& record) { WriteAt(end_bytes_, ToJsonLine(record) + "\n"); }
-
-void RecordWriter::Rewrite(int64_t begin_bytes, std::span<const Record> records) {
-  std::string text;
-  for (const Record& record : records) text += ToJsonLine(record) + "\n";
-  WriteAt(begin_bytes, text);
+int64_t RecordWriter::Begin(const Record& record) {
+  Record numbered = record;
+  numbered.number = num_records_++;
+  unwritten_ += ToJsonLine(numbered) + "\n";
+  return numbered.number;
 }
 
-void RecordWriter::WriteAt(int64_t begin_bytes, std::string_view text) {
-  const auto check = [&](ssize_t result, const char* what) {
-    if (result < 0) throw std::runtime_error(Join("cannot ", what, " ", path_, ": ", std::strerror(errno)));
-  };
-  int64_t at = begin_bytes;
-  while (!text.empty()) {
-    const ssize_t n = pwrite(file_, text.data(), text.size(), at);
-    if (n < 0 && errno == EINTR) continue;
-    check(n, "write");
-    text.remove_prefix(static_cast<size_t>(n));
-    at += n;
+void RecordWriter::Continue(int64_t of, const Record& more) {
+  unwritten_ += ToContinuationLine(of, more) + "\n";
+}
+
+void RecordWriter::Write() {
+  struct stat status {};
+  if (fstat(file_, &status) == 0 && status.st_nlink == 0) {
+    throw std::runtime_error(Join("cannot write ", path_, ": the file was removed"));
   }
-  if (at < end_bytes_) check(ftruncate(file_, at), "shorten");
-  end_bytes_ = at;
+  std::string_view left = unwritten_;
+  while (!left.empty()) {
+    const ssize_t n = write(file_, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw std::runtime_error(Join("cannot write ", path_, ": ", std::strerror(errno)));
+    left.remove_prefix(static_cast<size_t>(n));
+  }
+  unwritten_.clear();
+}
+
+void RecordWriter::WriteToDisk() {
+  Write();
   // Devices cannot be synced, and need not be.
-  if (fsync(file_) != 0 && errno != EINVAL && errno != EROFS) check(-1, "flush");
+  if (fsync(file_) == 0 || errno == EINVAL || errno == EROFS) return;
+  throw std::runtime_error(Join("cannot flush ", path_, ": ", std::strerror(errno)));
 }
 
 std::string NewRunId() {

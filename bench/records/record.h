@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,11 +12,16 @@
 
 // What the benchmarks write and the tools read: raw samples, and everything needed to judge them.
 //
-// One record is one JSON line, for one (configuration, rank) of one run. One file holds the records of one
-// rank: DIR/<experiment>.<run_id>.rank<r>.jsonl. No statistics are computed here or in a benchmark.
+// One record is for one (configuration, rank) of one run. One file holds the records of one rank, a JSON
+// object a line: DIR/<experiment>.<run_id>.rank<r>.jsonl. A record begins with a line of its own; what comes
+// later, such as further steps and checks, is on continuation lines, so that a process that is killed leaves
+// all that it had measured. Every name that may stand in a record is in schema.cc, with its meaning. No
+// statistics are computed here.
 namespace gradsync::bench {
 
-inline constexpr std::string_view kRecordSchema = "gradsync.record/1";
+inline constexpr std::string_view kRecordSchema = "gradsync.record/2";
+// Without numbers, continuation lines and moments; read as before.
+inline constexpr std::string_view kOldRecordSchema = "gradsync.record/1";
 
 // One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
 // double that is not finite is written as null, and null is read as NaN.
@@ -78,35 +82,16 @@ struct Provenance {
 };
 
 struct Record {
+  int64_t number = -1;     // in its file, from 0; negative: none
   std::string experiment;  // "ddp", "all_reduce", "compare"
   std::string run_id;      // NewRunId() of rank 0: the same on all ranks and for all configurations of a run
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
   // Everything that makes this measurement different from another. The same on all ranks, but for
-  // "placement". All: "backend", "device", "dtype", "threads_per_rank", "comm_threads", "placement", "seed".
-  // all_reduce: "op", "size_bytes", "iterations", "warmup_iterations".
-  // ddp and compare: "model", "strategy", "batch_size", "bucket_bytes", "order" ("interleaved" or "blocks"),
-  //   "warmup_steps", "steps", "optimizer" ("adamw" or "sgd"), "learning_rate", "traced" (every
-  //   step also wrote a trace), "data"; transformers "seq_len".
-  // ddp: "num_layers", "d_model", "d_ff", "num_heads", "vocab_size", "weights".
-  // compare: "units" ("bytes" or "published"), "buffer_elements" (the size on the label, of which
-  //   "bucket_bytes" is what it means to the strategy); images "image_size", "width" (channels of the first
-  //   layers).
+  // "placement".
   Fields config;
-  // One entry per measured step. all_reduce: "time_ns". ddp and compare, from the marks of a step
-  // (bench/timing/phase_timer.h):
-  //   "step_ns"               from the step's first work to its last, the optimizer's included
-  //   "forward_ns"            with the loss, and the broadcast of buffers where a model has them
-  //   "backward_ns"           to the end of the last gradient's computation
-  //   "sync_exposed_ns"       from there until every gradient is averaged
-  //   "backward_and_sync_ns"  both together; what a published "backward" is whose strategy waits inside it
-  //   "comm_busy_ns"          the union of the intervals with a collective in flight
-  //   "optimizer_ns"
-  // Of peers, which say nothing of their collectives, "comm_busy_ns" and, where gradients are averaged inside
-  // of backward, "sync_exposed_ns" are missing. "position": the index of the step in the run's own order over
-  // all its configurations. With --profile also "<phase>.<operation>_ns", see
-  // bench/timing/step_profile.h, which has facts of such names too. All of one length.
+  // One entry per measured step, all of one length.
   std::map<std::string, std::vector<int64_t>> samples;
   // Steps x buckets, row by row, all of one length: moments of the collectives of each step.
   std::map<std::string, std::vector<int64_t>> moments;
@@ -115,61 +100,59 @@ struct Record {
   // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
   std::map<std::string, Fields> published;
   std::vector<BucketRecord> buckets;
-  // Training: "reference" ("single_process" or "none"), "grad_rel_error", "param_rel_error", "grads_equal",
-  // "params_equal", "replicas_equal", "tolerance", "worst_grad", "worst_param". all_reduce: "wrong_elements",
-  // "checked_elements".
   Fields checks;
-  // All: "launcher", "local_size" (ranks on this host), "collectives_in_flight" (at once, at most); pinned
-  // "compute_cpus", "communication_cpus"; of a GPU "gpu_uuid", "gpu_pci_bus_id", "gpu_ordinal",
-  // "ranks_per_gpu". Training: "num_parameters", "num_tensors", "gradient_bytes", "tokens_per_step" or
-  // "images_per_step", "allocations_in_timed_steps"; of memory "peak_bytes_in_use" and "bytes_held" (from the
-  // system or driver) in the timed steps, on the device, with the buffers of "strategies_in_memory"
-  // strategies. Of a peer whose model was compiled: "compiled" (what torch.compile was given), "compile_ns"
-  // (before the first step). all_reduce: "numel". Of published figures: "ranks_behind_times",
-  // "phases_synchronised", "copies_timed", "replicas_start_equal".
   Fields facts;
   Provenance provenance;
-  Fields link;  // optional: what is known of the link between ranks; "limit_bytes_per_second"
+  Fields link;
 };
 
-// One line, without the newline at its end. Bytes that are not UTF-8 are replaced.
+// A record's own line, without the newline at its end. Bytes that are not UTF-8 are replaced.
 std::string ToJsonLine(const Record& record);
+// A line with more of record `of`: the samples, moments, buckets, checks and facts of `more`.
+std::string ToContinuationLine(int64_t of, const Record& more);
 
 // A record, or the reason why the line is none: one line of text.
 using ParseResult = std::variant<Record, std::string>;
 
-// `line` without its newline. Names that are not in the schema are skipped; of those that are, "schema",
-// "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there.
+// A record's own line, without its newline. Names that are not in the schema are skipped; of those that are,
+// "schema", "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there, and values
+// have the schema's types.
 ParseResult ParseRecord(std::string_view line);
+
+// Appends the samples and moments of `more`, and sets its checks, facts and, if it has any, buckets. Returns
+// why that cannot be, in one line, and then has done nothing; empty if it could.
+std::string Append(const Record& more, Record* record);
+
+// Reads the next line of a file: adds a record to those of the lines before it, or what it continues to one
+// of them. Returns why the line cannot be used, in one line of text; empty if it can.
+std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 // Appends the records of one rank to its file.
 class RecordWriter {
  public:
   // Creates `dir` and the directories above it. Throws InvalidInput, naming the path and the system's reason,
-  // if that or opening the file fails.
+  // if that or opening the file fails, or if the file has records already.
   RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id, int64_t rank);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  // Returns when the line is on disk, so a crash loses at most the line being written. Throws
-  // std::runtime_error with the path and the system's reason.
-  void Write(const Record& record);
-
-  // Where the next line will begin.
-  int64_t end_bytes() const { return end_bytes_; }
-  // Puts `records` in the place of what lies from `begin_bytes` on. A process that is killed meanwhile leaves
-  // the one or the other. Throws like Write.
-  void Rewrite(int64_t begin_bytes, std::span<const Record> records);
+  // Begins a record, and returns its number.
+  int64_t Begin(const Record& record);
+  void Continue(int64_t of, const Record& more);
+  // Writes what was begun and continued since the last time, all at once: a process that is killed loses
+  // nothing of what was written before. Throws std::runtime_error with the path and the system's reason.
+  void Write();
+  // The same, and returns when it is on disk: nothing is lost with the machine either. Takes longer.
+  void WriteToDisk();
 
   const std::string& path() const { return path_; }
 
  private:
-  void WriteAt(int64_t begin_bytes, std::string_view text);
-
   std::string path_;
   int file_ = -1;
-  int64_t end_bytes_ = 0;
+  int64_t num_records_ = 0;
+  std::string unwritten_;
 };
 
 // The time in UTC and four random hexadecimal digits: "20261121T101500-4f2a".

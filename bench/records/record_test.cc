@@ -7,17 +7,23 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <variant>
 
+#include "bench/records/schema.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 
 Record Sample() {
   Record record;
@@ -40,7 +46,7 @@ Record Sample() {
   record.provenance.cpu_count = 2;
   record.provenance.dirty = true;
   record.provenance.libraries.Set("gloo", "0.5.0");
-  record.link.Set("rate_bits", int64_t{8000000000});
+  record.link.Set("rate_bits_per_second", int64_t{8000000000});
   return record;
 }
 
@@ -90,7 +96,7 @@ TEST(FieldsTest, KeepsOrderTypesAndReplaces) {
 TEST(RecordTest, RoundTrips) {
   const std::string line = ToJsonLine(Sample());
   EXPECT_EQ(line.find('\n'), std::string::npos);
-  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/1","experiment":"ddp",)")) << line;
+  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/2","experiment":"ddp",)")) << line;
   const ParseResult result = ParseRecord(line);
   ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
   const Record& record = std::get<Record>(result);
@@ -206,8 +212,10 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
   EXPECT_THAT(ReasonFor(Changed(R"("rank":1,)", R"("rank":1,,)")), HasSubstr("not JSON"));
   EXPECT_THAT(ReasonFor(Changed(R"("trace":false)", R"("trace":flase)")), HasSubstr("not JSON"));
   EXPECT_EQ(ReasonFor(R"({"a":1})"), "no \"schema\": not a gradsync record");
-  EXPECT_EQ(ReasonFor(Changed("record/1", "record/2")),
-            "schema \"gradsync.record/2\", expected \"gradsync.record/1\"");
+  EXPECT_EQ(ReasonFor(Changed("record/2", "record/3")),
+            "schema \"gradsync.record/3\", expected \"gradsync.record/2\"");
+  EXPECT_EQ(ReasonFor(Changed(R"("batch_size":2)", R"("batch_size":"2")")),
+            "\"batch_size\" is a text, expected a whole number");
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":"one")")),
             "\"rank\" is a string, expected a whole number");
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":9223372036854775808)")),
@@ -220,44 +228,145 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
   EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3,4.5]")), "\"position\" is a number, expected a whole number");
 }
 
-TEST(RecordWriterTest, WritesOneLineEach) {
+TEST(RecordTest, TheVersionBeforeIsReadAsItWas) {
+  Record record = Sample();
+  const ParseResult result = ParseRecord(Changed("record/2", "record/1"));
+  ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
+  EXPECT_EQ(ToJsonLine(std::get<Record>(result)), ToJsonLine(record));
+  // It knew no types.
+  std::string line = Changed(R"("batch_size":2)", R"("batch_size":"2")");
+  EXPECT_EQ(ReasonFor(line.replace(line.find("record/2"), 8, "record/1")), "");
+}
+
+TEST(SchemaTest, HasEveryNameThatALineHasAndNoOther) {
+  Record record = Sample();
+  record.number = 7;
+  record.moments["ready_ns"] = {1, 2};
+  record.published["step_ns"].Set("mean_ns", 1.5);
+  const nlohmann::json line = nlohmann::json::parse(ToJsonLine(record));
+  const auto names_in_schema = [](Part part) {
+    std::set<std::string> names;
+    for (const SchemaName& entry : Schema()) {
+      if (entry.part == part) names.emplace(entry.name);
+    }
+    return names;
+  };
+  const auto names_in = [](const nlohmann::json& object) {
+    std::set<std::string> names;
+    for (const auto& [name, value] : object.items()) names.insert(name);
+    return names;
+  };
+  std::set<std::string> top = names_in(line);
+  top.insert("of");
+  EXPECT_EQ(top, names_in_schema(Part::kTop));
+  EXPECT_EQ(names_in(line.at("provenance")), names_in_schema(Part::kProvenance));
+}
+
+TEST(SchemaTest, NamesWhatIsNotInItWhatIsMissingAndWhatIsOfAnotherType) {
+  Record record = Sample();
+  record.config = {};
+  record.link = {};
+  record.config.Set("strategy", "core");
+  record.config.Set("strategie", "core");
+  record.config.Set("seed", "0");
+  record.facts.Set("backward.linear.flops", 1e9);
+  record.facts.Set("bytes_held", "unknown");
+  record.samples["backward.linear_ns"] = {1, 2, 3};
+  const std::vector<std::string> faults = SchemaFaults(record);
+  EXPECT_THAT(faults, Contains("\"strategie\" is not in the schema"));
+  EXPECT_THAT(faults, Contains("\"seed\" is a text, expected a whole number"));
+  EXPECT_THAT(faults, Contains("no \"backend\""));
+  EXPECT_THAT(faults, Contains("no \"forward_ns\""));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("linear"))));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("bytes_held"))));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("time_ns"))));
+  EXPECT_THAT(WrongTypes(record), ElementsAre("\"seed\" is a text, expected a whole number"));
+}
+
+// Two records that take turns, line by line.
+TEST(ContinuationTest, RecordsGrow) {
+  std::vector<Record> records;
+  Record first = Sample(), second = Sample();
+  first.number = 3;
+  second.number = 4;
+  first.samples = {{"position", {0}}, {"step_ns", {10}}};
+  first.moments = {{"ready_ns", {1, 2}}};
+  EXPECT_EQ(AddLine(ToJsonLine(first), &records), "");
+  EXPECT_EQ(AddLine(ToJsonLine(second), &records), "");
+  Record more;
+  more.samples = {{"position", {2, 4}}, {"step_ns", {30, 50}}};
+  more.moments = {{"ready_ns", {3, 4, 5, 6}}};
+  EXPECT_EQ(AddLine(ToContinuationLine(3, more), &records), "");
+  Record end;
+  end.samples["forward_ns"] = {7, 8, 9};  // of all steps at once
+  end.checks.Set("grad_rel_error", 0.5);
+  end.facts.Set("num_tensors", 2);
+  end.buckets = {{4, 1}};
+  const std::string line = ToContinuationLine(3, end);
+  EXPECT_EQ(
+      line,
+      R"({"schema":"gradsync.record/2","of":3,"samples":{"forward_ns":[7,8,9]},)"
+      R"("buckets":[{"bytes":4,"tensors":1}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
+  EXPECT_EQ(AddLine(line, &records), "");
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_THAT(records[0].samples.at("step_ns"), ElementsAre(10, 30, 50));
+  EXPECT_THAT(records[0].samples.at("forward_ns"), ElementsAre(7, 8, 9));
+  EXPECT_THAT(records[0].moments.at("ready_ns"), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(records[0].checks.DoubleOr("grad_rel_error", 0), 0.5);
+  EXPECT_EQ(records[0].facts.IntOr("num_tensors", 0), 2);
+  EXPECT_EQ(records[0].facts.IntOr("num_parameters", 0), 1998235200);
+  EXPECT_EQ(records[0].buckets.size(), 1u);
+  EXPECT_EQ(ToJsonLine(records[1]), ToJsonLine(second));
+}
+
+TEST(ContinuationTest, SaysWhyOneCannotBeUsed) {
+  Record begun = Sample();
+  begun.number = 0;
+  std::vector<Record> records = {begun};
+  Record more;
+  more.samples["step_ns"] = {1};
+  EXPECT_EQ(AddLine(ToContinuationLine(0, more), &records),
+            "samples \"step_ns\" has 4 entries, the others have 3");
+  more.samples["position"] = {1};
+  EXPECT_EQ(AddLine(ToContinuationLine(1, more), &records), "more of record 1, which is not there");
+  more.moments = {{"ready_ns", {1, 2}}, {"issued_ns", {1}}};
+  EXPECT_EQ(AddLine(ToContinuationLine(0, more), &records),
+            "moments \"ready_ns\" has 2 entries, the others have 1");
+  const std::string line = ToContinuationLine(0, more);
+  EXPECT_EQ(AddLine(line.substr(0, 60), &records), "cut off after 60 bytes");
+  EXPECT_EQ(ReasonFor(ToContinuationLine(0, {})), "more of record 0, not a record");
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(ToJsonLine(records[0]), ToJsonLine(begun));
+}
+
+TEST(RecordWriterTest, WritesWhatWasBegunAndContinued) {
   const std::string dir = FreshDir("lines") + "/below/it";
   RecordWriter writer(dir, "ddp", "20261121T101500-4f2a", 1);
   EXPECT_EQ(writer.path(), dir + "/ddp.20261121T101500-4f2a.rank1.jsonl");
-  writer.Write(Sample());
-  const std::string line = ToJsonLine(Sample()) + "\n";
-  EXPECT_EQ(ReadAll(writer.path()), line);
-  writer.Write(Sample());
-  EXPECT_EQ(ReadAll(writer.path()), line + line);
+  EXPECT_EQ(writer.Begin(Sample()), 0);
+  Record second = Sample();
+  EXPECT_EQ(writer.Begin(second), 1);
+  EXPECT_EQ(ReadAll(writer.path()), "");
+  writer.Write();
+  second.number = 1;
+  Record first = Sample();
+  first.number = 0;
+  const std::string lines = ToJsonLine(first) + "\n" + ToJsonLine(second) + "\n";
+  EXPECT_EQ(ReadAll(writer.path()), lines);
+  Record more;
+  more.samples = {{"position", {5}}, {"step_ns", {6}}};
+  writer.Continue(1, more);
+  writer.WriteToDisk();
+  EXPECT_EQ(ReadAll(writer.path()), lines + ToContinuationLine(1, more) + "\n");
+  writer.WriteToDisk();
+  EXPECT_EQ(ReadAll(writer.path()), lines + ToContinuationLine(1, more) + "\n");
 }
 
-TEST(RecordWriterTest, StartsANewLineAfterOneThatWasCutOff) {
-  const std::string dir = FreshDir("cut");
+TEST(RecordWriterTest, RefusesAFileThatHasSomething) {
+  const std::string dir = FreshDir("taken_file");
   std::filesystem::create_directories(dir);
-  std::ofstream(dir + "/ddp.id.rank0.jsonl") << R"({"schema":"grads)";
-  RecordWriter writer(dir, "ddp", "id", 0);
-  writer.Write(Sample());
-  EXPECT_EQ(ReadAll(writer.path()), "{\"schema\":\"grads\n" + ToJsonLine(Sample()) + "\n");
-}
-
-TEST(RecordWriterTest, RewritesTheLast) {
-  const auto of_rank = [](int64_t rank) {
-    Record record = Sample();
-    record.rank = rank;
-    return record;
-  };
-  const auto line = [&](int64_t rank) { return ToJsonLine(of_rank(rank)) + "\n"; };
-  RecordWriter writer(FreshDir("rewritten"), "ddp", "id", 0);
-  writer.Write(of_rank(1));
-  const int64_t begin_bytes = writer.end_bytes();
-  EXPECT_EQ(static_cast<size_t>(begin_bytes), line(1).size());
-  writer.Write(of_rank(20));
-  writer.Write(of_rank(30));
-  writer.Rewrite(begin_bytes, std::vector<Record>{of_rank(4)});
-  EXPECT_EQ(ReadAll(writer.path()), line(1) + line(4));
-  writer.Write(of_rank(5));
-  writer.Rewrite(begin_bytes, std::vector<Record>(3, of_rank(600)));
-  EXPECT_EQ(ReadAll(writer.path()), line(1) + line(600) + line(600) + line(600));
+  std::ofstream(dir + "/ddp.id.rank0.jsonl") << "{}";
+  EXPECT_THROW(RecordWriter(dir, "ddp", "id", 0), InvalidInput);
 }
 
 TEST(RecordWriterTest, NamesThePathAndTheReason) {
@@ -278,8 +387,9 @@ TEST(RecordWriterTest, ReportsAFullDisk) {
   std::filesystem::create_directories(dir);
   std::filesystem::create_symlink("/dev/full", dir + "/ddp.id.rank0.jsonl");
   RecordWriter writer(dir, "ddp", "id", 0);
+  writer.Begin(Sample());
   try {
-    writer.Write(Sample());
+    writer.Write();
     FAIL() << "a full disk went unnoticed";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr("rank0.jsonl: No space left on device"));

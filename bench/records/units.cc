@@ -41,6 +41,7 @@ std::optional<int64_t> ParseBinary(std::string_view text, std::string_view what)
       break;
     }
   }
+  if (shift == 0) StripSuffix(text, what);
   const std::optional<int64_t> count = ParseInteger(text);
   if (!count || *count < 0 || *count > std::numeric_limits<int64_t>::max() >> shift) return std::nullopt;
   return *count << shift;

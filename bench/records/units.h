@@ -10,7 +10,7 @@
 // Quantities as people write them on a command line and read them in a summary.
 namespace gradsync::bench {
 
-// A number of bytes: "4096", "64KiB", "1MiB", "1GiB". Units are binary and must be spelled so; "MB" is
+// A number of bytes: "4096", "8B", "64KiB", "1MiB", "1GiB". Units are binary and must be spelled so; "MB" is
 // refused, because it means two things. Nullopt if `text` is no such count, or is 2^63 or more.
 std::optional<int64_t> ParseByteCount(std::string_view text);
 

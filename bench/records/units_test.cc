@@ -10,6 +10,7 @@ using std::chrono::milliseconds;
 TEST(ByteCountTest, ReadsBinaryUnits) {
   EXPECT_EQ(ParseByteCount("0"), 0);
   EXPECT_EQ(ParseByteCount("4096"), 4096);
+  EXPECT_EQ(ParseByteCount("8B"), 8);
   EXPECT_EQ(ParseByteCount("64KiB"), 65536);
   EXPECT_EQ(ParseByteCount("1MiB"), 1048576);
   EXPECT_EQ(ParseByteCount("25MiB"), 26214400);
@@ -18,8 +19,8 @@ TEST(ByteCountTest, ReadsBinaryUnits) {
 }
 
 TEST(ByteCountTest, RefusesEverythingElse) {
-  for (const char* text : {"", "MiB", "10XB", "1MB", "1M", "1 MiB", "-1", "-1KiB", "1.5MiB", "0x10",
-                           "1KiBMiB", "9223372036854775808", "8388608TiB", "99999999999999999999"}) {
+  for (const char* text : {"", "B", "MiB", "10XB", "8BB", "1MB", "1M", "1 MiB", "-1", "-1KiB", "1.5MiB",
+                           "0x10", "1KiBMiB", "9223372036854775808", "8388608TiB", "99999999999999999999"}) {
     EXPECT_EQ(ParseByteCount(text), std::nullopt) << text;
   }
 }

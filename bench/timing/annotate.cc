@@ -69,6 +69,9 @@ class AnnotatedGroup : public comm::ProcessGroup {
   std::string_view backend() const override { return group_.backend(); }
   int num_threads() const override { return group_.num_threads(); }
 
+  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    return group_.Allocate(device, std::move(shape), dtype);
+  }
   comm::Work AllReduce(model::Tensor tensor, comm::ReduceOp op) override {
     return Annotate(comm::Collective::kAllReduce, tensor.nbytes(),
                     [&] { return group_.AllReduce(std::move(tensor), op); });

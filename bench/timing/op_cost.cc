@@ -92,6 +92,12 @@ OpCosts CostsOf(std::string_view name, const Tensor& output, std::span<const Var
   return costs;
 }
 
+void FlopCounter::Computed(std::string_view name, const Tensor& output, std::span<const Var> inputs) {
+  const OpCosts costs = CostsOf(name, output, inputs);
+  const bool computes_again = name == "attention" && costs.backward.flops > 0;
+  flops_ += costs.forward.flops + (computes_again ? 2 * costs.forward.flops : costs.backward.flops);
+}
+
 OpCost OptimizerCost(std::string_view optimizer, std::span<model::Parameter* const> params) {
   Require(optimizer == "adamw" || optimizer == "sgd", "optimizer cost: found '", optimizer,
           "', expected adamw or sgd");

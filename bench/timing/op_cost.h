@@ -35,6 +35,20 @@ struct OpCosts {
 // costs the bytes of its inputs and outputs.
 OpCosts CostsOf(std::string_view name, const model::Tensor& output, std::span<const model::Var> inputs);
 
+// What forward and backward of a model have to compute: of the operations that it hears of, the arithmetic
+// above, without what attention's backward pass computes again.
+class FlopCounter : public model::Tracer {
+ public:
+  void Begin(std::string_view /*name*/) override {}
+  void End() override {}
+  void Computed(std::string_view name, const model::Tensor& output,
+                std::span<const model::Var> inputs) override;
+  double flops() const { return flops_; }
+
+ private:
+  double flops_ = 0;
+};
+
 // One step of "adamw" or "sgd" (without momentum): values, gradients and state are read once, values, state
 // and the values' copies in bf16 are written once.
 OpCost OptimizerCost(std::string_view optimizer, std::span<model::Parameter* const> params);

@@ -67,6 +67,24 @@ TEST(OpCostTest, ATransformerTakesSixFlopsForEachWeightAndTokenAndItsAttention) 
   EXPECT_EQ(costs.at("rms_norm").forward.flops, 0);
 }
 
+TEST(OpCostTest, AModelsFlopsLeaveOutWhatIsComputedAgain) {
+  const model::DevicePtr device = model::CpuDevice();
+  Parameter q("q", Zeros(device, {2, 8, 16})), weight("weight", Zeros(device, {3, 16}));
+  const Var qkv[] = {Var(q), Var(q), Var(q)}, linear[] = {Var(Zeros(device, {2, 8, 16})), Var(weight)};
+  const Tensor output = Zeros(device, {2, 8, 16}), y = Zeros(device, {2, 8, 3});
+  const double attention = CostsOf("attention", output, qkv).forward.flops;
+  FlopCounter counter;
+  counter.Computed("attention", output, qkv);
+  EXPECT_EQ(counter.flops(), 3 * attention);
+  // One of the inputs has no gradient.
+  counter.Computed("linear", y, linear);
+  EXPECT_EQ(counter.flops(), 3 * attention + 2 * CostsOf("linear", y, linear).forward.flops);
+  const Var constants[] = {Var(output), Var(output), Var(output)};
+  counter = {};
+  counter.Computed("attention", output, constants);
+  EXPECT_EQ(counter.flops(), attention);
+}
+
 TEST(OpCostTest, AResNet50TakesTheMultiplicationsThatItIsKnownFor) {
   const model::DevicePtr device = model::CpuDevice();
   model::ResNet resnet(model::ResNet50Config(), device, DType::kF32, 0);

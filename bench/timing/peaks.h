@@ -9,17 +9,29 @@
 
 namespace gradsync::bench {
 
-// Peaks, and where they are from: "a copy of 256 MiB" where they were measured, or "given".
+// What a device does per second at best, and where that is from: "a copy of 256 MiB" where it was measured,
+// or "given".
+struct Peak {
+  double per_second = 0;
+  std::string source;
+};
+
+// Floating-point operations of `dtype`: f32, f64 or bf16. Of the CPU as many threads as the device has do
+// independent multiplications with additions in registers, in the widest vectors that the processor has (of
+// f32 for bf16); of a GPU it is the product of large square matrices by the vendor's library. The best of
+// several; takes a quarter of a second. To be called on all ranks of a host at once, because they compute at
+// once.
+Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
+
+// Bytes that are read and written: whichever is faster of a large copy and of the same with a multiplication.
+// Takes about a second, and gives its memory back.
+Peak MeasureBandwidth(const model::DevicePtr& device);
+
+// Both, of one rank.
 struct KnownPeaks {
   Peaks peaks;
   std::string flops_source, bytes_source;
 };
-
-// What the device reaches when nothing else is asked of it, the best of several: a large product of square
-// matrices of `dtype` (f32, f64 or bf16), and whichever is faster of a large copy and of the same with a
-// multiplication, each with the kernels that training has, and with the threads of the device. Takes about
-// two seconds, and gives its memory back.
-KnownPeaks MeasurePeaks(const model::DevicePtr& device, model::DType dtype);
 
 // "105 GFLOP/s (...) and 11.8 GB/s (...)".
 std::string ToString(const KnownPeaks& peaks);

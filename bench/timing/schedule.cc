@@ -1,27 +1,49 @@
 #include "bench/timing/schedule.h"
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
 #include "model/random.h"
 
 namespace gradsync::bench {
+namespace {
 
-std::vector<ScheduledStep> InterleavedSchedule(int num_configs, int64_t warmup_rounds, int64_t rounds,
-                                               uint64_t seed) {
-  std::vector<ScheduledStep> steps;
-  std::vector<int> order(static_cast<size_t>(num_configs));
+enum class Drawn : uint32_t { kConfigs, kRounds };
+
+// 0, 1, ... n - 1 in an order that is drawn.
+std::vector<int> Shuffled(int n, Drawn what, int64_t block, uint64_t seed) {
+  std::vector<int> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  for (int64_t round = 0; round < warmup_rounds + rounds; ++round) {
-    std::iota(order.begin(), order.end(), 0);
-    // Fisher and Yates. A word is far larger than the number of configurations, so its remainder is fair.
-    for (uint32_t left = static_cast<uint32_t>(num_configs); left > 1; --left) {
-      const uint32_t word = model::Philox4x32(key, {static_cast<uint32_t>(round), left, 0, 0})[0];
-      std::swap(order[left - 1], order[word % left]);
-    }
-    for (const int config : order) steps.push_back({config, round, round < warmup_rounds});
+  // Fisher and Yates. A word is far larger than the number of configurations, so its remainder is fair.
+  for (uint32_t left = static_cast<uint32_t>(n); left > 1; --left) {
+    const uint32_t word =
+        model::Philox4x32(key, {static_cast<uint32_t>(block), left, static_cast<uint32_t>(what), 0})[0];
+    std::swap(order[left - 1], order[word % left]);
   }
-  return steps;
+  return order;
+}
+
+}  // namespace
+
+std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed) {
+  const int n = num_configs;
+  const int rounds_per_block = n % 2 == 0 ? n : 2 * n;
+  const int64_t block = round / rounds_per_block;
+  const std::vector<int> configs = Shuffled(n, Drawn::kConfigs, block, seed);
+  const std::vector<int> rounds = Shuffled(rounds_per_block, Drawn::kRounds, block, seed);
+  const int row = rounds[static_cast<size_t>(round % rounds_per_block)];
+  std::vector<int> order;
+  for (int place = 0; place < n; ++place) {
+    // 0, 1, -1, 2, -2, ... : neighbours differ by 1, -2, 3, ..., each difference once; the rows are shifts
+    // of that, and, behind the first n, the same backwards.
+    const int step = place % 2 == 1 ? (place + 1) / 2 : n - place / 2;
+    order.push_back(configs[static_cast<size_t>((step + row) % n)]);
+  }
+  if (row >= n) std::ranges::reverse(order);
+  return order;
 }
 
 }  // namespace gradsync::bench

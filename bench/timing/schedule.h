@@ -6,20 +6,16 @@
 
 namespace gradsync::bench {
 
-// One step of a run over several configurations, for example strategies.
-struct ScheduledStep {
-  int config = 0;     // index of the configuration
-  int64_t round = 0;  // counts from 0, warm-up included; every configuration has one step in each round
-  bool warmup = false;
-
-  bool operator==(const ScheduledStep&) const = default;
-};
-
-// The steps of `num_configs` configurations, `warmup_rounds` and then `rounds` of each. In every round each
-// configuration runs once, in an order drawn anew, so that a machine that drifts drifts for all alike. The
-// same arguments give the same steps on every rank and machine.
-std::vector<ScheduledStep> InterleavedSchedule(int num_configs, int64_t warmup_rounds, int64_t rounds,
-                                               uint64_t seed);
+// The order in which `num_configs` configurations, for example strategies, take a step each in round `round`,
+// which counts from 0: so a machine that drifts drifts for all alike.
+//
+// Rounds come in blocks of as many as there are configurations, or, of an odd number, of twice as many. In a
+// block each one takes each place equally often, and follows each other one equally often, so that what a
+// step leaves behind (in caches, in the processor's heat) meets all alike: E. J. Williams, "Experimental
+// designs balanced for the estimation of residual effects of treatments", 1949. Which is which, and the order
+// of a block's rounds, are drawn anew for each block. The same arguments give the same order on every rank
+// and machine.
+std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 }  // namespace gradsync::bench
 

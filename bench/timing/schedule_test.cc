@@ -1,48 +1,66 @@
 #include "bench/timing/schedule.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
+#include <utility>
 
 namespace gradsync::bench {
 namespace {
 
-TEST(InterleavedScheduleTest, EveryRoundRunsEveryConfigurationOnce) {
-  const std::vector<ScheduledStep> steps = InterleavedSchedule(7, 3, 20, 1);
-  ASSERT_EQ(steps.size(), 7u * 23u);
-  for (size_t round = 0; round < 23; ++round) {
-    std::set<int> seen;
-    for (size_t i = 0; i < 7; ++i) {
-      const ScheduledStep& step = steps[7 * round + i];
-      EXPECT_EQ(step.round, static_cast<int64_t>(round));
-      EXPECT_EQ(step.warmup, round < 3);
-      seen.insert(step.config);
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
+
+TEST(RoundOrderTest, EveryRoundHasEveryConfigurationOnce) {
+  for (int n = 1; n <= 9; ++n) {
+    std::vector<int> all;
+    for (int i = 0; i < n; ++i) all.push_back(i);
+    for (int64_t round = 0; round < 50; ++round) {
+      EXPECT_THAT(RoundOrder(n, round, 1), UnorderedElementsAreArray(all)) << n;
     }
-    EXPECT_EQ(seen, (std::set<int>{0, 1, 2, 3, 4, 5, 6}));
   }
 }
 
-TEST(InterleavedScheduleTest, IsAFunctionOfTheSeed) {
-  EXPECT_EQ(InterleavedSchedule(5, 2, 10, 42), InterleavedSchedule(5, 2, 10, 42));
-  EXPECT_NE(InterleavedSchedule(5, 2, 10, 42), InterleavedSchedule(5, 2, 10, 43));
+TEST(RoundOrderTest, IsAFunctionOfTheSeedAndAnotherInEachBlock) {
+  const auto block = [](int64_t first_round, uint64_t seed) {
+    std::vector<std::vector<int>> orders;
+    for (int64_t round = first_round; round < first_round + 10; ++round) {
+      orders.push_back(RoundOrder(5, round, seed));
+    }
+    return orders;
+  };
+  EXPECT_EQ(block(0, 42), block(0, 42));
+  EXPECT_NE(block(0, 42), block(0, 43));
+  EXPECT_NE(block(0, 42), block(0, 42 + (uint64_t{1} << 32)));
+  EXPECT_NE(block(0, 42), block(10, 42));
 }
 
-TEST(InterleavedScheduleTest, GivesEveryConfigurationEveryPlaceAboutEquallyOften) {
-  constexpr int kConfigs = 4;
-  constexpr int kRounds = 4000;
-  int count[kConfigs][kConfigs] = {};
-  const std::vector<ScheduledStep> steps = InterleavedSchedule(kConfigs, 0, kRounds, 7);
-  for (size_t i = 0; i < steps.size(); ++i) ++count[steps[i].config][i % kConfigs];
-  // A count is binomial with mean 1000 and standard deviation 27.4: five of them to either side.
-  for (const auto& places : count) {
-    for (const int times : places) EXPECT_NEAR(times, kRounds / kConfigs, 137);
+class BalanceTest : public ::testing::TestWithParam<int> {};
+
+// Whatever the block.
+TEST_P(BalanceTest, EachTakesEachPlaceAndFollowsEachOtherEquallyOften) {
+  const int n = GetParam(), times = n % 2 == 0 ? 1 : 2;
+  for (const int64_t block : {0, 1, 7}) {
+    std::map<std::pair<int, int>, int> at_place, followed;
+    for (int64_t round = block * n * times; round < (block + 1) * n * times; ++round) {
+      const std::vector<int> order = RoundOrder(n, round, 3);
+      for (int place = 0; place < n; ++place) {
+        const int config = order[static_cast<size_t>(place)];
+        ++at_place[{config, place}];
+        if (place > 0) ++followed[{order[static_cast<size_t>(place) - 1], config}];
+      }
+    }
+    EXPECT_EQ(at_place.size(), static_cast<size_t>(n * n));
+    for (const auto& [what, count] : at_place) EXPECT_EQ(count, times);
+    EXPECT_EQ(followed.size(), static_cast<size_t>(n * (n - 1)));
+    for (const auto& [what, count] : followed) EXPECT_EQ(count, times) << what.first << " " << what.second;
   }
 }
 
-TEST(InterleavedScheduleTest, OneConfigurationIsABlock) {
-  const std::vector<ScheduledStep> expected = {{0, 0, true}, {0, 1, false}, {0, 2, false}};
-  EXPECT_EQ(InterleavedSchedule(1, 1, 2, 9), expected);
-}
+INSTANTIATE_TEST_SUITE_P(All, BalanceTest, ::testing::Values(2, 3, 4, 5, 6, 7, 8, 13));
+
+TEST(RoundOrderTest, OneConfigurationIsAlone) { EXPECT_THAT(RoundOrder(1, 5, 9), ElementsAre(0)); }
 
 }  // namespace
 }  // namespace gradsync::bench

@@ -144,10 +144,9 @@ void StepProfile::WriteTo(Record& record) const {
     set(name + ".limit_ns", row.limit_ns);
   }
   set("limit_ns", limit_ns);
-  record.facts.Set("peak_flops_per_second", Value(peaks_.peaks.flops_per_second));
-  record.facts.Set("peak_bytes_per_second", Value(peaks_.peaks.bytes_per_second));
-  record.facts.Set("peak_flops_source", peaks_.flops_source);
-  record.facts.Set("peak_bytes_source", peaks_.bytes_source);
+  record.facts.Set("rank_peak_flops_per_second", Value(peaks_.peaks.flops_per_second));
+  record.facts.Set("rank_peak_bytes_per_second", Value(peaks_.peaks.bytes_per_second));
+  record.facts.Set("rank_peak_bytes_source", peaks_.bytes_source);
 }
 
 }  // namespace gradsync::bench

@@ -36,7 +36,8 @@ class StepProfile {
   std::string ToString() const;
 
   // Samples "<phase>.<operation>_ns"; facts "<phase>.<operation>.flops", ".bytes" and ".limit_ns" per step,
-  // "limit_ns" of the step, "peak_flops_per_second", "peak_bytes_per_second" and where these are from.
+  // "limit_ns" of the step, "rank_peak_flops_per_second", "rank_peak_bytes_per_second" and where the latter
+  // is from.
   void WriteTo(Record& record) const;
 
  private:

@@ -3,22 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "bench/launch/run_program.h"
 #include "bench/records/record.h"
+#include "bench/records/schema.h"
 
 namespace gradsync::bench {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Arguments = std::vector<std::string>;
 
 constexpr char kCompare[] = "bench/compare";
@@ -38,24 +37,18 @@ Records RunAndRead(const Arguments& own, int64_t world_size = 2) {
   EXPECT_THAT(result.out, HasSubstr("equal"));
   Records records;
   std::map<int64_t, int64_t> count_of_rank;
-  for (const auto& entry : std::filesystem::directory_iterator(out)) {
-    std::istringstream lines(ReadText(entry.path().string()));
-    for (std::string line; std::getline(lines, line);) {
-      ParseResult parsed = ParseRecord(line);
-      EXPECT_TRUE(std::holds_alternative<Record>(parsed)) << std::get<std::string>(parsed);
-      Record record = std::get<Record>(std::move(parsed));
-      ++count_of_rank[record.rank];
-      EXPECT_EQ(record.experiment, "compare");
-      EXPECT_EQ(record.world_size, world_size);
-      EXPECT_TRUE(record.checks.BoolOr("grads_equal", false)) << line;
-      EXPECT_TRUE(record.checks.BoolOr("params_equal", false)) << line;
-      EXPECT_TRUE(record.checks.BoolOr("replicas_equal", false)) << line;
-      EXPECT_EQ(record.checks.StringOr("reference", ""), "single_process");
-      if (record.rank != 0) continue;
-      const std::pair key = {record.config.StringOr("strategy", ""),
-                             record.config.IntOr("buffer_elements", 0)};
-      records.emplace(key, std::move(record));
-    }
+  for (const Record& record : RecordsIn(out)) {
+    ++count_of_rank[record.rank];
+    EXPECT_EQ(record.experiment, "compare");
+    EXPECT_EQ(record.world_size, world_size);
+    EXPECT_TRUE(record.checks.BoolOr("grads_equal", false)) << ToJsonLine(record);
+    EXPECT_TRUE(record.checks.BoolOr("params_equal", false)) << ToJsonLine(record);
+    EXPECT_TRUE(record.checks.BoolOr("replicas_equal", false)) << ToJsonLine(record);
+    EXPECT_EQ(record.checks.StringOr("reference", ""), "single_process");
+    EXPECT_THAT(SchemaFaults(record), IsEmpty());
+    if (record.rank != 0) continue;
+    const std::pair key = {record.config.StringOr("strategy", ""), record.config.IntOr("buffer_elements", 0)};
+    records.emplace(key, record);
   }
   EXPECT_EQ(count_of_rank.size(), static_cast<size_t>(world_size));
   for (const auto& [rank, count] : count_of_rank) EXPECT_EQ(count, static_cast<int64_t>(records.size()));

@@ -11,19 +11,22 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <thread>
-#include <variant>
 
 #include "bench/launch/run_program.h"
 #include "bench/records/record.h"
+#include "bench/records/schema.h"
 #include "ddp/factory.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Arguments = std::vector<std::string>;
 
 constexpr char kDdp[] = "bench/ddp";
@@ -52,31 +55,22 @@ std::vector<std::string> FilesIn(const std::string& directory, const std::string
   return paths;
 }
 
-std::vector<Record> RecordsIn(const std::string& directory) {
-  std::vector<Record> records;
-  for (const std::string& path : FilesIn(directory, ".jsonl")) {
-    std::istringstream lines(ReadText(path));
-    for (std::string line; std::getline(lines, line);) {
-      ParseResult result = ParseRecord(line);
-      EXPECT_TRUE(std::holds_alternative<Record>(result)) << path << ": " << std::get<std::string>(result);
-      records.push_back(std::get<Record>(std::move(result)));
-    }
-  }
-  return records;
-}
-
 void ExpectOneCompleteRecord(const Record& record, size_t steps) {
+  EXPECT_THAT(SchemaFaults(record), IsEmpty());
   const auto& samples = record.samples;
-  for (const char* const name : {"step_ns", "forward_ns", "backward_ns", "sync_exposed_ns", "optimizer_ns",
-                                 "comm_busy_ns", "position"}) {
-    ASSERT_TRUE(samples.contains(name)) << name;
-    EXPECT_EQ(samples.at(name).size(), steps) << name;
+  for (const auto& [name, series] : samples) EXPECT_EQ(series.size(), steps) << name;
+  EXPECT_EQ(record.moments.size(), record.buckets.empty() ? 0u : 4u);
+  for (const auto& [name, series] : record.moments) {
+    EXPECT_EQ(series.size(), steps * record.buckets.size()) << name;
+    EXPECT_THAT(series, Each(Ge(0))) << name;
   }
   for (size_t i = 0; i < steps; ++i) {
     EXPECT_EQ(samples.at("step_ns")[i], samples.at("forward_ns")[i] + samples.at("backward_ns")[i] +
                                             samples.at("sync_exposed_ns")[i] + samples.at("optimizer_ns")[i]);
     EXPECT_GE(samples.at("comm_busy_ns")[i], 0);
     EXPECT_LE(samples.at("comm_busy_ns")[i], samples.at("step_ns")[i]);
+    EXPECT_GT(samples.at("compute_cpu_ns")[i], 0);
+    EXPECT_GE(samples.at("communication_cpu_ns")[i], 0);
   }
   EXPECT_EQ(record.facts.IntOr("allocations_in_timed_steps", -1), 0);
   EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
@@ -243,7 +237,10 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   const std::vector<Record> records = RecordsIn(out);
   EXPECT_EQ(records.size(), 4u);
   for (const Record& record : records) {
+    ExpectOneCompleteRecord(record, 3);
     EXPECT_GT(record.facts.DoubleOr("limit_ns", 0), 0);
+    EXPECT_EQ(record.facts.DoubleOr("rank_peak_flops_per_second", 0), 1e9);
+    EXPECT_GT(record.facts.DoubleOr("peak_flops_per_second", 0), 1e8);
     // The rows leave nothing of a step out, and count nothing twice.
     std::vector<int64_t> sums(3);
     for (const auto& [name, samples] : record.samples) {
@@ -257,17 +254,37 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   EXPECT_EQ(without.err, "--peak_flops, --peak_bandwidth: expected --profile beside them\n");
 }
 
+TEST(DdpTest, MomentsOfTheStepInWhichBucketsMoveAreUnknown) {
+  const std::string out = FreshDirectory();
+  ASSERT_EQ(RunProgram(kDdp, With(Micro(out, {"--strategies=core"}), "--warmup_steps", "0")).status, 0);
+  for (const Record& record : RecordsIn(out)) {
+    for (const auto& [name, series] : record.moments) {
+      ASSERT_EQ(series.size(), 3 * record.buckets.size());
+      for (size_t i = 0; i < series.size(); ++i) {
+        EXPECT_EQ(series[i] < 0, i < record.buckets.size()) << name << " " << i;
+      }
+    }
+    EXPECT_EQ(record.moments.size(), 4u);
+  }
+}
+
+// Waits until there are records of which `has_come` says so, or fails.
+template <class HasCome>
+void WaitForRecords(const std::string& directory, RunningProgram& program, const HasCome& has_come) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!has_come(RecordsIn(directory, /*running=*/true))) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << program.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 TEST(DdpTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
   const std::string out = FreshDirectory();
   // The first cell is over at once, the second takes a while.
   Arguments arguments = With(Micro(out, {"--strategies=core", "--timeout=5s"}), "--seq_len", "4,256");
   arguments = With(With(arguments, "--batch_size", "32"), "--steps", "300");
   RunningProgram program(kDdp, arguments);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (RecordsIn(out).size() < 2) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << program.err();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  WaitForRecords(out, program, [](const std::vector<Record>& records) { return records.size() == 4; });
   const pid_t victim = program.ChildWith("GRADSYNC_RANK", "1");
   ASSERT_NE(victim, 0);
   ASSERT_EQ(kill(victim, SIGKILL), 0);
@@ -275,8 +292,92 @@ TEST(DdpTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("rank 1"));
   const std::vector<Record> records = RecordsIn(out);
-  ASSERT_EQ(records.size(), 2u);
-  for (const Record& record : records) EXPECT_EQ(record.config.IntOr("seq_len", 0), 4);
+  ASSERT_EQ(records.size(), 4u);
+  for (const Record& record : records) {
+    if (record.config.IntOr("seq_len", 0) == 4) {
+      ExpectOneCompleteRecord(record, 300);
+      ExpectEqualGradients(record);
+    } else {
+      EXPECT_LT(record.samples.at("step_ns").size(), 300u);
+      EXPECT_EQ(record.checks.Find("reference"), nullptr);
+    }
+  }
+}
+
+class StopTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(StopTest, AStoppedRunLeavesAllRoundsSoFar) {
+  constexpr size_t kSteps = 20;
+  const std::string out = FreshDirectory();
+  RunningProgram program(kDdp, With(Micro(out, {"--strategies=none,naive,core"}), "--steps", "1000000"));
+  WaitForRecords(out, program, [](const std::vector<Record>& records) {
+    return records.size() == 6 && std::ranges::all_of(records, [](const Record& record) {
+             return record.samples.at("step_ns").size() >= kSteps;
+           });
+  });
+  ASSERT_EQ(kill(program.pid(), GetParam()), 0);
+  EXPECT_EQ(program.Wait(std::chrono::seconds(20)).status, 128 + GetParam());
+  const std::vector<Record> records = RecordsIn(out, /*running=*/true);
+  ASSERT_EQ(records.size(), 6u);
+  for (const Record& record : records) {
+    const size_t steps = record.samples.at("step_ns").size();
+    EXPECT_GE(steps, kSteps);
+    // The last round may have been cut off.
+    for (const Record& other : records) {
+      EXPECT_LE(other.samples.at("step_ns").size(), steps + 1);
+    }
+    EXPECT_EQ(record.samples.at("position").back() / 3, static_cast<int64_t>(steps) - 1);
+    for (const auto& [name, series] : record.moments) EXPECT_EQ(series.size(), steps * record.buckets.size());
+    EXPECT_TRUE(record.checks.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, StopTest, ::testing::Values(SIGINT, SIGTERM));
+
+TEST(DdpTest, LaunchesOfASetHaveSeedsAndOrdersOfTheirOwn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(
+      kDdp,
+      With(Micro(out, {"--strategies=none,naive,flat,core", "--repeats=3", "--seed=5"}), "--steps", "8"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Launch 3 of 3\n"));
+  std::map<int64_t, std::set<std::string>> run_ids;
+  std::map<int64_t, std::map<std::string, std::vector<int64_t>>> orders;
+  std::set<std::string> sets;
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 3u * 2u * 4u);
+  for (const Record& record : records) {
+    ExpectOneCompleteRecord(record, 8);
+    const int64_t launch = record.facts.IntOr("launch", -1);
+    EXPECT_EQ(record.facts.IntOr("launches", -1), 3);
+    EXPECT_EQ(record.config.IntOr("seed", -1), 5 + launch);
+    run_ids[launch].insert(record.run_id);
+    sets.insert(record.facts.StringOr("launch_set", ""));
+    orders[launch][record.config.StringOr("strategy", "")] = record.samples.at("position");
+  }
+  ASSERT_EQ(run_ids.size(), 3u);
+  for (const auto& [launch, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << launch;
+  EXPECT_EQ(sets, run_ids[0]);
+  EXPECT_NE(run_ids[0], run_ids[1]);
+  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_NE(orders[1], orders[2]);
+}
+
+TEST(DdpTest, WithAPrecisionStepsGoOnUntilItIsReached) {
+  const auto steps_of = [](const Arguments& more) {
+    const std::string out = FreshDirectory();
+    const ProgramResult result = RunProgram(kDdp, Micro(out, more));
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::set<size_t> steps;
+    for (const Record& record : RecordsIn(out)) {
+      ExpectOneCompleteRecord(record, record.samples.at("step_ns").size());
+      EXPECT_EQ(record.config.IntOr("max_steps", 0), 14);
+      steps.insert(record.samples.at("step_ns").size());
+    }
+    return steps;
+  };
+  EXPECT_THAT(steps_of({"--strategies=none,core", "--precision=100000%", "--max_steps=14"}), ElementsAre(3));
+  EXPECT_THAT(steps_of({"--strategies=none,core", "--precision=0.0001%", "--max_steps=14"}), ElementsAre(14));
 }
 
 TEST(DdpTest, RunsUnderALauncher) {
@@ -298,7 +399,11 @@ TEST(DdpTest, RunsUnderALauncher) {
   }
   const std::vector<Record> records = RecordsIn(out);
   ASSERT_EQ(records.size(), 2u);
-  for (const Record& record : records) EXPECT_EQ(record.facts.StringOr("launcher", ""), "torchrun");
+  for (const Record& record : records) {
+    ExpectOneCompleteRecord(record, 3);
+    EXPECT_EQ(record.facts.StringOr("launcher", ""), "torchrun");
+    EXPECT_EQ(record.facts.StringOr("launch_set", ""), record.run_id);
+  }
 }
 
 TEST(DdpTest, RanksThatDisagreeOnTheWorldFail) {

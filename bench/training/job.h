@@ -19,9 +19,9 @@ using MakeTrainingTask =
 // memory and PyTorch, where it is wanted. Returns the exit status.
 //
 // On every rank, in each case all variants train one replica of the model, step by step, and are timed; their
-// records are written; then each one is compared with a single process that trains on the batches of all
-// ranks, and the records get what came of that. A rank fails, after that has been done for all of them, if a
-// variant that is not meant to drift was wrong.
+// records are written, round by round; then each one is compared with a single process that trains on the
+// batches of all ranks, and the records get what came of that. A rank fails, after that has been done for all
+// of them, if a variant that is not meant to drift was wrong.
 //
 // A step is forward, backward, synchronisation and optimizer. Outside of it, untimed: making the batch,
 // putting gradients to their places, a barrier of all ranks. With `none` replicas drift apart, which costs no

@@ -7,7 +7,6 @@
 
 #include "bench/launch/progress.h"
 #include "bench/timing/op_cost.h"
-#include "bench/timing/peaks.h"
 #include "bench/timing/step_profile.h"
 #include "bench/timing/trace_log.h"
 #include "bench/training/summary.h"
@@ -16,41 +15,13 @@
 namespace gradsync::bench {
 namespace {
 
-// Writes records before they are checked, because a check may be the end of the process: nothing takes more
-// memory, and a peer takes part. Then again with their checks.
-class RecordObserver : public Observer {
- public:
-  RecordObserver(const std::string& out, const std::string& experiment, const std::string& run_id, int rank)
-      : writer_(out, experiment, run_id, rank) {}
-
-  void OnTimed(const Variant& /*variant*/, Record& record) override {
-    if (num_unchecked_++ == 0) begin_bytes_ = writer_.end_bytes();
-    Record unchecked = record;
-    unchecked.checks.Set("reference", "none");
-    writer_.Write(unchecked);
-  }
-  void OnChecked(const Variant& /*variant*/, const Record& record) override {
-    checked_.push_back(record);
-    if (--num_unchecked_ > 0) return;
-    writer_.Rewrite(begin_bytes_, checked_);
-    checked_.clear();
-  }
-
- private:
-  RecordWriter writer_;
-  // Of those that took turns.
-  int64_t begin_bytes_ = 0;
-  int num_unchecked_ = 0;
-  std::vector<Record> checked_;
-};
-
 class ProgressObserver : public Observer {
  public:
   ProgressObserver(int64_t total_steps, bool visible) : total_steps_(total_steps), visible_(visible) {}
 
   void OnBegin() override { progress_.emplace(total_steps_, visible_); }
   void OnStep(const StepEvent& event) override { Show(event.variant, ""); }
-  void OnCheckStep(const Variant& variant) override { Show(variant, ", check"); }
+  void OnChecked(const Variant& variant, const Fields& /*checks*/) override { Show(variant, ", check"); }
   void OnEnd() override { progress_.reset(); }
 
  private:
@@ -67,51 +38,54 @@ class SummaryObserver : public Observer {
  public:
   explicit SummaryObserver(std::string out) : out_(std::move(out)) {}
 
-  void OnChecked(const Variant& variant, const Record& record) override {
-    summary_.Add(variant.the_case(), variant.spec(), record);
+  void OnTimed(const Variant& variant, const StepTimes& times, Record& /*more*/) override {
+    places_[&variant] = summary_.size();
+    summary_.Add(variant.the_case(), variant.spec(), times);
+  }
+  void OnChecked(const Variant& variant, const Fields& checks) override {
+    summary_.SetVerdict(places_.at(&variant), VerdictWord(checks, variant.spec().drifts()));
   }
   void OnEnd() override {
-    std::printf("%sMedians of rank 0. Records: %s\n", summary_.ToString().c_str(), out_.c_str());
+    std::printf("%sMeans of the slowest rank. Records: %s\n", summary_.ToString().c_str(), out_.c_str());
   }
 
  private:
   const std::string out_;
   Summary summary_;
+  std::map<const Variant*, size_t> places_;  // in it
 };
 
 class ProfileObserver : public Observer {
  public:
-  ProfileObserver(const TrainingOptions& options, Trainer& trainer) : options_(options), trainer_(trainer) {}
+  ProfileObserver(const TrainingOptions& options, const Peak& peak_flops, Trainer& trainer)
+      : options_(options), trainer_(trainer), flops_(peak_flops) {
+    if (options.peak_flops) flops_ = {*options.peak_flops, kGiven};
+  }
 
   // On all ranks at once, because they compute at once.
   void OnBegin() override {
-    if (!options_.peak_flops || !options_.peak_bandwidth) {
-      trainer_.group().Barrier();
-      trainer_.group().Clear();
-      peaks_ = MeasurePeaks(trainer_.device(), options_.element_type());
+    if (options_.peak_bandwidth) {
+      bandwidth_ = {*options_.peak_bandwidth, kGiven};
+      return;
     }
-    const auto take = [](std::optional<double> given, double& peak, std::string& source) {
-      if (!given) return;
-      peak = *given;
-      source = "given";
-    };
-    take(options_.peak_flops, peaks_.peaks.flops_per_second, peaks_.flops_source);
-    take(options_.peak_bandwidth, peaks_.peaks.bytes_per_second, peaks_.bytes_source);
+    trainer_.group().Barrier();
+    bandwidth_ = MeasureBandwidth(trainer_.device());
   }
 
   void OnStep(const StepEvent& event) override {
     if (event.operations == nullptr) return;
+    const KnownPeaks peaks = {{flops_.per_second, bandwidth_.per_second}, flops_.source, bandwidth_.source};
     const auto [profile, is_new] = profiles_.try_emplace(
-        &event.variant, peaks_, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
+        &event.variant, peaks, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
     profile->second.Add(event.result.marks, event.operations->computed(), event.operations->ops());
   }
 
-  void OnTimed(const Variant& variant, Record& record) override {
+  void OnTimed(const Variant& variant, const StepTimes& times, Record& more) override {
     const auto profile = profiles_.find(&variant);
     if (profile == profiles_.end()) return;
-    profile->second.WriteTo(record);
-    text_ += Join("\n", variant.spec().name, ", ", variant.the_case().name(), ", mean of ", options_.steps,
-                  " steps:\n", profile->second.ToString());
+    profile->second.WriteTo(more);
+    text_ += Join("\n", variant.spec().name, ", ", variant.the_case().name(), ", mean of ",
+                  times.front().size(), " steps:\n", profile->second.ToString());
     profiles_.erase(profile);
   }
 
@@ -120,9 +94,11 @@ class ProfileObserver : public Observer {
   }
 
  private:
+  static constexpr char kGiven[] = "given";
+
   const TrainingOptions& options_;
   Trainer& trainer_;
-  KnownPeaks peaks_;
+  Peak flops_, bandwidth_;
   std::map<const Variant*, StepProfile> profiles_;  // of those that take turns
   std::string text_;
 };
@@ -164,22 +140,21 @@ std::string Origin(const TrainingTask& task, int num_ranks, const std::string& b
 int64_t TotalSteps(const TrainingOptions& options, const TrainingTask& task) {
   int64_t num_variants = 0;
   for (const Case& the_case : task.cases) num_variants += static_cast<int64_t>(the_case.variants.size());
-  return num_variants * (options.warmup_steps + options.steps + (options.verify ? kCheckSteps : 0));
+  const int64_t steps = options.precision ? options.max_steps : options.steps;
+  return num_variants * (options.warmup_steps + steps + 1);
 }
 
 }  // namespace
 
 std::vector<std::unique_ptr<Observer>> MakeObservers(const TrainingOptions& options, const TrainingTask& task,
                                                      const std::string& out, const std::string& run_id,
-                                                     Trainer& trainer) {
+                                                     const Peak& peak_flops, Trainer& trainer) {
   const int rank = trainer.group().rank();
   const std::string path = Join(out, "/", task.experiment, ".", run_id, ".rank", rank);
   std::vector<std::unique_ptr<Observer>> observers;
   observers.push_back(std::make_unique<ProgressObserver>(TotalSteps(options, task), rank == 0));
   if (rank == 0) observers.push_back(std::make_unique<SummaryObserver>(out));
-  // Before records are written, because it adds to them.
-  if (options.profile) observers.push_back(std::make_unique<ProfileObserver>(options, trainer));
-  observers.push_back(std::make_unique<RecordObserver>(out, task.experiment, run_id, rank));
+  if (options.profile) observers.push_back(std::make_unique<ProfileObserver>(options, peak_flops, trainer));
   if (options.trace) {
     observers.push_back(std::make_unique<TraceObserver>(path + ".trace.json",
                                                         Origin(task, trainer.group().size(), options.backend),

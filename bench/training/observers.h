@@ -8,8 +8,10 @@
 
 #include "bench/records/record.h"
 #include "bench/timing/op_recorder.h"
+#include "bench/timing/peaks.h"
 #include "bench/training/case.h"
 #include "bench/training/options.h"
+#include "bench/training/stop_rule.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
 
@@ -32,22 +34,21 @@ class Observer {
   // Before the first step. All ranks are here.
   virtual void OnBegin() {}
   virtual void OnStep(const StepEvent& /*event*/) {}
-  // All steps of those that take turns have been timed. To the record, which has the samples and all facts,
-  // an observer may add what it knows.
-  virtual void OnTimed(const Variant& /*variant*/, Record& /*record*/) {}
-  virtual void OnCheckStep(const Variant& /*variant*/) {}
-  // The record is complete.
-  virtual void OnChecked(const Variant& /*variant*/, const Record& /*record*/) {}
+  // All steps of those that take turns have been timed, and on the slowest rank took `times`. `more` will be
+  // added to the variant's record.
+  virtual void OnTimed(const Variant& /*variant*/, const StepTimes& /*times*/, Record& /*more*/) {}
+  // What came of its check.
+  virtual void OnChecked(const Variant& /*variant*/, const Fields& /*checks*/) {}
   // After everything.
   virtual void OnEnd() {}
 };
 
 // Those that the options ask for, which must outlive them, as must the task and the trainer: they write
-// records, and traces, to the directory `out`; on rank 0 they show progress, print a summary of the steps,
-// and profiles. Throws InvalidInput if the records' file cannot be made.
+// traces to the directory `out`; on rank 0 they show progress, print a summary of the steps, and profiles.
+// `peak_flops`: this rank's.
 std::vector<std::unique_ptr<Observer>> MakeObservers(const TrainingOptions& options, const TrainingTask& task,
                                                      const std::string& out, const std::string& run_id,
-                                                     Trainer& trainer);
+                                                     const Peak& peak_flops, Trainer& trainer);
 
 }  // namespace gradsync::bench
 

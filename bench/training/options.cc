@@ -13,6 +13,7 @@ namespace gradsync::bench {
 namespace {
 
 constexpr int64_t kMaxSteps = 10'000'000;
+constexpr int64_t kMaxRepeats = 1000;
 
 }  // namespace
 
@@ -43,6 +44,15 @@ void TrainingOptions::AddTo(FlagTable& flags) {
       "order", &order, {"interleaved", "blocks"},
       "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
       "after the other.");
+  flags.AddOptionalPercent(
+      "precision", &precision,
+      "Go on, beyond --steps, until half the 95% interval of each strategy's difference to the first one is "
+      "no more than this part of the first one's step.");
+  flags.AddInt("max_steps", &max_steps, 1, kMaxSteps,
+               "Timed steps of each strategy, at most, with --precision.");
+  flags.AddInt("repeats", &ranks.repeats, 1, kMaxRepeats,
+               "Launches, one after the other, each of fresh processes with another seed and another order: "
+               "what a launch brings about by chance differs between them too.");
   ranks.AddTo(flags);
 
   flags.BeginGroup("Checks, traces, profiles");
@@ -79,10 +89,14 @@ void TrainingOptions::Complete(const FlagTable& /*flags*/, const comm::World& wo
           "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device, " and ", dtype);
   Require(profile || (!peak_flops && !peak_bandwidth),
           "--peak_flops, --peak_bandwidth: expected --profile beside them");
+  Require(!precision || interleaved(),
+          "--precision: steps are compared round by round, expected --order=interleaved");
   const std::filesystem::path directory = std::filesystem::path(dump_grads).parent_path();
   std::error_code ignored;
   Require(dump_grads.empty() || std::filesystem::is_directory(directory, ignored),
           "--dump_grads=", dump_grads, ": there is no directory ", directory.string());
+  Require(dump_grads.empty() || ranks.repeats == 1,
+          "--dump_grads: one launch writes the file, expected --repeats=1, found ", ranks.repeats);
   CheckPeerOptions(peers, dtype);
 }
 

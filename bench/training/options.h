@@ -38,6 +38,8 @@ struct TrainingOptions {
   int64_t warmup_steps = 5;
   int64_t steps = 10;
   std::string order = "interleaved";
+  std::optional<double> precision;  // of differences, as a part of the first strategy's step
+  int64_t max_steps = 1000;         // with a precision
 
   bool verify = true;
   bool trace = false;

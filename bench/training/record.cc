@@ -13,23 +13,39 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& varian
   config.Set("order", options.order);
   config.Set("warmup_steps", options.warmup_steps);
   config.Set("steps", options.steps);
+  if (options.precision) {
+    config.Set("precision", Value(*options.precision));
+    config.Set("max_steps", options.max_steps);
+  }
   config.Set("optimizer", options.optimizer);
   config.Set("learning_rate", options.learning_rate);
   config.Set("traced", options.trace || options.profile || options.nvtx);
 }
 
-void AddSamples(const StepResult& step, int64_t position, Record& record) {
-  const auto add = [&](const char* name, int64_t value) { record.samples[name].push_back(value); };
+Record SamplesOf(const StepResult& step, int64_t position) {
+  Record record;
+  const auto add = [&](const char* name, int64_t value) { record.samples[name] = {value}; };
   add("step_ns", step.marks.step_ns());
   add("forward_ns", step.marks.forward_ns());
-  add("backward_ns", step.marks.backward_ns());
-  add("sync_exposed_ns", step.marks.sync_exposed_ns());
-  add("optimizer_ns", step.marks.optimizer_ns());
   add("backward_and_sync_ns", step.marks.backward_and_sync_ns());
-  add("comm_busy_ns", step.comm_busy_ns);
+  add("optimizer_ns", step.marks.optimizer_ns());
   add("position", position);
-  const char* const allocations = "allocations_in_timed_steps";
-  record.facts.Set(allocations, record.facts.IntOr(allocations, 0) + step.allocations);
+  if (step.tells_sync) {
+    add("backward_ns", step.marks.backward_ns());
+    add("sync_exposed_ns", step.marks.sync_exposed_ns());
+  }
+  if (step.comm_busy_ns) add("comm_busy_ns", *step.comm_busy_ns);
+  if (step.cpu) {
+    add("compute_cpu_ns", step.cpu->compute_ns);
+    add("communication_cpu_ns", step.cpu->communication_ns);
+  }
+  if (!step.moments.ready_ns.empty()) {
+    record.moments = {{"ready_ns", step.moments.ready_ns},
+                      {"issued_ns", step.moments.issued_ns},
+                      {"started_ns", step.moments.started_ns},
+                      {"ended_ns", step.moments.ended_ns}};
+  }
+  return record;
 }
 
 void SetChecks(const Verdict& verdict, Fields& checks) {

@@ -15,8 +15,8 @@ namespace gradsync::bench {
 void SetTrainingConfig(const TrainingOptions& options, const std::string& variant, int64_t bucket_bytes,
                        Fields& config);
 
-// Adds a timed step. `position`: in the run's own order.
-void AddSamples(const StepResult& step, int64_t position, Record& record);
+// The samples and moments of a timed step. `position`: in the launch's own order.
+Record SamplesOf(const StepResult& step, int64_t position);
 
 void SetChecks(const Verdict& verdict, Fields& checks);
 

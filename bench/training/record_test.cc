@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace gradsync::bench {
 namespace {
 
@@ -13,23 +16,40 @@ StepResult StepOf(int64_t forward_ns, int64_t backward_ns) {
   step.marks.at_ns = {100, 100 + forward_ns, 100 + forward_ns + backward_ns,
                       100 + forward_ns + backward_ns + 5, 100 + forward_ns + backward_ns + 12};
   step.comm_busy_ns = 9;
-  step.allocations = 2;
+  step.cpu = CpuTimes{.compute_ns = 60, .communication_ns = 4};
   return step;
 }
 
 TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
-  Record record;
-  AddSamples(StepOf(10, 20), 4, record);
-  AddSamples(StepOf(30, 40), 9, record);
-  EXPECT_THAT(record.samples["step_ns"], ElementsAre(42, 82));
-  EXPECT_THAT(record.samples["forward_ns"], ElementsAre(10, 30));
-  EXPECT_THAT(record.samples["backward_ns"], ElementsAre(20, 40));
-  EXPECT_THAT(record.samples["sync_exposed_ns"], ElementsAre(5, 5));
-  EXPECT_THAT(record.samples["optimizer_ns"], ElementsAre(7, 7));
-  EXPECT_THAT(record.samples["comm_busy_ns"], ElementsAre(9, 9));
-  EXPECT_THAT(record.samples["backward_and_sync_ns"], ElementsAre(25, 45));
-  EXPECT_THAT(record.samples["position"], ElementsAre(4, 9));
-  EXPECT_EQ(record.facts.IntOr("allocations_in_timed_steps", -1), 4);
+  StepResult step = StepOf(30, 40);
+  step.moments = {{3, 4}, {5, 6}, {7, 8}, {9, 10}};
+  const Record record = SamplesOf(step, 9);
+  const auto sample = [&](const char* name) { return record.samples.at(name); };
+  EXPECT_THAT(sample("step_ns"), ElementsAre(82));
+  EXPECT_THAT(sample("forward_ns"), ElementsAre(30));
+  EXPECT_THAT(sample("backward_ns"), ElementsAre(40));
+  EXPECT_THAT(sample("sync_exposed_ns"), ElementsAre(5));
+  EXPECT_THAT(sample("optimizer_ns"), ElementsAre(7));
+  EXPECT_THAT(sample("comm_busy_ns"), ElementsAre(9));
+  EXPECT_THAT(sample("backward_and_sync_ns"), ElementsAre(45));
+  EXPECT_THAT(sample("compute_cpu_ns"), ElementsAre(60));
+  EXPECT_THAT(sample("communication_cpu_ns"), ElementsAre(4));
+  EXPECT_THAT(sample("position"), ElementsAre(9));
+  EXPECT_EQ(record.samples.size(), 10u);
+  EXPECT_THAT(record.moments.at("ready_ns"), ElementsAre(3, 4));
+  EXPECT_THAT(record.moments.at("issued_ns"), ElementsAre(5, 6));
+  EXPECT_THAT(record.moments.at("started_ns"), ElementsAre(7, 8));
+  EXPECT_THAT(record.moments.at("ended_ns"), ElementsAre(9, 10));
+}
+
+TEST(TrainingRecordTest, WhatIsNotKnownIsNotThere) {
+  const StepResult step{.marks = StepOf(30, 40).marks, .tells_sync = false};
+  const Record record = SamplesOf(step, 0);
+  std::vector<std::string> names;
+  for (const auto& [name, values] : record.samples) names.push_back(name);
+  EXPECT_THAT(names,
+              ElementsAre("backward_and_sync_ns", "forward_ns", "optimizer_ns", "position", "step_ns"));
+  EXPECT_TRUE(record.moments.empty());
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include "bench/training/trainer.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "bench/timing/annotate.h"
+#include "bench/timing/op_cost.h"
 #include "ddp/factory.h"
 #include "model/autograd.h"
 #include "model/error.h"
@@ -32,6 +34,10 @@ double ToDouble(const Tensor& scalar) {
 
 Var Scaled(const Var& loss, double factor) { return factor == 1 ? loss : model::Scale(loss, factor); }
 
+bool Same(const ddp::BucketPlan& a, const ddp::BucketPlan& b) {
+  return std::ranges::equal(a.buckets, b.buckets, {}, &ddp::Bucket::params, &ddp::Bucket::params);
+}
+
 // Listens to the device for as long as it lives.
 class Listening {
  public:
@@ -47,9 +53,10 @@ class Listening {
 }  // namespace
 
 Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
-                 const model::DevicePtr& device, comm::RecordingProcessGroup& group)
+                 const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock)
     : device_(device),
       group_(group),
+      cpu_clock_(std::move(cpu_clock)),
       model_(std::move(model)),
       optimizer_(MakeOptimizer(optimizer, params())),
       timer_(MakePhaseTimer(*device)) {
@@ -62,6 +69,7 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
     for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
+  ready_.reserve(params().size());
   for (Parameter* const param : params()) {
     // Zeroed, so that its pages are there before the first step.
     default_grads_.push_back(Tensor::Zeros(device, param->shape(), param->dtype()));
@@ -107,11 +115,14 @@ void Trainer::BeginGradients() {
 
 StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer) {
   const int64_t allocations = device_->allocator().stats().source_allocations;
+  const ddp::BucketPlan plan = strategy.plan();
   BeginGradients();
+  ready_.clear();
   device_->Synchronize();
   group_.Barrier();
   group_.Clear();
 
+  const CpuTimes cpu_before = cpu_clock_.Read();
   timer_->Take(Mark::kStepBegin);
   if (!model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
@@ -122,7 +133,10 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
     const Listening listening(*device_, tracer);
     const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
     timer_->Take(Mark::kForwardEnd);
-    Backward(loss, params(), [&](Parameter& param) { strategy.OnGradReady(param); });
+    Backward(loss, params(), [&](Parameter& param) {
+      ready_.push_back({&param, comm::Now()});
+      strategy.OnGradReady(param);
+    });
   }
   timer_->Take(Mark::kBackwardEnd);
   strategy.Finish();
@@ -131,10 +145,24 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   timer_->Take(Mark::kStepEnd);
 
   StepResult result{.marks = timer_->Read()};
+  result.cpu = cpu_clock_.Read() - cpu_before;
   result.comm_busy_ns = comm::BusyNs(comm::Intervals(group_.Finish()), result.marks[Mark::kForwardEnd],
                                      result.marks[Mark::kStepEnd]);
   result.allocations = device_->allocator().stats().source_allocations - allocations;
+  // The host's clock says nothing of a GPU's gradients.
+  if (device_->is_cpu()) {
+    result.moments = MomentsOf(plan, result.marks[Mark::kStepBegin], ready_, group_.entries());
+    const ddp::BucketPlan next = strategy.plan();
+    if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
+  }
   return result;
+}
+
+double Trainer::CountFlops(const model::Batch& batch) {
+  FlopCounter counter;
+  const Listening listening(*device_, &counter);
+  model_->Loss(batch);
+  return counter.flops();
 }
 
 double Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {

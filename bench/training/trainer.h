@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/range_sink.h"
+#include "bench/training/moments.h"
 #include "comm/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
 #include "ddp/strategy.h"
@@ -17,12 +20,15 @@
 
 namespace gradsync::bench {
 
-// What one step was like on one rank.
+// What one step was like on one rank. Of a peer's most is not known.
 struct StepResult {
   StepMarks marks;
+  bool tells_sync = true;  // false: of backward and synchronisation only the sum is known
   // How long, from the end of forward, at least one collective of the step was in flight.
-  int64_t comm_busy_ns = 0;
-  int64_t allocations = 0;  // that the device's memory source was asked for
+  std::optional<int64_t> comm_busy_ns = {};
+  std::optional<CpuTimes> cpu = {};
+  std::optional<int64_t> allocations = {};  // that the device's memory source was asked for
+  BucketMoments moments = {};               // of its buckets, if all are known; on the CPU only
 };
 
 struct OptimizerOptions {
@@ -35,7 +41,7 @@ class Trainer {
  public:
   // Of the initial weights, rank 0's count. `group` must outlive the trainer.
   Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
-          const model::DevicePtr& device, comm::RecordingProcessGroup& group);
+          const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
   const model::DevicePtr& device() const { return device_; }
   comm::RecordingProcessGroup& group() { return group_; }
@@ -60,6 +66,9 @@ class Trainer {
   // the broadcast of buffers.
   StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer);
 
+  // What forward and backward have to compute of such a batch, see ModelFlops. Takes a forward pass.
+  double CountFlops(const model::Batch& batch);
+
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
 
@@ -73,6 +82,8 @@ class Trainer {
 
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
+  const CpuClock cpu_clock_;
+  std::vector<ReadyGradient> ready_;                     // of a step
   std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, if there are ranges_
   RangeSink* ranges_ = nullptr;
   std::unique_ptr<model::Model> model_;

@@ -61,7 +61,7 @@ struct Rank {
   Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model)
       : group(std::move(inner)),
         device(model::CpuDevice()),
-        trainer(make_model(device), {.name = "adamw"}, device, group) {
+        trainer(make_model(device), {.name = "adamw"}, device, group, CpuClock(ThreadIds())) {
     trainer.Restart();
   }
   std::unique_ptr<ddp::Strategy> Make(const std::string& name) {
@@ -160,7 +160,8 @@ TEST(TrainerTest, EveryStrategysStepBeginsWithRankZerosBuffers) {
           const auto broadcasts = std::count_if(
               rank.group.entries().begin(), rank.group.entries().end(),
               [](const auto& entry) { return entry.collective == comm::Collective::kBroadcast; });
-          EXPECT_EQ(broadcasts, name == "core" ? 2 : 1) << name;  // `core` sends its order, once
+          // `core` and `overlap` send their order, once.
+          EXPECT_EQ(broadcasts, name == "core" || name == "overlap" ? 2 : 1) << name;
         }
       },
       MicroResNet);
@@ -179,6 +180,49 @@ TEST(TrainerTest, AStepLogsItsOwnCollectivesAndPhases) {
 
     EXPECT_EQ(rank.trainer.Step(*none, batch, nullptr).comm_busy_ns, 0);
     EXPECT_TRUE(rank.group.entries().empty());
+  });
+}
+
+TEST(TrainerTest, AStepKnowsTheMomentsOfItsBuckets) {
+  OnTwoRanks([](Rank& rank) {
+    const Batch batch = BatchOf(rank.device, rank.group.rank());
+    for (const std::string& name : ddp::StrategyNames()) {
+      const auto strategy = rank.Make(name);
+      for (int step = 0; step < 3; ++step) {
+        const StepResult result = rank.trainer.Step(*strategy, batch, nullptr);
+        const BucketMoments& moments = result.moments;
+        ASSERT_EQ(moments.ready_ns.size(), strategy->plan().buckets.size()) << name;
+        if (name == "core" && step == 0) {  // It has just moved them.
+          EXPECT_EQ(moments, UnknownMoments(moments.ready_ns.size()));
+          continue;
+        }
+        for (size_t i = 0; i < moments.ready_ns.size(); ++i) {
+          EXPECT_GE(moments.ready_ns[i], result.marks.forward_ns()) << name;
+          EXPECT_LE(moments.ready_ns[i], result.marks.forward_ns() + result.marks.backward_ns()) << name;
+          for (const auto* const later : {&moments.issued_ns, &moments.started_ns, &moments.ended_ns}) {
+            EXPECT_GE((*later)[i], 0) << name;
+          }
+          EXPECT_LE(moments.ready_ns[i] + moments.issued_ns[i] + moments.started_ns[i] + moments.ended_ns[i],
+                    result.marks.step_ns())
+              << name;
+        }
+      }
+    }
+  });
+}
+
+TEST(TrainerTest, CountsWhatAStepHasToCompute) {
+  OnTwoRanks([](Rank& rank) {
+    const double flops = rank.trainer.CountFlops(BatchOf(rank.device, rank.group.rank()));
+    // Six for each weight of a product and token, and attention.
+    double weights = 0;
+    for (const auto* const param : rank.trainer.params()) {
+      if (param->shape().size() == 2 && param->name() != "token_embeddings.weight") {
+        weights += static_cast<double>(param->numel());
+      }
+    }
+    EXPECT_GT(flops, 6 * weights * 8);
+    EXPECT_LT(flops, 7 * weights * 8);
   });
 }
 

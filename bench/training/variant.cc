@@ -34,23 +34,23 @@ class OwnVariant : public Variant {
     return result;
   }
 
-  // More than one, because `core` moves its buckets after the first.
-  int64_t num_check_steps() const override { return kCheckSteps; }
-
   void StepFromStart(const Batch& batch) override {
     trainer_.Restart();
     trainer_.Step(*strategy_, batch, nullptr);
   }
 
-  void Describe(Record& record) const override {
-    const model::CachingAllocator::Stats memory = trainer_.device()->allocator().stats();
-    record.facts.Set("peak_bytes_in_use", memory.peak_bytes_in_use);
-    record.facts.Set("bytes_held", memory.bytes_held);
-    record.facts.Set("strategies_in_memory", num_in_memory_);
+  void Introduce(Record& record) const override {
     for (const ddp::Bucket& bucket : strategy_->plan().buckets) {
       record.buckets.push_back(
           {static_cast<int64_t>(bucket.bytes()), static_cast<int64_t>(bucket.params.size())});
     }
+  }
+
+  void Describe(Fields& facts) const override {
+    const model::CachingAllocator::Stats memory = trainer_.device()->allocator().stats();
+    facts.Set("peak_bytes_in_use", memory.peak_bytes_in_use);
+    facts.Set("bytes_held", memory.bytes_held);
+    facts.Set("strategies_in_memory", num_in_memory_);
   }
 
  private:
@@ -74,13 +74,10 @@ class PeerVariant : public Variant {
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(spec().peer, batch);
-    tells_sync_ = step.tells_sync;
     peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
     if (step.strategies_in_memory > 0) num_in_memory_ = step.strategies_in_memory;
-    return {.marks = step.marks};
+    return {.marks = step.marks, .tells_sync = step.tells_sync};
   }
-
-  int64_t num_check_steps() const override { return 1; }
 
   void StepFromStart(const Batch& batch) override {
     process_.Train(spec().peer, batch, path_);
@@ -91,22 +88,19 @@ class PeerVariant : public Variant {
     }
   }
 
-  // It says nothing of its collectives, nor of the host's memory.
-  void Describe(Record& record) const override {
-    record.samples.erase("comm_busy_ns");
-    if (!tells_sync_) {
-      record.samples.erase("backward_ns");
-      record.samples.erase("sync_exposed_ns");
-    }
-    const std::string unknown = "unknown";
-    record.facts.Set("allocations_in_timed_steps", unknown);
-    record.facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(unknown));
-    record.facts.Set("bytes_held", unknown);
-    record.facts.Set("strategies_in_memory", num_in_memory_);
+  void Introduce(Record& record) const override {
     for (const auto& [name, value] : process_.FactsOf(spec().peer)) record.facts.Set(name, value);
     record.provenance.libraries = process_.libraries();
     record.provenance.compiler = "";
     record.provenance.clock = process_.clock();
+  }
+
+  // It says nothing of the host's memory.
+  void Describe(Fields& facts) const override {
+    const std::string unknown = "unknown";
+    facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(unknown));
+    facts.Set("bytes_held", unknown);
+    facts.Set("strategies_in_memory", num_in_memory_);
   }
 
  private:
@@ -114,7 +108,6 @@ class PeerVariant : public Variant {
   const std::string path_;
   PyTorchPeer& process_;
   Trainer& trainer_;
-  bool tells_sync_ = true;
   int64_t peak_bytes_ = 0;
 };
 

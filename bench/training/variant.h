@@ -17,9 +17,6 @@
 
 namespace gradsync::bench {
 
-// A check takes at most so many steps, of which the last one counts.
-inline constexpr int64_t kCheckSteps = 2;
-
 // One variant of a case at work on this rank: what takes its steps.
 class Variant {
  public:
@@ -37,13 +34,14 @@ class Variant {
   // One training step. `tracer`, if there is one, must be null unless it is traceable.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
 
-  virtual int64_t num_check_steps() const = 0;
-  // A step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the variant's
-  // gradients and values.
+  // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
+  // variant's gradients and values. After others, because `core` moves its buckets after its first.
   virtual void StepFromStart(const model::Batch& batch) = 0;
 
-  // Completes the record of the steps so far, which has what all records of a training have.
-  virtual void Describe(Record& record) const = 0;
+  // Adds to a record what is known after a first timed step: provenance and buckets.
+  virtual void Introduce(Record& record) const = 0;
+  // The facts of all steps so far.
+  virtual void Describe(Fields& facts) const = 0;
 
  private:
   const Case& case_;

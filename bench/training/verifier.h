@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_BENCH_TRAINING_VERIFIER_H_
 #define GRADSYNC_BENCH_TRAINING_VERIFIER_H_
 
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,9 +21,9 @@ class Verifier {
   Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer)
       : options_(options), source_(source), trainer_(trainer) {}
 
-  // Has the variant train on fixed batches, unless nothing of it is to be checked, and writes what came of
-  // that into its record's checks. All ranks call; each calls `on_step` after each step.
-  void Check(Variant& variant, Record& record, const std::function<void()>& on_step);
+  // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
+  // came of that, for its record's checks. All ranks call.
+  Fields Check(Variant& variant);
 
   // Of the first variant that was wrong and is not meant to drift, in one line; empty if there is none.
   const std::string& first_fault() const { return first_fault_; }

@@ -13,7 +13,6 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 
 #include "model/error.h"
 
@@ -105,14 +104,22 @@ std::vector<Found> ReadFiles(const std::vector<std::string>& files, const Record
                              Problems* problems) {
   std::vector<Found> found;
   for (const std::string& file : files) {
+    std::vector<Record> records;
+    std::vector<int64_t> lines;  // where each begins
     const auto take = [&](int64_t number, std::string_view line) {
-      bench::ParseResult result = bench::ParseRecord(line);
-      Record* const record = std::get_if<Record>(&result);
-      std::string reason = record == nullptr ? std::get<std::string>(result) : why_unusable(*record);
-      if (!reason.empty()) return problems->AddLine(file, number, std::move(reason));
-      found.push_back({.record = std::move(*record), .file = file, .line = number});
+      std::string reason = bench::AddLine(line, &records);
+      if (!reason.empty()) problems->AddLine(file, number, std::move(reason));
+      if (records.size() > lines.size()) lines.push_back(number);
     };
     ForEachLine(file, take, problems);
+    for (size_t i = 0; i < records.size(); ++i) {
+      std::string reason = why_unusable(records[i]);
+      if (reason.empty()) {
+        found.push_back({.record = std::move(records[i]), .file = file, .line = lines[i]});
+      } else {
+        problems->AddLine(file, lines[i], std::move(reason));
+      }
+    }
   }
   return found;
 }

@@ -56,8 +56,9 @@ struct RecordSet {
 using RecordFilter = std::function<std::string(const bench::Record&)>;
 
 // Reads the records of the inputs: files, or directories of which every *.jsonl is taken, in the order of
-// their names, but nothing that lies below. A file given twice is read once. What cannot be read or used is
-// named in `problems` and left out; so is a second record of a rank. The ranks of one measurement are the
+// their names, but nothing that lies below. A file given twice is read once. A record has what all lines of
+// its file say of it. What cannot be read or used is named in `problems` and left out; so is a second record
+// of a rank. The ranks of one measurement are the
 // records with the same experiment, run_id, world_size and configuration (placement aside, which is each
 // rank's own). All is held in memory, at most 20 KiB for a record of 2.4 KB. Throws InvalidInput if there is
 // nothing at an input.

@@ -130,9 +130,9 @@ TEST_F(ReaderTest, TypesDifferAndTheOrderOfFieldsDoesNot) {
     turned.config.Set(field->first, field->second);
   }
   Record as_text = WithBatch("none", 0, 2);
-  as_text.config.Set("bucket_bytes", "5");
+  as_text.config.Set("extra", "5");
   Record as_fraction = as_text;
-  as_fraction.config.Set("bucket_bytes", 5.0);
+  as_fraction.config.Set("extra", 5.0);
   WriteLines(path, {plain, as_text, as_fraction, turned});
   Read({path});
   EXPECT_EQ(Order(), "none:2,none:1,none:1");
@@ -237,6 +237,37 @@ TEST_F(ReaderTest, DoesNotFillTheMemoryWithOneLine) {
   EXPECT_EQ(Order(), "none:2,naive:1");
   EXPECT_EQ(ProblemText(), path + ":3: longer than 16 MiB: not a gradsync record\n" + path +
                                ":5: longer than 16 MiB: not a gradsync record\n");
+}
+
+// As a run leaves it that was stopped in the midst of a line.
+TEST_F(ReaderTest, PutsTogetherWhatSeveralLinesSayOfARecord) {
+  const std::string path = FreshTestDir("continued") + "/a.jsonl";
+  Record none = WithBatch("none", 0, 2), core = WithBatch("core", 0, 2);
+  none.number = 0;
+  core.number = 1;
+  Record more;
+  more.samples = none.samples;
+  Record checks;
+  checks.checks.Set("grads_equal", false);
+  Record odd;
+  odd.samples["step_ns"] = {5};
+  const std::string last = ToContinuationLine(1, more);
+  std::ofstream(path) << ToJsonLine(none) << "\n"
+                      << ToJsonLine(core) << "\n"
+                      << ToContinuationLine(1, more) << "\n"
+                      << ToContinuationLine(1, checks) << "\n"
+                      << ToContinuationLine(0, odd) << "\n"
+                      << ToContinuationLine(2, more) << "\n"
+                      << last.substr(0, 70);
+  Read({path});
+  EXPECT_EQ(Order(), "none:1,core:1");
+  EXPECT_EQ(records_.groups[0][0].num_steps, 1u);
+  EXPECT_EQ(records_.groups[0][1].num_steps, 2u);
+  EXPECT_EQ(records_.groups[0][1].grads_equal, false);
+  EXPECT_THAT(ProblemText(), HasSubstr(path + ":5: samples \"step_ns\" has 2 entries, the others have 1\n"));
+  EXPECT_THAT(ProblemText(), HasSubstr(path + ":6: more of record 2, which is not there\n"));
+  EXPECT_THAT(ProblemText(), HasSubstr(path + ":7: cut off after 70 bytes\n"));
+  EXPECT_EQ(problems_.count(), 3);
 }
 
 TEST_F(ReaderTest, ASecondRecordOfARankIsLeftOut) {

@@ -1,0 +1,95 @@
+#include "bench/presets/state.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+#include <system_error>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr char kSchema[] = "gradsync.suite/1";
+
+std::string PathIn(const std::string& directory) { return directory + "/suite.json"; }
+
+}  // namespace
+
+void SaveState(const SuiteState& state, const std::string& directory) {
+  Json experiments = Json::array();
+  for (const auto& [experiment, done, files] : state.experiments) {
+    experiments.push_back({{"title", experiment.title},
+                           {"program", experiment.program},
+                           {"arguments", experiment.arguments},
+                           {"subdirectory", experiment.subdirectory},
+                           {"done", done},
+                           {"files", files}});
+  }
+  const Json json = {{"schema", kSchema}, {"experiments", experiments}};
+  const std::string path = PathIn(directory), beside = path + ".new";
+  std::ofstream file(beside);
+  file << json.dump(2) << "\n";
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(beside, path, error);
+  if (!file || error) throw std::runtime_error("cannot write " + path);
+}
+
+SuiteState LoadState(const std::string& directory) {
+  const std::string path = PathIn(directory);
+  std::ifstream file(path);
+  Require(file.is_open(), path, ": cannot be read, so there is no suite to go on with");
+  SuiteState state;
+  try {
+    const Json json = Json::parse(file);
+    const std::string schema = json.at("schema");
+    Require(schema == kSchema, path, ": schema \"", schema, "\", expected \"", kSchema, "\"");
+    for (const Json& entry : json.at("experiments")) {
+      state.experiments.push_back({.experiment = {.title = entry.at("title"),
+                                                  .program = entry.at("program"),
+                                                  .arguments = entry.at("arguments"),
+                                                  .subdirectory = entry.at("subdirectory")},
+                                   .done = entry.at("done"),
+                                   .files = entry.at("files")});
+    }
+  } catch (const Json::exception& error) {
+    throw InvalidInput(Join(path, ": not the state of a suite: ", error.what()));
+  }
+  return state;
+}
+
+std::vector<std::string> FilesOf(const Experiment& experiment, const std::string& directory) {
+  const fs::path below = experiment.subdirectory;
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory / below, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".jsonl") || name.ends_with(".trace.json")) files.push_back((below / name).string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+void SetUnfinishedAside(const SuiteState& state, const std::string& directory) {
+  std::set<std::string> kept;
+  for (const Progressed& each : state.experiments) {
+    if (each.done) kept.insert(each.files.begin(), each.files.end());
+  }
+  for (const Progressed& each : state.experiments) {
+    for (const std::string& file : FilesOf(each.experiment, directory)) {
+      if (kept.contains(file)) continue;
+      const fs::path aside = fs::path(directory) / "unfinished" / file;
+      fs::create_directories(aside.parent_path());
+      fs::rename(fs::path(directory) / file, aside);
+    }
+  }
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,305 @@
+#include "bench/records/schema.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using enum Part;
+using enum Type;
+using enum Presence;
+
+constexpr std::string_view kAll = "all_reduce ddp compare import";
+constexpr std::string_view kBenchmarks = "all_reduce ddp compare";
+constexpr std::string_view kTraining = "ddp compare";
+
+constexpr SchemaName kSchema[] = {
+    {kTop, "schema", kText, kAll, kAlways, "\"gradsync.record/2\""},
+    {kTop, "record", kInt, kBenchmarks, kAlways, "its number in its file, from 0"},
+    {kTop, "of", kInt, kTraining, kSometimes,
+     "of a continuation line: the number of the record that it adds to"},
+    {kTop, "experiment", kText, kAll, kAlways, "which program's"},
+    {kTop, "run_id", kText, kAll, kAlways, "the same on all ranks and for all configurations of a launch"},
+    {kTop, "time_utc", kText, kAll, kAlways, "when it began"},
+    {kTop, "rank", kInt, kAll, kAlways, "whose samples these are"},
+    {kTop, "world_size", kInt, kAll, kAlways, "number of ranks"},
+    {kTop, "config", kObject, kAll, kAlways, "what tells it from others"},
+    {kTop, "samples", kObject, kAll, kAlways, "a number for each timed step"},
+    {kTop, "moments", kObject, kTraining, kSometimes,
+     "of each timed step's collectives: steps x buckets, row by row"},
+    {kTop, "buckets", kObjects, kAll, kAlways,
+     "what is sent together, in that order: \"bytes\", \"tensors\""},
+    {kTop, "checks", kObject, kAll, kAlways, "whether the numbers were right"},
+    {kTop, "facts", kObject, kAll, kAlways, "what else is known"},
+    {kTop, "provenance", kObject, kAll, kAlways, "where, on what, from what"},
+    {kTop, "link", kObject, kAll, kSometimes, "between ranks"},
+    {kTop, "published", kObject, "import", kSometimes,
+     "statistics of samples that nobody has any more, by the samples' names"},
+
+    {kConfig, "backend", kText, kAll, kAlways, "what moved the data"},
+    {kConfig, "device", kText, kAll, kAlways, "cpu or cuda"},
+    {kConfig, "dtype", kText, kAll, kAlways, "of activations, or elements"},
+    {kConfig, "threads_per_rank", kInt, kBenchmarks, kAlways, "that compute"},
+    {kConfig, "comm_threads", kInt, kBenchmarks, kAlways, "that communicate"},
+    {kConfig, "placement", kText, kBenchmarks, kAlways,
+     "none or pin; the only name here that may differ between ranks"},
+    {kConfig, "seed", kInt, kBenchmarks, kAlways, "of this launch"},
+    {kConfig, "collective", kText, "all_reduce", kAlways,
+     "all_reduce, reduce_scatter, all_gather or broadcast; missing: all_reduce"},
+    {kConfig, "op", kText, "all_reduce import", kSometimes, "sum or mean"},
+    {kConfig, "size_bytes", kInt, "all_reduce import", kSometimes,
+     "of the whole vector: what reduce_scatter takes, what all_gather gives"},
+    {kConfig, "iterations", kInt, "all_reduce", kAlways, "timed"},
+    {kConfig, "warmup_iterations", kInt, "all_reduce", kAlways, "before them"},
+    {kConfig, "model", kText, "ddp compare import", kSometimes, "by name"},
+    {kConfig, "strategy", kText, "ddp compare import", kSometimes, "by name"},
+    {kConfig, "batch_size", kInt, "ddp compare import", kSometimes, "of one rank"},
+    {kConfig, "bucket_bytes", kInt, "ddp compare import", kSometimes, "asked for"},
+    {kConfig, "order", kText, "ddp compare import", kSometimes, "interleaved or blocks"},
+    {kConfig, "warmup_steps", kInt, "ddp compare import", kSometimes, "untimed"},
+    {kConfig, "steps", kInt, "ddp compare import", kSometimes, "timed; with a precision at least"},
+    {kConfig, "precision", kNumber, kTraining, kSometimes,
+     "of differences to the first strategy, as a part of its step, at which to stop"},
+    {kConfig, "max_steps", kInt, kTraining, kSometimes, "timed, at most"},
+    {kConfig, "optimizer", kText, "ddp compare import", kSometimes, "adamw or sgd; import: also none"},
+    {kConfig, "learning_rate", kNumber, kTraining, kAlways, "the optimizer's"},
+    {kConfig, "traced", kBool, kTraining, kAlways, "whether steps wrote a trace too"},
+    {kConfig, "data", kText, kTraining, kAlways, "uniform, corpus or batch_file"},
+    {kConfig, "weights", kText, "ddp", kAlways, "random or file"},
+    {kConfig, "seq_len", kInt, "ddp compare import", kSometimes, "of transformers"},
+    {kConfig, "num_layers", kInt, kTraining, kSometimes, "of transformers"},
+    {kConfig, "d_model", kInt, kTraining, kSometimes, "of transformers"},
+    {kConfig, "d_ff", kInt, kTraining, kSometimes, "of transformers"},
+    {kConfig, "num_heads", kInt, kTraining, kSometimes, "of transformers"},
+    {kConfig, "vocab_size", kInt, kTraining, kSometimes, "of transformers"},
+    {kConfig, "image_size", kInt, "compare", kSometimes, "pixels on each side"},
+    {kConfig, "width", kInt, "compare", kSometimes, "channels of the first layers"},
+    {kConfig, "units", kText, "compare import", kSometimes, "bytes or published"},
+    {kConfig, "buffer_elements", kInt, "compare import", kSometimes,
+     "the size on the label, of which bucket_bytes is what it means to the strategy"},
+
+    {kSamples, "position", kInts, kBenchmarks, kAlways,
+     "index in the launch's own order over all its configurations"},
+    {kSamples, "time_ns", kInts, "all_reduce", kAlways, "from a barrier to its end"},
+    {kSamples, "back_to_back_ns", kInts, "all_reduce", kAlways,
+     "of each of several in a row, without a barrier between them: their time by their number"},
+    {kSamples, "step_ns", kInts, kTraining, kAlways,
+     "from the step's first work to its last, the optimizer's included"},
+    {kSamples, "forward_ns", kInts, kTraining, kAlways,
+     "with the loss, and the broadcast of buffers where a model has them"},
+    {kSamples, "backward_ns", kInts, kTraining, kAlways,
+     "to the end of the last gradient's computation; missing of peers that average inside of backward"},
+    {kSamples, "sync_exposed_ns", kInts, kTraining, kAlways,
+     "from there until every gradient is averaged; missing likewise"},
+    {kSamples, "backward_and_sync_ns", kInts, kTraining, kAlways,
+     "both together; what a published \"backward\" is whose strategy waits inside it"},
+    {kSamples, "optimizer_ns", kInts, kTraining, kAlways, "its step"},
+    {kSamples, "comm_busy_ns", kInts, kTraining, kAlways,
+     "the union of the intervals with a collective in flight; missing of peers"},
+    {kSamples, "compute_cpu_ns", kInts, kTraining, kAlways,
+     "processor time of this process in the step, but for communication threads; missing of peers"},
+    {kSamples, "communication_cpu_ns", kInts, kTraining, kAlways,
+     "of the threads that joining the group started; missing of peers"},
+    {kSamples, "forward.*_ns", kInts, kTraining, kSometimes, "profile: operations"},
+    {kSamples, "backward.*_ns", kInts, kTraining, kSometimes, "profile: operations"},
+    {kSamples, "sync.*_ns", kInts, kTraining, kSometimes, "profile: the wait"},
+    {kSamples, "optimizer.*_ns", kInts, kTraining, kSometimes, "profile: its step"},
+
+    {kMoments, "ready_ns", kInts, kTraining, kSometimes,
+     "from the step's begin until the bucket's last gradient was complete; -1, here and below: not known"},
+    {kMoments, "issued_ns", kInts, kTraining, kSometimes, "from there until its collective was issued"},
+    {kMoments, "started_ns", kInts, kTraining, kSometimes,
+     "from there until a communication thread took it up"},
+    {kMoments, "ended_ns", kInts, kTraining, kSometimes, "from there until it was done"},
+
+    {kChecks, "reference", kText, kTraining, kAlways, "single_process or none"},
+    {kChecks, "grad_rel_error", kNumber, kTraining, kAlways,
+     "relative distance of gradients from the reference's"},
+    {kChecks, "param_rel_error", kNumber, kTraining, kAlways, "of parameters after the step"},
+    {kChecks, "grads_equal", kBool, kTraining, kAlways, "within the tolerance"},
+    {kChecks, "params_equal", kBool, kTraining, kAlways, "within the tolerance"},
+    {kChecks, "replicas_equal", kBool, kTraining, kAlways, "bit by bit"},
+    {kChecks, "tolerance", kNumber, kTraining, kAlways, "of those errors"},
+    {kChecks, "worst_grad", kText, kTraining, kAlways, "the tensor's name"},
+    {kChecks, "worst_param", kText, kTraining, kAlways, "the tensor's name"},
+    {kChecks, "wrong_elements", kInt, "all_reduce", kAlways, "of the result"},
+    {kChecks, "checked_elements", kInt, "all_reduce", kAlways, "of the result"},
+
+    {kFacts, "launcher", kText, kBenchmarks, kAlways, "who started the ranks"},
+    {kFacts, "local_size", kInt, kBenchmarks, kAlways, "ranks on this host"},
+    {kFacts, "launch_set", kText, kBenchmarks, kAlways,
+     "run_id of the first launch of those that belong together (--repeats)"},
+    {kFacts, "launch", kInt, kBenchmarks, kAlways, "which of them, from 0"},
+    {kFacts, "launches", kInt, kBenchmarks, kAlways, "how many were planned"},
+    {kFacts, "collectives_in_flight", kInt, kBenchmarks, kAlways, "at most"},
+    {kFacts, "compute_cpus", kText, kBenchmarks, kSometimes, "pinned: which"},
+    {kFacts, "communication_cpus", kText, kBenchmarks, kSometimes, "pinned: which, or any"},
+    {kFacts, "gpu_uuid", kText, kBenchmarks, kSometimes, "of a GPU"},
+    {kFacts, "gpu_pci_bus_id", kText, kBenchmarks, kSometimes, "of a GPU"},
+    {kFacts, "gpu_ordinal", kInt, kBenchmarks, kSometimes, "of a GPU"},
+    {kFacts, "ranks_per_gpu", kInt, kBenchmarks, kSometimes, "of a GPU"},
+    {kFacts, "nccl_log_prefix", kText, kBenchmarks, kSometimes, "in NCCL's own logs"},
+    {kFacts, "numel", kInt, "all_reduce", kAlways, "elements of the whole vector"},
+    {kFacts, "in_a_row", kInt, "all_reduce", kAlways, "collectives, see back_to_back_ns"},
+    {kFacts, "num_parameters", kInt, kTraining, kAlways, "of the model"},
+    {kFacts, "num_tensors", kInt, kTraining, kAlways, "that they are in"},
+    {kFacts, "gradient_bytes", kInt, "ddp compare import", kSometimes, "of all gradients"},
+    {kFacts, "tokens_per_step", kInt, kTraining, kSometimes, "of all ranks"},
+    {kFacts, "images_per_step", kInt, kTraining, kSometimes, "of all ranks"},
+    {kFacts, "flops_per_step", kNumber, kTraining, kAlways,
+     "what forward and backward of one rank's batch have to compute"},
+    {kFacts, "peak_flops_per_second", kNumber, kTraining, kAlways,
+     "what all ranks together compute at best, all at once"},
+    {kFacts, "peak_flops_source", kText, kTraining, kAlways, "how that is known"},
+    {kFacts, "allocations_in_timed_steps", kKnown, kTraining, kAlways,
+     "that the memory's source was asked for"},
+    {kFacts, "peak_bytes_in_use", kKnown, kTraining, kAlways, "in the timed steps, on the device"},
+    {kFacts, "bytes_held", kKnown, kTraining, kAlways, "from system or driver"},
+    {kFacts, "strategies_in_memory", kInt, kTraining, kAlways, "whose buffers are in those"},
+    {kFacts, "compiled", kText, kTraining, kSometimes, "what torch.compile was given"},
+    {kFacts, "compile_ns", kInt, kTraining, kSometimes, "before the first step"},
+    {kFacts, "*.calls", kNumber, kTraining, kSometimes, "profile: per step"},
+    {kFacts, "*.flops", kNumber, kTraining, kSometimes, "profile: per step"},
+    {kFacts, "*.bytes", kNumber, kTraining, kSometimes, "profile: per step"},
+    {kFacts, "*.limit_ns", kNumber, kTraining, kSometimes, "profile: per step"},
+    {kFacts, "limit_ns", kNumber, kTraining, kSometimes, "profile: of the step"},
+    {kFacts, "rank_peak_flops_per_second", kNumber, kTraining, kSometimes,
+     "profile: what its limits count with"},
+    {kFacts, "rank_peak_bytes_per_second", kNumber, kTraining, kSometimes,
+     "profile: what its limits count with"},
+    {kFacts, "rank_peak_bytes_source", kText, kTraining, kSometimes, "profile: how that is known"},
+    {kFacts, "ranks_behind_times", kText, "import", kSometimes, "of figures"},
+    {kFacts, "step_covers", kText, "import", kSometimes, "of figures"},
+    {kFacts, "sync_covers", kText, "import", kSometimes, "of figures"},
+    {kFacts, "bucket_unit", kText, "import", kSometimes, "of figures"},
+    {kFacts, "phases_synchronised", kBool, "import", kSometimes, "of figures"},
+    {kFacts, "copies_timed", kBool, "import", kSometimes, "of figures"},
+    {kFacts, "replicas_start_equal", kBool, "import", kSometimes, "of figures"},
+
+    {kProvenance, "gradsync_commit", kText, kAll, kAlways, "or unknown"},
+    {kProvenance, "dirty", kBool, kAll, kAlways, "whether files differed from the commit, or may have"},
+    {kProvenance, "host", kText, kAll, kAlways, "its name"},
+    {kProvenance, "os", kText, kAll, kAlways, "its name"},
+    {kProvenance, "kernel", kText, kAll, kAlways, "with its release"},
+    {kProvenance, "cpu_model", kText, kAll, kAlways, "as it names itself"},
+    {kProvenance, "cpu_count", kInt, kAll, kAlways, "that it may use"},
+    {kProvenance, "memory_bytes", kInt, kAll, kAlways, "the host's"},
+    {kProvenance, "gpu", kText, kAll, kAlways, "empty: none was used"},
+    {kProvenance, "compiler", kText, kAll, kAlways, "with its version"},
+    {kProvenance, "build", kText, kAll, kAlways, "opt or dbg, +asan, +tsan"},
+    {kProvenance, "libraries", kObject, kAll, kAlways, "their versions"},
+    {kProvenance, "command_line", kText, kAll, kAlways, "as a shell takes it"},
+    {kProvenance, "clock", kText, kAll, kAlways, "what samples are"},
+
+    {kLink, "kind", kText, kBenchmarks, kAlways,
+     "loopback, veth, ethernet, infiniband, memory, other; none: one rank, or threads"},
+    {kLink, "interface", kText, kBenchmarks, kSometimes, "its name"},
+    {kLink, "rate_bits_per_second", kInt, kBenchmarks, kSometimes, "what the system says of it"},
+    {kLink, "latency_ns", kInt, kBenchmarks, kSometimes,
+     "median all-reduce of 8 bytes, in a short probe before the run, on this rank"},
+    {kLink, "bandwidth_bytes_per_second", kNumber, kBenchmarks, kSometimes,
+     "bus bandwidth of the fastest all-reduce of 8 MiB in that probe"},
+    {kLink, "limit_bytes_per_second", kNumber, "import", kSometimes,
+     "more than any link of the kind carries"},
+
+    {kPublished, "*_ns", kNumber, "import", kSometimes, "a statistic"},
+    {kPublished, "n", kInt, "import", kSometimes, "steps behind it"},
+    {kPublished, "printed_*", kNumber, "import", kSometimes, "printed beside it"},
+};
+
+bool Matches(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return name == pattern;
+  const std::string_view before = pattern.substr(0, star), behind = pattern.substr(star + 1);
+  return name.size() > before.size() + behind.size() && name.starts_with(before) && name.ends_with(behind);
+}
+
+const SchemaName* Find(Part part, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
+  return found == std::end(kSchema) ? nullptr : found;
+}
+
+// Calls `take(part, name, value)` with every plain value, and `take_ints(part, name)` with every series.
+template <class Take, class TakeInts>
+void ForEachName(const Record& record, const Take& take, const TakeInts& take_ints) {
+  const auto take_all = [&](Part part, const Fields& fields) {
+    for (const auto& [name, value] : fields) take(part, name, value);
+  };
+  take_all(kConfig, record.config);
+  take_all(kChecks, record.checks);
+  take_all(kFacts, record.facts);
+  take_all(kLink, record.link);
+  for (const auto& [name, statistics] : record.published) take_all(kPublished, statistics);
+  for (const auto& [name, series] : record.samples) take_ints(kSamples, name);
+  for (const auto& [name, series] : record.moments) take_ints(kMoments, name);
+}
+
+std::string_view TypeOf(const Value& value) {
+  constexpr std::string_view kNames[] = {"true or false", "a whole number", "a number", "a text"};
+  return kNames[value.index()];
+}
+
+// What stands in the place of a wrong value; empty if the value is right.
+std::string_view Expected(Type type, const Value& value) {
+  const bool is_int = std::holds_alternative<int64_t>(value),
+             is_text = std::holds_alternative<std::string>(value);
+  switch (type) {
+    case kBool:
+      return std::holds_alternative<bool>(value) ? "" : "true or false";
+    case kInt:
+      return is_int ? "" : "a whole number";
+    case kNumber:
+      return is_int || std::holds_alternative<double>(value) ? "" : "a number";
+    case kText:
+      return is_text ? "" : "a text";
+    case kKnown:
+      return is_int || is_text ? "" : "a whole number or \"unknown\"";
+    default:
+      return "no plain value";
+  }
+}
+
+}  // namespace
+
+std::span<const SchemaName> Schema() { return kSchema; }
+
+std::vector<std::string> WrongTypes(const Record& record) {
+  std::vector<std::string> faults;
+  const auto take = [&](Part part, const std::string& name, const Value& value) {
+    const SchemaName* const entry = Find(part, name);
+    const std::string_view expected = entry == nullptr ? "" : Expected(entry->type, value);
+    if (!expected.empty())
+      faults.push_back(Join("\"", name, "\" is ", TypeOf(value), ", expected ", expected));
+  };
+  ForEachName(record, take, [](Part, const std::string&) {});
+  return faults;
+}
+
+std::vector<std::string> SchemaFaults(const Record& record) {
+  std::vector<std::string> faults = WrongTypes(record);
+  std::set<std::pair<Part, std::string>> names;
+  const auto add = [&](Part part, const std::string& name) {
+    names.emplace(part, name);
+    if (Find(part, name) == nullptr) faults.push_back(Join("\"", name, "\" is not in the schema"));
+  };
+  ForEachName(
+      record, [&](Part part, const std::string& name, const Value&) { add(part, name); }, add);
+  for (const SchemaName& entry : kSchema) {
+    // The others are members, which are always written.
+    const bool is_free = entry.part != kTop && entry.part != kProvenance;
+    const bool is_written =
+        Join(" ", entry.writers, " ").find(Join(" ", record.experiment, " ")) != std::string::npos;
+    if (is_free && is_written && entry.presence == kAlways &&
+        !names.contains({entry.part, std::string(entry.name)})) {
+      faults.push_back(Join("no \"", entry.name, "\""));
+    }
+  }
+  return faults;
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,36 @@
+#ifndef GRADSYNC_BENCH_TIMING_CPU_CLOCK_H_
+#define GRADSYNC_BENCH_TIMING_CPU_CLOCK_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace gradsync::bench {
+
+// The threads of this process, by the system's numbers, ascending.
+std::vector<int> ThreadIds();
+
+// Processor time, in ns.
+struct CpuTimes {
+  int64_t compute_ns = 0;        // of all threads that are not for communication
+  int64_t communication_ns = 0;  // of those that are, as long as they live
+
+  CpuTimes operator-(const CpuTimes& before) const {
+    return {compute_ns - before.compute_ns, communication_ns - before.communication_ns};
+  }
+};
+
+// Reads the processor time of this process, which takes about a microsecond.
+class CpuClock {
+ public:
+  // For communication are the threads that there are now, but for `others`, which are ascending.
+  explicit CpuClock(const std::vector<int>& others);
+
+  CpuTimes Read() const;
+
+ private:
+  std::vector<int> communication_threads_;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TIMING_CPU_CLOCK_H_

@@ -1,0 +1,52 @@
+#include "bench/training/moments.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace gradsync::bench {
+
+using Entry = comm::RecordingProcessGroup::Entry;
+
+BucketMoments UnknownMoments(size_t num_buckets) {
+  const std::vector<int64_t> unknown(num_buckets, -1);
+  return {unknown, unknown, unknown, unknown};
+}
+
+BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
+                        std::span<const ReadyGradient> gradients, std::span<const Entry> entries) {
+  const size_t num_buckets = plan.buckets.size();
+  BucketMoments moments = UnknownMoments(num_buckets);
+  std::unordered_map<const model::Parameter*, int64_t> ready_at_ns;
+  for (const auto& [param, at_ns] : gradients) ready_at_ns[param] = at_ns;
+  std::vector<int64_t> bucket_ready_ns;
+  for (const ddp::Bucket& bucket : plan.buckets) {
+    int64_t& last_ns = bucket_ready_ns.emplace_back(begin_ns);
+    for (const model::Parameter* const param : bucket.params) {
+      const auto found = ready_at_ns.find(param);
+      if (found == ready_at_ns.end()) return moments;
+      last_ns = std::max(last_ns, found->second);
+    }
+  }
+  constexpr int64_t kSent = std::numeric_limits<int64_t>::max();
+  size_t num_sent = 0;
+  for (const Entry& entry : entries) {
+    if (entry.collective != comm::Collective::kAllReduce) continue;
+    const auto bucket =
+        std::ranges::find_if(bucket_ready_ns, [&](int64_t ns) { return ns <= entry.issue_ns; });
+    const auto i = static_cast<size_t>(bucket - bucket_ready_ns.begin());
+    const bool fits = bucket != bucket_ready_ns.end() &&
+                      entry.bytes == static_cast<int64_t>(plan.buckets[i].bytes()) &&
+                      entry.interval.start_ns >= entry.issue_ns;
+    if (!fits) return UnknownMoments(num_buckets);
+    moments.ready_ns[i] = *bucket - begin_ns;
+    moments.issued_ns[i] = entry.issue_ns - *bucket;
+    moments.started_ns[i] = entry.interval.start_ns - entry.issue_ns;
+    moments.ended_ns[i] = entry.interval.end_ns - entry.interval.start_ns;
+    *bucket = kSent;
+    ++num_sent;
+  }
+  return num_sent == num_buckets ? moments : UnknownMoments(num_buckets);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,91 @@
+#include "ddp/checked.h"
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "model/tensor_ops.h"
+
+namespace gradsync::ddp {
+namespace {
+
+using model::Parameter;
+
+class CheckedStrategy : public Strategy {
+ public:
+  CheckedStrategy(std::string_view name, std::unique_ptr<Strategy> strategy, const StrategyContext& context)
+      : strategy_(std::move(strategy)),
+        name_(name),
+        params_(context.params.begin(), context.params.end()),
+        rank_(context.group.rank()),
+        check_gradients_(context.options.check_gradients) {
+    for (const Parameter* param : params_) ready_in_.emplace(param, kNever);
+  }
+
+  void BeginStep() override {
+    ++step_;
+    num_ready_ = 0;
+    strategy_->BeginStep();
+  }
+
+  void OnGradReady(Parameter& param) override {
+    const auto ready_in = ready_in_.find(&param);
+    if (ready_in == ready_in_.end()) throw Broken(param, "is ready, but the strategy was made without it");
+    if (step_ == kNever) throw Broken(param, "is ready before the first BeginStep");
+    if (ready_in->second == step_) throw Broken(param, "is ready a second time");
+    ready_in->second = step_;
+    ++num_ready_;
+    if (check_gradients_) CheckFinite(param);
+    strategy_->OnGradReady(param);
+  }
+
+  void Finish() override {
+    if (num_ready_ < params_.size()) {
+      for (const Parameter* param : params_) {
+        if (ready_in_.at(param) != step_) throw Broken(*param, "was never ready, so that it was not sent");
+      }
+    }
+    strategy_->Finish();
+  }
+
+  double loss_scale() const override { return strategy_->loss_scale(); }
+  BucketPlan plan() const override { return strategy_->plan(); }
+
+ private:
+  static constexpr int64_t kNever = -1;
+
+  std::logic_error Broken(const Parameter& param, const char* what) const {
+    return std::logic_error(
+        Join("strategy '", name_, "', step ", step_, ": the gradient of '", param.name(), "' ", what));
+  }
+
+  void CheckFinite(Parameter& param) const {
+    const std::optional<int64_t> found = model::FindNotFinite(param.grad());
+    if (!found) return;
+    throw std::runtime_error(Join("rank ", rank_, ", step ", step_, " of strategy '", name_,
+                                  "': the gradient of '", param.name(), "' is NaN or infinite at element ",
+                                  *found, " of ", param.numel()));
+  }
+
+  const std::unique_ptr<Strategy> strategy_;
+  const std::string name_;
+  const std::vector<Parameter*> params_;
+  const int rank_;
+  const bool check_gradients_;
+  int64_t step_ = kNever;                                   // counts from 0
+  std::unordered_map<const Parameter*, int64_t> ready_in_;  // the last step in which each was ready
+  size_t num_ready_ = 0;                                    // in this step
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> Checked(std::string_view name, std::unique_ptr<Strategy> strategy,
+                                  const StrategyContext& context) {
+  return std::make_unique<CheckedStrategy>(name, std::move(strategy), context);
+}
+
+}  // namespace gradsync::ddp
