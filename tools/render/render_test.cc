@@ -215,5 +215,26 @@ TEST(RenderTest, ManyRowsKeepTheirOrder) {
   EXPECT_FALSE(std::getline(markdown, line));
 }
 
+TEST(RenderTest, WhatIsMarkedIsBoldAndWhatIsEmptyIsNotShown) {
+  Table table("t", "T",
+              {{.name = "strategy", .kind = Kind::kText, .leads = true},
+               {.name = "time", .section = 1},
+               {.name = "unknown", .section = 1},
+               {.name = "nothing", .section = 2}});
+  const double none = std::nan("");
+  table.AddRow({"core", 1.0, none, none});
+  table.MarkLast("strategy");
+  table.AddRow({"naive", 2.0, none, none});
+  Report report;
+  report.tables.push_back(table);
+  std::ostringstream markdown, latex;
+  RenderMarkdown(report, markdown);
+  EXPECT_EQ(
+      markdown.str(),
+      "\n## T\n\n| strategy |  time |\n|:---------|------:|\n| **core** | 1.000 |\n| naive    | 2.000 |\n");
+  RenderLatex(report, latex);
+  EXPECT_NE(latex.str().find("\\textbf{core} & 1.000"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <tuple>
 
@@ -44,7 +46,8 @@ std::vector<Record> Ranks(std::string_view strategy, const std::vector<int64_t>&
   return ranks;
 }
 
-Table DdpTableOf(const std::vector<std::vector<Record>>& measurements) {
+// Of the named one of all tables.
+Table TableOf(const std::string& name, const std::vector<std::vector<Record>>& measurements) {
   const std::string dir = FreshTestDir("cost");
   std::vector<Record> records;
   for (const std::vector<Record>& ranks : measurements)
@@ -52,9 +55,12 @@ Table DdpTableOf(const std::vector<std::vector<Record>>& measurements) {
   WriteLines(dir + "/a.jsonl", records);
   Summary summary = Summarize({.inputs = {dir}, .baseline_row = "", .resamples = {}});
   for (Table& table : summary.report.tables) {
-    if (table.name() == "ddp") return std::move(table);
+    if (table.name() == name) return std::move(table);
   }
-  throw std::out_of_range("ddp");
+  throw std::out_of_range(name);
+}
+Table DdpTableOf(const std::vector<std::vector<Record>>& measurements) {
+  return TableOf("ddp", measurements);
 }
 
 const std::vector<int64_t> kNone = {20, 22, 24, 20, 22, 24, 20, 22, 24, 20, 22, 24};
@@ -120,6 +126,68 @@ TEST(CostTest, LaunchesOfASetAreOneRow) {
   EXPECT_GT(Number(table, 1, "tax_high (s)"), 13e-3);
   EXPECT_NE(DdpTableOf({measurements[0], measurements[1]}).text(1, "flags").find("one-launch"),
             std::string::npos);
+}
+
+TEST(CostTest, ASentenceSaysWhatIsShown) {
+  const std::vector<int64_t> little = {3, 5, 4, 3, 5, 4, 3, 5, 4, 3, 5, 4};
+  const Table table = DdpTableOf({Ranks("none", kNone, Repeat(0, 12), 2), Ranks("core", kNone, little, 2),
+                                  Ranks("naive", kNone, Plus(little, 20), 2)});
+  EXPECT_THAT(table.findings(),
+              Contains(::testing::MatchesRegex(
+                  "Of a step, synchronisation costs 1[0-9] to 1[0-9] % under core and 4[0-9] to "
+                  "5[0-9] % under naive\\.")));
+  EXPECT_TRUE(table.marked(1, table.column("strategy")));
+  EXPECT_FALSE(table.marked(2, table.column("strategy")));
+}
+
+TEST(CostTest, WhatTheMachineGotDone) {
+  std::vector<Record> ranks = Ranks("core", Repeat(40, 4), Repeat(8, 4), 2);  // 50 ms
+  for (Record& rank : ranks) {
+    rank.facts.Set("tokens_per_step", 100);
+    rank.facts.Set("flops_per_step", 1e9);
+    rank.facts.Set("peak_flops_per_second", 80e9);
+    rank.samples["compute_cpu_ns"] = Repeat((rank.rank == 0 ? 40 : 44) * kMs, 4);
+    rank.samples["communication_cpu_ns"] = Repeat(6 * kMs, 4);
+  }
+  const Table table = DdpTableOf({ranks});
+  EXPECT_NEAR(Number(table, 0, "tokens/s"), 2000, 1e-9);
+  EXPECT_TRUE(std::isnan(Number(table, 0, "images/s")));
+  EXPECT_NEAR(Number(table, 0, "GFLOP/s"), 40, 1e-9);
+  EXPECT_NEAR(Number(table, 0, "share_of_peak"), 0.5, 1e-12);
+  EXPECT_NEAR(Number(table, 0, "compute_cpu (s)"), 42e-3, 1e-12);
+  EXPECT_NEAR(Number(table, 0, "communication_cpu (s)"), 6e-3, 1e-12);
+}
+
+// Of two buckets the second ends 8 ms after the last rank has computed.
+TEST(CostTest, BucketsHaveATable) {
+  std::vector<Record> ranks = Ranks("core", {40, 40}, {8, 8}, 2);
+  for (Record& rank : ranks) {
+    const auto twice = [](int64_t first_ms, int64_t second_ms) {
+      return std::vector<int64_t>{first_ms * kMs, second_ms * kMs, first_ms * kMs, second_ms * kMs};
+    };
+    rank.moments = {{"ready_ns", twice(10, 36 + 4 * rank.rank)},
+                    {"issued_ns", twice(0, 0)},
+                    {"started_ns", twice(1, 1)},
+                    {"ended_ns", twice(9, 11 - 4 * rank.rank)}};
+  }
+  const Measurement measurement = CombineRanks(std::move(ranks));
+  const std::unique_ptr<TableBuilder> builder = MakeDdpTable({});
+  builder->Add({measurement, measurement});
+  std::vector<Table> tables;
+  builder->Finish(&tables);
+  const auto table = std::ranges::find(tables, "buckets", &Table::name);
+  ASSERT_NE(table, tables.end());
+  ASSERT_EQ(table->num_rows(), 2u);
+  EXPECT_EQ(Number(*table, 0, "bytes"), 1000);
+  EXPECT_EQ(Number(*table, 0, "exposed (s)"), 0);
+  EXPECT_NEAR(Number(*table, 1, "ready (s)"), 40e-3, 1e-12);
+  EXPECT_NEAR(Number(*table, 1, "waiting (s)"), 2e-3, 1e-12);  // 4 ms of rank 0
+  EXPECT_NEAR(Number(*table, 1, "moving (s)"), 8e-3, 1e-12);
+  EXPECT_NEAR(Number(*table, 1, "exposed (s)"), 8e-3, 1e-12);
+  EXPECT_EQ(table->findings()[0],
+            "The step waits longest for bucket 1 of core: 8 ms after the last rank had computed.");
+  EXPECT_NEAR(Number(tables[0], 0, "comm_waiting (s)"), 4e-3, 1e-12);
+  EXPECT_NEAR(Number(tables[0], 0, "comm_moving (s)"), 18e-3, 1e-12);
 }
 
 TEST(CostTest, APeersFloorIsItsOwn) {

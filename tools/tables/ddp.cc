@@ -205,14 +205,15 @@ class DdpTable : public TableBuilder {
   }
 
  private:
-  // Of the strategies whose share of the cost is the least and the most; empty for several cells.
+  // Of the strategies whose share of the cost is the least and the most of those whose cost is shown; empty
+  // for several cells.
   std::string CostSentence() const {
     const bool is_one_cell =
         std::ranges::all_of(std::array{"batch_size", "seq_len", "run"},
                             [&](const char* name) { return table_.is_constant(table_.column(name)); });
     std::vector<const Row*> known;
     for (const Row& row : rows_) {
-      if (!std::isnan(row.cost.fraction.interval.low)) known.push_back(&row);
+      if (row.cost.fraction.interval.low > 0) known.push_back(&row);
     }
     if (!is_one_cell || known.empty()) return "";
     const auto [least, most] =

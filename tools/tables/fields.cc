@@ -45,6 +45,10 @@ std::vector<Field<Measured>> RunFields() {
        [](const Measured& row) {
          return row.own.num_steps == 0 ? kNaN : static_cast<double>(row.own.num_steps);
        }},
+      {{.name = "launches", .kind = Kind::kInteger, .said_once = true},
+       [](const Measured& row) {
+         return row.own.is_published() ? kNaN : static_cast<double>(row.own.launches.size());
+       }},
       {{.name = "run", .kind = Kind::kText, .said_once = true},
        [](const Measured& row) { return row.own.record.run_id; }},
   };

@@ -82,8 +82,8 @@ inline auto MeanTime(std::string_view samples) {
 std::function<double(const Measured&)> StdTime(std::string_view samples);
 std::function<double(const Measured&)> TimePercentile(std::string_view samples, double p);
 
-// What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, run. People
-// are told once what is the same in all rows.
+// What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
+// run (the first launch's). People are told once what is the same in all rows.
 std::vector<Field<Measured>> RunFields();
 template <class Row>
 void AppendRunFields(std::vector<Field<Row>>* fields) {
