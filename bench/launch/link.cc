@@ -1,9 +1,12 @@
 #include "bench/launch/link.h"
 
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netdb.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "bench/records/units.h"
+#include "comm/file_descriptor.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {
@@ -53,6 +57,17 @@ std::string InterfaceOf(const std::string& address) {
     if (list->ifa_addr != nullptr && NumericHost(*list->ifa_addr) == address) return list->ifa_name;
   }
   return "";
+}
+
+// The driver of an interface; empty if it does not say.
+std::string DriverOf(const std::string& interface) {
+  const comm::FileDescriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo info{};
+  info.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  interface.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&info);
+  return ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? info.driver : "";
 }
 
 // From which most connections of this process go out.
@@ -108,21 +123,17 @@ void Probe(comm::ProcessGroup& group, const model::DevicePtr& device, Fields& li
 
 }  // namespace
 
-std::string InterfaceKind(const std::string& directory) {
+std::string InterfaceKind(const std::string& directory, std::string_view driver) {
   switch (ParseInteger(ReadLine(directory + "/type")).value_or(-1)) {
     case ARPHRD_LOOPBACK:
       return "loopback";
     case ARPHRD_INFINIBAND:
       return "infiniband";
     case ARPHRD_ETHER:
-      break;
+      return driver == "veth" ? "veth" : "ethernet";
     default:
       return "other";
   }
-  // A pair's end has the other for its link; what else has a link (vlan, macvlan) says what it is.
-  const bool is_of_another = ReadLine(directory + "/iflink") != ReadLine(directory + "/ifindex");
-  const bool says_what = ReadLine(directory + "/uevent").starts_with("DEVTYPE=");
-  return is_of_another && !says_what ? "veth" : "ethernet";
 }
 
 Fields DescribeLink(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
@@ -136,7 +147,7 @@ Fields DescribeLink(comm::ProcessGroup& group, const model::DevicePtr& device, c
   if (backend == "gloo") {
     const std::string interface = InterfaceInUse(world, interface_or_address);
     const std::string directory = "/sys/class/net/" + interface;
-    const std::string kind = interface.empty() ? "other" : InterfaceKind(directory);
+    const std::string kind = interface.empty() ? "other" : InterfaceKind(directory, DriverOf(interface));
     link.Set("kind", kind);
     if (!interface.empty()) link.Set("interface", interface);
     const int64_t rate_mbit = ParseInteger(ReadLine(directory + "/speed")).value_or(-1);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "bench/launch/run_program.h"
 #include "comm/rank_threads.h"
@@ -11,25 +11,19 @@
 namespace gradsync::bench {
 namespace {
 
-std::string Interface(const std::string& type, const std::string& index, const std::string& link,
-                      const std::string& uevent) {
-  const std::string directory = FreshDirectory();
-  std::ofstream(directory + "/type") << type << "\n";
-  std::ofstream(directory + "/ifindex") << index << "\n";
-  std::ofstream(directory + "/iflink") << link << "\n";
-  std::ofstream(directory + "/uevent") << uevent << "\n";
-  return directory;
-}
-
-TEST(InterfaceKindTest, IsReadFromTheSystemsFiles) {
-  EXPECT_EQ(InterfaceKind(Interface("772", "1", "1", "INTERFACE=lo")), "loopback");
-  EXPECT_EQ(InterfaceKind(Interface("1", "2", "2", "INTERFACE=eth0")), "ethernet");
-  EXPECT_EQ(InterfaceKind(Interface("1", "7", "8", "INTERFACE=veth0")), "veth");
-  EXPECT_EQ(InterfaceKind(Interface("1", "7", "2", "DEVTYPE=vlan\nINTERFACE=vlan7")), "ethernet");
-  EXPECT_EQ(InterfaceKind(Interface("1", "7", "2", "DEVTYPE=wlan")), "ethernet");
-  EXPECT_EQ(InterfaceKind(Interface("32", "7", "7", "")), "infiniband");
-  EXPECT_EQ(InterfaceKind(Interface("65534", "7", "7", "")), "other");
-  EXPECT_EQ(InterfaceKind("/nonexistent"), "other");
+TEST(InterfaceKindTest, IsReadFromTheSystemsFilesAndTheDriver) {
+  const auto kind = [](const char* type, const char* driver) {
+    const std::string directory = FreshDirectory();
+    std::ofstream(directory + "/type") << type << "\n";
+    return InterfaceKind(directory, driver);
+  };
+  EXPECT_EQ(kind("772", ""), "loopback");
+  EXPECT_EQ(kind("1", "virtio_net"), "ethernet");
+  EXPECT_EQ(kind("1", ""), "ethernet");
+  EXPECT_EQ(kind("1", "veth"), "veth");
+  EXPECT_EQ(kind("32", "mlx5_core[ib_ipoib]"), "infiniband");
+  EXPECT_EQ(kind("65534", "tun"), "other");
+  EXPECT_EQ(InterfaceKind("/nonexistent", ""), "other");
 }
 
 TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThemAndMeasureIt) {
