@@ -119,8 +119,12 @@ void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
     }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
-  for (int missing = size_ - 1 - rank_; missing > 0;) {
-    if (!WaitFor(listener, POLLIN, deadline)) throw std::runtime_error("not all ranks connected");
+  for (int missing = rank_ + 1; missing < size_;) {
+    if (sockets_[static_cast<size_t>(missing)].valid()) {
+      ++missing;
+      continue;
+    }
+    if (!WaitFor(listener, POLLIN, deadline)) throw std::runtime_error(Late(missing, timeout_));
     FileDescriptor file(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     int peer = 0;
     // Anybody on this host can see the name.
@@ -130,7 +134,6 @@ void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
       continue;
     }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
-    --missing;
   }
 }
 

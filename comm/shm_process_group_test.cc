@@ -44,9 +44,9 @@ std::vector<std::unique_ptr<ProcessGroup>> Connect(int size, milliseconds timeou
   return groups;
 }
 
-// Values whose sums depend on the order of additions.
+// Exact values whose sums depend on the order of additions.
 float Uneven(int rank, int64_t i) {
-  return static_cast<float>((i * 7919 + rank * 104729) % 100003) * 0.37f + 1e5f * static_cast<float>(rank);
+  return static_cast<float>((i * 7919 + rank * 104729) % 100'003) * static_cast<float>(1 << 4 * rank);
 }
 
 void Fill(const Tensor& tensor, int rank, int64_t offset = 0) {
