@@ -79,26 +79,32 @@ Contest::Result Contest::ResultOf(const std::string& case_name, const Intervals&
   const std::vector<Pair>& pairs = pairs_.at(case_name);
   Result result{.of_case = case_name};
   if (pairs.empty()) return result;
+  std::map<std::pair<std::string, std::string>, Interval> faster;  // what is shown, by how much
+  for (const Pair& pair : pairs) {
+    const Interval interval = intervals[pair.number];
+    if (interval.high < 0) faster[{pair.a, pair.b}] = {-interval.high, -interval.low};
+    result.shown_faster.insert(interval.high < 0 ? pair.a : interval.low > 0 ? pair.b : "");
+  }
   result.best = {pairs.front().a};
   result.least_gain = std::numeric_limits<double>::infinity();
   for (const Pair& pair : pairs) {
     if (pair.a != result.best.front()) continue;
-    const Interval interval = intervals[pair.number];
-    (interval.high < 0 ? result.slower : result.best).push_back(pair.b);
-    if (interval.high < 0) result.least_gain = std::min(result.least_gain, -interval.high);
+    const auto gain = faster.find({pair.a, pair.b});
+    (gain == faster.end() ? result.best : result.slower).push_back(pair.b);
+    if (gain != faster.end()) result.least_gain = std::min(result.least_gain, gain->second.low);
   }
-  const auto is_best = [&](const std::string& name) { return std::ranges::count(result.best, name) > 0; };
-  size_t num_gains = 0;
   Interval gain{std::numeric_limits<double>::infinity(), 0};
-  for (const Pair& pair : pairs) {
-    const Interval interval = intervals[pair.number];
-    const bool is_shown = interval.high < 0 || interval.low > 0;
-    result.are_apart |= is_best(pair.a) && is_best(pair.b) && is_shown;
-    if (!is_best(pair.a) || pair.b != baseline_ || !(interval.high < 0)) continue;
-    ++num_gains;
-    gain = {std::min(gain.low, -interval.high), std::max(gain.high, -interval.low)};
+  bool are_ahead_of_baseline = true;
+  for (const std::string& best : result.best) {
+    for (const std::string& other : result.best) result.are_apart |= faster.contains({best, other});
+    for (const std::string& other : result.slower) result.are_ahead &= faster.contains({best, other});
+    const auto own = faster.find({best, baseline_});
+    are_ahead_of_baseline &= own != faster.end();
+    if (own != faster.end()) {
+      gain = {std::min(gain.low, own->second.low), std::max(gain.high, own->second.high)};
+    }
   }
-  if (num_gains == result.best.size()) result.gain = gain;
+  if (are_ahead_of_baseline) result.gain = gain;
   return result;
 }
 
@@ -129,8 +135,12 @@ std::string Contest::OneCase(const Result& result) const {
   }
   const char* const open = result.are_apart ? "which is fastest is open" : "they cannot be told apart";
   if (!gain.empty()) return Join(best, " are ", gain, "; ", open);
-  return Join(best, " are faster than ", result.slower.size() > 1 ? "the others" : result.slower[0], "; ",
-              open);
+  if (result.are_ahead) {
+    return Join(best, " are faster than ", result.slower.size() > 1 ? "the others" : result.slower[0], "; ",
+                open);
+  }
+  return Join("No ", words_.variant, " is shown to be fastest, but ", result.best[0], " is faster than ",
+              Listed(result.slower));
 }
 
 std::string Contest::ManyCases(const std::vector<Result>& results) const {
@@ -181,7 +191,7 @@ bool Contest::IsAmongFastest(const std::string& case_name, const std::string& va
                              const Intervals& intervals) const {
   if (!WhyVoid().empty()) return false;
   const Result result = ResultOf(case_name, intervals);
-  return !result.slower.empty() && std::ranges::count(result.best, variant) > 0;
+  return std::ranges::count(result.best, variant) > 0 && result.shown_faster.contains(variant);
 }
 
 void Contest::AddDifferences(const std::string& prefix, const Intervals& intervals, Table* table) const {

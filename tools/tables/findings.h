@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +63,7 @@ class Contest {
   // First, in 25 words, who is fastest. None if fewer than two compete. Of these and the rest: once the
   // intervals are computed.
   std::vector<std::string> Sentences(const Intervals& intervals) const;
-  // Whether it is not shown slower than the fastest mean of its case, and others are.
+  // Whether it is not shown slower than the fastest mean of its case, and is shown faster than some.
   bool IsAmongFastest(const std::string& case_name, const std::string& variant,
                       const Intervals& intervals) const;
   // Adds all pairs to a DifferencesTable; the names of cases begin with `prefix`.
@@ -78,11 +79,13 @@ class Contest {
   // What the pairs of a case show.
   struct Result {
     std::string of_case;
-    std::vector<std::string> best{};    // the fastest mean, and those not shown slower
-    std::vector<std::string> slower{};  // the others
-    bool are_apart = false;             // of the best some are shown different
-    std::optional<Interval> gain{};     // of the best against the baseline, as parts of it; if all are faster
-    double least_gain = 0;              // of a single best against each other one, at least
+    std::vector<std::string> best{};       // the fastest mean, and those not shown slower
+    std::vector<std::string> slower{};     // the others
+    bool are_ahead = true;                 // each of the best is shown faster than each of the others
+    std::set<std::string> shown_faster{};  // than some
+    bool are_apart = false;                // of the best some are shown different
+    std::optional<Interval> gain{};  // of the best against the baseline, as parts of it; if all are faster
+    double least_gain = 0;           // of a single best against each other one, at least
   };
   Result ResultOf(const std::string& case_name, const Intervals& intervals) const;
   std::string WhyVoid() const;

@@ -98,6 +98,21 @@ TEST(WinnerTest, CountsCells) {
                                        "naive\\.")));
 }
 
+// core is shown faster than naive, which overlap, whose steps vary, is not.
+TEST(WinnerTest, SaysNothingOfThoseThatIntervalsDoNotShow) {
+  Machine machine;
+  Case one_case = machine.Measure(2, 128, {{"core", 1}, {"overlap", 1.05}, {"naive", 1.3}});
+  for (size_t i = 0; i < 20; ++i) one_case.variants[1].steps.values[i] *= i % 4 == 0 ? 2.5 : 0.55;
+  Contest contest({one_case}, "naive");
+  Intervals intervals({});
+  contest.Compare(&intervals);
+  intervals.Compute();
+  EXPECT_THAT(contest.Sentences(intervals),
+              ElementsAre("No strategy is shown to be fastest, but core is faster than naive."));
+  EXPECT_TRUE(contest.IsAmongFastest("2x128", "core", intervals));
+  EXPECT_FALSE(contest.IsAmongFastest("2x128", "overlap", intervals));
+}
+
 // However many there are, and whatever comes out.
 TEST(WinnerTest, ASentenceHasAtMost25Words) {
   const std::vector<std::string> names = {"naive",         "flat",           "overlap",

@@ -100,11 +100,11 @@ Interval Intervals::operator[](size_t number) const {
 }
 
 std::string Intervals::Description() const {
-  return Join("bootstrap of ", has_several_launches_ ? "launches and " : "",
-              resampled_rounds_ ? "rounds" : "", resampled_rounds_ && resampled_steps_ ? " or " : "",
-              resampled_steps_ || !resampled_rounds_ ? "steps" : "", " (", options_.resamples,
-              " resamples), all intervals of the table at once (max-|t|). An interval that holds 0 shows no "
-              "difference.");
+  std::string what = Join(
+      "bootstrap of ", resampled_rounds_ ? "rounds" : "", resampled_rounds_ && resampled_steps_ ? " or " : "",
+      resampled_steps_ || !resampled_rounds_ ? "steps" : "", " (", options_.resamples, " resamples)");
+  if (has_several_launches_) what = "from the means of launches, by Student's t and Sidak's bound";
+  return what + ", all intervals of the table at once. An interval that holds 0 shows no difference.";
 }
 
 }  // namespace gradsync::tools
