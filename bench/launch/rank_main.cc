@@ -68,8 +68,10 @@ std::optional<std::string> BadArguments(Step&& step) {
 }
 
 int RunRank(const RankProgram& program, const comm::World& world) {
+  // Outlives what it throws: when its connections close, the others have something to say too, and that is
+  // not the cause.
+  std::unique_ptr<RankJob> job;
   try {
-    std::unique_ptr<RankJob> job;
     if (const auto bad = BadArguments([&] { job = program.prepare(world); }))
       return Fail(kBadArguments, *bad);
     job->Run();
