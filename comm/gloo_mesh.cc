@@ -51,9 +51,15 @@ std::string WithoutPlace(std::string text) {
   return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
 }
 
+constexpr char kClosed[] = "the connections were closed";
+
+void ThrowIfAborted(bool completed) {
+  if (!completed) throw PeerError(kClosed, /*is_consequence=*/true);
+}
+
 PeerError Explain(int peer, milliseconds timeout, const std::string& what) {
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
-  if (says("Application timeout caused pair closure")) return {"the connections were closed", true};
+  if (says("Application timeout caused pair closure")) return {kClosed, true};
   if (says("Timed out waiting")) {
     return {Join("rank ", peer, " made no progress for ", Seconds(timeout),
                  " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"),
@@ -209,13 +215,35 @@ void GlooMesh::Abort() noexcept {
       // The timeout itself.
     }
   }
+  // It does not tell those whose message was on its way.
+  const std::lock_guard lock(mutex_);
+  for (gloo::transport::UnboundBuffer* const buffer : buffers_) {
+    buffer->abortWaitSend();
+    buffer->abortWaitRecv();
+  }
 }
 
-Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes)
-    : mesh_(&mesh), peer_(peer), slot_(slot) {
-  // gloo only reads what it sends.
-  buffer_ = mesh.ContextFor(mesh.rank(), peer).createUnboundBuffer(const_cast<void*>(data), bytes);
+GlooMesh::Buffer GlooMesh::NewBuffer(int from, int to, void* data, size_t bytes) {
+  Buffer buffer(contexts_[from < to ? 0 : 1]->createUnboundBuffer(data, bytes).release(), Forget{this});
+  const std::lock_guard lock(mutex_);
+  buffers_.insert(buffer.get());
+  return buffer;
 }
+
+void GlooMesh::Forget::operator()(gloo::transport::UnboundBuffer* buffer) const {
+  {
+    const std::lock_guard lock(mesh->mutex_);
+    mesh->buffers_.erase(buffer);
+  }
+  delete buffer;
+}
+
+// gloo only reads what it sends.
+Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes)
+    : mesh_(&mesh),
+      peer_(peer),
+      slot_(slot),
+      buffer_(mesh.NewBuffer(mesh.rank(), peer, const_cast<void*>(data), bytes)) {}
 
 void Outgoing::Send(size_t offset_bytes, size_t bytes) {
   Guarded(peer_, mesh_->timeout(), [&] { buffer_->send(peer_, slot_, offset_bytes, bytes); });
@@ -224,21 +252,19 @@ void Outgoing::Send(size_t offset_bytes, size_t bytes) {
 
 void Outgoing::Wait() {
   for (; num_pending_ > 0; --num_pending_) {
-    Guarded(peer_, mesh_->timeout(), [&] { buffer_->waitSend(mesh_->timeout()); });
+    Guarded(peer_, mesh_->timeout(), [&] { ThrowIfAborted(buffer_->waitSend(mesh_->timeout())); });
   }
 }
 
 Incoming::Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes)
-    : mesh_(&mesh), peer_(peer), slot_(slot) {
-  buffer_ = mesh.ContextFor(peer, mesh.rank()).createUnboundBuffer(data, bytes);
-}
+    : mesh_(&mesh), peer_(peer), slot_(slot), buffer_(mesh.NewBuffer(peer, mesh.rank(), data, bytes)) {}
 
 void Incoming::Expect(size_t offset_bytes, size_t bytes) {
   Guarded(peer_, mesh_->timeout(), [&] { buffer_->recv(peer_, slot_, offset_bytes, bytes); });
 }
 
 void Incoming::Wait() {
-  Guarded(peer_, mesh_->timeout(), [&] { buffer_->waitRecv(nullptr, mesh_->timeout()); });
+  Guarded(peer_, mesh_->timeout(), [&] { ThrowIfAborted(buffer_->waitRecv(nullptr, mesh_->timeout())); });
 }
 
 }  // namespace gradsync::comm

@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "comm/rendezvous.h"
@@ -64,9 +66,14 @@ class GlooMesh {
  private:
   friend class Outgoing;
   friend class Incoming;
-  using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
+  struct Forget {
+    void operator()(gloo::transport::UnboundBuffer* buffer) const;
+    GlooMesh* mesh;
+  };
+  using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
-  gloo::rendezvous::Context& ContextFor(int from, int to) { return *contexts_[from < to ? 0 : 1]; }
+  // For messages between these ranks, of which this is one.
+  Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
   const int rank_;
   const int size_;
@@ -74,6 +81,8 @@ class GlooMesh {
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::vector<std::shared_ptr<gloo::rendezvous::Context>> contexts_;  // to higher ranks, to lower ranks
+  std::mutex mutex_;
+  std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
 };
 
 // Messages to one peer, all of one slot. They arrive in the order in which they were sent.
@@ -83,6 +92,8 @@ class GlooMesh {
 // algorithm that sends long messages
 // - ends every stream with an empty one, so that there is always one more to wait for, and
 // - waits for its own messages to have left only when the peer has said, by its empty one, that they arrived.
+// Its own empty messages may still be behind those of another collective, which breaks: then that one
+// notices, and Abort ends all waits of this rank.
 class Outgoing {
  public:
   Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);

@@ -79,8 +79,10 @@ int RunRank(const RankProgram& program, const comm::World& world) {
   int64_t& seed = program.options.seed;
   seed = static_cast<int64_t>((static_cast<uint64_t>(seed) + static_cast<uint64_t>(ThisLaunch().index)) &
                               kLargest);
+  // Outlives what it throws: when its connections close, the others have something to say too, and that is
+  // not the cause.
+  std::unique_ptr<RankJob> job;
   try {
-    std::unique_ptr<RankJob> job;
     if (const auto bad = BadArguments([&] { job = program.prepare(world); }))
       return Fail(kBadArguments, *bad);
     job->Run();
