@@ -159,8 +159,7 @@ std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& tr
     Named(SizeText(transfer.size_bytes), &cases)
         .variants.push_back({.name = transfer.backend, .steps = transfer.times, .flags = transfer.flags});
   }
-  Contest contest(std::move(cases), "",
-                  {.variant = "backend", .variants = "backends", .of_case = "size", .at = "at"});
+  Contest contest(std::move(cases), "", {.variant = "backend", .of_case = "size", .at = "at"});
   Intervals intervals(bootstrap);
   contest.Compare(&intervals);
   intervals.Compute();

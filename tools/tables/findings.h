@@ -38,7 +38,6 @@ struct Case {
 // What variants and cases are called.
 struct Words {
   std::string variant = "strategy";
-  std::string variants = "strategies";
   std::string of_case = "cell";
   std::string at = "in";  // "in 2 of 6 cells"
 };
