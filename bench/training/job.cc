@@ -167,6 +167,10 @@ class TrainingJob : public RankJob {
             TakeStep(all[static_cast<size_t>(i)], options_.warmup_steps + sample, sample, batch);
       }
       ++sample;
+      // In the order of the command line, which is that of tables, and not of the first round.
+      for (Measured& measured : all) {
+        if (measured.number < 0) measured.number = writer_->Begin(measured.record);
+      }
       writer_->Write();
     } while (!stop.IsLast(steps_ns, *group_, device_));
   }
@@ -191,15 +195,11 @@ class TrainingJob : public RankJob {
     return result.marks.step_ns();
   }
 
-  // To the record, and to its file when that is written next.
+  // To the record, and, once that is begun, to its file when that is written next.
   void Add(const Record& more, Measured& measured) {
     const std::string fault = Append(more, &measured.record);
     if (!fault.empty()) throw std::logic_error(fault);
-    if (measured.number < 0) {
-      measured.number = writer_->Begin(measured.record);
-    } else {
-      writer_->Continue(measured.number, more);
-    }
+    if (measured.number >= 0) writer_->Continue(measured.number, more);
   }
 
   Fields ConfigOf(const Case& the_case, const VariantSpec& spec) const {
