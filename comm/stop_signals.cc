@@ -3,17 +3,38 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <system_error>
 
 namespace gradsync::comm {
+namespace {
+
+constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// Debian 13's gloo brings UCX along, which takes SIGHUP for itself before main, even where it was ignored.
+// So these are seen before libraries are initialised, and put back after it.
+std::array<struct sigaction, kStopSignals.size()> inherited;
+
+void SeeInherited(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+  for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], nullptr, &inherited[i]);
+}
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
+                                                                             char**) = &SeeInherited;
+
+[[gnu::constructor]] void PutBackInherited() {
+  for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &inherited[i], nullptr);
+}
+
+}  // namespace
 
 StopSignals::StopSignals() {
   sigset_t mask;
   sigemptyset(&mask);
   sigaddset(&mask, SIGCHLD);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : kStopSignals) {
     struct sigaction action {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_IGN) sigaddset(&mask, signal);

@@ -1,0 +1,29 @@
+#include "bench/training/batches.h"
+#include "model/error.h"
+#include "tests/fuzz/fuzz.h"
+
+// A file of tokens, as a text and as a batch: what is accepted fills a batch with ids of the vocabulary.
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace gradsync;
+  constexpr int64_t kVocabSize = 300;
+  const fuzz::File file(fuzz::Text(data, size));
+  const auto fill = [&](bench::BatchSource& source, const model::Shape& shape) {
+    const model::DevicePtr device = model::CpuDevice();
+    const model::Batch batch{.inputs = model::Tensor::Empty(device, shape, model::DType::kI32),
+                             .targets = model::Tensor::Empty(device, shape, model::DType::kI32)};
+    source.Fill(0, 0, batch);
+    for (const model::Tensor& tokens : {batch.inputs, batch.targets}) {
+      for (const int32_t id : tokens.ToVector<int32_t>()) fuzz::Expect(id >= 0 && id < kVocabSize);
+    }
+  };
+  try {
+    fill(*bench::CorpusTokens(file.path(), kVocabSize, 8, 1), {2, 8});
+  } catch (const InvalidInput&) {
+  }
+  try {
+    const model::Shape shape = bench::ReadBatchFileShape(file.path(), 1);
+    fill(*bench::BatchFileTokens(file.path(), kVocabSize, 1), shape);
+  } catch (const InvalidInput&) {
+  }
+  return 0;
+}

@@ -1,0 +1,20 @@
+#include "model/error.h"
+#include "model/safetensors.h"
+#include "tests/fuzz/fuzz.h"
+
+// What opens is as long as it says, and every tensor in it loads.
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace gradsync;
+  const fuzz::File file(fuzz::Text(data, size));
+  try {
+    const auto opened = model::SafetensorsFile::Open(file.path());
+    for (const auto& entry : opened.entries()) {
+      fuzz::Expect(entry.offset_bytes + entry.size_bytes <= size);
+      const model::Tensor tensor = opened.Load(entry.name, model::CpuDevice());
+      fuzz::Expect(tensor.shape() == entry.shape && tensor.dtype() == entry.dtype);
+    }
+  } catch (const InvalidInput& error) {
+    fuzz::Expect(std::string_view(error.what()).find(file.path()) != std::string_view::npos);
+  }
+  return 0;
+}

@@ -1,0 +1,46 @@
+#ifndef GRADSYNC_TESTS_FUZZ_FUZZ_H_
+#define GRADSYNC_TESTS_FUZZ_FUZZ_H_
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+// What libFuzzer calls, with any bytes. It returns 0, and ends the program if what it looks at is wrong.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace gradsync::fuzz {
+
+inline std::string_view Text(const uint8_t* data, size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+// Ends the program, for the fuzzer to keep the input.
+inline void Expect(bool holds) {
+  if (!holds) std::abort();
+}
+
+// A file in memory that holds the bytes.
+class File {
+ public:
+  explicit File(std::string_view bytes) : descriptor_(memfd_create("input", MFD_CLOEXEC)) {
+    Expect(descriptor_ >= 0 &&
+           write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  }
+  ~File() { close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+ private:
+  const int descriptor_;
+};
+
+}  // namespace gradsync::fuzz
+
+#endif  // GRADSYNC_TESTS_FUZZ_FUZZ_H_

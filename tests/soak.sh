@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# tests/soak.sh [MINUTES [SEED]]: runs the programs with configurations drawn at random, one after the other, for so
+# long (60 minutes; seed 1 draws the same in every run). Each must exit with 0 within its time, and leave no
+# process and no file behind but what it was to write; the tools must read that. Prints a line for each that did
+# not, and at the end how many of each program ran. Exits with 1 if one failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+minutes=${1:-60}
+seed=${2:-1}
+limit_s=300
+./bazelw build //bench:all_reduce //bench:compare //bench:ddp //tools:report //tools:summarize //tools:timeline || exit
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export TMPDIR=$scratch/tmp
+
+# Prints programs with their flags, without end.
+draw() {
+  awk -v seed="$1" -v cpus="$(nproc)" '
+    function below(n) { return int(rand() * n) }
+    function pick(words,  all, n) { n = split(words, all, " "); return all[below(n) + 1] }
+    function some(words,  all, n, i, chosen) {  # at least one, comma separated
+      n = split(words, all, " ")
+      for (i = 1; i <= n; ++i) if (below(2)) chosen = chosen (chosen == "" ? "" : ",") all[i]
+      return chosen == "" ? all[1] : chosen
+    }
+    function maybe(word) { return below(3) ? "" : " " word }
+    function training() {
+      return " --strategies=" some("core none naive flat overlap bucketed_sync bucketed_async") " --steps=" below(6) + 1 \
+        " --warmup_steps=" below(3) " --order=" pick("interleaved blocks") " --optimizer=" pick("adamw sgd")
+    }
+    BEGIN {
+      srand(seed)
+      for (;;) {
+        ranks = pick("1 2 2 3 4"); threads = pick("1 1 2"); program = pick("all_reduce ddp ddp compare")
+        flags = " --world_size=" ranks " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
+          " --seed=" below(100) (ranks * threads <= cpus ? maybe("--placement=pin") : "")
+        if (program == "all_reduce") flags = flags " --sizes=" some("4KiB 8 64KiB 1MiB 3MiB") " --op=" pick("sum mean") \
+          " --dtype=" pick("f32 f64 bf16") " --iterations=" below(20) + 1
+        if (program == "ddp") flags = flags " --model=tiny --num_layers=" below(3) + 1 " --d_model=" pick("32 64") \
+          " --num_heads=" pick("1 2 4") " --d_ff=" pick("33 128") " --vocab_size=" pick("300 1001") \
+          " --batch_size=" some("1 2 3") " --seq_len=" some("7 16 33") " --dtype=" pick("f32 f64 bf16") \
+          " --bucket_bytes=" pick("1 4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
+        if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") " --image_size=" pick("32 64") \
+          " --batch_size=" pick("1 2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training()
+        print program flags
+      }
+    }'
+}
+
+fell() {
+  num_failed=$((num_failed + 1))
+  printf 'FAILED: %s\n  %s\n' "$1" "$command"
+  tail -n 5 "$scratch/log" | sed 's/^/  /'
+}
+
+read_records() {
+  local format
+  for format in markdown csv latex json; do
+    bazel-bin/tools/summarize "$out" --format="$format" >"$scratch/log" 2>&1 || fell "summarize --format=$format"
+  done
+  bazel-bin/tools/report "$out" --out="$scratch/report.html" >"$scratch/log" 2>&1 || fell report
+  if compgen -G "$out/*.trace.json" >/dev/null; then
+    bazel-bin/tools/timeline "$out" --table=csv >"$scratch/log" 2>&1 || fell timeline
+  fi
+}
+
+declare -A ran=()
+num_failed=0
+end=$((SECONDS + minutes * 60))
+while ((SECONDS < end)) && read -r program flags; do
+  rm -rf "${TMPDIR:?}" && mkdir -p "$TMPDIR"
+  out=$scratch/out
+  rm -rf "$out"
+  command="bazel-bin/bench/$program $flags --out=$out"
+  shared=$(find /dev/shm -mindepth 1 2>/dev/null | sort)
+  # shellcheck disable=SC2086  # flags are words
+  timeout --kill-after=20 "$limit_s" $command >"$scratch/log" 2>&1 </dev/null
+  status=$?
+  ran[$program]=$((${ran[$program]:-0} + 1))
+  ((status == 0)) || fell "exit status $status"
+  [[ $(ls -A "$TMPDIR") == '' ]] || fell "left $(ls "$TMPDIR")"
+  [[ $(find /dev/shm -mindepth 1 2>/dev/null | sort) == "$shared" ]] || fell "left files in /dev/shm"
+  if pgrep -f -- "--out=$out" >/dev/null; then
+    fell "left processes"
+    pkill -KILL -f -- "--out=$out"
+  fi
+  ((status != 0)) || read_records
+done < <(draw "$seed")
+total=0
+for program in "${!ran[@]}"; do
+  total=$((total + ran[$program]))
+  echo "$program: ${ran[$program]} runs"
+done
+echo "$total runs, $num_failed failures"
+((num_failed == 0 && total > 0))

@@ -1,0 +1,15 @@
+#include "model/error.h"
+#include "tests/fuzz/fuzz.h"
+#include "tools/timelines/timeline.h"
+#include "tools/timelines/trace.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace gradsync;
+  const fuzz::File file(fuzz::Text(data, size));
+  try {
+    tools::ReadTraces({file.path()});
+  } catch (const InvalidInput& error) {
+    fuzz::Expect(std::string_view(error.what()).starts_with(file.path()));
+  }
+  return 0;
+}
