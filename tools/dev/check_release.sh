@@ -127,7 +127,7 @@ be_stranger() {
   try './bazelw test --keep_going //...'
   printf '\n%s at %s, %s CUDA; %s\n' "$(sed -n 's/^PRETTY_NAME=//p' /etc/os-release)" \
     "$(git rev-parse --short=9 HEAD)" "$([[ $cuda == '' ]] && echo without || echo with)" \
-    "$(dpkg-query --show --showformat='${Package} ${Version}, ' g++ libdnnl-dev libgloo-dev)"
+    "$(dpkg-query --show --showformat='${Package} ${Version}, ' g++ libdnnl-dev libgloo-dev | sed 's/, $//')"
   cat /tmp/summary
   ! grep -q ^FAILED /tmp/summary
 }
