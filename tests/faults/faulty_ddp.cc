@@ -14,6 +14,7 @@
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
 // none).
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -109,13 +110,15 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace gradsync
 
-// In the place of the C library's: records are written with it, and nothing else.
-extern "C" ssize_t pwrite(int file, const void* data, size_t bytes, off_t offset) {
-  if (gradsync::OwnFault().place == "records") {
-    if (pwrite64(file, data, bytes / 2, offset) < 0) return -1;
-    gradsync::Pass("records");
+// In the place of the C library's. What it writes of records begins like this.
+extern "C" ssize_t write(int file, const void* data, size_t bytes) {
+  const std::string_view text(static_cast<const char*>(data), bytes);
+  if (gradsync::OwnFault().place != "records" || !text.starts_with("{\"schema\"")) {
+    return syscall(SYS_write, file, data, bytes);
   }
-  return pwrite64(file, data, bytes, offset);
+  const ssize_t written = syscall(SYS_write, file, data, bytes / 2);
+  gradsync::Pass("records");
+  return written;
 }
 
 int main(int argc, char** argv) { return gradsync::Main(argc, argv); }
