@@ -130,10 +130,9 @@ class Variance {
     squares_ += degrees > 0 ? value * value / degrees : 0;
   }
   // How many times its root lies beyond `z` of a normal distribution; degrees of freedom are Satterthwaite's.
-  double Margin(double z) const {
-    return value_ > 0 ? std::sqrt(value_) * StudentT(z, value_ * value_ / squares_) : 0;
-  }
+  double Margin(double z) const { return value_ > 0 ? std::sqrt(value_) * StudentT(z, degrees()) : 0; }
   double value() const { return value_; }
+  double degrees() const { return squares_ > 0 ? value_ * value_ / squares_ : 0; }
 
  private:
   double value_ = 0;
@@ -191,6 +190,41 @@ Spread SpreadOf(const ComparedSamples& samples) {
   }
   return spread;
 }
+
+bool HasLaunchesInRounds(const ComparedSamples& samples) {
+  return samples.pairing == Pairing::kRounds && samples.launches.size() > 1;
+}
+
+// How many times the error within launches that between launches is, by its square: over all comparisons in
+// rounds together, because three launches say next to nothing of a single one.
+class Inflation {
+ public:
+  void Add(const ComparedSamples& samples, const Spread& spread) {
+    if (!HasLaunchesInRounds(samples) || !(spread.within.value() > 0)) return;
+    sum_ += spread.between.value() / spread.within.value();
+    ++count_;
+    const double degrees = spread.between.degrees();
+    degrees_ = count_ == 1 ? degrees : std::min(degrees_, degrees);
+    if (samples.baseline.empty()) return;
+    means_.insert(Mean(samples.sample));
+    means_.insert(Mean(samples.baseline));
+  }
+
+  // Of one of them. So many launches of so many strategies have (launches - 1) (strategies - 1) degrees of
+  // freedom, as in an analysis of variance. One that by itself differs more is taken at its word.
+  double Margin(const Spread& spread, double z) const {
+    Variance pooled;
+    const double others = means_.size() > 2 ? static_cast<double>(means_.size() - 1) : 1;
+    pooled.Add(spread.within.value() * sum_ / static_cast<double>(count_), degrees_ * others);
+    return std::max(pooled.Margin(z), z * std::sqrt(spread.between.value()));
+  }
+
+ private:
+  double sum_ = 0;
+  size_t count_ = 0;
+  double degrees_ = 0;
+  std::set<double> means_;  // of the samples that are divided by one another
+};
 
 }  // namespace
 
@@ -278,6 +312,7 @@ std::vector<Interval> Bootstrap::Simultaneous(std::span<const ComparedSamples> c
   std::vector<double> largest(static_cast<size_t>(options_.resamples), 0);  // |t| of each resample
   std::set<std::pair<double, double>> different;  // comparisons, but for those that are there twice
   bool has_launches = false;
+  Inflation inflation;
   for (const ComparedSamples& samples : comparisons) {
     Estimate& estimate = estimates.emplace_back();
     if (!IsComparable(samples)) continue;
@@ -287,6 +322,7 @@ std::vector<Interval> Bootstrap::Simultaneous(std::span<const ComparedSamples> c
     estimate.spread = SpreadOf(samples);
     const double smallest = kRounding * (is_ratio ? 1 : std::abs(estimate.value));
     if (!(std::sqrt(estimate.spread.between.value()) > smallest)) continue;
+    inflation.Add(samples, estimate.spread);
     different.emplace(std::abs(estimate.value), estimate.spread.between.value());
     if (std::max(samples.launches.size(), samples.baseline_launches.size()) > 1) {
       has_launches = true;
@@ -306,7 +342,10 @@ std::vector<Interval> Bootstrap::Simultaneous(std::span<const ComparedSamples> c
   std::vector<Interval> intervals;
   for (size_t i = 0; i < comparisons.size(); ++i) {
     const auto& [value, spread] = estimates[i];
-    const double margin = std::max(spread.between.Margin(critical), spread.within.Margin(critical));
+    const bool is_pooled = HasLaunchesInRounds(comparisons[i]) && spread.within.value() > 0;
+    const double margin =
+        std::max(is_pooled ? inflation.Margin(spread, critical) : spread.between.Margin(critical),
+                 spread.within.Margin(critical));
     const auto end = [&](double log) { return comparisons[i].baseline.empty() ? log : std::expm1(log); };
     intervals.push_back({end(value - margin), end(value + margin)});
   }

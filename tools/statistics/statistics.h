@@ -82,11 +82,13 @@ class Bootstrap {
   // none is off by, each in its own, in 95 % of the resamples (max-|t| bootstrap: Westfall and Young,
   // Resampling-based multiple testing, 1993), and as many more as Student's t has.
   //
-  // With several launches the error is that of the launches' means, with Student's t for as many: what a
-  // launch has of its own (where memory lay, how clocks and ports fell) is as much of it as what differs from
-  // step to step, which is its least. Their resamples would be too few different ones (of 3 launches of 4
-  // strategies intervals held 78 % of what they said), so there are as many errors as comparisons that do
-  // not depend on each other have (Sidak). With one launch nothing is known of the next one.
+  // With several launches the error is that of the launches' means: what a launch has of its own (where
+  // memory lay, how clocks and ports fell) is as much of it as what differs from step to step, which is its
+  // least. How many times that least it is, is taken to be the same for all comparisons in rounds, with
+  // Student's t for all their launches together: three launches of a single comparison say next to nothing.
+  // Their resamples would be too few different ones (of 3 launches of 4 strategies intervals held 78 % of
+  // what they said), so there are as many errors as comparisons that do not depend on each other have
+  // (Sidak). With one launch nothing is known of the next one.
   //
   // NaN for fewer than two values of a sample, with kRounds for different numbers of them, for values to
   // be divided that are not positive, and for a launch without values.

@@ -290,7 +290,11 @@ class Launches {
     Samples samples{std::vector<Values>(strategies), std::vector<size_t>(launches, rounds)};
     for (size_t launch = 0; launch < launches; ++launch) {
       Values own;
-      for (size_t i = 0; i < strategies; ++i) own.push_back(std::exp(launch_std * normal_(random_)));
+      for (size_t i = 0; i < strategies; ++i) {
+        // That of one differs more than that of the others, and of one less.
+        const double scale = strategies == 2 ? 1 : i == 0 ? 1.5 : i == 1 ? 0.5 : 1;
+        own.push_back(std::exp(scale * launch_std * normal_(random_)));
+      }
       double drift = 0;
       for (size_t round = 0; round < rounds; ++round) {
         for (size_t i = 0; i < strategies; ++i) {
@@ -336,7 +340,7 @@ double CoverLaunches(size_t launches, size_t rounds, size_t strategies, double l
 TEST(SimultaneousTest, IntervalsHoldTheTruthOfLaunches) {
   std::printf("launches rounds strategies launch noise  coverage\n");
   for (const size_t launches : {size_t{3}, size_t{5}, size_t{10}}) {
-    for (const size_t strategies : {size_t{2}, size_t{4}}) {
+    for (const size_t strategies : {size_t{2}, size_t{4}, size_t{7}}) {
       for (const double launch_std : {0.0, 0.01, 0.05}) {
         const double fraction = CoverLaunches(launches, 10, strategies, launch_std);
         std::printf("%8zu %6d %10zu %11.0f %%  %6.1f %%\n", launches, 10, strategies, 100 * launch_std,
