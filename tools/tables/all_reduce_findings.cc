@@ -5,6 +5,7 @@
 #include <functional>
 #include <string_view>
 
+#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/records/validity.h"
 #include "tools/tables/fields.h"
@@ -20,7 +21,10 @@ constexpr double kMiB = 1 << 20;
 // Bandwidths within this part of the highest are at saturation.
 constexpr double kSaturated = 0.9;
 
-std::string SizeText(double size_bytes) { return Join(size_bytes / kMiB, " MB"); }
+std::string SizeText(double size_bytes) {
+  return size_bytes < kMiB ? bench::FormatByteCount(static_cast<int64_t>(size_bytes))
+                           : Join(size_bytes / kMiB, " MB");
+}
 
 std::vector<std::string> BackendsOf(const std::vector<Transfer>& transfers) {
   std::vector<std::string> backends;
