@@ -3,7 +3,6 @@
 
 #include <Eigen/Core>
 #include <cstdint>
-#include <vector>
 
 #include "model/dtype.h"
 
@@ -44,14 +43,14 @@ class Reader {
 template <>
 class Reader<BF16> {
  public:
-  explicit Reader(int64_t max_n) : wide_(static_cast<size_t>(max_n)) {}
+  explicit Reader(int64_t max_n) : wide_(max_n) {}
   ConstArrayMap<float> operator()(const BF16* x, int64_t n) {
     CastSpan(x, n, wide_.data());
     return ConstArrayMap<float>(wide_.data(), n);
   }
 
  private:
-  std::vector<float> wide_;
+  Eigen::ArrayXf wide_;
 };
 
 // Writes pieces of an array of T likewise: calls compute(out), which sets out or, if `accumulate`, adds to
@@ -69,7 +68,7 @@ class Writer {
 template <>
 class Writer<BF16> {
  public:
-  explicit Writer(int64_t max_n) : wide_(static_cast<size_t>(max_n)) {}
+  explicit Writer(int64_t max_n) : wide_(max_n) {}
   template <class Compute>
   void operator()(BF16* y, int64_t n, bool accumulate, const Compute& compute) {
     if (accumulate) CastSpan(y, n, wide_.data());
@@ -78,7 +77,9 @@ class Writer<BF16> {
   }
 
  private:
-  std::vector<float> wide_;
+  // Aligned, every time alike: what lies before the first whole vector is computed element by element, and
+  // compilers may round that otherwise.
+  Eigen::ArrayXf wide_;
 };
 
 }  // namespace gradsync::model::kernels
