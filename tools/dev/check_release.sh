@@ -74,6 +74,8 @@ make_system() {
     }
   fi
   cp --dereference /etc/resolv.conf "$root/etc/"
+  # An installer writes it; debootstrap does not always.
+  if [[ ! -e $root/etc/hosts ]]; then printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"; fi
   # Proxies and the like: how this machine reaches the mirror.
   apt-config dump | sed -nE '/^Acquire::(http|https|Retries|Check-Date|Check-Valid-Until)/p' \
     >"$root/etc/apt/apt.conf.d/99host"
