@@ -3,14 +3,17 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <type_traits>
 
 #include "model/error.h"
+#include "model/kernels/cpu_isa.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/gemm_bf16.h"
+#include "model/kernels/gemm_onednn.h"
+#include "model/kernels/padded_copy.h"
 #include "model/kernels/parallel.h"
-#include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {
@@ -22,8 +25,7 @@ void StoreEmptySum(int64_t m, int64_t n, T* c, int64_t c_stride, bool accumulate
   for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{});
 }
 
-// oneDNN's sgemm and not its matmul primitive: on f32 both run the same code, and this one has nothing to
-// prepare and keep per shape.
+// oneDNN's sgemm, which has nothing to prepare and keep per shape.
 void Multiply(int num_threads, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b, float* c,
               int64_t c_stride, bool accumulate) {
   // OpenMP's setting belongs to the calling thread, so ranks in one process do not disturb each other.
@@ -38,24 +40,14 @@ void Multiply(int num_threads, int64_t m, int64_t n, int64_t k, Operand<float> a
 
 // With some hundred rows m, oneDNN's AVX2 code reads b where it lies, down its columns. When b's rows are a
 // multiple of 4 KiB apart, the product takes twice as long (44 instead of 90 GFLOP/s, 256 x 3072 x 768, Zen
-// 3), and for most other strides up to 10 % longer. So b is copied, some rows at a time, to where the stride
-// is right.
+// 3), and for most other strides up to 10 % longer. So b is copied, some rows at a time.
 void MultiplyCopyingB(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b,
                       float* c, int64_t c_stride, bool accumulate) {
   constexpr int64_t kPanelRows = 256;
-  const int64_t stride = PaddedStride<float>(n);
-  const Scratch<float> panel(device, std::min(kPanelRows, k) * stride);
   for (int64_t row = 0; row < k; row += kPanelRows) {
     const int64_t rows = std::min(kPanelRows, k - row);
-    ParallelFor(
-        device, rows,
-        [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            std::copy_n(b.data + (row + i) * b.stride, n, panel.data() + i * stride);
-          }
-        },
-        16);
-    Multiply(device.num_threads(), m, n, rows, {a.data + row, a.stride}, {panel.data(), stride}, c, c_stride,
+    const PaddedCopy<float> panel(device, rows, n, {b.data + row * b.stride, b.stride});
+    Multiply(device.num_threads(), m, n, rows, {a.data + row, a.stride}, panel.operand(), c, c_stride,
              accumulate || row > 0);
   }
 }
@@ -71,14 +63,33 @@ void MultiplyPanelsOfB(Device& device, int64_t m, int64_t n, int64_t k, Operand<
   }
 }
 
+// A transposed a and b are both read down their columns, and with rows a multiple of 4 KiB apart it takes
+// twice as long (45 instead of 91 GFLOP/s, 256 x 1024 x 256).
+void MultiplyDownColumns(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b,
+                         float* c, int64_t c_stride, bool accumulate) {
+  constexpr int64_t kPageNumel = 4096 / sizeof(float);
+  std::optional<PaddedCopy<float>> a_copy, b_copy;
+  if (a.stride % kPageNumel == 0) a = a_copy.emplace(device, m, k, a).operand();
+  if (b.stride % kPageNumel == 0) b = b_copy.emplace(device, k, n, b).operand();
+  Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
+}
+
+// How each kind of product is fastest; docs/machines.md has the figures.
 void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b, float* c,
               int64_t c_stride, bool accumulate) {
-  // Below this the copy costs more than it saves.
+  // Below this a copy costs more than it saves.
   constexpr int64_t kCopyRows = 64, kCopyCols = 256;
-  if (!a.transposed && b.transposed) {
+  if (UsesInstructions(dnnl::cpu_isa::avx512_core)) {
+    // Its AVX-512 code packs what it reads. The primitive multiplies by a transposed b faster than sgemm.
+    if (!a.transposed && b.transposed && MatmulByOneDnn(device, m, n, k, a, b, c, c_stride, accumulate))
+      return;
+    Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
+  } else if (!a.transposed && b.transposed) {
     MultiplyPanelsOfB(device, m, n, k, a, b, c, c_stride, accumulate);
   } else if (!a.transposed && m >= kCopyRows && n >= kCopyCols) {
     MultiplyCopyingB(device, m, n, k, a, b, c, c_stride, accumulate);
+  } else if (a.transposed && !b.transposed && m >= kCopyRows && n >= kCopyRows) {
+    MultiplyDownColumns(device, m, n, k, a, b, c, c_stride, accumulate);
   } else {
     Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
   }

@@ -132,8 +132,8 @@ void CheckGemmWithAddend(const DevicePtr& device, const GemmCase& g) {
 template <class Check>
 void ForGemms(const Check& check) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
-      {1, 1, 1},      {3, 5, 7},    {1, 9, 4}, {9, 1, 4}, {4, 9, 1}, {65, 33, 70},
-      {70, 260, 300}, {2, 1600, 3}, {4, 3, 0}, {0, 3, 4}, {3, 0, 4}};
+      {1, 1, 1},    {3, 5, 7},     {1, 9, 4},     {9, 1, 4}, {4, 9, 1}, {65, 33, 70}, {70, 260, 300},
+      {2, 1600, 3}, {1021, 70, 5}, {70, 1021, 5}, {4, 3, 0}, {0, 3, 4}, {3, 0, 4}};
   for (const bool a_transposed : {false, true}) {
     for (const bool b_transposed : {false, true}) {
       for (const bool accumulate : {false, true}) {

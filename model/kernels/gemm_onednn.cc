@@ -1,0 +1,127 @@
+#include "model/kernels/gemm_onednn.h"
+
+#include <omp.h>
+
+#include <compare>
+#include <cstddef>
+#include <dnnl.hpp>
+#include <map>
+#include <optional>
+
+#include "model/kernels/scratch.h"
+
+namespace gradsync::model::kernels {
+namespace {
+
+using dnnl::memory;
+
+// Everything that a primitive depends on.
+struct Key {
+  int64_t m, n, k;
+  bool a_transposed, b_transposed;
+  int64_t a_stride, b_stride, c_stride;
+  DType inputs, output;
+  bool accumulate;
+
+  friend auto operator<=>(const Key&, const Key&) = default;
+};
+
+memory::data_type OneDnnType(DType dtype) {
+  return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
+memory::desc Describe(int64_t rows, int64_t cols, DType dtype, int64_t stride, bool transposed) {
+  return {{rows, cols}, OneDnnType(dtype), transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
+}
+
+// A product made ready.
+struct Primitive {
+  Primitive(const dnnl::engine& engine, const Key& p)
+      : a(Describe(p.m, p.k, p.inputs, p.a_stride, p.a_transposed)),
+        b(Describe(p.k, p.n, p.inputs, p.b_stride, p.b_transposed)),
+        c(Describe(p.m, p.n, p.output, p.c_stride, false)) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (p.accumulate) {
+      dnnl::post_ops post_ops;
+      post_ops.append_sum(1.0f);
+      attributes.set_post_ops(post_ops);
+    }
+    const dnnl::matmul::primitive_desc desc(engine, a, b, c, attributes);
+    matmul = dnnl::matmul(desc);
+    scratchpad = desc.scratchpad_desc();
+  }
+
+  memory::desc a, b, c, scratchpad;
+  dnnl::matmul matmul;
+};
+
+// Returns nothing if oneDNN does not implement it.
+std::optional<Primitive> MakePrimitive(const dnnl::engine& engine, const Key& p) {
+  try {
+    return Primitive(engine, p);
+  } catch (const dnnl::error& error) {
+    if (error.status == dnnl_unimplemented) return std::nullopt;
+    throw;
+  }
+}
+
+// A device's products.
+class OneDnnProducts {
+ public:
+  explicit OneDnnProducts(Device& device)
+      : device_(device), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+  // a and b are read only; oneDNN takes every pointer as one through which it could write.
+  bool Run(const Key& p, void* a, void* b, void* c) {
+    // Of a product with a single row or column, oneDNN 3.7 overlooks how far apart rows lie.
+    if (p.m == 1 || p.n == 1) return false;
+    // oneDNN reads OpenMP's number of threads when it makes a primitive and when it runs one.
+    omp_set_num_threads(device_.num_threads());
+    auto found = primitives_.find(p);
+    if (found == primitives_.end()) found = primitives_.emplace(p, MakePrimitive(engine_, p)).first;
+    if (!found->second) return false;
+    const Primitive& primitive = *found->second;
+    const Scratch<std::byte> scratchpad(device_, static_cast<int64_t>(primitive.scratchpad.get_size()));
+    primitive.matmul.execute(
+        stream_, {{DNNL_ARG_SRC, memory(primitive.a, engine_, a)},
+                  {DNNL_ARG_WEIGHTS, memory(primitive.b, engine_, b)},
+                  {DNNL_ARG_DST, memory(primitive.c, engine_, c)},
+                  {DNNL_ARG_SCRATCHPAD, memory(primitive.scratchpad, engine_, scratchpad.data())}});
+    return true;
+  }
+
+ private:
+  Device& device_;
+  const dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::map<Key, std::optional<Primitive>> primitives_;
+};
+
+}  // namespace
+
+template <class T, class C>
+bool MatmulByOneDnn(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c,
+                    int64_t c_stride, bool accumulate) {
+  const Key key{.m = m,
+                .n = n,
+                .k = k,
+                .a_transposed = a.transposed,
+                .b_transposed = b.transposed,
+                .a_stride = a.stride,
+                .b_stride = b.stride,
+                .c_stride = c_stride,
+                .inputs = kDTypeOf<T>,
+                .output = kDTypeOf<C>,
+                .accumulate = accumulate};
+  return device.Resource<OneDnnProducts>().Run(key, const_cast<T*>(a.data), const_cast<T*>(b.data), c);
+}
+
+template bool MatmulByOneDnn<float, float>(Device&, int64_t, int64_t, int64_t, Operand<float>, Operand<float>,
+                                           float*, int64_t, bool);
+template bool MatmulByOneDnn<BF16, float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>,
+                                          float*, int64_t, bool);
+template bool MatmulByOneDnn<BF16, BF16>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>,
+                                         BF16*, int64_t, bool);
+
+}  // namespace gradsync::model::kernels
