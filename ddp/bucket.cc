@@ -77,6 +77,18 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
   return plan;
 }
 
+void InsertAlone(Parameter* param, size_t messages_bytes, std::span<Parameter* const> order,
+                 BucketPlan& plan) {
+  const auto place = std::ranges::find(order, param);
+  const auto later = std::ranges::find_if(plan.buckets, [&](const Bucket& bucket) {
+    return std::find(place, order.end(), bucket.params.back()) != order.end();
+  });
+  Bucket alone;
+  Append(param, 1, alone);
+  alone.messages_bytes = messages_bytes;
+  plan.buckets.insert(later, alone);
+}
+
 BucketPlan PlanSingles(std::span<Parameter* const> order) {
   BucketPlan plan;
   for (Parameter* param : order) Append(param, 1, plan.buckets.emplace_back());

@@ -16,11 +16,15 @@ namespace gradsync::ddp {
 struct Bucket {
   std::vector<model::Parameter*> params;
   std::vector<int64_t> offsets;  // element at which each parameter's gradient starts
-  int64_t numel = 0;             // elements on the wire, with padding
+  int64_t numel = 0;             // with padding
+  // If not 0: what is sent in their stead, a message of each rank with rows of the only gradient.
+  size_t messages_bytes = 0;
 
   model::DType dtype() const { return params.front()->dtype(); }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
+  // Of the whole vector of its collective: what an all-reduce sums, or what an all-gather brings together.
+  size_t sent_bytes() const { return messages_bytes > 0 ? messages_bytes : bytes(); }
   // The place of parameter i's gradient in `storage`, which holds the bucket.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
     return storage.Slice(offsets[i], params[i]->shape());
@@ -46,6 +50,11 @@ struct BucketLimits {
 // Fills buckets greedily in the given order. A parameter larger than the limit gets a bucket of its own; a
 // change of dtype starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
+
+// Adds a bucket with the parameter alone to a plan for the others of `order`: where it is ready when those
+// before it are.
+void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
+                 BucketPlan& plan);
 
 // One bucket for each parameter.
 BucketPlan PlanSingles(std::span<model::Parameter* const> order);

@@ -52,6 +52,29 @@ TEST_F(BucketTest, AParameterJoinsWhileTheSumStaysWithinTheLimit) {
   EXPECT_EQ(PlanBuckets(params_, Equal(40)).numel(), 41);
 }
 
+TEST_F(BucketTest, WhatIsAloneGoesWhenItIsReady) {
+  for (const int64_t numel : {1, 2, 3, 4, 5}) Add(numel);
+  for (size_t alone = 0; alone < 5; ++alone) {
+    std::vector<Parameter*> others = params_;
+    std::erase(others, params_[alone]);
+    BucketPlan plan = PlanBuckets(others, Equal(20));
+    InsertAlone(params_[alone], /*messages_bytes=*/8, params_, plan);
+    const Lists expected[] = {{{1}, {2, 3}, {4}, {5}},
+                              {{2}, {1, 3}, {4}, {5}},
+                              {{1, 2}, {3}, {4}, {5}},
+                              {{1, 2}, {3}, {4}, {5}},
+                              {{1, 2}, {3}, {4}, {5}}};
+    EXPECT_EQ(Numels(plan), expected[alone]) << alone;
+    for (const Bucket& bucket : plan.buckets) {
+      const bool is_alone = bucket.params.front() == params_[alone];
+      EXPECT_EQ(bucket.sent_bytes(), is_alone ? 8 : bucket.bytes());
+    }
+  }
+  BucketPlan plan;
+  InsertAlone(params_[0], 8, params_, plan);
+  EXPECT_EQ(Numels(plan), (Lists{{1}}));
+}
+
 TEST_F(BucketTest, SmallFirstAndLast) {
   for (int i = 0; i < 12; ++i) Add(10);
   const BucketLimits limits{.bytes = 160, .first_bytes = 40, .last_bytes = 80};

@@ -1,7 +1,9 @@
 // Every strategy on CUDA: what it leaves to the streams' order is in order. nccl with two GPUs; gloo, which
 // may share one.
+#include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "ddp/equivalence_suite.h"
 #include "model/cuda_device.h"
@@ -21,6 +23,16 @@ TEST_P(EquivalenceCudaTest, EqualsOneProcessOnTheWholeBatch) {
     devices.push_back(std::make_shared<model::CudaDevice>(backend == "nccl" ? rank : 0));
   }
   CheckEquivalence(name, bucket_bytes, backend, devices);
+}
+
+// Where operations name rows: nobody looks, and gradients are sent whole.
+TEST(FewRowsCudaTest, EqualsOneProcessOnTheWholeBatch) {
+  std::vector<model::DevicePtr> devices;
+  for (int rank = 0; rank < 2; ++rank) devices.push_back(std::make_shared<model::CudaDevice>(0));
+  const auto rows = [](int rank, int step, int use) {
+    return use == 3 ? std::optional(std::vector<int32_t>{rank, 10 * step}) : std::nullopt;
+  };
+  CheckEquivalence("core", 300000, "gloo", devices, {.rows = rows});
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct Graph {
   // Those that a rank uses in a step, in order; more than once: it is shared.
   std::function<std::vector<size_t>(int rank, int step)> uses = {};
   std::vector<size_t> frozen = {};
+  // The only elements that a use touches; nullopt, or none such: all of them.
+  std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called in a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;  // a strategy may change its layout after the first
@@ -49,9 +52,12 @@ inline std::unique_ptr<TestModel> MakeModel(const Graph& graph, const model::Dev
 }
 
 inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, int step) {
-  return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), [=, &graph](int use) {
+  const auto visit = [=, &graph](int use) {
     if (graph.visit) graph.visit(rank, step, use);
-  });
+  };
+  TestModel::RowsOfUse rows;
+  if (graph.rows) rows = [=, &graph](int use) { return graph.rows(rank, step, use); };
+  return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
 inline void Descend(const TestModel& model) {

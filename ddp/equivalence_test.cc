@@ -75,6 +75,82 @@ TEST_P(UncommonParametersTest, Frozen) { Check({.frozen = {0, 3, 5}}); }
 INSTANTIATE_TEST_SUITE_P(AllStrategies, UncommonParametersTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param; });
 
+// Gradients whose rows are mostly zero, of which operations say so.
+class FewRowsTest : public UncommonParametersTest {
+ protected:
+  // The same number for each rank and step, of which some are the same, for two parameters of the midst.
+  static std::optional<std::vector<int32_t>> Few(int rank, int step, int use) {
+    if (use != 3 && use != 5) return std::nullopt;
+    std::vector<int32_t> rows;
+    for (int i = 0; i < 40; ++i) rows.push_back(i * i * (step + 1) % 601 + rank * 4);
+    return rows;
+  }
+};
+
+TEST_P(FewRowsTest, OfRanksAndSteps) {
+  for (const int world_size : {1, 3, 4, 8}) {
+    for (const char* backend : {"local", "shm"}) {
+      CheckEquivalence(GetParam(), 300000, backend, Cpus(world_size), {.rows = Few, .num_steps = 4});
+    }
+  }
+  CheckEquivalence(GetParam(), 300000, "gloo", Cpus(3), {.rows = Few, .num_steps = 4});
+}
+
+TEST_P(FewRowsTest, NoneOnOneRank) {
+  Check({.rows =
+             [](int rank, int step, int use) {
+               auto rows = Few(rank, step, use);
+               if (rows && rank == 1) rows->clear();
+               return rows;
+             },
+         .num_steps = 4});
+}
+
+TEST_P(FewRowsTest, MoreAfterTheFirstStep) {
+  Check({.rows =
+             [](int rank, int step, int use) {
+               auto rows = Few(rank, step, use);
+               if (rows && rank == 1 && step == 2)
+                 for (int i = 0; i < 40; ++i) rows->push_back(1000 + i);
+               return rows;
+             },
+         .num_steps = 5});
+}
+
+TEST_P(FewRowsTest, AllInOneStepOfOneRank) {
+  Check({.rows = [](int rank, int step,
+                    int use) { return rank == 1 && step == 2 ? std::nullopt : Few(rank, step, use); },
+         .num_steps = 5});
+}
+
+// As a weight that is tied to the output layer is; or not in the step in which ranks agree.
+TEST_P(FewRowsTest, UsedByAnotherOperationToo) {
+  for (const int first_step : {0, 1, 2}) {
+    Check({.uses =
+               [=](int, int step) {
+                 std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
+                 if (step >= first_step) uses.push_back(3);
+                 return uses;
+               },
+           .rows = Few,
+           .num_steps = 4});
+  }
+}
+
+TEST_P(FewRowsTest, UnusedBySome) {
+  Check({.uses =
+             [](int rank, int step) {
+               std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
+               if (rank != step % 3) uses[5] = 3;
+               return uses;
+             },
+         .rows = Few,
+         .num_steps = 5});
+}
+
+INSTANTIATE_TEST_SUITE_P(AllStrategies, FewRowsTest, kAveragingStrategies,
+                         [](const auto& tested) { return tested.param; });
+
 // The list above must not fall behind the factory's; `none` is the one that does not average.
 TEST(EquivalenceListTest, CoversEveryStrategy) {
   EXPECT_EQ(StrategyNames(), (std::vector<std::string>{"none", "naive", "flat", "overlap", "bucketed_sync",

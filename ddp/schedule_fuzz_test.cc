@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -77,6 +78,18 @@ Graph RandomGraph(int seed, int world_size, Dice& dice) {
   const int rank_matters = dice.Below(2), step_matters = dice.Below(2);
   graph.uses = [=, count = graph.numels.size()](int rank, int step) {
     return RandomUses(count, Dice(seed, rank_matters * rank, step_matters * step));
+  };
+  // Half of the operations touch few rows; which do, and how many, may be another matter on each rank and in
+  // each step.
+  graph.rows = [=, uses = graph.uses, numels = graph.numels](int rank, int step,
+                                                             int use) -> std::optional<std::vector<int32_t>> {
+    const int differs = Dice(seed, use).OneIn(3) ? 1 : 0;
+    Dice number(seed, use, differs * rank, differs * step), place(seed, use, rank, step, 1);
+    if (number.OneIn(2)) return std::nullopt;
+    std::vector<int32_t> rows(static_cast<size_t>(number.Below(20)));
+    const size_t param = uses(rank, step).at(static_cast<size_t>(use));
+    for (int32_t& row : rows) row = place.Below(static_cast<int>(numels[param]));
+    return rows;
   };
   const int slow_rank = dice.Below(2 * world_size);  // there may be none
   graph.visit = [=](int rank, int step, int use) {

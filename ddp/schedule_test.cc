@@ -34,7 +34,13 @@ class LoggingGroup : public comm::ProcessGroup {
   comm::Work ReduceScatter(Tensor, Tensor output, ReduceOp) override {
     return Issue("reduce_scatter", output);
   }
-  comm::Work AllGather(Tensor, Tensor output) override { return Issue("all_gather", output); }
+  comm::Work AllGather(Tensor input, Tensor output) override {
+    for (int rank = 0; rank < size(); ++rank) {
+      output.Slice(rank * input.numel(), input.shape()).CopyFrom(input);
+    }
+    bytes_.push_back(output.nbytes());
+    return Issue("all_gather", output);
+  }
   void Barrier() override { log_.push_back("barrier"); }
 
   std::vector<size_t>& bytes() { return bytes_; }
@@ -74,13 +80,13 @@ class ScheduleTest : public testing::Test {
 
   // One step; returns its events. "grad i": the gradient of parameter i is being computed.
   std::vector<std::string> Step() { return Step(model_.Once()); }
-  std::vector<std::string> Step(const std::vector<size_t>& uses) {
+  std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
     log_.clear();
     group_.bytes().clear();
     for (model::Parameter* param : model_.params()) param->ResetGrad();
     strategy_->BeginStep();
-    const model::Var loss =
-        model_.Loss(0, 0, uses, [this](int i) { log_.push_back("grad " + std::to_string(i)); });
+    const model::Var loss = model_.Loss(
+        0, 0, uses, [this](int i) { log_.push_back("grad " + std::to_string(i)); }, rows);
     model::Backward(TestModel::Scaled(loss, strategy_->loss_scale()), model_.params(),
                     [this](model::Parameter& p) { strategy_->OnGradReady(p); });
     strategy_->Finish();
@@ -184,7 +190,9 @@ TEST_F(ScheduleTest, CoreSendsFromTheFirstStepOnAndAgreesOnTheOrder) {
   Make("core");
   const Events first = Step();
   EXPECT_LT(IndexOf(first, "reduce 524288"), IndexOf(first, "grad 0"));
-  EXPECT_EQ(first.at(first.size() - 2), "broadcast 20");  // five indices
+  // Five indices, the order; how many rows of each have a gradient, as a number of 8 bytes.
+  EXPECT_EQ(Events(first.end() - 4, first.end()),
+            (Events{"broadcast 20", "wait broadcast 20", "broadcast 40", "wait broadcast 40"}));
   const Events second = Step();
   EXPECT_EQ(CountReduces(second), CountReduces(first));
   EXPECT_LT(IndexOf(second, "reduce 524288"), IndexOf(second, "grad 0"));
@@ -201,6 +209,33 @@ TEST_F(ScheduleTest, CoreHasASmallFirstAndLastBucket) {
   EXPECT_EQ(plan.buckets.front().bytes(), size_t{1} << 20);
   EXPECT_EQ(plan.buckets.back().bytes(), size_t{1} << 20);
   EXPECT_EQ(plan.buckets.at(1).bytes(), size_t{4} << 20);
+}
+
+// The gradient in the middle has ten rows of one element, which take a message of 128 bytes with their ids.
+TEST_F(ScheduleTest, CoreSendsFewRowsAsSoonAsTheyAreReady) {
+  const TestModel::RowsOfUse rows = [](int use) {
+    return use == 2 ? std::optional(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) : std::nullopt;
+  };
+  Make("core");
+  Step(model_.Once(), rows);
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce 524288",
+                           "grad 2",
+                           "all_gather 256",
+                           "grad 1",
+                           "grad 0",
+                           "reduce 524288",
+                           "wait reduce 524288",
+                           "wait all_gather 256",
+                           "wait reduce 524288"};
+  EXPECT_EQ(Step(model_.Once(), rows), expected);
+  std::vector<size_t> planned;
+  for (const Bucket& bucket : strategy_->plan().buckets) planned.push_back(bucket.sent_bytes());
+  EXPECT_EQ(planned, group_.bytes());
+  // Whole after all, which nobody could know before.
+  EXPECT_EQ(Step(), Concat(expected, {"reduce 262144", "wait reduce 262144"}));
+  EXPECT_EQ(Step(model_.Once(), rows), expected);
 }
 
 TEST_F(ScheduleTest, CoreLaysBucketsOutInReadyOrder) {

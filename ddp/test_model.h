@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,9 @@ namespace gradsync::ddp {
 
 class TestModel {
  public:
+  // The rows that a use of a parameter touches; nullopt: all of them.
+  using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
+
   // One parameter for each entry of `numels`, in forward order.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice())
       : device_(std::move(device)) {
@@ -49,21 +54,33 @@ class TestModel {
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Of a graph that uses the parameters of these indices, in this order.
+  // Of a graph that uses the parameters of these indices, in this order. `rows`, if it gives any for the n-th
+  // use, are its parameter's only elements with a gradient, of which the operation says so.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
-                  const std::function<void(int)>& visit = {}) const {
+                  const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers(1, [](int64_t) { return 0; }));
-    for (const size_t p : uses) {
-      const model::Tensor x = Integers(
-          params_[p]->numel(), [&](int64_t i) { return DataAt(rank, step, static_cast<int64_t>(p), i); });
+    for (size_t use = 0; use < uses.size(); ++use) {
+      const size_t p = uses[use];
+      const std::optional<std::vector<int32_t>> touched = rows ? rows(static_cast<int>(use)) : std::nullopt;
+      std::vector<bool> is_touched(static_cast<size_t>(params_[p]->numel()), !touched);
+      if (touched) {
+        for (const int32_t row : *touched) is_touched[static_cast<size_t>(row)] = true;
+      }
+      const model::Tensor x = Integers(params_[p]->numel(), [&](int64_t i) {
+        return is_touched[static_cast<size_t>(i)] ? DataAt(rank, step, static_cast<int64_t>(p), i) : 0;
+      });
+      const model::Tensor ids =
+          touched ? model::Tensor::From<int32_t>(device_, {std::ssize(*touched)}, std::span(*touched))
+                  : model::Tensor();
       const int index = static_cast<int>(p);
       loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=](model::OpGradient& op) {
-        op.Contribute(1, [&](const model::Destination<model::Tensor>& grad) {
+        const auto write = [&](const model::Destination<model::Tensor>& grad) {
           if (visit) visit(index);
           const model::Tensor scaled = x.Clone();
           Scale(scaled, op.output_grad().ToVector<float>().at(0));
           Store(scaled, grad);
-        });
+        };
+        op.Contribute(1, write, ids);
         op.PassThrough(0);
       });
     }

@@ -72,11 +72,11 @@ class BackwardPass {
     return {.data = grad, .accumulate = true};
   }
 
-  void Close(const Node& node, size_t i) {
+  void Close(const Node& node, size_t i, const Tensor& rows) {
     MarkContributed(node, i);
     const Var& input = node.inputs[i];
     if (input.parameter_ == nullptr) return;
-    input.parameter_->MarkGrad();
+    input.parameter_->MarkGrad(rows);
     if (--pending_.at(input.parameter_) == 0 && on_ready_) on_ready_(*input.parameter_);
   }
 
@@ -174,8 +174,10 @@ class BackwardPass {
 
   void FinishUnreached() {
     for (Parameter* param : unreached_) {
-      if (!param->has_grad()) param->grad().Zero();
-      param->MarkGrad();
+      if (!param->has_grad()) {
+        param->grad().Zero();
+        param->MarkZeroGrad();
+      }
       if (on_ready_) on_ready_(*param);
     }
   }
@@ -267,7 +269,7 @@ bool OpGradient::Needs(int i) const { return node_.inputs.at(static_cast<size_t>
 
 Destination<Tensor> OpGradient::Open(int i) { return pass_.Open(node_.inputs.at(static_cast<size_t>(i))); }
 
-void OpGradient::Close(int i) { pass_.Close(node_, static_cast<size_t>(i)); }
+void OpGradient::Close(int i, const Tensor& rows) { pass_.Close(node_, static_cast<size_t>(i), rows); }
 
 void OpGradient::PassThrough(int i) {
   if (!Needs(i)) return;

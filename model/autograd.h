@@ -86,9 +86,25 @@ class Parameter {
   // Whether grad() holds a gradient. The next Backward overwrites it if not, and adds to it if so.
   bool has_grad() const { return has_grad_; }
   // Forgets the gradient without touching memory; to be called before each step's first Backward.
-  void ResetGrad() { has_grad_ = false; }
-  // Declares that grad() has been filled by someone else.
-  void MarkGrad() { has_grad_ = true; }
+  void ResetGrad() {
+    has_grad_ = false;
+    any_row_ = false;
+    touched_rows_.clear();
+  }
+  // Declares that grad() has been filled, or added to: in these rows alone, if they are given (i32 ids).
+  void MarkGrad(const Tensor& rows = {}) {
+    has_grad_ = true;
+    if (rows.defined()) touched_rows_.push_back(rows);
+    any_row_ |= !rows.defined();
+  }
+  // Declares that grad() has been filled with zeros, so that the next Backward adds to them.
+  void MarkZeroGrad() {
+    ResetGrad();
+    has_grad_ = true;
+  }
+  // The only rows of grad(), which is (rows, ...), that may be other than zero: i32 ids, some more than once,
+  // in a tensor for each operation that contributed. Null if one of them has not said which.
+  const std::vector<Tensor>* touched_rows() const { return any_row_ ? nullptr : &touched_rows_; }
 
   // From now on operations see a constant. To be called before an optimizer or a strategy is made of a list
   // of parameters: they leave it out, as Backward does.
@@ -103,6 +119,8 @@ class Parameter {
   uint64_t version_ = 0;
   Tensor grad_;
   bool has_grad_ = false;
+  bool any_row_ = false;  // may be other than zero
+  std::vector<Tensor> touched_rows_;
   bool frozen_ = false;
 };
 
@@ -161,12 +179,12 @@ class OpGradient {
 
   // Calls write(grad), a Destination<Tensor> of input i's shape, to which `write` must bring the contribution
   // of this operation. When it is the input's last one and the input is a parameter, the parameter is ready
-  // on return.
+  // on return. An operation that leaves all rows of it zero but a few says which: Parameter::touched_rows.
   template <class Write>
-  void Contribute(int i, Write&& write) {
+  void Contribute(int i, Write&& write, const Tensor& rows = {}) {
     if (!Needs(i)) return;
     write(Open(i));
-    Close(i);
+    Close(i, rows);
   }
 
   // The gradient of input i is the output's gradient itself (or a reshaped view of it). An intermediate value
@@ -176,7 +194,7 @@ class OpGradient {
   // For a kernel that computes several inputs' gradients at once: open them all, compute, close them all.
   // Requires Needs(i).
   Destination<Tensor> Open(int i);
-  void Close(int i);
+  void Close(int i, const Tensor& rows = {});
 
  private:
   friend class BackwardPass;

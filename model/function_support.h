@@ -44,12 +44,14 @@ void Run(std::string_view op, const Tensor& like, const Make& make) {
 // Where the gradient of an input goes. Initialises a Destination<T*> in a kernel's arguments.
 using Grad = Destination<Tensor>;
 
-// The gradient of input i, if it is wanted, from the kernel that make.operator()<T>(grad) returns.
+// The gradient of input i, if it is wanted, from the kernel that make.operator()<T>(grad) returns, which
+// writes to these rows alone, if they are given.
 template <class Make>
-void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make) {
-  op.Contribute(i, [&](const Grad& grad) {
+void Contribute(OpGradient& op, int i, const Tensor& like, const Make& make, const Tensor& rows = {}) {
+  const auto write = [&](const Grad& grad) {
     Run(op.name(), like, [&]<class T>() { return make.template operator()<T>(grad); });
-  });
+  };
+  op.Contribute(i, write, rows);
 }
 
 // The gradients of the first N inputs, as far as they are wanted, from one kernel, which

@@ -149,10 +149,11 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
   return Var::FromOp("embedding", y, {weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
     // dweight[ids[i]] += dy[i]
-    Contribute(op, 0, dy, [&]<class T>(const Grad& dweight) {
+    const auto grad = [&]<class T>(const Grad& dweight) {
       return kernels::EmbeddingGrad<T>{
           .ids = Data(ids), .dy = Data(dy), .n = n, .vocab = vocab, .d = d, .dtable = dweight};
-    });
+    };
+    Contribute(op, 0, dy, grad, ids);
   });
 }
 

@@ -43,7 +43,8 @@ Var Linear(const Var& x, const Var& weight);
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput for an
-// id outside [0, vocab). The gradient is dense: rows that no id names are zero.
+// id outside [0, vocab). The gradient is dense: rows that no id names are zero. It names the others, see
+// Parameter::touched_rows.
 Var Embedding(const Tensor& ids, const Var& weight);
 
 // x / sqrt(mean(x^2) + eps) * weight, the mean over the last dimension. x (..., d), weight (d) -> (..., d).

@@ -176,6 +176,64 @@ TEST(FunctionsTest, ParametersAreReadyInTheOrderOfTheGraph) {
             (std::vector<std::string>{"norm", "embedding"}));
 }
 
+// The ids of rows that a gradient may have.
+std::vector<int32_t> TouchedRows(const Parameter& param) {
+  std::vector<int32_t> rows;
+  for (const Tensor& ids : *param.touched_rows()) {
+    for (const int32_t id : ids.ToVector<int32_t>()) rows.push_back(id);
+  }
+  return rows;
+}
+
+TEST(FunctionsTest, AnEmbeddingTellsWhichRowsItsGradientHas) {
+  const DevicePtr device = CpuDevice();
+  const auto ids = [&](std::vector<int32_t> v) {
+    return Tensor::From<int32_t>(device, {static_cast<int64_t>(v.size())}, std::span<const int32_t>(v));
+  };
+  const auto filled = [&](Shape shape) {
+    const Tensor tensor = Tensor::Empty(device, std::move(shape), DType::kF32);
+    FillTruncatedNormal(tensor, 1.0, /*seed=*/3, /*stream=*/0);
+    return tensor;
+  };
+  Parameter table("table", filled({5, 2})), other("other", filled({5, 2}));
+  std::vector<Parameter*> list{&table, &other};
+  EXPECT_EQ(TouchedRows(table), std::vector<int32_t>{});
+
+  Backward(Project({Embedding(ids({4, 1, 4}), table)}, filled({3, 2})), list);
+  EXPECT_EQ(TouchedRows(table), (std::vector<int32_t>{4, 1, 4}));
+  EXPECT_EQ(TouchedRows(other), std::vector<int32_t>{});  // not reached, so zero
+  // Another one is added.
+  Backward(Project({Embedding(ids({2}), table)}, filled({1, 2})), list);
+  EXPECT_EQ(TouchedRows(table), (std::vector<int32_t>{4, 1, 4, 2}));
+  table.ResetGrad();
+  EXPECT_EQ(TouchedRows(table), std::vector<int32_t>{});
+
+  // A weight that is tied to the output layer, on either side of the embedding.
+  Backward(Project({Linear(Embedding(ids({3}), table), table)}, filled({1, 5})), list);
+  EXPECT_EQ(table.touched_rows(), nullptr);
+  // Other rows have a gradient now: what is added later does not change that.
+  Backward(Project({Embedding(ids({2}), table)}, filled({1, 2})), list);
+  EXPECT_EQ(table.touched_rows(), nullptr);
+}
+
+TEST(FunctionsTest, AnEmbeddingAddsToAGradientOfZeros) {
+  const DevicePtr device = CpuDevice();
+  Parameter table("table", Tensor::Zeros(device, {3, 1}, DType::kF32));
+  std::vector<Parameter*> list{&table};
+  const std::vector<int32_t> ids{2, 2};
+  const std::vector<float> dy{5, 7};
+  table.grad().Zero();
+  table.grad().data<float>()[0] = 1;  // Nobody zeroes it again.
+  table.MarkZeroGrad();
+  Backward(Project({Embedding(Tensor::From<int32_t>(device, {2}, std::span(ids)), table)},
+                   Tensor::From<float>(device, {2, 1}, std::span(dy))),
+           list);
+  EXPECT_EQ(table.grad().ToVector<float>(), (std::vector<float>{1, 0, 12}));
+  EXPECT_EQ(TouchedRows(table), ids);
+  table.MarkGrad();
+  EXPECT_EQ(table.touched_rows(), nullptr);
+}
+
 TEST(FunctionsTest, AWeightIsReadyBeforeTheInputsGradientIsComputed) {
   const DevicePtr device = CpuDevice();
   const auto make = [&](const char* name, Shape shape) {

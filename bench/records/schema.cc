@@ -32,7 +32,8 @@ constexpr SchemaName kSchema[] = {
     {kTop, "moments", kObject, kTraining, kSometimes,
      "of each timed step's collectives: steps x buckets, row by row"},
     {kTop, "buckets", kObjects, kAll, kAlways,
-     "what is sent together, in that order: \"bytes\", \"tensors\""},
+     "what is sent together, in that order: \"bytes\" (of the whole vector: of gradients that an all-reduce "
+     "sums, of the rows of all ranks that an all-gather brings together), \"tensors\""},
     {kTop, "checks", kObject, kAll, kAlways, "whether the numbers were right"},
     {kTop, "facts", kObject, kAll, kAlways, "what else is known"},
     {kTop, "provenance", kObject, kAll, kAlways, "where, on what, from what"},

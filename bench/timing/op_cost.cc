@@ -42,12 +42,12 @@ double KeptBytes(std::string_view name, const Tensor& output, std::span<const Va
 }
 
 // Of input i. A parameter's gradient is that of its value, of which the operation may have read a copy in
-// bf16.
-double GradientBytes(std::string_view name, std::span<const Var> inputs, size_t i) {
+// bf16. Of an embedding's only the rows that are named, though it may have to fill the others with zeros.
+double GradientBytes(std::string_view name, const Tensor& output, std::span<const Var> inputs, size_t i) {
   const bool passes_through = name == "add" || (name == "add_linear" && i == 2);
   if (passes_through || !inputs[i].requires_grad()) return 0;
   const Tensor& value = inputs[i].value();
-  return Elements(value) *
+  return Elements(name == "embedding" ? output : value) *
          static_cast<double>(SizeOf(inputs[i].is_parameter() ? WideDType(value.dtype()) : value.dtype()));
 }
 
@@ -78,7 +78,7 @@ OpCosts CostsOf(std::string_view name, const Tensor& output, std::span<const Var
   costs.backward.bytes = name == "add" ? 0 : BytesOf(output);
   for (size_t i = 0; i < inputs.size(); ++i) {
     costs.forward.bytes += name == "embedding" ? BytesOf(output) : BytesOf(inputs[i].value());
-    costs.backward.bytes += GradientBytes(name, inputs, i);
+    costs.backward.bytes += GradientBytes(name, output, inputs, i);
     has_gradient |= inputs[i].requires_grad();
     if (i < 2 && inputs[i].requires_grad()) costs.backward.flops += product_flops;
   }

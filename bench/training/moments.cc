@@ -31,12 +31,14 @@ BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
   constexpr int64_t kSent = std::numeric_limits<int64_t>::max();
   size_t num_sent = 0;
   for (const Entry& entry : entries) {
-    if (entry.collective != comm::Collective::kAllReduce) continue;
+    const bool is_bucket =
+        entry.collective == comm::Collective::kAllReduce || entry.collective == comm::Collective::kAllGather;
+    if (!is_bucket) continue;
     const auto bucket =
         std::ranges::find_if(bucket_ready_ns, [&](int64_t ns) { return ns <= entry.issue_ns; });
     const auto i = static_cast<size_t>(bucket - bucket_ready_ns.begin());
     const bool fits = bucket != bucket_ready_ns.end() &&
-                      entry.bytes == static_cast<int64_t>(plan.buckets[i].bytes()) &&
+                      entry.bytes == static_cast<int64_t>(plan.buckets[i].sent_bytes()) &&
                       entry.interval.start_ns >= entry.issue_ns;
     if (!fits) return UnknownMoments(num_buckets);
     moments.ready_ns[i] = *bucket - begin_ns;

@@ -30,8 +30,8 @@ struct BucketMoments {
 BucketMoments UnknownMoments(size_t num_buckets);
 
 // `gradients`: all of the step. `entries`: its collectives, finished, in the order of their issue, of which
-// each all-reduce is a bucket's: the first of the plan's that was complete by then and had not been sent.
-// Unknown if they do not fit the plan.
+// each all-reduce and all-gather is a bucket's: the first of the plan's that was complete by then and had not
+// been sent. Unknown if they do not fit the plan.
 BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
                         std::span<const ReadyGradient> gradients,
                         std::span<const comm::RecordingProcessGroup::Entry> entries);

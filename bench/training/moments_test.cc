@@ -61,6 +61,22 @@ TEST_F(MomentsTest, BucketsInTheOrderOfThePlanAreReadyWithTheirLastGradient) {
   EXPECT_THAT(moments.ended_ns, ElementsAre(1, 10));
 }
 
+// As `core` does with an embedding: the bytes of a gathering are those of everyone's rows.
+TEST_F(MomentsTest, RowsThatAreGatheredAreABucketToo) {
+  ddp::BucketPlan plan = ddp::PlanSingles(std::vector<model::Parameter*>{all_[3], all_[0]});
+  plan.buckets[1].messages_bytes = 8;
+  const ReadyGradient ready[] = {{all_[3], 1010}, {all_[0], 1020}};
+  Entry gather = AllReduce(8, 1021, 1023, 1027);
+  gather.collective = comm::Collective::kAllGather;
+  const BucketMoments moments =
+      MomentsOf(plan, 1000, ready, std::vector<Entry>{AllReduce(24, 1011, 1012, 1013), gather});
+  EXPECT_THAT(moments.ready_ns, ElementsAre(10, 20));
+  EXPECT_THAT(moments.ended_ns, ElementsAre(1, 4));
+  // Where a rank had more, and all sent everything after all, it is not known which of the two took how long.
+  const Entry entries[] = {AllReduce(24, 1011, 1012, 1013), gather, AllReduce(16, 1030, 1031, 1032)};
+  EXPECT_EQ(MomentsOf(plan, 1000, ready, entries), UnknownMoments(2));
+}
+
 TEST_F(MomentsTest, WhatDoesNotFitThePlanIsUnknown) {
   const std::vector<model::Parameter*> two = {all_[0], all_[3]};
   const ddp::BucketPlan plan = ddp::PlanSingles(two);

@@ -35,7 +35,9 @@ double ToDouble(const Tensor& scalar) {
 Var Scaled(const Var& loss, double factor) { return factor == 1 ? loss : model::Scale(loss, factor); }
 
 bool Same(const ddp::BucketPlan& a, const ddp::BucketPlan& b) {
-  return std::ranges::equal(a.buckets, b.buckets, {}, &ddp::Bucket::params, &ddp::Bucket::params);
+  return std::ranges::equal(a.buckets, b.buckets, [](const ddp::Bucket& x, const ddp::Bucket& y) {
+    return x.params == y.params && x.sent_bytes() == y.sent_bytes();
+  });
 }
 
 // Listens to the device for as long as it lives.

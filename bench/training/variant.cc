@@ -43,7 +43,7 @@ class OwnVariant : public Variant {
   void Introduce(Record& record) const override {
     for (const ddp::Bucket& bucket : strategy_->plan().buckets) {
       record.buckets.push_back(
-          {static_cast<int64_t>(bucket.bytes()), static_cast<int64_t>(bucket.params.size())});
+          {static_cast<int64_t>(bucket.sent_bytes()), static_cast<int64_t>(bucket.params.size())});
     }
   }
 

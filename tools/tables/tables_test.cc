@@ -122,6 +122,7 @@ TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
   EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95_step (s)")));
   EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99_step (s)")));
   EXPECT_EQ(Number(table, 0, "collectives"), 2);
+  EXPECT_EQ(Number(table, 0, "sent (B)"), 3000);
 }
 
 TEST(DdpTableTest, ShowsMemoryWhereAStrategyHadItToItself) {
@@ -236,7 +237,10 @@ TEST(DdpTableTest, WithoutATimeTheCellIsEmpty) {
 
 // 3,000 bytes in 0.3 x 1 ns: what cannot be is flagged, whichever time shows it.
 TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
-  const auto faster = [](Record& rank) { rank.facts.Set("gradient_bytes", int64_t{1000000000}); };
+  const auto faster = [](Record& rank) {
+    rank.facts.Set("gradient_bytes", int64_t{1000000000});
+    rank.buckets = {{1000000000, 1}};
+  };
   const Measurement measurement = Ddp("naive", 1, faster);
   // 10^9 bytes in 16.5 ms.
   EXPECT_THAT(Text(DdpTableOf(measurement, measurement), 0, "flags"), HasSubstr("too-fast:61GB/s"));

@@ -1,5 +1,6 @@
 #include "tools/tables/training_rows.h"
 
+#include <cmath>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -38,11 +39,13 @@ std::string EqualityOf(const Measurement& measurement) {
 }
 
 double BusBandwidthOf(const Measurement& measurement) {
-  const double gradient_bytes = measurement.record.facts.DoubleOr("gradient_bytes", kNaN);
+  const double told_bytes = SentBytes(measurement);
+  const double sent_bytes =
+      told_bytes > 0 ? told_bytes : measurement.record.facts.DoubleOr("gradient_bytes", kNaN);
   const double busy_s = MeanOf(measurement, "comm_busy_ns");
   const bool is_exposed = WaitsForAll(measurement.strategy());
   const double seconds = busy_s > 0 ? busy_s : is_exposed ? MeanOf(measurement, "sync_exposed_ns") : kNaN;
-  return measurement.is_floor() ? kNaN : BusBandwidth(gradient_bytes, seconds, measurement.world_size());
+  return measurement.is_floor() ? kNaN : BusBandwidth(sent_bytes, seconds, measurement.world_size());
 }
 
 double PeakBytesPerParameter(const Measurement& measurement) {
@@ -54,6 +57,14 @@ double PeakBytesPerParameter(const Measurement& measurement) {
 double NumCollectives(const Measurement& measurement) {
   const bool is_told = !measurement.is_published() && measurement.Find("comm_busy_ns") != nullptr;
   return is_told ? static_cast<double>(measurement.record.buckets.size()) : kNaN;
+}
+
+double SentBytes(const Measurement& measurement) {
+  if (std::isnan(NumCollectives(measurement))) return kNaN;
+  double bytes = 0;
+  for (const bench::BucketRecord& bucket : measurement.record.buckets)
+    bytes += static_cast<double>(bucket.bytes);
+  return bytes;
 }
 
 double FlopsPerSecond(const Measurement& measurement) {

@@ -18,6 +18,8 @@ double BusBandwidthOf(const Measurement& measurement);
 // Of a step, in the order of its buckets; NaN where the record does not say: of a published table, or of a
 // peer, which tells nothing of its communication.
 double NumCollectives(const Measurement& measurement);
+// And how many bytes they moved, see bench/records/schema.cc.
+double SentBytes(const Measurement& measurement);
 
 // Memory of the device at the peak of the timed steps, for each parameter of the model; NaN if the buffers of
 // other strategies were there as well, or nobody knows.
