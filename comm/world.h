@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 // Who this process is among the ranks, and where they meet.
 namespace gradsync::comm {
@@ -26,8 +27,12 @@ struct World {
   std::string job_secret{};
   // Tells hosts apart; empty: as the system does (HostIdentity in comm/network.h).
   std::string host{};
+  // Of a part of a larger world: its ranks' numbers there, by which messages name them. Empty: their own.
+  std::vector<int> members{};
   // The ranks, once they have met. Null: every group lets them meet anew.
   std::shared_ptr<Job> job{};
+
+  int NameOf(int index) const { return members.empty() ? index : members[static_cast<size_t>(index)]; }
 };
 
 // The value of an environment variable, or nullopt.
