@@ -181,7 +181,8 @@ class HierarchicalProcessGroup : public QueueGroup {
     while (!on_link.empty()) finish_first();
   }
 
-  // Everyone gets his share of the host's sum, of all hosts' sums, and at last the others' shares.
+  // Everyone gets his share of the host's sum, of all hosts' sums, and at last the others' shares. A rest of
+  // fewer elements than ranks is nobody's share: it is summed by all.
   void RunAllReduce(const Tensor& tensor, ReduceOp op) const {
     const int64_t shares = num_local();
     const int64_t share_numel = tensor.numel() / shares;
@@ -220,7 +221,7 @@ class HierarchicalProcessGroup : public QueueGroup {
         [&](const Chunk& chunk) { host_->Broadcast(part(chunk), static_cast<int>(from.local)).Wait(); });
   }
 
-  // What is for the ranks with one place on all hosts is summed on each host by the one who has it there.
+  // What is for the ranks with one place on all hosts is summed, on each host, by the one with that place.
   void RunReduceScatter(const Tensor& input, const Tensor& output, ReduceOp op) const {
     InChunks(
         output.numel(), BytesOf(output, size()),
