@@ -16,7 +16,7 @@ thread_local model::DevicePtr ConformanceTest::here_ = model::CpuDevice();
 void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>& body) {
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < size(); ++rank) devices.push_back(GetParam().device(rank));
-  auto groups = MakeGroups(GetParam().backend, devices);
+  auto groups = MakeGroups(GetParam().backend, devices, std::chrono::seconds(60), GetParam().ranks_per_host);
   RunRanks(size(), [&](int rank) {
     here_ = devices[static_cast<size_t>(rank)];
     auto& group = groups[static_cast<size_t>(rank)];
@@ -198,12 +198,23 @@ Tensor RandomTensor(int rank, int64_t numel) {
   return Tensor::From<float>(Here(), {numel}, values);
 }
 
+std::vector<float> SumOfRanks(int begin, int end, int64_t numel) {
+  std::vector<float> sum = RandomTensor(begin, numel).ToVector<float>();
+  for (int rank = begin + 1; rank < end; ++rank) {
+    const std::vector<float> values = RandomTensor(rank, numel).ToVector<float>();
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+  return sum;
+}
+
+// Hosts' sums first, if there are several.
 TEST_P(ConformanceTest, ReducesInRankOrderToTheSameBitsEverywhere) {
+  const int ranks_per_host = GetParam().ranks_per_host == 0 ? size() : GetParam().ranks_per_host;
   for (const int64_t numel : {int64_t{1000}, int64_t{700'001}}) {
-    std::vector<float> expected = RandomTensor(0, numel).ToVector<float>();
-    for (int rank = 1; rank < size(); ++rank) {
-      const std::vector<float> values = RandomTensor(rank, numel).ToVector<float>();
-      for (size_t i = 0; i < expected.size(); ++i) expected[i] += values[i];
+    std::vector<float> expected = SumOfRanks(0, ranks_per_host, numel);
+    for (int rank = ranks_per_host; rank < size(); rank += ranks_per_host) {
+      const std::vector<float> of_host = SumOfRanks(rank, rank + ranks_per_host, numel);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += of_host[i];
     }
     OnAllRanks([&](ProcessGroup& group) {
       const Tensor tensor = RandomTensor(group.rank(), numel);

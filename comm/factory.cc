@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "comm/gloo_process_group.h"
+#include "comm/hierarchical_process_group.h"
+#include "comm/job.h"
 #include "comm/nccl_process_group.h"
 #include "comm/shm_process_group.h"
 #include "model/cuda_device.h"
@@ -35,21 +37,33 @@ void CheckShm(model::Device::Type device, const World& world) {
           world.size, " ranks are on this host, expected all");
 }
 
+void CheckHierarchical(model::Device::Type device, const World& world) {
+  Require(device == model::Device::Type::kCpu, "backend hierarchical: device is cuda, expected cpu");
+  if (world.job != nullptr) RanksByHost(world.job->hosts());
+}
+
 void CheckNccl(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda");
   Require(!NcclVersion().empty(), "backend nccl: this program was built without NCCL");
   CheckRanksPerGpu(world, model::CudaDeviceCount(), SharesGpus());
 }
 
+GlooOptions ForGloo(const GroupOptions& options, const model::DevicePtr& device) {
+  return {.world = options.world,
+          .timeout = options.timeout,
+          .num_threads = options.num_threads,
+          .interface_or_address = options.interface_or_address,
+          .check_collectives = ChecksCollectives(),
+          .tuning = {},
+          .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)};
+}
+
 std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model::DevicePtr& device) {
-  return MakeGlooGroup(
-      {.world = options.world,
-       .timeout = options.timeout,
-       .num_threads = options.num_threads,
-       .interface_or_address = options.interface_or_address,
-       .check_collectives = ChecksCollectives(),
-       .tuning = {},
-       .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)});
+  return MakeGlooGroup(ForGloo(options, device));
+}
+
+std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device) {
+  return MakeHierarchicalGroup(ForGloo(options, device));
 }
 
 std::unique_ptr<ProcessGroup> MakeShm(const GroupOptions& options, const model::DevicePtr&) {
@@ -69,8 +83,10 @@ struct Backend {
   void (*check)(model::Device::Type device, const World& world);
   Maker make;
 };
-constexpr Backend kBackends[] = {
-    {"gloo", &CheckGloo, &MakeGloo}, {"shm", &CheckShm, &MakeShm}, {"nccl", &CheckNccl, &MakeNccl}};
+constexpr Backend kBackends[] = {{"gloo", &CheckGloo, &MakeGloo},
+                                 {"shm", &CheckShm, &MakeShm},
+                                 {"hierarchical", &CheckHierarchical, &MakeHierarchical},
+                                 {"nccl", &CheckNccl, &MakeNccl}};
 
 const Backend& Find(const std::string& name) {
   std::string names;

@@ -10,7 +10,7 @@ namespace gradsync::comm {
 namespace {
 
 TEST(FactoryTest, MakesWhatItNames) {
-  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "shm", "nccl"}));
+  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "shm", "hierarchical", "nccl"}));
   const auto group =
       MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
   EXPECT_EQ(group->backend(), "gloo");
@@ -29,7 +29,7 @@ std::string ErrorOf(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo, shm, nccl");
+  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo, shm, hierarchical, nccl");
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) { EXPECT_EQ(ErrorOf("nccl"), "backend nccl: device is cpu, expected cuda"); }
@@ -44,7 +44,10 @@ std::string CheckError(const std::string& backend, model::Device::Type device, c
 }
 
 TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {
-  EXPECT_EQ(CheckError("shm", model::Device::Type::kCuda, {}), "backend shm: device is cuda, expected cpu");
+  for (const std::string backend : {"shm", "hierarchical"}) {
+    EXPECT_EQ(CheckError(backend, model::Device::Type::kCuda, {}),
+              "backend " + backend + ": device is cuda, expected cpu");
+  }
 }
 
 std::string RanksPerGpuError(int local_size, int num_gpus, bool share_gpu,

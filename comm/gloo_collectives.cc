@@ -373,8 +373,8 @@ void CheckSameOnAllRanks(GlooMesh& mesh, const Request& request) {
   WaitAll(outgoing);
   for (int rank = 1; rank < mesh.size(); ++rank) {
     if (numbers[static_cast<size_t>(rank)] == numbers[0]) continue;
-    throw std::runtime_error(
-        Mismatch(rank, Signature(numbers[static_cast<size_t>(rank)]), 0, Signature(numbers[0])));
+    throw std::runtime_error(Mismatch(mesh.NameOf(rank), Signature(numbers[static_cast<size_t>(rank)]),
+                                      mesh.NameOf(0), Signature(numbers[0])));
   }
 }
 

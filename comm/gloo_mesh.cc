@@ -120,7 +120,7 @@ bool IsLoopbackInterface(const std::string& name) {
 gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& interface_or_address,
                                          Rendezvous& rendezvous) {
   gloo::transport::tcp::attr network;
-  const std::vector<std::string>& hosts = rendezvous.hosts();
+  const std::vector<std::string> hosts = rendezvous.hosts();
   const auto elsewhere =
       std::ranges::find_if(hosts, [&](const std::string& host) { return host != hosts[0]; });
   const bool is_one_host = elsewhere == hosts.end();
@@ -138,7 +138,8 @@ gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& 
     is_loopback = IsLoopback(network.hostname);
   }
   Require(is_one_host || !is_loopback, "gloo would use ", network.iface, network.hostname,
-          ", which no other host reaches, but ranks 0 and ", elsewhere - hosts.begin(),
+          ", which no other host reaches, but ranks ", world.NameOf(0), " and ",
+          world.NameOf(static_cast<int>(elsewhere - hosts.begin())),
           " are on different hosts (name an interface or an address)");
   return network;
 }
@@ -168,7 +169,7 @@ BlockSigpipe::~BlockSigpipe() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr
 
 GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, Rendezvous& rendezvous,
                    milliseconds timeout)
-    : rank_(world.rank), size_(world.size), timeout_(timeout) {
+    : rank_(world.rank), size_(world.size), members_(world.members), timeout_(timeout) {
   for (int i = 1; i < size_; ++i) others_.push_back((rank_ + i) % size_);
   const BlockSigpipe block_sigpipe;
   try {
@@ -188,7 +189,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     throw;
   } catch (const std::exception& error) {
     throw CollectiveError(
-        Join("rank ", rank_, ": could not connect to the other ranks: ", WithoutPlace(error.what())));
+        Join("rank ", NameOf(rank_), ": could not connect to the other ranks: ", WithoutPlace(error.what())));
   }
 }
 
@@ -246,13 +247,14 @@ Outgoing::Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, si
       buffer_(mesh.NewBuffer(mesh.rank(), peer, const_cast<void*>(data), bytes)) {}
 
 void Outgoing::Send(size_t offset_bytes, size_t bytes) {
-  Guarded(peer_, mesh_->timeout(), [&] { buffer_->send(peer_, slot_, offset_bytes, bytes); });
+  Guarded(mesh_->NameOf(peer_), mesh_->timeout(), [&] { buffer_->send(peer_, slot_, offset_bytes, bytes); });
   ++num_pending_;
 }
 
 void Outgoing::Wait() {
   for (; num_pending_ > 0; --num_pending_) {
-    Guarded(peer_, mesh_->timeout(), [&] { ThrowIfAborted(buffer_->waitSend(mesh_->timeout())); });
+    Guarded(mesh_->NameOf(peer_), mesh_->timeout(),
+            [&] { ThrowIfAborted(buffer_->waitSend(mesh_->timeout())); });
   }
 }
 
@@ -260,11 +262,12 @@ Incoming::Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t b
     : mesh_(&mesh), peer_(peer), slot_(slot), buffer_(mesh.NewBuffer(peer, mesh.rank(), data, bytes)) {}
 
 void Incoming::Expect(size_t offset_bytes, size_t bytes) {
-  Guarded(peer_, mesh_->timeout(), [&] { buffer_->recv(peer_, slot_, offset_bytes, bytes); });
+  Guarded(mesh_->NameOf(peer_), mesh_->timeout(), [&] { buffer_->recv(peer_, slot_, offset_bytes, bytes); });
 }
 
 void Incoming::Wait() {
-  Guarded(peer_, mesh_->timeout(), [&] { ThrowIfAborted(buffer_->waitRecv(nullptr, mesh_->timeout())); });
+  Guarded(mesh_->NameOf(peer_), mesh_->timeout(),
+          [&] { ThrowIfAborted(buffer_->waitRecv(nullptr, mesh_->timeout())); });
 }
 
 }  // namespace gradsync::comm

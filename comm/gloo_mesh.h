@@ -52,6 +52,8 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
+  // What messages call a rank.
+  int NameOf(int rank) const { return members_.empty() ? rank : members_[static_cast<size_t>(rank)]; }
   int size() const { return size_; }
   // The other ranks, starting after this one, so that not everybody sends to the same one first.
   const std::vector<int>& others() const { return others_; }
@@ -77,6 +79,7 @@ class GlooMesh {
 
   const int rank_;
   const int size_;
+  const std::vector<int> members_;  // see World
   const std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;

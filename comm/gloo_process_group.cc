@@ -8,7 +8,6 @@
 #include "comm/gloo_mesh.h"
 #include "comm/rendezvous.h"
 #include "comm/request.h"
-#include "comm/request_queue.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -24,10 +23,10 @@ constexpr std::string_view kBackend = "gloo";
 // none before it), given that every rank issues it. Its messages have slots of their own, and a message only
 // enters a connection once its receiver has room for it, so other collectives in flight cannot block their
 // way. So it finishes; and so does, by induction, every one after it.
-class GlooProcessGroup : public RequestGroup {
+class GlooProcessGroup : public QueueGroup {
  public:
   explicit GlooProcessGroup(const GlooOptions& options)
-      : RequestGroup(
+      : QueueGroup(
             {.size = options.world.size, .device = options.gpu == nullptr ? "cpu" : options.gpu->name()}),
         options_(options),
         memory_(static_cast<size_t>(options.num_threads)) {
@@ -39,7 +38,7 @@ class GlooProcessGroup : public RequestGroup {
     }
     const BlockSigpipe block_sigpipe;
     queue_.emplace(
-        RequestQueueOptions{.rank = world.rank,
+        RequestQueueOptions{.rank = world.NameOf(world.rank),
                             .backend = kBackend,
                             .num_threads = options.num_threads,
                             .run = [this](const Request& request,
@@ -49,11 +48,18 @@ class GlooProcessGroup : public RequestGroup {
                                   if (mesh_.has_value()) mesh_->Abort();
                                 }});
   }
+  ~GlooProcessGroup() override { queue_.reset(); }
 
   int rank() const override { return options_.world.rank; }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return options_.num_threads; }
-  void Barrier() override { queue_->Barrier(); }
+
+  Work Issue(Request request) override {
+    if (options_.gpu == nullptr || !request.output.defined()) return QueueGroup::Issue(std::move(request));
+    const auto issued = std::make_shared<model::CudaEvent>(*options_.gpu);
+    issued->Record(options_.gpu->compute_stream());
+    return queue_->Issue(std::move(request), [this, issued] { WaitOnHost(*issued, options_.timeout); });
+  }
 
  private:
   // What a communication thread keeps from one collective to the next.
@@ -61,13 +67,6 @@ class GlooProcessGroup : public RequestGroup {
     Scratch scratch;
     std::optional<CudaStaging> staging;
   };
-
-  Work Issue(Request request) override {
-    if (options_.gpu == nullptr || !request.output.defined()) return queue_->Issue(std::move(request));
-    const auto issued = std::make_shared<model::CudaEvent>(*options_.gpu);
-    issued->Record(options_.gpu->compute_stream());
-    return queue_->Issue(std::move(request), [this, issued] { WaitOnHost(*issued, options_.timeout); });
-  }
 
   void Run(const Request& request, Memory& memory) {
     if (mesh_.has_value() && options_.check_collectives) CheckSameOnAllRanks(*mesh_, request);
@@ -85,19 +84,14 @@ class GlooProcessGroup : public RequestGroup {
   const GlooOptions options_;
   std::optional<GlooMesh> mesh_;  // nullopt in a world of one
   std::vector<Memory> memory_;    // by thread
-  std::optional<RequestQueue> queue_;
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> MakeGlooGroup(const GlooOptions& options) {
-  const World& world = options.world;
-  Require(world.size >= 1 && world.rank >= 0 && world.rank < world.size, "gloo: rank ", world.rank,
-          " of a world of ", world.size);
+std::unique_ptr<QueueGroup> MakeGlooGroup(const GlooOptions& options) {
+  CheckOptions(kBackend, options.world, options.timeout);
   Require(options.num_threads >= 1, "gloo: ", options.num_threads,
           " communication threads, expected at least 1");
-  Require(options.timeout.count() >= 1, "gloo: timeout is ", options.timeout.count(),
-          " ms, expected at least 1");
   return std::make_unique<GlooProcessGroup>(options);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/gloo_collectives.h"
-#include "comm/process_group.h"
+#include "comm/request_queue.h"
 #include "comm/world.h"
 #include "model/cuda_device.h"
 
@@ -36,7 +36,7 @@ struct GlooOptions {
 //
 // Returns when all ranks are connected. Throws InvalidInput for bad options, CollectiveError if ranks are
 // missing.
-std::unique_ptr<ProcessGroup> MakeGlooGroup(const GlooOptions& options);
+std::unique_ptr<QueueGroup> MakeGlooGroup(const GlooOptions& options);
 
 }  // namespace gradsync::comm
 

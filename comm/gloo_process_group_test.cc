@@ -3,23 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <thread>
-
 #include "comm/network.h"
 #include "comm/rank_threads.h"
 #include "model/error.h"
 
-// What is special about gloo: its tuning, its deadlines, its checks.
+// What is special about gloo: its tuning, its networks, a mismatch that it cannot see.
 namespace gradsync::comm {
 namespace {
 
 using model::DType;
 using model::Tensor;
 using std::chrono::milliseconds;
-using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 const model::DevicePtr& Cpu() {
   static const model::DevicePtr device = model::CpuDevice();
@@ -105,135 +100,6 @@ TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
   }
 }
 
-std::string ErrorOf(Work work) {
-  try {
-    work.Wait();
-  } catch (const CollectiveError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-TEST(GlooDeadlineTest, ARankThatIssuesNothingIsNamed) {
-  auto groups = Connect(3, [](GlooOptions& options) { options.timeout = milliseconds(300); });
-  const int64_t start_ns = Now();
-  std::vector<std::string> first(3);
-  std::vector<std::string> second(3);
-  RunRanks(3, [&](int rank) {
-    if (rank == 2) return;
-    const auto r = static_cast<size_t>(rank);
-    Work work = groups[r]->AllReduce(Zeros(1 << 20), ReduceOp::kSum);
-    first[r] = ErrorOf(work);
-    EXPECT_EQ(ErrorOf(work), first[r]) << "every Wait throws";
-    second[r] = ErrorOf(groups[r]->Broadcast(Zeros(10), 0));
-    EXPECT_THROW(groups[r]->Barrier(), CollectiveError);
-  });
-  EXPECT_LT(Now() - start_ns, 10'000'000'000);
-  for (const int rank : {0, 1}) {
-    const auto r = static_cast<size_t>(rank);
-    // How long it took is the machine's affair.
-    EXPECT_THAT(first[r], testing::ContainsRegex(Join("^rank ", rank,
-                                                      ": all_reduce #0 of 4194304 bytes .gloo. failed "
-                                                      "after [0-9.]+ s: ")));
-    EXPECT_THAT(second[r], testing::ContainsRegex(Join("^rank ", rank,
-                                                       ": broadcast #1 of 40 bytes .gloo. failed after "
-                                                       "[0-9.]+ s: all_reduce #0 had failed: ")));
-  }
-  // One of them was first; the other may have seen it close its connections.
-  EXPECT_THAT(first[0] + first[1], HasSubstr("rank 2 made no progress for 0.3 s"));
-}
-
-TEST(GlooDeadlineTest, EverythingInFlightFails) {
-  auto groups = Connect(2, [](GlooOptions& options) { options.timeout = milliseconds(200); });
-  std::vector<Work> works;
-  for (int i = 0; i < 20; ++i) works.push_back(groups[0]->AllReduce(Zeros(1 << (i % 18)), ReduceOp::kSum));
-  for (Work& work : works) EXPECT_THAT(ErrorOf(work), StartsWith("rank 0: all_reduce #"));
-}
-
-TEST(GlooDeadlineTest, ADestroyedPeerIsNoticedAtOnce) {
-  auto groups = Connect(3, [](GlooOptions&) {});  // a minute
-  const int64_t start_ns = Now();
-  std::vector<std::string> errors(3);
-  RunRanks(3, [&](int rank) {
-    const auto r = static_cast<size_t>(rank);
-    if (rank == 1) {
-      std::this_thread::sleep_for(milliseconds(50));
-      groups[r].reset();
-      return;
-    }
-    errors[r] = ErrorOf(groups[r]->AllReduce(Zeros(4 << 20), ReduceOp::kSum));
-  });
-  EXPECT_LT(Now() - start_ns, 20'000'000'000);
-  EXPECT_THAT(errors[0] + errors[2], HasSubstr("rank 1 closed the connection"));
-}
-
-// Over and over, at another moment of the transfer each time.
-TEST(GlooDeadlineTest, ADestroyedPeerIsNoticedInTheMidstOfATransfer) {
-  for (int round = 0; round < 10; ++round) {
-    auto groups = Connect(2, [](GlooOptions&) {});
-    const int64_t start_ns = Now();
-    RunRanks(2, [&](int rank) {
-      std::vector<Work> works;
-      auto& group = groups[static_cast<size_t>(rank)];
-      for (int i = 0; i < 4; ++i) works.push_back(group->AllReduce(Zeros(3 << 20), ReduceOp::kSum));
-      works.push_back(group->Broadcast(Zeros(8 << 20), 0));
-      if (rank == 1) {
-        std::this_thread::sleep_for(std::chrono::microseconds(3000 * round));
-        group.reset();
-      }
-      // On rank 1 either it was done or the group went first. On rank 0 likewise; but it must end.
-      for (Work& work : works) ErrorOf(work);
-    });
-    EXPECT_LT(Now() - start_ns, 20'000'000'000) << "round " << round;
-  }
-}
-
-TEST(GlooDeadlineTest, DestructionWithWorkInTheQueueDoesNotHang) {
-  const int64_t start_ns = Now();
-  std::vector<Work> works;
-  {
-    auto groups = Connect(2, [](GlooOptions&) {});
-    for (int i = 0; i < 10; ++i) works.push_back(groups[0]->AllReduce(Zeros(100), ReduceOp::kSum));
-  }
-  for (Work& work : works)
-    EXPECT_THAT(ErrorOf(work), HasSubstr("the group was destroyed before it finished"));
-  EXPECT_LT(Now() - start_ns, 20'000'000'000);
-}
-
-TEST(GlooDeadlineTest, AMissingRankIsNamedAtTheStart) {
-  const TemporaryDirectory directory;
-  const auto errors = ErrorsOfRanks(3, [&](int rank) {
-    if (rank == 1) return;
-    GlooOptions options = OptionsFor(rank, 3, directory);
-    options.timeout = milliseconds(300);
-    MakeGlooGroup(options);
-  });
-  for (const int rank : {0, 2}) {
-    EXPECT_EQ(errors[static_cast<size_t>(rank)], Join("rank ", rank, ": rank 1 did not arrive at file://",
-                                                      directory.path(), " within 0.3 s; arrived: 0, 2"));
-  }
-}
-
-TEST(GlooCheckTest, NamesTheFirstMismatchOnEveryRank) {
-  auto groups = Connect(3, [](GlooOptions& options) { options.check_collectives = true; });
-  const auto errors = ErrorsOfRanks(3, [&](int rank) {
-    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
-    group.AllReduce(Zeros(1000), ReduceOp::kSum).Wait();
-    group.Broadcast(Zeros(1000), 2).Wait();
-    group.Barrier();
-    Work work =
-        rank == 1 ? group.Broadcast(Zeros(2), 0) : group.AllReduce(Zeros(1, DType::kI32), ReduceOp::kMax);
-    work.Wait();
-  });
-  for (int rank = 0; rank < 3; ++rank) {
-    EXPECT_THAT(
-        errors[static_cast<size_t>(rank)],
-        AllOf(StartsWith(Join("rank ", rank, ": ")),
-              HasSubstr("rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 "
-                        "bytes i32 (max) (#3)")));
-  }
-}
-
 TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
   auto groups = Connect(2, [](GlooOptions& options) { options.timeout = milliseconds(300); });
   const auto errors = ErrorsOfRanks(2, [&](int rank) {
@@ -244,24 +110,11 @@ TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
   for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of "));
 }
 
-TEST(GlooOptionsTest, BadOptionsAreNamed) {
-  const auto error_of = [](const std::function<void(GlooOptions&)>& change) -> std::string {
-    const TemporaryDirectory directory;
-    GlooOptions options = OptionsFor(0, 2, directory);
-    options.timeout = milliseconds(100);
-    change(options);
-    try {
-      MakeGlooGroup(options);
-    } catch (const InvalidInput& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(error_of([](GlooOptions& options) { options.num_threads = 0; }),
-            "gloo: 0 communication threads, expected at least 1");
-  EXPECT_EQ(error_of([](GlooOptions& options) { options.timeout = milliseconds(0); }),
-            "gloo: timeout is 0 ms, expected at least 1");
-  EXPECT_EQ(error_of([](GlooOptions& options) { options.world.rank = 2; }), "gloo: rank 2 of a world of 2");
+TEST(GlooOptionsTest, ThreadsMustBePositive) {
+  GlooOptions options;
+  options.num_threads = 0;
+  const auto errors = ErrorsOfRanks(1, [&](int) { MakeGlooGroup(options); });
+  EXPECT_EQ(errors[0], "gloo: 0 communication threads, expected at least 1");
 }
 
 TEST(GlooOptionsTest, AnUnknownInterfaceIsNamed) {
@@ -290,15 +143,6 @@ void PutOnOwnHost(World& world, const std::string& rendezvous) {
   world.local_size = 0;
   world.host = Join("host", world.rank);
   world.rendezvous = rendezvous;
-}
-
-// An address of this host that is not loopback; empty if there is none.
-std::string OuterAddress() {
-  try {
-    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"});
-  } catch (const std::runtime_error&) {
-    return "";
-  }
 }
 
 std::string FreeUrl(const std::string& host) {

@@ -125,7 +125,7 @@ std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
   std::string arrived;
   for (int rank = 0; rank < world.size; ++rank) {
     std::string& list = has_arrived(rank) ? arrived : missing;
-    list += Join(list.empty() ? "" : ", ", rank);
+    list += Join(list.empty() ? "" : ", ", world.NameOf(rank));
   }
   const bool several = missing.find(',') != std::string::npos;
   return Join(several ? "ranks " : "rank ", missing, " did not arrive at ", world.rendezvous, " within ",

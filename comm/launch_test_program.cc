@@ -48,8 +48,8 @@ void WaitForOthers(const World& world) {
 }
 
 // All ranks reduce without end, except that rank 1 does `disaster` after a while.
-int Reduce(const World& world, const std::string& backend, std::chrono::milliseconds timeout,
-           void (*disaster)()) {
+int Reduce(World world, const std::string& backend, std::chrono::milliseconds timeout, void (*disaster)()) {
+  if (backend == "hierarchical") world.host = "host" + std::to_string(world.rank / 2);
   const auto device = model::CpuDevice();
   const auto group = MakeProcessGroup(
       {.backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}}, device);
@@ -113,7 +113,7 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     return Reduce(world, "shm", std::chrono::seconds(60), [] {});
   }
   if (mode == "hang_in_collectives") {
-    return Reduce(world, argument, std::chrono::milliseconds(500), &SleepForever);
+    return Reduce(world, argument, std::chrono::milliseconds(2000), &SleepForever);
   }
   if (mode == "never_arrive") {
     if (world.rank == 1) SleepForever();
@@ -151,7 +151,7 @@ int Main(int argc, char** argv) {
     if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
     const bool speaks = mode == "kill_in_collectives";
     const bool stays = mode == "stubborn_for_ever";
-    return LaunchSelf({.world_size = 3,
+    return LaunchSelf({.world_size = argument == "hierarchical" ? 4 : 3,
                        .settle = std::chrono::milliseconds(speaks ? 20'000 : 200),
                        .grace = std::chrono::milliseconds(stays ? 600'000 : 300)},
                       std::span<char* const>(argv, static_cast<size_t>(argc)));

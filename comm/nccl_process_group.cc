@@ -407,15 +407,11 @@ std::string NcclVersion() {
 }
 
 std::unique_ptr<ProcessGroup> MakeNcclGroup(const NcclOptions& options, const model::DevicePtr& device) {
-  const World& world = options.world;
   Require(device != nullptr && !device->is_cpu(), "backend nccl: device is ",
           device == nullptr ? "none" : device->name(), ", expected a CUDA device");
-  Require(world.size >= 1 && world.rank >= 0 && world.rank < world.size, "nccl: rank ", world.rank,
-          " of a world of ", world.size);
-  Require(options.timeout.count() >= 1, "nccl: timeout is ", options.timeout.count(),
-          " ms, expected at least 1");
+  CheckOptions(kBackend, options.world, options.timeout);
   // NCCL reads this when it first looks for its host; a value from outside stays.
-  if (options.share_gpu) setenv("NCCL_HOSTID", Join("gradsync-rank-", world.rank).c_str(), 0);
+  if (options.share_gpu) setenv("NCCL_HOSTID", Join("gradsync-rank-", options.world.rank).c_str(), 0);
   return std::make_unique<NcclProcessGroup>(options, std::static_pointer_cast<CudaDevice>(device));
 }
 

@@ -83,7 +83,7 @@ class ProcessGroup {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual std::string_view backend() const = 0;  // "local", "gloo", "shm", "nccl"
+  virtual std::string_view backend() const = 0;  // "local", "gloo", "shm", "hierarchical", "nccl"
   // How many collectives can make progress at the same time, for the record.
   virtual int num_threads() const = 0;
   // What else a record should say of the group, as names and values.

@@ -1,11 +1,14 @@
 #include "comm/rank_threads.h"
 
 #include <exception>
+#include <stdexcept>
 #include <thread>
 
 #include "comm/factory.h"
 #include "comm/local_process_group.h"
+#include "comm/network.h"
 #include "comm/world.h"
+#include "model/error.h"
 
 namespace gradsync::comm {
 namespace {
@@ -49,15 +52,15 @@ std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int ra
 }
 
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend, int size,
-                                                      std::chrono::milliseconds timeout) {
+                                                      std::chrono::milliseconds timeout, int ranks_per_host) {
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < size; ++rank) devices.push_back(model::CpuDevice());
-  return MakeGroups(backend, devices, timeout);
+  return MakeGroups(backend, devices, timeout, ranks_per_host);
 }
 
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend,
                                                       const std::vector<model::DevicePtr>& devices,
-                                                      std::chrono::milliseconds timeout) {
+                                                      std::chrono::milliseconds timeout, int ranks_per_host) {
   const int size = static_cast<int>(devices.size());
   if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
   const TemporaryDirectory directory;
@@ -68,12 +71,21 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
                       .local_rank = rank,
                       .local_size = size,
                       .rendezvous = "file://" + directory.path(),
-                      .launcher = "self"};
+                      .launcher = "self",
+                      .host = ranks_per_host == 0 ? "" : Join("host", rank / ranks_per_host)};
     const GroupOptions options{
         .backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}};
     groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, devices[static_cast<size_t>(rank)]);
   });
   return groups;
+}
+
+std::string OuterAddress() {
+  try {
+    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"});
+  } catch (const std::runtime_error&) {
+    return "";
+  }
 }
 
 }  // namespace gradsync::comm

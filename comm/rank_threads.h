@@ -20,14 +20,19 @@ void RunRanks(int size, const std::function<void(int rank)>& body);
 // What body(rank) threw, in words, for each rank; empty for a rank that returned.
 std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
 
-// One group per rank, for that rank's thread to use: backend "local", or one that the factory knows.
+// One group per rank, for that rank's thread to use: backend "local", or one that the factory knows. They
+// pretend to be on hosts of `ranks_per_host`; 0: on one.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
-    const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60));
+    const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
+    int ranks_per_host = 0);
 
 // Likewise, with a device for each rank.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
-    std::chrono::milliseconds timeout = std::chrono::seconds(60));
+    std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0);
+
+// An address of this host that others reach, without which ranks cannot pretend; empty if there is none.
+std::string OuterAddress();
 
 }  // namespace gradsync::comm
 

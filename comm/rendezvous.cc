@@ -25,7 +25,15 @@ Rendezvous::Rendezvous(const World& world, std::chrono::milliseconds timeout)
 }
 
 std::string Rendezvous::Key(std::string_view name) const {
-  return Join(job_->id(), ".", session_, ".", name);
+  return Join(job_->id(), ".", session_, ".", world_.NameOf(0), ".", name);
+}
+
+std::vector<std::string> Rendezvous::hosts() const {
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < world_.size; ++rank) {
+    hosts.push_back(job_->hosts()[static_cast<size_t>(world_.NameOf(rank))]);
+  }
+  return hosts;
 }
 
 void Rendezvous::WaitForAll() {
@@ -67,7 +75,7 @@ void Rendezvous::Finish() {
 }
 
 void Rendezvous::Throw(std::string_view cause) const {
-  throw CollectiveError(Join("rank ", world_.rank, ": ", cause));
+  throw CollectiveError(Join("rank ", world_.NameOf(world_.rank), ": ", cause));
 }
 
 }  // namespace gradsync::comm

@@ -12,7 +12,8 @@
 
 namespace gradsync::comm {
 
-// The ranks of a group that is being formed, and notes between them that no other group can see.
+// The ranks of a group that is being formed, and notes between them that no other group can see. Groups that
+// are formed at the same time have no rank in common.
 class Rendezvous {
  public:
   // Returns when all ranks have arrived: those of the world's job, or, if it has none, whoever meets now.
@@ -29,7 +30,7 @@ class Rendezvous {
   std::string Get(const std::string& key);
 
   // Where each rank is, by rank: see Job.
-  const std::vector<std::string>& hosts() const { return job_->hosts(); }
+  std::vector<std::string> hosts() const;
 
   // Removes the notes. To be called by every rank when all of them need nothing any more.
   void Finish();

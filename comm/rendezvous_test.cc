@@ -100,7 +100,7 @@ TEST(FileRendezvousTest, IgnoresWhatACrashedRunLeft) {
             "world size\x1f"
             "4\x1e");
   store.Set("00000000beef0000.ready", "a\nb\nc\nd\n");
-  store.Set("00000000beef0000.0.note.from_0", "stale");
+  store.Set("00000000beef0000.0.0.note.from_0", "stale");
   store.Set("rank.0.lock", "");
   store.Set("00000000beef0000.joined.1", "");
   Meet(3, url, "fresh ");

@@ -1,7 +1,6 @@
 #include "comm/request.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "model/error.h"
@@ -44,6 +43,12 @@ void CheckParts(const RequestLimits& limits, Collective collective, std::string_
 int64_t Request::bytes() const {
   if (!output.defined()) return 0;
   return static_cast<int64_t>(std::max(input.nbytes(), output.nbytes()));
+}
+
+void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout) {
+  Require(world.size >= 1 && world.rank >= 0 && world.rank < world.size, backend, ": rank ", world.rank,
+          " of a world of ", world.size);
+  Require(timeout.count() >= 1, backend, ": timeout is ", timeout.count(), " ms, expected at least 1");
 }
 
 Request AllReduceRequest(const RequestLimits& limits, Tensor tensor, ReduceOp op) {

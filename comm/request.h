@@ -2,12 +2,14 @@
 #define GRADSYNC_COMM_REQUEST_H_
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "comm/process_group.h"
+#include "comm/world.h"
 
 // What the backends have in common: a collective as the caller asked for it, checked.
 namespace gradsync::comm {
@@ -26,6 +28,9 @@ struct Request {
   int64_t bytes() const;
   model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
 };
+
+// What every backend asks of its options. Throws InvalidInput, naming the backend.
+void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout);
 
 // What a group's requests are checked against.
 struct RequestLimits {

@@ -70,17 +70,25 @@ RequestQueue::RequestQueue(RequestQueueOptions options) : options_(std::move(opt
 }
 
 RequestQueue::~RequestQueue() {
-  bool is_busy = false;
+  std::unique_lock lock(mutex_);
+  const bool is_busy = num_unfinished_ > 0;
+  lock.unlock();
+  if (is_busy) Abort("the group was destroyed before it finished");
+  lock.lock();
+  is_stopping_ = true;
+  lock.unlock();
+  issued_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RequestQueue::Abort(std::string_view cause) {
   {
     const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-    is_busy = num_unfinished_ > 0;
-    if (is_busy && failure_.empty()) failure_ = "the group was destroyed before it finished";
+    if (failure_.empty()) failure_ = cause;
   }
-  issued_.notify_all();
+  failed_.notify_all();
   // Those that run lose their connections; those that wait fail when they are taken.
-  if (is_busy) options_.abort();
-  for (std::thread& thread : threads_) thread.join();
+  options_.abort();
 }
 
 Work RequestQueue::Issue(Request request, std::function<void()> wait_until_computed) {

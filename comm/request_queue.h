@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/process_group.h"
@@ -64,6 +66,8 @@ class RequestQueue {
   Work Issue(Request request, std::function<void()> wait_until_computed = {});
   // ProcessGroup::Barrier, of which the other ranks' part is a request.
   void Barrier();
+  // Makes fail what is unfinished and what comes later, unless something has; on the other ranks too.
+  void Abort(std::string_view cause);
 
  private:
   class Item;
@@ -90,6 +94,20 @@ class RequestQueue {
   bool is_stopping_ = false;
   std::string failure_;  // the first one's cause; empty while all is well
   std::vector<std::thread> threads_;
+};
+
+// A group whose collectives go through a queue. Its destructor has to reset the queue first.
+class QueueGroup : public RequestGroup {
+ public:
+  Work Issue(Request request) override { return queue_->Issue(std::move(request)); }
+  void Barrier() override { queue_->Barrier(); }
+  // From any thread.
+  void Abort() { queue_->Abort("the group was given up"); }
+
+ protected:
+  using RequestGroup::RequestGroup;
+
+  std::optional<RequestQueue> queue_;
 };
 
 }  // namespace gradsync::comm

@@ -126,7 +126,9 @@ void ShmCollectives::CheckSame(const Request& request) const {
   const Signature::Numbers& first = notice(0, request).signature;
   for (int rank = 1; rank < mesh_.size(); ++rank) {
     const Signature::Numbers& other = notice(rank, request).signature;
-    if (other != first) throw std::runtime_error(Mismatch(rank, Signature(other), 0, Signature(first)));
+    if (other != first)
+      throw std::runtime_error(
+          Mismatch(mesh_.NameOf(rank), Signature(other), mesh_.NameOf(0), Signature(first)));
   }
 }
 

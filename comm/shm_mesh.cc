@@ -37,11 +37,6 @@ int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const 
 
 [[noreturn]] void Throw(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-std::string Closed(int rank) { return Join("rank ", rank, " closed the connection"); }
-std::string Late(int rank, milliseconds timeout) {
-  return Join("rank ", rank, " made no progress for ", Seconds(timeout));
-}
-
 // In the abstract namespace, of which nothing is ever left in a directory.
 struct Address {
   explicit Address(const std::string& name) {
@@ -86,6 +81,7 @@ void CheckOneHost(const std::vector<std::string>& hosts) {
 ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, milliseconds timeout)
     : rank_(world.rank),
       size_(world.size),
+      members_(world.members),
       timeout_(timeout),
       // With fewer CPUs than ranks, one that spins may keep from running whom it waits for.
       can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
@@ -99,8 +95,14 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, 
     throw;
   } catch (const std::runtime_error& error) {
     throw CollectiveError(
-        Join("rank ", rank_, ": could not share memory with the other ranks: ", error.what()));
+        Join("rank ", NameOf(rank_), ": could not share memory with the other ranks: ", error.what()));
   }
+}
+
+std::string ShmMesh::Closed(int rank) const { return Join("rank ", NameOf(rank), " closed the connection"); }
+
+std::string ShmMesh::Late(int rank) const {
+  return Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_));
 }
 
 void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
@@ -124,7 +126,7 @@ void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
       ++missing;
       continue;
     }
-    if (!WaitFor(listener, POLLIN, deadline)) throw std::runtime_error(Late(missing, timeout_));
+    if (!WaitFor(listener, POLLIN, deadline)) throw std::runtime_error(Late(missing));
     FileDescriptor file(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     int peer = 0;
     // Anybody on this host can see the name.
@@ -176,7 +178,7 @@ void ShmMesh::SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadl
   const int fd = file.get();
   std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLOUT, deadline)) throw PeerError(Late(rank, timeout_), false);
+  if (!WaitFor(socket, POLLOUT, deadline)) throw PeerError(Late(rank), false);
   if (sendmsg(socket.get(), &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     throw PeerError(Closed(rank), is_aborted_);
   }
@@ -186,7 +188,7 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   size_t bytes = 0;
   FileMessage message(bytes);
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLIN, deadline)) throw PeerError(Late(rank, timeout_), false);
+  if (!WaitFor(socket, POLLIN, deadline)) throw PeerError(Late(rank), false);
   const ssize_t received = recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   const cmsghdr* const control = received > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw PeerError(Closed(rank), is_aborted_);
@@ -194,8 +196,8 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   std::memcpy(&fd, CMSG_DATA(control), sizeof(fd));
   FileDescriptor file(fd);
   if (bytes != expected_bytes) {
-    throw std::runtime_error(Join("rank ", rank_, " allocates ", expected_bytes, " bytes where rank ", rank,
-                                  " allocates ", bytes));
+    throw std::runtime_error(Join("rank ", NameOf(rank_), " allocates ", expected_bytes, " bytes where rank ",
+                                  NameOf(rank), " allocates ", bytes));
   }
   return file;
 }
@@ -222,7 +224,7 @@ void ShmMesh::WaitForAll() {
         continue;
       }
       ThrowIfGone(steps_);
-      if (waited >= timeout_) throw PeerError(Late(peer, timeout_), false);
+      if (waited >= timeout_) throw PeerError(Late(peer), false);
       Sleep(peer, std::min<nanoseconds>(kLookEvery, timeout_ - waited));
     }
   }

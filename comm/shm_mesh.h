@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "comm/file_descriptor.h"
@@ -31,6 +31,8 @@ class ShmMesh {
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   int rank() const { return rank_; }
+  // What messages call a rank.
+  int NameOf(int rank) const { return members_.empty() ? rank : members_[static_cast<size_t>(rank)]; }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
@@ -63,6 +65,8 @@ class ShmMesh {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   static constexpr size_t kAreaOffset = 4096;
 
+  std::string Closed(int rank) const;
+  std::string Late(int rank) const;
   void Connect(Rendezvous& rendezvous, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
@@ -75,6 +79,7 @@ class ShmMesh {
 
   const int rank_;
   const int size_;
+  const std::vector<int> members_;  // see World
   const std::chrono::milliseconds timeout_;
   const bool can_spin_;
   std::chrono::nanoseconds spin_{0};

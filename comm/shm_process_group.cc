@@ -5,7 +5,6 @@
 
 #include "comm/rendezvous.h"
 #include "comm/request.h"
-#include "comm/request_queue.h"
 #include "comm/shm_collectives.h"
 #include "comm/shm_mesh.h"
 #include "model/error.h"
@@ -23,11 +22,12 @@ constexpr std::string_view kBackend = "shm";
 constexpr std::chrono::microseconds kCallerSpins{50};
 constexpr std::chrono::microseconds kThreadSpins{20};
 
-class ShmProcessGroup : public RequestGroup {
+class ShmProcessGroup : public QueueGroup {
  public:
   explicit ShmProcessGroup(const ShmOptions& options)
-      : RequestGroup({.size = options.world.size}),
+      : QueueGroup({.size = options.world.size}),
         rank_(options.world.rank),
+        name_(options.world.NameOf(rank_)),
         buffers_(std::make_shared<SharedBuffers>(rank_)) {
     if (options.world.size > 1) {
       Rendezvous rendezvous(options.world, options.timeout);
@@ -36,7 +36,7 @@ class ShmProcessGroup : public RequestGroup {
       collectives_.emplace(*mesh_, *buffers_);
     }
     queue_.emplace(
-        RequestQueueOptions{.rank = rank_,
+        RequestQueueOptions{.rank = name_,
                             .backend = kBackend,
                             .num_threads = 1,
                             .run = [this](const Request& request, int thread) { Run(request, thread); },
@@ -49,6 +49,7 @@ class ShmProcessGroup : public RequestGroup {
                                   return !collectives_.has_value() || collectives_->Begin(request);
                                 }});
   }
+  ~ShmProcessGroup() override { queue_.reset(); }
 
   int rank() const override { return rank_; }
   std::string_view backend() const override { return kBackend; }
@@ -68,15 +69,11 @@ class ShmProcessGroup : public RequestGroup {
       return Tensor::Over(device, std::shared_ptr<void>(std::move(memory), own), std::move(shape), dtype);
     } catch (const std::runtime_error& error) {
       throw CollectiveError(
-          Join("rank ", rank_, ": allocation of ", bytes, " bytes (shm) failed: ", error.what()));
+          Join("rank ", name_, ": allocation of ", bytes, " bytes (shm) failed: ", error.what()));
     }
   }
 
-  void Barrier() override { queue_->Barrier(); }
-
  private:
-  Work Issue(Request request) override { return queue_->Issue(std::move(request)); }
-
   void Run(const Request& request, int thread) {
     if (collectives_.has_value()) {
       mesh_->set_spin(thread == RequestQueueOptions::kCaller ? kCallerSpins : kThreadSpins);
@@ -86,20 +83,16 @@ class ShmProcessGroup : public RequestGroup {
   }
 
   const int rank_;
+  const int name_;  // of this rank, in messages
   const std::shared_ptr<SharedBuffers> buffers_;
   std::optional<ShmMesh> mesh_;  // nullopt in a world of one, like the next
   std::optional<ShmCollectives> collectives_;
-  std::optional<RequestQueue> queue_;
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> MakeShmGroup(const ShmOptions& options) {
-  const World& world = options.world;
-  Require(world.size >= 1 && world.rank >= 0 && world.rank < world.size, "shm: rank ", world.rank,
-          " of a world of ", world.size);
-  Require(options.timeout.count() >= 1, "shm: timeout is ", options.timeout.count(),
-          " ms, expected at least 1");
+std::unique_ptr<QueueGroup> MakeShmGroup(const ShmOptions& options) {
+  CheckOptions(kBackend, options.world, options.timeout);
   return std::make_unique<ShmProcessGroup>(options);
 }
 

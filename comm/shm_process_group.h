@@ -4,7 +4,7 @@
 #include <chrono>
 #include <memory>
 
-#include "comm/process_group.h"
+#include "comm/request_queue.h"
 #include "comm/world.h"
 
 namespace gradsync::comm {
@@ -26,7 +26,7 @@ struct ShmOptions {
 //
 // Returns when all ranks share memory. Throws InvalidInput for bad options and for ranks of several hosts,
 // CollectiveError if ranks are missing.
-std::unique_ptr<ProcessGroup> MakeShmGroup(const ShmOptions& options);
+std::unique_ptr<QueueGroup> MakeShmGroup(const ShmOptions& options);
 
 }  // namespace gradsync::comm
 

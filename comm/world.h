@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 // Who this process is among the ranks, and where they meet.
 namespace gradsync::comm {
@@ -26,8 +27,12 @@ struct World {
   std::string job_secret{};
   // Tells hosts apart; empty: as the system does (HostIdentity in comm/network.h).
   std::string host{};
+  // Of a part of a larger world: its ranks' numbers there, by which messages name them. Empty: their own.
+  std::vector<int> members{};
   // The ranks, once they have met. Null: every group lets them meet anew.
   std::shared_ptr<Job> job{};
+
+  int NameOf(int index) const { return members.empty() ? index : members[static_cast<size_t>(index)]; }
 };
 
 // The value of an environment variable, or nullopt.
@@ -45,7 +50,7 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 // Those for the ranks of a host are optional, and only believed until the ranks have met; a launcher that
 // says nothing leaves local_size 0. The job is GRADSYNC_JOB if set, else what torchrun (TORCHELASTIC_RUN_ID),
 // srun (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE) call it; its secret GRADSYNC_SECRET, if
-// set; the host GRADSYNC_HOST, for tests.
+// set; the host GRADSYNC_HOST, instead of what the system says.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
 // own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -113,7 +114,8 @@ inline Result Train(std::string_view strategy_name, size_t bucket_bytes, comm::P
 inline void CheckEquivalence(std::string_view strategy, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());
-  const std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeGroups(backend, devices);
+  const std::vector<std::unique_ptr<comm::ProcessGroup>> groups =
+      comm::MakeGroups(backend, devices, std::chrono::seconds(60), backend == "hierarchical" ? 2 : 0);
   std::vector<Result> results(groups.size());
   comm::RunRanks(world_size, [&](int rank) {
     const auto r = static_cast<size_t>(rank);

@@ -38,6 +38,13 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(size_t{1}, size_t{4000}, size_t{300000}, size_t{25} << 20)),
     CaseName);
 
+// On two hosts.
+INSTANTIATE_TEST_SUITE_P(AllStrategiesOnHosts, EquivalenceTest,
+                         testing::Combine(kAveragingStrategies, testing::Values("hierarchical"),
+                                          testing::Values(comm::OuterAddress().empty() ? 2 : 4),
+                                          testing::Values(size_t{4000}, size_t{25} << 20)),
+                         CaseName);
+
 // A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are
 // added before they are averaged; unused, by all ranks or by some, whose share of the mean is zero (PyTorch
 // calls that find_unused_parameters, and leaves the gradient alone where no rank has one); frozen, which is

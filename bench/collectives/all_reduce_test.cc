@@ -30,7 +30,8 @@ struct Case {
 class AllReduceTest : public ::testing::TestWithParam<Case> {
  protected:
   static bool IsMemoryLimit() { return std::string(GetParam().backend) == "memory_limit"; }
-  static bool IsInMemory() { return IsMemoryLimit() || std::string(GetParam().backend) == "shm"; }
+  static bool IsInMemory() { return std::string(GetParam().backend) != "gloo"; }
+  static bool IsHierarchical() { return std::string(GetParam().backend) == "hierarchical"; }
   static std::string Collectives() {
     return IsMemoryLimit() ? "all_reduce" : "all_reduce,reduce_scatter,all_gather,broadcast";
   }
@@ -59,6 +60,7 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
     EXPECT_EQ(record.link.StringOr("kind", ""), record.world_size == 1 ? "none"
                                                 : IsInMemory()         ? "memory"
                                                                        : "loopback");
+    EXPECT_EQ(record.facts.StringOr("hosts", ""), IsHierarchical() ? "1 of 2 ranks" : "");
     EXPECT_EQ(record.checks.IntOr("wrong_elements", -1), 0);
     EXPECT_GT(record.checks.IntOr("checked_elements", 0), 0);
     ASSERT_EQ(record.samples.at("time_ns").size(), 4u);
@@ -75,6 +77,7 @@ INSTANTIATE_TEST_SUITE_P(All, AllReduceTest,
                          ::testing::Values(Case{"sum", "f32", 2, "gloo"}, Case{"mean", "f32", 3, "gloo"},
                                            Case{"sum", "bf16", 2, "gloo"}, Case{"mean", "f64", 1, "gloo"},
                                            Case{"sum", "f32", 2, "shm"}, Case{"mean", "bf16", 3, "shm"},
+                                           Case{"sum", "f32", 2, "hierarchical"},
                                            Case{"sum", "f32", 2, "memory_limit"},
                                            Case{"sum", "f32", 3, "memory_limit"}));
 

@@ -144,7 +144,7 @@ Fields DescribeLink(comm::ProcessGroup& group, const model::DevicePtr& device, c
     link.Set("kind", "none");
     return link;
   }
-  if (backend == "gloo") {
+  if (backend == "gloo" || (backend == "hierarchical" && world.local_size < world.size)) {
     const std::string interface = InterfaceInUse(world, interface_or_address);
     const std::string directory = "/sys/class/net/" + interface;
     const std::string kind = interface.empty() ? "other" : InterfaceKind(directory, DriverOf(interface));

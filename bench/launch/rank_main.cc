@@ -136,10 +136,10 @@ void RankOptions::AddTo(FlagTable& flags) {
                "Communication threads of each rank: so many collectives progress at the same time.");
   flags.AddChoice("placement", &placement, {"none", "pin"},
                   "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
-  flags.AddText("interface", &interface_or_address,
-                "a network interface such as eth0, or an address of this host",
-                "Which network gloo uses. Without it loopback on one host; on several the one on which their "
-                "ranks met.");
+  flags.AddText(
+      "interface", &interface_or_address, "a network interface such as eth0, or an address of this host",
+      "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
+      "the one on which their ranks met.");
   flags.AddDuration("timeout", &timeout, "How long a rank waits for one that makes no progress.");
   flags.AddInt("seed", &seed, 0, std::numeric_limits<int64_t>::max(), "Of everything random.");
   flags.AddPath("out", &out, "a directory", "Where records go; made if it is missing.");

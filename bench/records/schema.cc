@@ -132,6 +132,7 @@ constexpr SchemaName kSchema[] = {
 
     {kFacts, "launcher", kText, kBenchmarks, kAlways, "who started the ranks"},
     {kFacts, "local_size", kInt, kBenchmarks, kAlways, "ranks on this host"},
+    {kFacts, "hosts", kText, kBenchmarks, kSometimes, "of hierarchical: how many, and of how many ranks"},
     {kFacts, "launch_set", kText, kBenchmarks, kAlways,
      "run_id of the first launch of those that belong together (--repeats)"},
     {kFacts, "launch", kInt, kBenchmarks, kAlways, "which of them, from 0"},
