@@ -207,7 +207,7 @@ bool Has(const Flags& flags, Flag flag) {
 
 std::string_view WordOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].word; }
 
-std::string_view ExplanationOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].explanation; }
+std::string ExplanationOf(Flag flag) { return Join(kChecks[static_cast<size_t>(flag)].explanation, "."); }
 
 std::string TextOf(const Flags& flags) {
   std::string text;
@@ -231,16 +231,6 @@ double BusBandwidth(double bytes, double seconds, int64_t world_size, std::strin
   if (world_size == 1 || collective == "broadcast") return algorithm;
   const double n = static_cast<double>(world_size);
   return algorithm * (collective == "all_reduce" ? 2 : 1) * (n - 1) / n;
-}
-
-void Legend::Add(const Flags& flags) {
-  for (const FlagOfRow& own : flags) seen_.insert(own.flag);
-}
-
-std::vector<std::string> Legend::Lines() const {
-  std::vector<std::string> lines;
-  for (const Flag flag : seen_) lines.push_back(Join("`", WordOf(flag), "`: ", ExplanationOf(flag), "."));
-  return lines;
 }
 
 }  // namespace gradsync::tools

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_RECORDS_VALIDITY_H_
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,8 +52,8 @@ using Flags = std::vector<FlagOfRow>;
 bool Has(const Flags& flags, Flag flag);
 // What it is called: "n<100".
 std::string_view WordOf(Flag flag);
-// What it means, as half a sentence.
-std::string_view ExplanationOf(Flag flag);
+// What it means, as a sentence without a capital.
+std::string ExplanationOf(Flag flag);
 // What a cell says: "shared-gpu:2 n<100".
 std::string TextOf(const Flags& flags);
 
@@ -75,17 +74,6 @@ Flags FlagsOf(const Judged& judged);
 // is sent, bytes / seconds, as if it were. NaN without bytes or time.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
-
-// Collects the flags of a table, and explains those that occur.
-class Legend {
- public:
-  void Add(const Flags& flags);
-  // A line each: "`n<100`: ...".
-  std::vector<std::string> Lines() const;
-
- private:
-  std::set<Flag> seen_;
-};
 
 }  // namespace gradsync::tools
 

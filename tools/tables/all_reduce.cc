@@ -65,7 +65,6 @@ class AllReduceTable : public TableBuilder {
     row.bus_bytes_per_s =
         BusBandwidth(row.bytes, row.mean_s, measurement.world_size(), CollectiveOf(measurement));
     row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
-    legend_.Add(row.flags);
     findings_.Add(measurement, times, row.flags);
     table_.Add(row);
     if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (s)");
@@ -88,7 +87,6 @@ class AllReduceTable : public TableBuilder {
         "back_to_back: of each of several without a barrier between them, as nccl-tests has it; ranks that "
         "are "
         "late are not waited for.");
-    for (std::string& line : legend_.Lines()) table_.AddNote(std::move(line));
     tables->push_back(std::move(table_));
   }
 
@@ -96,7 +94,6 @@ class AllReduceTable : public TableBuilder {
   const TableOptions options_;
   TransferFindings findings_;
   TableOf<Row> table_{"all_reduce", "All-reduce", Fields()};
-  Legend legend_;
 };
 
 }  // namespace

@@ -266,7 +266,6 @@ class CompareTable : public TableBuilder {
     if (&row.own != &row.baseline && &times != &base) {
       row.difference = intervals_.AddRatio(SampleOf(row.own, times), SampleOf(row.baseline, base));
     }
-    legend_.Add(row.flags);
     findings_.AddTimes(phase.name, phase.has_winner, row, times, row.flags);
     rows_.push_back(std::move(row));
   }
@@ -310,14 +309,12 @@ class CompareTable : public TableBuilder {
         "them is wrong in at most one case in twenty. They leave out strategies whose gradients or "
         "parameters "
         "are wrong.");
-    for (std::string& line : legend_.Lines()) table->AddNote(std::move(line));
   }
 
   Intervals intervals_;
   std::vector<Row> rows_;
   TableOf<Row> table_{"compare", "Strategies over bucket sizes", Fields()};
   CompareFindings findings_;
-  Legend legend_;
 };
 
 }  // namespace

@@ -285,14 +285,10 @@ Comparison CompareDirs(const CompareOptions& options) {
   if (options.resamples) gate.bootstrap.resamples = *options.resamples;
   const std::vector<Judgement> judgements = JudgeRows(rows.Samples(), gate);
   TableOf<JudgedRow> table("regression", "Compared with " + options.there, Fields());
-  Legend legend;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const JudgedRow row{rows, i, judgements[i], options.threshold};
-    table.Add(row);
-    if (row.judgement.verdict != Verdict::kTooFew) legend.Add(row.flags());
+    table.Add({rows, i, judgements[i], options.threshold});
   }
   Annotate(rows, judgements, options.threshold, &table, &comparison);
-  for (std::string& line : legend.Lines()) table.AddNote(std::move(line));
   summary.report.header = {"# gradsync: comparison of results", ""};
   summary.report.tables.push_back(std::move(table));
   return comparison;

@@ -179,13 +179,11 @@ class DdpTable : public TableBuilder {
     if (rows_.empty()) return;
     findings_.Compare(&intervals_);
     intervals_.Compute();
-    Legend legend;
     bool has_cost = false;
     for (Row& row : rows_) {
       row.interval_percent = InPercent(intervals_[row.difference]);
       row.cost.TakeIntervals(intervals_);
       has_cost |= !std::isnan(row.cost.sync_cost.mean);
-      legend.Add(row.flags);
       table_.Add(row);
       if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95_step (s)");
       if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99_step (s)");
@@ -195,7 +193,7 @@ class DdpTable : public TableBuilder {
     const std::string cost = CostSentence();
     if (!cost.empty()) table_.AddFinding(cost);
     table_.SetSectionTitle(kCosts, "What synchronisation costs, and where the cost lies");
-    AddNotes(has_cost, legend);
+    AddNotes(has_cost);
     tables->push_back(std::move(table_));
     Table buckets = BucketsTable(rows_);
     if (buckets.num_rows() > 0) tables->push_back(std::move(buckets));
@@ -228,7 +226,7 @@ class DdpTable : public TableBuilder {
                 ".");
   }
 
-  void AddNotes(bool has_cost, const Legend& legend) {
+  void AddNotes(bool has_cost) {
     table_.AddNote(
         "Times in seconds. A step, and each phase of it, takes as long as on its slowest rank; std is the "
         "population's.");
@@ -248,7 +246,6 @@ class DdpTable : public TableBuilder {
     table_.AddNote("delta: time_per_step against the row of the baseline; 95 % CI: " +
                    intervals_.Description());
     table_.AddNote("Bold: shown slower by no other, and faster than some.");
-    for (std::string& line : legend.Lines()) table_.AddNote(std::move(line));
   }
 
   Intervals intervals_;
