@@ -240,8 +240,8 @@ void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double
     comparison->num_matched += is_matched;
     comparison->num_compared += is_matched && !is_too_few;
   }
-  table->AddFinding(Join("Of ", comparison->num_compared, " rows that could be compared, ",
-                         comparison->num_slower, " are slower and ", num_faster, " are faster",
+  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ", comparison->num_slower,
+                         " are slower and ", num_faster, " are faster",
                          threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
                          "; about the others these data decide nothing."));
   for (size_t i = 0; i < rows.size(); ++i) comparison->num_wrong += rows.row(i).is_wrong_here;
