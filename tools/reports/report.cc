@@ -123,12 +123,7 @@ class Page {
   void WriteFigures() {
     const std::vector<Figure> figures = Figures();
     if (!figures.empty()) out_ << "<h2 id=\"figures\">Figures</h2>\n";
-    for (size_t i = 0; i < figures.size(); ++i) {
-      WriteFigure(figures[i], i + 1);
-      // The first screen has the answers and the picture; what was run comes below.
-      if (i == 0) out_ << SummaryOf(contents_.tables);
-    }
-    if (figures.empty()) out_ << SummaryOf(contents_.tables);
+    for (size_t i = 0; i < figures.size(); ++i) WriteFigure(figures[i], i + 1);
   }
 
   void WriteFigure(const Figure& figure, size_t number) {
@@ -186,7 +181,11 @@ class Page {
   }
 
   void WriteTables() {
-    if (!shown_.empty()) out_ << "<h2 id=\"tables\">Tables</h2>\n";
+    if (!shown_.empty()) {
+      out_ << "<h2 id=\"tables\">Tables</h2>\n<p>Times are those of the slowest rank. Where a number should "
+              "not "
+              "be relied on, the row that holds it says why.</p>\n";
+    }
     for (size_t i = 0; i < shown_.size(); ++i) {
       const auto cell = [this](const std::string& column, const Shown& shown) { return Cell(column, shown); };
       RenderHtmlTable(*shown_[i],
