@@ -63,6 +63,9 @@ struct Judged {
   const Series& times;                    // the row's main times
   double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
   const Measurement* baseline = nullptr;  // that the row is compared with; null if unknown
+
+  const bench::Fields& config() const { return measurement.record.config; }
+  const bench::Fields& facts() const { return measurement.record.facts; }
 };
 
 // All that there is against it, but for what only a whole table can tell.

@@ -108,10 +108,7 @@ void AppendWorkFields(int section, Audience audience, std::vector<Field<Row>>* f
     return [=](const Row& row) { return fact(row, name) / MeanOf(row.own, "step_ns"); };
   };
   const auto rank_seconds = [](const char* name) {
-    return [=](const Row& row) {
-      const Series* const series = row.own.Find(name);
-      return series == nullptr ? std::numeric_limits<double>::quiet_NaN() : Mean(series->rank_means);
-    };
+    return OfTimes(name, [](const Series& series) { return Mean(series.rank_means); });
   };
   add("tokens/s", Kind::kDecimal, per_second("tokens_per_step"));
   add("images/s", Kind::kDecimal, per_second("images_per_step"));

@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_TOOLS_TABLES_FINDINGS_H_
 #define GRADSYNC_TOOLS_TABLES_FINDINGS_H_
 
-#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <set>
@@ -133,15 +132,6 @@ struct ShareInCell {
 // How the share changes from cell to cell, in at most 25 words. It falls with every larger batch if, at every
 // sequence length, the interval of each next batch lies below that of the one before it.
 std::string TrendSentence(const std::vector<ShareInCell>& shares);
-
-// The item of a name, a new one at the end if there is none.
-template <class Item>
-Item& Named(const std::string& name, std::vector<Item>* items) {
-  const auto found = std::ranges::find(*items, name, &Item::name);
-  if (found != items->end()) return *found;
-  items->push_back({.name = name});
-  return items->back();
-}
 
 }  // namespace gradsync::tools
 
