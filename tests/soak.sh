@@ -61,7 +61,7 @@ read_records() {
   done
   bazel-bin/tools/report "$out" --out="$scratch/report.html" >"$scratch/log" 2>&1 || fell report
   if compgen -G "$out/*.trace.json" >/dev/null; then
-    bazel-bin/tools/timeline "$out" --table=csv >"$scratch/log" 2>&1 || fell timeline
+    bazel-bin/tools/timeline "$out" --out="$scratch/timeline" >"$scratch/log" 2>&1 || fell timeline
   fi
 }
 

@@ -9,15 +9,12 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
 #include "tools/render/file.h"
-#include "tools/render/render.h"
 #include "tools/timelines/timeline.h"
-#include "tools/timelines/transfer_times.h"
 
 namespace gradsync::tools {
 namespace {
@@ -46,31 +43,19 @@ void ConvertToPng(const std::string& svg, const std::string& png) {
   }
 }
 
-void PrintTable(Table table, const std::string& format) {
-  if (format == "csv") return RenderCsvTable(table, std::cout);
-  Report report;
-  report.tables.push_back(std::move(table));
-  if (format == "json") return RenderJson(report, std::cout);
-  RenderMarkdown(report, std::cout);
-}
-
 int Main(int argc, char** argv) {
   std::vector<std::string> inputs, strategies;
-  std::string out, strategy_list, table_format = "none";
+  std::string out, strategy_list;
   TimelineOptions options;
   bench::FlagTable flags(
       "timeline",
       "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG and PNG.\n"
-      "  bazel run //tools:timeline -- DIR --out=timeline\n"
-      "Or prints what became of each collective: how long it was queued, in flight, and exposed.\n"
-      "  bazel run //tools:timeline -- DIR --table=markdown");
+      "  bazel run //tools:timeline -- DIR --out=timeline");
   flags.AllowPaths(&inputs, "the trace files of one run, or a directory, of whose runs it takes the latest");
   flags.AddText("strategies", &strategy_list, "strategies of the trace, comma separated",
                 "What to draw. Default: all.");
   flags.AddOptionalInt("batch_size", &options.batch_size, "The cell to draw. Default: the first.");
   flags.AddOptionalInt("seq_len", &options.seq_len, "The cell to draw. Default: the first.");
-  flags.AddChoice("table", &table_format, {"none", "markdown", "csv", "json"},
-                  "Print the times of every collective instead of drawing.");
   flags.AddPath("out", &out, "a path without extension",
                 "Where to write PATH.svg and PATH.png. Default: beside the traces.");
   flags.Parse(argc, argv);
@@ -89,10 +74,6 @@ int Main(int argc, char** argv) {
   }
   const Trace trace = ReadTraces(paths);
   const std::vector<StepKey> steps = ChooseSteps(trace, options);
-  if (table_format != "none") {
-    PrintTable(TransferTable(trace, steps), table_format);
-    return 0;
-  }
   if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline").string();
   WriteFile(out + ".svg", [&](std::ostream& file) { file << DrawTimeline(trace, steps); });
   std::printf("%s.svg\n", out.c_str());

@@ -212,6 +212,10 @@ Line FromJson(const Json& json) {
   } else {
     RequireNames(json, {"experiment", "run_id", "rank", "world_size", "config", "samples"});
     ForEachField(record, take);
+    // What older records are all of, and published ones.
+    if (record.experiment == "all_reduce" && record.config.Find("collective") == nullptr) {
+      record.config.Set("collective", "all_reduce");
+    }
     if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
       throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
     }

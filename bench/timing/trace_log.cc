@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "model/error.h"
 
@@ -47,25 +48,7 @@ Json Metadata(const char* what, int rank, int row, const char* key, Json value) 
   return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", row}, {"args", {{key, std::move(value)}}}};
 }
 
-// Writes the events one at a time, so that a long trace is never in memory twice.
-class EventStream {
- public:
-  explicit EventStream(std::ostream& out) : out_(out) {
-    out_ << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
-  }
-  void Put(const Json& event) {
-    out_ << (first_ ? "\n" : ",\n") << event.dump(-1, ' ', false, Json::error_handler_t::replace);
-    first_ = false;
-  }
-  // `other`: what the format lets a program add.
-  void Close(const Json& other) {
-    out_ << "\n], \"otherData\": " << other.dump(-1, ' ', false, Json::error_handler_t::replace) << "}\n";
-  }
-
- private:
-  std::ostream& out_;
-  bool first_ = true;
-};
+std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -89,6 +72,8 @@ std::vector<int> AssignLanes(std::span<const comm::Interval> intervals) {
   return lanes;
 }
 
+TraceLog::TraceLog(int rank) : rank_(rank), last_row_(kQueued) {}
+
 void TraceLog::SetOrigin(std::string origin, std::vector<std::string> strategies) {
   origin_ = std::move(origin);
   strategies_ = std::move(strategies);
@@ -96,68 +81,61 @@ void TraceLog::SetOrigin(std::string origin, std::vector<std::string> strategies
 
 void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
                        std::span<const comm::RecordingProcessGroup::Entry> collectives) {
-  const size_t step = steps_.size();
-  steps_.push_back(name);
-  const int64_t step_end_ns = marks[Mark::kStepEnd];
-  events_.push_back({name.strategy, kPhases, marks[Mark::kStepBegin], step_end_ns, step});
+  const Json of_step = {{"strategy", name.strategy},
+                        {"step", name.step},
+                        {"batch_size", name.batch_size},
+                        {"seq_len", name.seq_len}};
+  const auto event = [&](std::string_view what, int row, int64_t begin_ns) -> Json {
+    return {{"name", what}, {"pid", rank_}, {"tid", row}, {"ts", Microseconds(begin_ns)}};
+  };
+  const auto add = [&](std::string_view what, int row, int64_t begin_ns, int64_t end_ns, const Json& args) {
+    Json json = event(what, row, begin_ns);
+    json["ph"] = "X";
+    json["dur"] = Microseconds(end_ns - begin_ns);
+    json["args"] = args;
+    events_.push_back(Text(json));
+    last_row_ = std::max(last_row_, row);
+  };
+  add(name.strategy, kPhases, marks[Mark::kStepBegin], marks[Mark::kStepEnd], of_step);
   for (const Phase& phase : kPhaseList) {
-    events_.push_back({phase.name, kPhases, marks[phase.from], marks[phase.to], step});
+    add(phase.name, kPhases, marks[phase.from], marks[phase.to], of_step);
   }
-  for (const TracedOp& op : ops) events_.push_back({op.name, kBackward, op.begin_ns, op.end_ns, step});
+  for (const TracedOp& op : ops) add(op.name, kBackward, op.begin_ns, op.end_ns, of_step);
 
   const std::vector<int> lanes = AssignLanes(comm::Intervals(collectives));
   for (size_t i = 0; i < collectives.size(); ++i) {
-    const auto& entry = collectives[i];
-    const std::string what(comm::Name(entry.collective));
-    events_.push_back({what, kQueued, entry.issue_ns, std::max(entry.issue_ns, entry.interval.start_ns), step,
-                       entry.bytes, entry.sequence});
-    events_.push_back({what, kInFlight + lanes[i], entry.interval.start_ns, entry.interval.end_ns, step,
-                       entry.bytes, entry.sequence});
+    const auto& [issue_ns, interval] = std::pair(collectives[i].issue_ns, collectives[i].interval);
+    const std::string_view what = comm::Name(collectives[i].collective);
+    Json args = of_step;
+    args["sequence"] = collectives[i].sequence;
+    args["bytes"] = collectives[i].bytes;
+    // Waiting collectives overlap, which only asynchronous events may within one row.
+    Json queued = event(what, kQueued, issue_ns);
+    queued["cat"] = "queued";
+    queued["id"] = collectives[i].sequence;
+    queued["ph"] = "b";
+    queued["args"] = args;
+    events_.push_back(Text(queued));
+    queued["ph"] = "e";
+    queued["ts"] = Microseconds(std::max(issue_ns, interval.start_ns));
+    queued.erase("args");
+    events_.push_back(Text(queued));
+    add(what, kInFlight + lanes[i], interval.start_ns, interval.end_ns, args);
   }
 }
 
 void TraceLog::Write(const std::string& path) const {
   std::ofstream out(path);
   Require(out.good(), path, ": cannot be written: ", std::strerror(errno));
-  EventStream stream(out);
-  stream.Put(Metadata("process_name", rank_, 0, "name", Join("rank ", rank_)));
-  int last_row = kQueued;
-  for (const Event& event : events_) last_row = std::max(last_row, event.row);
-  for (int row = kPhases; row <= last_row; ++row) {
-    stream.Put(Metadata("thread_name", rank_, row, "name", RowName(row)));
-    stream.Put(Metadata("thread_sort_index", rank_, row, "sort_index", row));
+  out << "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n"
+      << Text(Metadata("process_name", rank_, 0, "name", Join("rank ", rank_)));
+  for (int row = kPhases; row <= last_row_; ++row) {
+    out << ",\n"
+        << Text(Metadata("thread_name", rank_, row, "name", RowName(row))) << ",\n"
+        << Text(Metadata("thread_sort_index", rank_, row, "sort_index", row));
   }
-  for (const Event& event : events_) {
-    const StepName& step = steps_[event.step];
-    Json args = {{"strategy", step.strategy},
-                 {"step", step.step},
-                 {"batch_size", step.batch_size},
-                 {"seq_len", step.seq_len}};
-    if (event.sequence >= 0) {
-      args["sequence"] = event.sequence;
-      args["bytes"] = event.bytes;
-    }
-    Json json = {
-        {"name", event.name}, {"pid", rank_}, {"tid", event.row}, {"ts", Microseconds(event.begin_ns)}};
-    if (event.row != kQueued) {
-      json["ph"] = "X";
-      json["dur"] = Microseconds(event.end_ns - event.begin_ns);
-      json["args"] = std::move(args);
-      stream.Put(json);
-      continue;
-    }
-    // Waiting collectives overlap, which only asynchronous events may within one row.
-    json["cat"] = "queued";
-    json["id"] = event.sequence;
-    json["ph"] = "b";
-    json["args"] = std::move(args);
-    stream.Put(json);
-    json["ph"] = "e";
-    json["ts"] = Microseconds(event.end_ns);
-    json.erase("args");
-    stream.Put(json);
-  }
-  stream.Close({{"origin", origin_}, {"strategies", strategies_}});
+  for (const std::string& event : events_) out << ",\n" << event;
+  out << "\n], \"otherData\": " << Text({{"origin", origin_}, {"strategies", strategies_}}) << "}\n";
   out.close();
   Require(!out.fail(), path, ": cannot be written: ", std::strerror(errno));
 }

@@ -20,7 +20,7 @@ namespace gradsync::bench {
 // arguments.
 class TraceLog {
  public:
-  explicit TraceLog(int rank) : rank_(rank) {}
+  explicit TraceLog(int rank);
 
   // What was run, for the reader: `origin` such as "tiny, 2 ranks, gloo", and the strategies in the order in
   // which they are to be shown.
@@ -41,21 +41,11 @@ class TraceLog {
   void Write(const std::string& path) const;
 
  private:
-  struct Event {
-    std::string name;
-    int row = 0;  // the trace's thread id
-    int64_t begin_ns = 0;
-    int64_t end_ns = 0;
-    size_t step = 0;     // index into steps_
-    int64_t bytes = -1;  // of a collective
-    int64_t sequence = -1;
-  };
-
   const int rank_;
   std::string origin_;
   std::vector<std::string> strategies_;
-  std::vector<StepName> steps_;
-  std::vector<Event> events_;  // those in kQueued overlap, those in any other row nest
+  int last_row_;                     // the trace's thread ids are rows
+  std::vector<std::string> events_;  // as JSON; those that queue overlap, those in any other row nest
 };
 
 // The lowest lane for each interval such that those of one lane do not overlap. The intervals may come in any

@@ -11,7 +11,7 @@
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
-#include "tools/import/records.h"
+#include "tools/import/published.h"
 
 namespace gradsync::tools {
 namespace {
@@ -50,12 +50,11 @@ void Import(const std::filesystem::path& path, const CommandLine& line, std::ost
   ImportOptions options = line.options;
   options.run_id = "published-" + stem.substr(0, stem.find('_'));
   options.source = path.filename().string();
-  const Figures figures = FindFigures(ReadText(path));
-  const std::vector<bench::Record> records = RecordsOf(figures, options);
+  const Published published = ReadPublished(ReadText(path), options);
   const std::filesystem::path target = std::filesystem::path(line.out) / (stem + ".jsonl");
-  WriteRecords(target, records);
-  out << target.string() << ": " << records.size() << " records from " << options.source << "\n";
-  for (const std::string& remark : figures.remarks) out << "  " << remark << "\n";
+  WriteRecords(target, published.records);
+  out << target.string() << ": " << published.records.size() << " records from " << options.source << "\n";
+  for (const std::string& remark : published.remarks) out << "  " << remark << "\n";
 }
 
 }  // namespace

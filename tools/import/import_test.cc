@@ -8,8 +8,7 @@
 
 #include "model/error.h"
 #include "tools/import/cli.h"
-#include "tools/import/figures.h"
-#include "tools/import/records.h"
+#include "tools/import/published.h"
 #include "tools/records/test_records.h"
 
 namespace gradsync::tools {
@@ -55,58 +54,62 @@ X.ASYNC_REDUCTION              483.761   2.50722  483.565    2.4776  485.201   2
 X.SYNC_REDUCTION               566.434   20.0254  567.739   20.3159  571.238  20.8676   572.456   21.0935
 )";
 
+Published Read(std::string_view text) {
+  return ReadPublished(text, {.run_id = "published-x",
+                              .source = "x.txt",
+                              .strategy = "",
+                              .strategies = {"naive", "flat"},
+                              .world_size = {}});
+}
+
+double Statistic(const Record& record, const std::string& samples, std::string_view name) {
+  return record.published.at(samples).DoubleOr(name, 0);
+}
+
 TEST(ImportFiguresTest, ReadsMarkdownTablesByTheirColumns) {
-  const Figures figures = FindFigures(kMarkdown);
-  ASSERT_EQ(figures.all_reduce.size(), 2u);
-  EXPECT_EQ(figures.all_reduce[1].backend, "nccl");
-  EXPECT_EQ(figures.all_reduce[1].size_mb, 1024);
-  EXPECT_EQ(figures.all_reduce[1].mean_s, 0.00456288);
-  ASSERT_EQ(figures.ddp.size(), 2u);
-  EXPECT_EQ(figures.ddp[1].step_s, 0.408698);
-  EXPECT_EQ(figures.ddp[1].fraction_sync, 0.0231616);
-  EXPECT_THAT(figures.remarks,
+  const Published published = Read(kMarkdown);
+  ASSERT_EQ(published.records.size(), 4u);
+  const Record& all_reduce = published.records[1];
+  EXPECT_EQ(all_reduce.config.StringOr("backend", ""), "nccl");
+  EXPECT_EQ(all_reduce.config.IntOr("size_bytes", 0), 1 << 30);
+  EXPECT_EQ(Statistic(all_reduce, "time_ns", "mean_ns"), 0.00456288 * 1e9);
+  EXPECT_EQ(Statistic(published.records[3], "step_ns", "mean_ns"), 0.408698 * 1e9);
+  EXPECT_EQ(Statistic(published.records[3], "step_ns", "printed_ratio"), 0.0231616);
+  EXPECT_THAT(published.remarks,
               ElementsAre("line 7: expected data_size (MB), time_taken and std_time; left out"));
 }
 
 TEST(ImportFiguresTest, ReadsPrintedTensors) {
-  const Figures figures = FindFigures(kTensors);
-  ASSERT_EQ(figures.grid.size(), 1u);
-  EXPECT_EQ(figures.grid[0].batch_size, 4);
-  EXPECT_EQ(figures.grid[0].seq_len, 512);
-  EXPECT_EQ(figures.grid[0].step_s, 0.95);
-  EXPECT_EQ(figures.grid[0].sync_s, 0.1278);
-  EXPECT_EQ(figures.grid[0].ratio, 0.1345);
-  EXPECT_EQ(figures.strategy_word, "overlap");
-  EXPECT_EQ(figures.remarks.size(), 2u);
+  const Published published = Read(kTensors);
+  ASSERT_EQ(published.records.size(), 1u);
+  const Record& cell = published.records[0];
+  EXPECT_EQ(cell.config.IntOr("batch_size", 0), 4);
+  EXPECT_EQ(cell.config.IntOr("seq_len", 0), 512);
+  EXPECT_EQ(Statistic(cell, "step_ns", "mean_ns"), 0.95 * 1e9);
+  EXPECT_EQ(Statistic(cell, "sync_exposed_ns", "mean_ns"), 0.1278 * 1e9);
+  EXPECT_EQ(Statistic(cell, "step_ns", "printed_ratio"), 0.1345);
+  EXPECT_EQ(cell.config.StringOr("strategy", ""), "overlap");
+  EXPECT_EQ(published.remarks.size(), 2u);
 }
 
 TEST(ImportFiguresTest, ReadsBlocksAndSaysWhichHeadingsAreWrong) {
-  const Figures figures = FindFigures(kBlocks);
-  ASSERT_EQ(figures.compare.size(), 2u);
-  EXPECT_EQ(figures.compare[0].strategy, "core");
-  const CompareFigure& async = figures.compare[1];
-  EXPECT_EQ(async.strategy, "bucketed_async");
-  EXPECT_EQ(async.phase, "backward");
-  EXPECT_EQ(async.buffer_size_m, 3);
-  EXPECT_EQ(async.times_ms[1], 483.565);
-  EXPECT_EQ(async.deltas_percent[4], 3.12684);
-  EXPECT_THAT(figures.remarks,
+  const Published published = Read(kBlocks);
+  ASSERT_EQ(published.records.size(), 2u);
+  EXPECT_EQ(published.records[0].config.StringOr("strategy", ""), "core");
+  const Record& async = published.records[1];
+  EXPECT_EQ(async.config.StringOr("strategy", ""), "bucketed_async");
+  EXPECT_EQ(async.config.IntOr("buffer_elements", 0), 3 << 20);
+  EXPECT_EQ(Statistic(async, "backward_and_sync_ns", "median_ns"), 483.565 * 1e6);
+  EXPECT_EQ(Statistic(async, "backward_and_sync_ns", "printed_delta_p99_percent"), 3.12684);
+  EXPECT_THAT(published.remarks,
               ElementsAre("line 3: the second column headed mean holds the median",
                           "line 3: a column headed delta%% holds delta%",
                           "line 7: expected a buffer size, a phase, and ten numbers behind the option's "
                           "name; left out"));
 }
 
-std::vector<Record> Import(const char* text) {
-  return RecordsOf(FindFigures(text), {.run_id = "published-x",
-                                       .source = "x.txt",
-                                       .strategy = "",
-                                       .strategies = {"naive", "flat"},
-                                       .world_size = {}});
-}
-
 TEST(ImportRecordsTest, TakesTheProtocolOfTheKind) {
-  const std::vector<Record> records = Import(kMarkdown);
+  const std::vector<Record> records = Read(kMarkdown).records;
   ASSERT_EQ(records.size(), 4u);
   EXPECT_EQ(records[0].experiment, "all_reduce");
   EXPECT_EQ(records[0].world_size, 4);
@@ -124,7 +127,7 @@ TEST(ImportRecordsTest, TakesTheProtocolOfTheKind) {
 }
 
 TEST(ImportRecordsTest, OneSizeMeansDifferentBytes) {
-  const std::vector<Record> records = Import(kBlocks);
+  const std::vector<Record> records = Read(kBlocks).records;
   ASSERT_EQ(records.size(), 2u);
   EXPECT_EQ(records[0].config.IntOr("bucket_bytes", 0), 3 << 20);
   EXPECT_EQ(records[1].config.IntOr("bucket_bytes", 0), 12 << 20);
@@ -133,13 +136,14 @@ TEST(ImportRecordsTest, OneSizeMeansDifferentBytes) {
 }
 
 TEST(ImportRecordsTest, WhatIsNotKnownIsAsked) {
-  EXPECT_THROW(Import("no figures"), InvalidInput);
+  EXPECT_THROW(Read("no figures"), InvalidInput);
   std::string anonymous = kTensors;
   anonymous.erase(0, anonymous.find('\n'));
-  EXPECT_THROW(Import(anonymous.c_str()), InvalidInput);
+  EXPECT_THROW(Read(anonymous), InvalidInput);
   const std::vector<Record> named =
-      RecordsOf(FindFigures(anonymous),
-                {.run_id = "r", .source = "x", .strategy = "core", .strategies = {}, .world_size = 8});
+      ReadPublished(anonymous,
+                    {.run_id = "r", .source = "x", .strategy = "core", .strategies = {}, .world_size = 8})
+          .records;
   ASSERT_EQ(named.size(), 1u);
   EXPECT_EQ(named[0].config.StringOr("strategy", ""), "core");
   EXPECT_EQ(named[0].world_size, 8);

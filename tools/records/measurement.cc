@@ -5,7 +5,9 @@
 #include <limits>
 #include <ranges>
 #include <utility>
+#include <variant>
 
+#include "model/error.h"
 #include "tools/records/moments.h"
 #include "tools/statistics/statistics.h"
 
@@ -131,12 +133,6 @@ double Series::percentile(double p) const {
   return p == 0.99 ? published->p99 : std::numeric_limits<double>::quiet_NaN();
 }
 
-std::vector<double> Series::percentiles(std::initializer_list<double> ps) const {
-  std::vector<double> results;
-  for (const double p : ps) results.push_back(percentile(p));
-  return results;
-}
-
 size_t Series::num_steps() const { return published ? published->n : max.size(); }
 
 const Series* Measurement::Find(std::string_view name) const {
@@ -147,6 +143,23 @@ const Series* Measurement::Find(std::string_view name) const {
 std::optional<bool> Measurement::equal() const {
   if (!grads_equal && !params_equal && !replicas_equal) return std::nullopt;
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
+}
+
+Configuration ConfigurationOf(const Record& record, const std::vector<std::string_view>& left_out) {
+  Configuration configuration;
+  for (const auto& [name, value] : record.config) {
+    if (std::ranges::count(left_out, name) > 0) continue;
+    const bool* const flag = std::get_if<bool>(&value);
+    std::visit([&, key = &name](const auto& held) { configuration[*key] = Join(held); }, value);
+    if (flag != nullptr) configuration[name] = *flag ? "true" : "false";
+  }
+  return configuration;
+}
+
+std::string KeyOf(const Configuration& configuration) {
+  std::string key;
+  for (const auto& [name, value] : configuration) key += Join(name, "=", value, "\n");
+  return key;
 }
 
 Measurement CombineRanks(std::vector<Record> ranks) {

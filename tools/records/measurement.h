@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,7 +51,6 @@ struct Series {
   double std() const;  // population
   // `p`: 0.5, 0.9, 0.95 or 0.99. NaN for another if the series is published.
   double percentile(double p) const;
-  std::vector<double> percentiles(std::initializer_list<double> ps) const;
   size_t num_steps() const;
 };
 
@@ -122,6 +120,12 @@ struct Measurement {
   bool is_floor() const { return IsFloor(strategy()); }
   int64_t world_size() const { return record.world_size; }
 };
+
+// What tells a record from others: its configuration as text, by name, but for the names left out.
+using Configuration = std::map<std::string, std::string>;
+Configuration ConfigurationOf(const bench::Record& record, const std::vector<std::string_view>& left_out);
+// All of it as one text.
+std::string KeyOf(const Configuration& configuration);
 
 // `ranks`: at least one record, of different ranks of one configuration.
 Measurement CombineRanks(std::vector<bench::Record> ranks);

@@ -93,6 +93,7 @@ Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t ran
 
 Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns) {
   Record record = CommonRecord("all_reduce", rank);
+  record.config.Set("collective", "all_reduce");
   record.config.Set("op", "sum");
   record.config.Set("size_bytes", size_bytes);
   record.samples["time_ns"] = times_ns;

@@ -134,8 +134,7 @@ constexpr Check kChecks[] = {
     {Flag::kInBlocks, "in-blocks",
      "strategies took their steps one after the other: a machine that drifts looks like a difference",
      [](const Judged& judged) {
-       return If(!judged.measurement.is_published() &&
-                 judged.measurement.record.config.StringOr("order", "") == "blocks");
+       return If(!judged.measurement.is_published() && judged.config().StringOr("order", "") == "blocks");
      }},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
@@ -143,21 +142,15 @@ constexpr Check kChecks[] = {
      "buckets of so many times the baseline's bytes: the same number was taken in another unit", UnitsDiffer},
     {Flag::kUnsyncedTimer, "unsynced-timer",
      "synchronisation was timed without waiting for the end of backward, and holds the tail of it",
-     [](const Judged& judged) {
-       return If(!judged.measurement.record.facts.BoolOr("phases_synchronised", true));
-     }},
+     [](const Judged& judged) { return If(!judged.facts().BoolOr("phases_synchronised", true)); }},
     {Flag::kUntimedCopies, "untimed-copies",
      "the copies that this strategy needs before and after its collectives were left out of its time",
-     [](const Judged& judged) { return If(!judged.measurement.record.facts.BoolOr("copies_timed", true)); }},
+     [](const Judged& judged) { return If(!judged.facts().BoolOr("copies_timed", true)); }},
     {Flag::kNoBroadcast, "no-broadcast",
      "the ranks were not given the same first weights and buffers, so they trained different models",
-     [](const Judged& judged) {
-       return If(!judged.measurement.record.facts.BoolOr("replicas_start_equal", true));
-     }},
+     [](const Judged& judged) { return If(!judged.facts().BoolOr("replicas_start_equal", true)); }},
     {Flag::kNoOptimizer, "no-optimizer", "a step without optimizer: shares of it are larger than in training",
-     [](const Judged& judged) {
-       return If(judged.measurement.record.config.StringOr("optimizer", "") == "none");
-     }},
+     [](const Judged& judged) { return If(judged.config().StringOr("optimizer", "") == "none"); }},
     {Flag::kRankZeroOnly, "rank0-only", "times of rank 0 alone; a step lasts as long as on its slowest rank",
      [](const Judged& judged) {
        const bench::Record& record = judged.measurement.record;
@@ -186,7 +179,7 @@ constexpr Check kChecks[] = {
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
     {Flag::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
-     [](const Judged& judged) { return If(judged.measurement.record.config.BoolOr("traced", false)); }},
+     [](const Judged& judged) { return If(judged.config().BoolOr("traced", false)); }},
     {Flag::kDirty, "dirty", "built from files that differ from the commit",
      [](const Judged& judged) { return If(judged.measurement.record.provenance.dirty); }},
 };
@@ -207,7 +200,7 @@ bool Has(const Flags& flags, Flag flag) {
 
 std::string_view WordOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].word; }
 
-std::string_view ExplanationOf(Flag flag) { return kChecks[static_cast<size_t>(flag)].explanation; }
+std::string ExplanationOf(Flag flag) { return Join(kChecks[static_cast<size_t>(flag)].explanation, "."); }
 
 std::string TextOf(const Flags& flags) {
   std::string text;
@@ -231,16 +224,6 @@ double BusBandwidth(double bytes, double seconds, int64_t world_size, std::strin
   if (world_size == 1 || collective == "broadcast") return algorithm;
   const double n = static_cast<double>(world_size);
   return algorithm * (collective == "all_reduce" ? 2 : 1) * (n - 1) / n;
-}
-
-void Legend::Add(const Flags& flags) {
-  for (const FlagOfRow& own : flags) seen_.insert(own.flag);
-}
-
-std::vector<std::string> Legend::Lines() const {
-  std::vector<std::string> lines;
-  for (const Flag flag : seen_) lines.push_back(Join("`", WordOf(flag), "`: ", ExplanationOf(flag), "."));
-  return lines;
 }
 
 }  // namespace gradsync::tools

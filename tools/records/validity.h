@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_RECORDS_VALIDITY_H_
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,8 +52,8 @@ using Flags = std::vector<FlagOfRow>;
 bool Has(const Flags& flags, Flag flag);
 // What it is called: "n<100".
 std::string_view WordOf(Flag flag);
-// What it means, as half a sentence.
-std::string_view ExplanationOf(Flag flag);
+// What it means, as a sentence without a capital.
+std::string ExplanationOf(Flag flag);
 // What a cell says: "shared-gpu:2 n<100".
 std::string TextOf(const Flags& flags);
 
@@ -64,6 +63,9 @@ struct Judged {
   const Series& times;                    // the row's main times
   double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
   const Measurement* baseline = nullptr;  // that the row is compared with; null if unknown
+
+  const bench::Fields& config() const { return measurement.record.config; }
+  const bench::Fields& facts() const { return measurement.record.facts; }
 };
 
 // All that there is against it, but for what only a whole table can tell.
@@ -75,17 +77,6 @@ Flags FlagsOf(const Judged& judged);
 // is sent, bytes / seconds, as if it were. NaN without bytes or time.
 double BusBandwidth(double bytes, double seconds, int64_t world_size,
                     std::string_view collective = "all_reduce");
-
-// Collects the flags of a table, and explains those that occur.
-class Legend {
- public:
-  void Add(const Flags& flags);
-  // A line each: "`n<100`: ...".
-  std::vector<std::string> Lines() const;
-
- private:
-  std::set<Flag> seen_;
-};
 
 }  // namespace gradsync::tools
 

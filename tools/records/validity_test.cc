@@ -14,9 +14,6 @@ namespace gradsync::tools {
 namespace {
 
 using bench::Record;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr int64_t kMs = 1000000;
 
@@ -287,15 +284,6 @@ TEST(FlagsTest, AreFoundByWhatTheyAre) {
   EXPECT_FALSE(Has(flags, Flag::kTooFewForInterval));
   EXPECT_EQ(TextOf(flags), "wrong:3 n<100");
   EXPECT_EQ(TextOf({}), "");
-}
-
-TEST(LegendTest, ExplainsOnlyWhatOccurs) {
-  Legend legend;
-  legend.Add({{Flag::kTooFewForP99}, {Flag::kOutliers, "3"}});
-  legend.Add({});
-  legend.Add({{Flag::kOutliers, "1"}});
-  EXPECT_THAT(legend.Lines(), ElementsAre(StartsWith("`outliers`: so many steps"), HasSubstr("p99 (*)")));
-  EXPECT_THAT(Legend().Lines(), ElementsAre());
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -39,10 +38,11 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-void WriteRow(const std::vector<std::string>& cells, const std::function<bool(size_t column)>& is_strong,
-              std::ostream& out) {
-  for (size_t i = 0; i < cells.size(); ++i) {
-    out << (i > 0 ? " & " : "") << (is_strong(i) ? "\\textbf{" + Escaped(cells[i]) + "}" : Escaped(cells[i]));
+void WriteRow(const std::vector<Shown>& cells, std::ostream& out) {
+  const char* gap = "";
+  for (const Shown& cell : cells) {
+    const std::string text = Escaped(cell.text);
+    out << std::exchange(gap, " & ") << (cell.is_strong ? "\\textbf{" + text + "}" : text);
   }
   out << " \\\\\n";
 }
@@ -52,17 +52,11 @@ void WriteSection(const Section& section, std::ostream& out) {
   out << "\\begin{tabular}{";
   for (const bool is_text : section.is_text) out << (is_text ? "l" : "r");
   out << "}\n\\toprule\n";
-  WriteRow(
-      section.headers, [](size_t) { return false; }, out);
+  std::vector<Shown> headers;
+  for (const std::string& header : section.headers) headers.push_back({.text = header});
+  WriteRow(headers, out);
   out << "\\midrule\n";
-  for (size_t row = 0; row < section.rows.size(); ++row) {
-    WriteRow(
-        section.rows[row],
-        [&](size_t column) {
-          return section.strong.contains({row, column});
-        },
-        out);
-  }
+  for (const std::vector<Shown>& row : section.rows) WriteRow(row, out);
   out << "\\bottomrule\n\\end{tabular}\n";
 }
 
@@ -84,6 +78,9 @@ void RenderLatex(const Report& report, std::ostream& out) {
     }
     for (const std::string& note : table.notes()) out << "\n\\smallskip\n" << Escaped(note) << "\n";
     out << "\\end{table}\n";
+  }
+  for (const std::string& line : LegendOf(FlagsIn(report.tables))) {
+    out << "\n\\smallskip\\noindent\n" << Escaped(line) << "\n";
   }
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include "tools/render/render.h"
 #include "tools/render/section.h"
@@ -29,28 +28,28 @@ void WriteRow(const std::vector<std::string>& cells, const std::vector<size_t>& 
   out << "\n";
 }
 
-void WriteSection(Section section, std::ostream& out) {
+void WriteSection(const Section& section, std::ostream& out) {
   std::vector<size_t> widths(section.headers.size(), 3);
-  const auto prepare = [&](std::vector<std::string>& cells) {
+  std::vector<std::vector<std::string>> lines = {section.headers};
+  for (const std::vector<Shown>& row : section.rows) {
+    std::vector<std::string>& cells = lines.emplace_back();
+    for (const Shown& cell : row) cells.push_back(cell.is_strong ? "**" + cell.text + "**" : cell.text);
+  }
+  for (std::vector<std::string>& cells : lines) {
     for (size_t column = 0; column < cells.size(); ++column) {
       cells[column] = Escaped(cells[column]);
       widths[column] = std::max(widths[column], NumCharacters(cells[column]));
     }
-  };
-  for (const auto& [row, column] : section.strong) {
-    section.rows[row][column] = "**" + section.rows[row][column] + "**";
   }
-  prepare(section.headers);
-  for (std::vector<std::string>& row : section.rows) prepare(row);
   if (!section.title.empty()) out << section.title << ":\n\n";
-  WriteRow(section.headers, widths, section.is_text, out);
+  WriteRow(lines.front(), widths, section.is_text, out);
   out << "|";
   for (size_t column = 0; column < widths.size(); ++column) {
     const std::string dashes(widths[column] + 1, '-');
     out << (section.is_text[column] ? ":" + dashes : dashes + ":") << "|";
   }
   out << "\n";
-  for (const std::vector<std::string>& row : section.rows) WriteRow(row, widths, section.is_text, out);
+  for (size_t row = 1; row < lines.size(); ++row) WriteRow(lines[row], widths, section.is_text, out);
 }
 
 }  // namespace
@@ -63,13 +62,16 @@ void RenderMarkdown(const Report& report, std::ostream& out) {
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << "\nAll rows: " << constants << ".\n";
     for (const std::string& finding : table.findings()) out << "\n**" << finding << "**\n";
-    for (Section& section : SectionsOf(table)) {
+    for (const Section& section : SectionsOf(table)) {
       out << "\n";
-      WriteSection(std::move(section), out);
+      WriteSection(section, out);
     }
     if (!table.notes().empty()) out << "\n";
     for (const std::string& note : table.notes()) out << "- " << note << "\n";
   }
+  const std::vector<std::string> legend = LegendOf(FlagsIn(report.tables));
+  if (!legend.empty()) out << "\n## Flags\n\n";
+  for (const std::string& line : legend) out << "- " << line << "\n";
 }
 
 }  // namespace gradsync::tools

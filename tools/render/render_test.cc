@@ -144,36 +144,52 @@ TEST(RenderTest, NothingIsValidToo) {
   EXPECT_EQ(Text(RenderMarkdown, {}), "");
 }
 
-std::vector<std::string> Shown(Column column, const std::vector<double>& values) {
+TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
+  Report report;
+  for (const char* const name : {"a", "b"}) {
+    Table table(name, name, {{.name = "flags", .kind = Kind::kText}});
+    table.AddRow({Flags{{Flag::kTooFewForP99}, {Flag::kOutliers, "3"}}});
+    table.AddRow({Flags{}});
+    report.tables.push_back(std::move(table));
+  }
+  const std::string outliers = "`outliers`: so many steps lie beyond 10 scaled median absolute deviations.";
+  const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
+  EXPECT_TRUE(Text(RenderMarkdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
+  const std::string latex = Text(RenderLatex, report);
+  EXPECT_EQ(latex.find(outliers), latex.rfind(outliers));
+  EXPECT_NE(latex.find(outliers), std::string::npos);
+}
+
+std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {
   Table table("t", "", {std::move(column)});
   for (const double value : values) table.AddRow({value});
   const std::vector<Section> sections = SectionsOf(table);
   std::vector<std::string> cells;
-  for (const std::vector<std::string>& row : sections.at(0).rows) cells.push_back(row.at(0));
+  for (const std::vector<Shown>& row : sections.at(0).rows) cells.push_back(row.at(0).text);
   return cells;
 }
 
 using Texts = std::vector<std::string>;
 
 TEST(SectionTest, DecimalsFollowTheSmallestNumber) {
-  EXPECT_EQ(Shown({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0"}));
-  EXPECT_EQ(Shown({.name = "x", .digits = 3}, {120, 99.95}), (Texts{"120.0", "100.0"}));
-  EXPECT_EQ(Shown({.name = "x"}, {123456, 23456.4}), (Texts{"123456", "23456"}));
+  EXPECT_EQ(TextsOf({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0"}));
+  EXPECT_EQ(TextsOf({.name = "x", .digits = 3}, {120, 99.95}), (Texts{"120.0", "100.0"}));
+  EXPECT_EQ(TextsOf({.name = "x"}, {123456, 23456.4}), (Texts{"123456", "23456"}));
 }
 
 TEST(SectionTest, NumbersThatAreFarSmallerHaveDecimalsOfTheirOwn) {
-  EXPECT_EQ(Shown({.name = "x"}, {0.00004757, 0.686, 12}), (Texts{"0.00004757", "0.6860", "12.0000"}));
-  EXPECT_EQ(Shown({.name = "x"}, {5.193e-7, 0.03686, 0.009478}),
+  EXPECT_EQ(TextsOf({.name = "x"}, {0.00004757, 0.686, 12}), (Texts{"0.00004757", "0.6860", "12.0000"}));
+  EXPECT_EQ(TextsOf({.name = "x"}, {5.193e-7, 0.03686, 0.009478}),
             (Texts{"5.193e-07", "0.036860", "0.009478"}));
 }
 
 TEST(SectionTest, ShowsWhatIsNoNumber) {
-  EXPECT_EQ(Shown({.name = "x"}, {kNaN, std::numeric_limits<double>::infinity()}), (Texts{"", "inf"}));
-  EXPECT_EQ(Shown({.name = "x"}, {0, kNaN}), (Texts{"0", ""}));
+  EXPECT_EQ(TextsOf({.name = "x"}, {kNaN, std::numeric_limits<double>::infinity()}), (Texts{"", "inf"}));
+  EXPECT_EQ(TextsOf({.name = "x"}, {0, kNaN}), (Texts{"0", ""}));
 }
 
 TEST(SectionTest, PercentagesHaveASignUnlessTheyAreNothing) {
-  EXPECT_EQ(Shown({.name = "x", .kind = Kind::kPercent}, {12.34, -0.04, 0.04, 0, -5}),
+  EXPECT_EQ(TextsOf({.name = "x", .kind = Kind::kPercent}, {12.34, -0.04, 0.04, 0, -5}),
             (Texts{"+12.3", "0.0", "0.0", "0.0", "-5.0"}));
 }
 

@@ -71,10 +71,12 @@ void AddColumn(const Table& table, size_t i, Section* section) {
   section->headers.push_back(is_interval ? column.interval_name : column.name);
   section->is_text.push_back(table.is_text(i));
   for (size_t row = 0; row < section->rows.size(); ++row) {
-    std::string& cell = section->rows[row].emplace_back();
+    Shown& shown = section->rows[row].emplace_back();
+    std::string& cell = shown.text;
     if (table.is_text(i)) {
       cell = table.text(row, i);
-      if (table.marked(row, i)) section->strong.emplace(row, section->headers.size() - 1);
+      shown.is_strong = table.marked(row, i);
+      if (const Flags* const flags = std::get_if<Flags>(&table.cell(row, i))) shown.flags = *flags;
       continue;
     }
     cell = Format(table.number(row, i), column, decimals);
@@ -121,6 +123,12 @@ std::string ConstantsOf(const Table& table) {
     if (!value.empty()) text += Join(text.empty() ? "" : ", ", column.name, " ", value);
   }
   return text;
+}
+
+std::vector<std::string> LegendOf(const std::set<Flag>& flags) {
+  std::vector<std::string> lines;
+  for (const Flag flag : flags) lines.push_back(Join("`", WordOf(flag), "`: ", ExplanationOf(flag)));
+  return lines;
 }
 
 }  // namespace gradsync::tools

@@ -5,21 +5,26 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/tables/table.h"
 
 namespace gradsync::tools {
 
+// A cell as people see it.
+struct Shown {
+  std::string text{};      // empty without value
+  bool is_strong = false;  // a text that is marked
+  Flags flags{};           // what the text says, of a cell of flags
+};
+
 // A part of a table as people see it, for the formats that they read: some of its columns, of all of its
 // rows.
 struct Section {
   std::string title{};  // empty: none
   std::vector<std::string> headers{};
-  std::vector<bool> is_text{};                   // of each column
-  std::vector<std::vector<std::string>> rows{};  // of cells; one without value is empty
-  std::set<std::pair<size_t, size_t>> strong{};  // row and column of texts that are marked
+  std::vector<bool> is_text{};  // of each column
+  std::vector<std::vector<Shown>> rows{};
 };
 
 // The sections of a table with its first `max_rows` rows, leading columns first. Columns of numbers without a
@@ -28,6 +33,9 @@ std::vector<Section> SectionsOf(const Table& table, size_t max_rows = std::numer
 
 // What is said once, above the table: "batch_size 2, seq_len 128". Empty if there is nothing.
 std::string ConstantsOf(const Table& table);
+
+// What flags mean, a line each: "`n<100`: ...".
+std::vector<std::string> LegendOf(const std::set<Flag>& flags);
 
 }  // namespace gradsync::tools
 

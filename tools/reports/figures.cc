@@ -13,9 +13,9 @@ void AddPanel(std::string_view title, std::string_view facts, std::string_view s
 }
 
 std::string AddFlags(const TableReader& table, size_t row, Figure* figure) {
-  const std::string cell = table.Text(row, "flags");
-  for (const std::string& flag : FlagsOf(cell)) figure->flags.insert(FlagName(flag));
-  return cell.empty() ? "" : " (" + cell + ")";
+  const Flags flags = table.FlagsOf(row);
+  for (const FlagOfRow& own : flags) figure->flags.insert(own.flag);
+  return flags.empty() ? "" : " (" + TextOf(flags) + ")";
 }
 
 std::string FactsOf(const TableReader& table, size_t row, std::span<const Fact> facts) {

@@ -23,7 +23,7 @@ struct Figure {
   std::vector<std::string> panels{};  // elements, at most kMaxPanels
   size_t num_panels = 0;              // with those for which there is no room
   std::string key{};                  // HTML: what marks and colours mean; may be empty
-  std::set<std::string> flags{};      // names, of the rows drawn
+  std::set<Flag> flags{};             // of the rows drawn
   bool in_pairs = false;              // two panels in a row, where the page has the room for more
   bool is_wide = false;               // scrolls inside itself where the page is narrow
 };

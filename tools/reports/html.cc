@@ -5,9 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/render/section.h"
 #include "tools/render/text.h"
-#include "tools/reports/rows.h"
 
 namespace gradsync::tools {
 namespace {
@@ -22,7 +20,7 @@ template <class Change>
 void ChangeColumns(Section* section, const Change& change) {
   change(section->headers);
   change(section->is_text);
-  for (std::vector<std::string>& row : section->rows) change(row);
+  for (std::vector<Shown>& row : section->rows) change(row);
 }
 
 // What fits on a screen is what people came for, and not the run.
@@ -36,27 +34,27 @@ void MoveRunToTheEnd(Section* section) {
 }
 
 // Takes the flags that all rows carry out of these, and the column if nothing is left in it. Returns them.
-std::string TakeCommonFlags(Section* section) {
+Flags TakeCommonFlags(Section* section) {
   const size_t column = ColumnNamed(*section, "flags");
-  if (column == section->headers.size() || section->rows.size() < 2) return "";
-  std::vector<std::string> common = FlagsOf(section->rows[0][column]);
-  for (const std::vector<std::string>& row : section->rows) {
-    const std::vector<std::string> flags = FlagsOf(row[column]);
-    std::erase_if(common, [&](const std::string& flag) { return std::ranges::count(flags, flag) == 0; });
+  if (column == section->headers.size() || section->rows.size() < 2) return {};
+  Flags common = section->rows[0][column].flags;
+  for (const std::vector<Shown>& row : section->rows) {
+    const Flags& flags = row[column].flags;
+    std::erase_if(common, [&](const FlagOfRow& flag) { return std::ranges::count(flags, flag) == 0; });
   }
-  if (common.empty()) return "";
+  if (common.empty()) return {};
   bool has_more = false;
-  for (std::vector<std::string>& row : section->rows) {
-    std::vector<std::string> flags = FlagsOf(row[column]);
-    std::erase_if(flags, [&](const std::string& flag) { return std::ranges::count(common, flag) > 0; });
-    row[column] = FlagCell(flags);
+  for (std::vector<Shown>& row : section->rows) {
+    Flags& flags = row[column].flags;
+    std::erase_if(flags, [&](const FlagOfRow& flag) { return std::ranges::count(common, flag) > 0; });
+    row[column].text = TextOf(flags);
     has_more = has_more || !flags.empty();
   }
   if (!has_more) {
     ChangeColumns(section,
                   [&](auto& cells) { cells.erase(cells.begin() + static_cast<std::ptrdiff_t>(column)); });
   }
-  return FlagCell(common);
+  return common;
 }
 
 // Whether a new group begins with a row: strategies side by side, or the rows of one strategy.
@@ -64,7 +62,7 @@ std::vector<bool> GroupStarts(const Section& section) {
   std::vector<bool> starts(section.rows.size(), false);
   const size_t column = ColumnNamed(section, "strategy");
   if (column == section.headers.size()) return starts;
-  const auto strategy = [&](size_t row) -> std::string_view { return section.rows[row][column]; };
+  const auto strategy = [&](size_t row) -> std::string_view { return section.rows[row][column].text; };
   bool has_neighbours = false;
   for (size_t row = 1; row < starts.size(); ++row) {
     starts[row] = strategy(row) != strategy(row - 1);
@@ -92,15 +90,17 @@ std::string Header(std::string_view name) {
 }
 
 void WriteSection(Section section, const HtmlTableOptions& options, std::ostream& out) {
-  const auto html = [&](const std::string& column, const std::string& text) {
-    return options.cell ? options.cell(column, text) : EscapeXml(text);
+  const auto html = [&](const std::string& column, const Shown& cell) {
+    const std::string text = options.cell ? options.cell(column, cell) : EscapeXml(cell.text);
+    return cell.is_strong ? "<strong>" + text + "</strong>" : text;
   };
   MoveRunToTheEnd(&section);
-  const std::string common_flags = TakeCommonFlags(&section);
+  const Flags common = TakeCommonFlags(&section);
   const std::vector<bool> starts = GroupStarts(section);
   if (!section.title.empty()) out << "<p class=\"panel-title\">" << EscapeXml(section.title) << "</p>\n";
-  if (!common_flags.empty())
-    out << "<p class=\"constants\">All rows carry " << html("flags", common_flags) << "</p>\n";
+  if (!common.empty())
+    out << "<p class=\"constants\">All rows carry "
+        << html("flags", {.text = TextOf(common), .is_strong = false, .flags = common}) << "</p>\n";
   out << "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"" << options.id
       << "-title\"><table>\n<thead><tr>";
   for (size_t column = 0; column < section.headers.size(); ++column) {
@@ -111,14 +111,12 @@ void WriteSection(Section section, const HtmlTableOptions& options, std::ostream
   for (size_t row = 0; row < section.rows.size(); ++row) {
     out << (starts[row] ? "<tr class=\"group\">" : "<tr>");
     for (size_t column = 0; column < section.headers.size(); ++column) {
-      const std::string &header = section.headers[column], &text = section.rows[row][column];
+      const std::string& header = section.headers[column];
       out << (column == 0 ? "<th scope=\"row\"" : "<td")
           << (header == "flags"         ? " class=\"t flags\">"
               : section.is_text[column] ? " class=\"t\">"
                                         : ">")
-          << (section.strong.contains({row, column}) ? "<strong>" + html(header, text) + "</strong>"
-                                                     : html(header, text))
-          << (column == 0 ? "</th>" : "</td>");
+          << html(header, section.rows[row][column]) << (column == 0 ? "</th>" : "</td>");
     }
     out << "</tr>\n";
   }
@@ -145,9 +143,7 @@ void RenderHtmlTable(const Table& table, const HtmlTableOptions& options, std::o
     out << "<p class=\"constants\">The first " << options.max_rows << " of " << table.num_rows()
         << " rows; <code>summarize --format=csv</code> prints all.</p>\n";
   }
-  std::vector<std::string> notes = table.notes();
-  std::erase_if(notes, FlagExplainedBy);
-  WriteList("notes", notes, out);
+  WriteList("notes", table.notes(), out);
   out << "</section>\n";
 }
 

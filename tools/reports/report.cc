@@ -1,7 +1,6 @@
 #include "tools/reports/report.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -23,9 +22,9 @@ constexpr char kRuns[] = "runs";
 constexpr size_t kMaxRuns = 100;
 
 // "n<100" -> "flag-n-100", for links.
-std::string FlagAnchor(std::string_view flag) {
+std::string FlagAnchor(Flag flag) {
   std::string anchor = "flag-";
-  for (const char c : flag) {
+  for (const char c : WordOf(flag)) {
     const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     anchor += is_plain ? c : '-';
   }
@@ -47,11 +46,8 @@ std::string WholeFlags(const std::string& command) {
 class Page {
  public:
   Page(const ReportContents& contents, std::ostream& out)
-      : contents_(contents), styles_(contents.tables), out_(out) {
+      : contents_(contents), styles_(contents.tables), out_(out), flags_(FlagsIn(contents.tables)) {
     for (const Table& table : contents_.tables) {
-      for (const std::string& note : table.notes()) {
-        if (const auto flag = FlagExplainedBy(note)) legend_.insert(*flag);
-      }
       if (table.name() == kRuns) runs_.push_back(&table);
       const bool is_shown =
           table.name() != kRuns && table.audience() != Audience::kMachines && table.num_rows() > 0;
@@ -89,7 +85,7 @@ class Page {
          << FindingsOf(contents_.tables)
          << "<nav aria-label=\"Contents\"><a href=\"#figures\">Figures</a> <a href=\"#tables\">Tables</a> <a "
             "href=\"#machine\">Machine</a> <a href=\"#reproduce\">Commands</a>"
-         << (legend_.empty() ? "" : " <a href=\"#flags\">Validity flags</a>") << "</nav>\n</header>\n";
+         << (flags_.empty() ? "" : " <a href=\"#flags\">Validity flags</a>") << "</nav>\n</header>\n";
   }
 
   // " · 2026-11-21", of the first and the last run.
@@ -127,12 +123,7 @@ class Page {
   void WriteFigures() {
     const std::vector<Figure> figures = Figures();
     if (!figures.empty()) out_ << "<h2 id=\"figures\">Figures</h2>\n";
-    for (size_t i = 0; i < figures.size(); ++i) {
-      WriteFigure(figures[i], i + 1);
-      // The first screen has the answers and the picture; what was run comes below.
-      if (i == 0) out_ << SummaryOf(contents_.tables);
-    }
-    if (figures.empty()) out_ << SummaryOf(contents_.tables);
+    for (size_t i = 0; i < figures.size(); ++i) WriteFigure(figures[i], i + 1);
   }
 
   void WriteFigure(const Figure& figure, size_t number) {
@@ -153,8 +144,9 @@ class Page {
       out_ << " The first " << num_panels << " of " << figure.num_panels << " panels.";
     const std::string table = TableReference(figure.table);
     if (!table.empty()) out_ << " The numbers are in " << table << ".";
-    if (!figure.flags.empty())
-      out_ << " Some of these rows carry flags: " << FlagChips({figure.flags.begin(), figure.flags.end()});
+    Flags flags;
+    for (const Flag flag : figure.flags) flags.push_back({flag});
+    if (!flags.empty()) out_ << " Some of these rows carry flags: " << FlagChips(flags);
     out_ << "</figcaption>\n</figure>\n";
   }
 
@@ -172,33 +164,30 @@ class Page {
     return Join("<a href=\"#table-", first, "\">", text, "</a>");
   }
 
-  // Flags, each with a link to its explanation, if there is one.
-  std::string FlagChips(const std::vector<std::string>& flags) const {
+  // Flags, each with a link to its explanation.
+  static std::string FlagChips(const Flags& flags) {
     std::string html;
-    for (const std::string& flag : flags) {
-      const auto explained = legend_.find(FlagName(flag));
-      if (explained == legend_.end()) {
-        html += Join("<span class=\"flag\">", EscapeXml(flag), "</span> ");
-      } else {
-        html += Join("<a class=\"flag\" href=\"#", FlagAnchor(explained->first), "\" title=\"",
-                     EscapeXml(explained->second), "\">", EscapeXml(flag), "</a> ");
-      }
+    for (const FlagOfRow& own : flags) {
+      html += Join("<a class=\"flag\" href=\"#", FlagAnchor(own.flag), "\" title=\"",
+                   EscapeXml(ExplanationOf(own.flag)), "\">", EscapeXml(TextOf({own})), "</a> ");
     }
     return html;
   }
 
-  std::string Cell(const std::string& column, const std::string& text) const {
-    if (column == "flags") return FlagChips(FlagsOf(text));
-    if (column != "strategy" || text.empty()) return EscapeXml(text);
-    return Join("<span class=\"dot ", styles_.Of(text).classes, "\"></span>", EscapeXml(text));
+  std::string Cell(const std::string& column, const Shown& cell) const {
+    if (!cell.flags.empty()) return FlagChips(cell.flags);
+    if (column != "strategy" || cell.text.empty()) return EscapeXml(cell.text);
+    return Join("<span class=\"dot ", styles_.Of(cell.text).classes, "\"></span>", EscapeXml(cell.text));
   }
 
   void WriteTables() {
-    if (!shown_.empty()) out_ << "<h2 id=\"tables\">Tables</h2>\n";
+    if (!shown_.empty()) {
+      out_ << "<h2 id=\"tables\">Tables</h2>\n<p>Times are those of the slowest rank. Where a number should "
+              "not "
+              "be relied on, the row that holds it says why.</p>\n";
+    }
     for (size_t i = 0; i < shown_.size(); ++i) {
-      const auto cell = [this](const std::string& column, const std::string& text) {
-        return Cell(column, text);
-      };
+      const auto cell = [this](const std::string& column, const Shown& shown) { return Cell(column, shown); };
       RenderHtmlTable(*shown_[i],
                       {.id = Join("table-", i + 1), .heading = Join("Table ", i + 1, ". "), .cell = cell},
                       out_);
@@ -241,12 +230,12 @@ class Page {
   }
 
   void WriteFlags() {
-    if (legend_.empty()) return;
+    if (flags_.empty()) return;
     out_ << "<h2 id=\"flags\">Validity flags</h2>\n<p>Reasons, found in the samples themselves, not to rely "
             "on a row.</p>\n<dl class=\"flag-list\">\n";
-    for (const auto& [flag, explanation] : legend_) {
-      out_ << "<dt id=\"" << FlagAnchor(flag) << "\"><code>" << EscapeXml(flag) << "</code></dt><dd>"
-           << WithCode(explanation) << "</dd>\n";
+    for (const Flag flag : flags_) {
+      out_ << "<dt id=\"" << FlagAnchor(flag) << "\"><code>" << EscapeXml(WordOf(flag)) << "</code></dt><dd>"
+           << WithCode(ExplanationOf(flag)) << "</dd>\n";
     }
     out_ << "</dl>\n";
   }
@@ -254,8 +243,8 @@ class Page {
   const ReportContents& contents_;
   const StrategyStyles styles_;
   std::ostream& out_;
-  std::map<std::string, std::string> legend_;  // explanations of flags, by their names
-  std::vector<const Table*> shown_;            // in the order of their numbers, from 1
+  const std::set<Flag> flags_;
+  std::vector<const Table*> shown_;  // in the order of their numbers, from 1
   std::vector<const Table*> runs_;
 };
 

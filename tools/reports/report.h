@@ -26,7 +26,7 @@ struct ReportContents {
 };
 
 // Writes one HTML page that needs nothing beside itself: no script, no font, no picture, no connection. It is
-// well-formed XML. In this order: title, what the tables find, figures, what was run, tables, machines,
+// well-formed XML. In this order: title, what the tables find, figures, tables, machines,
 // commands to reproduce, the validity flags that occur. What there is nothing for is left out.
 void WriteReport(const ReportContents& contents, std::ostream& out);
 

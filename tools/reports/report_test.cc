@@ -121,8 +121,7 @@ TEST(ReportTest, HasEverySectionInOrder) {
     if (element.name == "figure") figures.push_back(element.Attribute("id"));
   }
   EXPECT_THAT(figures, ElementsAre("figure-step-time", "figure-bandwidth", "figure-grid"));
-  EXPECT_THAT(outcome.page,
-              HasSubstr("2 ranks on bench1 (8 × Some CPU, 16 GiB) ran all-reduces of 1 MiB to 10 MiB"));
+  EXPECT_THAT(Headings(elements, "dd"), ::testing::IsSupersetOf({"bench1", "8 × Some CPU", "16 GiB"}));
 }
 
 TEST(ReportTest, LoadsNothing) {
@@ -299,7 +298,7 @@ TEST(ReportTest, FlagsStandInTablesCaptionsAndLegend) {
   std::vector<std::string> flags;
   for (const XmlElement& flag : in_figure) flags.push_back(flag.text);
   EXPECT_THAT(flags, UnorderedElementsAre("one-launch", "n<10", "n<20", "n<100"));
-  EXPECT_EQ(in_figure[0].Attribute("href"), "#flag-n-10");
+  EXPECT_EQ(in_figure[1].Attribute("href"), "#flag-n-10");  // in the order of rows
   const std::vector<XmlElement> in_table = WithClass(In(elements, "table-1"), "flag");
   EXPECT_THAT(in_table, SizeIs(4));  // of both rows, said once
   EXPECT_THAT(in_table[1].Attribute("title"), HasSubstr("fewer than 10 steps"));
@@ -421,9 +420,9 @@ Table SweepTable() {
   const double none = std::nan("");
   for (const double size : {3.0, 27.0}) {
     for (const char* phase : {"forward", "backward"}) {
-      table.AddRow({"resnet50", size, phase, "core", 100.0, 0.0, none, none, "core", ""});
-      table.AddRow(
-          {"resnet50", size, phase, "bucketed_async", 100 + size, size, size - 2, size + 2, "core", "n<100"});
+      table.AddRow({"resnet50", size, phase, "core", 100.0, 0.0, none, none, "core", Flags{}});
+      table.AddRow({"resnet50", size, phase, "bucketed_async", 100 + size, size, size - 2, size + 2, "core",
+                    Flags{{Flag::kTooFewForP99}}});
     }
   }
   return table;
@@ -442,7 +441,7 @@ TEST(SweepFigureTest, HasAPanelForEachPhaseAndALineForEachStrategyButTheBaseline
   EXPECT_THAT(
       WithClass(elements, "marker")[1].tip,
       HasSubstr("bucketed_async, 27 Mi elements: 27.0 %, 95 % interval 25.0 to 29.0 %, mean 127.0 ms"));
-  EXPECT_THAT(figure->flags, ElementsAre("n<100"));
+  EXPECT_THAT(figure->flags, ElementsAre(Flag::kTooFewForP99));
 }
 
 TEST(ReportTest, SaysFirstWhatTheTablesFind) {
@@ -468,10 +467,11 @@ TEST(RenderHtmlTest, GroupsRowsAndCutsTheTableWhereItIsTooLong) {
 }
 
 TEST(RenderHtmlTest, SaysOnceWhatFlagsAllRowsCarry) {
-  for (const auto& [last, num_columns] : {std::pair{"drifts n<100", 2u}, std::pair{"n<100", 1u}}) {
+  const Flags few = {{Flag::kTooFewForP99}}, drifts = {{Flag::kDrifts}, {Flag::kTooFewForP99}};
+  for (const auto& [last, num_columns] : {std::pair{drifts, 2u}, std::pair{few, 1u}}) {
     Table table("x", "x",
                 {{.name = "strategy", .kind = Kind::kText}, {.name = "flags", .kind = Kind::kText}});
-    table.AddRow({"naive", "n<100"});
+    table.AddRow({"naive", few});
     table.AddRow({"none", last});
     std::ostringstream out;
     RenderHtmlTable(table, {.id = "x"}, out);

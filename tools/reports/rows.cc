@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <set>
-#include <sstream>
 
 #include "model/error.h"
 
@@ -25,6 +23,13 @@ std::string TableReader::Text(size_t row, std::string_view column) const {
   const auto found = columns_.find(column);
   const bool has_text = found != columns_.end() && table_.is_text(found->second);
   return has_text ? std::string(table_.text(row, found->second)) : "";
+}
+
+Flags TableReader::FlagsOf(size_t row) const {
+  const auto found = columns_.find("flags");
+  if (found == columns_.end()) return {};
+  const Flags* const flags = std::get_if<Flags>(&table_.cell(row, found->second));
+  return flags == nullptr ? Flags() : *flags;
 }
 
 std::string TableReader::Any(size_t row, std::string_view column) const {
@@ -53,25 +58,6 @@ std::vector<std::string> TableReader::Values(std::string_view column) const {
 const Table* FindTable(const std::vector<Table>& tables, std::string_view name) {
   const auto found = std::ranges::find(tables, name, &Table::name);
   return found == tables.end() || found->num_rows() == 0 ? nullptr : &*found;
-}
-
-std::vector<std::string> FlagsOf(const std::string& cell) {
-  std::istringstream stream(cell);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
-std::string FlagCell(const std::vector<std::string>& flags) {
-  std::string cell;
-  for (const std::string& flag : flags) cell += (cell.empty() ? "" : " ") + flag;
-  return cell;
-}
-
-std::string FlagName(std::string_view flag) { return std::string(flag.substr(0, flag.find(':'))); }
-
-std::optional<std::pair<std::string, std::string>> FlagExplainedBy(const std::string& note) {
-  const size_t end = note.find("`: ", 1);
-  if (!note.starts_with('`') || end == std::string::npos) return std::nullopt;
-  return std::pair{note.substr(1, end - 1), note.substr(end + 3)};
 }
 
 }  // namespace gradsync::tools

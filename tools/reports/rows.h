@@ -2,16 +2,14 @@
 #define GRADSYNC_TOOLS_REPORTS_ROWS_H_
 
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "tools/tables/table.h"
 
-// How the report reads tables: cells by the names of their columns, and flags. Nothing else in this folder
-// knows where a table keeps a value, or how a flag is written.
+// How the report reads tables: cells by the names of their columns. Nothing else in this folder knows where a
+// table keeps a value.
 namespace gradsync::tools {
 
 class TableReader {
@@ -23,6 +21,8 @@ class TableReader {
   // NaN, or empty, without such a column or where it holds the other kind.
   double Number(size_t row, std::string_view column) const;
   std::string Text(size_t row, std::string_view column) const;
+  // Of its column "flags"; none without.
+  Flags FlagsOf(size_t row) const;
   // For people: a text as it is, a number in full; empty without value.
   std::string Any(size_t row, std::string_view column) const;
   // Whether all rows have the same value there; true without such a column.
@@ -37,17 +37,6 @@ class TableReader {
 
 // Null if there is none of that name with rows.
 const Table* FindTable(const std::vector<Table>& tables, std::string_view name);
-
-// The flags in a cell of a column "flags": "n<100 outliers:2" -> "n<100", "outliers:2".
-std::vector<std::string> FlagsOf(const std::string& cell);
-// The inverse.
-std::string FlagCell(const std::vector<std::string>& flags);
-// A flag without its detail: "outliers:2" -> "outliers".
-std::string FlagName(std::string_view flag);
-
-// The name of the flag that a table's note explains ("`n<100`: ..."), and the explanation. Nullopt for a note
-// about something else.
-std::optional<std::pair<std::string, std::string>> FlagExplainedBy(const std::string& note);
 
 }  // namespace gradsync::tools
 

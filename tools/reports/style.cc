@@ -69,7 +69,7 @@ main { max-width: 79rem; margin: 0 auto; padding: 3rem 1.5rem 4rem; }
 h1 { font-size: 2.1rem; line-height: 1.15; font-weight: 600; letter-spacing: -0.01em; margin: 0 0 0.75rem; text-wrap: balance; }
 h2 { font-size: 1.35rem; line-height: 1.25; font-weight: 600; margin: 3.5rem 0 1rem; padding-top: 0.6rem; border-top: 1px solid var(--rule); }
 h3 { font-size: 1.05rem; font-weight: 600; margin: 2rem 0 0.4rem; }
-p, .prose { max-width: 44rem; margin: 0 0 0.9rem; }
+p { max-width: 44rem; margin: 0 0 0.9rem; }
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 0.15em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 0.84em; }
@@ -77,7 +77,6 @@ code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans 
   font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
 }
 .eyebrow { font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; color: var(--ink-3); margin: 0 0 0.5rem; }
-.abstract { font-size: 1.125rem; }
 nav { font-size: 0.875rem; margin: 1.5rem 0 0; }
 nav a { margin-right: 1.1rem; white-space: nowrap; }
 .findings { max-width: 44rem; margin: 0; padding-left: 1.2rem; }
@@ -167,7 +166,6 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   main { padding: 1.75rem 1rem 3rem; }
   h1 { font-size: 1.65rem; }
   h2 { margin-top: 2.5rem; }
-  .abstract { font-size: 1.0625rem; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0 0; }
   dd { margin-bottom: 0.55rem; }
 }

@@ -13,9 +13,6 @@ namespace gradsync::tools {
 // What each table finds first, and why, if it is void: HTML. Empty if there is nothing.
 std::string FindingsOf(const std::vector<Table>& tables);
 
-// What was run, and on what: HTML.
-std::string SummaryOf(const std::vector<Table>& tables);
-
 // The host and software of a run, for people; the same for all runs of one machine and build.
 struct Machine {
   std::vector<std::pair<std::string, std::string>> facts;  // name, value

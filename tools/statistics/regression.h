@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_TOOLS_STATISTICS_REGRESSION_H_
 #define GRADSYNC_TOOLS_STATISTICS_REGRESSION_H_
 
-#include <string>
 #include <vector>
 
 #include "tools/statistics/statistics.h"
@@ -9,19 +8,10 @@
 // Whether a program has become slower, over all its rows at once.
 namespace gradsync::tools {
 
-// The steps of one configuration, now and then, in seconds. An empty sample: not measured there.
-struct PairOfSamples {
-  std::vector<double> here;
-  std::vector<double> there;
-  // How many of them each launch has; empty: all are of one.
-  std::vector<size_t> launches_here{};
-  std::vector<size_t> launches_there{};
-};
-
 enum class Verdict { kSlower, kFaster, kNotShown, kTooFew, kOnlyHere, kOnlyThere };
 
 struct Judgement {
-  double difference = 0;  // Mean(here) / Mean(there) - 1; NaN unless both are there
+  double difference = 0;  // Mean(sample) / Mean(baseline) - 1; NaN unless both are there
   Interval interval;      // 95 %, for all rows at once
   Verdict verdict = Verdict::kNotShown;
 };
@@ -31,12 +21,15 @@ struct GateOptions {
   BootstrapOptions bootstrap;
 };
 
+// Each row is the steps of one configuration here (the sample) and there (the baseline), in seconds. An empty
+// one: not measured there.
+//
 // A row is slower, or faster, if its interval lies beyond the threshold. The intervals hold at once (see
 // Bootstrap::Simultaneous), so of all rows that are as they were, however many, none is called slower or
 // faster in 19 comparisons out of 20. Samples are compared unpaired: nothing ties step i of one program to
 // step i of another. Launches are resampled as launches. A row with fewer than kFewestForInterval steps on
 // either side is kTooFew.
-std::vector<Judgement> JudgeRows(const std::vector<PairOfSamples>& rows, const GateOptions& options = {});
+std::vector<Judgement> JudgeRows(const std::vector<ComparedSamples>& rows, const GateOptions& options = {});
 
 }  // namespace gradsync::tools
 

@@ -35,7 +35,7 @@ Share Simulate(size_t num_rows, size_t num_slower, double by, const GateOptions&
   Machine machine;
   Share share;
   for (int set = 0; set < sets; ++set) {
-    std::vector<PairOfSamples> rows;
+    std::vector<ComparedSamples> rows;
     for (size_t i = 0; i < num_rows; ++i) {
       rows.push_back({machine.Steps(20, i < num_slower ? 1 + by : 1), machine.Steps(20, 1)});
     }

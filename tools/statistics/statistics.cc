@@ -26,13 +26,6 @@ double SumOfSquares(std::span<const double> values) {
   return sum;
 }
 
-double PercentileOfSorted(std::span<const double> sorted, double p) {
-  const double index = p * static_cast<double>(sorted.size() - 1);
-  const size_t below = static_cast<size_t>(index);
-  if (below + 1 >= sorted.size()) return sorted.back();
-  return sorted[below] + (index - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
-}
-
 // What `z` standard errors of a normal distribution are of Student's t (Wallace, Bounds on normal
 // approximations to Student's and the chi-square distributions, 1959): within 1 % from 4 degrees of freedom
 // on, and too many rather than too few below.
@@ -243,18 +236,14 @@ double SampleStd(std::span<const double> values) {
   return std::sqrt(SumOfSquares(values) / static_cast<double>(values.size() - 1));
 }
 
-void Percentiles(std::span<const double> values, std::span<const double> ps, std::span<double> results) {
-  std::vector<double> sorted(values.begin(), values.end());
-  std::sort(sorted.begin(), sorted.end());
-  for (size_t i = 0; i < ps.size(); ++i) {
-    results[i] = sorted.empty() ? kNaN : PercentileOfSorted(sorted, ps[i]);
-  }
-}
-
 double Percentile(std::span<const double> values, double p) {
-  double result = kNaN;
-  Percentiles(values, {&p, 1}, {&result, 1});
-  return result;
+  if (values.empty()) return kNaN;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  const double index = p * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(index);
+  if (below + 1 >= sorted.size()) return sorted.back();
+  return sorted[below] + (index - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
 }
 
 double Median(std::span<const double> values) { return Percentile(values, 0.5); }

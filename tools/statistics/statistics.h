@@ -20,8 +20,6 @@ double SampleStd(std::span<const double> values);
 // numpy and R. With fewer than 1 / (1 - p) values this is an interpolation close to the maximum.
 double Percentile(std::span<const double> values, double p);
 double Median(std::span<const double> values);
-// Several percentiles of the same values at the price of one sort.
-void Percentiles(std::span<const double> values, std::span<const double> ps, std::span<double> results);
 
 // How many values lie further from the median than both `mads` scaled median absolute deviations (1.4826 *
 // MAD, the standard deviation of a normal distribution) and the fraction `min_relative` of the median. The
@@ -44,12 +42,12 @@ enum class Pairing {
 // Two samples whose means are compared; or one whose mean is in question, such as differences of rounds.
 // Values of one launch of a program stand together, launch after launch.
 struct ComparedSamples {
-  std::span<const double> sample;
-  std::span<const double> baseline;  // empty: there is one sample
+  std::vector<double> sample;
+  std::vector<double> baseline;  // empty: there is one sample
   Pairing pairing = Pairing::kNone;
   // How many values each launch has; empty: all are of one. With kRounds the baseline has the same.
-  std::span<const size_t> launches{};
-  std::span<const size_t> baseline_launches{};
+  std::vector<size_t> launches{};
+  std::vector<size_t> baseline_launches{};
 };
 
 // Mean(sample) / Mean(baseline) - 1; NaN for a baseline of 0. Of means, because what a training run pays is

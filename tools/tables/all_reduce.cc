@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/error.h"
 #include "tools/records/validity.h"
 #include "tools/tables/all_reduce_findings.h"
 #include "tools/tables/builder.h"
@@ -42,8 +43,7 @@ std::vector<Field<Row>> Fields() {
          const std::optional<int64_t>& wrong = row.own.wrong_elements;
          return wrong ? static_cast<double>(*wrong) : std::numeric_limits<double>::quiet_NaN();
        }},
-      {{.name = "collective", .kind = Kind::kText, .said_once = true},
-       [](const Row& row) { return CollectiveOf(row.own); }},
+      {{.name = "collective", .kind = Kind::kText, .said_once = true}, Text("collective")},
       {{.name = "op", .kind = Kind::kText, .said_once = true}, Text("op")},
   };
   AppendRunFields(&fields);
@@ -62,11 +62,14 @@ class AllReduceTable : public TableBuilder {
     const Measurement& measurement = measured.own;
     const Series& times = *measurement.Find(kTime);
     Row row{measured, ConfigNumber(measurement, "size_bytes"), times.mean(), 0, {}};
-    row.bus_bytes_per_s =
-        BusBandwidth(row.bytes, row.mean_s, measurement.world_size(), CollectiveOf(measurement));
+    const std::string collective = Text("collective")(row);
+    row.bus_bytes_per_s = BusBandwidth(row.bytes, row.mean_s, measurement.world_size(), collective);
     row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
-    legend_.Add(row.flags);
-    findings_.Add(measurement, times, row.flags);
+    RunKey run = RunKeyOf(measurement, {"collective", "device", "op", "dtype"});
+    run.push_back(Join(measurement.world_size(), " ranks"));
+    transfers_.push_back({Text("backend")(row), row.bytes, measurement.world_size(),
+                          SampleOf(measurement, times), measurement.wrong_elements, row.flags, collective,
+                          std::move(run)});
     table_.Add(row);
     if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (s)");
     if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (s)");
@@ -74,7 +77,7 @@ class AllReduceTable : public TableBuilder {
 
   void Finish(std::vector<Table>* tables) override {
     if (table_.num_rows() == 0) return;
-    for (std::string& sentence : findings_.Sentences(options_.bootstrap)) {
+    for (std::string& sentence : TransferSentences(transfers_, options_.bootstrap)) {
       table_.AddFinding(std::move(sentence));
     }
     table_.AddNote("data_size: 1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. Times in seconds.");
@@ -88,15 +91,13 @@ class AllReduceTable : public TableBuilder {
         "back_to_back: of each of several without a barrier between them, as nccl-tests has it; ranks that "
         "are "
         "late are not waited for.");
-    for (std::string& line : legend_.Lines()) table_.AddNote(std::move(line));
     tables->push_back(std::move(table_));
   }
 
  private:
   const TableOptions options_;
-  TransferFindings findings_;
+  std::vector<Transfer> transfers_;
   TableOf<Row> table_{"all_reduce", "All-reduce", Fields()};
-  Legend legend_;
 };
 
 }  // namespace

@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/records/validity.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/findings.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kMaxTransfers = 400;
-constexpr size_t kMaxGroups = 4;
+constexpr size_t kMaxTransfers = Contest::kMaxVariants;
 constexpr double kMiB = 1 << 20;
 // Bandwidths within this part of the highest are at saturation.
 constexpr double kSaturated = 0.9;
@@ -24,14 +24,6 @@ constexpr double kSaturated = 0.9;
 std::string SizeText(double size_bytes) {
   return size_bytes < kMiB ? bench::FormatByteCount(static_cast<int64_t>(size_bytes))
                            : Join(size_bytes / kMiB, " MB");
-}
-
-std::vector<std::string> BackendsOf(const std::vector<Transfer>& transfers) {
-  std::vector<std::string> backends;
-  for (const Transfer& transfer : transfers) {
-    if (std::ranges::count(backends, transfer.backend) == 0) backends.push_back(transfer.backend);
-  }
-  return backends;
 }
 
 bool IsUsable(const Transfer& transfer) {
@@ -51,24 +43,28 @@ struct Share {
   Interval interval{};  // of its bandwidth, as a part of the highest
 };
 
-// One backend's sizes, in their order.
+// One backend's sizes in one run, in their order.
 struct Curve {
-  std::string backend;
   const Transfer* highest = nullptr;
   std::vector<Share> shares;  // of the others
 };
 
 std::vector<Curve> CurvesOf(const std::vector<Transfer>& transfers, const BootstrapOptions& options) {
+  std::map<std::pair<RunKey, std::string>, std::vector<const Transfer*>> usable;
+  std::vector<const std::vector<const Transfer*>*> in_order;
+  for (const Transfer& transfer : transfers) {
+    if (!IsUsable(transfer)) continue;
+    std::vector<const Transfer*>& own = usable[{transfer.run, transfer.backend}];
+    if (own.empty()) in_order.push_back(&own);
+    own.push_back(&transfer);
+  }
   std::vector<Curve> curves;
   Intervals intervals(options);
-  for (const std::string& backend : BackendsOf(transfers)) {
-    Curve curve{.backend = backend, .shares = {}};
-    std::vector<const Transfer*> own;
-    for (const Transfer& transfer : transfers) {
-      if (transfer.backend == backend && IsUsable(transfer)) own.push_back(&transfer);
-    }
+  for (const std::vector<const Transfer*>* const all : in_order) {
+    std::vector<const Transfer*> own = *all;
     if (own.size() < 2) continue;
     std::ranges::stable_sort(own, std::less<>(), &Transfer::size_bytes);
+    Curve curve;
     curve.highest = *std::ranges::max_element(
         own, std::less<>(), [](const Transfer* transfer) { return BandwidthOf(*transfer); });
     for (const Transfer* transfer : own) {
@@ -77,7 +73,7 @@ std::vector<Curve> CurvesOf(const std::vector<Transfer>& transfers, const Bootst
     }
     curves.push_back(std::move(curve));
   }
-  // For all backends together, because each sentence must hold.
+  // For all together, because each sentence must hold.
   intervals.Compute();
   for (Curve& curve : curves) {
     for (Share& share : curve.shares) {
@@ -117,12 +113,12 @@ std::vector<std::string> SentencesOf(const Curve& curve) {
   }
   char highest[64];
   std::snprintf(highest, sizeof highest, "%.3g GB/s", BandwidthOf(*curve.highest) / 1e9);
-  std::string text = Join("Bus bandwidth of ", curve.backend, " is highest at ",
-                          SizeText(curve.highest->size_bytes), " (", highest, ")");
+  const std::string whose = "Bus bandwidth of " + curve.highest->backend;
+  std::string text = Join(whose, " is highest at ", SizeText(curve.highest->size_bytes), " (", highest, ")");
   if (const std::optional<double> from = SaturatedFrom(curve)) {
-    text += Join("; it is saturated from ", SizeText(*from), " on");
+    text += Join("; saturated from ", SizeText(*from), " on");
   } else if (curve.highest->size_bytes == largest_bytes && open.empty()) {
-    text += "; up to the largest size no saturation is shown";
+    text += "; no saturation is shown";
   }
   std::vector<std::string> parts;
   if (!within.empty()) parts.push_back(Join("within 10 % of that at ", Listed(within)));
@@ -130,14 +126,10 @@ std::vector<std::string> SentencesOf(const Curve& curve) {
   if (!open.empty()) parts.push_back(Join("undecided at ", Listed(open)));
   std::string sizes;
   for (const std::string& part : parts) sizes += (sizes.empty() ? "" : ", ") + part;
-  return {text + ".", Join("Bus bandwidth of ", curve.backend, " is ", sizes, " (simultaneous 95 % CI).")};
+  return {text + ".", Join(whose, " is ", sizes, " (simultaneous 95 % CI).")};
 }
 
 }  // namespace
-
-std::string CollectiveOf(const Measurement& measurement) {
-  return measurement.record.config.StringOr("collective", "all_reduce");
-}
 
 std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& transfers) {
   std::vector<std::string> wrong;
@@ -149,6 +141,11 @@ std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& trans
           Join(*transfer.wrong_elements, " by ", transfer.backend, " at ", SizeText(transfer.size_bytes)));
     }
   }
+  if (wrong.size() > 3) {
+    const size_t more = wrong.size() - 2;
+    wrong.resize(2);
+    wrong.push_back(Join(more, " times more"));
+  }
   if (!wrong.empty())
     return {Join("Wrong elements: ", Listed(wrong), ". Times of wrong results are not compared.")};
   if (!were_all_checked) return {};
@@ -157,13 +154,11 @@ std::vector<std::string> CorrectnessSentences(const std::vector<Transfer>& trans
 
 std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& transfers,
                                                  const BootstrapOptions& bootstrap) {
-  if (BackendsOf(transfers).size() < 2) return {};
-  std::vector<Case> cases;
+  Contest contest({.variant = "backend", .of_case = "size", .at = "at"});
   for (const Transfer& transfer : transfers) {
-    Named(SizeText(transfer.size_bytes), &cases)
-        .variants.push_back({.name = transfer.backend, .steps = transfer.times, .flags = transfer.flags});
+    contest.Add(transfer.run, SizeText(transfer.size_bytes), "",
+                {.name = transfer.backend, .steps = transfer.times, .flags = transfer.flags});
   }
-  Contest contest(std::move(cases), "", {.variant = "backend", .of_case = "size", .at = "at"});
   Intervals intervals(bootstrap);
   contest.Compare(&intervals);
   intervals.Compute();
@@ -172,38 +167,29 @@ std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& tr
 
 std::vector<std::string> SaturationSentences(const std::vector<Transfer>& transfers,
                                              const BootstrapOptions& bootstrap) {
+  const std::vector<Curve> curves = CurvesOf(transfers, bootstrap);
+  std::vector<RunKey> runs;
+  for (const Curve& curve : curves) runs.push_back(curve.highest->run);
+  if (std::set(runs.begin(), runs.end()).size() > kMaxRuns) return {};
+  const std::vector<std::string> prefixes = PrefixesOf(runs);
   std::vector<std::string> sentences;
-  for (const Curve& curve : CurvesOf(transfers, bootstrap)) Append(SentencesOf(curve), &sentences);
+  for (size_t i = 0; i < curves.size(); ++i) {
+    for (const std::string& sentence : SentencesOf(curves[i])) sentences.push_back(prefixes[i] + sentence);
+  }
   return sentences;
 }
 
-void TransferFindings::Add(const Measurement& measurement, const Series& times, const Flags& flags) {
-  if (++num_transfers_ > kMaxTransfers) return;
-  const bench::Record& record = measurement.record;
-  const std::string collective = CollectiveOf(measurement);
-  std::string group = Join(record.run_id, ", ", collective == "all_reduce" ? "" : collective + ", ",
-                           record.world_size, " ranks");
-  for (const char* name : {"device", "op", "dtype"}) {
-    group += Join(", ", record.config.StringOr(name, ""));
+std::vector<std::string> TransferSentences(const std::vector<Transfer>& transfers,
+                                           const BootstrapOptions& bootstrap) {
+  if (transfers.size() > kMaxTransfers) return {};
+  std::vector<std::string> sentences = FastestBackendSentences(transfers, bootstrap);
+  Append(SaturationSentences(transfers, bootstrap), &sentences);
+  const bool is_wrong = std::ranges::any_of(
+      transfers, [](const Transfer& transfer) { return transfer.wrong_elements.value_or(0) > 0; });
+  for (std::string& sentence : CorrectnessSentences(transfers)) {
+    sentences.insert(is_wrong ? sentences.begin() : sentences.end(), std::move(sentence));
   }
-  Named(group, &groups_)
-      .transfers.push_back({record.config.StringOr("backend", ""), ConfigNumber(measurement, "size_bytes"),
-                            record.world_size, SampleOf(measurement, times), measurement.wrong_elements,
-                            flags, collective});
-}
-
-std::vector<std::string> TransferFindings::Sentences(const BootstrapOptions& bootstrap) const {
-  if (num_transfers_ > kMaxTransfers || groups_.size() > kMaxGroups) return {};
-  return SentencesOfRuns<Group>(groups_, [&](const Group& group) {
-    std::vector<std::string> sentences = FastestBackendSentences(group.transfers, bootstrap);
-    Append(SaturationSentences(group.transfers, bootstrap), &sentences);
-    const bool is_wrong = std::ranges::any_of(
-        group.transfers, [](const Transfer& transfer) { return transfer.wrong_elements.value_or(0) > 0; });
-    for (std::string& sentence : CorrectnessSentences(group.transfers)) {
-      sentences.insert(is_wrong ? sentences.begin() : sentences.end(), std::move(sentence));
-    }
-    return sentences;
-  });
+  return sentences;
 }
 
 }  // namespace gradsync::tools

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+
+#include "model/error.h"
 
 namespace gradsync::tools {
 namespace {
@@ -44,11 +47,10 @@ std::vector<Transfer> FourSizes(double noise = 0.01) {
 }
 
 TEST(SaturationTest, SaysFromWhereOnBandwidthIsAtItsHighest) {
-  EXPECT_THAT(
-      SaturationSentences(FourSizes()),
-      ElementsAre("Bus bandwidth of gloo is highest at 1000 MB (2 GB/s); it is saturated from 100 MB on.",
-                  "Bus bandwidth of gloo is within 10 % of that at 100 MB, lower at 1 MB and 10 MB "
-                  "(simultaneous 95 % CI)."));
+  EXPECT_THAT(SaturationSentences(FourSizes()),
+              ElementsAre("Bus bandwidth of gloo is highest at 1000 MB (2 GB/s); saturated from 100 MB on.",
+                          "Bus bandwidth of gloo is within 10 % of that at 100 MB, lower at 1 MB and 10 MB "
+                          "(simultaneous 95 % CI)."));
 }
 
 TEST(SaturationTest, StillRisingIsNotSaturated) {
@@ -57,7 +59,7 @@ TEST(SaturationTest, StillRisingIsNotSaturated) {
   const std::vector<std::string> sentences = SaturationSentences(transfers);
   ASSERT_EQ(sentences.size(), 2u);
   EXPECT_THAT(sentences[0], StartsWith("Bus bandwidth of gloo is highest at 10 MB ("));
-  EXPECT_THAT(sentences[0], HasSubstr("); up to the largest size no saturation is shown."));
+  EXPECT_THAT(sentences[0], HasSubstr("); no saturation is shown."));
   EXPECT_EQ(sentences[1], "Bus bandwidth of gloo is lower at 1 MB (simultaneous 95 % CI).");
 }
 
@@ -107,6 +109,33 @@ TEST(SaturationTest, NothingIsSaidOfWhatWasNotMeasured) {
               IsEmpty());
 }
 
+// Each in words that fit in the first of 25, whatever differs.
+TEST(SaturationTest, SeveralRunsAreToldApart) {
+  std::vector<Transfer> transfers = FourSizes();
+  for (Transfer& transfer : transfers) transfer.run = {"Run a", "all_gather", "cpu", "sum", "f32", "2 ranks"};
+  for (Transfer transfer : FourSizes()) {
+    transfer.run = {"Run b", "broadcast", "cuda", "mean", "bf16", "4 ranks"};
+    transfers.push_back(std::move(transfer));
+  }
+  const std::vector<std::string> sentences = TransferSentences(transfers, {});
+  ASSERT_EQ(sentences.size(), 5u);
+  EXPECT_EQ(sentences[0],
+            "Run a, all_gather, cpu, sum, f32, 2 ranks: Bus bandwidth of gloo is highest at 1000 MB "
+            "(2 GB/s); saturated from 100 MB on.");
+  EXPECT_LE(std::ranges::count(sentences[0], ' ') + 1, 25);
+  EXPECT_THAT(sentences[2], StartsWith("Run b, broadcast, cuda, mean, bf16, 4 ranks: "));
+  for (Transfer& transfer : transfers) transfer.run.resize(1);
+  EXPECT_THAT(TransferSentences(transfers, {})[0], StartsWith("Run a: Bus bandwidth"));
+  // Not each of many.
+  for (const char* const run : {"Run c", "Run d", "Run e"}) {
+    for (Transfer transfer : FourSizes()) {
+      transfer.run = {run};
+      transfers.push_back(std::move(transfer));
+    }
+  }
+  EXPECT_THAT(TransferSentences(transfers, {}), ElementsAre("No element of any result was wrong."));
+}
+
 TEST(FastestBackendTest, CountsSizes) {
   Link link;
   std::vector<Transfer> transfers;
@@ -131,6 +160,9 @@ TEST(CorrectnessTest, WrongElementsComeFirst) {
       CorrectnessSentences(transfers),
       ElementsAre("Wrong elements: 3 by gloo at 1 MB and 1 by gloo at 10 MB. Times of wrong results are "
                   "not compared."));
+  for (Transfer& transfer : transfers) transfer.wrong_elements = 5;
+  EXPECT_THAT(CorrectnessSentences(transfers)[0],
+              StartsWith("Wrong elements: 5 by gloo at 1000 MB, 5 by gloo at 1 MB and 2 times more."));
   transfers = FourSizes();
   transfers[0].wrong_elements.reset();
   EXPECT_THAT(CorrectnessSentences(transfers), IsEmpty());

@@ -26,7 +26,7 @@ struct Measured {
   const Measurement* floor = nullptr;  // without synchronisation; null if there is none
 };
 
-// Turns the measurements of one experiment into tables, one measurement at a time.
+// Turns the measurements of one experiment into tables, one group at a time.
 class TableBuilder {
  public:
   virtual ~TableBuilder() = default;
@@ -41,7 +41,10 @@ class TableBuilder {
     return measurement.record.experiment == experiment();
   }
 
-  // Both have main_samples, with at least one step.
+  // All that is compared with each other, each with main_samples of at least one step.
+  virtual void AddGroup(const std::vector<Measured>& rows) {
+    for (const Measured& row : rows) Add(row);
+  }
   virtual void Add(const Measured& row) = 0;
 
   // Appends the tables of everything added. Call once.

@@ -1,17 +1,21 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "model/error.h"
 #include "tools/records/validity.h"
+#include "tools/tables/buckets.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/compare_findings.h"
 #include "tools/tables/cost.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/findings.h"
 #include "tools/tables/intervals.h"
 #include "tools/tables/pivot.h"
 #include "tools/tables/training_rows.h"
@@ -26,8 +30,9 @@ constexpr double kMebi = 1 << 20;
 constexpr char kBufferColumn[] = "buffer_elements (Mi)";
 constexpr char kLow[] = "ci95_low (%)";
 constexpr char kHigh[] = "ci95_high (%)";
-// With more sizes than this, people are shown the rows that machines get.
+// With more sizes than this, people are shown the rows that machines get; with more rows no sentences.
 constexpr size_t kMaxBlocks = 100;
+constexpr size_t kMaxRows = 2000;
 
 constexpr char kStepPhase[] = "step";
 
@@ -110,6 +115,7 @@ std::vector<Field<Row>> Fields() {
                         return 100 * (row.times.percentile(p) / row.base.percentile(p) - 1);
                       }});
   }
+  AppendCommunicationFields("ms", 0, &fields);
   AppendCostFields("ms", 0, &fields);
   AppendWorkFields(0, Audience::kMachines, &fields);
   Append<Field<Row>>(
@@ -162,9 +168,10 @@ std::vector<WideColumn> WideColumns() {
     add({.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines}, kHigh);
     add({.name = "flags", .kind = Kind::kText}, "flags");
   }
-  std::vector<Field<Row>> costs;
-  AppendCostFields("ms", section + 1, &costs);
-  for (const Field<Row>& cost : costs) columns.push_back({cost.column, cost.column.name, kStepPhase});
+  std::vector<Field<Row>> of_steps;
+  AppendCostFields("ms", section + 1, &of_steps);
+  AppendCommunicationFields("ms", section + 2, &of_steps);
+  for (const Field<Row>& field : of_steps) columns.push_back({field.column, field.column.name, kStepPhase});
   return columns;
 }
 
@@ -192,17 +199,10 @@ Table BlockTable(const Table& rows, const std::vector<size_t>& block) {
   int section = 0;
   for (const Phase& phase : kPhases) table.SetSectionTitle(++section, Join("DDP: ", phase.title, ", ms"));
   table.SetSectionTitle(++section, "DDP: what synchronisation costs, and where the cost lies, ms");
+  table.SetSectionTitle(++section, "DDP: communication, ms");
   AddLines(
       rows, block, [&](size_t row) { return rows.text(row, "phase"); }, columns, &table);
   return table;
-}
-
-// Whether the rows are one series over sizes: one run, model, and so on.
-bool IsOneSeries(const Table& rows) {
-  for (size_t column = 0; column < rows.column("phase"); ++column) {
-    if (rows.columns()[column].name != kBufferColumn && !rows.is_constant(column)) return false;
-  }
-  return true;
 }
 
 class CompareTable : public TableBuilder {
@@ -223,7 +223,7 @@ class CompareTable : public TableBuilder {
 
   void Finish(std::vector<Table>* tables) override {
     if (rows_.empty()) return;
-    findings_.Compare(&intervals_);
+    for (auto& [phase, contest] : contests_) contest.Compare(&intervals_);
     intervals_.Compute();
     bool has_cost = false;
     for (Row& row : rows_) {
@@ -233,7 +233,6 @@ class CompareTable : public TableBuilder {
       table_.Add(row);
       if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (ms)");
       if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (ms)");
-      AddFinding(row);
     }
     const std::optional<std::vector<std::vector<size_t>>> blocks = BlocksOf(table_);
     if (!blocks) {
@@ -249,8 +248,11 @@ class CompareTable : public TableBuilder {
       }
     }
     tables->push_back(std::move(table_));
+    AddBucketsTable("compare_buckets", steps_, tables);
     Table differences = DifferencesTable("compare_differences");
-    findings_.AddDifferences(intervals_, &differences);
+    for (const auto& [phase, contest] : contests_) {
+      contest.AddDifferences(Join(phase->name, " "), intervals_, &differences);
+    }
     if (differences.num_rows() > 0) tables->push_back(std::move(differences));
   }
 
@@ -266,27 +268,41 @@ class CompareTable : public TableBuilder {
     if (&row.own != &row.baseline && &times != &base) {
       row.difference = intervals_.AddRatio(SampleOf(row.own, times), SampleOf(row.baseline, base));
     }
-    legend_.Add(row.flags);
-    findings_.AddTimes(phase.name, phase.has_winner, row, times, row.flags);
+    if (is_step) steps_.push_back(measured);
+    const RunKey run = RunKeyOf(measured.own, {"model", "backend", "device", "dtype", "units"});
+    runs_.insert(run);
+    if (phase.has_winner) {
+      const auto [contest, is_new] = contests_.try_emplace(&phase, Words{.of_case = "size", .at = "at"});
+      contest->second.Add(run, Join(ConfigNumber(row.own, "buffer_elements") / kMebi, "Mi"),
+                          row.baseline.strategy(), {row.own.strategy(), SampleOf(row.own, times), row.flags});
+    }
     rows_.push_back(std::move(row));
   }
 
-  // Unless its gradients and parameters, or the baseline's, are wrong.
-  void AddFinding(const Row& row) {
-    const bool are_right =
-        !Has(row.flags, Flag::kUnequal) && !Has(FlagsOf({row.baseline, row.base}), Flag::kUnequal);
-    if (row.difference == Intervals::kNone || !are_right) return;
-    findings_.AddComparison({.phase = row.phase.name,
-                             .strategy = row.own.strategy(),
-                             .baseline = row.baseline.strategy(),
-                             .delta_percent = row.delta_percent(),
-                             .interval_percent = row.interval_percent,
-                             .num_steps = row.times.num_steps()});
-  }
-
+  // First, for each phase that has a winner, who is fastest, steps first. Then, of one series over sizes, how
+  // each strategy compares with the baseline; not where the gradients or parameters of either are wrong.
   void AddFindings(Table* table) {
-    if (!IsOneSeries(table_)) return;
-    for (std::string& sentence : findings_.Sentences(intervals_)) table->AddFinding(std::move(sentence));
+    for (auto phase = contests_.rbegin(); phase != contests_.rend(); ++phase) {
+      for (const std::string& sentence : phase->second.Sentences(intervals_)) {
+        table->AddFinding(Join(phase->first->name, ": ", sentence));
+      }
+    }
+    if (runs_.size() > 1 || rows_.size() > kMaxRows) return;
+    std::vector<SizeComparison> comparisons;
+    for (const Phase& phase : kPhases) {
+      for (const Row& row : rows_) {
+        const bool are_right =
+            !Has(row.flags, Flag::kUnequal) && !Has(FlagsOf({row.baseline, row.base}), Flag::kUnequal);
+        if (&row.phase != &phase || row.difference == Intervals::kNone || !are_right) continue;
+        comparisons.push_back({.phase = phase.name,
+                               .strategy = row.own.strategy(),
+                               .baseline = row.baseline.strategy(),
+                               .delta_percent = row.delta_percent(),
+                               .interval_percent = row.interval_percent,
+                               .num_steps = row.times.num_steps()});
+      }
+    }
+    for (std::string& sentence : TallySentences(comparisons)) table->AddFinding(std::move(sentence));
   }
 
   void AddNotes(bool has_cost, Table* table) {
@@ -302,6 +318,7 @@ class CompareTable : public TableBuilder {
         "element. published: core's buckets have so many MiB, the others' so many Mi elements, as in the "
         "original; with f32, theirs are 4 times as large.");
     AddCostNotes(has_cost, table);
+    AddCommunicationNotes(table);
     table->AddNote("delta% is against the baseline's same statistic; 95 % CI: of the mean's, " +
                    intervals_.Description());
     table->AddNote(
@@ -310,14 +327,14 @@ class CompareTable : public TableBuilder {
         "them is wrong in at most one case in twenty. They leave out strategies whose gradients or "
         "parameters "
         "are wrong.");
-    for (std::string& line : legend_.Lines()) table->AddNote(std::move(line));
   }
 
   Intervals intervals_;
   std::vector<Row> rows_;
+  std::vector<Measured> steps_;  // of the rows that are of whole steps
   TableOf<Row> table_{"compare", "Strategies over bucket sizes", Fields()};
-  CompareFindings findings_;
-  Legend legend_;
+  std::map<const Phase*, Contest> contests_;  // of those that have a winner, in their order
+  std::set<RunKey> runs_;
 };
 
 }  // namespace

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "model/error.h"
 #include "tools/records/reader.h"
@@ -19,33 +17,13 @@ namespace gradsync::tools {
 namespace {
 
 // What two runs of one configuration may have different.
-constexpr std::string_view kFreeFields[] = {"placement",    "seed",       "steps",
-                                            "warmup_steps", "iterations", "warmup_iterations"};
+const std::vector<std::string_view> kFreeFields = {"placement",    "seed",       "steps",
+                                                   "warmup_steps", "iterations", "warmup_iterations"};
 // Flags that are about percentiles, which are not compared, or that the table says in its own way.
 constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99,
                                  Flag::kOneLaunch};
 
-using Configuration = std::map<std::string, std::string>;
-
-std::string TextOf(const bench::Value& value) {
-  return std::visit(
-      [](const auto& v) -> std::string {
-        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, bool>) return v ? "true" : "false";
-        return Join(v);
-      },
-      value);
-}
-
-Configuration ConfigurationOf(const bench::Record& record) {
-  Configuration configuration{{"world_size", Join(record.world_size)}};
-  for (const auto& [name, value] : record.config) {
-    if (std::ranges::count(kFreeFields, name) == 0) configuration[name] = TextOf(value);
-  }
-  return configuration;
-}
-
 struct Row {
-  PairOfSamples samples;
   std::set<FlagOfRow> flags;
   bool is_wrong_here = false;
 };
@@ -54,17 +32,20 @@ struct Row {
 class Rows {
  public:
   void Add(const Measurement& measurement, const Series& times, bool is_here) {
-    auto key = std::make_pair(measurement.record.experiment, ConfigurationOf(measurement.record));
+    Configuration configuration = ConfigurationOf(measurement.record, kFreeFields);
+    configuration["world_size"] = Join(measurement.world_size());
+    auto key = std::make_pair(measurement.record.experiment, std::move(configuration));
     const auto [entry, is_new] = numbers_.try_emplace(std::move(key), rows_.size());
     if (is_new) {
       rows_.emplace_back();
+      samples_.emplace_back();
       keys_.push_back(&entry->first);
     }
     Row& row = rows_[entry->second];
-    std::vector<double>& samples = is_here ? row.samples.here : row.samples.there;
+    ComparedSamples& both = samples_[entry->second];
+    std::vector<double>& samples = is_here ? both.sample : both.baseline;
     samples.insert(samples.end(), times.max.begin(), times.max.end());
-    std::vector<size_t>& launches = is_here ? row.samples.launches_here : row.samples.launches_there;
-    launches.push_back(times.max.size());
+    (is_here ? both.launches : both.baseline_launches).push_back(times.max.size());
     for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
       row.is_wrong_here |= is_here && (flag.flag == Flag::kWrong || flag.flag == Flag::kUnequal);
       if (std::ranges::count(kSilentFlags, flag.flag) == 0) row.flags.insert(flag);
@@ -75,11 +56,7 @@ class Rows {
   const Row& row(size_t i) const { return rows_[i]; }
   const std::string& experiment(size_t i) const { return keys_[i]->first; }
 
-  std::vector<PairOfSamples> Samples() const {
-    std::vector<PairOfSamples> samples;
-    for (const Row& row : rows_) samples.push_back(row.samples);
-    return samples;
-  }
+  const std::vector<ComparedSamples>& samples() const { return samples_; }
 
   // What tells the row from others of its experiment: "strategy=core batch_size=2".
   std::string Name(size_t i) const {
@@ -116,6 +93,7 @@ class Rows {
   std::map<std::pair<std::string, Configuration>, size_t> numbers_;
   std::vector<const std::pair<std::string, Configuration>*> keys_;
   std::vector<Row> rows_;
+  std::vector<ComparedSamples> samples_;  // of each row
   std::map<std::pair<std::string, std::string>, std::map<std::string, size_t>> values_;
   std::map<std::string, size_t> num_rows_;
 };
@@ -188,10 +166,12 @@ struct JudgedRow {
   const Judgement& judgement;
   double threshold = 0;
 
-  const PairOfSamples& samples() const { return rows.row(number).samples; }
+  const std::vector<double>& here() const { return rows.samples()[number].sample; }
+  const std::vector<double>& there() const { return rows.samples()[number].baseline; }
   Flags flags() const {
     Flags flags(rows.row(number).flags.begin(), rows.row(number).flags.end());
-    if (samples().launches_here.size() == 1 || samples().launches_there.size() == 1) {
+    const ComparedSamples& samples = rows.samples()[number];
+    if (samples.launches.size() == 1 || samples.baseline_launches.size() == 1) {
       flags.push_back({Flag::kOneLaunch});
     }
     if (judgement.verdict == Verdict::kTooFew) {
@@ -206,8 +186,8 @@ std::vector<Field<JudgedRow>> Fields() {
       {{.name = "experiment", .kind = Kind::kText},
        [](const JudgedRow& row) { return row.rows.experiment(row.number); }},
       {{.name = "row", .kind = Kind::kText}, [](const JudgedRow& row) { return row.rows.Name(row.number); }},
-      {{.name = "mean here (s)"}, [](const JudgedRow& row) { return Mean(row.samples().here); }},
-      {{.name = "mean there (s)"}, [](const JudgedRow& row) { return Mean(row.samples().there); }},
+      {{.name = "mean here (s)"}, [](const JudgedRow& row) { return Mean(row.here()); }},
+      {{.name = "mean there (s)"}, [](const JudgedRow& row) { return Mean(row.there()); }},
       {{.name = "difference (%)", .kind = Kind::kPercent},
        [](const JudgedRow& row) { return 100 * row.judgement.difference; }},
       {{.name = "ci95_low (%)", .kind = Kind::kPercent, .interval_name = "95 % CI (%)"},
@@ -215,9 +195,9 @@ std::vector<Field<JudgedRow>> Fields() {
       {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
        [](const JudgedRow& row) { return 100 * row.judgement.interval.high; }},
       {{.name = "steps here", .kind = Kind::kInteger},
-       [](const JudgedRow& row) { return row.samples().here.size(); }},
+       [](const JudgedRow& row) { return row.here().size(); }},
       {{.name = "steps there", .kind = Kind::kInteger},
-       [](const JudgedRow& row) { return row.samples().there.size(); }},
+       [](const JudgedRow& row) { return row.there().size(); }},
       {{.name = "verdict", .kind = Kind::kText},
        [](const JudgedRow& row) { return VerdictText(row.judgement.verdict, row.threshold); }},
       {{.name = "flags", .kind = Kind::kText}, &JudgedRow::flags},
@@ -240,8 +220,8 @@ void Annotate(const Rows& rows, const std::vector<Judgement>& judgements, double
     comparison->num_matched += is_matched;
     comparison->num_compared += is_matched && !is_too_few;
   }
-  table->AddFinding(Join("Of ", comparison->num_compared, " rows that could be compared, ",
-                         comparison->num_slower, " are slower and ", num_faster, " are faster",
+  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ", comparison->num_slower,
+                         " are slower and ", num_faster, " are faster",
                          threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
                          "; about the others these data decide nothing."));
   for (size_t i = 0; i < rows.size(); ++i) comparison->num_wrong += rows.row(i).is_wrong_here;
@@ -283,16 +263,12 @@ Comparison CompareDirs(const CompareOptions& options) {
   GateOptions gate;
   gate.threshold = options.threshold;
   if (options.resamples) gate.bootstrap.resamples = *options.resamples;
-  const std::vector<Judgement> judgements = JudgeRows(rows.Samples(), gate);
+  const std::vector<Judgement> judgements = JudgeRows(rows.samples(), gate);
   TableOf<JudgedRow> table("regression", "Compared with " + options.there, Fields());
-  Legend legend;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const JudgedRow row{rows, i, judgements[i], options.threshold};
-    table.Add(row);
-    if (row.judgement.verdict != Verdict::kTooFew) legend.Add(row.flags());
+    table.Add({rows, i, judgements[i], options.threshold});
   }
   Annotate(rows, judgements, options.threshold, &table, &comparison);
-  for (std::string& line : legend.Lines()) table.AddNote(std::move(line));
   summary.report.header = {"# gradsync: comparison of results", ""};
   summary.report.tables.push_back(std::move(table));
   return comparison;

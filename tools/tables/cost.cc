@@ -74,4 +74,15 @@ void AddCostNotes(bool has_cost, Table* table) {
       "communication; published time_per_sync counts it.");
 }
 
+void AddCommunicationNotes(Table* table) {
+  table->AddNote(
+      "comm_busy: time with communication in flight. overlap: the part of it hidden behind backward, 1 - "
+      "(from "
+      "the end of a rank's own backward to the last mean) / comm_busy; below 0 where synchronisation does "
+      "more "
+      "than communicate. comm_waiting: the part of comm_busy in which the last rank has yet to issue the "
+      "same "
+      "collective; comm_moving: the rest.");
+}
+
 }  // namespace gradsync::tools

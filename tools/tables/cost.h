@@ -74,6 +74,25 @@ void AppendCostFields(const std::string& unit, int section, std::vector<Field<Ro
                      [=](const Row& row) { return scale * MeanOf(row.own, kSkew); }});
 }
 
+// Columns of a Row, which is Measured: how long communication is in flight, what of it hides behind backward,
+// what it is made of. `unit`: "s" or "ms".
+template <class Row>
+void AppendCommunicationFields(const std::string& unit, int section, std::vector<Field<Row>>* fields) {
+  const double scale = unit == "s" ? 1 : 1e3;
+  const auto add = [&](const char* name, const char* samples) {
+    fields->push_back({{.name = Join(name, " (", unit, ")"), .section = section},
+                       [=](const Row& row) { return scale * MeanOf(row.own, samples); }});
+  };
+  add("comm_busy", "comm_busy_ns");
+  fields->push_back({{.name = "overlap", .kind = Kind::kFraction, .section = section}, [](const Row& row) {
+                       const double busy_s = MeanOf(row.own, "comm_busy_ns");
+                       const double none = std::numeric_limits<double>::quiet_NaN();
+                       return busy_s > 0 ? 1 - MeanOf(row.own, "sync_exposed_ns") / busy_s : none;
+                     }});
+  add("comm_waiting", kCommWaiting);
+  add("comm_moving", kCommMoving);
+}
+
 // Columns of a Row, which is Measured: what all ranks got done per second, and the processor time of one
 // rank's process, on average.
 template <class Row>
@@ -89,10 +108,7 @@ void AppendWorkFields(int section, Audience audience, std::vector<Field<Row>>* f
     return [=](const Row& row) { return fact(row, name) / MeanOf(row.own, "step_ns"); };
   };
   const auto rank_seconds = [](const char* name) {
-    return [=](const Row& row) {
-      const Series* const series = row.own.Find(name);
-      return series == nullptr ? std::numeric_limits<double>::quiet_NaN() : Mean(series->rank_means);
-    };
+    return OfTimes(name, [](const Series& series) { return Mean(series.rank_means); });
   };
   add("tokens/s", Kind::kDecimal, per_second("tokens_per_step"));
   add("images/s", Kind::kDecimal, per_second("images_per_step"));
@@ -105,6 +121,7 @@ void AppendWorkFields(int section, Audience audience, std::vector<Field<Row>>* f
 
 // What the columns mean, or how to get them if no row has them.
 void AddCostNotes(bool has_cost, Table* table);
+void AddCommunicationNotes(Table* table);
 
 }  // namespace gradsync::tools
 

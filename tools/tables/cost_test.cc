@@ -190,6 +190,35 @@ TEST(CostTest, BucketsHaveATable) {
   EXPECT_NEAR(Number(tables[0], 0, "comm_moving (s)"), 18e-3, 1e-12);
 }
 
+// From the same code.
+TEST(CostTest, CompareHasTheBucketsTooAndWhatCommunicationIsMadeOf) {
+  std::vector<Record> ranks = {CompareRecord("core", 3, 0, Repeat(100 * kMs, 2)),
+                               CompareRecord("core", 3, 1, Repeat(100 * kMs, 2))};
+  for (Record& rank : ranks) {
+    rank.buckets = {{1000, 2}};
+    for (const auto& [name, ms] :
+         {std::pair{"ready_ns", 50 + rank.rank}, std::pair{"issued_ns", int64_t{0}},
+          std::pair{"started_ns", int64_t{1}}, std::pair{"ended_ns", 19 - rank.rank}}) {
+      rank.moments[name] = Repeat(ms * kMs, 2);
+    }
+  }
+  const Measurement measurement = CombineRanks(std::move(ranks));
+  const std::unique_ptr<TableBuilder> builder = MakeCompareTable({});
+  builder->Add({measurement, measurement});
+  std::vector<Table> tables;
+  builder->Finish(&tables);
+  const auto buckets = std::ranges::find(tables, "compare_buckets", &Table::name);
+  ASSERT_NE(buckets, tables.end());
+  ASSERT_EQ(buckets->num_rows(), 1u);  // one for all phases
+  EXPECT_NEAR(Number(*buckets, 0, "moving (s)"), 19e-3, 1e-12);
+  const auto rows = std::ranges::find(tables, "compare", &Table::name);
+  ASSERT_NE(rows, tables.end());
+  EXPECT_NEAR(Number(*rows, 0, "comm_waiting (ms)"), 1, 1e-9);
+  EXPECT_NEAR(Number(*rows, 0, "comm_moving (ms)"), 19, 1e-9);
+  EXPECT_EQ(tables[0].section_title(6), "DDP: communication, ms");
+  EXPECT_NEAR(Number(tables[0], 0, "comm_moving (ms)"), 19, 1e-9);
+}
+
 TEST(CostTest, APeersFloorIsItsOwn) {
   EXPECT_EQ(Cost::FloorOf("core"), "none");
   EXPECT_EQ(Cost::FloorOf("pytorch_ddp"), "pytorch_none");

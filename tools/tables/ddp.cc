@@ -5,8 +5,10 @@
 #include <limits>
 #include <utility>
 
+#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/records/validity.h"
+#include "tools/tables/buckets.h"
 #include "tools/tables/builder.h"
 #include "tools/tables/cost.h"
 #include "tools/tables/fields.h"
@@ -20,7 +22,6 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr char kStepTime[] = "step_ns";
 constexpr char kSyncTime[] = "sync_exposed_ns";
-constexpr char kBusyTime[] = "comm_busy_ns";
 
 // Sections.
 constexpr int kSteps = 1;
@@ -33,12 +34,8 @@ struct Row : Measured {
   Cost cost;
   size_t difference = Intervals::kNone;  // the number of its interval: of the step, to the baseline's
   Interval interval_percent{kNaN, kNaN};
+  Contest::Place place{};
 };
-
-double Overlap(const Row& row) {
-  const double busy_s = MeanOf(row.own, kBusyTime);
-  return busy_s > 0 ? 1 - MeanOf(row.own, kSyncTime) / busy_s : kNaN;
-}
 
 std::vector<Field<Row>> Fields() {
   std::vector<Field<Row>> fields = {
@@ -59,103 +56,46 @@ std::vector<Field<Row>> Fields() {
       {{.name = "forward (s)", .section = kPhases}, MeanTime("forward_ns")},
       {{.name = "backward (s)", .section = kPhases}, MeanTime("backward_ns")},
       {{.name = "backward_and_sync (s)", .section = kPhases}, MeanTime("backward_and_sync_ns")},
-      {{.name = "comm_busy (s)", .section = kPhases}, MeanTime(kBusyTime)},
-      {{.name = "overlap", .kind = Kind::kFraction, .section = kPhases}, Overlap},
-      {{.name = "comm_waiting (s)", .section = kPhases}, MeanTime(kCommWaiting)},
-      {{.name = "comm_moving (s)", .section = kPhases}, MeanTime(kCommMoving)},
-      {{.name = "optimizer (s)", .section = kPhases}, MeanTime("optimizer_ns")},
-      {{.name = "median_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.5)},
-      {{.name = "p90_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.9)},
-      {{.name = "p95_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.95)},
-      {{.name = "p99_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.99)},
-      {{.name = "collectives", .kind = Kind::kInteger, .section = kPhases},
-       [](const Row& row) { return NumCollectives(row.own); }},
-      {{.name = "sent (B)", .kind = Kind::kInteger, .section = kPhases},
-       [](const Row& row) { return SentBytes(row.own); }},
-      {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .section = kPhases, .said_once = true},
-       [](const Row& row) { return PeakBytesPerParameter(row.own); }},
-      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kSteps},
-       [](const Row& row) {
-         return 100 * (MeanOf(row.own, kStepTime) / MeanOf(row.baseline, kStepTime) - 1);
-       }},
-      {{.name = "ci95_low (%)", .kind = Kind::kPercent, .section = kSteps, .interval_name = "95 % CI (%)"},
-       [](const Row& row) { return row.interval_percent.low; }},
-      {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
-       [](const Row& row) { return row.interval_percent.high; }},
-      {{.name = "baseline", .kind = Kind::kText, .section = kSteps, .said_once = true},
-       [](const Row& row) { return row.baseline.strategy(); }},
-      {{.name = "equals single process", .kind = Kind::kText, .section = kSteps},
-       [](const Row& row) { return EqualityOf(row.own); }},
-      {{.name = "grad_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
-       [](const Row& row) { return row.own.grad_rel_error.value_or(kNaN); }},
-      {{.name = "param_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
-       [](const Row& row) { return row.own.param_rel_error.value_or(kNaN); }},
   };
-  fields.push_back({{.name = "forward_backward (s)", .section = kCosts}, MeanTime(kComputed)});
+  AppendCommunicationFields("s", kPhases, &fields);
+  Append<Field<Row>>(
+      {
+          {{.name = "optimizer (s)", .section = kPhases}, MeanTime("optimizer_ns")},
+          {{.name = "median_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.5)},
+          {{.name = "p90_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.9)},
+          {{.name = "p95_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.95)},
+          {{.name = "p99_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.99)},
+          {{.name = "collectives", .kind = Kind::kInteger, .section = kPhases},
+           [](const Row& row) { return NumCollectives(row.own); }},
+          {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .section = kPhases, .said_once = true},
+           [](const Row& row) { return PeakBytesPerParameter(row.own); }},
+          {{.name = "delta (%)", .kind = Kind::kPercent, .section = kSteps},
+           [](const Row& row) {
+             return 100 * (MeanOf(row.own, kStepTime) / MeanOf(row.baseline, kStepTime) - 1);
+           }},
+          {{.name = "ci95_low (%)",
+            .kind = Kind::kPercent,
+            .section = kSteps,
+            .interval_name = "95 % CI (%)"},
+           [](const Row& row) { return row.interval_percent.low; }},
+          {{.name = "ci95_high (%)", .kind = Kind::kPercent, .audience = Audience::kMachines},
+           [](const Row& row) { return row.interval_percent.high; }},
+          {{.name = "baseline", .kind = Kind::kText, .section = kSteps, .said_once = true},
+           [](const Row& row) { return row.baseline.strategy(); }},
+          {{.name = "equals single process", .kind = Kind::kText, .section = kSteps},
+           [](const Row& row) { return EqualityOf(row.own); }},
+          {{.name = "grad_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+           [](const Row& row) { return row.own.grad_rel_error.value_or(kNaN); }},
+          {{.name = "param_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+           [](const Row& row) { return row.own.param_rel_error.value_or(kNaN); }},
+          {{.name = "forward_backward (s)", .section = kCosts}, MeanTime(kComputed)},
+      },
+      &fields);
   AppendCostFields("s", kCosts, &fields);
   AppendWorkFields(kWork, Audience::kAll, &fields);
   AppendRunFields(&fields);
   fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kSteps}, &Row::flags});
   return fields;
-}
-
-// A bucket of a strategy.
-struct BucketRow : Measured {
-  size_t number = 0;
-
-  const BucketTimes& times() const { return own.buckets[number]; }
-};
-
-Table BucketsTable(const std::vector<Row>& rows) {
-  constexpr size_t kMostForPeople = 40;
-  const auto seconds = [](double BucketTimes::*time) {
-    return [time](const BucketRow& row) { return row.times().*time; };
-  };
-  const auto told = [](int64_t bench::BucketRecord::*what) {
-    return [what](const BucketRow& row) { return row.own.record.buckets[row.number].*what; };
-  };
-  TableOf<BucketRow> table(
-      "buckets", "Buckets: when they are ready, and what of them the step waits for",
-      {
-          {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
-          {{.name = "model_size", .kind = Kind::kText, .said_once = true}, Text("model")},
-          {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true}, Number("batch_size")},
-          {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true}, Number("seq_len")},
-          {{.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true}, Number("bucket_bytes")},
-          {{.name = "bucket", .kind = Kind::kInteger}, &BucketRow::number},
-          {{.name = "bytes", .kind = Kind::kInteger}, told(&bench::BucketRecord::bytes)},
-          {{.name = "tensors", .kind = Kind::kInteger}, told(&bench::BucketRecord::tensors)},
-          {{.name = "ready (s)"}, seconds(&BucketTimes::ready)},
-          {{.name = "queued (s)"}, seconds(&BucketTimes::queued)},
-          {{.name = "waiting (s)"}, seconds(&BucketTimes::waiting)},
-          {{.name = "moving (s)"}, seconds(&BucketTimes::moving)},
-          {{.name = "ended (s)"}, seconds(&BucketTimes::ended)},
-          {{.name = "exposed (s)"}, seconds(&BucketTimes::exposed)},
-          {{.name = "run", .kind = Kind::kText, .said_once = true},
-           [](const BucketRow& row) { return row.own.record.run_id; }},
-      });
-  const BucketTimes* most = nullptr;
-  std::string finding;
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.own.buckets.size(); ++i) {
-      const BucketRow bucket{row, i};
-      table.Add(bucket);
-      if (most != nullptr && bucket.times().exposed <= most->exposed) continue;
-      most = &bucket.times();
-      char milliseconds[32];
-      std::snprintf(milliseconds, sizeof milliseconds, "%.3g", 1e3 * most->exposed);
-      finding = Join("The step waits longest for bucket ", i, " of ", row.own.strategy(), ": ", milliseconds,
-                     " ms after the last rank had computed.");
-    }
-  }
-  if (!finding.empty()) table.AddFinding(finding);
-  if (table.num_rows() > kMostForPeople) table.SetAudience(Audience::kMachines);
-  table.AddNote(
-      "Means over steps. ready, ended: since the step's beginning, of the last rank. queued: until the "
-      "collective was issued; waiting: until the last rank had issued its own; moving: until the last rank "
-      "had the result. exposed: by how much the bucket moved the end of communication after the last rank "
-      "had computed.");
-  return table;
 }
 
 class DdpTable : public TableBuilder {
@@ -173,40 +113,46 @@ class DdpTable : public TableBuilder {
       row.difference =
           intervals_.AddRatio(SampleOf(row.own, step), SampleOf(row.baseline, *row.baseline.Find(kStepTime)));
     }
-    findings_.Add(row, step, row.flags);
+    row.place = AddToContest(row, step);
     rows_.push_back(std::move(row));
   }
 
   void Finish(std::vector<Table>* tables) override {
     if (rows_.empty()) return;
-    findings_.Compare(&intervals_);
+    contest_.Compare(&intervals_);
     intervals_.Compute();
-    Legend legend;
     bool has_cost = false;
     for (Row& row : rows_) {
       row.interval_percent = InPercent(intervals_[row.difference]);
       row.cost.TakeIntervals(intervals_);
       has_cost |= !std::isnan(row.cost.sync_cost.mean);
-      legend.Add(row.flags);
       table_.Add(row);
       if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95_step (s)");
       if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99_step (s)");
-      if (findings_.IsAmongFastest(row.own, intervals_)) table_.MarkLast("strategy");
+      if (contest_.IsAmongFastest(row.place, intervals_)) table_.MarkLast("strategy");
     }
-    for (std::string& sentence : findings_.Sentences(intervals_)) table_.AddFinding(std::move(sentence));
+    for (std::string& sentence : contest_.Sentences(intervals_)) table_.AddFinding(std::move(sentence));
     const std::string cost = CostSentence();
     if (!cost.empty()) table_.AddFinding(cost);
     table_.SetSectionTitle(kCosts, "What synchronisation costs, and where the cost lies");
-    AddNotes(has_cost, legend);
+    AddNotes(has_cost);
     tables->push_back(std::move(table_));
-    Table buckets = BucketsTable(rows_);
-    if (buckets.num_rows() > 0) tables->push_back(std::move(buckets));
+    AddBucketsTable("buckets", {rows_.begin(), rows_.end()}, tables);
     Table differences = DifferencesTable("ddp_differences");
-    findings_.AddDifferences(intervals_, &differences);
+    contest_.AddDifferences("", intervals_, &differences);
     if (differences.num_rows() > 0) tables->push_back(std::move(differences));
   }
 
  private:
+  Contest::Place AddToContest(const Row& row, const Series& step) {
+    const double batch_size = ConfigNumber(row.own, "batch_size"), seq_len = ConfigNumber(row.own, "seq_len");
+    return contest_.Add(RunKeyOf(row.own, {"model", "backend", "device", "dtype"}),
+                        std::isnan(seq_len) ? Join("batch ", batch_size) : Join(batch_size, "x", seq_len),
+                        row.baseline.strategy(),
+                        {row.own.strategy(), SampleOf(row.own, step), row.flags,
+                         bench::FormatByteCount(row.own.record.config.IntOr("bucket_bytes", 0))});
+  }
+
   // Of the strategies whose share of the cost is the least and the most of those whose cost is shown; empty
   // for several cells.
   std::string CostSentence() const {
@@ -230,7 +176,7 @@ class DdpTable : public TableBuilder {
                 ".");
   }
 
-  void AddNotes(bool has_cost, const Legend& legend) {
+  void AddNotes(bool has_cost) {
     table_.AddNote(
         "Times in seconds. A step, and each phase of it, takes as long as on its slowest rank; std is the "
         "population's.");
@@ -240,23 +186,18 @@ class DdpTable : public TableBuilder {
         "time_per_step. What synchronisation costs is sync_cost.");
     table_.AddNote(
         "backward_and_sync: to the last gradient's mean; all that a peer tells which waits inside backward.");
-    table_.AddNote(
-        "comm_busy: time with communication in flight. overlap = 1 - time_per_sync / comm_busy, the part "
-        "of it hidden behind backward; below 0 where synchronisation does more than communicate.");
     AddCostNotes(has_cost, &table_);
-    table_.AddNote(
-        "comm_waiting: the part of comm_busy in which the last rank has yet to issue the same collective; "
-        "comm_moving: the rest. compute_cpu, communication_cpu: processor seconds of a rank's process.");
+    AddCommunicationNotes(&table_);
+    table_.AddNote("compute_cpu, communication_cpu: processor seconds of a rank's process.");
     table_.AddNote("delta: time_per_step against the row of the baseline; 95 % CI: " +
                    intervals_.Description());
     table_.AddNote("Bold: shown slower by no other, and faster than some.");
-    for (std::string& line : legend.Lines()) table_.AddNote(std::move(line));
   }
 
   Intervals intervals_;
   std::vector<Row> rows_;
   TableOf<Row> table_{"ddp", "Strategies of gradient synchronisation", Fields()};
-  StepFindings findings_;
+  Contest contest_;
 };
 
 }  // namespace

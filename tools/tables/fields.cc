@@ -18,20 +18,6 @@ double MeanOf(const Measurement& measurement, std::string_view samples) {
   return series == nullptr ? kNaN : series->mean();
 }
 
-std::function<double(const Measured&)> StdTime(std::string_view samples) {
-  return [samples](const Measured& row) {
-    const Series* series = row.own.Find(samples);
-    return series == nullptr ? kNaN : series->std();
-  };
-}
-
-std::function<double(const Measured&)> TimePercentile(std::string_view samples, double p) {
-  return [samples, p](const Measured& row) {
-    const Series* series = row.own.Find(samples);
-    return series == nullptr ? kNaN : series->percentile(p);
-  };
-}
-
 std::vector<Field<Measured>> RunFields() {
   return {
       {{.name = "device", .kind = Kind::kText, .said_once = true}, Text("device")},

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -75,12 +76,19 @@ inline auto Number(std::string_view name) {
   return [name](const Measured& row) { return ConfigNumber(row.own, name); };
 }
 double MeanOf(const Measurement& measurement, std::string_view samples);
-inline auto MeanTime(std::string_view samples) {
-  return [samples](const Measured& row) { return MeanOf(row.own, samples); };
+template <class Statistic>
+auto OfTimes(std::string_view samples, Statistic statistic) {
+  return [=](const Measured& row) -> double {
+    const Series* const series = row.own.Find(samples);
+    return series == nullptr ? std::numeric_limits<double>::quiet_NaN() : std::invoke(statistic, *series);
+  };
 }
+inline auto MeanTime(std::string_view samples) { return OfTimes(samples, &Series::mean); }
 // Population's.
-std::function<double(const Measured&)> StdTime(std::string_view samples);
-std::function<double(const Measured&)> TimePercentile(std::string_view samples, double p);
+inline auto StdTime(std::string_view samples) { return OfTimes(samples, &Series::std); }
+inline auto TimePercentile(std::string_view samples, double p) {
+  return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
+}
 
 // What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
 // run (the first launch's). People are told once what is the same in all rows.

@@ -1,21 +1,16 @@
 #ifndef GRADSYNC_TOOLS_TABLES_FINDINGS_H_
 #define GRADSYNC_TOOLS_TABLES_FINDINGS_H_
 
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <map>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "model/error.h"
 #include "tools/records/measurement.h"
 #include "tools/records/validity.h"
 #include "tools/statistics/statistics.h"
-#include "tools/tables/builder.h"
 #include "tools/tables/intervals.h"
 #include "tools/tables/table.h"
 
@@ -27,13 +22,17 @@ struct Variant {
   std::string name;
   Sample steps{};
   Flags flags{};
+  std::string detail{};  // "8KiB": told where the case has the name already
 };
 
-// Where variants are compared: a batch size and a sequence length, or whatever else the name says.
-struct Case {
-  std::string name;  // "2x128"
-  std::vector<Variant> variants{};
-};
+// What tells a run, and what was run, from others: "Run 20261121T101500-4f2a", "small", "gloo". As many in
+// all keys of a table; sentences name those that differ.
+using RunKey = std::vector<std::string>;
+RunKey RunKeyOf(const Measurement& measurement, std::initializer_list<const char*> config_names);
+// For each of them "Run 20261121T101500-4f2a, gloo: ", or nothing if it is the only one.
+std::vector<std::string> PrefixesOf(const std::vector<RunKey>& runs);
+// More runs than this are too many for sentences about each.
+inline constexpr size_t kMaxRuns = 4;
 
 // What variants and cases are called.
 struct Words {
@@ -43,7 +42,7 @@ struct Words {
 };
 
 // Which strategy is fastest, by how much, and where these data decide nothing. `none` does not compete, nor
-// does a strategy whose gradients are wrong. There is no winner, but the reason, where a flag makes times
+// does a strategy whose gradients are wrong. A run has no winner, but the reason, where a flag makes times
 // void: a single rank, steps that also wrote a trace, fewer than 10 steps, figures without samples,
 // strategies that were measured one after the other.
 //
@@ -52,19 +51,28 @@ struct Words {
 // Intervals), so that the best may be picked for its mean, and sentence and table agree.
 class Contest {
  public:
-  // `baseline`: the variant that sentences compare with, if it competes.
-  Contest(std::vector<Case> cases, std::string baseline, Words words = {})
-      : cases_(std::move(cases)), baseline_(std::move(baseline)), words_(std::move(words)) {}
+  explicit Contest(Words words = {}) : words_(std::move(words)) {}
+
+  // Of too many variants nothing is said, nor compared.
+  static constexpr size_t kMaxVariants = 500;
+
+  // Where a variant is.
+  struct Place {
+    size_t of_case = 0;
+    size_t variant = 0;
+  };
+  // Adds a variant to the case `name` of a run: a batch size and a sequence length, "2x128". `baseline`: the
+  // variant that sentences compare with, if it competes.
+  Place Add(const RunKey& run, const std::string& name, const std::string& baseline, Variant variant);
 
   // Adds all pairs that compete: any of them might be the best one and another.
   void Compare(Intervals* intervals);
 
-  // First, in 25 words, who is fastest. None if fewer than two compete. Of these and the rest: once the
-  // intervals are computed.
+  // First, in 25 words, who is fastest; of several runs in all of them, then in each. None if nowhere two
+  // compete. Of these and the rest: once the intervals are computed.
   std::vector<std::string> Sentences(const Intervals& intervals) const;
   // Whether it is not shown slower than the fastest mean of its case, and is shown faster than some.
-  bool IsAmongFastest(const std::string& case_name, const std::string& variant,
-                      const Intervals& intervals) const;
+  bool IsAmongFastest(const Place& place, const Intervals& intervals) const;
   // Adds all pairs to a DifferencesTable; the names of cases begin with `prefix`.
   void AddDifferences(const std::string& prefix, const Intervals& intervals, Table* table) const;
 
@@ -75,9 +83,19 @@ class Contest {
     double difference = 0;  // of a, relative to b
     size_t number = 0;      // of its interval
   };
+  // Where variants are compared.
+  struct Case {
+    RunKey run;
+    std::string name;
+    std::string baseline;
+    std::vector<Variant> variants{};
+    std::vector<Pair> pairs{};  // the fastest mean's come first
+
+    bool HasFlag(Flag flag) const;
+  };
   // What the pairs of a case show.
   struct Result {
-    std::string of_case;
+    std::string baseline;
     std::vector<std::string> best{};       // the fastest mean, and those not shown slower
     std::vector<std::string> slower{};     // the others
     bool are_ahead = true;                 // each of the best is shown faster than each of the others
@@ -86,77 +104,34 @@ class Contest {
     std::optional<Interval> gain{};  // of the best against the baseline, as parts of it; if all are faster
     double least_gain = 0;           // of a single best against each other one, at least
   };
-  Result ResultOf(const std::string& case_name, const Intervals& intervals) const;
-  std::string WhyVoid() const;
+  static Result ResultOf(const Case& one_case, const Intervals& intervals);
+  // Why no winner can be named among these; empty if one can.
+  static std::string WhyVoid(const std::vector<const Case*>& cases);
   std::string OneCase(const Result& result) const;
   std::string ManyCases(const std::vector<Result>& results) const;
+  std::vector<std::string> SentencesOf(const std::vector<const Case*>& cases,
+                                       const Intervals& intervals) const;
+  // In the order of each run's first case.
+  std::vector<std::vector<const Case*>> CasesByRun() const;
 
-  std::vector<Case> cases_;
-  std::string baseline_;
   Words words_;
-  std::map<std::string, std::vector<Pair>> pairs_;  // by case; the fastest mean's come first
+  std::vector<Case> cases_;
+  size_t num_variants_ = 0;
 };
 
 // Differences of pairs, for machines.
 Table DifferencesTable(std::string name);
 
-// How the share of the cost in a step changes from cell to cell, in at most 25 words.
+// The share of the cost in a step.
 struct ShareInCell {
   std::string strategy;
   double batch_size = 0;
   double seq_len = 0;
   Interval interval;
 };
-// A share falls with every larger batch if, at every sequence length, the interval of each next batch lies
-// below that of the one before it.
+// How the share changes from cell to cell, in at most 25 words. It falls with every larger batch if, at every
+// sequence length, the interval of each next batch lies below that of the one before it.
 std::string TrendSentence(const std::vector<ShareInCell>& shares);
-
-// The item of a name, a new one at the end if there is none.
-template <class Item>
-Item& Named(const std::string& name, std::vector<Item>* items) {
-  const auto found = std::ranges::find(*items, name, &Item::name);
-  if (found != items->end()) return *found;
-  items->push_back({.name = name});
-  return items->back();
-}
-
-// What is said of each group; begins with its name where there are several.
-template <class Group>
-std::vector<std::string> SentencesOfRuns(
-    const std::vector<Group>& groups,
-    const std::function<std::vector<std::string>(const Group&)>& sentences_of) {
-  std::vector<std::string> all;
-  for (const Group& group : groups) {
-    for (std::string& sentence : sentences_of(group)) {
-      all.push_back(groups.size() == 1 ? std::move(sentence) : Join("Run ", group.name, ": ", sentence));
-    }
-  }
-  return all;
-}
-
-// Collects the cases of each run (model, backend, ...), for a table.
-class StepFindings {
- public:
-  void Add(const Measured& row, const Series& steps, const Flags& flags);
-  void Compare(Intervals* intervals);
-
-  // None if there are too many runs or rows for sentences.
-  std::vector<std::string> Sentences(const Intervals& intervals) const;
-  bool IsAmongFastest(const Measurement& measurement, const Intervals& intervals) const;
-  void AddDifferences(const Intervals& intervals, Table* table) const;
-
- private:
-  struct Group {
-    std::string name;
-    std::vector<Case> cases{};
-    std::string baseline{};
-    std::optional<Contest> contest{};  // once all cases are there
-  };
-  bool is_too_much() const;
-
-  std::vector<Group> groups_;
-  std::map<const Measurement*, std::array<std::string, 3>> places_;  // group, case, variant
-};
 
 }  // namespace gradsync::tools
 

@@ -8,6 +8,8 @@
 #include <random>
 #include <sstream>
 
+#include "model/error.h"
+
 namespace gradsync::tools {
 namespace {
 
@@ -17,6 +19,12 @@ using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+// What strategies took in a cell.
+struct Case {
+  std::string name;
+  std::vector<Variant> variants;
+};
 
 // A machine that drifts, on which strategies take turns.
 class Machine {
@@ -45,13 +53,24 @@ class Machine {
 
 constexpr BootstrapOptions kQuick = {.resamples = 500};
 
-std::vector<std::string> SentencesOf(const std::vector<Case>& cases, const BootstrapOptions& bootstrap = {},
-                                     const std::string& baseline = "naive") {
-  Contest contest(cases, baseline);
+// A cell more than those before it.
+void AddCase(const Case& one_case, Contest* contest, const std::string& baseline = "naive",
+             const RunKey& run = {}) {
+  for (const Variant& variant : one_case.variants) contest->Add(run, one_case.name, baseline, variant);
+}
+
+std::vector<std::string> SentencesOf(Contest contest, const BootstrapOptions& bootstrap = {}) {
   Intervals intervals(bootstrap);
   contest.Compare(&intervals);
   intervals.Compute();
   return contest.Sentences(intervals);
+}
+
+std::vector<std::string> SentencesOf(const std::vector<Case>& cases, const BootstrapOptions& bootstrap = {},
+                                     const std::string& baseline = "naive") {
+  Contest contest;
+  for (const Case& one_case : cases) AddCase(one_case, &contest, baseline);
+  return SentencesOf(std::move(contest), bootstrap);
 }
 
 size_t NumWords(const std::string& sentence) {
@@ -103,27 +122,29 @@ TEST(WinnerTest, SaysNothingOfThoseThatIntervalsDoNotShow) {
   Machine machine;
   Case one_case = machine.Measure(2, 128, {{"core", 1}, {"overlap", 1.05}, {"naive", 1.3}});
   for (size_t i = 0; i < 20; ++i) one_case.variants[1].steps.values[i] *= i % 4 == 0 ? 2.5 : 0.55;
-  Contest contest({one_case}, "naive");
+  Contest contest;
+  AddCase(one_case, &contest);
   Intervals intervals({});
   contest.Compare(&intervals);
   intervals.Compute();
   EXPECT_THAT(contest.Sentences(intervals),
               ElementsAre("No strategy is shown to be fastest, but core is faster than naive."));
-  EXPECT_TRUE(contest.IsAmongFastest("2x128", "core", intervals));
-  EXPECT_FALSE(contest.IsAmongFastest("2x128", "overlap", intervals));
+  EXPECT_TRUE(contest.IsAmongFastest({0, 0}, intervals));
+  EXPECT_FALSE(contest.IsAmongFastest({0, 1}, intervals));
 }
 
 // However many there are, and whatever comes out.
 TEST(WinnerTest, ASentenceHasAtMost25Words) {
-  const std::vector<std::string> names = {"naive",         "flat",           "overlap",
-                                          "bucketed_sync", "bucketed_async", "core"};
+  const std::vector<std::string> names = {"naive",          "flat",        "overlap",     "bucketed_sync",
+                                          "bucketed_async", "core",        "core (8KiB)", "core (1MiB)",
+                                          "overlap (8KiB)", "flat (8KiB)", "naive (8KiB)"};
   Machine machine;
   for (const double slower : {1.0, 1.3}) {
     for (size_t num_slower = 0; num_slower <= names.size(); ++num_slower) {
       std::vector<std::pair<std::string, double>> means;
       for (size_t i = 0; i < names.size(); ++i) means.emplace_back(names[i], i < num_slower ? slower : 1);
-      const Case one_case = machine.Measure(2, 128, means);
-      for (const std::vector<Case>& cases : {std::vector{one_case}, std::vector{one_case, one_case}}) {
+      const Case one_case = machine.Measure(2, 128, means), other = machine.Measure(2, 256, means);
+      for (const std::vector<Case>& cases : {std::vector{one_case}, std::vector{one_case, other}}) {
         for (const std::string& sentence : SentencesOf(cases, kQuick)) {
           EXPECT_LE(NumWords(sentence), 25u) << sentence;
         }
@@ -132,16 +153,70 @@ TEST(WinnerTest, ASentenceHasAtMost25Words) {
   }
 }
 
+TEST(WinnerTest, OfManyTheFirstIsNamed) {
+  Machine machine;
+  std::vector<std::pair<std::string, double>> means = {{"naive", 1.5}};
+  for (char name = 'a'; name <= 'k'; ++name) means.emplace_back(std::string(1, name), 1);
+  EXPECT_THAT(SentencesOf({machine.Measure(2, 128, means)}),
+              ElementsAre(MatchesRegex("[a-k] and ten others are [23][0-9] to [34][0-9] % faster than naive; "
+                                       "they cannot be told apart\\.")));
+}
+
+TEST(WinnerTest, ManyWinnersAreCounted) {
+  Machine machine;
+  std::vector<Case> cases;
+  for (const char* const best : {"a", "b", "b", "c", "c", "c", "d"}) {
+    std::vector<std::pair<std::string, double>> means;
+    for (const char* const name : {"a", "b", "c", "d"})
+      means.emplace_back(name, name == std::string(best) ? 1 : 1.4);
+    cases.push_back(machine.Measure(2, static_cast<double>(cases.size()), means));
+  }
+  EXPECT_THAT(SentencesOf(cases), ElementsAre("c is fastest in 3 of 7 cells, b in 2, others in 2."));
+}
+
+// First all of them together, then each with what tells it from the others.
+TEST(WinnerTest, SeveralRunsAreSummarisedFirst) {
+  Machine machine;
+  const Case won = machine.Measure(2, 128, {{"naive", 1.3}, {"core", 1}, {"overlap", 1.1}});
+  const Case open = machine.Measure(2, 128, {{"naive", 1.3}, {"core", 1}, {"overlap", 1}});
+  Case traced = won;
+  traced.variants[0].flags = {{Flag::kTraced}};
+  Contest contest;
+  AddCase(won, &contest, "naive", {"Run a", "small", "gloo"});
+  AddCase(open, &contest, "naive", {"Run b", "small", "shm"});
+  AddCase(traced, &contest, "naive", {"Run c", "small", "shm"});
+  const std::vector<std::string> sentences = SentencesOf(contest);
+  ASSERT_EQ(sentences.size(), 4u);
+  EXPECT_EQ(sentences[0], "core is fastest in 1 of 2 cells; in 1 it is open.");
+  EXPECT_THAT(sentences[1], StartsWith("Run a, gloo: core is fastest, "));
+  EXPECT_THAT(sentences[2], MatchesRegex("Run b, shm: .* they cannot be told apart\\."));
+  EXPECT_THAT(sentences[3], StartsWith("Run c, shm: No strategy is called fastest: every step"));
+  for (const char* const run : {"Run d", "Run e"}) AddCase(won, &contest, "naive", {run, "small", "shm"});
+  EXPECT_THAT(SentencesOf(contest), ElementsAre("core is fastest in 3 of 4 cells; in 1 it is open."));
+}
+
+TEST(WinnerTest, AVariantOfATakenNameIsToldByItsDetail) {
+  Machine machine;
+  const Case one_case = machine.Measure(2, 128, {{"core", 1.3}, {"naive", 1.2}, {"core", 1}});
+  Contest contest;
+  for (Variant variant : one_case.variants) {
+    variant.detail = "8KiB";
+    contest.Add({}, one_case.name, "naive", variant);
+  }
+  EXPECT_THAT(SentencesOf(contest), ElementsAre(StartsWith("core (8KiB) is fastest, ")));
+}
+
 TEST(WinnerTest, TheBestAreThoseThatNoneIsShownToBeat) {
   Machine machine;
   const Case one_case = machine.Measure(2, 128, {{"overlap", 1}, {"core", 1}, {"naive", 1.5}});
-  Contest contest({one_case}, "naive");
+  Contest contest;
+  AddCase(one_case, &contest);
   Intervals intervals(kQuick);
   contest.Compare(&intervals);
   intervals.Compute();
-  EXPECT_TRUE(contest.IsAmongFastest("2x128", "overlap", intervals));
-  EXPECT_TRUE(contest.IsAmongFastest("2x128", "core", intervals));
-  EXPECT_FALSE(contest.IsAmongFastest("2x128", "naive", intervals));
+  EXPECT_TRUE(contest.IsAmongFastest({0, 0}, intervals));
+  EXPECT_TRUE(contest.IsAmongFastest({0, 1}, intervals));
+  EXPECT_FALSE(contest.IsAmongFastest({0, 2}, intervals));
   Table table = DifferencesTable("differences");
   contest.AddDifferences("", intervals, &table);
   EXPECT_EQ(table.num_rows(), 3u);
@@ -241,6 +316,16 @@ TEST(TrendTest, SaysWhereTheShareFalls) {
   EXPECT_EQ(TrendSentence(Shares({0.32, 0.26, 0.17, 0.33, 0.19, 0.13}, 0.01)),
             "The cost's share falls with every larger sequence under every strategy.");
   EXPECT_EQ(TrendSentence({}), "");
+}
+
+TEST(TrendTest, ManyTrendsAreNotListed) {
+  std::vector<ShareInCell> shares = Shares({0.32, 0.26, 0.17, 0.27, 0.19, 0.13}, 0.01);
+  for (const ShareInCell& share : Shares({0.13, 0.19, 0.27, 0.17, 0.26, 0.32}, 0.01)) {
+    shares.push_back(share);
+    shares.back().strategy = "core";
+  }
+  EXPECT_EQ(TrendSentence(shares),
+            "How the cost's share changes with batch and sequence differs between strategies.");
 }
 
 // Means that fall in intervals that do not are no trend.

@@ -206,13 +206,11 @@ class GridTable : public TableBuilder {
     FindGrids(&all_);
     if (all_.size() <= kMaxRows) FlagOutliers(&all_);
     TableOf<Row> rows("grid", "Batch size x sequence length", Fields());
-    Legend legend;
     const std::string trend = FindShares();
     for (const Row& row : all_) {
       if (!row.is_in_grid) continue;
       rows.Add(row);
       if (Has(row.flags, Flag::kOutlierCell)) rows.MarkLast(kStep);
-      legend.Add(row.flags);
     }
     if (rows.num_rows() == 0) return;
     std::optional<Table> side_by_side = SideBySide(rows);
@@ -232,9 +230,8 @@ class GridTable : public TableBuilder {
           "before. " +
           intervals_.Description());
     }
-    for (const std::string& line : legend.Lines()) shown.AddNote(line);
     if (side_by_side) {
-      if (!legend.Lines().empty()) shown.AddNote("*: `outlier-cell`. The flags of each row are in `ddp`.");
+      if (!FlagsIn({rows}).empty()) shown.AddNote("*: `outlier-cell`. The flags of each row are in `ddp`.");
       rows.SetAudience(Audience::kMachines);
       tables->push_back(*std::move(side_by_side));
     }

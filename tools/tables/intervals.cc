@@ -60,7 +60,7 @@ SharedRounds SharedRoundsOf(const std::vector<Launch>& own, const std::vector<La
 
 size_t Intervals::AddRatio(const Sample& own, const Sample& other) {
   if (own.is_in_block || other.is_in_block || own.values.empty() || other.values.empty()) return kNone;
-  Pair pair;
+  ComparedSamples pair;
   if (own.is_in_turn && other.is_in_turn) {
     const SharedRounds shared = SharedRoundsOf(
         own.launches.empty() ? std::vector<Launch>{{"", own.values.size()}} : own.launches,
@@ -76,24 +76,18 @@ size_t Intervals::AddRatio(const Sample& own, const Sample& other) {
   }
   (pair.pairing == Pairing::kRounds ? resampled_rounds_ : resampled_steps_) = true;
   has_several_launches_ |= pair.launches.size() > 1;
-  pairs_.push_back(std::move(pair));
-  return pairs_.size() - 1;
+  compared_.push_back(std::move(pair));
+  return compared_.size() - 1;
 }
 
 size_t Intervals::AddMean(std::vector<double> values, std::vector<size_t> launches) {
   has_several_launches_ |= launches.size() > 1;
   resampled_rounds_ = true;
-  pairs_.push_back({std::move(values), {}, Pairing::kRounds, std::move(launches), {}});
-  return pairs_.size() - 1;
+  compared_.push_back({std::move(values), {}, Pairing::kRounds, std::move(launches), {}});
+  return compared_.size() - 1;
 }
 
-void Intervals::Compute() {
-  std::vector<ComparedSamples> all;
-  for (const Pair& pair : pairs_) {
-    all.push_back({pair.own, pair.other, pair.pairing, pair.launches, pair.other_launches});
-  }
-  intervals_ = Bootstrap(options_).Simultaneous(all);
-}
+void Intervals::Compute() { intervals_ = Bootstrap(options_).Simultaneous(compared_); }
 
 Interval Intervals::operator[](size_t number) const {
   return number == kNone ? Interval{kNaN, kNaN} : intervals_[number];

@@ -52,16 +52,8 @@ class Intervals {
   std::string Description() const;
 
  private:
-  struct Pair {
-    std::vector<double> own;
-    std::vector<double> other;
-    Pairing pairing = Pairing::kNone;
-    std::vector<size_t> launches;
-    std::vector<size_t> other_launches;
-  };
-
   const BootstrapOptions options_;
-  std::vector<Pair> pairs_;
+  std::vector<ComparedSamples> compared_;
   std::vector<Interval> intervals_;
   bool has_several_launches_ = false;
   bool resampled_rounds_ = false;

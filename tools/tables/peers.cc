@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "model/error.h"
@@ -101,18 +100,27 @@ class PeersTable : public TableBuilder {
   std::string_view experiment() const override { return experiment_; }
   std::string_view main_samples() const override { return "step_ns"; }
 
-  // Measurements of one run at one place come one after the other.
-  void Add(const Measured& row) override {
-    std::string place = PlaceOf(row.own);
-    if (place != place_) {
-      ComparePending();
-      place_ = std::move(place);
+  void AddGroup(const std::vector<Measured>& rows) override {
+    std::map<std::string, const Measurement*> peers;
+    for (const Measured& row : rows) {
+      if (row.own.strategy().starts_with(kPeerPrefix)) peers[row.own.strategy()] = &row.own;
     }
-    pending_.push_back(&row.own);
+    for (const Measured& row : rows) {
+      if (row.own.strategy().starts_with(kPeerPrefix)) continue;
+      for (const std::string_view mode : kModes) {
+        for (const std::string& namesake : Namesakes(row.own.strategy())) {
+          const auto peer = peers.find(Join(namesake, mode));
+          if (peer == peers.end()) continue;
+          for (const Phase& phase : kPhases) AddRow(row.own, *peer->second, phase);
+          has_compiled_ |= mode == kCompiled;
+          break;
+        }
+      }
+    }
   }
+  void Add(const Measured& row) override { AddGroup({row}); }
 
   void Finish(std::vector<Table>* tables) override {
-    ComparePending();
     intervals_.Compute();
     for (Row& row : rows_) {
       row.interval = intervals_[row.number];
@@ -142,37 +150,6 @@ class PeersTable : public TableBuilder {
   }
 
  private:
-  static std::string PlaceOf(const Measurement& measurement) {
-    std::string place = measurement.record.run_id;
-    for (const auto& [name, value] : measurement.record.config) {
-      // One of several sizes at a place belongs to a strategy and to what compares with it.
-      if (name == "strategy" || name == "bucket_bytes") continue;
-      std::visit([&, key = &name](const auto& held) { place += Join(" ", *key, "=", held); }, value);
-    }
-    return place;
-  }
-
-  void ComparePending() {
-    std::map<std::string, const Measurement*> peers;
-    for (const Measurement* measurement : pending_) {
-      if (measurement->strategy().starts_with(kPeerPrefix)) peers[measurement->strategy()] = measurement;
-    }
-    for (const Measurement* pending : pending_) {
-      const Measurement& measurement = *pending;
-      if (measurement.strategy().starts_with(kPeerPrefix)) continue;
-      for (const std::string_view mode : kModes) {
-        for (const std::string& namesake : Namesakes(measurement.strategy())) {
-          const auto peer = peers.find(Join(namesake, mode));
-          if (peer == peers.end()) continue;
-          for (const Phase& phase : kPhases) AddRow(measurement, *peer->second, phase);
-          has_compiled_ |= mode == kCompiled;
-          break;
-        }
-      }
-    }
-    pending_.clear();
-  }
-
   void AddRow(const Measurement& own, const Measurement& peer, const Phase& phase) {
     const Series* const own_series = own.Find(phase.samples);
     const Series* const peer_series = peer.Find(phase.samples);
@@ -210,8 +187,6 @@ class PeersTable : public TableBuilder {
   Intervals intervals_;
   std::vector<Row> rows_;
   const std::string experiment_;
-  std::string place_;
-  std::vector<const Measurement*> pending_;
   bool has_compiled_ = false;
   bool has_memory_ = false;
   TableOf<Row> table_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,19 @@ using bench::Record;
 
 std::vector<Table> TablesOf(std::unique_ptr<TableBuilder> builder,
                             const std::vector<Measurement>& measurements) {
-  for (const Measurement& measurement : measurements) builder->Add({measurement, measurement});
+  // As the reader groups them.
+  const auto place = [](const Measurement& measurement) {
+    const bench::Fields& config = measurement.record.config;
+    return std::tuple(measurement.record.run_id, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0));
+  };
+  for (size_t i = 0; i < measurements.size();) {
+    std::vector<Measured> group;
+    const size_t first = i;
+    for (; i < measurements.size() && place(measurements[i]) == place(measurements[first]); ++i) {
+      group.push_back({measurements[i], measurements[i]});
+    }
+    builder->AddGroup(group);
+  }
   std::vector<Table> tables;
   builder->Finish(&tables);
   return tables;

@@ -111,12 +111,14 @@ Summary Summarize(const SummarizeOptions& options) {
     const Measurement* const found = FindStrategy(group, wanted);
     without_baseline += found == nullptr && !group.front().strategy().empty();
     const Measurement& baseline = found == nullptr ? group.front() : *found;
-    for (const Measurement& measurement : group) {
-      runs.Add(measurement.record);
-      const Measurement* const floor = FindStrategy(group, Cost::FloorOf(measurement.strategy()));
-      for (const auto& builder : builders) {
-        if (builder->Takes(measurement)) builder->Add({measurement, baseline, floor});
+    for (const Measurement& measurement : group) runs.Add(measurement.record);
+    for (const auto& builder : builders) {
+      std::vector<Measured> rows;
+      for (const Measurement& own : group) {
+        const Measurement* const floor = FindStrategy(group, Cost::FloorOf(own.strategy()));
+        if (builder->Takes(own)) rows.push_back({own, baseline, floor});
       }
+      builder->AddGroup(rows);
     }
   }
   for (const auto& builder : builders) builder->Finish(&summary.report.tables);

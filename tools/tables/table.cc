@@ -44,6 +44,20 @@ std::string Table::section_title(int section) const {
   return found == section_titles_.end() ? "" : found->second;
 }
 
+std::set<Flag> FlagsIn(const std::vector<Table>& tables) {
+  std::set<Flag> found;
+  for (const Table& table : tables) {
+    for (size_t row = 0; row < table.num_rows(); ++row) {
+      for (const Cell& cell : table.row(row)) {
+        const Flags* const flags = std::get_if<Flags>(&cell);
+        if (flags == nullptr) continue;
+        for (const FlagOfRow& own : *flags) found.insert(own.flag);
+      }
+    }
+  }
+  return found;
+}
+
 bool AreSame(const Cell& a, const Cell& b) {
   const auto is_none = [](const Cell& cell) {
     const double* const number = std::get_if<double>(&cell);

@@ -107,6 +107,9 @@ class Table {
   std::vector<std::string> notes_;
 };
 
+// The flags that occur in the tables, for people to be told what they mean.
+std::set<Flag> FlagsIn(const std::vector<Table>& tables);
+
 // Whether two cells say the same. No value is the same as no value.
 bool AreSame(const Cell& a, const Cell& b);
 

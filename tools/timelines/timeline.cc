@@ -8,7 +8,6 @@
 #include "tools/charts/scale.h"
 #include "tools/charts/svg.h"
 #include "tools/render/text.h"
-#include "tools/timelines/transfer_times.h"
 
 namespace gradsync::tools {
 namespace {
@@ -245,7 +244,7 @@ void Picture::DrawTotals(const Strip& strip, double y) {
   BusyTime all;
   double exposed_us = 0;
   for (const auto& [rank, step] : *strip.ranks) {
-    const BusyTime time = CommunicationOf(step);
+    const BusyTime time = step.Communication();
     all.busy_us += time.busy_us;
     all.exposed_us += time.exposed_us;
     const Span* const waits = step.Phase("sync_exposed");
@@ -287,7 +286,7 @@ void Picture::DrawOps(const RankStep& step, double y) {
 }
 
 void Picture::DrawTransfers(const RankStep& step, double y) {
-  const double backward_end_us = BackwardEndUs(step);
+  const double backward_end_us = step.backward_end_us();
   const double lane_height = LanesHeight(step) / NumLanes(step), height = lane_height - 1;
   Box("lane", step.step.begin_us, step.step.end_us, y, LanesHeight(step), "nothing in flight");
   for (const Transfer& transfer : step.transfers) {
@@ -296,8 +295,8 @@ void Picture::DrawTransfers(const RankStep& step, double y) {
     const std::string size = ReadableBytes(static_cast<double>(transfer.bytes));
     const std::string tip =
         Join("#", transfer.number, " ", flight.name, ", ", size, ": queued ",
-             Milliseconds(QueuedUs(transfer)), ", in flight ", Milliseconds(InFlightUs(transfer)),
-             ", exposed ", Milliseconds(ExposedUs(transfer, backward_end_us)));
+             Milliseconds(transfer.queued_us()), ", in flight ", Milliseconds(flight.duration_us()),
+             ", exposed ", Milliseconds(transfer.ExposedUs(backward_end_us)));
     const double split_us = std::clamp(backward_end_us, flight.begin_us, flight.end_us);
     if (split_us > flight.begin_us) Box("hidden", flight.begin_us, split_us, top, height, tip);
     if (split_us < flight.end_us) Box("exposed", split_us, flight.end_us, top, height, tip);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "model/error.h"
-#include "tools/timelines/transfer_times.h"
 
 namespace gradsync::tools {
 namespace {
@@ -125,23 +124,6 @@ TEST_F(TimelineTest, TheBenchmarkSaysTheOrderOfStrategies) {
   EXPECT_EQ(Count(DrawTimeline(trace, ChooseSteps(trace, {})), "tiny, 2 ranks, batch 2, sequence 8"), 2);
 }
 
-TEST_F(TimelineTest, TimesOfEveryCollective) {
-  const Trace trace = ReadTraces(paths_);
-  const Table table = TransferTable(trace, ChooseSteps(trace, {}));
-  ASSERT_EQ(table.num_rows(), 4u);
-  const std::vector<Cell> row = table.row(1);
-  EXPECT_EQ(std::get<std::string>(row[0]), "naive");
-  EXPECT_EQ(std::get<double>(row[1]), 1);  // rank
-  EXPECT_EQ(std::get<double>(row[2]), 0);  // bucket
-  EXPECT_EQ(std::get<double>(row[3]), 1 << 20);
-  // Medians of the three steps with 10, 31 and 90 us exposed.
-  EXPECT_NEAR(std::get<double>(row[4]), 0.130, 1e-9);
-  EXPECT_NEAR(std::get<double>(row[5]), 0.020, 1e-9);
-  EXPECT_NEAR(std::get<double>(row[6]), 0.181, 1e-9);
-  EXPECT_NEAR(std::get<double>(row[7]), 0.031, 1e-9);
-  EXPECT_EQ(std::get<double>(row[8]), 3);
-}
-
 TEST(TransferTimesTest, CollectivesAtTheSameTimeCountOnce) {
   RankStep step;
   step.step = {"overlap", 0, 100};
@@ -150,13 +132,13 @@ TEST(TransferTimesTest, CollectivesAtTheSameTimeCountOnce) {
     return Transfer{.in_flight = {"all_reduce", begin_us, end_us}, .issued_us = issued_us};
   };
   step.transfers = {transfer(15, 20, 40), transfer(15, 30, 70), transfer(55, 65, 85)};
-  EXPECT_EQ(BackwardEndUs(step), 60);
-  EXPECT_EQ(QueuedUs(step.transfers[1]), 15);
-  EXPECT_EQ(InFlightUs(step.transfers[1]), 40);
-  EXPECT_EQ(ExposedUs(step.transfers[0], 60), 0);
-  EXPECT_EQ(ExposedUs(step.transfers[1], 60), 10);
-  EXPECT_EQ(ExposedUs(step.transfers[2], 60), 20);
-  const BusyTime time = CommunicationOf(step);
+  EXPECT_EQ(step.backward_end_us(), 60);
+  EXPECT_EQ(step.transfers[1].queued_us(), 15);
+  EXPECT_EQ(step.transfers[1].in_flight.duration_us(), 40);
+  EXPECT_EQ(step.transfers[0].ExposedUs(60), 0);
+  EXPECT_EQ(step.transfers[1].ExposedUs(60), 10);
+  EXPECT_EQ(step.transfers[2].ExposedUs(60), 20);
+  const BusyTime time = step.Communication();
   EXPECT_EQ(time.busy_us, 65);
   EXPECT_EQ(time.exposed_us, 25);
 }

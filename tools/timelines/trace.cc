@@ -92,6 +92,30 @@ const Span* RankStep::Phase(const std::string& name) const {
   return found == phases.end() ? nullptr : &*found;
 }
 
+double RankStep::backward_end_us() const {
+  const Span* const backward = Phase("backward");
+  return backward == nullptr ? step.end_us : backward->end_us;
+}
+
+BusyTime RankStep::Communication() const {
+  std::vector<std::pair<double, double>> flights;
+  for (const Transfer& transfer : transfers) {
+    flights.emplace_back(transfer.in_flight.begin_us, transfer.in_flight.end_us);
+  }
+  std::ranges::sort(flights);
+  const double end_of_backward_us = backward_end_us();
+  BusyTime time;
+  double covered_until_us = step.begin_us;
+  for (const auto& [begin_us, end_us] : flights) {
+    const double from_us = std::max(begin_us, covered_until_us);
+    if (end_us <= from_us) continue;
+    time.busy_us += end_us - from_us;
+    time.exposed_us += std::max(0.0, end_us - std::max(from_us, end_of_backward_us));
+    covered_until_us = end_us;
+  }
+  return time;
+}
+
 std::set<std::string> TraceDirectories(const std::string& directory) {
   const std::string traces = fs::path(directory) / "traces";
   return fs::is_directory(traces) ? std::set{directory, traces} : std::set{directory};

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_TOOLS_TIMELINES_TRACE_H_
 #define GRADSYNC_TOOLS_TIMELINES_TRACE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -25,6 +26,19 @@ struct Transfer {
   int64_t bytes = 0;
   int64_t number = 0;  // in its step, in the order of issue
   int lane = 0;        // those of one lane do not overlap
+
+  double queued_us() const { return in_flight.begin_us - issued_us; }
+  // How much of the flight came after the last gradient had been computed: nothing was left to hide it
+  // behind.
+  double ExposedUs(double backward_end_us) const {
+    return std::max(0.0, in_flight.end_us - std::max(backward_end_us, in_flight.begin_us));
+  }
+};
+
+// How long at least one collective was in flight, and how long after backward.
+struct BusyTime {
+  double busy_us = 0;
+  double exposed_us = 0;
 };
 
 // One step as one rank saw it.
@@ -36,6 +50,9 @@ struct RankStep {
 
   // Null if there is no phase of that name.
   const Span* Phase(const std::string& name) const;
+  // When the last gradient was computed. The step's end in a step without a phase "backward".
+  double backward_end_us() const;
+  BusyTime Communication() const;
 };
 
 // Which step it was: a strategy's `index`-th measured one for a batch and a sequence length.
