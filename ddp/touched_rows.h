@@ -34,8 +34,8 @@ class TouchedRows {
 
   // Each step, all ranks alike:
   //
-  // Before forward, when the gradient has its place, which is the same in each step: fills it with zeros, to
-  // which backward adds. All but the rows of the last sum are zero already, unless someone else wrote there.
+  // Before forward, when the gradient has its place, which is the same in each step: makes it zero, so that
+  // backward adds. Only rows of the last sum are filled: nobody else may have written to others.
   void Begin();
   // When the gradient is ready.
   comm::Work Send();

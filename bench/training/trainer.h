@@ -50,6 +50,9 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
+  // No parameter has a gradient from now on; those to come are in memory that is no strategy's.
+  void BeginGradients();
+
   // From now on `sink`, which must outlive the trainer, hears of the phases of each step, and of the
   // collectives of strategies that are made from now on.
   void Annotate(RangeSink& sink);
@@ -84,8 +87,6 @@ class Trainer {
   void StepAlone(std::span<const model::Batch> batches);
 
  private:
-  void BeginGradients();
-
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;

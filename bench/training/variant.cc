@@ -96,6 +96,7 @@ class PeerVariant : public Variant {
 
   void StepFromStart(const Batch& batch) override {
     process_.Train(spec().peer, batch, path_);
+    trainer_.BeginGradients();
     const model::SafetensorsFile file = model::SafetensorsFile::Open(path_);
     for (Parameter* const param : trainer_.params()) {
       file.LoadInto(param->name(), param->MutableValue());
