@@ -96,6 +96,10 @@ TEST(CompareDirsTest, AThresholdForgives) {
   const std::string there = Dir("threshold_there", {{"naive", 100}});
   const Outcome outcome = RunWith({here, "--baseline=" + there, "--threshold=15"});
   EXPECT_EQ(outcome.status, 0);
+  // In 25 words.
+  EXPECT_THAT(outcome.out,
+              HasSubstr("**Of 1 rows compared, 0 are slower and 0 are faster by more than 15 %; about "
+                        "the others these data decide nothing.**"));
   EXPECT_THAT(outcome.out, HasSubstr("no difference beyond 15 % shown"));
   EXPECT_EQ(RunWith({here, "--baseline=" + there, "--threshold=5"}).status, 3);
 }
