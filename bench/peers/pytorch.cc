@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "bench/records/strategy_name.h"
 #include "model/device.h"
 #include "model/error.h"
 #include "model/tensor.h"
@@ -33,7 +34,6 @@ constexpr std::chrono::minutes kStartPatience{3};
 constexpr std::chrono::minutes kCheckPatience{5};
 // For each strategy whose model is compiled, forward and backward, for all its layers.
 constexpr std::chrono::minutes kCompilePatience{15};
-constexpr std::string_view kCompiled = "_compiled";
 
 Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds timeout,
          std::span<const std::span<const char>> payload = {}) {
@@ -134,7 +134,7 @@ std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategi
   return peers;
 }
 
-std::string PeerName(const std::string& peer_strategy) { return "pytorch_" + peer_strategy; }
+std::string PeerName(const std::string& peer_strategy) { return Join(kPeerPrefix, peer_strategy); }
 
 PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
                          const comm::World& world, const ThreadPlacement& placement,

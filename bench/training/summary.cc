@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "bench/records/strategy_name.h"
 #include "bench/records/units.h"
 
 namespace gradsync::bench {
@@ -54,9 +55,10 @@ void Summary::Add(const Case& the_case, const VariantSpec& variant, const StepTi
 }
 
 std::vector<std::string> Summary::CellsOf(const Row& row) const {
-  const auto floor = std::ranges::find_if(
-      rows_, [&](const Row& other) { return other.labels == row.labels && other.variant == "none"; });
-  const bool has_floor = floor != rows_.end() && row.variant != "none";
+  const auto floor = std::ranges::find_if(rows_, [&](const Row& other) {
+    return other.labels == row.labels && other.variant == FloorOf(row.variant);
+  });
+  const bool has_floor = floor != rows_.end() && !IsFloor(row.variant);
   const double cost_ns = has_floor ? row.step_ns - floor->step_ns : kNaN;
   const double tax_ns = has_floor ? row.computed_ns - floor->computed_ns : kNaN;
   const double exposed_ns = row.synced_ns - row.computed_ns;

@@ -41,6 +41,7 @@ TEST(SummaryTest, CostIsExposedAndTaxAndRest) {
   summary.Add(the_case, {"flat"}, times);
   summary.Add(the_case, {"none"}, {{700'000}, {650'000}, {650'000}});
   summary.Add(the_case, {"pytorch_ddp"}, TimesForSummary(record));
+  summary.Add(the_case, {"pytorch_none"}, {{900'000}, {}, {}});
   the_case.labels[0].second = "4";
   summary.Add(the_case, {"core"}, times);
   summary.SetVerdict(0, "equal");
@@ -49,7 +50,8 @@ TEST(SummaryTest, CostIsExposedAndTaxAndRest) {
       "batch sequence  strategy              step      cost   exposed       tax      rest  check\n"
       "    2        8  flat               1.00 ms    300 us    200 us   50.0 us   50.0 us  equal\n"
       "    2        8  none                700 us         -   0.00 us         -         -  not checked\n"
-      "    2        8  pytorch_ddp        1.00 ms    300 us         -         -         -  not checked\n"
+      "    2        8  pytorch_ddp        1.00 ms    100 us         -         -         -  not checked\n"
+      "    2        8  pytorch_none        900 us         -         -         -         -  not checked\n"
       "    4        8  core               1.00 ms         -    200 us         -         -  not checked\n");
 }
 

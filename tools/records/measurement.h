@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
+#include "bench/records/strategy_name.h"
 
 namespace gradsync::tools {
 
@@ -54,21 +55,10 @@ struct Series {
   size_t num_steps() const;
 };
 
-// Before the names of another framework's strategies.
-inline constexpr std::string_view kPeerPrefix = "pytorch_";
-// Behind the name of a peer's strategy that ran its model compiled.
-inline constexpr std::string_view kCompiled = "_compiled";
-// The name without it.
-inline std::string_view EagerName(std::string_view strategy) {
-  if (strategy.ends_with(kCompiled)) strategy.remove_suffix(kCompiled.size());
-  return strategy;
-}
-
-// Whether a strategy, gradsync's own or another framework's, does not synchronise.
-inline bool IsFloor(std::string_view strategy) {
-  strategy = EagerName(strategy);
-  return strategy == "none" || strategy.ends_with("_none");
-}
+using bench::EagerName;
+using bench::IsFloor;
+using bench::kCompiled;
+using bench::kPeerPrefix;
 
 // One start of all ranks.
 struct Launch {

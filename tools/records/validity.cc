@@ -34,15 +34,20 @@ double GpuLimit(std::string_view gpu) {
   return 1000e9;
 }
 
+// Whether gloo moves any of the data.
+bool UsesGloo(const bench::Record& record) {
+  const std::string backend = record.config.StringOr("backend", "");
+  return backend == "gloo" || (backend == "hierarchical" && record.link.StringOr("kind", "") != "memory");
+}
+
 // More than this no link between the ranks carries: the record's own link.limit_bytes_per_second; else, by
 // GPU and backend, a bound above the fastest known.
 double LimitBytesPerSecond(const bench::Record& record) {
   const double own = record.link.DoubleOr("limit_bytes_per_second", 0);
   if (own > 0) return own;
-  const std::string backend = record.config.StringOr("backend", "");
-  if (backend == "nccl") return GpuLimit(record.provenance.gpu);
+  if (record.config.StringOr("backend", "") == "nccl") return GpuLimit(record.provenance.gpu);
   // Sockets: each byte crosses memory several times on its way. Threads: once or twice.
-  return backend == "gloo" ? 50e9 : 400e9;
+  return UsesGloo(record) ? 50e9 : 400e9;
 }
 
 Detail RanksMissing(const Judged& judged) {
@@ -75,7 +80,7 @@ Detail Oversubscribed(const Judged& judged) {
   const bench::Record& record = judged.measurement.record;
   const int64_t cpus = record.provenance.cpu_count;
   // gloo has a thread of its own, which receives.
-  const bool has_receiver = record.world_size > 1 && record.config.StringOr("backend", "") == "gloo";
+  const bool has_receiver = record.world_size > 1 && UsesGloo(record);
   const int64_t threads = record.config.IntOr("threads_per_rank", 0) +
                           record.config.IntOr("comm_threads", 0) + (has_receiver ? 1 : 0);
   return If(record.config.StringOr("device", "") == "cpu" && cpus > 0 &&

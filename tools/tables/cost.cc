@@ -4,11 +4,6 @@
 
 namespace gradsync::tools {
 
-std::string Cost::FloorOf(std::string_view strategy) {
-  if (!strategy.starts_with(kPeerPrefix)) return "none";
-  return Join(kPeerPrefix, "none", strategy.ends_with(kCompiled) ? kCompiled : "");
-}
-
 Cost::Cost(const Measurement& own, const Measurement* floor, Intervals* intervals) {
   const Series* const step = own.Find("step_ns");
   if (own.is_floor() || step == nullptr || step->published) return;

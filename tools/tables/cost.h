@@ -35,9 +35,6 @@ struct Cost {
   Estimate rest;
   Estimate fraction;
 
-  // Of what strategy without synchronisation it is the cost: "none", or the other framework's.
-  static std::string FloorOf(std::string_view strategy);
-
   // `floor`: null if there is none, and then all but `exposed` is unknown. All is of the floor itself.
   Cost(const Measurement& own, const Measurement* floor, Intervals* intervals);
   // Once the intervals are computed.

@@ -220,9 +220,9 @@ TEST(CostTest, CompareHasTheBucketsTooAndWhatCommunicationIsMadeOf) {
 }
 
 TEST(CostTest, APeersFloorIsItsOwn) {
-  EXPECT_EQ(Cost::FloorOf("core"), "none");
-  EXPECT_EQ(Cost::FloorOf("pytorch_ddp"), "pytorch_none");
-  EXPECT_EQ(Cost::FloorOf("pytorch_ddp_view_compiled"), "pytorch_none_compiled");
+  EXPECT_EQ(bench::FloorOf("core"), "none");
+  EXPECT_EQ(bench::FloorOf("pytorch_ddp"), "pytorch_none");
+  EXPECT_EQ(bench::FloorOf("pytorch_ddp_view_compiled"), "pytorch_none_compiled");
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ Summary Summarize(const SummarizeOptions& options) {
     for (const auto& builder : builders) {
       std::vector<Measured> rows;
       for (const Measurement& own : group) {
-        const Measurement* const floor = FindStrategy(group, Cost::FloorOf(own.strategy()));
+        const Measurement* const floor = FindStrategy(group, bench::FloorOf(own.strategy()));
         if (builder->Takes(own)) rows.push_back({own, baseline, floor});
       }
       builder->AddGroup(rows);

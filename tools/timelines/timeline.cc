@@ -215,8 +215,8 @@ void Picture::DrawAxis() {
   svg_.Text("soft", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
             "ms since the step began on its first rank");
   svg_.Text("small", kMargin, y + 52, "start",
-            "exposed: the longest that a rank waits for gradients. hidden: of the time with anything in "
-            "flight, the part before the rank's last gradient; over all ranks.");
+            "exposed: from the last rank's last gradient until all are averaged. hidden: of the time with "
+            "anything in flight, the part before the rank's last gradient; over all ranks.");
 }
 
 void Picture::DrawStrip(const Strip& strip, double y) {
@@ -242,18 +242,20 @@ void Picture::DrawStrip(const Strip& strip, double y) {
 
 void Picture::DrawTotals(const Strip& strip, double y) {
   BusyTime all;
-  double exposed_us = 0;
+  double computed_us = 0, averaged_us = 0;  // by the last rank
   for (const auto& [rank, step] : *strip.ranks) {
     const BusyTime time = step.Communication();
     all.busy_us += time.busy_us;
     all.exposed_us += time.exposed_us;
     const Span* const waits = step.Phase("sync_exposed");
-    if (waits != nullptr) exposed_us = std::max(exposed_us, waits->duration_us());
+    if (waits == nullptr) continue;
+    computed_us = std::max(computed_us, waits->begin_us);
+    averaged_us = std::max(averaged_us, waits->end_us);
   }
   const double x = kWidth - kMargin;
   svg_.Text("num", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
   if (all.busy_us == 0) return svg_.Text("", x, y + 32, "end", "no communication");
-  svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(exposed_us));
+  svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
   svg_.Text("", x, y + 49, "end", "hidden " + Fixed(100 * (1 - all.exposed_us / all.busy_us), 0) + " %");
 }
 
