@@ -67,6 +67,8 @@ std::vector<Field<Row>> Fields() {
           {{.name = "p99_step (s)", .section = kPhases}, TimePercentile(kStepTime, 0.99)},
           {{.name = "collectives", .kind = Kind::kInteger, .section = kPhases},
            [](const Row& row) { return NumCollectives(row.own); }},
+          {{.name = "sent (B)", .kind = Kind::kInteger, .section = kPhases},
+           [](const Row& row) { return SentBytes(row.own); }},
           {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .section = kPhases, .said_once = true},
            [](const Row& row) { return PeakBytesPerParameter(row.own); }},
           {{.name = "delta (%)", .kind = Kind::kPercent, .section = kSteps},
