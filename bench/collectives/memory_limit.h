@@ -6,14 +6,12 @@
 #include <cstdint>
 #include <memory>
 
+#include "bench/records/strategy_name.h"
 #include "comm/process_group.h"
 #include "comm/shared_memory.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {
-
-// What the value of --backend is called that measures this.
-inline constexpr char kMemoryLimit[] = "memory_limit";
 
 inline constexpr int kMaxMemoryLimitRanks = 16;
 

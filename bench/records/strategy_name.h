@@ -4,8 +4,11 @@
 #include <string>
 #include <string_view>
 
-// What the names of strategies in records say of them.
+// What names in records say.
 namespace gradsync::bench {
+
+// A value of --backend that is no backend: what memory allows (bench/collectives/memory_limit.h).
+inline constexpr char kMemoryLimit[] = "memory_limit";
 
 // Before the names of another framework's strategies.
 inline constexpr std::string_view kPeerPrefix = "pytorch_";

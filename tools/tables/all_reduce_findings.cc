@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "bench/records/strategy_name.h"
 #include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/records/validity.h"
@@ -156,6 +157,7 @@ std::vector<std::string> FastestBackendSentences(const std::vector<Transfer>& tr
                                                  const BootstrapOptions& bootstrap) {
   Contest contest({.variant = "backend", .of_case = "size", .at = "at"});
   for (const Transfer& transfer : transfers) {
+    if (transfer.backend == bench::kMemoryLimit) continue;  // nobody can choose it
     contest.Add(transfer.run, SizeText(transfer.size_bytes), "",
                 {.name = transfer.backend, .steps = transfer.times, .flags = transfer.flags});
   }

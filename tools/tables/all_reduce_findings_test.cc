@@ -46,6 +46,16 @@ std::vector<Transfer> FourSizes(double noise = 0.01) {
   return transfers;
 }
 
+TEST(FastestBackendTest, WhatMemoryAllowsIsNoBackend) {
+  Link link;
+  std::vector<Transfer> transfers = {link.Send("gloo", 1, 1e-3, 1e9), link.Send("shm", 1, 1e-3, 4e9)};
+  const std::vector<std::string> sentences = FastestBackendSentences(transfers);
+  ASSERT_THAT(sentences, Not(IsEmpty()));
+  EXPECT_THAT(sentences[0], StartsWith("shm is fastest"));
+  transfers.push_back(link.Send("memory_limit", 1, 1e-4, 8e9));
+  EXPECT_EQ(FastestBackendSentences(transfers), sentences);
+}
+
 TEST(SaturationTest, SaysFromWhereOnBandwidthIsAtItsHighest) {
   EXPECT_THAT(SaturationSentences(FourSizes()),
               ElementsAre("Bus bandwidth of gloo is highest at 1000 MB (2 GB/s); saturated from 100 MB on.",
