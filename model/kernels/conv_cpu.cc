@@ -3,8 +3,8 @@
 
 #include "model/kernels/conv.h"
 #include "model/kernels/conv_onednn.h"
-#include "model/kernels/cpu_isa.h"
 #include "model/kernels/elementwise.h"
+#include "model/kernels/onednn.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {

@@ -7,17 +7,13 @@
 #include <unordered_map>
 #include <utility>
 
-#include "model/kernels/cpu_isa.h"
+#include "model/kernels/onednn.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {
 
 using dnnl::memory;
-
-template <class T>
-constexpr memory::data_type kTypeOf =
-    std::is_same_v<T, BF16> ? memory::data_type::bf16 : memory::data_type::f32;
 
 memory::desc Describe(const ActivationShape& shape, memory::data_type type) {
   const memory::format_tag tag = shape.block == 16  ? memory::format_tag::nChw16c
@@ -32,18 +28,6 @@ memory::desc DescribeWeight(const ConvShape& shape, memory::data_type type, memo
 
 memory::desc Stored(const ConvShape& shape, memory::data_type type) {
   return DescribeWeight(shape, type, memory::format_tag::oihw);
-}
-
-// With `sum`, a primitive adds to what its output holds.
-dnnl::primitive_attr Attributes(bool sum = false) {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (sum) {
-    dnnl::post_ops post_ops;
-    post_ops.append_sum(1.0f);
-    attributes.set_post_ops(post_ops);
-  }
-  return attributes;
 }
 
 // What a convolution's description says of its operands, or of their gradients: forward or backward.
@@ -65,7 +49,7 @@ template <class Backward>
 typename Backward::primitive_desc BackwardDesc(const dnnl::engine& engine, const Operands& of,
                                                const dnnl::convolution_forward::primitive_desc& forward) {
   return typename Backward::primitive_desc(engine, dnnl::algorithm::convolution_direct, of.x, of.weight, of.y,
-                                           of.stride, of.padding, of.padding, forward, Attributes());
+                                           of.stride, of.padding, of.padding, forward, OneDnnAttributes());
 }
 
 // oneDNN falls back to plain loops where it has nothing better: far slower than the same in f32.
@@ -78,15 +62,16 @@ OneDnnConvs::WeightReader::WeightReader(const dnnl::engine& engine, const memory
                                         const Desc& desc)
     : weight(stored),
       own_weight(desc.weights_desc()),
-      reorder(dnnl::reorder::primitive_desc(engine, weight, engine, own_weight, Attributes())),
+      reorder(dnnl::reorder::primitive_desc(engine, weight, engine, own_weight, OneDnnAttributes())),
       convolution(desc) {}
 
 OneDnnConvs::WeightWriter::WeightWriter(const dnnl::engine& engine, const memory::desc& stored,
                                         const dnnl::convolution_backward_weights::primitive_desc& desc)
     : own_dweight(desc.diff_weights_desc()),
       convolution(desc),
-      store(dnnl::reorder::primitive_desc(engine, own_dweight, engine, stored, Attributes())),
-      add(dnnl::reorder::primitive_desc(engine, own_dweight, engine, stored, Attributes(/*sum=*/true))) {}
+      store(dnnl::reorder::primitive_desc(engine, own_dweight, engine, stored, OneDnnAttributes())),
+      add(dnnl::reorder::primitive_desc(engine, own_dweight, engine, stored,
+                                        OneDnnAttributes(/*sum=*/true))) {}
 
 OneDnnConvs::OneDnnConvs(Device& device)
     : device_(device),
@@ -114,7 +99,7 @@ dnnl::convolution_forward::primitive_desc OneDnnConvs::ForwardDesc(const Key& ke
   const Operands of(key.shape, key.from, key.from, key.from);
   return dnnl::convolution_forward::primitive_desc(engine_, dnnl::prop_kind::forward_training,
                                                    dnnl::algorithm::convolution_direct, of.x, of.weight, of.y,
-                                                   of.stride, of.padding, of.padding, Attributes(sum));
+                                                   of.stride, of.padding, of.padding, OneDnnAttributes(sum));
 }
 
 void OneDnnConvs::Execute(const Primitive& primitive, std::initializer_list<Argument> arguments) {
@@ -137,7 +122,7 @@ void OneDnnConvs::Execute(const WeightReader& reader, const void* weight, Argume
 
 template <class T>
 bool OneDnnConvs::Forward(const ConvShape& shape, const T* x, const T* weight, T* y) {
-  const memory::data_type type = kTypeOf<T>;
+  const memory::data_type type = kOneDnnType<T>;
   const Key key{shape, type, type};
   const auto& reader = Find(forward_, key, [&] { return std::pair(Stored(shape, type), ForwardDesc(key)); });
   if (!reader) return false;
@@ -149,7 +134,7 @@ bool OneDnnConvs::Forward(const ConvShape& shape, const T* x, const T* weight, T
 template <class T>
 bool OneDnnConvs::WeightGrad(const ConvShape& shape, const T* x, const T* dy, float* dweight,
                              bool accumulate) {
-  const memory::data_type type = kTypeOf<T>, wide = memory::data_type::f32;
+  const memory::data_type type = kOneDnnType<T>, wide = memory::data_type::f32;
   const Key key{shape, type, wide};
   const auto& writer = Find(weight_grad_, key, [&] {
     return std::pair(Stored(shape, wide), BackwardDesc<dnnl::convolution_backward_weights>(
@@ -167,7 +152,7 @@ bool OneDnnConvs::WeightGrad(const ConvShape& shape, const T* x, const T* dy, fl
 
 template <class T, class Dx>
 bool OneDnnConvs::InputGrad(const ConvShape& shape, const T* weight, const T* dy, Dx* dx) {
-  const memory::data_type type = kTypeOf<T>, to = kTypeOf<Dx>;
+  const memory::data_type type = kOneDnnType<T>, to = kOneDnnType<Dx>;
   const Key key{shape, type, to};
   const auto& reader = Find(input_grad_, key, [&] {
     return std::pair(Stored(shape, type), BackwardDesc<dnnl::convolution_backward_data>(

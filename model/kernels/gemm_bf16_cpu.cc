@@ -1,9 +1,9 @@
 #include <type_traits>
 
-#include "model/kernels/cpu_isa.h"
 #include "model/kernels/eigen.h"
 #include "model/kernels/gemm_bf16.h"
 #include "model/kernels/gemm_onednn.h"
+#include "model/kernels/onednn.h"
 #include "model/kernels/padded_copy.h"
 #include "model/kernels/parallel.h"
 #include "model/kernels/scratch.h"

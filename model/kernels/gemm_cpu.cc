@@ -8,10 +8,10 @@
 #include <type_traits>
 
 #include "model/error.h"
-#include "model/kernels/cpu_isa.h"
 #include "model/kernels/gemm.h"
 #include "model/kernels/gemm_bf16.h"
 #include "model/kernels/gemm_onednn.h"
+#include "model/kernels/onednn.h"
 #include "model/kernels/padded_copy.h"
 #include "model/kernels/parallel.h"
 

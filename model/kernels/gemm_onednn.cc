@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "model/kernels/onednn.h"
 #include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {
@@ -20,18 +21,14 @@ struct Key {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   int64_t a_stride, b_stride, c_stride;
-  DType inputs, output;
+  memory::data_type inputs, output;
   bool accumulate;
 
   friend auto operator<=>(const Key&, const Key&) = default;
 };
 
-memory::data_type OneDnnType(DType dtype) {
-  return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
-memory::desc Describe(int64_t rows, int64_t cols, DType dtype, int64_t stride, bool transposed) {
-  return {{rows, cols}, OneDnnType(dtype), transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
+memory::desc Describe(int64_t rows, int64_t cols, memory::data_type type, int64_t stride, bool transposed) {
+  return {{rows, cols}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1}};
 }
 
 // A product made ready.
@@ -40,14 +37,7 @@ struct Primitive {
       : a(Describe(p.m, p.k, p.inputs, p.a_stride, p.a_transposed)),
         b(Describe(p.k, p.n, p.inputs, p.b_stride, p.b_transposed)),
         c(Describe(p.m, p.n, p.output, p.c_stride, false)) {
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (p.accumulate) {
-      dnnl::post_ops post_ops;
-      post_ops.append_sum(1.0f);
-      attributes.set_post_ops(post_ops);
-    }
-    const dnnl::matmul::primitive_desc desc(engine, a, b, c, attributes);
+    const dnnl::matmul::primitive_desc desc(engine, a, b, c, OneDnnAttributes(p.accumulate));
     matmul = dnnl::matmul(desc);
     scratchpad = desc.scratchpad_desc();
   }
@@ -111,8 +101,8 @@ bool MatmulByOneDnn(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> 
                 .a_stride = a.stride,
                 .b_stride = b.stride,
                 .c_stride = c_stride,
-                .inputs = kDTypeOf<T>,
-                .output = kDTypeOf<C>,
+                .inputs = kOneDnnType<T>,
+                .output = kOneDnnType<C>,
                 .accumulate = accumulate};
   return device.Resource<OneDnnProducts>().Run(key, const_cast<T*>(a.data), const_cast<T*>(b.data), c);
 }

@@ -18,33 +18,23 @@ template <class T>
 class PaddedCopy {
  public:
   PaddedCopy(Device& device, int64_t rows, int64_t cols, Operand<T> x)
-      : PaddedCopy(device, Stored{x, rows, cols}) {}
-
-  Operand<float> operand() const { return {scratch_.data(), stride_, transposed_}; }
-
- private:
-  struct Stored {
-    Stored(Operand<T> operand, int64_t r, int64_t c) : x(operand), rows(r), cols(c) {
-      if (x.transposed) std::swap(rows, cols);
-    }
-    Operand<T> x;
-    int64_t rows, cols;
-  };
-
-  PaddedCopy(Device& device, const Stored& from)
-      : stride_(PaddedStride<float>(from.cols)),
-        scratch_(device, from.rows * stride_),
-        transposed_(from.x.transposed) {
+      : stride_(PaddedStride<float>(x.transposed ? rows : cols)),
+        scratch_(device, (x.transposed ? cols : rows) * stride_),
+        transposed_(x.transposed) {
+    if (transposed_) std::swap(rows, cols);  // as it is stored
     ParallelFor(
-        device, from.rows,
+        device, rows,
         [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
-            CastSpan(from.x.data + i * from.x.stride, from.cols, scratch_.data() + i * stride_);
+            CastSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_);
           }
         },
         16);
   }
 
+  Operand<float> operand() const { return {scratch_.data(), stride_, transposed_}; }
+
+ private:
   const int64_t stride_;
   const Scratch<float> scratch_;
   const bool transposed_;

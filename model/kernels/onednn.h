@@ -1,0 +1,40 @@
+#ifndef GRADSYNC_MODEL_KERNELS_ONEDNN_H_
+#define GRADSYNC_MODEL_KERNELS_ONEDNN_H_
+
+#include <dnnl.hpp>
+#include <type_traits>
+
+#include "model/dtype.h"
+
+namespace gradsync::model::kernels {
+
+// Whether oneDNN uses all of these instructions here: the processor has them, and nothing forbids them
+// (ONEDNN_MAX_CPU_ISA).
+inline bool UsesInstructions(dnnl::cpu_isa instructions) {
+  const auto needed = static_cast<unsigned>(instructions);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
+// oneDNN computes bf16 with any AVX-512, but without the instructions for it more slowly than f32.
+inline bool UsesBF16Instructions() { return UsesInstructions(dnnl::cpu_isa::avx512_core_bf16); }
+
+// float or BF16, in oneDNN's words.
+template <class T>
+inline constexpr dnnl::memory::data_type kOneDnnType =
+    std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+
+// Of a primitive for which the caller has room in memory. With `sum`, it adds to what its output holds.
+inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (sum) {
+    dnnl::post_ops post_ops;
+    post_ops.append_sum(1.0f);
+    attributes.set_post_ops(post_ops);
+  }
+  return attributes;
+}
+
+}  // namespace gradsync::model::kernels
+
+#endif  // GRADSYNC_MODEL_KERNELS_ONEDNN_H_
