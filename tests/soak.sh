@@ -33,7 +33,8 @@ draw() {
       srand(seed)
       for (;;) {
         ranks = pick("1 2 2 3 4"); threads = pick("1 1 2"); program = pick("all_reduce ddp ddp compare")
-        flags = " --world_size=" ranks " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
+        flags = " --backend=" pick("gloo shm shm hierarchical") " --world_size=" ranks \
+          " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
           " --seed=" below(100) (ranks * threads <= cpus ? maybe("--placement=pin") : "")
         if (program == "all_reduce") flags = flags " --sizes=" some("4KiB 8 64KiB 1MiB 3MiB") " --op=" pick("sum mean") \
           " --dtype=" pick("f32 f64 bf16") " --iterations=" below(20) + 1
