@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/dev/sanitize.sh [CONFIG...] [-- TARGET...]: runs the tests under AddressSanitizer, UndefinedBehaviorSanitizer
-# and ThreadSanitizer, one after the other, all of them even if one finds something.
-# Default: asan ubsan tsan, all tests.
+# tools/dev/sanitize.sh [CONFIG...] [-- TARGET...]: runs the tests under AddressSanitizer with LeakSanitizer and
+# UndefinedBehaviorSanitizer, and under ThreadSanitizer, both even if the first finds something.
+# Default: asan tsan, all tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -14,7 +14,7 @@ while (($# > 0)); do
   configs+=("$1")
   shift
 done
-((${#configs[@]} > 0)) || configs=(asan ubsan tsan)
+((${#configs[@]} > 0)) || configs=(asan tsan)
 targets=("$@")
 ((${#targets[@]} > 0)) || targets=(//...)
 
