@@ -43,7 +43,8 @@ def _cuda_objects_impl(ctx):
     flags = ctx.actions.args()
     flags.add_all(_NVCC_FLAGS)
     flags.add_all(_GENERATED_CODE, before_each = "-gencode")
-    flags.add_all(ctx.fragments.cpp.copts, before_each = "-Xcompiler")
+    # nvcc takes a comma for the end of an option.
+    flags.add_all([option.replace(",", "\\,") for option in ctx.fragments.cpp.copts], before_each = "-Xcompiler")
     flags.add_all(context.defines, before_each = "-D")
     flags.add_all(context.quote_includes, before_each = "-I")
     flags.add_all(context.includes, before_each = "-I")
