@@ -34,23 +34,6 @@ bool Fits(const Parameter& param, size_t alignment_bytes, size_t limit_bytes, co
 
 size_t Bytes(const Parameter& param) { return static_cast<size_t>(param.numel()) * SizeOf(param.dtype()); }
 
-// The first index of the longest tail of `order` that stays within `bytes` and in one dtype; at least one
-// parameter long unless `order` is empty.
-size_t TailStart(std::span<Parameter* const> order, size_t bytes) {
-  size_t start = order.size();
-  size_t tail_bytes = 0;
-  while (start > 0) {
-    const Parameter& param = *order[start - 1];
-    const bool is_last = start == order.size();
-    if (!is_last && (tail_bytes + Bytes(param) > bytes || param.dtype() != order.back()->dtype())) {
-      break;
-    }
-    tail_bytes += Bytes(param);
-    --start;
-  }
-  return start;
-}
-
 }  // namespace
 
 int64_t BucketPlan::numel() const {
@@ -63,15 +46,14 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
   Require(limits.bytes > 0 && limits.first_bytes > 0 && limits.last_bytes > 0 && limits.alignment_bytes > 0,
           "bucket size is 0 bytes, expected at least 1");
   BucketPlan plan;
-  // With equal limits the tail needs no treatment of its own, and plain greedy filling makes fewer buckets.
-  const size_t tail = limits.last_bytes < limits.bytes ? TailStart(order, limits.last_bytes) : order.size();
+  size_t rest_bytes = 0;  // of what follows parameter i
+  for (const Parameter* param : order) rest_bytes += Bytes(*param);
   for (size_t i = 0; i < order.size(); ++i) {
-    const bool opens = plan.buckets.empty() || i == tail;
-    const size_t limit_bytes = plan.buckets.size() <= 1 ? limits.first_bytes : limits.bytes;
-    // The tail was measured without gaps, and takes them on top of its limit.
-    const bool joins =
-        !opens && (i > tail || Fits(*order[i], limits.alignment_bytes, limit_bytes, plan.buckets.back()));
-    if (!joins) plan.buckets.emplace_back();
+    rest_bytes -= Bytes(*order[i]);
+    const size_t limit_bytes = std::min(plan.buckets.size() <= 1 ? limits.first_bytes : limits.bytes,
+                                        std::max(limits.last_bytes, rest_bytes));
+    if (plan.buckets.empty() || !Fits(*order[i], limits.alignment_bytes, limit_bytes, plan.buckets.back()))
+      plan.buckets.emplace_back();
     Append(order[i], limits.alignment_bytes, plan.buckets.back());
   }
   return plan;

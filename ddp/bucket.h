@@ -42,7 +42,9 @@ struct BucketPlan {
 struct BucketLimits {
   size_t bytes;        // a parameter joins the open bucket while the sum stays within this
   size_t first_bytes;  // the same for the bucket that is sent first
-  size_t last_bytes;   // and for the one sent last, which is filled from the end
+  // And in every bucket within this or within what follows the bucket, whichever is more: the computation
+  // that hides a bucket is that of later gradients, so the last ones are ever smaller.
+  size_t last_bytes;
   // Gradients start at multiples of this many bytes; the gap is sent along.
   size_t alignment_bytes = 1;
 };

@@ -75,14 +75,20 @@ TEST_F(BucketTest, WhatIsAloneGoesWhenItIsReady) {
   EXPECT_EQ(Numels(plan), (Lists{{1}}));
 }
 
-TEST_F(BucketTest, SmallFirstAndLast) {
-  for (int i = 0; i < 12; ++i) Add(10);
-  const BucketLimits limits{.bytes = 160, .first_bytes = 40, .last_bytes = 80};
-  EXPECT_EQ(Numels(PlanBuckets(params_, limits)),
-            (Lists{{10}, {10, 10, 10, 10}, {10, 10, 10, 10}, {10}, {10, 10}}));
-  // A last parameter above the limit stands alone.
+TEST_F(BucketTest, SmallFirstAndNoneLargerThanWhatFollows) {
+  for (int i = 0; i < 24; ++i) Add(10);
+  const BucketLimits limits{.bytes = 320, .first_bytes = 80, .last_bytes = 40};
+  EXPECT_EQ(Numels(PlanBuckets(params_, limits)), (Lists{{10, 10},
+                                                         {10, 10, 10, 10, 10, 10, 10, 10},
+                                                         {10, 10, 10, 10, 10, 10, 10},
+                                                         {10, 10, 10},
+                                                         {10, 10},
+                                                         {10},
+                                                         {10}}));
+  // A parameter above the limit stands alone, and what comes before it is followed by much.
   Add(1000);
   EXPECT_EQ(Numels(PlanBuckets(params_, limits)).back(), (std::vector<int64_t>{1000}));
+  EXPECT_EQ(Numels(PlanBuckets(params_, limits)).size(), 5u);
 }
 
 TEST_F(BucketTest, ADTypeChangeStartsABucket) {

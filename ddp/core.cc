@@ -11,8 +11,9 @@ namespace {
 // The best known way. Gradients live in the buckets: kernels write them there, all-reduces run on them there,
 // the optimizer reads them there, and nothing is copied. Buckets are filled in the order in which gradients
 // became ready in the first step (rank 0's, broadcast), so that each is full as early as it can be. The first
-// is small, to start the link early; the last is small, because nothing hides it: as small as one tensor is,
-// and of an embedding's gradient, the last of a language model, only the rows that are not zero are sent.
+// is small, to start the link early. None holds more than what follows it, because only the computation of
+// that can hide it: so the last are small, down to one tensor, and of an embedding's gradient, the last of a
+// language model, only the rows that are not zero are sent.
 // The mean costs no pass over memory: the loss is divided by the world size, and the all-reduce sums.
 class Core : public Strategy {
  public:
@@ -50,8 +51,7 @@ class Core : public Strategy {
   BucketPlan plan() const override { return plan_; }
 
  private:
-  // A bucket that nothing hides, or that everything waits for, holds at most this; as do all if they are
-  // smaller.
+  // What is small: the first bucket holds at most this, and a bucket within it may be followed by less.
   static constexpr size_t kEdgeBytes = size_t{1} << 20;
   // Gradient kernels store whole vectors; a bucket that starts on a cache line keeps them aligned.
   static constexpr size_t kAlignmentBytes = 64;
