@@ -32,7 +32,9 @@ class ContextNotes : public gloo::rendezvous::Store {
     rendezvous_.Set(prefix_ + key, std::string_view(data.data(), data.size()));
   }
   std::vector<char> get(const std::string& key) override {
-    const std::string value = rendezvous_.Get(prefix_ + key);
+    // gloo's keys end in the number of the rank that sets them.
+    const size_t number = key.find_last_not_of("0123456789") + 1;
+    const std::string value = rendezvous_.Get(prefix_ + key, std::stoi(key.substr(number)));
     return {value.begin(), value.end()};
   }
   void wait(const std::vector<std::string>& keys) override {
@@ -90,7 +92,7 @@ std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   const auto key = [](int rank) { return Join("gloo.address.", rank); };
   rendezvous.Set(key(world.rank), own);
   for (int rank = 0; IsLoopback(own) && rank < world.size; ++rank) {
-    const std::string other = rendezvous.Get(key(rank));
+    const std::string other = rendezvous.Get(key(rank), rank);
     if (!IsLoopback(other)) own = OwnAddressTowards({other, place.port});
   }
   return own;

@@ -53,7 +53,7 @@ class GlooMesh {
 
   int rank() const { return rank_; }
   // What messages call a rank.
-  int NameOf(int rank) const { return members_.empty() ? rank : members_[static_cast<size_t>(rank)]; }
+  int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // The other ranks, starting after this one, so that not everybody sends to the same one first.
   const std::vector<int>& others() const { return others_; }

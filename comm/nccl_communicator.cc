@@ -120,7 +120,7 @@ void NcclCommunicator::Join(const World& world) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) Throw(result);
     if (rendezvous) rendezvous->Set(kKey, std::string_view(id.internal, sizeof(id.internal)));
   } else {
-    const std::string received = rendezvous->Get(kKey);
+    const std::string received = rendezvous->Get(kKey, /*from=*/0);
     if (received.size() != sizeof(id.internal)) {
       throw NcclError(gradsync::Join("the unique id has ", received.size(), " bytes, expected ",
                                      sizeof(id.internal), ": another version of NCCL on rank 0"));

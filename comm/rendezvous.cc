@@ -56,7 +56,7 @@ void Rendezvous::Set(const std::string& key, std::string_view value) {
   }
 }
 
-std::string Rendezvous::Get(const std::string& key) {
+std::string Rendezvous::Get(const std::string& key, int from) {
   try {
     StorePoll poll(deadline_);
     do {
@@ -65,8 +65,8 @@ std::string Rendezvous::Get(const std::string& key) {
   } catch (const std::runtime_error& error) {
     Throw(Join("rendezvous at ", world_.rendezvous, ": ", error.what()));
   }
-  Throw(Join("rendezvous at ", world_.rendezvous, ": no rank left the note ", key, " within ",
-             Seconds(timeout_)));
+  Throw(Join("rendezvous at ", world_.rendezvous, ": rank ", world_.NameOf(from), " left no note ", key,
+             " within ", Seconds(timeout_)));
 }
 
 void Rendezvous::Finish() {

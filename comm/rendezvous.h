@@ -26,8 +26,8 @@ class Rendezvous {
 
   // Throw CollectiveError if the place is gone. Each key is set once, by one rank.
   void Set(const std::string& key, std::string_view value);
-  // Waits for the value, until the deadline of the whole rendezvous.
-  std::string Get(const std::string& key);
+  // Waits for the value that rank `from` sets, until the deadline of the whole rendezvous.
+  std::string Get(const std::string& key, int from);
 
   // Where each rank is, by rank: see Job.
   std::vector<std::string> hosts() const;

@@ -41,10 +41,10 @@ void Meet(int size, const std::string& url, const std::string& text) {
     Rendezvous rendezvous(MakeWorld(rank, size, url), kLong);
     rendezvous.Set(Join("from_", rank), Join(text, rank));
     for (int other = 0; other < size; ++other) {
-      EXPECT_EQ(rendezvous.Get(Join("from_", other)), Join(text, other));
+      EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(text, other));
     }
     rendezvous.Set(Join("done_", rank), "");
-    for (int other = 0; other < size; ++other) rendezvous.Get(Join("done_", other));
+    for (int other = 0; other < size; ++other) rendezvous.Get(Join("done_", other), other);
   });
 }
 
@@ -79,6 +79,16 @@ TEST_P(RendezvousTest, NamesTheMissingRank) {
   }
 }
 
+TEST_P(RendezvousTest, NamesTheRankThatLeavesNoNote) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(2, [&](int rank) {
+    Rendezvous rendezvous(MakeWorld(rank, 2, place), kShort);
+    if (rank == 0) rendezvous.Get("address", 1);
+  });
+  EXPECT_EQ(errors[0], Join("rank 0: rendezvous at ", place, ": rank 1 left no note address within 0.3 s"));
+  EXPECT_EQ(errors[1], "");
+}
+
 TEST_P(RendezvousTest, NamesASizeMismatchOnEachRank) {
   const std::string place = url();
   const auto errors =
@@ -111,7 +121,7 @@ TEST(FileRendezvousTest, FinishLeavesNothing) {
   RunRanks(2, [&](int rank) {
     Rendezvous rendezvous(MakeWorld(rank, 2, "file://" + directory.path()), kLong);
     rendezvous.Set(Join("done_", rank), "");
-    if (rank == 0) rendezvous.Get("done_1");
+    if (rank == 0) rendezvous.Get("done_1", 1);
     rendezvous.Finish();
   });
   EXPECT_TRUE(FileStore(directory.path()).Keys("").empty());
@@ -203,7 +213,7 @@ TEST_P(RendezvousTest, AJobFormsManyGroupsAndKnowsItsHosts) {
       EXPECT_EQ(rendezvous.hosts(), (std::vector<std::string>{"here", "elsewhere", "here"}));
       rendezvous.Set(Join("from_", rank), Join(group, rank));
       for (int other = 0; other < 3; ++other) {
-        EXPECT_EQ(rendezvous.Get(Join("from_", other)), Join(group, other));
+        EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(group, other));
       }
     }
   });
@@ -250,9 +260,9 @@ std::vector<std::string> MeetTwice(const std::string& place, bool have_names,
     world = JoinJob(world, {{"--out", job}}, std::chrono::seconds(3));
     Rendezvous rendezvous(world, std::chrono::seconds(3));
     rendezvous.Set(Join("from_", world.rank), job);
-    heard[static_cast<size_t>(i)] = rendezvous.Get(Join("from_", 1 - world.rank));
+    heard[static_cast<size_t>(i)] = rendezvous.Get(Join("from_", 1 - world.rank), 1 - world.rank);
     rendezvous.Set(Join("done_", world.rank), "");
-    rendezvous.Get(Join("done_", 1 - world.rank));
+    rendezvous.Get(Join("done_", 1 - world.rank), 1 - world.rank);
   });
 }
 
@@ -294,7 +304,7 @@ TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
                                 ": rank 0 is of job 'a', this process of job 'b'"));
     }
     rendezvous.Set(Join("done_", rank), "");
-    rendezvous.Get(Join("done_", 1 - rank));
+    rendezvous.Get(Join("done_", 1 - rank), 1 - rank);
   });
 }
 

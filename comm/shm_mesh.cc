@@ -113,7 +113,7 @@ void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
   if (bind(listener.get(), own.get(), own.length) != 0 || listen(listener.get(), size_) != 0) Throw("listen");
   rendezvous.Set(key(rank_), name);
   for (int peer = 0; peer < rank_; ++peer) {
-    const Address address(rendezvous.Get(key(peer)));
+    const Address address(rendezvous.Get(key(peer), peer));
     FileDescriptor file = NewSocket();
     if (connect(file.get(), address.get(), address.length) != 0 ||
         send(file.get(), &rank_, sizeof(rank_), MSG_NOSIGNAL) != sizeof(rank_)) {

@@ -32,7 +32,7 @@ class ShmMesh {
 
   int rank() const { return rank_; }
   // What messages call a rank.
-  int NameOf(int rank) const { return members_.empty() ? rank : members_[static_cast<size_t>(rank)]; }
+  int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 

@@ -12,6 +12,11 @@ namespace gradsync::comm {
 
 class Job;
 
+// By which number messages name rank `index` of a world with these members; none stand for themselves.
+inline int MemberName(const std::vector<int>& members, int index) {
+  return members.empty() ? index : members[static_cast<size_t>(index)];
+}
+
 struct World {
   int rank = 0;
   int size = 1;
@@ -32,7 +37,7 @@ struct World {
   // The ranks, once they have met. Null: every group lets them meet anew.
   std::shared_ptr<Job> job{};
 
-  int NameOf(int index) const { return members.empty() ? index : members[static_cast<size_t>(index)]; }
+  int NameOf(int index) const { return MemberName(members, index); }
 };
 
 // The value of an environment variable, or nullopt.
