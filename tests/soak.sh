@@ -42,8 +42,8 @@ draw() {
           " --num_heads=" pick("1 2 4") " --d_ff=" pick("33 128") " --vocab_size=" pick("300 1001") \
           " --batch_size=" some("1 2 3") " --seq_len=" some("7 16 33") " --dtype=" pick("f32 f64 bf16") \
           " --bucket_bytes=" pick("1 4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
-        if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") " --image_size=" pick("32 64") \
-          " --batch_size=" pick("1 2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training()
+        if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") \
+          (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training()
         print program flags
       }
     }'
