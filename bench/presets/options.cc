@@ -20,7 +20,6 @@ using Arguments = std::vector<std::string>;
 Arguments SharedArguments(const SuiteOptions& options) {
   const RankOptions& ranks = options.ranks;
   Arguments arguments = {
-      "--backend=" + options.backend,
       "--device=" + ranks.device,
       Join("--world_size=", ranks.world_size),
       Join("--threads_per_rank=", ranks.threads_per_rank),
@@ -58,7 +57,10 @@ class Builder {
   Builder(const SuiteOptions& options, std::vector<std::string>* notes)
       : options_(options), world_(WorldOf(options)), notes_(notes) {}
 
-  void AllReduce(const Arguments& own) {
+  void AllReduce(Arguments own) {
+    std::string backends;
+    for (const std::string& backend : options_.backends) backends += (backends.empty() ? "" : ",") + backend;
+    own.push_back("--backend=" + backends);
     Experiment experiment{"all-reduce", "all_reduce", Concatenate(own, SharedArguments(options_)), ""};
     AllReduceOptions parsed;
     FlagTable flags("all_reduce", "");
@@ -67,25 +69,20 @@ class Builder {
     experiments_.push_back(std::move(experiment));
   }
 
-  // With the first of `models` that fits into this host's memory; without any it is left out.
+  // On every backend, with the first of `models` that fits into this host's memory; without any it is left
+  // out.
   void Ddp(const std::string& title, const Arguments& models, const Arguments& own,
            const std::string& subdirectory = "") {
-    for (size_t i = 0; i < models.size(); ++i) {
-      Experiment experiment{models[i] + ", " + title, "ddp", DdpArguments(models[i], own), subdirectory};
-      const std::string instead = i + 1 < models.size() ? "trying " + models[i + 1] + " instead" : "left out";
-      if (AddIfItFits<DdpOptions>(instead, std::move(experiment))) return;
-    }
+    std::vector<Variant> variants;
+    for (const std::string& model : models)
+      variants.emplace_back(model + ", " + title, Concatenate({"--model=" + model}, own));
+    AddFirstThatFits<DdpOptions>("ddp", variants, subdirectory);
   }
 
-  // With the first of `variants` that fits into this host's memory; without any it is left out.
-  void Compare(const std::vector<std::pair<std::string, Arguments>>& variants) {
-    for (size_t i = 0; i < variants.size(); ++i) {
-      const auto& [title, own] = variants[i];
-      Experiment experiment{title, "compare", Concatenate(own, TrainingArguments()), ""};
-      const std::string instead =
-          i + 1 < variants.size() ? "trying " + variants[i + 1].first + " instead" : "left out";
-      if (AddIfItFits<CompareOptions>(instead, std::move(experiment))) return;
-    }
+  // Likewise, with the first of `variants`, which have titles and arguments.
+  using Variant = std::pair<std::string, Arguments>;
+  void Compare(const std::vector<Variant>& variants) {
+    AddFirstThatFits<CompareOptions>("compare", variants, "");
   }
 
   bool on_cpu() const { return options_.ranks.device == "cpu"; }
@@ -94,14 +91,22 @@ class Builder {
   std::vector<Experiment> Take() { return std::move(experiments_); }
 
  private:
-  Arguments DdpArguments(const std::string& model, const Arguments& own) const {
-    Arguments arguments = Concatenate({"--model=" + model}, own);
-    if (!options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
-    return Concatenate(std::move(arguments), TrainingArguments());
-  }
-
-  Arguments TrainingArguments() const {
-    return Concatenate(options_.peers.Arguments(), SharedArguments(options_));
+  template <class Options>
+  void AddFirstThatFits(const std::string& program, const std::vector<Variant>& variants,
+                        const std::string& subdirectory) {
+    for (const std::string& backend : options_.backends) {
+      const std::string over = options_.backends.size() > 1 ? ", over " + backend : "";
+      for (size_t i = 0; i < variants.size(); ++i) {
+        Arguments arguments = Concatenate(variants[i].second, options_.peers.Arguments());
+        arguments.push_back("--backend=" + backend);
+        if (program == "ddp" && !options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
+        Experiment experiment{variants[i].first + over, program,
+                              Concatenate(arguments, SharedArguments(options_)), subdirectory};
+        const std::string instead =
+            i + 1 < variants.size() ? "trying " + variants[i + 1].first + " instead" : "left out";
+        if (AddIfItFits<Options>(instead, std::move(experiment))) break;
+      }
+    }
   }
 
   // Reads its arguments as the program will. False, and a note of what happens instead, if the host has not
@@ -135,8 +140,6 @@ void Smoke(Builder& builder) {
 
 void Quick(Builder& builder) {
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
-  builder.Ddp("every strategy", {"tiny"},
-              {"--batch_size=2", "--seq_len=128", "--warmup_steps=2", "--steps=6", "--repeats=3"});
   // Few tokens, so that three launches fit, and ten steps: with fewer no table says which is fastest.
   builder.Ddp("every strategy", {"small", "tiny"},
               {"--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=4", "--repeats=3"});
@@ -175,7 +178,10 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "preset", &preset, {"smoke", "quick", "reference"},
       "smoke: whether everything works, within a minute. quick: a comparison, within five. reference: the "
       "published experiments, for hours on a CPU.");
-  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
+  flags.AddChoiceList(
+      "backend", &backends, comm::BackendNames(),
+      "What moves the gradients; every experiment runs on each. Without it gloo, and quick on a "
+      "CPU takes gloo,shm.");
   flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
   flags.AddPath("resume", &resume, "the directory of a suite that was stopped",
                 "Go on with it: what it has finished is kept, and what it has not is run from its beginning. "
@@ -184,7 +190,11 @@ void SuiteOptions::AddTo(FlagTable& flags) {
   ranks.AddTo(flags);
 }
 
-std::vector<Experiment> MakeExperiments(const SuiteOptions& options, std::vector<std::string>* notes) {
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes) {
+  if (options.backends.empty()) {
+    options.backends = {"gloo"};
+    if (options.preset == "quick" && options.ranks.device == "cpu") options.backends.emplace_back("shm");
+  }
   Builder builder(options, notes);
   if (options.preset == "smoke") Smoke(builder);
   if (options.preset == "quick") Quick(builder);

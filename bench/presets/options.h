@@ -14,7 +14,7 @@ namespace gradsync::bench {
 struct SuiteOptions {
   RankOptions ranks;
   std::string preset = "quick";
-  std::string backend = "gloo";
+  std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
   std::string resume;  // a directory; empty: a new suite
   PeerOptions peers;
@@ -35,14 +35,15 @@ struct Experiment {
 //
 //   smoke      every strategy, the all-reduce and the comparison over bucket sizes once, on small sizes:
 //              whether everything works
-//   quick      a comparison of all strategies on `tiny` and `small`, and over bucket sizes, in minutes
+//   quick      a comparison of all strategies on `small`, and over bucket sizes, in minutes; on a CPU over
+//              gloo and shm
 //   reference  the published experiments: xl over the published batches and sequences, and its traces; the
 //              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
 //              for xl, the largest model that fits takes its place
 //
 // `notes` gets a line for everything that was left out or replaced. Throws InvalidInput if a benchmark would
 // refuse the flags, naming the flag.
-std::vector<Experiment> MakeExperiments(const SuiteOptions& options, std::vector<std::string>* notes);
+std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::string>* notes);
 
 }  // namespace gradsync::bench
 

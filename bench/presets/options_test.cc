@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -35,13 +36,34 @@ TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
   for (const Experiment& experiment : experiments) {
     EXPECT_THAT(experiment.arguments, Contains("--world_size=3")) << experiment.title;
     EXPECT_THAT(experiment.arguments, Contains("--timeout=1500ms")) << experiment.title;
-    EXPECT_THAT(experiment.arguments, Contains("--backend=gloo")) << experiment.title;
+    EXPECT_THAT(experiment.arguments, Contains(StartsWith("--backend="))) << experiment.title;
   }
   for (const std::string& note : notes)
     EXPECT_THAT(note, AnyOf(HasSubstr(" need about "), HasSubstr("5 of the 25 published sizes")));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PresetTest, ::testing::Values("smoke", "quick", "reference"));
+
+TEST(SuiteOptionsTest, EveryExperimentRunsOnEachBackend) {
+  // The --backend of all experiments.
+  const auto backends_of = [](const SuiteOptions& options) {
+    std::vector<std::string> found, notes;
+    for (const Experiment& experiment : MakeExperiments(options, &notes)) {
+      for (const std::string& argument : experiment.arguments)
+        if (argument.starts_with("--backend=")) found.push_back(experiment.program + argument.substr(9));
+    }
+    return found;
+  };
+  SuiteOptions options;
+  options.preset = "smoke";
+  EXPECT_THAT(backends_of(options), ElementsAre("all_reduce=gloo", "ddp=gloo", "compare=gloo"));
+  options.preset = "quick";
+  EXPECT_THAT(backends_of(options),
+              ElementsAre("all_reduce=gloo,shm", "ddp=gloo", "ddp=shm", "compare=gloo", "compare=shm"));
+  options.backends = {"hierarchical"};
+  EXPECT_THAT(backends_of(options),
+              ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
+}
 
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
   SuiteOptions options;

@@ -19,6 +19,8 @@ namespace {
 using bench::Record;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 // Rank 0 computes 4 ms less than rank 1.
 std::vector<Record> Ranks(std::string_view strategy, const std::vector<int64_t>& computed_ms,
@@ -138,6 +140,32 @@ TEST(CostTest, ASentenceSaysWhatIsShown) {
                   "5[0-9] % under naive\\.")));
   EXPECT_TRUE(table.marked(1, table.column("strategy")));
   EXPECT_FALSE(table.marked(2, table.column("strategy")));
+}
+
+TEST(CostTest, SentencesSayWhatABackendCosts) {
+  std::vector<std::vector<Record>> measurements;
+  for (const auto& [backend, cost_ms] : {std::pair{"gloo", 20}, std::pair{"shm", 2}}) {
+    for (const auto& [strategy, more_ms] :
+         {std::pair{"none", 0}, std::pair{"core", cost_ms}, std::pair{"naive", cost_ms + 1}}) {
+      std::vector<Record> ranks = Ranks(strategy, Plus(kNone, more_ms), Repeat(0, 12), 2, backend);
+      for (Record& rank : ranks) {
+        rank.config.Set("backend", backend);
+        rank.samples["communication_cpu_ns"] = Repeat(more_ms * kMs, 12);
+      }
+      measurements.push_back(std::move(ranks));
+    }
+  }
+  EXPECT_THAT(
+      DdpTableOf(measurements).findings(),
+      IsSupersetOf({"Under core synchronisation costs 0.020 to 0.020 s over gloo, 0.002 to 0.002 s over shm.",
+                    "Its communication takes, per step and rank, of the processor 0.020 s over gloo, "
+                    "0.002 s over shm."}));
+  // A second launch set over gloo: which of the two is meant?
+  for (const auto& [strategy, more_ms] : {std::pair{"none", 0}, std::pair{"core", 9}}) {
+    measurements.push_back(Ranks(strategy, Plus(kNone, more_ms), Repeat(0, 12), 2, "again"));
+    for (Record& rank : measurements.back()) rank.facts.Set("launch_set", "again");
+  }
+  EXPECT_THAT(DdpTableOf(measurements).findings(), Not(Contains(HasSubstr("over shm"))));
 }
 
 TEST(CostTest, WhatTheMachineGotDone) {

@@ -3,6 +3,9 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "bench/records/units.h"
@@ -136,6 +139,7 @@ class DdpTable : public TableBuilder {
     for (std::string& sentence : contest_.Sentences(intervals_)) table_.AddFinding(std::move(sentence));
     const std::string cost = CostSentence();
     if (!cost.empty()) table_.AddFinding(cost);
+    for (std::string& sentence : BackendSentences()) table_.AddFinding(std::move(sentence));
     table_.SetSectionTitle(kCosts, "What synchronisation costs, and where the cost lies");
     AddNotes(has_cost);
     tables->push_back(std::move(table_));
@@ -176,6 +180,47 @@ class DdpTable : public TableBuilder {
     };
     return Join("Of a step, synchronisation costs ", share(least), least == most ? "" : " and " + share(most),
                 ".");
+  }
+
+  // What the fastest strategy's synchronisation costs over each backend, if these tell its rows apart.
+  std::vector<std::string> BackendSentences() const {
+    const bool are_alike =
+        std::ranges::all_of(std::array{"model_size", "batch_size", "seq_len", "bucket_bytes"},
+                            [&](const char* name) { return table_.is_constant(table_.column(name)); });
+    if (!are_alike || table_.is_constant(table_.column("backend"))) return {};
+    std::map<std::string, std::map<std::string, const Row*>> known;  // by strategy and backend
+    std::set<std::string> backends;
+    for (const Row& row : rows_) {
+      const std::string backend = row.own.record.config.StringOr("backend", "");
+      backends.insert(backend);
+      if (!std::isnan(row.cost.sync_cost.interval.low) &&
+          !known[row.own.strategy()].emplace(backend, &row).second)
+        return {};
+    }
+    std::erase_if(known, [&](const auto& entry) { return entry.second.size() < backends.size(); });
+    if (known.empty()) return {};
+    const auto steps_s = [](const auto& entry) {
+      double sum_s = 0;
+      for (const auto& [backend, row] : entry.second) sum_s += MeanOf(row->own, kStepTime);
+      return sum_s;
+    };
+    const auto& [strategy, rows] = *std::ranges::min_element(known, {}, steps_s);
+    const auto number = [](const char* format, auto... values) {
+      char text[64];
+      std::snprintf(text, sizeof text, format, values...);
+      return std::string(text);
+    };
+    std::string costs, processor_times;
+    for (const auto& [backend, row] : rows) {
+      const Interval& cost = row->cost.sync_cost.interval;
+      const Series* const cpu = row->own.Find("communication_cpu_ns");
+      const char* const comma = costs.empty() ? "" : ", ";
+      costs += Join(comma, number("%.3f to %.3f s", cost.low, cost.high), " over ", backend);
+      if (cpu != nullptr)
+        processor_times += Join(comma, number("%.3f s", Mean(cpu->rank_means)), " over ", backend);
+    }
+    return {Join("Under ", strategy, " synchronisation costs ", costs, "."),
+            Join("Its communication takes, per step and rank, of the processor ", processor_times, ".")};
   }
 
   void AddNotes(bool has_cost) {
