@@ -60,10 +60,12 @@ class ShmProcessGroup : public QueueGroup {
     if (!mesh_.has_value() || bytes == 0) return ProcessGroup::Allocate(device, std::move(shape), dtype);
     try {
       std::shared_ptr<SharedMemory> memory(mesh_->Share(bytes).release(),
-                                           [buffers = buffers_](SharedMemory* unused) {
+                                           [buffers = buffers_, device, bytes](SharedMemory* unused) {
                                              buffers->Remove(unused);
+                                             device->allocator().CountOut(bytes);
                                              delete unused;
                                            });
+      device->allocator().CountIn(bytes);
       buffers_->Add(memory.get(), bytes);
       std::byte* const own = memory->part(rank_);
       return Tensor::Over(device, std::shared_ptr<void>(std::move(memory), own), std::move(shape), dtype);

@@ -132,6 +132,20 @@ TEST(ShmMemoryTest, AllocationsComeAndGo) {
   EXPECT_EQ(CountWrong(survivor, [](int64_t i) { return Uneven(3, i); }), 0) << "outlives its group";
 }
 
+TEST(ShmMemoryTest, AllocationsAreCountedWithTheDevices) {
+  auto groups = Connect(2);
+  RunRanks(2, [&](int rank) {
+    const model::DevicePtr device = model::CpuDevice();
+    std::optional<Tensor> tensor =
+        groups[static_cast<size_t>(rank)]->Allocate(device, {int64_t{1} << 20}, DType::kF32);
+    EXPECT_EQ(device->allocator().stats().bytes_in_use, size_t{4} << 20);
+    tensor.reset();
+    EXPECT_EQ(device->allocator().stats().bytes_in_use, 0u);
+    EXPECT_EQ(device->allocator().stats().bytes_held, 0u);
+    EXPECT_EQ(device->allocator().stats().peak_bytes_in_use, size_t{4} << 20);
+  });
+}
+
 TEST(ShmMemoryTest, AllocationsThatDifferAreNamed) {
   auto groups = Connect(2, milliseconds(300));
   const auto errors = ErrorsOfRanks(

@@ -93,6 +93,19 @@ void CachingAllocator::Free(void* memory) {
   free_blocks_[block_bytes].push_back(memory);
 }
 
+void CachingAllocator::CountIn(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  stats_.bytes_held += bytes;
+  stats_.bytes_in_use += bytes;
+  stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
+}
+
+void CachingAllocator::CountOut(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  stats_.bytes_held -= bytes;
+  stats_.bytes_in_use -= bytes;
+}
+
 void CachingAllocator::Trim() {
   std::lock_guard lock(mutex_);
   TrimLocked();

@@ -32,8 +32,8 @@ class CachingAllocator {
  public:
   struct Stats {
     int64_t source_allocations = 0;  // calls of MemorySource::Acquire so far
-    size_t bytes_held = 0;           // taken from the source and not given back
-    size_t bytes_in_use = 0;         // handed out
+    size_t bytes_held = 0;           // taken from the source and not given back, or counted in
+    size_t bytes_in_use = 0;         // handed out, or counted in
     size_t peak_bytes_in_use = 0;
   };
 
@@ -46,6 +46,10 @@ class CachingAllocator {
   // source has no more, after giving back everything that is cached and trying again.
   void* Allocate(size_t bytes);
   void Free(void* memory);
+
+  // Counts memory from elsewhere that is used beside its own, such as what a group shares between processes.
+  void CountIn(size_t bytes);
+  void CountOut(size_t bytes);
 
   // Gives all cached blocks back to the source.
   void Trim();
