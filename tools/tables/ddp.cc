@@ -191,6 +191,7 @@ class DdpTable : public TableBuilder {
     std::map<std::string, std::map<std::string, const Row*>> known;  // by strategy and backend
     std::set<std::string> backends;
     for (const Row& row : rows_) {
+      if (row.own.strategy().starts_with(bench::kPeerPrefix)) continue;  // over what it has
       const std::string backend = row.own.record.config.StringOr("backend", "");
       backends.insert(backend);
       if (!std::isnan(row.cost.sync_cost.interval.low) &&

@@ -113,6 +113,8 @@ class PeersTable : public TableBuilder {
           if (peer == peers.end()) continue;
           for (const Phase& phase : kPhases) AddRow(row.own, *peer->second, phase);
           has_compiled_ |= mode == kCompiled;
+          const std::string backend = row.own.record.config.StringOr("backend", "");
+          has_own_backend_ |= backend != "gloo" && backend != "nccl";
           break;
         }
       }
@@ -136,6 +138,7 @@ class PeersTable : public TableBuilder {
         "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward and tells only both "
         "together. pytorch_ddp_view: the same with gradient_as_bucket_view, so that averaged gradients are "
         "not copied back; core does without copies too.");
+    if (has_own_backend_) table_.AddNote("PyTorch's ranks communicate over gloo: it has not this backend.");
     if (has_compiled_) {
       table_.AddNote(
           "_compiled: the model under torch.compile, in its default mode. Compilation came before the first "
@@ -187,6 +190,7 @@ class PeersTable : public TableBuilder {
   Intervals intervals_;
   std::vector<Row> rows_;
   const std::string experiment_;
+  bool has_own_backend_ = false;  // which PyTorch does without
   bool has_compiled_ = false;
   bool has_memory_ = false;
   TableOf<Row> table_;
