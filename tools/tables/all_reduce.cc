@@ -67,9 +67,15 @@ class AllReduceTable : public TableBuilder {
     row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
     RunKey run = RunKeyOf(measurement, {"collective", "device", "op", "dtype"});
     run.push_back(Join(measurement.world_size(), " ranks"));
-    transfers_.push_back({Text("backend")(row), row.bytes, measurement.world_size(),
-                          SampleOf(measurement, times), measurement.wrong_elements, row.flags, collective,
-                          std::move(run)});
+    Transfer transfer{.backend = Text("backend")(row),
+                      .size_bytes = row.bytes,
+                      .world_size = measurement.world_size(),
+                      .times = SampleOf(measurement, times),
+                      .wrong_elements = measurement.wrong_elements,
+                      .flags = row.flags,
+                      .collective = collective,
+                      .run = std::move(run)};
+    transfers_.push_back(std::move(transfer));
     table_.Add(row);
     if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (s)");
     if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (s)");

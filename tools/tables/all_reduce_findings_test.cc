@@ -25,9 +25,10 @@ class Link {
   Transfer Send(const std::string& backend, double mebi, double latency_s, double bytes_per_second,
                 double noise = 0.01, size_t iterations = 20) {
     Transfer transfer{.backend = backend, .size_bytes = mebi * kMiB, .world_size = 2, .wrong_elements = 0};
-    std::normal_distribution<double> normal(1, noise);
+    std::normal_distribution<double> normal;
     for (size_t i = 0; i < iterations; ++i) {
-      transfer.times.values.push_back((latency_s + transfer.size_bytes / bytes_per_second) * normal(random_));
+      transfer.times.values.push_back((latency_s + transfer.size_bytes / bytes_per_second) *
+                                      (1 + noise * normal(random_)));
     }
     return transfer;
   }
