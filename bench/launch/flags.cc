@@ -30,8 +30,9 @@ template <class T, class Parse>
 std::function<bool(std::string_view)> Into(T* target, Parse parse) {
   return [target, parse](std::string_view text) {
     auto value = parse(text);
-    if (value) *target = *std::move(value);
-    return value.has_value();
+    if (!value) return false;
+    *target = *std::move(value);
+    return true;
   };
 }
 
