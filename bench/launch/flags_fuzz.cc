@@ -3,9 +3,8 @@
 #include "model/error.h"
 #include "tests/fuzz/fuzz.h"
 
+namespace gradsync {
 namespace {
-
-using namespace gradsync;
 
 // A command line, an argument each line.
 void ParseFlags(std::string_view text) {
@@ -65,10 +64,11 @@ void ParseUnits(std::string_view text) {
 }
 
 }  // namespace
+}  // namespace gradsync
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view text = fuzz::Text(data, size);
-  if (text.find('\0') == text.npos) ParseFlags(text);
-  ParseUnits(text);
+  const std::string_view text = gradsync::fuzz::Text(data, size);
+  if (text.find('\0') == text.npos) gradsync::ParseFlags(text);
+  gradsync::ParseUnits(text);
   return 0;
 }

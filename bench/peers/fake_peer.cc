@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -54,9 +55,7 @@ Json FactsOfCompiled(const Json& begin) {
   return facts;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Serve(int argc, char** argv) {
   const std::string fault = Variable("FAKE_PEER");
   // argv[1] is the script.
   if (argc >= 3 && std::string_view(argv[2]) == "--check") {
@@ -80,4 +79,15 @@ int main(int argc, char** argv) {
     std::cout << (fault == "garbles" ? "nonsense" : answer.dump()) << std::endl;
   }
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Serve(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }

@@ -70,7 +70,7 @@ std::string ReadAll(const std::string& path) {
 }
 
 std::string FreshDir(const std::string& name) {
-  const std::string dir = ::testing::TempDir() + "record_test_" + name;
+  std::string dir = ::testing::TempDir() + "record_test_" + name;
   std::filesystem::remove_all(dir);
   return dir;
 }
