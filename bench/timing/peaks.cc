@@ -118,10 +118,10 @@ double ShortestSeconds(PhaseTimer& timer, double patience_s, const std::function
 
 // Random, because zeros take less power, and a GPU that has power to spare runs faster.
 Tensor RandomMatrix(const DevicePtr& device, int64_t side, DType dtype) {
-  const Tensor values = Tensor::Empty(device, {side, side}, WideDType(dtype));
+  Tensor values = Tensor::Empty(device, {side, side}, WideDType(dtype));
   model::FillUniform(values, -1, 1, /*seed=*/0, /*stream=*/0);
   if (dtype == values.dtype()) return values;
-  const Tensor rounded = Tensor::Empty(device, values.shape(), dtype);
+  Tensor rounded = Tensor::Empty(device, values.shape(), dtype);
   model::Cast(values, rounded);
   return rounded;
 }
