@@ -176,7 +176,7 @@ void Reference(Builder& builder) {
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.AddChoice(
       "preset", &preset, {"smoke", "quick", "reference"},
-      "smoke: whether everything works, within a minute. quick: a comparison, within five. reference: the "
+      "smoke: whether everything works, within a minute. quick: a comparison, within ten. reference: the "
       "published experiments, for hours on a CPU.");
   flags.AddChoiceList(
       "backend", &backends, comm::BackendNames(),
