@@ -93,7 +93,7 @@ Strip StripOf(const StepKey& key, const std::map<int, RankStep>& ranks) {
 
 int NumLanes(const RankStep& step) {
   int lanes = 1;
-  for (const Transfer& transfer : step.transfers) lanes = std::max(lanes, transfer.lane + 1);
+  for (const TracedCollective& transfer : step.transfers) lanes = std::max(lanes, transfer.lane + 1);
   return lanes;
 }
 
@@ -113,7 +113,7 @@ double StripHeight(const Strip& strip) {
 std::string Traffic(const RankStep& step) {
   if (step.transfers.empty()) return "no communication";
   double bytes = 0;
-  for (const Transfer& transfer : step.transfers) bytes += static_cast<double>(transfer.bytes);
+  for (const TracedCollective& transfer : step.transfers) bytes += static_cast<double>(transfer.bytes);
   const size_t count = step.transfers.size();
   return Join(count, count == 1 ? " collective, " : " collectives, ", ReadableBytes(bytes));
 }
@@ -291,7 +291,7 @@ void Picture::DrawTransfers(const RankStep& step, double y) {
   const double backward_end_us = step.backward_end_us();
   const double lane_height = LanesHeight(step) / NumLanes(step), height = lane_height - 1;
   Box("lane", step.step.begin_us, step.step.end_us, y, LanesHeight(step), "nothing in flight");
-  for (const Transfer& transfer : step.transfers) {
+  for (const TracedCollective& transfer : step.transfers) {
     const Span& flight = transfer.in_flight;
     const double top = y + transfer.lane * lane_height + 0.5;
     const std::string size = ReadableBytes(static_cast<double>(transfer.bytes));
@@ -314,7 +314,7 @@ void Picture::DrawTransfers(const RankStep& step, double y) {
 // How many collectives wait for their turn, over time.
 void Picture::DrawQueue(const RankStep& step, double y) {
   std::map<double, int> changes;
-  for (const Transfer& transfer : step.transfers) {
+  for (const TracedCollective& transfer : step.transfers) {
     ++changes[transfer.issued_us];
     --changes[transfer.in_flight.begin_us];
   }

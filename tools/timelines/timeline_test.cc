@@ -129,7 +129,7 @@ TEST(TransferTimesTest, CollectivesAtTheSameTimeCountOnce) {
   step.step = {"overlap", 0, 100};
   step.phases = {{"forward", 0, 10}, {"backward", 10, 60}, {"sync_exposed", 60, 90}};
   const auto transfer = [](double issued_us, double begin_us, double end_us) {
-    return Transfer{.in_flight = {"all_reduce", begin_us, end_us}, .issued_us = issued_us};
+    return TracedCollective{.in_flight = {"all_reduce", begin_us, end_us}, .issued_us = issued_us};
   };
   step.transfers = {transfer(15, 20, 40), transfer(15, 30, 70), transfer(55, 65, 85)};
   EXPECT_EQ(step.backward_end_us(), 60);

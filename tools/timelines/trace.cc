@@ -44,7 +44,7 @@ void ReadOrigin(const Json& json, Trace& trace) {
 void Complete(Trace& trace) {
   for (auto& [key, ranks] : trace.steps) {
     for (auto& [rank, step] : ranks) {
-      std::ranges::stable_sort(step.transfers, {}, &Transfer::issued_us);
+      std::ranges::stable_sort(step.transfers, {}, &TracedCollective::issued_us);
       for (size_t i = 0; i < step.transfers.size(); ++i) step.transfers[i].number = static_cast<int64_t>(i);
     }
   }
@@ -99,7 +99,7 @@ double RankStep::backward_end_us() const {
 
 BusyTime RankStep::Communication() const {
   std::vector<std::pair<double, double>> flights;
-  for (const Transfer& transfer : transfers) {
+  for (const TracedCollective& transfer : transfers) {
     flights.emplace_back(transfer.in_flight.begin_us, transfer.in_flight.end_us);
   }
   std::ranges::sort(flights);

@@ -20,7 +20,7 @@ struct Span {
   double duration_us() const { return end_us - begin_us; }
 };
 
-struct Transfer {
+struct TracedCollective {
   Span in_flight;        // named after the collective
   double issued_us = 0;  // when the strategy asked for it
   int64_t bytes = 0;
@@ -46,7 +46,7 @@ struct RankStep {
   Span step;
   std::vector<Span> phases;  // forward, backward, sync_exposed, optimizer, in this order
   std::vector<Span> ops;     // of backward, in the order in which they ran
-  std::vector<Transfer> transfers;
+  std::vector<TracedCollective> transfers;
 
   // Null if there is no phase of that name.
   const Span* Phase(const std::string& name) const;
