@@ -32,9 +32,11 @@ class ContextNotes : public gloo::rendezvous::Store {
     rendezvous_.Set(prefix_ + key, std::string_view(data.data(), data.size()));
   }
   std::vector<char> get(const std::string& key) override {
-    // gloo's keys end in the number of the rank that sets them.
-    const size_t number = key.find_last_not_of("0123456789") + 1;
-    const std::string value = rendezvous_.Get(prefix_ + key, std::stoi(key.substr(number)));
+    // gloo's keys end in the number of the rank that sets them; of any other it is asked as if rank 0 did.
+    const std::string number = key.substr(key.find_last_not_of("0123456789") + 1);
+    const int rank = number.empty() || number.size() > 6 ? 0 : std::stoi(number);
+    const std::string value =
+        rendezvous_.Get(prefix_ + key, rank < std::ssize(rendezvous_.hosts()) ? rank : 0);
     return {value.begin(), value.end()};
   }
   void wait(const std::vector<std::string>& keys) override {
