@@ -32,7 +32,7 @@ class ContextNotes : public gloo::rendezvous::Store {
     rendezvous_.Set(prefix_ + key, std::string_view(data.data(), data.size()));
   }
   std::vector<char> get(const std::string& key) override {
-    // gloo's keys end in the number of the rank that sets them; of any other it is asked as if rank 0 did.
+    // gloo's keys end in the number of the rank that sets them. One that does not is put down to rank 0.
     const std::string number = key.substr(key.find_last_not_of("0123456789") + 1);
     const int rank = number.empty() || number.size() > 6 ? 0 : std::stoi(number);
     const std::string value =

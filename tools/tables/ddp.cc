@@ -215,13 +215,19 @@ class DdpTable : public TableBuilder {
     for (const auto& [backend, row] : rows) {
       const Interval& cost = row->cost.sync_cost.interval;
       const Series* const cpu = row->own.Find("communication_cpu_ns");
-      const char* const comma = costs.empty() ? "" : ", ";
-      costs += Join(comma, number("%.3f to %.3f s", cost.low, cost.high), " over ", backend);
-      if (cpu != nullptr)
-        processor_times += Join(comma, number("%.3f s", Mean(cpu->rank_means)), " over ", backend);
+      costs +=
+          Join(costs.empty() ? "" : ", ", number("%.3f to %.3f s", cost.low, cost.high), " over ", backend);
+      if (cpu != nullptr) {
+        processor_times += Join(processor_times.empty() ? "" : ", ", number("%.3f s", Mean(cpu->rank_means)),
+                                " over ", backend);
+      }
     }
-    return {Join("Under ", strategy, " synchronisation costs ", costs, "."),
-            Join("Its communication takes, per step and rank, of the processor ", processor_times, ".")};
+    std::vector<std::string> sentences = {Join("Under ", strategy, " synchronisation costs ", costs, ".")};
+    if (!processor_times.empty()) {
+      sentences.push_back(
+          Join("Its communication takes, per step and rank, of the processor ", processor_times, "."));
+    }
+    return sentences;
   }
 
   void AddNotes(bool has_cost) {
