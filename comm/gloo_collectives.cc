@@ -144,7 +144,6 @@ class PartReduction {
                              segment_bytes * kWindow);
     }
     for (size_t segment = 0; segment < kWindow; ++segment) Expect(segment);
-    for (size_t segment = 0; segment < kAhead; ++segment) Send(segment);
   }
 
   size_t num_segments() const { return layout_.NumSegments(call_.mesh.rank()); }
@@ -221,20 +220,26 @@ void AllReduceInParts(const Call& call) {
       (bytes / static_cast<size_t>(mesh.size()) / kCacheLineBytes + 1) * kCacheLineBytes;
   const Layout layout(bytes, part_bytes, segment_bytes);
 
-  // The others' results go where this rank's contributions to them come from. That is safe: a result of a
-  // segment is sent only when all contributions to it have been received.
   std::vector<Incoming> results = call.IncomingFromOthers(kResults, call.output(), bytes);
-  for (size_t i = 0; i < results.size(); ++i) {
-    const int peer = mesh.others()[i];
-    for (size_t segment = 0; segment < layout.NumSegments(peer); ++segment) {
-      results[i].Expect(layout.SegmentBegin(peer, segment), layout.SegmentBytes(peer, segment));
-    }
-    results[i].Expect(0, 0);
-  }
   std::vector<Outgoing> own_results = call.OutgoingToOthers(kResults, call.output(), bytes);
   PartReduction part(call, layout, segment_bytes, call.output() + layout.PartBegin(mesh.rank()));
+  // The others' results go where this rank's contributions to them come from, and are asked for when those
+  // have been sent. That is safe: a result of a segment comes only when all contributions to it have been
+  // received.
+  const auto send = [&](size_t segment) {
+    part.Send(segment);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const int peer = mesh.others()[i];
+      if (segment < layout.NumSegments(peer)) {
+        results[i].Expect(layout.SegmentBegin(peer, segment), layout.SegmentBytes(peer, segment));
+      } else if (segment == layout.NumSegments(peer)) {
+        results[i].Expect(0, 0);
+      }
+    }
+  };
+  for (size_t segment = 0; segment < PartReduction::kAhead; ++segment) send(segment);
   for (size_t segment = 0; segment <= layout.MaxSegments(); ++segment) {
-    part.Send(segment + PartReduction::kAhead);
+    send(segment + PartReduction::kAhead);
     if (segment >= part.num_segments()) continue;
     part.Reduce(segment);
     SendAll(own_results, layout.SegmentBegin(mesh.rank(), segment),
@@ -256,6 +261,7 @@ void ReduceScatter(const Call& call) {
   std::vector<Incoming> receipts = call.IncomingFromOthers(kReceipt, nullptr, 0);
   for (Incoming& receipt : receipts) receipt.Expect(0, 0);
   PartReduction part(call, layout, segment_bytes, call.output());
+  for (size_t segment = 0; segment < PartReduction::kAhead; ++segment) part.Send(segment);
   for (size_t segment = 0; segment <= layout.MaxSegments(); ++segment) {
     part.Send(segment + PartReduction::kAhead);
     if (segment < part.num_segments()) part.Reduce(segment);
