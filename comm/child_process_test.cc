@@ -20,7 +20,6 @@ namespace gradsync::comm {
 namespace {
 
 using std::chrono::seconds;
-using testing::HasSubstr;
 
 ChildProcess::Clock::time_point Soon() { return ChildProcess::Clock::now() + seconds(60); }
 

@@ -73,7 +73,7 @@ class Engine {
   std::shared_ptr<Flight> Issue(Request request) {
     const std::lock_guard issuing(issue_mutex_);
     device_->MakeCurrent();
-    const std::shared_ptr<Flight> flight = Prepare(std::move(request));
+    std::shared_ptr<Flight> flight = Prepare(std::move(request));
     if (!flight->error.empty()) return flight;
     const std::string cause = Launch(*flight);
     std::unique_lock lock(mutex_);

@@ -11,16 +11,14 @@
 #include "tests/fuzz/fuzz.h"
 
 // A server that answers with these bytes, whatever it is asked: the client returns something or throws.
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace gradsync;
-  using namespace gradsync::comm;
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  static const std::vector<FileDescriptor>& listeners =
-      *new std::vector<FileDescriptor>(Listen({.host = "127.0.0.1", .port = "0"}, soon, [] {}));
-  const HostPort address{.host = "127.0.0.1", .port = std::to_string(PortOf(listeners.front()))};
+  static const std::vector<comm::FileDescriptor>& listeners =
+      *new std::vector<comm::FileDescriptor>(comm::Listen({.host = "127.0.0.1", .port = "0"}, soon, [] {}));
+  const comm::HostPort address{.host = "127.0.0.1", .port = std::to_string(comm::PortOf(listeners.front()))};
   std::thread impostor([&] {
-    if (!WaitFor(listeners.front(), POLLIN, soon)) return;
-    const FileDescriptor socket(accept(listeners.front().get(), nullptr, nullptr));
+    if (!comm::WaitFor(listeners.front(), POLLIN, soon)) return;
+    const comm::FileDescriptor socket(accept(listeners.front().get(), nullptr, nullptr));
     send(socket.get(), data, size, MSG_NOSIGNAL);
     shutdown(socket.get(), SHUT_WR);
     char sink[4096];
@@ -28,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   });
   try {
-    TcpStoreClient client(address, {}, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+    comm::TcpStoreClient client(address, {},
+                                std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
     client.Get("key");
     client.Keys("prefix");
   } catch (const std::runtime_error&) {

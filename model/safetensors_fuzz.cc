@@ -3,8 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 // What opens is as long as it says, and every tensor in it loads.
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace gradsync;
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::File file(fuzz::Text(data, size));
   try {
     const auto opened = model::SafetensorsFile::Open(file.path());

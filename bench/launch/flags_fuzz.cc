@@ -66,9 +66,9 @@ void ParseUnits(std::string_view text) {
 }  // namespace
 }  // namespace gradsync
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view text = gradsync::fuzz::Text(data, size);
-  if (text.find('\0') == text.npos) gradsync::ParseFlags(text);
-  gradsync::ParseUnits(text);
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text = fuzz::Text(data, size);
+  if (text.find('\0') == text.npos) ParseFlags(text);
+  ParseUnits(text);
   return 0;
 }

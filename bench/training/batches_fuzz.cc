@@ -3,8 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 
 // A file of tokens, as a text and as a batch: what is accepted fills a batch with ids of the vocabulary.
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace gradsync;
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int64_t kVocabSize = 300;
   const fuzz::File file(fuzz::Text(data, size));
   const auto fill = [&](bench::BatchSource& source, const model::Shape& shape) {

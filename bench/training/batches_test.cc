@@ -31,7 +31,7 @@ using ::testing::Lt;
 std::string TempFile(const std::string& name) { return ::testing::TempDir() + "/" + name; }
 
 std::string WriteText(const std::string& name, const std::string& text) {
-  const std::string path = TempFile(name);
+  std::string path = TempFile(name);
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
@@ -109,7 +109,7 @@ Tensor Ids(model::Shape shape, std::vector<T> ids) {
 }
 
 std::string WriteBatch(const std::string& name, const Tensor& inputs, const Tensor& targets) {
-  const std::string path = TempFile(name);
+  std::string path = TempFile(name);
   const std::vector<std::pair<std::string, Tensor>> tensors = {{"inputs", inputs}, {"targets", targets}};
   model::WriteSafetensors(path, tensors);
   return path;

@@ -142,7 +142,7 @@ class TrainingJob : public RankJob {
   }
 
   Batch NewBatch(const Case& the_case) {
-    const Batch batch = the_case.batch.NewBatch(device_);
+    Batch batch = the_case.batch.NewBatch(device_);
     source_->Fill(world_.rank, 0, batch);
     return batch;
   }

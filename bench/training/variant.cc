@@ -30,7 +30,7 @@ class OwnVariant : public Variant {
     if (ranges == nullptr) return TakeStep(batch, tracer);
     OpAnnotator ops(*ranges, tracer);
     ranges->Push(RangeKind::kStep, Join(spec().name, ", ", the_case().name()));
-    const StepResult result = TakeStep(batch, &ops);
+    StepResult result = TakeStep(batch, &ops);
     ranges->Pop();
     return result;
   }

@@ -10,10 +10,12 @@
 #include <string>
 #include <string_view>
 
+namespace gradsync {
+
 // What libFuzzer calls, with any bytes. It returns 0, and ends the program if what it looks at is wrong.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-namespace gradsync::fuzz {
+namespace fuzz {
 
 inline std::string_view Text(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
@@ -41,6 +43,7 @@ class File {
   const int descriptor_;
 };
 
-}  // namespace gradsync::fuzz
+}  // namespace fuzz
+}  // namespace gradsync
 
 #endif  // GRADSYNC_TESTS_FUZZ_FUZZ_H_

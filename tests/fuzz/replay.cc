@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kPlaces = 200;
 
 void Give(const std::string& input) {
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+  gradsync::LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
 void GiveDamaged(const std::string& input) {

@@ -3,8 +3,7 @@
 #include "tools/import/published.h"
 
 // Any text: it has figures, which become records, or is refused.
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace gradsync;
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const tools::Published published = tools::ReadPublished(
         fuzz::Text(data, size),

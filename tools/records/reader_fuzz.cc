@@ -4,8 +4,7 @@
 #include "tools/records/reader.h"
 
 // A file of records: every line is in the set or named as a problem, and what comes out can be combined.
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace gradsync;
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::File file(fuzz::Text(data, size));
   tools::Problems problems;
   const tools::RecordSet set = tools::ReadRecords(

@@ -3,8 +3,7 @@
 #include "tools/timelines/timeline.h"
 #include "tools/timelines/trace.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace gradsync;
+int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::File file(fuzz::Text(data, size));
   try {
     tools::ReadTraces({file.path()});
