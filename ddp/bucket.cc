@@ -101,7 +101,7 @@ Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group) {
 Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes, comm::ProcessGroup& group) {
   size_t total_bytes = 0;
   for (const Bucket& bucket : plan.buckets) total_bytes += RoundUp(bucket.bytes(), alignment_bytes);
-  const Tensor storage =
+  Tensor storage =
       group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(total_bytes)}, model::DType::kU8);
   storage.Zero();
   return storage;

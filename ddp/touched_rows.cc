@@ -32,7 +32,7 @@ std::optional<std::vector<int32_t>> RowsOf(const Parameter& param) {
     rows.insert(rows.end(), ids.data<int32_t>(), ids.data<int32_t>() + ids.numel());
   }
   std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 

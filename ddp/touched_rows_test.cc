@@ -119,8 +119,8 @@ TEST_P(TouchedRowsTest, WhatIsMoreThanAgreedIsSentWhole) {
       agreed.front().Send().Wait();
       agreed.front().Finish();
       std::vector<float> expected(100);
-      expected[static_cast<size_t>(10 * step)] = expected[static_cast<size_t>(10 * step + 1)] =
-          static_cast<float>(world_size);
+      const size_t row = size_t{10} * static_cast<size_t>(step);
+      expected[row] = expected[row + 1] = static_cast<float>(world_size);
       if (step == 1) expected[55] = 1;
       if (step == 3) expected[77] = 1;
       ASSERT_EQ(param.grad().ToVector<float>(), expected) << "step " << step;

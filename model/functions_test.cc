@@ -191,7 +191,7 @@ TEST(FunctionsTest, AnEmbeddingTellsWhichRowsItsGradientHas) {
     return Tensor::From<int32_t>(device, {static_cast<int64_t>(v.size())}, std::span<const int32_t>(v));
   };
   const auto filled = [&](Shape shape) {
-    const Tensor tensor = Tensor::Empty(device, std::move(shape), DType::kF32);
+    Tensor tensor = Tensor::Empty(device, std::move(shape), DType::kF32);
     FillTruncatedNormal(tensor, 1.0, /*seed=*/3, /*stream=*/0);
     return tensor;
   };

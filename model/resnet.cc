@@ -16,7 +16,7 @@ constexpr int64_t kExpansion = 4;
 constexpr int64_t kMaxSize = 65536;
 
 Tensor Filled(const DevicePtr& device, Shape shape, DType dtype, double value) {
-  const Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
+  Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
   Fill(tensor, value);
   return tensor;
 }
@@ -69,7 +69,7 @@ Parameter* ResNet::NewParameter(std::string name, Shape shape) {
 ResNet::ConvNorm ResNet::NewConvNorm(const Names& names, int64_t in, int64_t out, int64_t size,
                                      int64_t stride) {
   // Named members are initialised in the order of their declaration, which is the order of the names.
-  const ConvNorm layer{
+  ConvNorm layer{
       .conv = NewParameter(names.conv + ".weight", {out, in, size, size}),
       .weight = NewParameter(names.norm + ".weight", {out}),
       .bias = NewParameter(names.norm + ".bias", {out}),

@@ -22,7 +22,7 @@ TEST(ResNetTest, InitialWeightsDependOnSeedAndPlaceAlone) {
   for (size_t i = 0; i < one.parameters().size(); ++i) {
     const std::vector<float> values = one.parameters()[i]->value().ToVector<float>();
     EXPECT_EQ(values, two.parameters()[i]->value().ToVector<float>());
-    const bool is_norm = values.size() > 0 && one.parameters()[i]->value().rank() == 1 &&
+    const bool is_norm = !values.empty() && one.parameters()[i]->value().rank() == 1 &&
                          one.parameters()[i]->name() != "fc.bias";
     EXPECT_EQ(values == other.parameters()[i]->value().ToVector<float>(), is_norm)
         << one.parameters()[i]->name();

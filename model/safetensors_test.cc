@@ -47,7 +47,7 @@ class SafetensorsTest : public testing::Test {
       SafetensorsFile::Open(path_);
       return "";
     } catch (const InvalidInput& error) {
-      const std::string message = error.what();
+      std::string message = error.what();
       EXPECT_THAT(message, AllOf(HasSubstr(path_ + ": "), Not(HasSubstr("\n"))));
       EXPECT_LT(message.size(), path_.size() + 400);
       return message;

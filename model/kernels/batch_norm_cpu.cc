@@ -78,7 +78,10 @@ struct Moments {
 template <class T>
 void JoinPiece(const T* x, int64_t n, Moments (&lanes)[kLanes]) {
   Lanes<T> count, mean, squares;
-  for (int64_t l = 0; l < kLanes; ++l) count.at[l] = static_cast<T>(n / kLanes + (l < n % kLanes ? 1 : 0));
+  for (int64_t l = 0; l < kLanes; ++l) {
+    const int64_t own = (n - l + kLanes - 1) / kLanes;
+    count.at[l] = static_cast<T>(own);
+  }
   ForLanes(n, [&](int64_t i, int64_t l) { mean.at[l] += x[i]; });
   for (int64_t l = 0; l < std::min(n, kLanes); ++l) mean.at[l] /= count.at[l];
   ForLanes(n, [&](int64_t i, int64_t l) {

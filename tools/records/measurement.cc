@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <ranges>
 #include <utility>
 #include <variant>
 
@@ -165,10 +164,10 @@ std::string KeyOf(const Configuration& configuration) {
 Measurement CombineRanks(std::vector<Record> ranks) {
   Measurement measurement;
   measurement.num_ranks = static_cast<int64_t>(ranks.size());
-  const auto [fewest, most] = std::ranges::minmax(ranks | std::views::transform(StepsOf));
-  measurement.num_steps = fewest;
-  measurement.launches = {{ranks.front().run_id, fewest}};
-  measurement.steps_differ = fewest != most;
+  const auto [fewest, most] = std::ranges::minmax_element(ranks, {}, StepsOf);
+  measurement.num_steps = StepsOf(*fewest);
+  measurement.launches = {{ranks.front().run_id, measurement.num_steps}};
+  measurement.steps_differ = measurement.num_steps != StepsOf(*most);
   std::map<std::string, int64_t> hosts;
   std::map<std::string, int64_t> gpus;
   for (Record& rank : ranks) {
