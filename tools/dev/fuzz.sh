@@ -2,7 +2,7 @@
 # tools/dev/fuzz.sh [SECONDS [TARGET...]]: feeds each parser that takes what others wrote (all *_fuzz targets) what
 # libFuzzer thinks of, for so many seconds (60), beginning with tests/fuzz/corpus, under AddressSanitizer and
 # UndefinedBehaviorSanitizer. Prints a line for each. Inputs that end a program stay in ./fuzz-findings. Exits
-# with 1 if there are any. BAZELW_EXTRAS=fuzz ./bazelw info installs clang.
+# with 1 if there are any. BAZELW_EXTRAS=clang ./bazelw info installs clang.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 for tool in clang-tidy-16 shellcheck jq; do
   if ! command -v "$tool" >/dev/null; then
-    echo "lint.sh: $tool is missing: BAZELW_EXTRAS=dev ./bazelw info installs it" >&2
+    echo "lint.sh: $tool is missing: BAZELW_EXTRAS=\"dev clang\" ./bazelw info installs it" >&2
     exit 1
   fi
 done
