@@ -53,6 +53,16 @@ class Layout {
   size_t SegmentBytes(int part, size_t segment) const {
     return std::min(segment_bytes_, PartBytes(part) - segment * segment_bytes_);
   }
+  // Gives `fn` offset and bytes of the message of this number: a segment, after the last one an empty one,
+  // and then none.
+  template <class Fn>
+  void WithMessage(int part, size_t number, const Fn& fn) const {
+    if (number < NumSegments(part)) {
+      fn(SegmentBegin(part, number), SegmentBytes(part, number));
+    } else if (number == NumSegments(part)) {
+      fn(size_t{0}, size_t{0});
+    }
+  }
 
  private:
   const size_t total_bytes_;
@@ -153,11 +163,8 @@ class PartReduction {
   void Send(size_t segment) {
     const auto& others = call_.mesh.others();
     for (size_t i = 0; i < others.size(); ++i) {
-      if (segment < layout_.NumSegments(others[i])) {
-        outgoing_[i].Send(layout_.SegmentBegin(others[i], segment), layout_.SegmentBytes(others[i], segment));
-      } else if (segment == layout_.NumSegments(others[i])) {
-        outgoing_[i].Send(0, 0);
-      }
+      layout_.WithMessage(others[i], segment,
+                          [&](size_t offset, size_t length) { outgoing_[i].Send(offset, length); });
     }
   }
 
@@ -229,12 +236,8 @@ void AllReduceInParts(const Call& call) {
   const auto send = [&](size_t segment) {
     part.Send(segment);
     for (size_t i = 0; i < results.size(); ++i) {
-      const int peer = mesh.others()[i];
-      if (segment < layout.NumSegments(peer)) {
-        results[i].Expect(layout.SegmentBegin(peer, segment), layout.SegmentBytes(peer, segment));
-      } else if (segment == layout.NumSegments(peer)) {
-        results[i].Expect(0, 0);
-      }
+      layout.WithMessage(mesh.others()[i], segment,
+                         [&](size_t offset, size_t length) { results[i].Expect(offset, length); });
     }
   };
   for (size_t segment = 0; segment < PartReduction::kAhead; ++segment) send(segment);
