@@ -187,7 +187,7 @@ TEST(SuiteTest, StopsWithAllItHasStartedWhenItIsAskedTo) {
   RunningProgram suite(kSuite, {"--preset=smoke", "--out=" + out});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   // The suite, the benchmark and its two ranks.
-  while (NumProcessesWith(out) < 4 && std::chrono::steady_clock::now() < deadline) {
+  while (NumProcessesWith(out) < 4 && !suite.has_ended() && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   kill(suite.pid(), SIGTERM);
@@ -207,6 +207,7 @@ TEST(SuiteTest, GoesOnWhereItWasStopped) {
                                [&](const Record& record) { return record.experiment == experiment; });
   };
   while (!has_begun("ddp")) {
+    ASSERT_FALSE(suite.has_ended()) << suite.err();
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << suite.err();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

@@ -29,6 +29,7 @@ class RunningProgram {
                  const std::vector<std::pair<std::string, std::string>>& environment = {});
 
   pid_t pid() const { return child_->pid(); }
+  bool has_ended() { return child_->end().has_value(); }
   // Its child with `name=value` in the environment, 0 if there is none (yet).
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // What it has written so far.

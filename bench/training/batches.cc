@@ -100,7 +100,7 @@ const SafetensorsFile::Entry& FindIds(const SafetensorsFile& file, const char* n
 }
 
 model::Shape CheckShape(const SafetensorsFile& file, int world_size) {
-  const model::Shape inputs = FindIds(file, "inputs").shape;
+  model::Shape inputs = FindIds(file, "inputs").shape;
   const model::Shape targets = FindIds(file, "targets").shape;
   Require(inputs == targets, "--batch_file=", file.path(), ": inputs have shape ", model::ToString(inputs),
           " but targets ", model::ToString(targets));

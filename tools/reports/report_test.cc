@@ -208,13 +208,12 @@ TEST(ReportTest, BarsAddUpToTheStep) {
   for (const XmlElement& part : WithClass(figure, "part")) {
     if (!part.tip.empty()) tips.push_back(part.tip);
   }
-  EXPECT_THAT(
-      tips,
-      ElementsAre("none, forward and backward: 40.00 ms", "none, optimizer and the rest: 10.00 ms",
-                  "naive, forward and backward: 40.00 ms", "naive, exposed synchronisation: 40.00 ms",
-                  "naive, optimizer and the rest: 10.000 ms",
-                  "core, forward and backward, as without synchronisation: 40.00 ms", "core, tax: 20.00 ms",
-                  "core, exposed synchronisation: 30.00 ms", "core, optimizer and the rest: 10.000 ms"));
+  EXPECT_THAT(tips,
+              ElementsAre("none, forward and backward: 40.00 ms", "none, optimizer and the rest: 10.00 ms",
+                          "naive, forward and backward: 40.00 ms", "naive, exposed synchronisation: 40.00 ms",
+                          "naive, optimizer and the rest: 10.000 ms", "core, forward and backward: 40.00 ms",
+                          "core, tax: 20.00 ms", "core, exposed synchronisation: 30.00 ms",
+                          "core, optimizer and the rest: 10.000 ms"));
 }
 
 TEST(ReportTest, BarsShowWhatIsKnownOfAStep) {

@@ -27,9 +27,9 @@ struct PartKind {
 constexpr PartKind kForward = {"forward", "forward"};
 constexpr PartKind kBackwardAndSync = {"backward with synchronisation inside", "tax", {" c-7"}};
 constexpr PartKind kComputation = {"forward and backward", "backward"};
-constexpr PartKind kAsNone = {"forward and backward, as without synchronisation", "backward"};
 constexpr PartKind kTheRest = {"computation, not told apart", "whole"};
-constexpr PartKind kTax = {"tax", "tax", {" c-1", " c-3", " c-6"}, ": what they take longer beside it"};
+constexpr PartKind kTax = {
+    "tax", "tax", {" c-1", " c-3", " c-6"}, ": what forward and backward take longer beside synchronisation"};
 constexpr PartKind kSync = {
     "exposed synchronisation", "sync", {" c-1", " c-3", " c-6"}, ", in the strategy’s colour"};
 constexpr PartKind kOptimizer = {"optimizer and the rest", "optimizer"};
@@ -74,8 +74,8 @@ std::vector<BarPart> PartsOf(const TableReader& table, size_t row, double scale)
                waited_s = table.Number(row, "backward_and_sync (s)");
   if (!std::isnan(computed_s)) {
     // What computes faster than without synchronisation pays no tax.
-    if (tax_s > 0) add(kAsNone, computed_s - tax_s);
-    add(tax_s > 0 ? kTax : kComputation, tax_s > 0 ? tax_s : computed_s);
+    add(kComputation, computed_s - std::fmax(tax_s, 0));
+    add(kTax, tax_s);
     add(kSync, table.Number(row, "exposed (s)"));
   } else if (!std::isnan(waited_s) && !std::isnan(forward_s)) {
     add(kForward, forward_s);
@@ -127,8 +127,7 @@ BarChart ChartOf(const TableReader& table, const Comparison& rows, const Strateg
 // Of the parts that the charts have.
 std::string Key(const std::set<std::string>& drawn) {
   std::vector<std::string> entries;
-  for (const PartKind& kind :
-       {kForward, kComputation, kAsNone, kBackwardAndSync, kTheRest, kTax, kSync, kOptimizer}) {
+  for (const PartKind& kind : {kForward, kComputation, kBackwardAndSync, kTheRest, kTax, kSync, kOptimizer}) {
     if (!drawn.contains(kind.name)) continue;
     const auto width = 18 / (std::ssize(kind.colours) - std::ranges::count(kind.colours, nullptr));
     std::string boxes;
