@@ -45,7 +45,7 @@ inline Tensor RandomLike(const Tensor& output) {
   const Tensor wide = Tensor::Empty(output.device(), output.shape(), WideDType(output.dtype()));
   FillTruncatedNormal(wide, 1.0, /*seed=*/5, /*stream=*/0);
   if (output.dtype() != DType::kBF16) return wide;
-  const Tensor rounded = Tensor::Empty(output.device(), output.shape(), DType::kBF16);
+  Tensor rounded = Tensor::Empty(output.device(), output.shape(), DType::kBF16);
   Cast(wide, rounded);
   return rounded;
 }

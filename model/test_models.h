@@ -35,8 +35,8 @@ inline TransformerConfig TiledTransformer(int64_t head_dim) {
 
 inline Batch RandomTokens(const DevicePtr& device, const TransformerConfig& config, int64_t batch_size,
                           int64_t seq, uint64_t seed) {
-  const Batch batch{.inputs = Tensor::Empty(device, {batch_size, seq}, DType::kI32),
-                    .targets = Tensor::Empty(device, {batch_size, seq}, DType::kI32)};
+  Batch batch{.inputs = Tensor::Empty(device, {batch_size, seq}, DType::kI32),
+              .targets = Tensor::Empty(device, {batch_size, seq}, DType::kI32)};
   FillUniformIntegers(batch.inputs, config.vocab_size, seed, 0);
   FillUniformIntegers(batch.targets, config.vocab_size, seed, 1);
   return batch;
@@ -49,8 +49,8 @@ inline ResNetConfig MicroResNet() {
 // f32, all numbers in [0, 1).
 inline Batch RandomImages(const DevicePtr& device, int64_t batch_size, int64_t height, int64_t width,
                           int64_t classes) {
-  const Batch batch{.inputs = Tensor::Empty(device, {batch_size, 3, height, width}, DType::kF32),
-                    .targets = Tensor::Empty(device, {batch_size, classes}, DType::kF32)};
+  Batch batch{.inputs = Tensor::Empty(device, {batch_size, 3, height, width}, DType::kF32),
+              .targets = Tensor::Empty(device, {batch_size, classes}, DType::kF32)};
   FillUniform(batch.inputs, 0, 1, /*seed=*/1, /*stream=*/0);
   FillUniform(batch.targets, 0, 1, /*seed=*/1, /*stream=*/1);
   return batch;

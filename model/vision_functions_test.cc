@@ -34,7 +34,7 @@ Tensor Of(const DevicePtr& device, Shape shape, const std::vector<T>& values) {
 }
 
 Tensor Normal(const DevicePtr& device, Shape shape, DType dtype, uint64_t stream) {
-  const Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
+  Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
   FillTruncatedNormal(tensor, 1.0, /*seed=*/9, stream);
   return tensor;
 }
@@ -62,7 +62,7 @@ TEST(VisionFunctionsTest, TheSameVariableTwice) {
 }
 
 Tensor Rounded(const Tensor& x) {
-  const Tensor rounded = Tensor::Empty(x.device(), x.shape(), DType::kBF16);
+  Tensor rounded = Tensor::Empty(x.device(), x.shape(), DType::kBF16);
   Cast(x, rounded);
   return rounded;
 }

@@ -34,7 +34,7 @@ struct Strategy {
 
 // Another run of the same configurations, on another machine and commit.
 std::string Dir(std::string_view name, const std::vector<Strategy>& strategies) {
-  const std::string dir = FreshTestDir(name);
+  std::string dir = FreshTestDir(name);
   std::vector<Record> records;
   for (const Strategy& strategy : strategies) {
     for (int64_t rank = 0; rank < 2; ++rank) {
@@ -150,7 +150,7 @@ TEST(CompareDirsTest, AWrongRowFailsTheGate) {
 // Launches that differ more than steps do: what looks slower by far in their steps is none.
 TEST(CompareDirsTest, LaunchesAreLaunches) {
   const auto dir = [](const std::string& name, const std::vector<int64_t>& means_ms) {
-    const std::string path = FreshTestDir(name);
+    std::string path = FreshTestDir(name);
     std::vector<Record> records;
     for (size_t launch = 0; launch < means_ms.size(); ++launch) {
       for (int64_t rank = 0; rank < 2; ++rank) {

@@ -62,7 +62,7 @@ std::vector<std::string> ColumnValues(const json& table, std::string_view column
 
 // A run of three strategies on two ranks, and an all-reduce.
 std::string SampleDir(std::string_view name) {
-  const std::string dir = FreshTestDir(name);
+  std::string dir = FreshTestDir(name);
   for (int64_t rank = 0; rank < 2; ++rank) {
     const std::string suffix = ".rank" + std::to_string(rank) + ".jsonl";
     WriteLines(dir + "/ddp.20261121T101500-4f2a" + suffix,

@@ -21,7 +21,7 @@ struct VariantSpec {
   std::string name;  // in records and tables; gradsync's own are called like their strategies
   int64_t bucket_bytes = 0;
   std::string peer = {};     // what a peer calls it that takes the steps; empty: gradsync does
-  double min_tolerance = 0;  // what gradients may differ by, where Tolerance() says less
+  double min_tolerance = 0;  // what a peer may differ by, where PeerTolerance() says less
   bool verifiable = true;  // whether its gradients can be told from wrong ones; if not, they are not checked
 
   // Whether its replicas are meant to part.
@@ -35,7 +35,7 @@ using CaseLabels = std::vector<std::pair<std::string, std::string>>;
 struct Case {
   CaseLabels labels;
   BatchShape batch;
-  int64_t positions = 0;  // see Tolerance; of one rank's batch
+  int64_t positions = 0;  // see PeerTolerance; of one rank's batch
   std::vector<VariantSpec> variants;
   // What its records say beside what those of every training do.
   Fields config;

@@ -125,9 +125,19 @@ TEST(CompareTest, ActivationsInBF16LeaveGradientsInF32) {
   for (const auto& [key, record] : records) {
     EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
     EXPECT_EQ(record.facts.IntOr("gradient_bytes", 0), 4 * record.facts.IntOr("num_parameters", 0));
-    // More than f32 would round. `core` computes with the reference's scale, and so rounds alike.
-    if (key.first == "naive") {
-      EXPECT_GT(record.checks.DoubleOr("grad_rel_error", 0), 1e-4);
+    EXPECT_LT(record.checks.DoubleOr("grad_rel_error", 1), 1e-6);
+  }
+}
+
+// Where the number of ranks is no power of two, strategies that scale the loss by its inverse round otherwise
+// than those that do not; batch norms of few values make much of that, and AdamW of what is nearly zero.
+TEST(CompareTest, GradientsOfThreeRanksAreEqualWhereRoundingCounts) {
+  for (const char* const seed : {"--seed=1", "--seed=2", "--seed=3"}) {
+    for (const auto& [key, record] :
+         RunAndRead({"--model=resnet50", "--width=8", "--image_size=32", "--batch_size=2",
+                     "--buffer_elements=3Mi", "--strategies=naive,core", seed},
+                    3)) {
+      EXPECT_LT(record.checks.DoubleOr("grad_rel_error", 1), 1e-6) << key.first;
     }
   }
 }

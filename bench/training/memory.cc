@@ -131,7 +131,8 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
   const bool with_peers = options.peers.wanted();
   const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
   const double programs = kProgramBytes + (with_peers ? kPythonBytes : 0);
-  // Rank 0 keeps initial values, and to verify the reference's values and gradients, on the host.
+  // Rank 0 keeps initial values, and to verify the reference's gradients and the variant's values, on the
+  // host.
   const double kept = (options.verify ? 3 : 1) * size.params;
   // To verify it also needs all ranks' batches.
   const double batches = options.verify ? world.size * size.batch : 0;

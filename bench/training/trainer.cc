@@ -10,6 +10,7 @@
 #include "model/autograd.h"
 #include "model/error.h"
 #include "model/functions.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::bench {
 namespace {
@@ -186,11 +187,12 @@ double Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {
   return value;
 }
 
-void Trainer::StepAlone(std::span<const model::Batch> batches) {
+void Trainer::GradientsAlone(std::span<const model::Batch> batches, double loss_scale) {
   BeginGradients();
-  const double share = 1.0 / static_cast<double>(batches.size());
-  for (const model::Batch& batch : batches) Backward(Scaled(model_->Loss(batch), share), params());
-  optimizer_->Step();
+  for (const model::Batch& batch : batches) Backward(Scaled(model_->Loss(batch), loss_scale), params());
+  for (Parameter* const param : params()) {
+    model::Scale(param->grad(), 1 / (loss_scale * static_cast<double>(batches.size())));
+  }
 }
 
 }  // namespace gradsync::bench

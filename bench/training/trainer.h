@@ -81,10 +81,14 @@ class Trainer {
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
 
-  // The same step by this process alone, without communication: its gradient is the mean of those of the
-  // ranks' batches, which are computed one after the other, because what a batch norm computes depends on
-  // what else is in the batch.
-  void StepAlone(std::span<const model::Batch> batches);
+  // The optimizer's step alone, with the gradients that are there.
+  void StepOptimizer() { optimizer_->Step(); }
+
+  // Forward and backward by this process alone, without communication: the gradient is the mean of those of
+  // the ranks' batches, which are computed one after the other, because what a batch norm computes depends on
+  // what else is in the batch. With a strategy's `loss_scale`, each batch's are bitwise what its rank
+  // computes.
+  void GradientsAlone(std::span<const model::Batch> batches, double loss_scale = 1);
 
  private:
   const model::DevicePtr device_;

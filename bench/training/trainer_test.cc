@@ -110,7 +110,7 @@ TEST(TrainerTest, StrategiesInTurnOnOneReplicaAllEqualTheSingleProcess) {
     // Alone on the whole batch.
     const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
     for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(BatchOf(rank.device, r).inputs);
-    rank.trainer.StepAlone(std::vector<Batch>{{ids, ids}});
+    rank.trainer.GradientsAlone(std::vector<Batch>{{ids, ids}});
     ExpectOfAllStrategies(rank, BatchOf(rank.device, rank.group.rank()), rank.Grads());
   });
 }
@@ -118,12 +118,12 @@ TEST(TrainerTest, StrategiesInTurnOnOneReplicaAllEqualTheSingleProcess) {
 TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
   OnTwoRanks([](Rank& rank) {
     const std::vector<Batch> batches = {BatchOf(rank.device, 0), BatchOf(rank.device, 1)};
-    rank.trainer.StepAlone(batches);
+    rank.trainer.GradientsAlone(batches);
     rank.trainer.Restart();
     const std::vector<std::vector<double>> one_after_the_other = rank.Grads();
     const Tensor ids = Tensor::Empty(rank.device, {4, 4}, DType::kI32);
     for (int r = 0; r < 2; ++r) ids.Slice(8 * r, {2, 4}).CopyFrom(batches[static_cast<size_t>(r)].inputs);
-    rank.trainer.StepAlone(std::vector<Batch>{{ids, ids}});
+    rank.trainer.GradientsAlone(std::vector<Batch>{{ids, ids}});
     for (size_t i = 0; i < one_after_the_other.size(); ++i) {
       const std::vector<double> whole = rank.Grad(i);
       for (size_t j = 0; j < whole.size(); ++j) ASSERT_NEAR(one_after_the_other[i][j], whole[j], 1e-12);
@@ -135,7 +135,7 @@ TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
 TEST(TrainerTest, BatchNormsEqualTheSingleProcessThatTakesTheRanksBatchesInTurn) {
   OnTwoRanks(
       [](Rank& rank) {
-        rank.trainer.StepAlone(std::vector<Batch>{ImagesOf(rank.device, 0), ImagesOf(rank.device, 1)});
+        rank.trainer.GradientsAlone(std::vector<Batch>{ImagesOf(rank.device, 0), ImagesOf(rank.device, 1)});
         ExpectOfAllStrategies(rank, ImagesOf(rank.device, rank.group.rank()), rank.Grads());
       },
       MicroResNet);

@@ -35,6 +35,8 @@ class OwnVariant : public Variant {
     return result;
   }
 
+  double loss_scale() const override { return strategy_->loss_scale(); }
+
   void StepFromStart(const Batch& batch) override {
     trainer_.Restart();
     TakeStep(batch, nullptr);
@@ -94,6 +96,8 @@ class PeerVariant : public Variant {
     return {.marks = step.marks, .tells_sync = step.tells_sync};
   }
 
+  double loss_scale() const override { return 1; }
+
   void StepFromStart(const Batch& batch) override {
     process_.Train(spec().peer, batch, path_);
     trainer_.BeginGradients();
@@ -101,6 +105,7 @@ class PeerVariant : public Variant {
     for (Parameter* const param : trainer_.params()) {
       file.LoadInto(param->name(), param->MutableValue());
       file.LoadInto("grad." + param->name(), param->grad());
+      param->MarkGrad();
     }
   }
 

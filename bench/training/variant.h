@@ -34,6 +34,8 @@ class Variant {
   // One training step. `tracer`, if there is one, must be null unless it is traceable.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
 
+  // What its step scales the loss by.
+  virtual double loss_scale() const = 0;
   // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
   // variant's gradients and values. After others, because `core` moves its buckets after its first.
   virtual void StepFromStart(const model::Batch& batch) = 0;

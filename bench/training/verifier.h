@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/records/record.h"
 #include "bench/training/batches.h"
@@ -14,7 +16,7 @@
 
 namespace gradsync::bench {
 
-// Compares what variants compute with a single process that trains on the batches of all ranks.
+// Compares what variants compute with a single process that has the batches of all ranks.
 class Verifier {
  public:
   // All must outlive it.
@@ -29,14 +31,14 @@ class Verifier {
   const std::string& first_fault() const { return first_fault_; }
 
  private:
-  void MakeReference(const BatchShape& shape);
+  void MakeReference(const BatchShape& shape, double loss_scale);
   double ToleranceOf(const Variant& variant) const;
 
   const TrainingOptions& options_;
   BatchSource& source_;
   Trainer& trainer_;
-  Reference reference_;
-  std::optional<BatchShape> reference_shape_;
+  std::vector<model::Tensor> reference_;                       // gradients; rank 0 only
+  std::optional<std::pair<BatchShape, double>> reference_of_;  // batches and loss scale
   std::string first_fault_;
 };
 

@@ -42,7 +42,7 @@ Squares SumSquares(const Tensor& found, const Tensor& expected) {
 }
 
 // The root of the mean square of all elements.
-double RootMeanSquare(const std::vector<Tensor>& tensors) {
+double RootMeanSquare(std::span<const Tensor> tensors) {
   double sum = 0;
   double numel = 0;
   for (const Tensor& tensor : tensors) {
@@ -94,6 +94,28 @@ Worst WorstOfRanks(const Worst& mine, const Reduce& reduce) {
   return {error, static_cast<size_t>(reduce({index}, comm::ReduceOp::kMin).front())};
 }
 
+std::vector<Tensor> ValuesOf(std::span<Parameter* const> params) {
+  std::vector<Tensor> values;
+  for (const Parameter* const param : params) values.push_back(param->value());
+  return values;
+}
+
+// On the CPU.
+std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
+  std::vector<Tensor> copies;
+  for (const Tensor& tensor : tensors) {
+    copies.push_back(tensor.To(tensor.device()->is_cpu() ? tensor.device() : model::CpuDevice()));
+  }
+  return copies;
+}
+
+// `dtype`: of the activations; with bf16, gradients are f32.
+double ToleranceOfSums(DType dtype, int64_t num_terms) {
+  constexpr double kFactor = 512;
+  const double unit_roundoff = dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
+  return kFactor * unit_roundoff * std::sqrt(static_cast<double>(num_terms));
+}
+
 bool SameOnAllRanks(std::span<Parameter* const> params, const Reduce& reduce) {
   uint64_t hash = 0;
   for (Parameter* const param : params) hash = HashBytes(param->value(), HashBytes(param->grad(), hash));
@@ -105,29 +127,27 @@ bool SameOnAllRanks(std::span<Parameter* const> params, const Reduce& reduce) {
 
 std::string Fault(const std::string& variant, const Verdict& verdict) {
   if (verdict.passed()) return "";
-  const auto differs = [&](const std::string& what, double error) {
-    return Join(variant, ": ", what, " differs from a single process's by a relative error of ", error,
+  const auto differs = [&](const std::string& what, const char* from, double error) {
+    return Join(variant, ": ", what, " differs from ", from, " by a relative error of ", error,
                 ", expected at most ", verdict.tolerance);
   };
-  if (!verdict.grads_equal()) return differs("the gradient of " + verdict.worst_grad, verdict.grad_rel_error);
-  if (!verdict.params_equal()) return differs(verdict.worst_param, verdict.param_rel_error);
+  if (!verdict.grads_equal()) {
+    return differs("the gradient of " + verdict.worst_grad, "a single process's", verdict.grad_rel_error);
+  }
+  if (!verdict.params_equal()) {
+    return differs(verdict.worst_param, "what the optimizer makes of its gradient", verdict.param_rel_error);
+  }
   return variant + ": gradients or parameters are not bitwise equal on all ranks";
 }
 
-Reference CopyState(std::span<Parameter* const> params) {
-  Reference state;
-  if (params.empty()) return state;
-  const model::DevicePtr device = params.front()->value().device();
-  const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
-  for (Parameter* const param : params) {
-    state.grads.push_back(param->grad().To(keeper));
-    state.values.push_back(param->value().To(keeper));
-  }
-  return state;
+std::vector<Tensor> CopyGrads(std::span<Parameter* const> params) {
+  std::vector<Tensor> grads;
+  for (Parameter* const param : params) grads.push_back(param->grad());
+  return Copies(grads);
 }
 
-Verdict Verify(std::span<Parameter* const> params, const Reference& reference, double tolerance,
-               comm::ProcessGroup& group) {
+Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> reference,
+               const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group) {
   Require(!params.empty(), "verify: there is no parameter");
   const Tensor& first = params.front()->value();
   const Reduce reduce = [&](const std::vector<double>& mine, comm::ReduceOp op) {
@@ -135,47 +155,47 @@ Verdict Verify(std::span<Parameter* const> params, const Reference& reference, d
     group.AllReduce(tensor, op).Wait();
     return tensor.ToVector<double>();
   };
+  const bool replicas_equal = SameOnAllRanks(params, reduce);
   int64_t largest = 0;
   for (Parameter* const param : params) largest = std::max(largest, param->numel());
   const Tensor scratch = Tensor::Empty(first.device(), {largest}, first.dtype());
 
   // Only rank 0 has more than zero to say.
-  const std::vector<double> root_mean_squares =
-      reduce({RootMeanSquare(reference.grads), RootMeanSquare(reference.values)}, comm::ReduceOp::kMax);
-  // The error of `found` against rank 0's `expected[i]`.
-  const auto error_of = [&](const Tensor& found, const std::vector<Tensor>& expected, size_t i,
-                            double scale) {
-    const Tensor place = scratch.Slice(0, found.shape());
-    if (group.rank() == 0) place.CopyFrom(expected[i]);
-    group.Broadcast(place, 0).Wait();
-    return RelativeError(SumSquares(found, place), found.numel(), scale);
-  };
+  const double root_mean_square = reduce({RootMeanSquare(reference)}, comm::ReduceOp::kMax).front();
   Worst grad;
-  Worst value;
   for (size_t i = 0; i < params.size(); ++i) {
-    grad.Take(error_of(params[i]->grad(), reference.grads, i, root_mean_squares[0]), i);
-    value.Take(error_of(params[i]->value(), reference.values, i, root_mean_squares[1]), i);
+    const Tensor& found = params[i]->grad();
+    const Tensor expected = scratch.Slice(0, found.shape());
+    if (group.rank() == 0) expected.CopyFrom(reference[i]);
+    group.Broadcast(expected, 0).Wait();
+    grad.Take(RelativeError(SumSquares(found, expected), found.numel(), root_mean_square), i);
   }
   grad = WorstOfRanks(grad, reduce);
+
+  std::vector<Tensor> found;
+  if (group.rank() == 0) found = Copies(ValuesOf(params));
+  step_again();
+  Worst value;
+  if (group.rank() == 0) {
+    const std::vector<Tensor> expected = ValuesOf(params);
+    const double scale = RootMeanSquare(expected);
+    for (size_t i = 0; i < params.size(); ++i) {
+      value.Take(RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale), i);
+    }
+  }
   value = WorstOfRanks(value, reduce);
-  return {grad.error,
-          value.error,
-          params[grad.index]->name(),
-          params[value.index]->name(),
-          SameOnAllRanks(params, reduce),
-          tolerance};
+  return {grad.error,     value.error, params[grad.index]->name(), params[value.index]->name(),
+          replicas_equal, tolerance};
 }
 
-double Tolerance(DType dtype, int64_t positions) {
-  if (dtype == DType::kBF16) return 16 * 0x1p-8;
-  constexpr double kFactor = 512;
-  const double unit_roundoff = dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
-  return kFactor * unit_roundoff * std::sqrt(static_cast<double>(positions));
+double Tolerance(DType dtype, int num_ranks) { return ToleranceOfSums(dtype, num_ranks); }
+
+double PeerTolerance(DType dtype, int64_t positions) {
+  return dtype == DType::kBF16 ? 16 * 0x1p-8 : ToleranceOfSums(dtype, positions);
 }
 
-double Tf32Tolerance(int64_t positions) {
-  constexpr double kRoundings = 64;
-  return std::max(Tolerance(DType::kF32, positions), kRoundings * std::ldexp(1.0, -11));
+double Tf32PeerTolerance(int64_t positions) {
+  return std::max(PeerTolerance(DType::kF32, positions), 64 * 0x1p-11);
 }
 
 }  // namespace gradsync::bench

@@ -41,16 +41,26 @@ struct Replica {
   std::vector<Parameter*> params;
 };
 
+// What an optimizer makes of such gradients: the values that replicas begin with.
+std::function<void()> StepAgain(Replica& replica) {
+  return [&replica] {
+    const Replica unspoilt;
+    for (size_t i = 0; i < replica.params.size(); ++i) {
+      replica.params[i]->MutableValue().CopyFrom(unspoilt.params[i]->value());
+    }
+  };
+}
+
 // The verdict on two ranks whose replicas `spoil` has been at; rank 0's reference is unspoilt.
 std::vector<Verdict> VerdictsAfter(const std::function<void(Replica&, int rank)>& spoil) {
   const auto groups = comm::MakeLocalGroups(2);
   std::vector<Verdict> verdicts(2);
   comm::RunRanks(2, [&](int rank) {
     Replica replica;
-    const Reference reference = rank == 0 ? CopyState(replica.params) : Reference{};
+    const std::vector<Tensor> reference = rank == 0 ? CopyGrads(replica.params) : std::vector<Tensor>{};
     spoil(replica, rank);
     const size_t index = static_cast<size_t>(rank);
-    verdicts[index] = Verify(replica.params, reference, kTolerance, *groups[index]);
+    verdicts[index] = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[index]);
   });
   return verdicts;
 }
@@ -89,12 +99,12 @@ TEST(VerifyTest, RoundingOfAVanishingGradientIsNoError) {
   const auto groups = comm::MakeLocalGroups(1);
   Replica replica;
   replica.params[0]->grad().Zero();
-  const Reference reference = CopyState(replica.params);
+  const std::vector<Tensor> reference = CopyGrads(replica.params);
   replica.params[0]->grad().data<float>()[1] = 1e-7f;
-  const Verdict verdict = Verify(replica.params, reference, kTolerance, *groups[0]);
+  const Verdict verdict = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[0]);
   EXPECT_NEAR(verdict.grad_rel_error, 1e-7 / (0.01 * std::sqrt(2 * 25 / 6.0)), 1e-9);
   replica.params[0]->grad().data<float>()[1] = 1;
-  EXPECT_GT(Verify(replica.params, reference, kTolerance, *groups[0]).grad_rel_error, 1);
+  EXPECT_GT(Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[0]).grad_rel_error, 1);
 }
 
 TEST(VerifyTest, NotANumberIsInfinitelyWrong) {
@@ -108,14 +118,14 @@ TEST(VerifyTest, NotANumberIsInfinitelyWrong) {
 TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
   Replica replica(UnreachableDevice());
   const auto group = LoneGroup();
-  const Reference reference = CopyState(replica.params);
-  EXPECT_TRUE(reference.values.front().device()->is_cpu());
-  const Verdict equal = Verify(replica.params, reference, kTolerance, *group);
+  const std::vector<Tensor> reference = CopyGrads(replica.params);
+  EXPECT_TRUE(reference.front().device()->is_cpu());
+  const Verdict equal = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
   EXPECT_EQ(equal.grad_rel_error, 0);
   EXPECT_EQ(equal.param_rel_error, 0);
   EXPECT_TRUE(equal.replicas_equal);
   replica.params[1]->grad().Zero();
-  const Verdict wrong = Verify(replica.params, reference, kTolerance, *group);
+  const Verdict wrong = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
   EXPECT_EQ(wrong.grad_rel_error, 1);
   EXPECT_EQ(wrong.worst_grad, "large");
 }
@@ -130,9 +140,9 @@ TEST(FaultTest, ThereIsNoneWithinTheTolerance) {
 TEST(FaultTest, NamesVariantTensorAndError) {
   Verdict verdict = GoodVerdict();
   verdict.param_rel_error = 0.25;
-  EXPECT_EQ(
-      Fault("core", verdict),
-      "core: b.weight differs from a single process's by a relative error of 0.25, expected at most 0.0001");
+  EXPECT_EQ(Fault("core", verdict),
+            "core: b.weight differs from what the optimizer makes of its gradient by a relative error of "
+            "0.25, expected at most 0.0001");
   verdict.grad_rel_error = std::numeric_limits<double>::infinity();
   EXPECT_EQ(Fault("core", verdict),
             "core: the gradient of a.weight differs from a single process's by a relative error of inf, "
@@ -145,16 +155,19 @@ TEST(FaultTest, ReplicasMustBeBitwiseEqual) {
   EXPECT_EQ(Fault("flat", verdict), "flat: gradients or parameters are not bitwise equal on all ranks");
 }
 
-TEST(ToleranceTest, OfTf32IsFarBelowAnyMistake) {
-  EXPECT_DOUBLE_EQ(Tf32Tolerance(1024), 64.0 / 2048);
-  EXPECT_LT(Tf32Tolerance(4 * 512 * 8), 0.05);
+TEST(ToleranceTest, GrowsWithTheRootOfTheSumAndIsFarBelowAnyMistake) {
+  EXPECT_DOUBLE_EQ(Tolerance(DType::kF32, 8), 2 * Tolerance(DType::kF32, 2));
+  EXPECT_EQ(Tolerance(DType::kBF16, 8), Tolerance(DType::kF32, 8));
+  EXPECT_LT(Tolerance(DType::kF32, 512), 0.001);
+  EXPECT_LT(Tolerance(DType::kF64, 512), 1e-11);
 }
 
-TEST(ToleranceTest, GrowsWithTheRootOfTheBatchAndIsFarBelowAnyMistake) {
-  EXPECT_DOUBLE_EQ(Tolerance(DType::kF32, 400), 2 * Tolerance(DType::kF32, 100));
-  EXPECT_LT(Tolerance(DType::kF32, 4 * 512 * 8), 0.01);
-  EXPECT_LT(Tolerance(DType::kF64, 4 * 512 * 8), 1e-10);
-  EXPECT_LT(Tolerance(DType::kBF16, 4 * 512 * 8), 0.1);
+TEST(ToleranceTest, OfPeersIsFarBelowAnyMistake) {
+  EXPECT_DOUBLE_EQ(PeerTolerance(DType::kF32, 400), 2 * PeerTolerance(DType::kF32, 100));
+  EXPECT_LT(PeerTolerance(DType::kF32, 4 * 512 * 8), 0.01);
+  EXPECT_LT(PeerTolerance(DType::kBF16, 4 * 512 * 8), 0.1);
+  EXPECT_DOUBLE_EQ(Tf32PeerTolerance(1024), 64.0 / 2048);
+  EXPECT_LT(Tf32PeerTolerance(4 * 512 * 8), 0.05);
 }
 
 }  // namespace

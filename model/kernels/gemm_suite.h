@@ -44,7 +44,7 @@ struct Padded {
   // A copy on a device, aligned no better than to its elements.
   Tensor On(const DevicePtr& device) const {
     const auto n = static_cast<int64_t>(values.size());
-    const Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
+    Tensor copy = Tensor::Empty(device, {n + 1}, kDTypeOf<T>).Slice(1, {n});
     copy.CopyFrom(Tensor::From<T>(device, {n}, std::span<const T>(values)));
     return copy;
   }

@@ -33,7 +33,7 @@ class RopeTables {
   const T* Get(int64_t seq, int64_t head_dim, double theta) {
     RopeTable<T>& table = tables_[{head_dim, theta}];
     if (table.rows < seq) {
-      const std::vector<T> values = Rotations(seq, head_dim, theta);
+      std::vector<T> values = Rotations(seq, head_dim, theta);
       const size_t bytes = values.size() * sizeof(T);
       T* const data = static_cast<T*>(device_.allocator().Allocate(bytes));
       device_.Copy(data, values.data(), bytes);

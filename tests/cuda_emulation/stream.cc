@@ -74,11 +74,12 @@ bool Reach(Mark& mark) {
   while (!mark.is_done && RunFirst(stream)) {
   }
   stream.is_running = false;
+  if (!mark.is_done) return false;
   if (stream.is_destroyed && stream.tasks.empty()) {
     Global().streams.erase(&stream);
     delete &stream;
   }
-  return mark.is_done;
+  return true;
 }
 
 void Wait(std::unique_lock<std::mutex>& lock, Mark& mark) {

@@ -121,4 +121,5 @@ extern "C" ssize_t write(int file, const void* data, size_t bytes) {
   return written;
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): an accident like the others
 int main(int argc, char** argv) { return gradsync::Main(argc, argv); }

@@ -242,7 +242,7 @@ TEST(BarChartTest, LeavesOutWhatCannotBeDrawn) {
   EXPECT_THAT(WithClass(elements, "interval"), IsEmpty());
   EXPECT_THAT(WithClass(elements, "reference"), IsEmpty());
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  for (BarChart empty : {BarChart{}, BarChart{.bars = {{.name = "zero", .total = 0}}}}) {
+  for (const BarChart& empty : {BarChart{}, BarChart{.bars = {{.name = "zero", .total = 0}}}}) {
     EXPECT_NO_THROW(ParseXml(DrawBars(empty)));
   }
 }

@@ -88,7 +88,7 @@ std::vector<Record> EveryExperiment() {
 }
 
 std::string DirectoryWith(const std::string& name, const std::vector<Record>& records) {
-  const std::string dir = FreshTestDir(name);
+  std::string dir = FreshTestDir(name);
   WriteLines(dir + "/a.jsonl", records);
   return dir;
 }

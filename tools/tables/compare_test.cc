@@ -21,9 +21,7 @@ namespace {
 using bench::Record;
 using ::testing::Contains;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 // The slowest ranks' steps: 20, 20, 30, 40 ms, times `factor`.

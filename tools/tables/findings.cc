@@ -323,9 +323,10 @@ std::string TrendSentence(const std::vector<ShareInCell>& shares) {
   }
   if (by_strategy.empty()) return "";
   std::map<std::string, std::vector<std::string>> found;  // strategies, by what is found
-  for (const auto& [strategy, own] : by_strategy) {
+  for (const auto& entry : by_strategy) {
+    const std::vector<ShareInCell>& own = entry.second;
     const auto note = [&](const std::string& direction, const char* along) {
-      if (!direction.empty()) found[Join(direction, " with every larger ", along)].push_back(strategy);
+      if (!direction.empty()) found[Join(direction, " with every larger ", along)].push_back(entry.first);
     };
     note(DirectionOf(own, &ShareInCell::batch_size, &ShareInCell::seq_len), "batch");
     note(DirectionOf(own, &ShareInCell::seq_len, &ShareInCell::batch_size), "sequence");

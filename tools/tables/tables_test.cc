@@ -14,7 +14,6 @@ using bench::Record;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::vector<Table> TablesOf(std::unique_ptr<TableBuilder> builder,
                             const std::vector<std::pair<Measurement, Measurement>>& measurements) {

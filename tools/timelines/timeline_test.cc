@@ -15,7 +15,7 @@ namespace {
 
 // Writes the events, in the form of bench/timing/trace_log.cc.
 std::string WriteTrace(const std::string& name, const std::string& events, const std::string& more = "") {
-  const std::string path = testing::TempDir() + "/" + name;
+  std::string path = testing::TempDir() + "/" + name;
   std::ofstream(path) << "{\"traceEvents\": [" << events << "]" << more << "}";
   return path;
 }
