@@ -101,7 +101,7 @@ TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
 }
 
 TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
-  auto groups = Connect(2, [](GlooOptions& options) { options.timeout = milliseconds(300); });
+  auto groups = Connect(2, [](GlooOptions& options) { options.timeout = std::chrono::seconds(3); });
   const auto errors = ErrorsOfRanks(2, [&](int rank) {
     ProcessGroup& group = *groups[static_cast<size_t>(rank)];
     group.AllReduce(Zeros(rank == 0 ? 1000 : 2000), ReduceOp::kSum).Wait();

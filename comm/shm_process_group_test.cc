@@ -147,7 +147,7 @@ TEST(ShmMemoryTest, AllocationsAreCountedWithTheDevices) {
 }
 
 TEST(ShmMemoryTest, AllocationsThatDifferAreNamed) {
-  auto groups = Connect(2, milliseconds(300));
+  auto groups = Connect(2, std::chrono::seconds(3));
   const auto errors = ErrorsOfRanks(
       2, [&](int rank) { groups[static_cast<size_t>(rank)]->Allocate(Cpu(), {100 + rank}, DType::kF32); });
   EXPECT_EQ(errors[1],
