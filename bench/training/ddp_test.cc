@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -196,8 +197,11 @@ class DumpTest : public ::testing::Test {
     for (const auto& entry : a.entries()) {
       const std::vector<double> x = ToDoubles(a.Load(entry.name, host));
       const std::vector<double> y = ToDoubles(b.Load(entry.name, host));
-      EXPECT_EQ(x.size(), y.size());
-      for (size_t i = 0; i < x.size(); ++i) largest = std::fmax(largest, std::fabs(x[i] - y[i]));
+      EXPECT_EQ(x.size(), y.size()) << entry.name;
+      for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+        EXPECT_TRUE(std::isfinite(x[i] - y[i])) << entry.name;
+        largest = std::fmax(largest, std::fabs(x[i] - y[i]));
+      }
     }
     return largest;
   }
