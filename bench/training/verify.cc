@@ -109,13 +109,6 @@ std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
   return copies;
 }
 
-// `dtype`: of the activations; with bf16, gradients are f32.
-double ToleranceOfSums(DType dtype, int64_t num_terms) {
-  constexpr double kFactor = 512;
-  const double unit_roundoff = dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
-  return kFactor * unit_roundoff * std::sqrt(static_cast<double>(num_terms));
-}
-
 bool SameOnAllRanks(std::span<Parameter* const> params, const Reduce& reduce) {
   uint64_t hash = 0;
   for (Parameter* const param : params) hash = HashBytes(param->value(), HashBytes(param->grad(), hash));
@@ -188,10 +181,14 @@ Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> refer
           replicas_equal, tolerance};
 }
 
-double Tolerance(DType dtype, int num_ranks) { return ToleranceOfSums(dtype, num_ranks); }
+double Tolerance(DType dtype, int64_t num_terms) {
+  constexpr double kFactor = 512;
+  const double unit_roundoff = dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
+  return kFactor * unit_roundoff * std::sqrt(static_cast<double>(num_terms));
+}
 
 double PeerTolerance(DType dtype, int64_t positions) {
-  return dtype == DType::kBF16 ? 16 * 0x1p-8 : ToleranceOfSums(dtype, positions);
+  return dtype == DType::kBF16 ? 16 * 0x1p-8 : Tolerance(dtype, positions);
 }
 
 double Tf32PeerTolerance(int64_t positions) {

@@ -46,13 +46,14 @@ std::string Fault(const std::string& variant, const Verdict& verdict);
 Verdict Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 
-// The largest error that rounding explains of gradsync's own strategies. The reference takes the same batches
-// through the same kernels with the same loss scale, so that the gradients that are averaged are bitwise the
-// same in both, whatever the activations' type. Only their sum has another order: the error of a sum of n
-// terms grows like u sqrt(n), with the unit roundoff u = 2^-24 for gradients in f32. The factor covers where
-// ranks' gradients nearly cancel, and what an optimizer step that divides by the gradient's own size (AdamW)
+// The largest error that rounding explains of gradsync's own strategies. The reference takes the same
+// batches through the same kernels with the same loss scale, so that the gradients that are averaged are
+// bitwise the same in both, whatever the activations' type. Only their sum has another order: the error of
+// a sum of n terms, here one of each rank, grows like u sqrt(n), with the unit roundoff u = 2^-24 for
+// gradients in f32, which they are with activations (`dtype`) in bf16, too. The factor covers where ranks'
+// gradients nearly cancel, and what an optimizer step that divides by the gradient's own size (AdamW)
 // makes of that. A forgotten or doubled gradient is an error of about 1.
-double Tolerance(model::DType dtype, int num_ranks);
+double Tolerance(model::DType dtype, int64_t num_terms);
 
 // Of a peer, whose kernels add the same products in another order: each position of the batch is one term of
 // every sum. The factor covers the depth of the model, too.
