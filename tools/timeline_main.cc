@@ -1,17 +1,16 @@
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "bench/launch/flags.h"
+#include "comm/run_command.h"
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/timelines/timeline.h"
@@ -31,15 +30,15 @@ std::vector<std::string> LatestRun(const std::string& directory) {
 }
 
 void ConvertToPng(const std::string& svg, const std::string& png) {
-  std::string program = "rsvg-convert", zoom = "--zoom=2", output = "--output=" + png, input = svg;
-  char* const argv[] = {program.data(), zoom.data(), output.data(), input.data(), nullptr};
-  pid_t pid = 0;
-  const int error = posix_spawnp(&pid, program.c_str(), nullptr, nullptr, argv, environ);
-  int status = 0;
-  if (error != 0 || waitpid(pid, &status, 0) < 0 || status != 0) {
-    throw std::runtime_error(Join("cannot make ", png, ": rsvg-convert ",
-                                  error != 0 ? std::strerror(error) : "failed",
-                                  " (it comes with the package librsvg2-bin); the SVG is there"));
+  std::string cause;
+  try {
+    cause = comm::RunCommand({"rsvg-convert", "--zoom=2", "--output=" + png, svg}, std::chrono::minutes(1))
+                .message;
+  } catch (const std::system_error& error) {
+    cause = Join(error.code().message(), " (it comes with the package librsvg2-bin)");
+  }
+  if (!cause.empty()) {
+    throw std::runtime_error(Join("cannot make ", png, ": rsvg-convert: ", cause, "; the SVG is there"));
   }
 }
 

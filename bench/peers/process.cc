@@ -1,12 +1,8 @@
 #include "bench/peers/process.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
@@ -20,29 +16,11 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-comm::FileDescriptor FileInMemory() {
-  comm::FileDescriptor file(memfd_create("messages", MFD_CLOEXEC));
-  if (!file.valid()) ThrowErrno("memfd_create");
-  return file;
-}
-
-// The last line that is not empty.
-std::string LastLine(int file) {
-  std::string text(static_cast<size_t>(std::max<off_t>(0, lseek(file, 0, SEEK_END))), '\0');
-  const ssize_t length = pread(file, text.data(), text.size(), 0);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, length)));
-  const size_t end = text.find_last_not_of(" \n\r\t");
-  if (end == std::string::npos) return "";
-  const size_t newline = text.find_last_of('\n', end);
-  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
-  return text.substr(begin, end + 1 - begin);
-}
-
 }  // namespace
 
 PeerProcess::PeerProcess(const std::vector<std::string>& command,
                          const std::map<std::string, std::optional<std::string>>& environment)
-    : name_(command.front()), messages_(FileInMemory()) {
+    : name_(command.front()) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) ThrowErrno("socketpair");
   socket_ = comm::FileDescriptor(sockets[0]);
@@ -50,7 +28,7 @@ PeerProcess::PeerProcess(const std::vector<std::string>& command,
   child_.emplace(command, comm::ChildOptions{.environment = environment,
                                              .stdin_fd = its_end.get(),
                                              .stdout_fd = its_end.get(),
-                                             .stderr_fd = messages_.get()});
+                                             .stderr_fd = messages_.fd()});
 }
 
 bool PeerProcess::IsReady(short events, Clock::time_point deadline) const {
@@ -98,21 +76,9 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
 void PeerProcess::ThrowEnded() {
   // It has closed its output; should it live on all the same, it is of no use.
   const auto end = child_->Wait(Clock::now() + std::chrono::seconds(1));
-  const std::string message = LastLine(messages_.get());
+  const std::string message = messages_.last_line();
   throw std::runtime_error(Join(name_, " ", end.has_value() ? comm::ToString(*end) : "closed its output",
                                 message.empty() ? "" : ": ", message));
-}
-
-std::pair<comm::ProcessEnd, std::string> PeerProcess::Run(const std::vector<std::string>& command,
-                                                          std::chrono::milliseconds timeout) {
-  const comm::FileDescriptor messages = FileInMemory();
-  const comm::FileDescriptor nothing = comm::OpenFile("/dev/null", O_RDWR);
-  comm::ChildProcess child(command, {.stdin_fd = nothing.get(),
-                                     .stdout_fd = nothing.get(),
-                                     .stderr_fd = messages.get(),
-                                     .own_group = true});
-  if (const auto end = child.Wait(Clock::now() + timeout)) return {*end, LastLine(messages.get())};
-  return {child.Kill(), Join("did not end within ", timeout.count(), " ms")};
 }
 
 }  // namespace gradsync::bench

@@ -7,11 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "comm/child_process.h"
 #include "comm/file_descriptor.h"
+#include "comm/run_command.h"
 
 namespace gradsync::bench {
 
@@ -30,12 +30,6 @@ class PeerProcess {
   std::string Ask(std::string_view line, std::chrono::milliseconds timeout,
                   std::span<const std::span<const char>> payload = {});
 
-  // Runs a program to its end, or, if that is later than `timeout`, kills it. Returns how it ended and the
-  // last line of its standard error, or that it took too long. Throws std::system_error if it cannot be
-  // started.
-  static std::pair<comm::ProcessEnd, std::string> Run(const std::vector<std::string>& command,
-                                                      std::chrono::milliseconds timeout);
-
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -47,7 +41,7 @@ class PeerProcess {
 
   const std::string name_;
   comm::FileDescriptor socket_;    // its standard input and output
-  comm::FileDescriptor messages_;  // its standard error, in memory
+  comm::CapturedOutput messages_;  // its standard error
   std::optional<comm::ChildProcess> child_;
   std::string unread_;
 };

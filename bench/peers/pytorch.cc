@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/records/strategy_name.h"
+#include "comm/run_command.h"
 #include "model/device.h"
 #include "model/error.h"
 #include "model/tensor.h"
@@ -104,8 +105,8 @@ void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::stri
   std::vector<std::string> command = {program.python, program.script, "--check"};
   if (compiled) command.push_back(device);
   try {
-    const auto [end, message] = PeerProcess::Run(command, kCheckPatience);
-    Require(end.ok(), "--with_peers=pytorch: ", message.empty() ? comm::ToString(end) : message);
+    const comm::CommandResult check = comm::RunCommand(command, kCheckPatience);
+    Require(check.ok(), "--with_peers=pytorch: ", check.message);
   } catch (const std::system_error& error) {
     throw InvalidInput(Join("--peer_python=", program.python, ": cannot be run: ", error.code().message()));
   }

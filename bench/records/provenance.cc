@@ -7,15 +7,18 @@
 #include <unistd.h>
 
 #include <Eigen/Core>
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "comm/run_command.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -40,11 +43,6 @@ int64_t CpuCount() {
   return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-struct CommandResult {
-  bool ok = false;
-  std::string output;
-};
-
 // In a form that a shell takes back.
 std::string Quoted(std::string_view argument) {
   constexpr std::string_view kPlain =
@@ -57,16 +55,17 @@ std::string Quoted(std::string_view argument) {
   return quoted + "'";
 }
 
-// Runs git in a directory.
-CommandResult RunGit(const std::string& directory, const char* arguments) {
-  const std::string command = Join("git -C ", Quoted(directory), " ", arguments, " 2>/dev/null");
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  CommandResult result;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.output.append(buffer, n);
-  result.ok = pclose(pipe) == 0;
-  return result;
+// Of git in a directory; nullopt if it fails, or takes longer than provenance is worth waiting for.
+std::optional<std::string> OutputOfGit(const std::string& directory,
+                                       const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {"git", "-C", directory};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  try {
+    const comm::CommandResult git = comm::RunCommand(command, std::chrono::seconds(10));
+    return git.ok() ? std::optional(git.output) : std::nullopt;
+  } catch (const std::system_error&) {
+    return std::nullopt;  // there is no git
+  }
 }
 
 void FillCommit(Provenance& provenance) {
@@ -83,11 +82,11 @@ void FillCommit(Provenance& provenance) {
       workspace != nullptr ? std::string(workspace)
                            : SourcesOf(std::filesystem::read_symlink("/proc/self/exe", error).string());
   if (sources.empty()) return;
-  const CommandResult commit = RunGit(sources, "rev-parse HEAD");
-  if (!commit.ok) return;
-  provenance.gradsync_commit = commit.output.substr(0, commit.output.find('\n'));
-  const CommandResult changes = RunGit(sources, "status --porcelain");
-  provenance.dirty = !changes.ok || !changes.output.empty();
+  const std::optional<std::string> commit = OutputOfGit(sources, {"rev-parse", "HEAD"});
+  if (!commit.has_value()) return;
+  provenance.gradsync_commit = commit->substr(0, commit->find('\n'));
+  const std::optional<std::string> changes = OutputOfGit(sources, {"status", "--porcelain"});
+  provenance.dirty = !changes.has_value() || !changes->empty();
 }
 
 std::string Compiler() {

@@ -37,6 +37,7 @@ forbidden  bench/timing      //bench/launch:flags
 forbidden  bench/records     //bench/timing:phase_timer
 allowed    tools             //bench/records:record
 allowed    tools             //bench/launch:flags
+allowed    tools             //comm:run_command
 forbidden  tools             //bench/launch:rank_main
 forbidden  tools             //bench/training:trainer
 forbidden  tools             //comm:process_group
