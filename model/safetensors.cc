@@ -233,7 +233,8 @@ class TemporaryFile {
 }  // namespace
 
 SafetensorsFile SafetensorsFile::Open(std::string path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe is refused below, and would first wait for its writer.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   Require(descriptor >= 0, path, ": cannot open: ", std::strerror(errno));
   SafetensorsFile file(std::move(path), descriptor);
   file.ReadHeader();

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -138,6 +139,9 @@ TEST_F(SafetensorsTest, NamesTheTensorThatIsMissingOrDifferent) {
 TEST_F(SafetensorsTest, RefusesFilesThatCannotBeOpened) {
   EXPECT_THAT(OpenError(), HasSubstr("cannot open: No such file or directory"));
   std::filesystem::create_directory(path_);
+  EXPECT_THAT(OpenError(), HasSubstr("not a regular file"));
+  std::filesystem::remove(path_);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THAT(OpenError(), HasSubstr("not a regular file"));
 }
 

@@ -44,7 +44,8 @@ void SaveState(const SuiteState& state, const std::string& directory) {
 
 SuiteState LoadState(const std::string& directory) {
   const std::string path = PathIn(directory);
-  std::ifstream file(path);
+  std::ifstream file;
+  if (std::error_code error; fs::is_regular_file(path, error)) file.open(path);
   Require(file.is_open(), path, ": cannot be read, so there is no suite to go on with");
   SuiteState state;
   try {

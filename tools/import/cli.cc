@@ -31,9 +31,7 @@ std::string ReadText(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
-  if (!file || std::filesystem::is_directory(path)) {
-    throw std::runtime_error(path.string() + ": cannot read it");
-  }
+  if (!file) throw std::runtime_error(path.string() + ": cannot read it");
   return text.str();
 }
 
@@ -86,6 +84,7 @@ int RunImportPublished(int argc, const char* const* argv, std::ostream& out, std
     std::filesystem::create_directories(line.out);
     for (const std::string& file : line.files) {
       Require(std::filesystem::exists(file), file, ": no such file");
+      Require(std::filesystem::is_regular_file(file), file, ": not a regular file");
       Import(file, line, out);
     }
   } catch (const InvalidInput& error) {

@@ -177,6 +177,8 @@ TEST(ImportTest, RefusesInOneLine) {
   EXPECT_EQ(err, "import_published: no input: takes files with published tables\n");
   EXPECT_EQ(RunWith({"/nowhere.txt", "--out=/tmp"}, &err), 2);
   EXPECT_EQ(err, "import_published: /nowhere.txt: no such file\n");
+  EXPECT_EQ(RunWith({"/dev/zero", "--out=/tmp"}, &err), 2);
+  EXPECT_EQ(err, "import_published: /dev/zero: not a regular file\n");
 }
 
 }  // namespace

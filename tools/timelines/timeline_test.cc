@@ -145,6 +145,7 @@ TEST(TransferTimesTest, CollectivesAtTheSameTimeCountOnce) {
 
 TEST_F(TimelineTest, ForeignFilesAreNamed) {
   EXPECT_THROW(ReadTraces({"/nowhere/at.all"}), InvalidInput);
+  EXPECT_THROW(ReadTraces({"/dev/zero"}), InvalidInput);
   const std::string path = testing::TempDir() + "/foreign.json";
   std::ofstream(path) << "{\"traceEvents\": [{\"ph\": \"X\"}]}";
   EXPECT_THROW(ReadTraces({path}), InvalidInput);

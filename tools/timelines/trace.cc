@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "model/error.h"
@@ -22,6 +23,9 @@ constexpr int kPhases = 1, kBackward = 2, kQueued = 3, kInFlight = 4;
 constexpr const char* kPhaseNames[] = {"forward", "backward", "sync_exposed", "optimizer"};
 
 Json ReadJson(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  Require(!fs::exists(status) || fs::is_regular_file(status), path, ": cannot be read: not a regular file");
   std::ifstream file(path);
   Require(file.good(), path, ": cannot be read: ", std::strerror(errno));
   Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
