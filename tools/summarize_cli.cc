@@ -43,27 +43,27 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->summarize.inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->AddChoice("format", &line->format, {"markdown", "csv", "latex", "json"},
-                   "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
-  flags->AddText(
-      "baseline_row", &line->summarize.baseline_row, "a strategy of the records",
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json"}),
+             "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
+  flags->Add(
+      "baseline_row", &line->summarize.baseline_row, bench::Text("a strategy of the records"),
       "The row that others are compared with. Without it core in tables of compare and naive in others, or "
       "the first row where there is none.");
-  flags->AddInt(
-      "resamples", &line->resamples, 100, 1000000,
+  flags->Add(
+      "resamples", &line->resamples, bench::Integer(100, 1000000),
       "Of the bootstrap behind an interval. Where there are more than 20000 records it is 200 unless given.");
-  flags->AddPath(
-      "baseline", &line->baseline, "a directory or file with records",
+  flags->Add(
+      "baseline", &line->baseline, bench::Path("a directory or file with records"),
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or "
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) cannot fail.");
-  flags->AddPositiveDouble("threshold", &line->threshold_percent,
-                           "With --baseline: percent by which a row may be slower. Without it, 0.");
-  flags->AddPath(
-      "out", &line->out, "a file, or with --format=csv a directory (existing, or named with a / at its end)",
-      "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
+  flags->Add("threshold", &line->threshold_percent, bench::PositiveNumber(),
+             "With --baseline: percent by which a row may be slower. Without it, 0.");
+  flags->Add("out", &line->out,
+             bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
+             "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
 }
 
 void Render(const Report& report, const std::string& format, std::ostream& out) {

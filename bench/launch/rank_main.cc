@@ -127,22 +127,23 @@ void RankOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxRanks = 4096;
   constexpr int64_t kMaxThreads = 1024;
   flags.BeginGroup("Ranks");
-  flags.AddChoice("device", &device, {"cpu", "cuda"}, "Where tensors live and are computed.");
-  flags.AddInt("world_size", &world_size, 1, kMaxRanks,
-               "How many ranks to start. Under a launcher it may be left out, or must agree.");
-  flags.AddInt("threads_per_rank", &threads_per_rank, 1, kMaxThreads,
-               "Compute threads of each rank, on the CPU.");
-  flags.AddInt("comm_threads", &comm_threads, 1, kMaxThreads,
-               "Communication threads of each rank: so many collectives progress at the same time.");
-  flags.AddChoice("placement", &placement, {"none", "pin"},
-                  "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
-  flags.AddText(
-      "interface", &interface_or_address, "a network interface such as eth0, or an address of this host",
+  flags.Add("device", &device, OneOf({"cpu", "cuda"}), "Where tensors live and are computed.");
+  flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
+            "How many ranks to start. Under a launcher it may be left out, or must agree.");
+  flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+            "Compute threads of each rank, on the CPU.");
+  flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
+            "Communication threads of each rank: so many collectives progress at the same time.");
+  flags.Add("placement", &placement, OneOf({"none", "pin"}),
+            "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
+  flags.Add(
+      "interface", &interface_or_address,
+      Text("a network interface such as eth0, or an address of this host"),
       "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
       "the one on which their ranks met.");
-  flags.AddDuration("timeout", &timeout, "How long a rank waits for one that makes no progress.");
-  flags.AddInt("seed", &seed, 0, std::numeric_limits<int64_t>::max(), "Of everything random.");
-  flags.AddPath("out", &out, "a directory", "Where records go; made if it is missing.");
+  flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
+  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max()), "Of everything random.");
+  flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
 }
 
 Launch ThisLaunch() {

@@ -174,18 +174,17 @@ void Reference(Builder& builder) {
 }  // namespace
 
 void SuiteOptions::AddTo(FlagTable& flags) {
-  flags.AddChoice(
-      "preset", &preset, {"smoke", "quick", "reference"},
+  flags.Add(
+      "preset", &preset, OneOf({"smoke", "quick", "reference"}),
       "smoke: whether everything works, within a minute. quick: a comparison, within ten. reference: the "
       "published experiments, for hours on a CPU.");
-  flags.AddChoiceList(
-      "backend", &backends, comm::BackendNames(),
-      "What moves the gradients; every experiment runs on each. Without it gloo, and quick on a "
-      "CPU takes gloo,shm.");
-  flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
-  flags.AddPath("resume", &resume, "the directory of a suite that was stopped",
-                "Go on with it: what it has finished is kept, and what it has not is run from its beginning. "
-                "Takes no other flag.");
+  flags.Add("backend", &backends, OneOf(comm::BackendNames()),
+            "What moves the gradients; every experiment runs on each. Without it gloo, and quick on a "
+            "CPU takes gloo,shm.");
+  flags.Add("corpus", &corpus, Path("a text file"), "Train on its bytes as tokens, instead of random ones.");
+  flags.Add("resume", &resume, Path("the directory of a suite that was stopped"),
+            "Go on with it: what it has finished is kept, and what it has not is run from its beginning. "
+            "Takes no other flag.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }

@@ -72,23 +72,24 @@ CompareOptions::CompareOptions() : buffer_elements({3 * kMebi, 8 * kMebi, 16 * k
 void CompareOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
   constexpr int64_t kMaxImageSize = 4096;
-  flags.AddChoice(
-      "preset", &preset, {"scaled", "published"},
+  flags.Add(
+      "preset", &preset, OneOf({"scaled", "published"}),
       "published: the original's 25 sizes from 3Mi to 27Mi, batches of 32 images of 224 x 224, 20 untimed "
       "steps and 20 timed ones. scaled: the defaults below, minutes on a CPU. Other flags override either.");
   flags.BeginGroup("Model");
-  flags.AddChoice("model", &model, ModelNames(), "The model that is trained.");
-  flags.AddOptionalInt("width", &width, "Instead of ResNet-50's number of channels in the first layer, 64.");
+  flags.Add("model", &model, OneOf(ModelNames()), "The model that is trained.");
+  flags.Add("width", &width, Integer(1), "Instead of ResNet-50's number of channels in the first layer, 64.");
   flags.BeginGroup("Buckets and batches");
-  flags.AddElementCountList("buffer_elements", &buffer_elements, "Sizes of a bucket to compare.");
-  flags.AddChoice(
-      "units", &units, {"bytes", "published"},
+  flags.Add("buffer_elements", &buffer_elements, Elements(), "Sizes of a bucket to compare.");
+  flags.Add(
+      "units", &units, OneOf({"bytes", "published"}),
       "bytes: buckets of as many bytes for every strategy. published: core's size in MiB, the others' in Mi "
       "elements, as in the original.");
-  flags.AddInt("batch_size", &batch_size, 1, kMaxSize, "Images, or sequences, in the batch of one rank.");
-  flags.AddInt("image_size", &image_size, 1, kMaxImageSize,
-               "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
-  flags.AddInt("seq_len", &seq_len, 1, kMaxSize, "Tokens in a sequence of a language model.");
+  flags.Add("batch_size", &batch_size, Integer(1, kMaxSize),
+            "Images, or sequences, in the batch of one rank.");
+  flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
+            "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
+  flags.Add("seq_len", &seq_len, Integer(1, kMaxSize), "Tokens in a sequence of a language model.");
   TrainingOptions::AddTo(flags);
 }
 

@@ -17,25 +17,25 @@ constexpr int64_t kMaxSize = std::numeric_limits<int32_t>::max();
 
 void DdpOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Model");
-  flags.AddChoice("model", &model, model::TransformerNames(), "The model that is trained.");
-  flags.AddOptionalInt("num_layers", &num_layers, "Instead of the model's number of blocks.");
-  flags.AddOptionalInt("d_model", &d_model, "Instead of the model's width.");
-  flags.AddOptionalInt("d_ff", &d_ff, "Instead of the model's feed-forward width.");
-  flags.AddOptionalInt("num_heads", &num_heads, "Instead of the model's number of attention heads.");
-  flags.AddOptionalInt("vocab_size", &vocab_size, "Instead of the model's vocabulary, 10000.");
-  flags.AddOptionalInt("context_length", &context_length, "The longest sequence the model takes.");
-  flags.AddPath("weights", &weights, "a safetensors file",
-                "Initial weights by name, instead of random ones.");
+  flags.Add("model", &model, OneOf(model::TransformerNames()), "The model that is trained.");
+  flags.Add("num_layers", &num_layers, Integer(1), "Instead of the model's number of blocks.");
+  flags.Add("d_model", &d_model, Integer(1), "Instead of the model's width.");
+  flags.Add("d_ff", &d_ff, Integer(1), "Instead of the model's feed-forward width.");
+  flags.Add("num_heads", &num_heads, Integer(1), "Instead of the model's number of attention heads.");
+  flags.Add("vocab_size", &vocab_size, Integer(1), "Instead of the model's vocabulary, 10000.");
+  flags.Add("context_length", &context_length, Integer(1), "The longest sequence the model takes.");
+  flags.Add("weights", &weights, Path("a safetensors file"),
+            "Initial weights by name, instead of random ones.");
 
   flags.BeginGroup("Buckets and batches");
-  flags.AddByteCount("bucket_bytes", &bucket_bytes,
-                     "Capacity of a bucket, for the strategies that have buckets.");
+  flags.Add("bucket_bytes", &bucket_bytes, Bytes(),
+            "Capacity of a bucket, for the strategies that have buckets.");
 
-  flags.AddIntList("batch_size", &batch_sizes, 1, kMaxSize, "Sequences in the batch of one rank.");
-  flags.AddIntList("seq_len", &seq_lens, 1, kMaxSize, "Tokens in a sequence.");
-  flags.AddPath("corpus", &corpus, "a text file", "Train on its bytes as tokens, instead of random ones.");
-  flags.AddPath("batch_file", &batch_file, "a safetensors file with inputs and targets",
-                "Train on this batch in every step; each rank takes its part of the rows.");
+  flags.Add("batch_size", &batch_sizes, Integer(1, kMaxSize), "Sequences in the batch of one rank.");
+  flags.Add("seq_len", &seq_lens, Integer(1, kMaxSize), "Tokens in a sequence.");
+  flags.Add("corpus", &corpus, Path("a text file"), "Train on its bytes as tokens, instead of random ones.");
+  flags.Add("batch_file", &batch_file, Path("a safetensors file with inputs and targets"),
+            "Train on this batch in every step; each rank takes its part of the rows.");
 
   TrainingOptions::AddTo(flags);
 }

@@ -21,67 +21,61 @@ TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
 
 void TrainingOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Training");
-  flags.AddChoice(
-      "dtype", &dtype, {"f32", "f64", "bf16"},
+  flags.Add(
+      "dtype", &dtype, OneOf({"f32", "f64", "bf16"}),
       "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
       "and convolutions read; weights, gradients and the optimizer's state are f32.");
-  flags.AddBool(
-      "tf32", &tf32,
+  flags.Add(
+      "tf32", &tf32, Switch(),
       "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
-  flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
-  flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
+  flags.Add("optimizer", &optimizer, OneOf({"adamw", "sgd"}), "What changes the weights.");
+  flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's.");
   flags.BeginGroup("What is compared");
-  flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
-                      "Ways of averaging gradients to compare.");
-  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
+  flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()),
+            "Ways of averaging gradients to compare.");
+  flags.Add("backend", &backend, OneOf(comm::BackendNames()), "What moves the gradients.");
 
   flags.BeginGroup("Steps");
-  flags.AddInt("warmup_steps", &warmup_steps, 0, kMaxSteps,
-               "Untimed steps of each strategy before the timed ones.");
-  flags.AddInt("steps", &steps, 1, kMaxSteps,
-               "Timed steps of each strategy, among each set of strategies that are compared.");
-  flags.AddChoice(
-      "order", &order, {"interleaved", "blocks"},
-      "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
-      "after the other.");
-  flags.AddOptionalPercent(
-      "precision", &precision,
+  flags.Add("warmup_steps", &warmup_steps, Integer(0, kMaxSteps),
+            "Untimed steps of each strategy before the timed ones.");
+  flags.Add("steps", &steps, Integer(1, kMaxSteps),
+            "Timed steps of each strategy, among each set of strategies that are compared.");
+  flags.Add("order", &order, OneOf({"interleaved", "blocks"}),
+            "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
+            "after the other.");
+  flags.Add(
+      "precision", &precision, Percent(),
       "Go on, beyond --steps, until half the 95% interval of each strategy's difference to the first one is "
       "no more than this part of the first one's step.");
-  flags.AddInt("max_steps", &max_steps, 1, kMaxSteps,
-               "Timed steps of each strategy, at most, with --precision.");
-  flags.AddInt("repeats", &ranks.repeats, 1, kMaxRepeats,
-               "Launches, one after the other, each of fresh processes with another seed and another order: "
-               "what a launch brings about by chance differs between them too.");
+  flags.Add("max_steps", &max_steps, Integer(1, kMaxSteps),
+            "Timed steps of each strategy, at most, with --precision.");
+  flags.Add("repeats", &ranks.repeats, Integer(1, kMaxRepeats),
+            "Launches, one after the other, each of fresh processes with another seed and another order: "
+            "what a launch brings about by chance differs between them too.");
   ranks.AddTo(flags);
 
   flags.BeginGroup("Checks, traces, profiles");
-  flags.AddBool("verify", &verify,
-                "After timing, compare each strategy with one process that trains on the batches of all "
-                "ranks.");
-  flags.AddBool(
-      "check_gradients", &check_gradients,
-      "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
-      "it. Takes a pass over every gradient, so that the steps count as traced.");
-  flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
-  flags.AddBool(
-      "profile", &profile,
-      "Print where the time of a step goes, by operation, beside the least that each can take on this "
-      "device; the record has it too.");
-  const char* const peak = "a positive number such as 790e12";
-  flags.AddOptionalDouble("peak_flops", &peak_flops, peak,
-                          "For --profile: what the device computes per second, a multiplication with its "
-                          "addition being two. Default: measured before the first step.");
-  flags.AddOptionalDouble(
-      "peak_bandwidth", &peak_bandwidth, peak,
-      "For --profile: bytes that the device reads and writes per second. Default: measured "
-      "before the first step.");
-  flags.AddBool(
-      "nvtx", &nvtx,
-      "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
-      "nsys profile --trace=nvtx,cuda,osrt.");
-  flags.AddPath(
-      "dump_grads", &dump_grads, "a file",
+  flags.Add("verify", &verify, Switch(),
+            "After timing, compare each strategy with one process that trains on the batches of all "
+            "ranks.");
+  flags.Add("check_gradients", &check_gradients, Switch(),
+            "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
+            "it. Takes a pass over every gradient, so that the steps count as traced.");
+  flags.Add("trace", &trace, Switch(), "Write what happened when in the timed steps, for ui.perfetto.dev.");
+  flags.Add("profile", &profile, Switch(),
+            "Print where the time of a step goes, by operation, beside the least that each can take on this "
+            "device; the record has it too.");
+  flags.Add("peak_flops", &peak_flops, PositiveNumber(),
+            "For --profile: what the device computes per second, a multiplication with its "
+            "addition being two. Default: measured before the first step.");
+  flags.Add("peak_bandwidth", &peak_bandwidth, PositiveNumber(),
+            "For --profile: bytes that the device reads and writes per second. Default: measured "
+            "before the first step.");
+  flags.Add("nvtx", &nvtx, Switch(),
+            "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
+            "nsys profile --trace=nvtx,cuda,osrt.");
+  flags.Add(
+      "dump_grads", &dump_grads, Path("a file"),
       "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
   peers.AddTo(flags);
 }

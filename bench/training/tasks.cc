@@ -139,7 +139,7 @@ TrainingTask MakeTask(const CompareOptions& options, const comm::World& world,
   const bool bf16 = options.element_type() == model::DType::kBF16;
   for (const int64_t elements : options.buffer_elements) {
     Case& the_case = task.cases.emplace_back();
-    the_case.labels = {{"buffer", FormatElementCount(elements)}};
+    the_case.labels = {{"buffer", FormatCount(elements)}};
     the_case.batch = batch;
     the_case.positions = options.batch_size * (options.on_images() ? 1 : options.seq_len);
     the_case.variants = VariantsOf(

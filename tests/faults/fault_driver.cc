@@ -221,10 +221,11 @@ int Main(int argc, char** argv) {
   int64_t first_seed = 1, runs = 16, timeout_s = 10;
   std::string backend = "gloo";
   bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
-  flags.AddInt("first_seed", &first_seed, 0, 1'000'000'000, "Of the first run; the next has the next one.");
-  flags.AddInt("runs", &runs, 1, 1'000'000, "How many.");
-  flags.AddInt("timeout_s", &timeout_s, 1, 3600, "Their --timeout, in seconds.");
-  flags.AddText("backend", &backend, "a backend", "Their --backend.");
+  flags.Add("first_seed", &first_seed, bench::Integer(0, 1'000'000'000),
+            "Of the first run; the next has the next one.");
+  flags.Add("runs", &runs, bench::Integer(1, 1'000'000), "How many.");
+  flags.Add("timeout_s", &timeout_s, bench::Integer(1, 3600), "Their --timeout, in seconds.");
+  flags.Add("backend", &backend, bench::Text("a backend"), "Their --backend.");
   flags.Parse(argc, argv);
 
   const comm::TemporaryDirectory directory;

@@ -24,7 +24,6 @@ struct CommandLine {
   std::vector<std::string> files;
   std::string out;
   ImportOptions options;
-  std::string strategies = "naive,flat,overlap";
 };
 
 std::string ReadText(const std::filesystem::path& path) {
@@ -59,16 +58,17 @@ void Import(const std::filesystem::path& path, const CommandLine& line, std::ost
 
 int RunImportPublished(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   CommandLine line;
+  line.options.strategies = {"naive", "flat", "overlap"};
   int64_t world_size = 0;
   bench::FlagTable flags("import_published", kSummary);
   flags.AllowPaths(&line.files, "files with published tables");
-  flags.AddPath("out", &line.out, "a directory", "Where the records go: <name of the file>.jsonl.");
-  flags.AddText("strategy", &line.options.strategy, "a strategy",
-                "Of grids, which do not say it. Without it the first of overlap, flat, naive in the text.");
-  flags.AddText("strategies", &line.strategies, "strategies, comma separated",
-                "Of the rows of a DDP table that has no such column.");
-  flags.AddInt("world_size", &world_size, 1, 1 << 20,
-               "Of all figures. Without it what is known of the protocol of each kind of table.");
+  flags.Add("out", &line.out, bench::Path("a directory"), "Where the records go: <name of the file>.jsonl.");
+  flags.Add("strategy", &line.options.strategy, bench::Text("a strategy"),
+            "Of grids, which do not say it. Without it the first of overlap, flat, naive in the text.");
+  flags.Add("strategies", &line.options.strategies, bench::Text("a strategy"),
+            "Of the rows of a DDP table that has no such column.");
+  flags.Add("world_size", &world_size, bench::Integer(1, 1 << 20),
+            "Of all figures. Without it what is known of the protocol of each kind of table.");
   try {
     flags.Parse(argc, argv);
     if (flags.help_requested()) {
@@ -78,9 +78,6 @@ int RunImportPublished(int argc, const char* const* argv, std::ostream& out, std
     Require(!line.files.empty(), "no input: takes files with published tables");
     Require(!line.out.empty(), "--out: needs a directory");
     if (flags.given("world_size")) line.options.world_size = world_size;
-    for (const std::string_view strategy : bench::SplitCommas(line.strategies)) {
-      line.options.strategies.emplace_back(strategy);
-    }
     std::filesystem::create_directories(line.out);
     for (const std::string& file : line.files) {
       Require(std::filesystem::exists(file), file, ": no such file");

@@ -97,8 +97,8 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   CommandLine line;
   bench::FlagTable flags("report", kSummary);
   flags.AllowPaths(&line.inputs, "directories with records, or files of them");
-  flags.AddPath("out", &line.out, "a file such as report.html", "Where the page goes.");
-  flags.AddText("title", &line.title, "a line of text", "The page's title.");
+  flags.Add("out", &line.out, bench::Path("a file such as report.html"), "Where the page goes.");
+  flags.Add("title", &line.title, bench::Text("a line of text"), "The page's title.");
   try {
     flags.Parse(argc, argv);
     if (flags.help_requested()) {
