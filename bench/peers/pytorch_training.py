@@ -77,7 +77,8 @@ class WithBuffers(torch.nn.Module):
 
 class Variant:
     """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes.
-    `compiled`: what torch.compile was given, for the record; empty if nothing."""
+    `compiled`: what torch.compile was given, for the record; empty if nothing. Behind the name may be the size of
+    buckets, as in "ddp:4096" or "ddp:4096_compiled"."""
 
     def __init__(self, name, model, bucket_bytes):
         self.model = model
@@ -86,7 +87,7 @@ class Variant:
         self.compiled = ""
         if self.has_buckets:
             self.module = torch.nn.parallel.DistributedDataParallel(
-                model, bucket_cap_mb=bucket_bytes / 2**20, gradient_as_bucket_view=eager_name == "ddp_view")
+                model, bucket_cap_mb=bucket_bytes / 2**20, gradient_as_bucket_view=eager_name.startswith("ddp_view"))
             if eager_name != name:
                 # From outside, as PyTorch's notes on DistributedDataParallel say: the compiler then cuts the
                 # graph where buckets end, so that they are sent while backward goes on.
