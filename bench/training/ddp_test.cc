@@ -279,20 +279,17 @@ TEST(DdpTest, TracesAreValidAndHoldEveryTimedStep) {
 
 TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   const std::string out = FreshDirectory();
-  const ProgramResult result = RunProgram(
-      kDdp, Micro(out, {"--strategies=none,core", "--profile", "--peak_flops=1e9", "--peak_bandwidth=2e9"}));
+  const ProgramResult result = RunProgram(kDdp, Micro(out, {"--strategies=none,core", "--profile"}));
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* const row :
        {"none, batch ", "core, batch ", "forward +linear ", "backward +attention ", "sync +exposed ",
-        "optimizer +adamw ", "The limit is .* at 1 GFLOP/s .given. and 2 GB/s .given.. Largest gaps: "}) {
+        "optimizer +adamw ", "The limit is .* ms of the step's .* FLOP/s .* B/s .*. Largest gaps: "}) {
     EXPECT_THAT(result.out, testing::ContainsRegex(row));
   }
   const std::vector<Record> records = RecordsIn(out);
   EXPECT_EQ(records.size(), 4u);
   for (const Record& record : records) {
     ExpectOneCompleteRecord(record, 3);
-    EXPECT_GT(record.facts.DoubleOr("limit_ns", 0), 0);
-    EXPECT_EQ(record.facts.DoubleOr("rank_peak_flops_per_second", 0), 1e9);
     EXPECT_GT(record.facts.DoubleOr("peak_flops_per_second", 0), 1e8);
     // The rows leave nothing of a step out, and count nothing twice.
     std::vector<int64_t> sums(3);
@@ -302,9 +299,6 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
     }
     EXPECT_EQ(sums, record.samples.at("step_ns"));
   }
-  const ProgramResult without = RunProgram(kDdp, Micro(FreshDirectory(), {"--peak_flops=1e9"}));
-  EXPECT_EQ(without.status, 2);
-  EXPECT_EQ(without.err, "--peak_flops, --peak_bandwidth: expected --profile beside them\n");
 }
 
 TEST(DdpTest, MomentsOfTheStepInWhichBucketsMoveAreUnknown) {

@@ -58,25 +58,18 @@ class SummaryObserver : public Observer {
 class ProfileObserver : public Observer {
  public:
   ProfileObserver(const TrainingOptions& options, const Peak& peak_flops, Trainer& trainer)
-      : options_(options), trainer_(trainer), flops_(peak_flops) {
-    if (options.peak_flops) flops_ = {*options.peak_flops, kGiven};
-  }
+      : options_(options), trainer_(trainer), peaks_{peak_flops, {}} {}
 
   // On all ranks at once, because they compute at once.
   void OnBegin() override {
-    if (options_.peak_bandwidth) {
-      bandwidth_ = {*options_.peak_bandwidth, kGiven};
-      return;
-    }
     trainer_.group().Barrier();
-    bandwidth_ = MeasureBandwidth(trainer_.device());
+    peaks_.bandwidth = MeasureBandwidth(trainer_.device());
   }
 
   void OnStep(const StepEvent& event) override {
     if (event.operations == nullptr) return;
-    const KnownPeaks peaks = {{flops_.per_second, bandwidth_.per_second}, flops_.source, bandwidth_.source};
     const auto [profile, is_new] = profiles_.try_emplace(
-        &event.variant, peaks, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
+        &event.variant, peaks_, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
     profile->second.Add(event.result.marks, event.operations->computed(), event.operations->ops());
   }
 
@@ -94,11 +87,9 @@ class ProfileObserver : public Observer {
   }
 
  private:
-  static constexpr char kGiven[] = "given";
-
   const TrainingOptions& options_;
   Trainer& trainer_;
-  Peak flops_, bandwidth_;
+  Peaks peaks_;
   std::map<const Variant*, StepProfile> profiles_;  // of those that take turns
   std::string text_;
 };

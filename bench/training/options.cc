@@ -65,12 +65,6 @@ void TrainingOptions::AddTo(FlagTable& flags) {
   flags.Add("profile", &profile, Switch(),
             "Print where the time of a step goes, by operation, beside the least that each can take on this "
             "device; the record has it too.");
-  flags.Add("peak_flops", &peak_flops, PositiveNumber(),
-            "For --profile: what the device computes per second, a multiplication with its "
-            "addition being two. Default: measured before the first step.");
-  flags.Add("peak_bandwidth", &peak_bandwidth, PositiveNumber(),
-            "For --profile: bytes that the device reads and writes per second. Default: measured "
-            "before the first step.");
   flags.Add("nvtx", &nvtx, Switch(),
             "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
             "nsys profile --trace=nvtx,cuda,osrt.");
@@ -85,8 +79,6 @@ void TrainingOptions::Complete(const FlagTable& /*flags*/, const comm::World& wo
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),
           "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device, " and ", dtype);
-  Require(profile || (!peak_flops && !peak_bandwidth),
-          "--peak_flops, --peak_bandwidth: expected --profile beside them");
   Require(!precision || interleaved(),
           "--precision: steps are compared round by round, expected --order=interleaved");
   const std::filesystem::path directory = std::filesystem::path(dump_grads).parent_path();

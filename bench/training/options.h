@@ -45,8 +45,6 @@ struct TrainingOptions {
   bool check_gradients = false;
   bool trace = false;
   bool profile = false;
-  // Per second, instead of what is measured; for profile.
-  std::optional<double> peak_flops, peak_bandwidth;
   bool nvtx = false;
   std::string dump_grads;
 
