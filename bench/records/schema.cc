@@ -163,6 +163,7 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "peak_bytes_in_use", kKnown, kTraining, kAlways, "in the timed steps, on the device"},
     {kFacts, "bytes_held", kKnown, kTraining, kAlways, "from system or driver"},
     {kFacts, "strategies_in_memory", kInt, kTraining, kAlways, "whose buffers are in those"},
+    {kFacts, "bucket_sizes", kText, kTraining, kSometimes, "a peer's: the bytes of its buckets, in order"},
     {kFacts, "compiled", kText, kTraining, kSometimes, "what torch.compile was given"},
     {kFacts, "compile_ns", kInt, kTraining, kSometimes, "before the first step"},
     {kFacts, "ranks_behind_times", kText, "import", kSometimes, "of figures"},
