@@ -86,7 +86,8 @@ class ProcessGroup {
   virtual std::string_view backend() const = 0;  // "local", "gloo", "shm", "hierarchical", "nccl"
   // How many collectives can make progress at the same time, for the record.
   virtual int num_threads() const = 0;
-  // What else a record should say of the group, as names and values.
+  // What else a record should say of the group, as names and values. "interface": the network interface that
+  // it communicates over.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 
   // A tensor of memory where this backend reduces fastest, for what is sent again and again. Contents are

@@ -290,11 +290,13 @@ void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, con
   facts.Set("launch_set", launch.set);
   facts.Set("launch", launch.index);
   facts.Set("launches", options.repeats);
-  record.link = DescribeLink(group, device, world, options.interface_or_address);
+  record.link = DescribeLink(group, device);
   facts.Set("launcher", world.launcher);
   facts.Set("local_size", world.local_size);
   facts.Set("collectives_in_flight", group.num_threads());
-  for (const auto& [name, value] : group.facts()) facts.Set(name, value);
+  for (const auto& [name, value] : group.facts()) {
+    if (name != "interface") facts.Set(name, value);  // the link has that
+  }
   record.provenance.clock = ClockName(*device);
   if (!device->is_cpu()) {
     const auto& gpu = model::CudaDevice::Of(*device, "record");

@@ -62,7 +62,8 @@ class PyTorchPeer {
   void Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
 
-  // For the record of one of these strategies: "compiled", what torch.compile was given, and "compile_ns" if
+  // For the record of one of these strategies: "bucket_sizes" of one with buckets, in bytes; "compiled", what
+  // torch.compile was given, and "compile_ns", if
   // it was given something.
   const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 

@@ -272,7 +272,6 @@ TEST(SchemaTest, NamesWhatIsNotInItWhatIsMissingAndWhatIsOfAnotherType) {
   record.config.Set("strategy", "core");
   record.config.Set("strategie", "core");
   record.config.Set("seed", "0");
-  record.facts.Set("backward.linear.flops", 1e9);
   record.facts.Set("bytes_held", "unknown");
   record.samples["backward.linear_ns"] = {1, 2, 3};
   const std::vector<std::string> faults = SchemaFaults(record);

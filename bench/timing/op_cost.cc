@@ -113,8 +113,4 @@ OpCost OptimizerCost(std::string_view optimizer, std::span<model::Parameter* con
   return cost;
 }
 
-double LimitNs(const OpCost& cost, const Peaks& peaks) {
-  return 1e9 * std::max(cost.flops / peaks.flops_per_second, cost.bytes / peaks.bytes_per_second);
-}
-
 }  // namespace gradsync::bench

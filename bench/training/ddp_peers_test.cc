@@ -75,6 +75,7 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
     EXPECT_EQ(record.facts.StringOr("twin", ""), strategy == "pytorch_naive" ? "naive"
                                                  : strategy == "pytorch_ddp" ? "bucketed_async"
                                                                              : "core");
+    EXPECT_EQ(record.facts.StringOr("bucket_sizes", ""), strategy == "pytorch_naive" ? "" : "4096, 8192");
   }
   EXPECT_EQ(count, (std::map<std::string, int>{{"bucketed_async", 2},
                                                {"core", 2},

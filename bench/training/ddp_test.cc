@@ -367,15 +367,14 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* const row :
        {"none, batch ", "core:bucket_bytes=4Ki@gloo, batch ", "forward +linear ", "backward +attention ",
-        "sync +exposed ", "optimizer +adamw ", "The limit is .* GFLOP/s .* GB/s .* Largest gaps: "}) {
+        "sync +exposed ", "optimizer +adamw ",
+        "The limit is .* ms of the step's .* FLOP/s .* B/s .*. Largest gaps: "}) {
     EXPECT_THAT(result.out, testing::ContainsRegex(row));
   }
   const std::vector<Record> records = RecordsIn(out);
   EXPECT_EQ(records.size(), 4u);
   for (const Record& record : records) {
     ExpectOneCompleteRecord(record, 3);
-    EXPECT_GT(record.facts.DoubleOr("limit_ns", 0), 0);
-    EXPECT_GT(record.facts.DoubleOr("rank_peak_flops_per_second", 0), 1e8);
     EXPECT_GT(record.facts.DoubleOr("peak_flops_per_second", 0), 1e8);
     // The rows leave nothing of a step out, and count nothing twice.
     std::vector<int64_t> sums(3);

@@ -57,20 +57,19 @@ class SummaryObserver : public Observer {
 
 class ProfileObserver : public Observer {
  public:
-  ProfileObserver(const TrainingOptions& options, Peak peak_flops, Trainer& trainer)
-      : options_(options), trainer_(trainer), flops_(std::move(peak_flops)) {}
+  ProfileObserver(const TrainingOptions& options, const Peak& peak_flops, Trainer& trainer)
+      : options_(options), trainer_(trainer), peaks_{peak_flops, {}} {}
 
   // On all ranks at once, because they compute at once.
   void OnBegin() override {
     trainer_.group().Barrier();
-    bandwidth_ = MeasureBandwidth(trainer_.device());
+    peaks_.bandwidth = MeasureBandwidth(trainer_.device());
   }
 
   void OnStep(const StepEvent& event) override {
     if (event.operations == nullptr) return;
-    const KnownPeaks peaks = {{flops_.per_second, bandwidth_.per_second}, flops_.source, bandwidth_.source};
     const auto [profile, is_new] = profiles_.try_emplace(
-        &event.stepper, peaks, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
+        &event.stepper, peaks_, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
     profile->second.Add(event.result.marks, event.operations->computed(), event.operations->ops());
   }
 
@@ -90,7 +89,7 @@ class ProfileObserver : public Observer {
  private:
   const TrainingOptions& options_;
   Trainer& trainer_;
-  Peak flops_, bandwidth_;
+  Peaks peaks_;
   std::map<const Stepper*, StepProfile> profiles_;  // of those that take turns
   std::string text_;
 };

@@ -199,6 +199,15 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
 
 GlooMesh::~GlooMesh() = default;
 
+std::string GlooMesh::interface() const {
+  constexpr std::string_view kName = "iface=";  // as in "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]"
+  const std::string device = device_->str();
+  const size_t name = device.find(kName);
+  if (name == device.npos) return "";
+  const size_t begin = name + kName.size();
+  return device.substr(begin, device.find(',', begin) - begin);
+}
+
 void GlooMesh::WaitForOthers(uint64_t slot) {
   std::vector<Outgoing> outgoing;
   std::vector<Incoming> incoming;

@@ -53,6 +53,10 @@ class GlooProcessGroup : public QueueGroup {
   int rank() const override { return options_.world.rank; }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return options_.num_threads; }
+  std::vector<std::pair<std::string, std::string>> facts() const override {
+    if (!mesh_.has_value() || mesh_->interface().empty()) return {};
+    return {{"interface", mesh_->interface()}};
+  }
 
   Work Issue(Request request) override {
     if (options_.gpu == nullptr || !request.output.defined()) return QueueGroup::Issue(std::move(request));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 #include <tuple>
@@ -75,8 +76,11 @@ class HierarchicalProcessGroup : public QueueGroup {
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return only_ == nullptr ? 1 : only_->num_threads(); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
-    return {{"hosts", Join(num_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
-                           options_.world.host.empty() ? "" : ", by GRADSYNC_HOST")}};
+    std::vector<std::pair<std::string, std::string>> facts = {
+        {"hosts", Join(num_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
+                       options_.world.host.empty() ? "" : ", by GRADSYNC_HOST")}};
+    if (link_ != nullptr) std::ranges::move(link_->facts(), std::back_inserter(facts));
+    return facts;
   }
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
     return host_->Allocate(device, std::move(shape), dtype);
