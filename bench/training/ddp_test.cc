@@ -365,10 +365,9 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   const std::string out = FreshDirectory();
   const ProgramResult result = RunProgram(kDdp, Micro(out, {"--strategies=none,core", "--profile"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* const row :
-       {"none, batch ", "core:bucket_bytes=4Ki@gloo, batch ", "forward +linear ", "backward +attention ",
-        "sync +exposed ", "optimizer +adamw ",
-        "The limit is .* ms of the step's .* FLOP/s .* B/s .*. Largest gaps: "}) {
+  for (const char* const row : {"none, batch ", "core:bucket_bytes=4Ki@gloo, batch ", "forward +linear ",
+                                "backward +attention ", "sync +exposed ", "optimizer +adamw ",
+                                "The limit is .* ms of the step's .* FLOP/s .* B/s .*. Largest gaps: "}) {
     EXPECT_THAT(result.out, testing::ContainsRegex(row));
   }
   const std::vector<Record> records = RecordsIn(out);
