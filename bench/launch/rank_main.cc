@@ -77,14 +77,11 @@ int RunRank(const RankProgram& program, const comm::World& world) {
   std::unique_ptr<RankJob> job;
   try {
     job = program.prepare(world);
-    try {
-      job->Run();
-    } catch (const InvalidInput& error) {
-      return rank_failed(error);
-    }
+    job->Run();
     return kDone;
-  } catch (const InvalidInput&) {
-    throw;
+  } catch (const InvalidInput& error) {
+    if (job == nullptr) throw;
+    return rank_failed(error);
   } catch (const comm::CollectiveError& error) {
     return Fail(kRankFailed, error.what());
   } catch (const std::exception& error) {
