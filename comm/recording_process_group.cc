@@ -56,6 +56,7 @@ const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish()
     if (entries_[num_finished_].collective == Collective::kBarrier) continue;
     works_[num_finished_].Wait();
     entries_[num_finished_].interval = works_[num_finished_].interval();
+    works_[num_finished_] = Work();  // which keeps its tensors alive
   }
   return entries_;
 }

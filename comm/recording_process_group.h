@@ -46,7 +46,8 @@ class RecordingProcessGroup : public ProcessGroup {
 
   // Everything issued since Clear, in that order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Waits for all of it, and fills in the intervals. Throws CollectiveError if one failed.
+  // Waits for all of it, fills in the intervals, and lets go of the tensors. Throws CollectiveError if one
+  // failed.
   const std::vector<Entry>& Finish();
   // Forgets everything so far. sequence goes on counting.
   void Clear();

@@ -78,7 +78,8 @@ class WithBuffers(torch.nn.Module):
 
 class Variant:
     """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes.
-    `compiled`: what torch.compile was given, for the record; empty if nothing."""
+    `compiled`: what torch.compile was given, for the record; empty if nothing. Behind the name may be the size of
+    buckets, as in "ddp:4096" or "ddp:4096_compiled"."""
 
     def __init__(self, name, model, bucket_bytes):
         self.model = model

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "bench/collectives/options.h"
-#include "bench/training/compare_options.h"
-#include "bench/training/ddp_options.h"
 #include "bench/training/memory.h"
+#include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
 #include "model/error.h"
@@ -76,14 +75,12 @@ class Builder {
     std::vector<Variant> variants;
     for (const std::string& model : models)
       variants.emplace_back(model + ", " + title, Concatenate({"--model=" + model}, own));
-    AddFirstThatFits<DdpOptions>("ddp", variants, subdirectory);
+    AddFirstThatFits("ddp", variants, subdirectory);
   }
 
   // Likewise, with the first of `variants`, which have titles and arguments.
   using Variant = std::pair<std::string, Arguments>;
-  void Compare(const std::vector<Variant>& variants) {
-    AddFirstThatFits<CompareOptions>("compare", variants, "");
-  }
+  void Compare(const std::vector<Variant>& variants) { AddFirstThatFits("compare", variants, ""); }
 
   bool on_cpu() const { return options_.ranks.device == "cpu"; }
   void Note(std::string note) { notes_->push_back(std::move(note)); }
@@ -91,7 +88,6 @@ class Builder {
   std::vector<Experiment> Take() { return std::move(experiments_); }
 
  private:
-  template <class Options>
   void AddFirstThatFits(const std::string& program, const std::vector<Variant>& variants,
                         const std::string& subdirectory) {
     for (const std::string& backend : options_.backends) {
@@ -104,16 +100,15 @@ class Builder {
                               Concatenate(arguments, SharedArguments(options_)), subdirectory};
         const std::string instead =
             i + 1 < variants.size() ? "trying " + variants[i + 1].first + " instead" : "left out";
-        if (AddIfItFits<Options>(instead, std::move(experiment))) break;
+        if (AddIfItFits(instead, std::move(experiment))) break;
       }
     }
   }
 
   // Reads its arguments as the program will. False, and a note of what happens instead, if the host has not
   // the memory.
-  template <class Options>
   bool AddIfItFits(const std::string& instead, Experiment experiment) {
-    Options parsed;
+    TrainingOptions parsed = experiment.program == "compare" ? CompareDefaults() : TrainingOptions();
     FlagTable flags(experiment.program, "");
     Parse(experiment.arguments, flags, parsed);
     parsed.Complete(flags, world_);

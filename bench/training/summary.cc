@@ -3,30 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <limits>
 #include <numeric>
 #include <sstream>
 #include <utility>
 
-#include "bench/records/strategy_name.h"
 #include "bench/records/units.h"
+#include "model/tensor.h"
 
 namespace gradsync::bench {
-namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-double Mean(const std::vector<int64_t>& values) {
-  if (values.empty()) return kNaN;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-std::string TextOf(double ns) {
-  if (std::isnan(ns)) return "-";
-  return (ns < 0 ? "-" : "") + ApproximateDuration(std::abs(ns));
-}
-
-}  // namespace
 
 std::string VerdictWord(const Fields& checks, bool drifts) {
   if (checks.Find("grads_equal") == nullptr) return "not checked";
@@ -35,37 +19,33 @@ std::string VerdictWord(const Fields& checks, bool drifts) {
   return equal ? "equal" : drifts ? "replicas drift" : "WRONG";
 }
 
-StepTimes TimesForSummary(const Record& record) {
-  const auto sum = [&](const char* name) {
-    std::vector<int64_t> times = record.samples.at("forward_ns");
-    const auto found = record.samples.find(name);
-    if (found == record.samples.end()) return std::vector<int64_t>();
-    std::ranges::transform(times, found->second, times.begin(), std::plus<>());
-    return times;
-  };
-  return {record.samples.at("step_ns"), sum("backward_and_sync_ns"), sum("backward_ns")};
+std::vector<int64_t> MaxOverRanks(const std::vector<int64_t>& numbers, comm::ProcessGroup& group,
+                                  const model::DevicePtr& device) {
+  const auto tensor = model::Tensor::From<int64_t>(device, {static_cast<int64_t>(numbers.size())}, numbers);
+  group.AllReduce(tensor, comm::ReduceOp::kMax).Wait();
+  return tensor.ToVector<int64_t>();
 }
 
-void Summary::Add(const Case& the_case, const VariantSpec& variant, const StepTimes& times) {
-  rows_.push_back({.labels = the_case.labels,
-                   .variant = variant.name,
-                   .step_ns = Mean(times[0]),
-                   .synced_ns = Mean(times[1]),
-                   .computed_ns = Mean(times[2])});
+void Summary::Add(const Cell& cell, const Variant& variant, const std::vector<int64_t>& steps_ns) {
+  const double sum_ns = std::accumulate(steps_ns.begin(), steps_ns.end(), 0.0);
+  rows_.push_back({.labels = cell.labels,
+                   .variant = variant.name(),
+                   .strategy = variant.strategy,
+                   .floor = variant.floor,
+                   .step_ns = sum_ns / static_cast<double>(steps_ns.size())});
 }
 
 std::vector<std::string> Summary::CellsOf(const Row& row) const {
-  const auto floor = std::ranges::find_if(rows_, [&](const Row& other) {
-    return other.labels == row.labels && other.variant == FloorOf(row.variant);
-  });
-  const bool has_floor = floor != rows_.end() && !IsFloor(row.variant);
-  const double cost_ns = has_floor ? row.step_ns - floor->step_ns : kNaN;
-  const double tax_ns = has_floor ? row.computed_ns - floor->computed_ns : kNaN;
-  const double exposed_ns = row.synced_ns - row.computed_ns;
+  const auto floor = std::ranges::find_if(
+      rows_, [&](const Row& other) { return other.labels == row.labels && other.strategy == row.floor; });
+  const double cost_ns = floor == rows_.end() ? 0 : row.step_ns - floor->step_ns;
+  const bool has_cost = floor != rows_.end() && row.strategy != row.floor;
   std::vector<std::string> cells;
   for (const auto& [name, value] : row.labels) cells.push_back(value);
-  cells.insert(cells.end(), {row.variant, TextOf(row.step_ns), TextOf(cost_ns), TextOf(exposed_ns),
-                             TextOf(tax_ns), TextOf(cost_ns - exposed_ns - tax_ns), row.verdict});
+  cells.insert(
+      cells.end(),
+      {row.variant, ApproximateDuration(row.step_ns),
+       has_cost ? (cost_ns < 0 ? "-" : "") + ApproximateDuration(std::abs(cost_ns)) : "-", row.verdict});
   return cells;
 }
 
@@ -73,7 +53,7 @@ std::string Summary::ToString() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : rows_.front().labels) names.push_back(name);
   const size_t num_labels = names.size();
-  names.insert(names.end(), {"strategy", "step", "cost", "exposed", "tax", "rest", "check"});
+  names.insert(names.end(), {"variant", "step", "cost", "check"});
   std::vector<std::vector<std::string>> lines = {names};
   for (const Row& row : rows_) lines.push_back(CellsOf(row));
   const auto width = [&](size_t column, size_t least) {

@@ -101,15 +101,32 @@ void Trainer::Restart() {
 void Trainer::Annotate(RangeSink& sink) {
   ranges_ = &sink;
   timer_ = AnnotatePhases(std::move(timer_), sink);
-  annotated_group_ = AnnotateCollectives(group_, sink);
 }
 
-std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes) const {
-  comm::ProcessGroup& group = annotated_group_ ? *annotated_group_ : group_;
-  return ddp::MakeStrategy(
-      name, {params(),
-             group,
-             {.bucket_bytes = static_cast<size_t>(bucket_bytes), .check_gradients = check_gradients_}});
+void Trainer::SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now) {
+  timer_ = std::move(timer);
+  now_ = std::move(now);
+}
+
+std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes,
+                                                    comm::RecordingProcessGroup& group) {
+  comm::ProcessGroup* used = &group;
+  if (ranges_ != nullptr) {
+    std::unique_ptr<comm::ProcessGroup>& annotated = annotated_groups_[&group];
+    if (annotated == nullptr) annotated = AnnotateCollectives(group, *ranges_);
+    used = annotated.get();
+  }
+  ddp::StrategyOptions options = {.check_gradients = check_gradients_};
+  if (bucket_bytes > 0) options.bucket_bytes = static_cast<size_t>(bucket_bytes);
+  return ddp::MakeStrategy(name, {params(), *used, options});
+}
+
+int64_t Trainer::kept_bytes() const {
+  if (!device_->is_cpu()) return 0;
+  size_t bytes = 0;
+  for (const auto* const kept : {&initial_values_, &initial_buffers_})
+    for (const Tensor& tensor : *kept) bytes += tensor.nbytes();
+  return static_cast<int64_t>(bytes);
 }
 
 void Trainer::BeginGradients() {
@@ -119,32 +136,39 @@ void Trainer::BeginGradients() {
   }
 }
 
-StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer) {
+StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
+                         comm::RecordingProcessGroup* group) {
+  comm::RecordingProcessGroup& log = group == nullptr ? group_ : *group;
   const int64_t allocations = device_->allocator().stats().source_allocations;
   const ddp::BucketPlan plan = strategy.plan();
+  int64_t hooks_ns = 0;
   phase_ = "start";
   BeginGradients();
   ready_.clear();
   device_->Synchronize();
   group_.Barrier();
   group_.Clear();
+  log.Clear();
 
   const CpuTimes cpu_before = cpu_clock_.Read();
   phase_ = "forward";
   timer_->Take(Mark::kStepBegin);
+  strategy.BeginStep();
+  const int64_t begun_ns = now_();
   if (!model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
     buffer_broadcast_->Run(group_);
   }
-  strategy.BeginStep();
   {
     const Listening listening(*device_, tracer);
     const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
     phase_ = "backward";
     timer_->Take(Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
-      ready_.push_back({&param, comm::Now()});
+      const int64_t ready_ns = now_();
+      ready_.push_back({&param, ready_ns});
       strategy.OnGradReady(param);
+      hooks_ns += now_() - ready_ns;
     });
   }
   phase_ = "synchronisation";
@@ -157,12 +181,15 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
 
   StepResult result{.marks = timer_->Read()};
   result.cpu = cpu_clock_.Read() - cpu_before;
-  result.comm_busy_ns = comm::BusyNs(comm::Intervals(group_.Finish()), result.marks[Mark::kForwardEnd],
+  result.begin_ns = result.marks[Mark::kStepBegin];
+  result.comm_busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), result.marks[Mark::kForwardEnd],
                                      result.marks[Mark::kStepEnd]);
   result.allocations = device_->allocator().stats().source_allocations - allocations;
-  // The host's clock says nothing of a GPU's gradients.
+  // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
-    result.moments = MomentsOf(plan, result.marks[Mark::kStepBegin], ready_, group_.entries());
+    result.begin_step_ns = begun_ns - *result.begin_ns;
+    result.hooks_ns = hooks_ns;
+    result.moments = MomentsOf(plan, result.marks[Mark::kStepBegin], ready_, log.entries());
     const ddp::BucketPlan next = strategy.plan();
     if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
   }

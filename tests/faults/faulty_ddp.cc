@@ -29,8 +29,8 @@
 #include <thread>
 
 #include "bench/timing/range_sink.h"
-#include "bench/training/ddp_options.h"
 #include "bench/training/job.h"
+#include "bench/training/options.h"
 #include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
 #include "model/tensor.h"
@@ -89,7 +89,7 @@ class FaultSink : public bench::RangeSink {
 
 int Main(int argc, char** argv) {
   Pass("start");
-  bench::DdpOptions options;
+  bench::TrainingOptions options;
   bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");
   options.AddTo(flags);
   return bench::RunTrainingProgram(
