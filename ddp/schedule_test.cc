@@ -282,6 +282,37 @@ TEST_F(ScheduleTest, EveryStrategySendsEveryByteOnce) {
   }
 }
 
+// What others decide by.
+TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
+  for (const std::string& name : StrategyNames()) {
+    const Traits& traits = TraitsOf(name);
+    EXPECT_EQ(traits.name, name);
+    EXPECT_FALSE(traits.summary.empty() || traits.pytorch_twin.empty()) << name;
+    strategy_ = nullptr;
+    const size_t before = model_.device()->allocator().stats().bytes_in_use;
+    Make(name);
+    Step();
+    const size_t buffers = model_.device()->allocator().stats().bytes_in_use - before;
+    EXPECT_LE(static_cast<double>(buffers), (traits.gradient_copies + 0.01) * 5 * kBytes) << name;
+    EXPECT_EQ(buffers >= kBytes, traits.gradient_copies > 0) << name;
+    const std::vector<std::string> events = Step();
+    EXPECT_EQ(CountReduces(events) > 0, traits.communicates) << name;
+    const auto is_reduce = [](const std::string& event) { return event.starts_with("reduce"); };
+    const auto is_grad = [](const std::string& event) { return event.starts_with("grad"); };
+    const auto first_reduce = std::ranges::find_if(events, is_reduce) - events.begin();
+    const auto after_last_grad =
+        std::find_if(events.rbegin(), events.rend(), is_grad).base() - events.begin();
+    EXPECT_EQ(first_reduce < after_last_grad, traits.overlaps) << name;
+    EXPECT_EQ(traits.communicates || &traits == &FloorTraits(), true) << name;
+    const auto num_buckets = [&](size_t bytes) {
+      return Make(name, bytes), strategy_->plan().buckets.size();
+    };
+    EXPECT_EQ(num_buckets(1) != num_buckets(size_t{1} << 30), traits.has_buckets) << name;
+  }
+  EXPECT_FALSE(FloorTraits().communicates);
+  EXPECT_THROW(TraitsOf("fast"), InvalidInput);
+}
+
 TEST(FactoryTest, BadInputIsNamed) {
   std::vector<std::string> log;
   LoggingGroup group(log);

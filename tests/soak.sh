@@ -33,7 +33,7 @@ draw() {
       srand(seed)
       for (;;) {
         ranks = pick("1 2 2 3 4"); threads = pick("1 1 2"); program = pick("all_reduce ddp ddp compare")
-        flags = " --backend=" pick("gloo shm shm hierarchical") " --world_size=" ranks \
+        flags = " --backend=" (below(2) ? pick("gloo shm shm hierarchical") : some("gloo shm hierarchical")) " --world_size=" ranks \
           " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
           " --seed=" below(100) (ranks * threads <= cpus ? maybe("--placement=pin") : "")
         if (program == "all_reduce") flags = flags " --sizes=" some("4KiB 8 64KiB 1MiB 3MiB") " --op=" pick("sum mean") \
@@ -41,7 +41,7 @@ draw() {
         if (program == "ddp") flags = flags " --model=tiny --num_layers=" below(3) + 1 " --d_model=" pick("32 64") \
           " --num_heads=" pick("1 2 4") " --d_ff=" pick("33 128") " --vocab_size=" pick("300 1001") \
           " --batch_size=" some("1 2 3") " --seq_len=" some("7 16 33") " --dtype=" pick("f32 f64 bf16") \
-          " --bucket_bytes=" pick("1 4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
+          " --bucket_bytes=" some("4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
         if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") \
           (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training()
         print program flags

@@ -57,8 +57,8 @@ class SummaryObserver : public Observer {
 
 class ProfileObserver : public Observer {
  public:
-  ProfileObserver(const TrainingOptions& options, Peak peak_flops, Trainer& trainer)
-      : options_(options), trainer_(trainer), peaks_{std::move(peak_flops), {}} {}
+  ProfileObserver(const TrainingOptions& options, const Peak& peak_flops, Trainer& trainer)
+      : options_(options), trainer_(trainer), peaks_{peak_flops, {}} {}
 
   // On all ranks at once, because they compute at once.
   void OnBegin() override {
