@@ -128,8 +128,9 @@ class FlagTable {
   void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Store store) {
     const auto set = [parse = kind.parse, store](std::string_view value) {
       std::vector<T> values = parse(value);
-      if (!values.empty()) store(std::move(values));
-      return !values.empty();
+      if (values.empty()) return false;
+      store(std::move(values));
+      return true;
     };
     flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set,
                       std::is_same_v<T, bool>, group_});

@@ -9,31 +9,6 @@
 namespace gradsync::bench {
 namespace {
 
-class AnnotatedTimer : public PhaseTimer {
- public:
-  AnnotatedTimer(std::unique_ptr<PhaseTimer> timer, RangeSink& sink)
-      : timer_(std::move(timer)), sink_(sink) {}
-
-  // The measured time is inside the ranges or outside of them, never around them.
-  void Take(Mark mark) override {
-    if (mark == Mark::kStepBegin) {
-      sink_.Push(RangeKind::kPhase, "forward");
-      timer_->Take(mark);
-      return;
-    }
-    timer_->Take(mark);
-    sink_.Pop();
-    if (mark == Mark::kForwardEnd) sink_.Push(RangeKind::kPhase, "backward");
-    if (mark == Mark::kBackwardEnd) sink_.Push(RangeKind::kPhase, "sync_exposed");
-    if (mark == Mark::kSyncEnd) sink_.Push(RangeKind::kPhase, "optimizer");
-  }
-  StepMarks Read() override { return timer_->Read(); }
-
- private:
-  const std::unique_ptr<PhaseTimer> timer_;
-  RangeSink& sink_;
-};
-
 // Ends its range when it has been waited for, or when nobody can wait any more.
 class AnnotatedWork : public comm::Work::State {
  public:
@@ -51,7 +26,7 @@ class AnnotatedWork : public comm::Work::State {
 
  private:
   void Done() {
-    if (!std::exchange(done_, true)) sink_.End(range_);
+    if (!std::exchange(done_, true)) sink_.Stop(range_);
   }
 
   comm::Work work_;
@@ -107,25 +82,6 @@ class AnnotatedGroup : public comm::ProcessGroup {
 };
 
 }  // namespace
-
-void OpAnnotator::Begin(std::string_view name) {
-  sink_.Push(RangeKind::kOp, name);
-  if (next_ != nullptr) next_->Begin(name);
-}
-
-void OpAnnotator::End() {
-  if (next_ != nullptr) next_->End();
-  sink_.Pop();
-}
-
-void OpAnnotator::Computed(std::string_view name, const model::Tensor& output,
-                           std::span<const model::Var> inputs) {
-  if (next_ != nullptr) next_->Computed(name, output, inputs);
-}
-
-std::unique_ptr<PhaseTimer> AnnotatePhases(std::unique_ptr<PhaseTimer> timer, RangeSink& sink) {
-  return std::make_unique<AnnotatedTimer>(std::move(timer), sink);
-}
 
 std::unique_ptr<comm::ProcessGroup> AnnotateCollectives(comm::ProcessGroup& group, RangeSink& sink) {
   return std::make_unique<AnnotatedGroup>(group, sink);

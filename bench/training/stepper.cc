@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "bench/timing/annotate.h"
+#include "bench/timing/range_sink.h"
 #include "model/error.h"
 #include "model/safetensors.h"
 
@@ -32,9 +32,8 @@ class OwnStepper : public Stepper {
   StepResult Step(const Batch& batch, model::Tracer* tracer) override {
     RangeSink* const ranges = trainer_.ranges();
     if (ranges == nullptr) return TakeStep(batch, tracer);
-    OpAnnotator ops(*ranges, tracer);
     ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", cell().name));
-    StepResult result = TakeStep(batch, &ops);
+    StepResult result = TakeStep(batch, tracer == nullptr ? ranges : tracer);
     ranges->Pop();
     return result;
   }

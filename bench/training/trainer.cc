@@ -100,11 +100,6 @@ void Trainer::Restart() {
   optimizer_->Reset();
 }
 
-void Trainer::Annotate(RangeSink& sink) {
-  ranges_ = &sink;
-  timer_ = AnnotatePhases(std::move(timer_), sink);
-}
-
 void Trainer::SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now) {
   timer_ = std::move(timer);
   now_ = std::move(now);
@@ -130,6 +125,17 @@ void Trainer::BeginGradients() {
   }
 }
 
+void Trainer::Enter(std::string_view phase, Mark mark) {
+  // What is measured lies inside the ranges or outside of them, never around them.
+  const bool is_first = mark == Mark::kStepBegin, is_last = mark == Mark::kStepEnd;
+  phase_ = phase;
+  if (ranges_ != nullptr && is_first) ranges_->Push(RangeKind::kPhase, phase);
+  timer_->Take(mark);
+  if (ranges_ == nullptr || is_first) return;
+  ranges_->Pop();
+  if (!is_last) ranges_->Push(RangeKind::kPhase, phase);
+}
+
 StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
                          comm::RecordingProcessGroup* group) {
   comm::RecordingProcessGroup& log = group == nullptr ? group_ : *group;
@@ -145,8 +151,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   log.Clear();
 
   const CpuTimes cpu_before = cpu_clock_.Read();
-  phase_ = "forward";
-  timer_->Take(Mark::kStepBegin);
+  Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
   if (!model_->buffers().empty()) {
@@ -156,8 +161,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   {
     const Listening listening(*device_, tracer);
     const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
-    phase_ = "backward";
-    timer_->Take(Mark::kForwardEnd);
+    Enter("backward", Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
       const int64_t ready_ns = now_();
       ready_.push_back({&param, ready_ns});
@@ -165,13 +169,11 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
       hooks_ns += now_() - ready_ns;
     });
   }
-  phase_ = "synchronisation";
-  timer_->Take(Mark::kBackwardEnd);
+  Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
-  phase_ = "optimizer";
-  timer_->Take(Mark::kSyncEnd);
+  Enter("optimizer", Mark::kSyncEnd);
   optimizer_->Step();
-  timer_->Take(Mark::kStepEnd);
+  Enter("end", Mark::kStepEnd);
 
   StepResult result{.marks = timer_->Read()};
   result.cpu = cpu_clock_.Read() - cpu_before;

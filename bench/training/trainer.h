@@ -63,7 +63,7 @@ class Trainer {
 
   // From now on `sink`, which must outlive the trainer, hears of the phases of each step, and of the
   // collectives of strategies that are made from now on.
-  void Annotate(RangeSink& sink);
+  void Annotate(RangeSink& sink) { ranges_ = &sink; }
   RangeSink* ranges() const { return ranges_; }  // null: nobody hears
   // Strategies that are made from now on look for NaN and infinity in every gradient of this rank.
   void CheckGradients() { check_gradients_ = true; }
@@ -109,6 +109,9 @@ class Trainer {
   void GradientsAlone(std::span<const model::Batch> batches, double loss_scale = 1);
 
  private:
+  // Takes the mark, at which one phase ends and this one begins.
+  void Enter(std::string_view phase, Mark mark);
+
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;

@@ -76,7 +76,7 @@ void Pass(std::string_view place) {
 class FaultSink : public bench::RangeSink {
  public:
   void Push(bench::RangeKind kind, std::string_view name) override {
-    if (kind == bench::RangeKind::kPhase) Pass(name == "sync_exposed" ? "synchronisation" : name);
+    if (kind == bench::RangeKind::kPhase) Pass(name);
     if (kind == bench::RangeKind::kOp) Pass("operation");
   }
   void Pop() override {}
@@ -84,7 +84,7 @@ class FaultSink : public bench::RangeSink {
     Pass("collective");
     return 0;
   }
-  void End(uint64_t) override {}
+  void Stop(uint64_t) override {}
 };
 
 int Main(int argc, char** argv) {
