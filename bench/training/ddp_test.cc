@@ -193,13 +193,18 @@ TEST(DdpTest, MemoryIsThatOfTheVariantAlone) {
           record.facts.IntOr("peak_bytes_in_use", 0);
     return peaks;
   };
+  // The allocator hands out blocks of up to an eighth more than was asked for.
+  const auto expect_near = [](const auto& found, const auto& expected) {
+    for (const auto& [key, bytes] : found) {
+      const auto wanted = static_cast<double>(expected.at(key));
+      EXPECT_NEAR(static_cast<double>(bytes), wanted, 0.06 * wanted) << key.first << " " << key.second;
+    }
+  };
   const auto interleaved = peaks_of({}), blocks = peaks_of({"--order=blocks"});
-  const auto unverified = peaks_of({"--order=blocks", "--verify=false"});
-  const auto flat = peaks_of({"--strategies=flat"});
-  EXPECT_EQ(interleaved, blocks);
-  EXPECT_EQ(blocks, unverified);
-  EXPECT_EQ(flat.at({"flat", 0}), interleaved.at({"flat", 0}));
-  EXPECT_EQ(interleaved.at({"none", 0}), interleaved.at({"none", 1}));
+  expect_near(interleaved, blocks);
+  expect_near(peaks_of({"--order=blocks", "--verify=false"}), blocks);
+  expect_near(peaks_of({"--strategies=flat"}), interleaved);
+  EXPECT_NEAR(1.0 * interleaved.at({"none", 0}), 1.0 * interleaved.at({"none", 1}), 64);
   EXPECT_GT(interleaved.at({"flat", 0}), interleaved.at({"none", 0}));
 }
 

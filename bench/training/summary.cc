@@ -40,13 +40,18 @@ std::string Summary::CostOf(const Row& row) const {
 }
 
 std::string Summary::ToString() const {
-  size_t width = 0;
-  for (const Row& row : rows_) width = std::max(width, row.variant.name().size());
+  constexpr int kIndent = 2;
+  int width = 0;
+  for (const Row& row : rows_)
+    width = std::max(
+        {width, kIndent + static_cast<int>(row.variant.name().size()), static_cast<int>(row.cell.size())});
   std::string text, cell;
   for (const Row& row : rows_) {
-    if (row.cell != cell)
-      text += absl::StrFormat("%-*s %9s %9s  check\n", width + 2, cell = row.cell, "step", "cost");
-    text += absl::StrFormat("  %-*s %9s %9s  %s\n", width, row.variant.name(),
+    if (row.cell != cell) {
+      text += absl::StrFormat("%-*s %9s %9s  check\n", width, row.cell, "step", "cost");
+      cell = row.cell;
+    }
+    text += absl::StrFormat("%*s%-*s %9s %9s  %s\n", kIndent, "", width - kIndent, row.variant.name(),
                             ApproximateDuration(row.step_ns), CostOf(row), row.verdict);
   }
   return text;
