@@ -17,7 +17,7 @@ std::string LaunchKeyOf(const Measurement& measurement) {
   const std::string set = record.facts.StringOr("launch_set", "");
   if (set.empty()) return "";
   return Join(set, "\n", record.experiment, "\n", record.world_size, "\n",
-              KeyOf(ConfigurationOf(record, {"seed", "placement"})));
+              KeyOf(ConfigurationOf(record)));
 }
 
 }  // namespace

@@ -57,7 +57,6 @@ std::unique_ptr<TableBuilder> MakeDdpTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeGridTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options);
 std::unique_ptr<TableBuilder> MakeComparePeersTable(const TableOptions& options);
-std::unique_ptr<TableBuilder> MakePublishedTables(const TableOptions& options);
 
 using TableBuilders = std::vector<std::unique_ptr<TableBuilder>>;
 

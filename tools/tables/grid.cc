@@ -109,38 +109,6 @@ void FindGrids(std::vector<Row>* all) {
   for (Row& row : *all) row.is_in_grid = cells[name(row)].size() > 1;
 }
 
-// Flags cells whose time departs by more than half from what each of at least two other strategies (or the
-// same one in other runs) leads to expect: its time in the cell, times the usual proportion of the two, the
-// median over five cells or more. What is slow for every strategy departs from none.
-void FlagOutliers(std::vector<Row>* all) {
-  constexpr double kMayDepartBy = 0.5;
-  constexpr size_t kFewestCells = 5;
-  constexpr size_t kFewestWitnesses = 2;
-  std::map<std::string, std::map<std::string, std::map<std::string, double>>> times;  // by grid, series, cell
-  for (const Row& row : *all) {
-    if (row.is_in_grid) times[row.grid()][row.series()][row.cell()] = row.step_s();
-  }
-  for (Row& row : *all) {
-    if (!row.is_in_grid) continue;
-    const std::string cell = row.cell();
-    const auto& grid = times[row.grid()];
-    size_t witnesses = 0;
-    size_t departures = 0;
-    for (const auto& [name, other] : grid) {
-      if (name == row.series() || !other.contains(cell)) continue;
-      std::vector<double> proportions;
-      for (const auto& [at, step_s] : grid.at(row.series())) {
-        if (other.contains(at)) proportions.push_back(step_s / other.at(at));
-      }
-      if (proportions.size() < kFewestCells) continue;
-      ++witnesses;
-      departures += std::abs(row.step_s() / other.at(cell) / Median(proportions) - 1) > kMayDepartBy;
-    }
-    if (witnesses < kFewestWitnesses || departures < witnesses) continue;
-    row.flags.insert(row.flags.begin(), {Flag::kOutlierCell});
-  }
-}
-
 // The strategies' times in columns beside each other, for people. Nullopt if they would not fit, or if a
 // strategy was measured twice in one cell.
 std::optional<Table> SideBySide(const Table& rows) {
@@ -204,13 +172,10 @@ class GridTable : public TableBuilder {
 
   void Finish(std::vector<Table>* tables) override {
     FindGrids(&all_);
-    if (all_.size() <= kMaxRows) FlagOutliers(&all_);
     TableOf<Row> rows("grid", "Batch size x sequence length", Fields());
     const std::string trend = FindShares();
     for (const Row& row : all_) {
-      if (!row.is_in_grid) continue;
-      rows.Add(row);
-      if (Has(row.flags, Flag::kOutlierCell)) rows.MarkLast(kStep);
+      if (row.is_in_grid) rows.Add(row);
     }
     if (rows.num_rows() == 0) return;
     std::optional<Table> side_by_side = SideBySide(rows);
@@ -231,7 +196,7 @@ class GridTable : public TableBuilder {
           intervals_.Description());
     }
     if (side_by_side) {
-      if (!FlagsIn({rows}).empty()) shown.AddNote("*: `outlier-cell`. The flags of each row are in `ddp`.");
+      shown.AddNote("The flags of each row are in `ddp`.");
       rows.SetAudience(Audience::kMachines);
       tables->push_back(*std::move(side_by_side));
     }
@@ -250,7 +215,7 @@ class GridTable : public TableBuilder {
     for (Row& row : all_) {
       const Interval ratio = intervals_[row.share.number];
       row.share.interval = {-ratio.high, -ratio.low};
-      if (row.share.number == Intervals::kNone || Has(row.flags, Flag::kOutlierCell)) continue;
+      if (row.share.number == Intervals::kNone) continue;
       shares.push_back({row.series(), ConfigNumber(row.own, "batch_size"), ConfigNumber(row.own, "seq_len"),
                         row.share.interval});
     }

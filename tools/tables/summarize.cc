@@ -64,7 +64,6 @@ std::string_view DefaultBaseline(const TableBuilders& builders, std::string_view
 
 std::string WhyUnusable(const TableBuilders& builders, const bench::Record& record) {
   const TableBuilder* builder = FindBuilder(builders, record.experiment);
-  if (builder == nullptr && !record.published.empty()) return "";  // PublishedTable takes it
   if (builder == nullptr) return Join("no table for experiment \"", record.experiment, "\"");
   if (record.published.contains(std::string(builder->main_samples()))) return "";
   const auto samples = record.samples.find(std::string(builder->main_samples()));
@@ -84,7 +83,6 @@ TableBuilders MakeTableBuilders(const TableOptions& options) {
   builders.push_back(MakeGridTable(options));
   builders.push_back(MakeCompareTable(options));
   if (options.with_peers) builders.push_back(MakeComparePeersTable(options));
-  builders.push_back(MakePublishedTables(options));
   return builders;
 }
 

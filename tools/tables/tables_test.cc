@@ -303,51 +303,6 @@ TEST(GridTableTest, PutsStrategiesSideBySide) {
   EXPECT_DOUBLE_EQ(Number(machines, 1, "ratio grad all reduce to train time"), 0.3);
 }
 
-// Times of 6 cells, as multiples of 27.5 ms.
-void AddSeries(const char* strategy, const std::vector<int64_t>& times, std::vector<Measurement>* grid) {
-  size_t i = 0;
-  for (const int64_t batch_size : {2, 4}) {
-    for (const int64_t seq_len : {128, 256, 512}) {
-      grid->push_back(AtPlace(strategy, batch_size, seq_len, times[i++]));
-    }
-  }
-}
-
-std::vector<size_t> OutliersOf(const std::vector<Measurement>& grid) {
-  const std::vector<Table> tables = GridOf(grid);
-  std::vector<size_t> outliers;
-  for (size_t row = 0; row < tables[1].num_rows(); ++row) {
-    const bool is_outlier = tables[1].text(row, "flags").starts_with("outlier-cell");
-    EXPECT_EQ(tables[1].marked(row, tables[1].column("total time train")), is_outlier);
-    if (is_outlier) outliers.push_back(row);
-  }
-  return outliers;
-}
-
-TEST(GridTableTest, FlagsACellThatNoOtherStrategyLeadsToExpect) {
-  std::vector<Measurement> grid;
-  AddSeries("overlap", {72, 73, 77, 73, 76, 95}, &grid);
-  AddSeries("core", {72, 73, 77, 73, 76, 94}, &grid);
-  AddSeries("flat", {83, 80, 92, 80, 88, 196}, &grid);
-  EXPECT_THAT(OutliersOf(grid), ElementsAre(17));
-  EXPECT_TRUE(GridOf(grid)[0].marked(5, ColumnOf(GridOf(grid)[0], "flat")));
-}
-
-TEST(GridTableTest, WhatIsSlowForAnotherStrategyTooIsNoOutlier) {
-  std::vector<Measurement> grid;
-  AddSeries("overlap", {72, 73, 77, 73, 76, 95}, &grid);
-  AddSeries("naive", {90, 87, 99, 86, 95, 210}, &grid);
-  AddSeries("flat", {83, 80, 92, 80, 88, 196}, &grid);
-  EXPECT_THAT(OutliersOf(grid), ElementsAre());
-}
-
-TEST(GridTableTest, TwoStrategiesCannotTellWhichOneDeparts) {
-  std::vector<Measurement> grid;
-  AddSeries("overlap", {72, 73, 77, 73, 76, 95}, &grid);
-  AddSeries("flat", {83, 80, 92, 80, 88, 196}, &grid);
-  EXPECT_THAT(OutliersOf(grid), ElementsAre());
-}
-
 TEST(GridTableTest, AStrategyThatIsThereTwiceHidesNeither) {
   const std::vector<Table> tables =
       GridOf({AtPlace("core", 2, 128, 1), AtPlace("core", 2, 128, 2), AtPlace("core", 4, 128, 1)});
