@@ -4,11 +4,11 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/gloo_process_group.h"
-#include "comm/hierarchical_process_group.h"
-#include "comm/job.h"
-#include "comm/nccl_process_group.h"
-#include "comm/shm_process_group.h"
+#include "comm/gloo/gloo_process_group.h"
+#include "comm/hierarchical/hierarchical_process_group.h"
+#include "comm/nccl/nccl_process_group.h"
+#include "comm/rendezvous/job.h"
+#include "comm/shm/shm_process_group.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 

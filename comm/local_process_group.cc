@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "comm/reduction.h"
-#include "comm/request.h"
+#include "comm/queue/reduction.h"
+#include "comm/queue/request.h"
 #include "model/error.h"
 
 namespace gradsync::comm {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/launch/flags.h"
-#include "comm/run_command.h"
+#include "comm/processes/run_command.h"
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/timelines/timeline.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bench/records/units.h"
-#include "comm/file_descriptor.h"
+#include "comm/processes/file_descriptor.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {

@@ -6,7 +6,7 @@
 
 #include "bench/records/record.h"
 #include "comm/process_group.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 namespace gradsync::bench {

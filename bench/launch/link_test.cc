@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/launch/run_program.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {
 namespace {

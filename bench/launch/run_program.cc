@@ -14,7 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "comm/file_descriptor.h"
+#include "comm/processes/file_descriptor.h"
 
 namespace gradsync::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/records/strategy_name.h"
-#include "comm/run_command.h"
+#include "comm/processes/run_command.h"
 #include "model/device.h"
 #include "model/error.h"
 #include "model/tensor.h"

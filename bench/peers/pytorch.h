@@ -12,7 +12,7 @@
 #include "bench/records/record.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/process_group.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/model.h"
 
 // PyTorch, trained step by step in turn with gradsync: every rank has a process of bench/peers/pytorch_ddp.py

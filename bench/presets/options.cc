@@ -8,7 +8,7 @@
 #include "bench/training/ddp_options.h"
 #include "bench/training/memory.h"
 #include "comm/factory.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/error.h"
 
 namespace gradsync::bench {

@@ -8,7 +8,7 @@
 
 #include "bench/timing/op_recorder.h"
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
 namespace gradsync::bench {

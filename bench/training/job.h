@@ -6,7 +6,7 @@
 #include "bench/launch/flags.h"
 #include "bench/training/case.h"
 #include "bench/training/options.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 namespace gradsync::bench {

@@ -9,7 +9,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_main.h"
 #include "bench/peers/options.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/dtype.h"
 
 namespace gradsync::bench {

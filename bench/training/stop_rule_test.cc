@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include "bench/training/case.h"
 #include "bench/training/compare_options.h"
 #include "bench/training/ddp_options.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 namespace gradsync::bench {

@@ -13,7 +13,7 @@
 #include "bench/timing/op_recorder.h"
 #include "bench/training/batches.h"
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/resnet.h"
 #include "model/transformer.h"

@@ -12,7 +12,7 @@
 #include "bench/records/record.h"
 #include "bench/training/case.h"
 #include "bench/training/trainer.h"
-#include "comm/temporary_directory.h"
+#include "comm/processes/temporary_directory.h"
 #include "model/model.h"
 
 namespace gradsync::bench {

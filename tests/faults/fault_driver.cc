@@ -22,7 +22,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/run_program.h"
 #include "bench/records/record.h"
-#include "comm/temporary_directory.h"
+#include "comm/processes/temporary_directory.h"
 #include "ddp/factory.h"
 #include "model/error.h"
 

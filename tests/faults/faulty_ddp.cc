@@ -32,7 +32,7 @@
 #include "bench/training/ddp_options.h"
 #include "bench/training/job.h"
 #include "bench/training/tasks.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/tensor.h"
 
 namespace gradsync {

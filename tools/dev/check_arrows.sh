@@ -21,11 +21,11 @@ forbidden  model             //ddp:strategy
 allowed    ddp               //comm:process_group
 allowed    ddp               //model:autograd
 forbidden  ddp               //comm:local_process_group
-forbidden  ddp               //comm:gloo_process_group
+forbidden  ddp               //comm/gloo:gloo_process_group
 forbidden  ddp               //bench/records:record
 allowed    bench             //comm:factory
 allowed    bench             //ddp:factory
-forbidden  bench             //comm:gloo_process_group
+forbidden  bench             //comm/gloo:gloo_process_group
 forbidden  bench             //ddp:core
 forbidden  bench             //tools/statistics:statistics
 allowed    bench/training    //bench/peers:options
@@ -37,7 +37,7 @@ forbidden  bench/timing      //bench/launch:flags
 forbidden  bench/records     //bench/timing:phase_timer
 allowed    tools             //bench/records:record
 allowed    tools             //bench/launch:flags
-allowed    tools             //comm:run_command
+allowed    tools             //comm/processes:run_command
 forbidden  tools             //bench/launch:rank_main
 forbidden  tools             //bench/training:trainer
 forbidden  tools             //comm:process_group

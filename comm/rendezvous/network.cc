@@ -1,0 +1,304 @@
+#include "comm/rendezvous/network.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kRetry = std::chrono::milliseconds(20);
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+// Everything that the host stands for; with no host, everything that this one has.
+AddressList Resolve(const char* host, const std::string& port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = host == nullptr ? AI_PASSIVE : 0;
+  addrinfo* list = nullptr;
+  const int error = getaddrinfo(host, port.empty() ? nullptr : port.c_str(), &hints, &list);
+  if (error != 0)
+    throw std::runtime_error(
+        Join("cannot resolve host ", host == nullptr ? "*" : host, ": ", gai_strerror(error)));
+  return AddressList(list);
+}
+
+FileDescriptor NewSocket(const addrinfo& address) {
+  return FileDescriptor(
+      socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
+}
+
+void SetFlag(const FileDescriptor& socket, int level, int option) {
+  const int on = 1;
+  setsockopt(socket.get(), level, option, &on, sizeof(on));
+}
+
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  }
+  constexpr uint32_t kLoopbackNet = 127;
+  const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+  return address.sa_family == AF_INET && ntohl(ipv4.sin_addr.s_addr) >> 24 == kLoopbackNet;
+}
+
+bool AllAreLoopback(const addrinfo* list) {
+  for (; list != nullptr; list = list->ai_next) {
+    if (!IsLoopback(*list->ai_addr)) return false;
+  }
+  return true;
+}
+
+bool IsNumeric(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
+void SetPort(addrinfo& address, int port) {
+  const auto number = htons(static_cast<uint16_t>(port));
+  if (address.ai_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address.ai_addr)->sin6_port = number;
+  } else {
+    reinterpret_cast<sockaddr_in*>(address.ai_addr)->sin_port = number;
+  }
+}
+
+// One attempt. None, and errno, if none of the addresses will do, or one that is this host's is taken.
+std::vector<FileDescriptor> TryListen(const HostPort& where) {
+  AddressList list = Resolve(where.host.c_str(), where.port);
+  if (!IsNumeric(where.host) && where.host != "localhost" && AllAreLoopback(list.get())) {
+    list = Resolve(nullptr, where.port);
+  }
+  std::vector<FileDescriptor> sockets;
+  int reason = EADDRNOTAVAIL;
+  for (addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    FileDescriptor socket = NewSocket(*address);
+    if (!socket.valid()) continue;
+    SetFlag(socket, SOL_SOCKET, SO_REUSEADDR);
+    if (address->ai_family == AF_INET6) SetFlag(socket, IPPROTO_IPV6, IPV6_V6ONLY);
+    if (!sockets.empty()) SetPort(*address, PortOf(sockets.front()));
+    if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(socket.get(), SOMAXCONN) == 0) {
+      sockets.push_back(std::move(socket));
+    } else {
+      reason = errno;
+      if (reason != EADDRINUSE) continue;
+      sockets.clear();
+      break;
+    }
+  }
+  errno = reason;
+  return sockets;
+}
+
+// Whether the kernel connected a socket to itself, which happens while nobody listens on a port that it also
+// hands out to clients.
+bool IsConnectedToItself(const FileDescriptor& socket) {
+  sockaddr_storage self{};
+  sockaddr_storage peer{};
+  socklen_t self_length = sizeof(self);
+  socklen_t peer_length = sizeof(peer);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&self), &self_length);
+  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length);
+  return self_length == peer_length && std::memcmp(&self, &peer, self_length) == 0;
+}
+
+// What became of a connection that was started: 0, or the error.
+int ErrorOf(const FileDescriptor& socket) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 && IsConnectedToItself(socket) ? ECONNREFUSED : error;
+}
+
+// One attempt at all of them. None, and errno, if none has answered by the deadline.
+FileDescriptor TryConnect(const std::vector<AddressList>& lists, Deadline deadline) {
+  int reason = ETIMEDOUT;
+  std::vector<FileDescriptor> sockets;
+  for (const AddressList& list : lists) {
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      FileDescriptor socket = NewSocket(*address);
+      if (!socket.valid()) continue;
+      if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
+        sockets.push_back(std::move(socket));
+      } else {
+        reason = errno;
+      }
+    }
+  }
+  for (bool is_first = true; !sockets.empty() && (is_first || Clock::now() < deadline); is_first = false) {
+    std::vector<pollfd> polled;
+    for (const FileDescriptor& socket : sockets) {
+      polled.push_back({.fd = socket.get(), .events = POLLOUT, .revents = 0});
+    }
+    poll(polled.data(), polled.size(), 10);
+    for (size_t i = polled.size(); i-- > 0;) {
+      if (polled[i].revents == 0) continue;
+      const int error = ErrorOf(sockets[i]);
+      if (error == 0) return std::move(sockets[i]);
+      reason = error;
+      sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  errno = reason;
+  return FileDescriptor();
+}
+
+}  // namespace
+
+HostPort ParseHostPort(const std::string& text, const std::string& url) {
+  const size_t colon = text.rfind(':');
+  HostPort result;
+  if (colon != std::string::npos) {
+    result.host = text.substr(0, colon);
+    result.port = text.substr(colon + 1);
+  }
+  if (result.host.size() > 2 && result.host.front() == '[' && result.host.back() == ']') {
+    result.host = result.host.substr(1, result.host.size() - 2);
+  } else if (result.host.find(':') != std::string::npos) {
+    result.host.clear();
+  }
+  int port = -1;
+  const char* end = result.port.data() + result.port.size();
+  const auto [parsed, error] = std::from_chars(result.port.data(), end, port);
+  Require(!result.host.empty() && error == std::errc() && parsed == end && port >= 1 && port <= 65535,
+          "rendezvous is '", url, "', expected tcp://host:port with a port from 1 to 65535");
+  return result;
+}
+
+std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
+                                   const std::function<void()>& while_taken) {
+  for (;;) {
+    std::vector<FileDescriptor> sockets = TryListen(address);
+    if (!sockets.empty()) return sockets;
+    const int error = errno;
+    if (Clock::now() >= deadline || error != EADDRINUSE) {
+      throw std::runtime_error(
+          Join("cannot listen on ", address.host, " port ", address.port, ": ", ErrorText(error)));
+    }
+    while_taken();
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+int PortOf(const FileDescriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+FileDescriptor ConnectToAny(const std::vector<HostPort>& addresses, Deadline deadline) {
+  // In each round longer, for a peer that is far away.
+  constexpr std::chrono::seconds kMaxPatience{30};
+  for (std::chrono::seconds patience{1};; patience = std::min(2 * patience, kMaxPatience)) {
+    std::string reason;
+    try {
+      std::vector<AddressList> lists;
+      for (const auto& [host, port] : addresses) lists.push_back(Resolve(host.c_str(), port));
+      FileDescriptor socket = TryConnect(lists, std::min(deadline, Clock::now() + patience));
+      reason = ErrorText(errno);
+      if (socket.valid()) {
+        SetFlag(socket, IPPROTO_TCP, TCP_NODELAY);
+        return socket;
+      }
+    } catch (const std::runtime_error& error) {
+      reason = error.what();  // the name may become known later
+    }
+    if (Clock::now() >= deadline) throw std::runtime_error(reason);
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+bool WaitFor(const FileDescriptor& socket, short events, Deadline deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd poll_fd{.fd = socket.get(), .events = events, .revents = 0};
+    const int ready = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1000)));
+    if (ready > 0) return true;
+    if (ready == 0 && left <= 0) return false;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+std::string OwnAddressTowards(const HostPort& peer) {
+  int reason = EHOSTUNREACH;
+  const AddressList list = Resolve(peer.host.c_str(), peer.port);
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    // Connected, a datagram socket has the address that it would send from.
+    const FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t length = sizeof(own);
+    char text[NI_MAXHOST];
+    if (socket.valid() && connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      return text;
+    }
+    reason = errno;
+  }
+  throw std::runtime_error(Join("no way to host ", peer.host, ": ", ErrorText(reason)));
+}
+
+bool IsOwnAddress(const std::string& host) {
+  try {
+    const AddressList list = Resolve(host.c_str(), "");
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      const FileDescriptor socket = NewSocket(*address);
+      if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
+    }
+  } catch (const std::runtime_error&) {
+    // Of no host.
+  }
+  return false;
+}
+
+bool IsLoopback(const std::string& host) {
+  const AddressList list = Resolve(host.c_str(), "");
+  return AllAreLoopback(list.get());
+}
+
+std::string HostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  if (!(file >> boot)) {
+    std::array<char, 256> name{};
+    gethostname(name.data(), name.size() - 1);
+    boot = name.data();
+  }
+  struct stat network {};
+  return stat("/proc/self/ns/net", &network) == 0 ? Join(boot, "/", network.st_ino) : boot;
+}
+
+}  // namespace gradsync::comm
