@@ -24,10 +24,10 @@ struct Rounds {
   size_t count() const { return std::accumulate(launches.begin(), launches.end(), size_t{0}); }
 };
 
-Rounds RoundsOf(const Group& group) {
+Rounds RoundsOf(const Cell& cell) {
   Rounds rounds;
-  for (const Measurement& measurement : group) {
-    for (const Launch& launch : measurement.launches) {
+  for (const Row& row : cell.rows) {
+    for (const Launch& launch : row.measured->launches) {
       const auto found = std::ranges::find(rounds.run_ids, launch.run_id);
       const auto number = static_cast<size_t>(found - rounds.run_ids.begin());
       if (found == rounds.run_ids.end()) {
@@ -123,8 +123,8 @@ std::string VoidReasonOf(const Cell& cell) {
 // The estimates of one cell whose variants took turns.
 class Pairs {
  public:
-  Pairs(const Group& group, const BootstrapOptions& bootstrap, Cell* cell)
-      : bootstrap_(bootstrap), cell_(*cell), rounds_(RoundsOf(group)) {
+  Pairs(const BootstrapOptions& bootstrap, Cell* cell)
+      : bootstrap_(bootstrap), cell_(*cell), rounds_(RoundsOf(*cell)) {
     for (const Row& row : cell_.rows) {
       steps_.push_back(InRounds(*row.measured, "step_ns", rounds_));
       forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
@@ -134,7 +134,7 @@ class Pairs {
     cell_.num_launches = rounds_.launches.size();
   }
 
-  void Estimate() {
+  void EstimateAll() {
     FindCoefficients();
     FindWhoLeavesForwardAlone();
     EstimateSteps();
@@ -142,7 +142,7 @@ class Pairs {
   }
 
  private:
-  std::vector<tools::Estimate> Of(const std::vector<RoundDifferences>& family) const {
+  std::vector<Estimate> Of(const std::vector<RoundDifferences>& family) const {
     return EstimateRounds(family, rounds_.launches, bootstrap_);
   }
 
@@ -175,7 +175,7 @@ class Pairs {
       family.push_back({Minus(forwards_[i], forwards_[reference])});
       owners.push_back(i);
     }
-    const std::vector<tools::Estimate> differences = Of(family);
+    const std::vector<Estimate> differences = Of(family);
     for (size_t k = 0; k < owners.size(); ++k) {
       const Interval& interval = differences[k].interval;
       cell_.rows[owners[k]].uses_forward = interval.low <= 0 && interval.high >= 0;
@@ -202,7 +202,7 @@ class Pairs {
       family.push_back({Adjusted(i, base, Minus(steps_[i], steps_[base])), steps_[base]});
       owners.push_back(i);
     }
-    const std::vector<tools::Estimate> estimates = Of(family);
+    const std::vector<Estimate> estimates = Of(family);
     for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].against_baseline = estimates[k];
   }
 
@@ -225,7 +225,7 @@ class Pairs {
       for (const ByRound& part : {exposed, own, tax, rest}) parts.push_back({part, {}, total});
       owners.push_back(i);
     }
-    const std::vector<tools::Estimate> of_totals = Of(totals), of_parts = Of(parts);
+    const std::vector<Estimate> of_totals = Of(totals), of_parts = Of(parts);
     for (size_t k = 0; k < owners.size(); ++k) {
       Cost& cost = cell_.rows[owners[k]].cost;
       cost.total = of_totals[k];
@@ -323,19 +323,34 @@ double BusBandwidthOf(const Measurement& measurement) {
   return seconds == nullptr ? kNaN : BusBandwidth(bytes, seconds->mean(), measurement.world_size());
 }
 
-// The whole step where there is one.
-const Series& MainTimes(const Measurement& measurement) {
-  for (const char* const name : {"step_ns", "time_ns"}) {
-    if (const Series* const series = measurement.Find(name)) return *series;
-  }
-  return measurement.series.begin()->second;  // of published phases
-}
-
 }  // namespace
 
 double Row::MeanOf(std::string_view samples) const {
   const Series* const series = measured->Find(samples);
   return series == nullptr ? kNaN : series->mean();
+}
+
+std::vector<Estimate> CompareSteps(const Cell& cell, const std::vector<std::pair<const Row*, const Row*>>& pairs,
+                                   const BootstrapOptions& bootstrap) {
+  std::vector<Estimate> estimates;
+  if (!cell.void_reason.empty() || cell.num_rounds == 0) {
+    for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
+    return estimates;
+  }
+  const Rounds rounds = RoundsOf(cell);
+  std::vector<RoundDifferences> family;
+  for (const auto& [own, other] : pairs) {
+    const ByRound base = InRounds(*other->measured, "step_ns", rounds);
+    family.push_back({Minus(InRounds(*own->measured, "step_ns", rounds), base), base});
+  }
+  return EstimateRounds(family, rounds.launches, bootstrap);
+}
+
+const Series& MainTimes(const Measurement& measurement) {
+  for (const char* const name : {"step_ns", "time_ns"}) {
+    if (const Series* const series = measurement.Find(name)) return *series;
+  }
+  return measurement.series.begin()->second;  // of published phases
 }
 
 double TypicalOf(const Series* series) {
@@ -367,7 +382,7 @@ Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_base
   if (!is_training) {
     EstimateApart(&cell);
   } else if (record.config.StringOr("order", "") == "interleaved") {
-    Pairs(group, options.bootstrap, &cell).Estimate();
+    Pairs(options.bootstrap, &cell).EstimateAll();
   }
   Conclude(&cell);
   return cell;
