@@ -28,7 +28,8 @@ constexpr char kSummary[] =
     "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
     "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "
-    "wrong or unequal results. With one launch on a side a slower row is only warned of, unless --one_launch.";
+    "wrong or unequal results. With one launch on a side a slower row is only warned of, unless "
+    "--one_launch.";
 
 struct CommandLine {
   SummarizeOptions summarize;
@@ -47,15 +48,14 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->AddChoice("format", &line->format, {"markdown", "csv", "latex", "json"},
                    "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
-  flags->AddText(
-      "baseline_row", &line->summarize.baseline_row, "a strategy or a variant of the records",
-      "The row that others are compared with, over the same backend and at the same size if it is there. Without "
-      "it core, which decides most, or the first row where there is none.");
-  flags->AddBool("details", &line->details,
-                   "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
-  flags->AddInt(
-      "resamples", &line->resamples, 100, 1000000,
-      "Of the bootstrap behind the intervals.");
+  flags->AddText("baseline_row", &line->summarize.baseline_row, "a strategy or a variant of the records",
+                 "The row that others are compared with, over the same backend and at the same size if it is "
+                 "there. Without "
+                 "it core, which decides most, or the first row where there is none.");
+  flags->AddBool(
+      "details", &line->details,
+      "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
+  flags->AddInt("resamples", &line->resamples, 100, 1000000, "Of the bootstrap behind the intervals.");
   flags->AddPath(
       "baseline", &line->baseline, "a directory or file with records",
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
@@ -64,7 +64,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) cannot fail.");
   flags->AddBool("one_launch", &line->one_launch,
-                   "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
+                 "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
   flags->AddPositiveDouble("threshold", &line->threshold_percent,
                            "With --baseline: percent by which a row may be slower. Without it, 0.");
   flags->AddPath(
@@ -124,10 +124,12 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
     if (count > 0) status = Fail(kWorseThanBaseline, what, err);
   };
   const int64_t num_slower = comparison.num_slower + (line.one_launch ? comparison.num_one_launch : 0);
-  fail_if_any(num_slower, Join("slower than ", line.baseline, ": ", num_slower, " of ", comparison.num_compared, " rows"));
+  fail_if_any(num_slower, Join("slower than ", line.baseline, ": ", num_slower, " of ",
+                               comparison.num_compared, " rows"));
   if (!line.one_launch && comparison.num_one_launch > 0) {
-    err << "summarize: warning: slower than " << line.baseline << " with one launch on a side: "
-        << comparison.num_one_launch << " rows; launches may differ by as much\n";
+    err << "summarize: warning: slower than " << line.baseline
+        << " with one launch on a side: " << comparison.num_one_launch
+        << " rows; launches may differ by as much\n";
   }
   fail_if_any(comparison.num_vanished,
               Join("in ", line.baseline, ", but not here: ", comparison.num_vanished, " rows"));

@@ -75,8 +75,9 @@ void AddTo(const Samples* more, Samples* sum) {
 
 // Since the step's beginning; nothing of a peer that waits inside backward.
 void AddSums(Record* rank) {
-  const Samples *const forward = SamplesOf(*rank, "forward_ns"), *const backward = SamplesOf(*rank, "backward_ns"),
-                *const sync = SamplesOf(*rank, "sync_exposed_ns");
+  const Samples *const forward = SamplesOf(*rank, "forward_ns"),
+                       *const backward = SamplesOf(*rank, "backward_ns"),
+                       *const sync = SamplesOf(*rank, "sync_exposed_ns");
   if (forward == nullptr || backward == nullptr) return;
   Samples sum = *forward;
   AddTo(backward, &sum);
@@ -106,7 +107,8 @@ void Align(std::vector<Record>* ranks) {
     const Samples& begins = rank.samples["begin_ns"];
     for (size_t i = 0; i < earlier.size(); ++i) earlier[i] = begins[i] - earlier[i];  // not above 0
     for (const char* const name : {"step_ns", kComputed, kWorked, kAveraged}) {
-      if (const auto found = rank.samples.find(name); found != rank.samples.end()) AddTo(&earlier, &found->second);
+      if (const auto found = rank.samples.find(name); found != rank.samples.end())
+        AddTo(&earlier, &found->second);
     }
     const auto ready = rank.moments.find("ready_ns");
     for (size_t i = 0; ready != rank.moments.end() && i < ready->second.size(); ++i) {

@@ -55,8 +55,8 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 // their names, but nothing that lies below. A file given twice is read once. A record has what all lines of
 // its file say of it. What cannot be read or used is named in `problems` and left out; so is a second record
 // of a rank. The ranks of one measurement are the
-// records with the same experiment, run_id, world_size, cell and variant. All is held in memory. Throws InvalidInput if there is
-// nothing at an input.
+// records with the same experiment, run_id, world_size, cell and variant. All is held in memory. Throws
+// InvalidInput if there is nothing at an input.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 

@@ -65,8 +65,8 @@ Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int6
   } else {
     SetBackend("gloo", &record);
   }
-  record.facts.Set("floor", is_peer ? strategy.ends_with("_compiled") ? "pytorch_none_compiled" : "pytorch_none"
-                                    : "none");
+  record.facts.Set(
+      "floor", is_peer ? strategy.ends_with("_compiled") ? "pytorch_none_compiled" : "pytorch_none" : "none");
   record.facts.Set("agreement", strategy.ends_with("none") ? "drifts" : "exact");
   record.facts.Set("overlaps", !strategy.ends_with("none") && !strategy.ends_with("naive") &&
                                    !strategy.ends_with("flat") && strategy != "bucketed_sync");

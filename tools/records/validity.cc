@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "model/error.h"
-#include "tools/statistics/statistics.h"
+#include "tools/statistics/estimates.h"
 
 namespace gradsync::tools {
 namespace {
@@ -141,7 +141,8 @@ constexpr Check kChecks[] = {
      }},
     {Flag::kDrifts, "drifts", "replicas part: they are not synchronised in every step",
      [](const Judged& judged) {
-       const bool drifts = judged.measurement.is_floor() || judged.facts().StringOr("agreement", "") == "drifts";
+       const bool drifts =
+           judged.measurement.is_floor() || judged.facts().StringOr("agreement", "") == "drifts";
        return If(drifts && judged.measurement.world_size() != 1);
      }},
     {Flag::kTooFast, "too-fast",

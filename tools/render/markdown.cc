@@ -70,7 +70,8 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
     for (const std::string& note : table.notes()) out << "- " << note << "\n";
   }
   const std::vector<std::string> legend = LegendOf(FlagsIn(report.tables));
-  if (!with_details) out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
+  if (!with_details)
+    out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
   if (!legend.empty()) out << "\n## Flags\n\n";
   for (const std::string& line : legend) out << "- " << line << "\n";
 }

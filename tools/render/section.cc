@@ -69,7 +69,8 @@ void AddColumn(const Table& table, size_t i, Section* section) {
   const Column& column = table.columns()[i];
   const int decimals = column.kind == Kind::kDecimal ? DecimalsOf(table, i) : 0;
   const auto has_ends = [&](size_t row) {
-    return column.has_interval && !std::isnan(table.number(row, i + 1)) && !std::isnan(table.number(row, i + 2));
+    return column.has_interval && !std::isnan(table.number(row, i + 1)) &&
+           !std::isnan(table.number(row, i + 2));
   };
   bool is_interval = false;
   for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);

@@ -46,7 +46,8 @@ Location LocationOf(const std::vector<double>& values, const std::vector<double>
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isnan(values[i]) && !std::isnan(keys[i])) order.push_back(i);
   }
-  Location location{.value = kNaN, .influence = std::vector<double>(values.size()), .num_values = order.size()};
+  Location location{
+      .value = kNaN, .influence = std::vector<double>(values.size()), .num_values = order.size()};
   if (order.empty()) return location;
   std::ranges::stable_sort(order, {}, [&](size_t i) { return keys[i]; });
   const auto cut = static_cast<size_t>(trimmed * static_cast<double>(order.size()));
@@ -110,8 +111,8 @@ struct Judged {
 };
 
 Judged Judge(const RoundDifferences& differences, double trimmed) {
-  const Location own =
-      LocationOf(differences.values, differences.order.empty() ? differences.values : differences.order, trimmed);
+  const Location own = LocationOf(
+      differences.values, differences.order.empty() ? differences.values : differences.order, trimmed);
   Judged judged{.value = own.value, .influence = own.influence, .num_values = own.num_values};
   if (own.num_kept < 2) return judged;
   if (!differences.divisors.empty()) {
@@ -139,31 +140,28 @@ double CriticalOf(const std::vector<Judged>& family, const std::vector<size_t>& 
   }
   if (usable.empty()) return 0;
   const size_t num_rounds = usable[0]->influence.size();
-  // In standard errors of the mean of all rounds.
-  Eigen::MatrixXd standardized(num_rounds, usable.size());
+  Eigen::MatrixXd influences(num_rounds, usable.size());
   for (size_t k = 0; k < usable.size(); ++k) {
-    const Judged& judged = *usable[k];
-    const double scale = 1 / (static_cast<double>(judged.num_values) * std::sqrt(judged.variance));
-    const double mean = Mean(judged.influence);
+    const double mean = Mean(usable[k]->influence);
     for (size_t i = 0; i < num_rounds; ++i) {
-      standardized(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) =
-          scale * (judged.influence[i] - mean);
+      influences(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) = usable[k]->influence[i] - mean;
     }
   }
   Random random(options.seed);
-  std::vector<double> largest;
-  Eigen::RowVectorXd counts(num_rounds);
-  for (int resample = 0; resample < options.resamples; ++resample) {
-    counts.setZero();
+  Eigen::MatrixXd counts = Eigen::MatrixXd::Zero(options.resamples, static_cast<Eigen::Index>(num_rounds));
+  for (Eigen::Index resample = 0; resample < counts.rows(); ++resample) {
     size_t begin = 0;
     for (const size_t size : launches) {
-      for (size_t i = 0; i < size; ++i) counts[static_cast<Eigen::Index>(begin + random.Below(size))] += 1;
+      for (size_t i = 0; i < size; ++i)
+        counts(resample, static_cast<Eigen::Index>(begin + random.Below(size))) += 1;
       begin += size;
     }
-    largest.push_back((counts * standardized).cwiseAbs().maxCoeff());
   }
-  // One is never more than another's normal quantile, whatever the resamples lack.
-  return std::max(Percentile(largest, 0.95), SidakCritical(1));
+  Eigen::ArrayXXd errors = (counts * influences).array();
+  // In standard errors of the resamples, which of few rounds are smaller than those of the estimates.
+  errors.rowwise() /= errors.square().colwise().mean().sqrt().eval();
+  const Eigen::ArrayXd largest = errors.abs().rowwise().maxCoeff();
+  return std::max(Percentile({largest.data(), static_cast<size_t>(largest.size())}, 0.95), SidakCritical(1));
 }
 
 // How many times the variance within launches the variance between them is, over all of a family.
@@ -189,8 +187,9 @@ Inflation InflationOf(const std::vector<Judged>& family, const std::vector<size_
   }
   if (count == 0) return {};
   // All are differences to one and the same variant, so they correlate by about a half.
-  const double independent = count / (1 + 0.25 * (count - 1));
-  return {std::max(1.0, sum / count), independent * static_cast<double>(launches.size() - 1)};
+  const double degrees = count / (1 + 0.25 * (count - 1)) * static_cast<double>(launches.size() - 1);
+  // A variance of so few degrees of freedom is more often too small than too large.
+  return {1 + std::max(0.0, sum / count - 1) * (1 + 2 / degrees), degrees};
 }
 
 struct LooseLocation {
@@ -297,8 +296,9 @@ std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {
     const double log = own.log - base.log;
     const double variance = own.variance + base.variance;
     // Welch's.
-    const double degrees = variance * variance /
-                           (own.variance * own.variance / own.degrees + base.variance * base.variance / base.degrees);
+    const double degrees =
+        variance * variance /
+        (own.variance * own.variance / own.degrees + base.variance * base.variance / base.degrees);
     const double margin = variance > 0 ? std::sqrt(variance) * StudentT(critical, degrees) : 0 * variance;
     estimates.push_back({std::expm1(log), {std::expm1(log - margin), std::expm1(log + margin)}});
   }

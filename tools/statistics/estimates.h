@@ -41,9 +41,10 @@ struct BootstrapOptions {
 
 // A difference that was taken in every round of a run: one strategy's step less another's.
 struct RoundDifferences {
-  std::vector<double> values;       // by round; NaN: one of the two did not take part
-  std::vector<double> divisors{};   // by round; empty: the difference itself is estimated, else its part of these
-  std::vector<double> order{};      // by round: which rounds are extreme; empty: those with extreme values
+  std::vector<double> values;  // by round; NaN: one of the two did not take part
+  std::vector<double>
+      divisors{};               // by round; empty: the difference itself is estimated, else its part of these
+  std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
 };
 
 // The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer
@@ -59,8 +60,8 @@ struct RoundDifferences {
 // estimated from all differences of the family together, because three launches say next to nothing of a
 // single one. With one launch it is unknown.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, const BootstrapOptions& options = {},
-                                     double trimmed = kTrimmed);
+                                     const std::vector<size_t>& launches,
+                                     const BootstrapOptions& options = {}, double trimmed = kTrimmed);
 
 // The coefficient of a covariate that variants have in common: of what is left of `values` after rounds and
 // variants are taken out, on what is left of `covariates`. Both by variant and round; rounds with a NaN do

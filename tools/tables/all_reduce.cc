@@ -33,7 +33,8 @@ std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
       {{.name = "backend", .kind = Kind::kText}, Text("backend")},
-      {{.name = "data_size (MB)", .kind = Kind::kPlain}, [](const View& view) { return BytesOf(view) / kMiB; }},
+      {{.name = "data_size (MB)", .kind = Kind::kPlain},
+       [](const View& view) { return BytesOf(view) / kMiB; }},
       {{.name = "time_taken", .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_means); })},
       {{.name = "std_time", .digits = 3, .section = kDetails},
@@ -48,14 +49,17 @@ std::vector<Field<View>> Fields() {
       {{.name = "busbw (GB/s)", .section = kHeadline},
        [](const View& view) { return view.row.bus_bytes_per_second / kGB; }},
       {{.name = "p50 (s)", .section = kDetails}, TimePercentile(kTime, 0.5)},
-      {{.name = "p95 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP95}, TimePercentile(kTime, 0.95)},
-      {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99}, TimePercentile(kTime, 0.99)},
+      {{.name = "p95 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP95},
+       TimePercentile(kTime, 0.95)},
+      {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99},
+       TimePercentile(kTime, 0.99)},
       {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline},
        [](const View& view) {
          const std::optional<int64_t>& wrong = view.measured().wrong_elements;
          return wrong ? static_cast<double>(*wrong) : kNaN;
        }},
-      {{.name = "collective", .kind = Kind::kText, .section = kHeadline, .said_once = true}, Text("collective")},
+      {{.name = "collective", .kind = Kind::kText, .section = kHeadline, .said_once = true},
+       Text("collective")},
       {{.name = "op", .kind = Kind::kText, .section = kDetails, .said_once = true}, Text("op")},
       {{.name = "baseline", .kind = Kind::kText, .section = kDetails, .said_once = true},
        [](const View& view) { return view.base() == nullptr ? "" : view.base()->backend(); }},
@@ -78,7 +82,8 @@ std::map<std::string, Curve> CurvesOf(const std::vector<Cell>& cells) {
       const View view{cell, row};
       if (row.measured->wrong_elements.value_or(0) > 0 || !(BytesOf(view) > 0)) continue;
       std::string name = row.backend();
-      if (const std::string collective = Text("collective")(view); collective != "all_reduce") name += " " + collective;
+      if (const std::string collective = Text("collective")(view); collective != "all_reduce")
+        name += " " + collective;
       if (runs.size() > 1) name += " (" + row.measured->record.run_id + ")";
       curves[name].emplace(BytesOf(view), view);
     }
@@ -92,9 +97,10 @@ std::string BandwidthOf(const std::string& name, const Curve& curve) {
   const auto highest = std::ranges::max_element(curve, {}, bandwidth);
   auto from = curve.end();
   while (from != curve.begin() && bandwidth(*std::prev(from)) > kSaturated * bandwidth(*highest)) --from;
-  std::string text =
-      Join(name, " reaches ", Significant(bandwidth(*highest) / kGB, 3), " GB/s at ", SizeOf(highest->second));
-  if (std::distance(from, curve.end()) > 1) text += Join(", and 90 % of that from ", SizeOf(from->second), " on");
+  std::string text = Join(name, " reaches ", Significant(bandwidth(*highest) / kGB, 3), " GB/s at ",
+                          SizeOf(highest->second));
+  if (std::distance(from, curve.end()) > 1)
+    text += Join(", and 90 % of that from ", SizeOf(from->second), " on");
   return text;
 }
 
@@ -120,7 +126,8 @@ std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
   for (const auto& [names, sizes] : all) {
     std::vector<std::string> parts;
     const auto add = [&](const char* word, const std::vector<std::string>& own) {
-      if (!own.empty()) parts.push_back(Join(word, " at ", own.size() > 6 ? Join(own.size(), " sizes") : Listed(own)));
+      if (!own.empty())
+        parts.push_back(Join(word, " at ", own.size() > 6 ? Join(own.size(), " sizes") : Listed(own)));
     };
     add("faster", sizes.faster);
     add("slower", sizes.slower);
@@ -145,7 +152,8 @@ std::vector<std::string> WrongOf(const std::vector<Cell>& cells) {
     wrong.resize(2);
     wrong.push_back(Join(more, " times more"));
   }
-  if (!wrong.empty()) return {Join("Wrong elements: ", Listed(wrong), ". Times of wrong results are not compared.")};
+  if (!wrong.empty())
+    return {Join("Wrong elements: ", Listed(wrong), ". Times of wrong results are not compared.")};
   if (!were_all_checked) return {};
   return {"No element of any result was wrong."};
 }
@@ -168,7 +176,8 @@ std::vector<std::string> SentencesOf(const std::vector<Cell>& cells) {
 
 void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
   std::vector<Cell> cells;
-  std::ranges::copy_if(all, std::back_inserter(cells), [](const Cell& cell) { return cell.any().measured->Find(kTime) != nullptr; });
+  std::ranges::copy_if(all, std::back_inserter(cells),
+                       [](const Cell& cell) { return cell.any().measured->Find(kTime) != nullptr; });
   if (cells.empty()) return;
   TableOf<View> table("all_reduce", "All-reduce", Fields());
   for (const Cell& cell : cells) {
@@ -176,11 +185,15 @@ void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables
   }
   for (std::string& sentence : SentencesOf(cells)) table.AddFinding(std::move(sentence));
   table.AddNote(
-      "1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's slowest rank; "
+      "1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
+      "slowest rank; "
       "delta: of that against the first backend's, with a simultaneous 95 % CI at each size, unpaired.");
-  table.AddNote("busbw: algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
-  table.SetSectionTitle(2, "time_taken, std_time: the mean over ranks of each rank's own mean and population std. time_max, "
-                           "algbw, p50, p95, p99: of each iteration's slowest rank. back_to_back: without a barrier in between");
+  table.AddNote(
+      "busbw: algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
+  table.SetSectionTitle(
+      2,
+      "time_taken, std_time: the mean over ranks of each rank's own mean and population std. time_max, "
+      "algbw, p50, p95, p99: of each iteration's slowest rank. back_to_back: without a barrier in between");
   tables->push_back(std::move(table));
 }
 

@@ -74,7 +74,8 @@ class Rows {
     return text;
   }
 
-  // Call once, when all rows are there. A row is slower, or faster, if its interval lies beyond the threshold.
+  // Call once, when all rows are there. A row is slower, or faster, if its interval lies beyond the
+  // threshold.
   void Finish(double threshold) {
     std::vector<LooseComparison> family;
     for (const GateRow& row : rows_) family.push_back(row.steps);
@@ -164,14 +165,16 @@ std::string VerdictText(GateVerdict verdict, double threshold) {
     case GateVerdict::kOnlyThere:
       return "only there";
     default:
-      return threshold > 0 ? Join("no difference beyond ", 100 * threshold, " % shown") : "no difference shown";
+      return threshold > 0 ? Join("no difference beyond ", 100 * threshold, " % shown")
+                           : "no difference shown";
   }
 }
 
 Flags FlagsOfGate(const GateRow& row) {
   Flags flags(row.flags.begin(), row.flags.end());
   if (row.has_one_launch()) flags.push_back({Flag::kOneLaunch});
-  if (row.verdict == GateVerdict::kTooFew) flags.insert(flags.begin(), {Flag::kTooFewForInterval, "cannot-fail"});
+  if (row.verdict == GateVerdict::kTooFew)
+    flags.insert(flags.begin(), {Flag::kTooFewForInterval, "cannot-fail"});
   return flags;
 }
 
@@ -187,9 +190,11 @@ std::vector<Field<NumberedRow>> Fields() {
   return {
       {{.name = "experiment", .kind = Kind::kText},
        [](const NumberedRow& row) { return row.rows.experiment(row.number); }},
-      {{.name = "row", .kind = Kind::kText}, [](const NumberedRow& row) { return row.rows.Name(row.number); }},
+      {{.name = "row", .kind = Kind::kText},
+       [](const NumberedRow& row) { return row.rows.Name(row.number); }},
       {{.name = "here (s)"}, [](const NumberedRow& row) { return TrimmedMean(row.row().steps.own.values); }},
-      {{.name = "there (s)"}, [](const NumberedRow& row) { return TrimmedMean(row.row().steps.base.values); }},
+      {{.name = "there (s)"},
+       [](const NumberedRow& row) { return TrimmedMean(row.row().steps.base.values); }},
       {{.name = "difference (%)", .kind = Kind::kPercent},
        [](const NumberedRow& row) { return Scaled(row.row().difference, 100); }},
       {{.name = "steps here", .kind = Kind::kInteger},
@@ -213,13 +218,15 @@ void Annotate(const Rows& rows, double threshold, Table* table, Comparison* comp
     num_faster += row.verdict == GateVerdict::kFaster;
     num_too_few += row.verdict == GateVerdict::kTooFew;
     comparison->num_vanished += row.verdict == GateVerdict::kOnlyThere;
-    comparison->num_matched += row.verdict != GateVerdict::kOnlyHere && row.verdict != GateVerdict::kOnlyThere;
+    comparison->num_matched +=
+        row.verdict != GateVerdict::kOnlyHere && row.verdict != GateVerdict::kOnlyThere;
     comparison->num_wrong += row.is_wrong_here;
   }
   comparison->num_compared = comparison->num_matched - num_too_few;
   const int64_t num_slower = comparison->num_slower + comparison->num_one_launch;
   table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ", num_slower, " are slower and ",
-                         num_faster, " are faster", threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
+                         num_faster, " are faster",
+                         threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
                          ". Of the others no difference is shown."));
   if (comparison->num_vanished + comparison->num_wrong > 0) {
     table->AddFinding(Join("Rows that have vanished: ", comparison->num_vanished,
@@ -237,8 +244,10 @@ void Annotate(const Rows& rows, double threshold, Table* table, Comparison* comp
       table->AddNote(Join("All rows of ", rows.experiment(i), ": ", rows.Constants(i), "."));
   }
   table->AddNote(
-      "difference: of 20 % trimmed means, unpaired, with a simultaneous 95 % CI of all rows: rows that are as they "
-      "were fail a comparison in at most one case in twenty, as far as launches are known. A few steps that became "
+      "difference: of 20 % trimmed means, unpaired, with a simultaneous 95 % CI of all rows: rows that are "
+      "as they "
+      "were fail a comparison in at most one case in twenty, as far as launches are known. A few steps that "
+      "became "
       "much slower do not move a trimmed mean.");
   if (num_too_few > 0) table->AddNote("`n<10:cannot-fail`: fewer than 10 steps on a side; no verdict.");
 }

@@ -41,7 +41,8 @@ std::vector<Contest> ContestsOf(const std::vector<Cell>& cells) {
       if (base.baseline != i || Has(base.flags, Flag::kUnequal)) continue;
       Contest contest{.cell = &cell, .base = &base};
       for (const Row& row : cell.rows) {
-        if (row.baseline == i && row.verdict != Verdict::kNone && !row.is_floor()) contest.others.push_back(&row);
+        if (row.baseline == i && row.verdict != Verdict::kNone && !row.is_floor())
+          contest.others.push_back(&row);
       }
       if (contest.others.empty() && !base.cost.total.interval.is_known()) continue;
       backends.insert(base.backend());
@@ -56,12 +57,15 @@ std::vector<Contest> ContestsOf(const std::vector<Cell>& cells) {
   }
   for (Contest& contest : contests) {
     contest.place = contest.cell->name;
-    if (backends.size() > 1) contest.place += Join(contest.place.empty() ? "" : " ", "over ", contest.base->backend());
+    if (backends.size() > 1)
+      contest.place += Join(contest.place.empty() ? "" : " ", "over ", contest.base->backend());
     if (has_sizes) {
       const std::string variant = contest.base->variant();
       const size_t begin = variant.find(':');
-      const std::string options = variant.substr(std::min(begin, variant.size()), variant.find('@') - std::min(begin, variant.size()));
-      contest.place += Join(contest.place.empty() ? "" : " ", "at ", options.empty() ? variant : options.substr(1));
+      const std::string options = variant.substr(std::min(begin, variant.size()),
+                                                 variant.find('@') - std::min(begin, variant.size()));
+      contest.place +=
+          Join(contest.place.empty() ? "" : " ", "at ", options.empty() ? variant : options.substr(1));
     }
   }
   return contests;
@@ -88,7 +92,8 @@ const Row* Nearest(const std::vector<const Row*>& rows) {
 // "core is fastest: 14 to 19 % faster than naive, the next".
 std::string OrderOf(const Contest& contest) {
   const std::string base = contest.base->strategy();
-  const std::vector<const Row*> slower = contest.With(Verdict::kSlower), faster = contest.With(Verdict::kFaster),
+  const std::vector<const Row*> slower = contest.With(Verdict::kSlower),
+                                faster = contest.With(Verdict::kFaster),
                                 equal = contest.With(Verdict::kEqual), open = contest.With(Verdict::kOpen);
   const auto than = [](const Row* row) {
     return Join(PercentRange(FasterBy(row->against_baseline.interval)), " faster than ", row->strategy());
@@ -97,17 +102,22 @@ std::string OrderOf(const Contest& contest) {
   if (!faster.empty()) {
     const Row* const best = Nearest(faster);
     const Interval& interval = best->against_baseline.interval;
-    parts.push_back(Join(best->strategy(), " is ", PercentRange({-interval.high, -interval.low}), " faster than ", base));
-    if (faster.size() > 1) parts.push_back(Join(faster.size() - 1, faster.size() == 2 ? " other is faster too" : " others are faster too"));
+    parts.push_back(
+        Join(best->strategy(), " is ", PercentRange({-interval.high, -interval.low}), " faster than ", base));
+    if (faster.size() > 1)
+      parts.push_back(
+          Join(faster.size() - 1, faster.size() == 2 ? " other is faster too" : " others are faster too"));
     if (!slower.empty()) parts.push_back(Join(base, " is faster than ", NamesOf(slower)));
   } else if (slower.size() == contest.others.size() && !slower.empty()) {
     parts.push_back(slower.size() == 1 ? Join(base, " is ", than(slower[0]))
                                        : Join(base, " is fastest, ", than(Nearest(slower)), ", the next"));
   } else if (!slower.empty()) {
-    parts.push_back(Join(base, " is ", than(Nearest(slower)),
-                         slower.size() == 1 ? "" : Join(", the next of ", slower.size(), " that are slower")));
+    parts.push_back(
+        Join(base, " is ", than(Nearest(slower)),
+             slower.size() == 1 ? "" : Join(", the next of ", slower.size(), " that are slower")));
   }
-  if (!equal.empty()) parts.push_back(Join(base, " equals ", NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
+  if (!equal.empty())
+    parts.push_back(Join(base, " equals ", NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
   if (!open.empty()) parts.push_back(Join(NamesOf(open), " against ", base, " is open"));
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
@@ -131,13 +141,15 @@ std::string CostOf(const Contest& contest) {
     if (row->cost.total.value < cheapest->cost.total.value) cheapest = row;
   }
   // The smallest estimate, shown to be above zero or not.
-  if (cheapest != contest.base) text += Join("; the cheapest, ", cheapest->strategy(), ", ", CostText(*cheapest));
+  if (cheapest != contest.base)
+    text += Join("; the cheapest, ", cheapest->strategy(), ", ", CostText(*cheapest));
   return text;
 }
 
 std::string ClauseOf(const Contest& contest) {
   const std::string order = OrderOf(contest), cost = CostOf(contest);
-  return Join(contest.place, contest.place.empty() ? "" : ": ", order, order.empty() || cost.empty() ? "" : "; ", cost);
+  return Join(contest.place, contest.place.empty() ? "" : ": ", order,
+              order.empty() || cost.empty() ? "" : "; ", cost);
 }
 
 // Where there are too many places to name each.
@@ -153,8 +165,10 @@ std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
   for (auto& [strategy, counts] : verdicts) {
     std::string part = strategy;
     const char* gap = " is ";
-    for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "slower"}, {Verdict::kFaster, "faster"},
-                                        {Verdict::kEqual, "equal"}, {Verdict::kOpen, "open"}}) {
+    for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "slower"},
+                                        {Verdict::kFaster, "faster"},
+                                        {Verdict::kEqual, "equal"},
+                                        {Verdict::kOpen, "open"}}) {
       if (counts[verdict] == 0) continue;
       part += Join(std::exchange(gap, ", "), word, " in ", counts[verdict]);
     }
@@ -162,7 +176,8 @@ std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
   }
   std::vector<std::string> sentences;
   if (!parts.empty()) {
-    sentences.push_back(Join("Against ", base, " in ", contests.size(), " comparisons each: ", Listed(parts), "."));
+    sentences.push_back(
+        Join("Against ", base, " in ", contests.size(), " comparisons each: ", Listed(parts), "."));
   }
   // Of the step, in the places where that is least and most.
   std::vector<std::pair<Interval, const Contest*>> shares;
@@ -171,9 +186,11 @@ std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
     if (share.is_known()) shares.emplace_back(share, &contest);
   }
   if (shares.empty()) return sentences;
-  const auto [least, most] = std::ranges::minmax(shares, {}, [](const auto& share) { return share.first.low; });
-  sentences.push_back(Join("Of a step, ", base, " costs ", PercentRange(least.first), " (", least.second->place, ") to ",
-                           PercentRange(most.first), " (", most.second->place, ")."));
+  const auto [least, most] =
+      std::ranges::minmax(shares, {}, [](const auto& share) { return share.first.low; });
+  sentences.push_back(Join("Of a step, ", base, " costs ", PercentRange(least.first), " (",
+                           least.second->place, ") to ", PercentRange(most.first), " (", most.second->place,
+                           ")."));
   return sentences;
 }
 
@@ -207,7 +224,8 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
   const std::vector<Contest> contests = ContestsOf(cells);
   std::vector<std::string> sentences;
   if (contests.empty()) {
-    const auto is_void = std::ranges::find_if(cells, [](const Cell& cell) { return !cell.void_reason.empty(); });
+    const auto is_void =
+        std::ranges::find_if(cells, [](const Cell& cell) { return !cell.void_reason.empty(); });
     if (is_void == cells.end()) return {};
     return {Join("Which strategy is fastest is not said. ", is_void->void_reason)};
   }

@@ -14,8 +14,8 @@ namespace gradsync::tools {
 // with the reason instead where a flag makes times void.
 std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells);
 
-// How much longer to measure, in seconds, until the difference is shown or shown to be within kEqualWithin, if
-// the estimate stays where it is and its interval narrows with the root of the rounds. 0 if it is decided.
+// How much longer to measure, in seconds, until the difference is shown or shown to be within kEqualWithin,
+// if the estimate stays where it is and its interval narrows with the root of the rounds. 0 if it is decided.
 double SecondsToDecide(const Cell& cell, const Row& row);
 
 }  // namespace gradsync::tools

@@ -48,7 +48,8 @@ std::vector<Field<Pair>> Fields() {
       {{.name = "peer", .kind = Kind::kText, .leads = true},
        [](const Pair& pair) { return pair.peer.row.variant(); }},
       {{.name = "step (s)", .section = kHeadline}, [](const Pair& pair) { return pair.own.row.step_s; }},
-      {{.name = "peer's step (s)", .section = kHeadline}, [](const Pair& pair) { return pair.peer.row.step_s; }},
+      {{.name = "peer's step (s)", .section = kHeadline},
+       [](const Pair& pair) { return pair.peer.row.step_s; }},
       {{.name = "ratio_to_pytorch", .kind = Kind::kFraction, .section = kHeadline},
        [](const Pair& pair) {
          const Interval& interval = pair.slower.interval;
@@ -109,19 +110,22 @@ std::string Headline(const std::vector<Pair>& pairs) {
   for (const Pair* pair : sound) {
     if (sound.size() > 2) break;
     const Interval& interval = pair->slower.interval;
-    text += Join(text.empty() ? "" : " ", "Steps of ", VariantOf(pair->own), " take ", Fixed(1 + interval.low, 2),
-                 " to ", Fixed(1 + interval.high, 2), " times as long as those of ", pair->peer.row.variant());
+    text +=
+        Join(text.empty() ? "" : " ", "Steps of ", VariantOf(pair->own), " take ", Fixed(1 + interval.low, 2),
+             " to ", Fixed(1 + interval.high, 2), " times as long as those of ", pair->peer.row.variant());
     const Interval &own = pair->own.row.cost.total.interval, &other = pair->peer.row.cost.total.interval;
     if (own.is_known() && other.is_known()) {
-      text += Join("; synchronisation costs ", TimeRange(own), " and ", TimeRange(other), " over their own floors");
+      text += Join("; synchronisation costs ", TimeRange(own), " and ", TimeRange(other),
+                   " over their own floors");
     }
     text += ".";
   }
   if (sound.size() > 2) {
-    text = Join("Of ", sound.size(), " pairs, gradsync's step is shown faster in ", faster, " and slower in ", slower, ".");
+    text = Join("Of ", sound.size(), " pairs, gradsync's step is shown faster in ", faster, " and slower in ",
+                slower, ".");
   }
-  const bool is_oversubscribed = std::ranges::any_of(
-      sound, [](const Pair* pair) { return Has(pair->flags(), Flag::kOversubscribed); });
+  const bool is_oversubscribed =
+      std::ranges::any_of(sound, [](const Pair* pair) { return Has(pair->flags(), Flag::kOversubscribed); });
   return text + (is_oversubscribed ? " Measured with more threads than CPUs." : "");
 }
 
@@ -149,11 +153,14 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   for (const Pair& pair : pairs) table.Add(pair);
   if (const std::string headline = Headline(pairs); !headline.empty()) table.AddFinding(headline);
   table.AddNote(
-      "ratio_to_pytorch: of steps that took turns in one run, with a simultaneous 95 % CI; below 1 gradsync is faster. "
-      "Each sync_cost is over the floor of its own framework: what a step takes longer than the same step without "
+      "ratio_to_pytorch: of steps that took turns in one run, with a simultaneous 95 % CI; below 1 gradsync "
+      "is faster. "
+      "Each sync_cost is over the floor of its own framework: what a step takes longer than the same step "
+      "without "
       "synchronisation.");
   table.AddNote(
-      "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward. pytorch_ddp_view: the same with "
+      "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward. pytorch_ddp_view: "
+      "the same with "
       "gradient_as_bucket_view, so that averaged gradients are not copied back.");
   table.SetSectionTitle(2, "Memory at the peak of the timed steps, verification, and the run");
   table.SetSectionTitle(3, "Phases: means in seconds, of each step's slowest rank");

@@ -7,8 +7,9 @@
 
 namespace gradsync::tools {
 
-Table Pivot(const PivotOptions& options, const std::vector<View>& views, const std::vector<Field<View>>& place,
-            const std::function<std::string(const View&)>& heading_of, const std::vector<Field<View>>& values) {
+Table Pivot(const PivotOptions& options, const std::vector<View>& views,
+            const std::vector<Field<View>>& place, const std::function<std::string(const View&)>& heading_of,
+            const std::vector<Field<View>>& values) {
   std::vector<std::string> headings;
   // NaN, such as of a sequence length where there is none, would have no order.
   std::map<std::vector<std::pair<double, std::string>>, std::map<std::string, const View*>> lines;

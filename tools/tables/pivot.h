@@ -20,8 +20,9 @@ struct PivotOptions {
 
 // A detail table: a line for the views that agree in `place`, and in each the values of the views with each
 // heading. Lines are in the order of their places.
-Table Pivot(const PivotOptions& options, const std::vector<View>& views, const std::vector<Field<View>>& place,
-            const std::function<std::string(const View&)>& heading_of, const std::vector<Field<View>>& values);
+Table Pivot(const PivotOptions& options, const std::vector<View>& views,
+            const std::vector<Field<View>>& place, const std::function<std::string(const View&)>& heading_of,
+            const std::vector<Field<View>>& values);
 
 }  // namespace gradsync::tools
 

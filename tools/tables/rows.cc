@@ -78,10 +78,10 @@ size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate&
   int most = -1;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!is_candidate(rows[i])) continue;
-    const int alike = 4 * (rows[i].backend() == row.backend()) +
-                      2 * (LabelOf(*rows[i].measured) == LabelOf(*row.measured)) +
-                      (ConfigNumber(*rows[i].measured, "bucket_bytes") ==
-                       ConfigNumber(*row.measured, "bucket_bytes"));
+    const int alike =
+        4 * (rows[i].backend() == row.backend()) +
+        2 * (LabelOf(*rows[i].measured) == LabelOf(*row.measured)) +
+        (ConfigNumber(*rows[i].measured, "bucket_bytes") == ConfigNumber(*row.measured, "bucket_bytes"));
     if (alike > most) {
       most = alike;
       best = i;
@@ -108,7 +108,7 @@ bool FindBaselines(const RowOptions& options, Cell* cell) {
 }
 
 // Why no winner can be named.
-constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,        Flag::kTraced,
+constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,         Flag::kTraced,
                           Flag::kInBlocks,   Flag::kTooFewForInterval, Flag::kPublished};
 
 std::string VoidReasonOf(const Cell& cell) {
@@ -330,7 +330,8 @@ double Row::MeanOf(std::string_view samples) const {
   return series == nullptr ? kNaN : series->mean();
 }
 
-std::vector<Estimate> CompareSteps(const Cell& cell, const std::vector<std::pair<const Row*, const Row*>>& pairs,
+std::vector<Estimate> CompareSteps(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
                                    const BootstrapOptions& bootstrap) {
   std::vector<Estimate> estimates;
   if (!cell.void_reason.empty() || cell.num_rounds == 0) {
@@ -368,14 +369,14 @@ Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_base
   const bench::Record& record = group.front().record;
   Cell cell{.experiment = record.experiment};
   for (const Measurement& measurement : group) {
-    cell.rows.push_back({.measured = &measurement, .step_s = TypicalOf(&MainTimes(measurement))});
+    cell.rows.push_back({.measured = &measurement});
   }
   const bool is_training = group.front().Find("time_ns") == nullptr;
   const bool has_baseline = FindBaselines(options, &cell);
   if (without_baseline != nullptr && is_training) *without_baseline += !has_baseline;
   for (Row& row : cell.rows) {
-    const Measurement* const base =
-        row.baseline == Row::kNone ? nullptr : cell.rows[row.baseline].measured;
+    row.step_s = TypicalOf(row.measured->Find(is_training ? "step_ns" : "time_ns"));
+    const Measurement* const base = row.baseline == Row::kNone ? nullptr : cell.rows[row.baseline].measured;
     row.bus_bytes_per_second = BusBandwidthOf(*row.measured);
     row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second, base});
   }
@@ -390,10 +391,16 @@ Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_base
 
 // "batch 2, sequence 128": of what differs between the cells of an experiment.
 void NameCells(std::vector<Cell>* cells) {
-  constexpr std::pair<const char*, const char*> kWords[] = {
-      {"collective", ""},   {"model", ""},          {"batch_size", "batch "}, {"seq_len", "sequence "},
-      {"image_size", "images of "}, {"size_bytes", ""}, {"device", ""},       {"dtype", ""},
-      {"op", ""},           {"threads_per_rank", "threads "}};
+  constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
+                                                            {"model", ""},
+                                                            {"batch_size", "batch "},
+                                                            {"seq_len", "sequence "},
+                                                            {"image_size", "images of "},
+                                                            {"size_bytes", ""},
+                                                            {"device", ""},
+                                                            {"dtype", ""},
+                                                            {"op", ""},
+                                                            {"threads_per_rank", "threads "}};
   std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by experiment and field
   const auto text = [](const Cell& cell, const std::string& field) {
     if (field == "run") return "run " + cell.any().measured->record.run_id;

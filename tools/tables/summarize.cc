@@ -26,7 +26,8 @@ void RequireRow(const std::string& wanted, const std::vector<Group>& groups) {
       if (!name.empty() && std::ranges::count(names, name) == 0) names.push_back(name);
     }
   }
-  throw InvalidInput(Join("--baseline_row=", wanted, ": expected a strategy or a variant of the records, which have ",
+  throw InvalidInput(Join("--baseline_row=", wanted,
+                          ": expected a strategy or a variant of the records, which have ",
                           names.empty() ? "none" : Listed(names)));
 }
 
@@ -64,7 +65,8 @@ Summary Summarize(const SummarizeOptions& options) {
   summary.report.header = runs.Header();
   if (runs.table().num_rows() > 0) summary.report.tables.push_back(std::move(runs.table()));
   if (has_wish && without_baseline > 0) {
-    summary.remarks.push_back(Join("--baseline_row=", options.baseline_row, ": missing from ", without_baseline,
+    summary.remarks.push_back(Join("--baseline_row=", options.baseline_row, ": missing from ",
+                                   without_baseline,
                                    " of the comparisons, where the first row takes its place"));
   }
   return summary;

@@ -37,11 +37,11 @@ struct Column {
 
   // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
-  int digits = 4;          // of kDecimal
-  int section = 0;         // where the column is shown; 0: in every section
-  bool said_once = false;  // with one value in all rows it is said above the table instead
-  bool leads = false;      // comes before those that do not
-  bool has_interval = false;         // the next two columns, for machines, are the ends of its interval
+  int digits = 4;                     // of kDecimal
+  int section = 0;                    // where the column is shown; 0: in every section
+  bool said_once = false;             // with one value in all rows it is said above the table instead
+  bool leads = false;                 // comes before those that do not
+  bool has_interval = false;          // the next two columns, for machines, are the ends of its interval
   std::optional<Flag> marked_with{};  // numbers are marked in rows with this flag
 };
 

@@ -159,7 +159,8 @@ std::string MethodOf(const Cell& cell) {
   std::string text = Join("Differences", cell.name.empty() ? "" : " at " + cell.name, " are ",
                           Fixed(100 * kTrimmed, 0), " % trimmed means over ", cell.num_rounds, " rounds of ",
                           cell.num_launches, cell.num_launches == 1 ? " launch" : " launches");
-  if (is_used) text += Join(", with the step's own forward as covariate (coefficient ", Fixed(cell.coefficient, 2), ")");
+  if (is_used)
+    text += Join(", with the step's own forward as covariate (coefficient ", Fixed(cell.coefficient, 2), ")");
   if (is_used && !without.empty()) {
     text += Join("; not of ", Listed(without), ", whose forward differs from the floor's");
   }
@@ -172,6 +173,7 @@ void AddDdpTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
   TableOf<View> table("ddp", "Strategies of gradient synchronisation", std::move(fields));
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) {
+      if (row.measured->Find("step_ns") == nullptr) continue;  // only phases were published
       table.Add({cell, row});
       if (row.may_be_fastest) table.MarkLast("variant");
     }
@@ -185,12 +187,18 @@ void AddDdpTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
       "delta: against the baseline's step over the same backend; sync_cost: how much longer than the floor's "
       "step. In brackets: simultaneous 95 % CI, of all deltas of a cell, and of all costs. Bold: not shown "
       "slower than any other row with this baseline.");
-  table.SetSectionTitle(kSteps, "Steps: means in seconds, of each step's slowest rank; std is the population's. "
-                                "time_per_sync: from the end of a rank's own backward, so it holds the wait for a later rank");
-  table.SetSectionTitle(kCosts, "sync_cost = exposed + own + tax + rest, each with its own 95 % CI, simultaneous among "
-                                "parts; skew: how much earlier than the last rank the others had computed");
-  table.SetSectionTitle(kPhases, "Phases: means in seconds, of each step's slowest rank. overlap = 1 - exposed / busy");
-  table.SetSectionTitle(kWork, "Work and memory; processor seconds are of one rank, others_cpu of all other programs");
+  table.SetSectionTitle(
+      kSteps,
+      "Steps: means in seconds, of each step's slowest rank; std is the population's. "
+      "time_per_sync: from the end of a rank's own backward, so it holds the wait for a later rank");
+  table.SetSectionTitle(
+      kCosts,
+      "sync_cost = exposed + own + tax + rest, each with its own 95 % CI, simultaneous among "
+      "parts; skew: how much earlier than the last rank the others had computed");
+  table.SetSectionTitle(
+      kPhases, "Phases: means in seconds, of each step's slowest rank. overlap = 1 - exposed / busy");
+  table.SetSectionTitle(
+      kWork, "Work and memory; processor seconds are of one rank, others_cpu of all other programs");
   tables->push_back(std::move(table));
 }
 
@@ -213,7 +221,8 @@ void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
   Fields fields = place;
   Append(values, &fields);
   fields.push_back({{.name = "strategy", .kind = Kind::kText}, Text("strategy")});
-  fields.push_back({{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }});
+  fields.push_back(
+      {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }});
   fields.push_back({{.name = "model", .kind = Kind::kText}, Text("model")});
   fields.push_back({{.name = "backend", .kind = Kind::kText}, Text("backend")});
   Append(RunFields(), &fields);
@@ -221,14 +230,16 @@ void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
 
   std::map<std::string, std::vector<View>> grids;  // by run and model
   for (const Cell& cell : cells) {
-    const std::string run = cell.any().measured->record.run_id + " " + cell.any().config().StringOr("model", "");
+    const std::string run =
+        cell.any().measured->record.run_id + " " + cell.any().config().StringOr("model", "");
     for (const Row& row : cell.rows) grids[run].push_back({cell, row});
   }
   std::vector<View> views;
   for (const auto& [run, own] : grids) {
     std::set<std::pair<double, double>> places;
     for (const View& view : own) {
-      places.emplace(Number("batch_size")(view), std::isnan(Number("seq_len")(view)) ? 0 : Number("seq_len")(view));
+      places.emplace(Number("batch_size")(view),
+                     std::isnan(Number("seq_len")(view)) ? 0 : Number("seq_len")(view));
     }
     if (places.size() < 2) continue;
     for (const View& view : own) views.push_back(view);
@@ -237,7 +248,8 @@ void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
   const auto heading_of = [&](const View& view) {
     return view.row.variant() + (grids.size() > 1 ? " (" + view.measured().record.run_id + ")" : "");
   };
-  tables->push_back(Pivot({"grid_side_by_side", "Batch size x sequence length"}, views, place, heading_of, values));
+  tables->push_back(
+      Pivot({"grid_side_by_side", "Batch size x sequence length"}, views, place, heading_of, values));
   TableOf<View> table("grid", "Batch size x sequence length", std::move(fields), Audience::kMachines);
   for (const View& view : views) table.Add(view);
   tables->push_back(std::move(table));
@@ -331,10 +343,13 @@ void AddSweepTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
     }
   }
   if (views.empty()) return;
-  Table wide = Pivot({"compare_by_phase", "Strategies over bucket sizes, ms", true}, views, size, phase_of, values);
+  Table wide =
+      Pivot({"compare_by_phase", "Strategies over bucket sizes, ms", true}, views, size, phase_of, values);
   wide.AddNote(
-      "backward ends with the last gradient's computation. backward_and_sync ends when every gradient is averaged: "
-      "the backward pass of the published comparison. delta%: against the same statistic of the baseline at this "
+      "backward ends with the last gradient's computation. backward_and_sync ends when every gradient is "
+      "averaged: "
+      "the backward pass of the published comparison. delta%: against the same statistic of the baseline at "
+      "this "
       "size.");
   tables->push_back(std::move(wide));
   tables->push_back(std::move(table));
@@ -388,7 +403,8 @@ void AddBucketsTable(const std::vector<Cell>& cells, std::vector<Table>* tables)
                         " after the last rank had computed."));
   table.AddNote(
       "Means over steps. ready, ended: since the step's beginning, of the last rank. queued: until the "
-      "collective was issued; waiting: until the last rank had issued its own; moving: until the last rank had "
+      "collective was issued; waiting: until the last rank had issued its own; moving: until the last rank "
+      "had "
       "the result. exposed: by how much the bucket moved the end of communication after the last rank had "
       "computed.");
   tables->push_back(std::move(table));
