@@ -49,7 +49,6 @@ forbidden  tools/charts      //tools/timelines:timelines
 forbidden  tools/render      //tools/charts:charts
 forbidden  tools/tables      //tools/render:render
 forbidden  tools/records     //tools/tables:tables
-forbidden  tools/import      //tools/tables:tables
 forbidden  tools/statistics  //tools/records:measurement
 '
 
