@@ -1,7 +1,6 @@
 #include "tools/summarize_cli.h"
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,15 +9,13 @@
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/render/render.h"
+#include "tools/run_tool.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
-constexpr int kBadArguments = 2;
 constexpr int kWorseThanBaseline = 3;
 
 constexpr char kSummary[] =
@@ -143,12 +140,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   CommandLine line;
   bench::FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
-  try {
-    flags.Parse(argc, argv);
-    if (flags.help_requested()) {
-      out << flags.Usage();
-      return kDone;
-    }
+  return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.summarize.inputs.empty(),
             "no input: takes directories or files with records, such as results/");
     if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
@@ -163,12 +155,8 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
                   err);
     Write(summary.report, line, out);
-  } catch (const InvalidInput& error) {
-    return Fail(kBadArguments, error.what(), err);
-  } catch (const std::exception& error) {
-    return Fail(kFailed, error.what(), err);
-  }
-  return kDone;
+    return kDone;
+  });
 }
 
 }  // namespace gradsync::tools
