@@ -19,9 +19,7 @@
 // statistics are computed here.
 namespace gradsync::bench {
 
-inline constexpr std::string_view kRecordSchema = "gradsync.record/2";
-// Without numbers, continuation lines and moments; read as before.
-inline constexpr std::string_view kOldRecordSchema = "gradsync.record/1";
+inline constexpr std::string_view kRecordSchema = "gradsync.record/3";
 
 // One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
 // double that is not finite is written as null, and null is read as NaN.

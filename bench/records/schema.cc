@@ -12,13 +12,14 @@ namespace {
 using enum Part;
 using enum Type;
 using enum Presence;
+using enum Scope;
 
 constexpr std::string_view kAll = "all_reduce ddp compare import";
 constexpr std::string_view kBenchmarks = "all_reduce ddp compare";
 constexpr std::string_view kTraining = "ddp compare";
 
 constexpr SchemaName kSchema[] = {
-    {kTop, "schema", kText, kAll, kAlways, "\"gradsync.record/2\""},
+    {kTop, "schema", kText, kAll, kAlways, "\"gradsync.record/3\""},
     {kTop, "record", kInt, kBenchmarks, kAlways, "its number in its file, from 0"},
     {kTop, "of", kInt, kTraining, kSometimes,
      "of a continuation line: the number of the record that it adds to"},
@@ -41,53 +42,75 @@ constexpr SchemaName kSchema[] = {
     {kTop, "published", kObject, "import", kSometimes,
      "statistics of samples that nobody has any more, by the samples' names"},
 
-    {kConfig, "backend", kText, kAll, kAlways, "what moved the data"},
-    {kConfig, "device", kText, kAll, kAlways, "cpu or cuda"},
-    {kConfig, "dtype", kText, kAll, kAlways, "of activations, or elements"},
-    {kConfig, "threads_per_rank", kInt, kBenchmarks, kAlways, "that compute"},
-    {kConfig, "comm_threads", kInt, kBenchmarks, kAlways, "that communicate"},
+    {kConfig, "backend", kText, kAll, kAlways, "what moved the data; none of a strategy that sends nothing",
+     kVariant},
+    {kConfig, "device", kText, kAll, kAlways, "cpu or cuda", kCell},
+    {kConfig, "dtype", kText, kAll, kAlways, "of activations, or elements", kCell},
+    {kConfig, "threads_per_rank", kInt, kBenchmarks, kAlways, "that compute", kCell},
+    {kConfig, "comm_threads", kInt, kBenchmarks, kAlways, "that communicate", kCell},
     {kConfig, "placement", kText, kBenchmarks, kAlways,
-     "none or pin; the only name here that may differ between ranks"},
-    {kConfig, "seed", kInt, kBenchmarks, kAlways, "of this launch"},
+     "none or pin; the only name here that may differ between ranks", kRun},
+    {kConfig, "seed", kInt, kBenchmarks, kAlways, "of this launch", kRun},
     {kConfig, "collective", kText, "all_reduce", kAlways,
-     "all_reduce, reduce_scatter, all_gather or broadcast; missing: all_reduce"},
-    {kConfig, "op", kText, "all_reduce import", kSometimes, "sum or mean"},
+     "all_reduce, reduce_scatter, all_gather or broadcast; missing: all_reduce", kCell},
+    {kConfig, "op", kText, "all_reduce import", kSometimes, "sum or mean", kCell},
     {kConfig, "size_bytes", kInt, "all_reduce import", kSometimes,
-     "of the whole vector: what reduce_scatter takes, what all_gather gives"},
-    {kConfig, "iterations", kInt, "all_reduce", kAlways, "timed"},
-    {kConfig, "warmup_iterations", kInt, "all_reduce", kAlways, "before them"},
-    {kConfig, "model", kText, "ddp compare import", kSometimes, "by name"},
-    {kConfig, "strategy", kText, "ddp compare import", kSometimes, "by name"},
-    {kConfig, "batch_size", kInt, "ddp compare import", kSometimes, "of one rank"},
-    {kConfig, "bucket_bytes", kInt, "ddp compare import", kSometimes, "asked for"},
-    {kConfig, "order", kText, "ddp compare import", kSometimes, "interleaved or blocks"},
-    {kConfig, "warmup_steps", kInt, "ddp compare import", kSometimes, "untimed"},
-    {kConfig, "steps", kInt, "ddp compare import", kSometimes, "timed; with a precision at least"},
+     "of the whole vector: what reduce_scatter takes, what all_gather gives", kCell},
+    {kConfig, "iterations", kInt, "all_reduce", kAlways, "timed", kRun},
+    {kConfig, "warmup_iterations", kInt, "all_reduce", kAlways, "before them", kRun},
+    {kConfig, "model", kText, "ddp compare import", kSometimes, "by name", kCell},
+    {kConfig, "variant", kText, "ddp compare import", kSometimes,
+     "strategy[:option=value,...][@backend], with the options that differ from the defaults", kVariant},
+    {kConfig, "strategy", kText, "ddp compare import", kSometimes, "by name", kVariant},
+    {kConfig, "batch_size", kInt, "ddp compare import", kSometimes, "of one rank", kCell},
+    {kConfig, "bucket_bytes", kInt, "ddp compare import", kSometimes, "capacity of a bucket", kVariant},
+    {kConfig, "bucket_elements", kInt, "ddp compare import", kSometimes,
+     "the same as it was given, in elements of gradients", kVariant},
+    {kConfig, "published_size", kInt, "ddp compare import", kSometimes,
+     "the same as it was given, in the published experiment's unit: bytes for core, elements for the others",
+     kVariant},
+    {kConfig, "order", kText, "ddp compare import", kSometimes, "interleaved or blocks", kCell},
+    {kConfig, "warmup_steps", kInt, "ddp compare import", kSometimes, "untimed", kRun},
+    {kConfig, "steps", kInt, "ddp compare import", kSometimes, "timed; with a precision at least", kRun},
+    {kConfig, "time", kText, kTraining, kSometimes, "spent on timed steps, instead of a number of them",
+     kRun},
     {kConfig, "precision", kNumber, kTraining, kSometimes,
-     "of differences to the first strategy, as a part of its step, at which to stop"},
-    {kConfig, "max_steps", kInt, kTraining, kSometimes, "timed, at most"},
-    {kConfig, "optimizer", kText, "ddp compare import", kSometimes, "adamw or sgd; import: also none"},
-    {kConfig, "learning_rate", kNumber, kTraining, kAlways, "the optimizer's"},
-    {kConfig, "traced", kBool, kTraining, kAlways, "whether steps wrote a trace too"},
-    {kConfig, "data", kText, kTraining, kAlways, "uniform, corpus or batch_file"},
-    {kConfig, "weights", kText, "ddp", kAlways, "random or file"},
-    {kConfig, "seq_len", kInt, "ddp compare import", kSometimes, "of transformers"},
-    {kConfig, "num_layers", kInt, kTraining, kSometimes, "of transformers"},
-    {kConfig, "d_model", kInt, kTraining, kSometimes, "of transformers"},
-    {kConfig, "d_ff", kInt, kTraining, kSometimes, "of transformers"},
-    {kConfig, "num_heads", kInt, kTraining, kSometimes, "of transformers"},
-    {kConfig, "vocab_size", kInt, kTraining, kSometimes, "of transformers"},
-    {kConfig, "image_size", kInt, "compare", kSometimes, "pixels on each side"},
-    {kConfig, "width", kInt, "compare", kSometimes, "channels of the first layers"},
-    {kConfig, "units", kText, "compare import", kSometimes, "bytes or published"},
+     "of differences to the first strategy, as a part of its step, at which to stop", kRun},
+    {kConfig, "max_steps", kInt, kTraining, kSometimes, "timed, at most", kRun},
+    {kConfig, "optimizer", kText, "ddp compare import", kSometimes, "adamw or sgd; import: also none", kCell},
+    {kConfig, "learning_rate", kNumber, kTraining, kAlways, "the optimizer's", kCell},
+    {kConfig, "traced", kBool, kTraining, kAlways, "whether steps wrote a trace too", kCell},
+    {kConfig, "data", kText, kTraining, kAlways, "uniform, corpus or batch_file", kCell},
+    {kConfig, "weights", kText, "ddp", kAlways, "random or file", kCell},
+    {kConfig, "seq_len", kInt, "ddp compare import", kSometimes, "of transformers", kCell},
+    {kConfig, "num_layers", kInt, kTraining, kSometimes, "of transformers", kCell},
+    {kConfig, "d_model", kInt, kTraining, kSometimes, "of transformers", kCell},
+    {kConfig, "d_ff", kInt, kTraining, kSometimes, "of transformers", kCell},
+    {kConfig, "num_heads", kInt, kTraining, kSometimes, "of transformers", kCell},
+    {kConfig, "vocab_size", kInt, kTraining, kSometimes, "of transformers", kCell},
+    {kConfig, "image_size", kInt, "compare", kSometimes, "pixels on each side", kCell},
+    {kConfig, "width", kInt, "compare", kSometimes, "channels of the first layers", kCell},
+    {kConfig, "units", kText, "compare import", kSometimes, "bytes or published", kVariant},
     {kConfig, "buffer_elements", kInt, "compare import", kSometimes,
-     "the size on the label, of which bucket_bytes is what it means to the strategy"},
+     "the size on the label, of which bucket_bytes is what it means to the strategy", kVariant},
 
     {kSamples, "position", kInts, kBenchmarks, kAlways,
      "index in the launch's own order over all its configurations"},
     {kSamples, "time_ns", kInts, "all_reduce", kAlways, "from a barrier to its end"},
     {kSamples, "back_to_back_ns", kInts, "all_reduce", kAlways,
      "of each of several in a row, without a barrier between them: their time by their number"},
+    {kSamples, "begin_ns", kInts, kTraining, kSometimes,
+     "when this rank left the barrier before the step, on its host's steady clock: compares with other ranks "
+     "of the host and boot only; missing of peers"},
+    {kSamples, "begin_step_ns", kInts, kTraining, kSometimes,
+     "the strategy's work before forward (BeginStep); missing of peers"},
+    {kSamples, "hooks_ns", kInts, kTraining, kSometimes,
+     "the strategy's work in hooks during backward (OnGradReady); missing of peers, and on a GPU, where "
+     "backward_ns contains it"},
+    {kSamples, "others_cpu_ns", kInts, kTraining, kSometimes,
+     "processor time that all but the job's ranks used on this host, by the system's ticks of about 10 ms: "
+     "of "
+     "a single step it may be off by that, and negative"},
     {kSamples, "step_ns", kInts, kTraining, kAlways,
      "from the step's first work to its last, the optimizer's included"},
     {kSamples, "forward_ns", kInts, kTraining, kAlways,
@@ -151,6 +174,13 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "num_parameters", kInt, kTraining, kAlways, "of the model"},
     {kFacts, "num_tensors", kInt, kTraining, kAlways, "that they are in"},
     {kFacts, "gradient_bytes", kInt, "ddp compare import", kSometimes, "of all gradients"},
+    {kFacts, "floor", kText, "ddp compare import", kSometimes,
+     "the strategy that the cost of this one is measured from; a floor's is itself"},
+    {kFacts, "agreement", kText, "ddp compare import", kSometimes,
+     "exact, lossy or drifts: whether gradients are a single process's, nearly, or replicas part"},
+    {kFacts, "overlaps", kBool, "ddp compare import", kSometimes, "whether it communicates during backward"},
+    {kFacts, "peer", kText, kTraining, kSometimes, "pytorch: the framework that took the steps"},
+    {kFacts, "twin", kText, kTraining, kSometimes, "of peers: gradsync's strategy that it compares with"},
     {kFacts, "tokens_per_step", kInt, kTraining, kSometimes, "of all ranks"},
     {kFacts, "images_per_step", kInt, kTraining, kSometimes, "of all ranks"},
     {kFacts, "flops_per_step", kNumber, kTraining, kAlways,
@@ -270,6 +300,11 @@ std::string_view Expected(Type type, const Value& value) {
 }  // namespace
 
 std::span<const SchemaName> Schema() { return kSchema; }
+
+Scope ScopeOf(std::string_view config_name) {
+  const SchemaName* const entry = Find(kConfig, config_name);
+  return entry == nullptr ? kCell : entry->scope;
+}
 
 std::vector<std::string> WrongTypes(const Record& record) {
   std::vector<std::string> faults;

@@ -138,7 +138,7 @@ void RenderHtmlTable(const Table& table, const HtmlTableOptions& options, std::o
   const std::string constants = ConstantsOf(table);
   if (!constants.empty()) out << "<p class=\"constants\">All rows: " << EscapeXml(constants) << ".</p>\n";
   WriteList("findings", table.findings(), out);
-  for (Section& section : SectionsOf(table, options.max_rows)) WriteSection(std::move(section), options, out);
+  for (Section& section : SectionsOf(table, true, options.max_rows)) WriteSection(std::move(section), options, out);
   if (options.max_rows < table.num_rows()) {
     out << "<p class=\"constants\">The first " << options.max_rows << " of " << table.num_rows()
         << " rows; <code>summarize --format=csv</code> prints all.</p>\n";

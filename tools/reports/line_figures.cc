@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 
+#include "bench/records/strategy_name.h"
 #include "model/error.h"
 #include "tools/charts/chart.h"
 #include "tools/charts/svg.h"
@@ -151,7 +152,7 @@ std::optional<Figure> GridFigure(const Table& table, const StrategyStyles& style
   std::vector<size_t> rows;
   std::map<std::string, double> most_of_grid;
   for (size_t row = 0; row < reader.num_rows(); ++row) {
-    if (IsFloor(reader.Text(row, "strategy"))) continue;
+    if (bench::IsFloor(reader.Text(row, "strategy"))) continue;
     rows.push_back(row);
     double& most = most_of_grid[grid_of(row)];
     most = std::fmax(most, percent(row));

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "bench/records/strategy_name.h"
 #include "model/error.h"
 #include "tools/records/measurement.h"
 #include "tools/reports/rows.h"
@@ -16,7 +17,7 @@ StrategyStyles::StrategyStyles(const std::vector<Table>& tables) {
     for (const std::string& strategy : TableReader(table).Values("strategy")) {
       const bool is_peer = strategy.starts_with(kPeer);
       const std::string own = is_peer ? strategy.substr(kPeer.size()) : strategy;
-      const size_t number = IsFloor(own) ? 0 : numbers.emplace(own, numbers.size() + 1).first->second;
+      const size_t number = bench::IsFloor(own) ? 0 : numbers.emplace(own, numbers.size() + 1).first->second;
       const size_t colour = number == 0 ? 0 : 1 + (number - 1) % kNumColours;
       styles_.emplace(strategy, StrategyStyle{Join("c-", colour, is_peer ? " peer" : ""), number});
     }

@@ -2,10 +2,11 @@
 #define GRADSYNC_TOOLS_TABLES_ROWS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/records/measurement.h"
@@ -13,7 +14,8 @@
 #include "tools/records/validity.h"
 #include "tools/statistics/estimates.h"
 
-// What was measured, as every table, sentence and figure reads it: cells, and in each a row for every variant.
+// What was measured, as every table, sentence and figure reads it: cells, and in each a row for every
+// variant.
 namespace gradsync::tools {
 
 // The baseline's strategy unless another is asked for: a difference to the best known strategy decides most.
@@ -24,8 +26,8 @@ inline constexpr double kEqualWithin = 0.03;
 // What the interval of a difference shows.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 
-// What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds, and
-// its parts, which add up to it:
+// What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds,
+// and its parts, which add up to it:
 //   exposed  waited for after the last rank had computed
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's
@@ -50,8 +52,9 @@ struct Row {
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
   const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
-  size_t floor = kNone;     // the row of the cell that the cost is counted from, maybe itself
-  size_t baseline = kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
+  size_t floor = kNone;                   // the row of the cell that the cost is counted from, maybe itself
+  size_t baseline =
+      kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
   Flags flags{};
   double step_s = std::numeric_limits<double>::quiet_NaN();  // trimmed mean, or as published
   // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
@@ -90,8 +93,16 @@ struct Cell {
   const Row& any() const { return rows.front(); }
 };
 
+// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
+// once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
+std::vector<Estimate> CompareSteps(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
+                                   const BootstrapOptions& bootstrap = {});
+
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
 double TypicalOf(const Series* series);
+// Of the whole step or collective; where only phases were published, of the first of them.
+const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
 double ConfigNumber(const Measurement& measurement, std::string_view name);
 
