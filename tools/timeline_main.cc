@@ -9,7 +9,7 @@
 #include "bench/launch/flags.h"
 #include "model/error.h"
 #include "tools/render/file.h"
-#include "tools/timelines/timeline.h"
+#include "tools/reports/timeline.h"
 
 namespace gradsync::tools {
 namespace {
@@ -29,17 +29,16 @@ int Main(int argc, char** argv) {
   std::vector<std::string> inputs, strategies;
   std::string out, strategy_list;
   TimelineOptions options;
-  bench::FlagTable flags(
-      "timeline",
-      "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG.\n"
-      "  bazel run //tools:timeline -- DIR --out=timeline");
+  bench::FlagTable flags("timeline",
+                         "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG.\n"
+                         "  bazel run //tools:timeline -- DIR --out=timeline.svg");
   flags.AllowPaths(&inputs, "the trace files of one run, or a directory, of whose runs it takes the latest");
   flags.AddText("strategies", &strategy_list, "strategies of the trace, comma separated",
                 "What to draw. Default: all.");
   flags.AddOptionalInt("batch_size", &options.batch_size, "The cell to draw. Default: the first.");
   flags.AddOptionalInt("seq_len", &options.seq_len, "The cell to draw. Default: the first.");
-  flags.AddPath("out", &out, "a path without extension",
-                "Where to write PATH.svg. Default: beside the traces.");
+  flags.AddPath("out", &out, "a file such as timeline.svg",
+                "Where the picture goes. Default: timeline.svg beside the traces.");
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
@@ -56,9 +55,9 @@ int Main(int argc, char** argv) {
   }
   const Trace trace = ReadTraces(paths);
   const std::vector<StepKey> steps = ChooseSteps(trace, options);
-  if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline").string();
-  WriteFile(out + ".svg", [&](std::ostream& file) { file << DrawTimeline(trace, steps); });
-  std::printf("%s.svg\n", out.c_str());
+  if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline.svg").string();
+  WriteFile(out, [&](std::ostream& file) { file << DrawTimeline(trace, steps); });
+  std::printf("%s\n", out.c_str());
   return 0;
 }
 

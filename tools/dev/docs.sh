@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/dev/docs.sh [--check]: makes every table and picture of README.md and docs/*.md anew, from the records that
+# tools/dev/docs.sh [--check]: makes every table and picture of README.md and docs anew, from the records that
 # are kept in docs/records (compressed: *.gz) and docs/published. It measures nothing. With --check it changes
 # nothing, shows what differs and exits with 1 if anything does.
 #
@@ -77,8 +77,8 @@ remake() {  # remake DOCUMENT: as it should be
   if $inside; then echo "docs.sh: $1: a begin without an end" >&2; return 1; fi
 }
 
-for document in README.md docs/*.md; do
+while read -r document; do
   remake "$document" >"$scratch/document"
   place "$scratch/document" "$document"
-done
+done < <(find README.md docs -name '*.md' | sort)
 ! $failed
