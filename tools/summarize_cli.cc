@@ -34,6 +34,7 @@ struct CommandLine {
   std::string out;
   int64_t resamples = 2000;
   bool details = false;
+  std::string table;
   bool one_launch = false;
   std::string baseline;
   double threshold_percent = 0;
@@ -49,6 +50,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
                  "The row that others are compared with, over the same backend and at the same size if it is "
                  "there. Without "
                  "it core, which decides most, or the first row where there is none.");
+  flags->AddText("table", &line->table, "a table's name, as in --format=json", "This table alone.");
   flags->AddBool(
       "details", &line->details,
       "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
@@ -90,6 +92,12 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
   } else {
     WriteFile(line.out, [&](std::ostream& file) { Render(report, line, file); });
   }
+}
+
+void KeepTable(const std::string& name, Report* report) {
+  report->header.clear();
+  std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
+  Require(!report->tables.empty(), "--table=", name, ": the records make no such table");
 }
 
 // Names what was left out.
@@ -149,11 +157,12 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Require(!line.one_launch || !line.baseline.empty(), "--one_launch: needs --baseline");
     Require(!flags.given("threshold") || !line.baseline.empty(), "--threshold: needs --baseline");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    const Summary summary = Summarize(line.summarize);
+    Summary summary = Summarize(line.summarize);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
                   err);
+    if (!line.table.empty()) KeepTable(line.table, &summary.report);
     Write(summary.report, line, out);
     return kDone;
   });
