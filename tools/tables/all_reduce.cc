@@ -116,10 +116,15 @@ std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
       if (row.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
       const View view{cell, row};
       Sizes& sizes = all[{row.backend(), view.base()->backend()}];
-      (row.verdict == Verdict::kFaster   ? sizes.faster
-       : row.verdict == Verdict::kSlower ? sizes.slower
-                                         : sizes.open)
-          .push_back(SizeOf(view));
+      const Interval& by = row.against_baseline.interval;
+      const std::string size = SizeOf(view);
+      if (row.verdict == Verdict::kFaster) {
+        sizes.faster.push_back(Join(size, " (", PercentRange({-by.high, -by.low}), ")"));
+      } else if (row.verdict == Verdict::kSlower) {
+        sizes.slower.push_back(Join(size, " (", PercentRange(by), ")"));
+      } else {
+        sizes.open.push_back(size);
+      }
     }
   }
   std::vector<std::string> sentences;

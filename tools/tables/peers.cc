@@ -158,10 +158,6 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
       "Each sync_cost is over the floor of its own framework: what a step takes longer than the same step "
       "without "
       "synchronisation.");
-  table.AddNote(
-      "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward. pytorch_ddp_view: "
-      "the same with "
-      "gradient_as_bucket_view, so that averaged gradients are not copied back.");
   table.SetSectionTitle(2, "Memory at the peak of the timed steps, verification, and the run");
   table.SetSectionTitle(3, "Phases: means in seconds, of each step's slowest rank");
   tables->push_back(std::move(table));
