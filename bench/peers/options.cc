@@ -25,17 +25,6 @@ void PeerOptions::AddTo(FlagTable& flags) {
 
 bool PeerOptions::compiled() const { return wanted() && std::ranges::count(modes, "compiled") > 0; }
 
-std::vector<std::string> PeerOptions::Arguments() const {
-  std::vector<std::string> arguments;
-  if (wanted()) {
-    arguments.push_back("--with_peers=" + with_peers);
-    arguments.push_back("--peer_modes=" + modes.front());
-    for (size_t i = 1; i < modes.size(); ++i) arguments.back() += "," + modes[i];
-  }
-  if (!peer_python.empty()) arguments.push_back("--peer_python=" + peer_python);
-  return arguments;
-}
-
 std::string PeerOptions::python() const {
   if (!peer_python.empty()) return peer_python;
   const char* const python = std::getenv("PYTHON");

@@ -16,20 +16,15 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// The flags that all benchmarks share.
-Arguments SharedArguments(const SuiteOptions& options) {
-  const RankOptions& ranks = options.ranks;
-  Arguments arguments = {
-      "--backend=" + absl::StrJoin(options.backends, ","),
-      "--device=" + ranks.device,
-      Join("--world_size=", ranks.world_size),
-      Join("--threads_per_rank=", ranks.threads_per_rank),
-      Join("--comm_threads=", ranks.comm_threads),
-      "--placement=" + ranks.placement,
-      Join("--timeout=", ranks.timeout.count(), "ms"),
-      Join("--seed=", ranks.seed),
-  };
-  if (!ranks.interface_or_address.empty()) arguments.push_back("--interface=" + ranks.interface_or_address);
+// Flags that say on another command line what these options hold.
+template <class Options>
+Arguments ArgumentsOf(Options options) {
+  FlagTable flags("", "");
+  options.AddTo(flags);
+  Arguments arguments;
+  for (const auto& [name, value] : flags.Values({"out"})) {
+    if (!value.empty()) arguments.push_back(Join(name, "=", value));
+  }
   return arguments;
 }
 
@@ -63,7 +58,8 @@ std::vector<Choice> OfModels(const Arguments& models, const std::string& title, 
 class Builder {
  public:
   Builder(const SuiteOptions& options, std::vector<std::string>* notes)
-      : options_(options), shared_(SharedArguments(options)), notes_(notes) {
+      : options_(options), shared_(ArgumentsOf(options.ranks)), notes_(notes) {
+    shared_.push_back("--backend=" + absl::StrJoin(options.backends, ","));
     world_.size = world_.local_size = static_cast<int>(options.ranks.world_size);
   }
 
@@ -80,7 +76,7 @@ class Builder {
   void Train(const std::string& program, const std::vector<Choice>& choices,
              const std::string& subdirectory = "") {
     for (size_t i = 0; i < choices.size(); ++i) {
-      Arguments arguments = Concatenate(choices[i].arguments, options_.peers.Arguments());
+      Arguments arguments = Concatenate(choices[i].arguments, ArgumentsOf(options_.peers));
       if (program == "ddp" && !options_.corpus.empty()) arguments.push_back("--corpus=" + options_.corpus);
       arguments = Concatenate(std::move(arguments), shared_);
       const std::optional<std::string> too_large = TooLarge(program, arguments);
@@ -110,7 +106,7 @@ class Builder {
   }
 
   const SuiteOptions& options_;
-  const Arguments shared_;
+  Arguments shared_;
   comm::World world_;
   std::vector<std::string>* const notes_;
   std::vector<Experiment> experiments_;

@@ -34,7 +34,7 @@ TEST_P(PresetTest, RunsEveryBenchmarkWithTheGivenFlags) {
   }
   for (const Experiment& experiment : experiments) {
     EXPECT_THAT(experiment.arguments, Contains("--world_size=3")) << experiment.title;
-    EXPECT_THAT(experiment.arguments, Contains("--timeout=1500ms")) << experiment.title;
+    EXPECT_THAT(experiment.arguments, Contains("--timeout=1.5s")) << experiment.title;
     EXPECT_THAT(experiment.arguments, Contains(StartsWith("--backend="))) << experiment.title;
   }
   for (const std::string& note : notes)
