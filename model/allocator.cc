@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 #include <string>
 #include <utility>
@@ -44,6 +45,7 @@ class HostMemorySource : public MemorySource {
 // Small blocks in steps of 64 bytes, larger ones in steps of an eighth of their power of two: the waste
 // stays under 12.5 %, and near-equal sizes share blocks.
 size_t RoundUp(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) return bytes;  // No source has that, and it will say so.
   size_t step = 64;
   while (step * 16 <= bytes) step *= 2;
   return std::max<size_t>(64, (bytes + step - 1) / step * step);

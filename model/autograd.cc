@@ -93,10 +93,10 @@ class BackwardPass {
   }
 
  private:
-  // "parameter 'w'", "the output of 'linear'".
+  // "parameter 'w'", "the output of 'linear'", "a constant".
   static std::string Describe(const Var& input) {
-    return input.parameter_ != nullptr ? Join("parameter '", input.parameter_->name(), "'")
-                                       : Join("the output of '", input.node_->name, "'");
+    if (input.source_ != nullptr) return Join("parameter '", input.source_->name(), "'");
+    return input.node_ != nullptr ? Join("the output of '", input.node_->name, "'") : "a constant";
   }
 
   void MarkContributed(const Node& node, size_t i) {
@@ -118,12 +118,12 @@ class BackwardPass {
                                     "' contributed nothing to the gradient of ", Describe(input),
                                     ", its input ", i));
       }
-      CheckVersion(node, input);
+      CheckUnchanged(node, input);
     }
   }
 
-  static void CheckVersion(const Node& node, const Var& input) {
-    if (input.parameter_ == nullptr || input.parameter_->version() == input.version_) return;
+  static void CheckUnchanged(const Node& node, const Var& input) {
+    if (!input.changed()) return;
     throw std::logic_error(Join("Backward: ", Describe(input), " was changed after operation '", node.name,
                                 "' had read it, and before its gradients were computed"));
   }
@@ -157,12 +157,12 @@ class BackwardPass {
         continue;
       }
       const Var& input = visit.node->inputs[visit.next_input++];
+      CheckUnchanged(*visit.node, input);
       if (input.node_ != nullptr) enter(input.node_);
       if (input.parameter_ == nullptr) continue;
       const auto pending = pending_.find(input.parameter_);
       Require(pending != pending_.end(), "Backward: the loss depends on parameter '",
               input.parameter_->name(), "', which is not in the list");
-      CheckVersion(*visit.node, input);
       ++pending->second;
     }
     std::reverse(order.begin(), order.end());
@@ -225,9 +225,10 @@ const Tensor& Parameter::grad() {
 }
 
 void Parameter::PlaceGrad(Tensor place) {
-  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype(), "gradient of '", name_,
-          "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()), ", the parameter ",
-          ToString(value_.shape()), " ", Name(value_.dtype()));
+  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype() && place.device() == device(),
+          "gradient of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()),
+          " on ", place.device()->name(), ", the parameter ", ToString(value_.shape()), " ",
+          Name(value_.dtype()), " on ", device()->name());
   grad_ = std::move(place);
 }
 
@@ -243,8 +244,13 @@ std::vector<Parameter*> Trained(std::span<Parameter* const> params) {
 
 Var::Var(Parameter& parameter)
     : value_(parameter.compute()),
-      parameter_(parameter.frozen() ? nullptr : &parameter),
-      version_(parameter.version()) {}
+      source_(&parameter),
+      version_(parameter.version()),
+      parameter_(parameter.frozen() ? nullptr : &parameter) {}
+
+bool Var::changed() const {
+  return read_.changed() || (source_ != nullptr && source_->version() != version_);
+}
 
 Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {
   const bool requires_grad =
@@ -252,7 +258,7 @@ Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, Backwar
   Var output(std::move(value));
   if (Tracer* const tracer = output.value_.device()->tracer()) tracer->Computed(name, output.value_, inputs);
   if (!requires_grad) return output;
-  for (Var& input : inputs) input.value_ = Tensor();
+  for (Var& input : inputs) input.read_ = std::exchange(input.value_, {}).version();
   const Tensor& v = output.value_;
   output.node_ = std::make_shared<Node>(Node{.name = name,
                                              .inputs = std::move(inputs),

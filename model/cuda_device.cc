@@ -203,6 +203,8 @@ CudaDevice::CudaDevice(int ordinal)
   Require(compute_capability_ >= 80, "CUDA device ", ordinal, " (", product_name_,
           ") has compute capability ", properties.major, ".", properties.minor, ", expected at least 8.0");
   compute_stream_.emplace(*this);
+  wrong_indices_.emplace(*this, sizeof(WrongIndices));
+  wrong_indices() = {};
 }
 
 CudaDevice::~CudaDevice() {
@@ -221,7 +223,7 @@ void CudaDevice::Copy(void* target, const void* source, size_t bytes) {
   if (bytes == 0) return;
   MakeCurrent();
   compute_stream_->Copy(target, source, bytes);
-  if (IsOnHost(target) || IsOnHost(source)) compute_stream_->Synchronize();
+  if (IsOnHost(target) || IsOnHost(source)) WaitAndCheck();
 }
 
 void CudaDevice::Zero(void* target, size_t bytes) {
@@ -232,7 +234,15 @@ void CudaDevice::Zero(void* target, size_t bytes) {
 
 void CudaDevice::Synchronize() {
   MakeCurrent();
+  WaitAndCheck();
+}
+
+void CudaDevice::WaitAndCheck() {
   compute_stream_->Synchronize();
+  const WrongIndices wrong = std::exchange(wrong_indices(), {});
+  Require(wrong.id == 0, "embedding: ids[", wrong.id - 1, "] on ", name(), " is outside of the vocabulary");
+  Require(wrong.target == 0, "cross_entropy: targets[", wrong.target - 1, "] on ", name(),
+          " is outside of the vocabulary");
 }
 
 void CudaDevice::MakeCurrent() const { GRADSYNC_CUDA(cudaSetDevice(index())); }

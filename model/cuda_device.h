@@ -157,6 +157,9 @@ class PinnedBuffer {
 // use, or such an event is done. Nothing else has to be told. When the GPU's memory is full, cached blocks
 // are given back to the driver, and if that does not help, CudaOutOfMemory is thrown.
 //
+// What only a kernel can see, such as a target outside of the vocabulary, it writes to wrong_indices(), and the
+// next call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
+//
 // The CUDA runtime has a current GPU for each thread. A call of this class, of a stream's or event's
 // constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.
 class CudaDevice : public Device {
@@ -172,6 +175,12 @@ class CudaDevice : public Device {
   void Copy(void* target, const void* source, size_t bytes) override;
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
+
+  // One past the place of an index that is not a row of its table, or 0. In host memory that kernels can write.
+  struct WrongIndices {
+    int64_t id, target;
+  };
+  WrongIndices& wrong_indices() const { return *static_cast<WrongIndices*>(wrong_indices_->data()); }
 
   const CudaStream& compute_stream() const { return *compute_stream_; }
   // Makes this GPU the calling thread's current one.
@@ -195,6 +204,8 @@ class CudaDevice : public Device {
   size_t free_bytes() const;
 
  private:
+  void WaitAndCheck();
+
   std::string product_name_;
   std::string uuid_;
   std::string pci_bus_id_;
@@ -202,6 +213,7 @@ class CudaDevice : public Device {
   int num_multiprocessors_ = 0;
   bool allow_tf32_ = false;
   std::optional<CudaStream> compute_stream_;
+  std::optional<PinnedBuffer> wrong_indices_;
 };
 
 }  // namespace gradsync::model

@@ -7,7 +7,7 @@
 #include "model/kernels/kernel.h"
 
 // The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA nobody has looked at
-// them: one outside makes the loss NaN.
+// them: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
 namespace gradsync::model::kernels {
 
 // log_sum_exp = log(sum(exp(row))); loss = the mean over rows of log_sum_exp - row[target].

@@ -27,11 +27,13 @@ template <class T>
 __global__ void MeanLossKernel(const T* logits,             // (rows, vocab)
                                const int32_t* targets,      // (rows)
                                const Wide<T>* log_sum_exp,  // (rows)
-                               int64_t rows, int64_t vocab, Wide<T>* loss) {
+                               int64_t rows, int64_t vocab, Wide<T>* loss,
+                               int64_t* wrong_target) {  // one past its place, if there is one
   double sum = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
     const int32_t target = targets[row];
     const bool valid = target >= 0 && target < vocab;
+    if (!valid) *wrong_target = row + 1;
     sum += valid ? static_cast<double>(log_sum_exp[row] - Widen(logits[row * vocab + target]))
                  : static_cast<double>(NAN);
   }
@@ -64,7 +66,7 @@ template <class T>
 void CrossEntropy<T>::OnCuda(Device& device) const {
   Launch(device, "LogSumExp", LogSumExpKernel<T>, rows, kThreads, 0, logits, vocab, log_sum_exp);
   Launch(device, "MeanLoss", MeanLossKernel<T>, 1, kThreads, 0, logits, targets, log_sum_exp, rows, vocab,
-         loss);
+         loss, &Gpu(device).wrong_indices().target);
 }
 GRADSYNC_INSTANTIATE_KERNEL(CrossEntropy, OnCuda);
 

@@ -7,7 +7,7 @@
 #include "model/kernels/kernel.h"
 
 // Looking rows up in a table. On the CPU ids are in [0, vocab). On CUDA nobody has looked at them: one
-// outside makes a row of NaN, and adds to no row of the gradient.
+// outside makes a row of NaN, adds to no row of the gradient, and is reported to CudaDevice::wrong_indices.
 namespace gradsync::model::kernels {
 
 // y[i] = table[ids[i]].

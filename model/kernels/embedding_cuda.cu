@@ -12,10 +12,12 @@ template <class T>
 __global__ void EmbeddingKernel(const int32_t* ids,  // (n)
                                 const T* table,      // (vocab, d)
                                 int64_t vocab, int64_t d,
-                                T* y) {  // (n, d)
+                                T* y,               // (n, d)
+                                int64_t* wrong_id) {  // one past its place, if there is one
   const int64_t i = blockIdx.x;
   const int32_t id = ids[i];
   const bool valid = id >= 0 && id < vocab;
+  if (!valid && threadIdx.x == 0) *wrong_id = i + 1;
   for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
     y[i * d + col] = valid ? table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
   }
@@ -61,7 +63,8 @@ __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
 
 template <class T>
 void Embedding<T>::OnCuda(Device& device) const {
-  Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, ids, table, vocab, d, y);
+  Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, ids, table, vocab, d, y,
+         &Gpu(device).wrong_indices().id);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Embedding, OnCuda);
 
