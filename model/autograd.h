@@ -59,8 +59,8 @@ class Parameter {
     ++version_;
     return value_;
   }
-  // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at another
-  // version.
+  // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
+  // another version.
   uint64_t version() const { return version_; }
   // For operations, to read: the copy if there is one, else the value.
   const Tensor& compute() const;
@@ -163,7 +163,7 @@ class Var {
   bool changed() const;
 
   Tensor value_;
-  Tensor::Version read_;              // an operation's input keeps this of the value
+  Tensor::Version read_;               // an operation's input keeps this of the value
   const Parameter* source_ = nullptr;  // whose value it is, frozen or not
   uint64_t version_ = 0;               // of the source
   Parameter* parameter_ = nullptr;     // set for a leaf
@@ -222,10 +222,11 @@ using GradHook = std::function<void(Parameter&)>;
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //
 // The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
-// call on it throws std::logic_error. So do, naming operation and input, an operation that does not contribute
-// exactly once to an input, and an input that was changed since the operation read it: a parameter, frozen or
-// not (Parameter::version), or any other tensor (Tensor::CountWrite). Throws InvalidInput if the loss has more
-// than one element, depends on no parameter, or reaches one that is not in `params`, or if one is there twice.
+// call on it throws std::logic_error. So do, naming operation and input, an operation that does not
+// contribute exactly once to an input, and an input that was changed since the operation read it: a
+// parameter, frozen or not (Parameter::version), or any other tensor (Tensor::CountWrite). Throws
+// InvalidInput if the loss has more than one element, depends on no parameter, or reaches one that is not in
+// `params`, or if one is there twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {});
 
 }  // namespace gradsync::model

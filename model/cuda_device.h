@@ -157,8 +157,8 @@ class PinnedBuffer {
 // use, or such an event is done. Nothing else has to be told. When the GPU's memory is full, cached blocks
 // are given back to the driver, and if that does not help, CudaOutOfMemory is thrown.
 //
-// What only a kernel can see, such as a target outside of the vocabulary, it writes to wrong_indices(), and the
-// next call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
+// What only a kernel can see, such as a target outside of the vocabulary, it writes to wrong_indices(), and
+// the next call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
 //
 // The CUDA runtime has a current GPU for each thread. A call of this class, of a stream's or event's
 // constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.
@@ -176,7 +176,8 @@ class CudaDevice : public Device {
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
 
-  // One past the place of an index that is not a row of its table, or 0. In host memory that kernels can write.
+  // One past the place of an index that is not a row of its table, or 0. In host memory that kernels can
+  // write.
   struct WrongIndices {
     int64_t id, target;
   };

@@ -6,10 +6,10 @@
 
 #include "model/function_support.h"
 #include "model/kernels/attention.h"
-#include "model/kernels/cross_entropy.h"
 #include "model/kernels/elementwise.h"
 #include "model/kernels/embedding.h"
 #include "model/kernels/gemm.h"
+#include "model/kernels/loss.h"
 #include "model/kernels/norm.h"
 #include "model/kernels/rope.h"
 
@@ -19,8 +19,9 @@ namespace {
 // Ids or targets, which an operation reads in both passes.
 class Indices {
  public:
-  // Throws InvalidInput, which names the first one that is not a row of a table. On CUDA nobody looks: reading
-  // them would stop the host until the GPU has caught up. The kernels report wrong ones, see CudaDevice.
+  // Throws InvalidInput, which names the first one that is not a row of a table. On CUDA nobody looks:
+  // reading them would stop the host until the GPU has caught up. The kernels report wrong ones, see
+  // CudaDevice.
   Indices(const char* op, const char* name, const Tensor& tensor, int64_t vocab)
       : op_(op), name_(name), tensor_(tensor), vocab_(vocab), version_(tensor.version()), hash_(Check()) {}
 

@@ -28,9 +28,9 @@
 //   Add, Scale       nothing
 //   CrossEntropy     logits, targets, one number per position
 //
-// On CUDA ids and targets are not looked at before the call, as that would stop the host: a wrong id makes a row
-// of NaN, a wrong target a loss of NaN, and the InvalidInput below comes from the next call that waits for the
-// GPU anyway, see CudaDevice. Heads have at most 128 elements there.
+// On CUDA ids and targets are not looked at before the call, as that would stop the host: a wrong id makes a
+// row of NaN, a wrong target a loss of NaN, and the InvalidInput below comes from the next call that waits
+// for the GPU anyway, see CudaDevice. Heads have at most 128 elements there.
 //
 // An input that no parameter leads to gets no gradient. Gradients of parameters are computed first.
 namespace gradsync::model {

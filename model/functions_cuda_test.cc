@@ -50,7 +50,8 @@ TEST(FunctionsCudaTest, WrongIdsMakeNaNAndAnError) {
   Parameter table("table", Tensor::Zeros(device, {4, 2}, DType::kF32));
   std::vector<Parameter*> list{&table};
   const Var rows = Embedding(Ids(device, {0, 4, -1, 3}), table);
-  EXPECT_THAT(FaultOf(*device), testing::MatchesRegex("embedding: ids\\[[12]\\] on cuda:0 is outside of the vocabulary"));
+  EXPECT_THAT(FaultOf(*device),
+              testing::MatchesRegex("embedding: ids\\[[12]\\] on cuda:0 is outside of the vocabulary"));
   const std::vector<float> values = rows.value().ToVector<float>();
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i / 2 == 1 || i / 2 == 2) << i;
   const std::vector<float> ones(8, 1.0f);

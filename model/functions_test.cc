@@ -245,15 +245,14 @@ TEST(FunctionsTest, IdsAndTargetsThatWereChangedAreAnError) {
     }
     return std::string("none");
   };
-  const std::function<Var()> embed = [&] {
-    return CrossEntropy(Embedding(batch, table), ids({0, 0}));
-  };
+  const std::function<Var()> embed = [&] { return CrossEntropy(Embedding(batch, table), ids({0, 0})); };
   const std::function<Var()> classify = [&] { return CrossEntropy(Embedding(ids({0, 0}), table), batch); };
   const char kEmbed[] =
       "Backward: ids were changed after operation 'embedding' had read them, and before its gradients were "
       "computed";
   const char kClassify[] =
-      "Backward: targets were changed after operation 'cross_entropy' had read them, and before its gradients "
+      "Backward: targets were changed after operation 'cross_entropy' had read them, and before its "
+      "gradients "
       "were computed";
   const auto fill = [&] { batch.CopyFrom(next); };
   EXPECT_EQ(error_after(fill, embed), kEmbed);

@@ -79,8 +79,8 @@ class Tensor {
   // Tells whether a storage has been written since, without keeping it alive.
   class Version;
   Version version() const;
-  // Counts a write to the storage. CopyFrom, Zero and the functions of tensor_ops.h and random.h that write do
-  // so themselves; kernels, collectives and what is written through data() do not.
+  // Counts a write to the storage. CopyFrom, Zero and the functions of tensor_ops.h and random.h that write
+  // do so themselves; kernels, collectives and what is written through data() do not.
   void CountWrite() const;
 
   // Overwrites the elements with those of `source`, from this device or the host's.

@@ -5,8 +5,9 @@
 #include "model/function_support.h"
 #include "model/kernels/batch_norm.h"
 #include "model/kernels/conv.h"
+#include "model/kernels/elementwise.h"
+#include "model/kernels/loss.h"
 #include "model/kernels/pool.h"
-#include "model/kernels/regression.h"
 
 namespace gradsync::model {
 namespace {

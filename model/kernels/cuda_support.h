@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "model/cuda_device.h"
+#include "model/destination.h"
 #include "model/dtype.h"
 
 // What the kernels for CUDA share. For .cu files only.
@@ -47,6 +48,12 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   }
 }
 
+// Launches a kernel that loops over n elements by the whole grid.
+template <class Kernel, class... Args>
+void LaunchLoop(const Device& device, const char* name, Kernel kernel, int64_t n, const Args&... args) {
+  Launch(device, name, kernel, LoopBlocks(device, n), kThreads, 0, args...);
+}
+
 // This thread's first element of a loop over the whole grid, and the step to its next.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
@@ -75,6 +82,11 @@ __device__ inline BF16 Narrow<BF16>(float x) {
 template <class T>
 __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
+}
+
+template <class T>
+__device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, Wide<T> value) {
+  if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
 }
 
 struct SumOf {

@@ -62,22 +62,23 @@ class RopeTables {
   std::map<std::pair<int64_t, double>, RopeTable<T>> tables_;  // by head_dim and theta
 };
 
-// x and y are (rows, row_pairs, 2), where rows are batch * seq and the pairs of a row heads * pairs.
+// x and y are (batch * seq, num_heads * pairs, 2).
 template <class T>
-__global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t rows, int64_t seq, unsigned row_pairs,
-                           unsigned pairs, bool inverse, T* y, bool accumulate) {
+__global__ void RopeKernel(Rope<T> rope, const Wide<T>* table) {
   using W = Wide<T>;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const W* const rotations = table + row % seq * (2 * int64_t{pairs});
+  const HeadShape& shape = rope.shape;
+  const unsigned pairs = shape.head_dim / 2, row_pairs = shape.d_model() / 2;
+  for (int64_t row = blockIdx.x; row < shape.batch * shape.seq; row += gridDim.x) {
+    const W* const rotations = table + row % shape.seq * shape.head_dim;
     const int64_t first = row * row_pairs;
     // In 32 bits, which no row exceeds: a division in 64 takes longer than all else that is done to a pair.
     for (unsigned i = threadIdx.x; i < row_pairs; i += blockDim.x) {
       const W* const rotation = rotations + 2 * (i % pairs);
-      const W cosine = rotation[0], sine = inverse ? -rotation[1] : rotation[1];
+      const W cosine = rotation[0], sine = rope.inverse ? -rotation[1] : rotation[1];
       const int64_t at = 2 * (first + i);
-      const W a = Widen(x[at]), b = Widen(x[at + 1]);
-      Store(y + at, a * cosine - b * sine, accumulate);
-      Store(y + at + 1, a * sine + b * cosine, accumulate);
+      const W a = Widen(rope.x[at]), b = Widen(rope.x[at + 1]);
+      Store(rope.y.data + at, a * cosine - b * sine, rope.y.accumulate);
+      Store(rope.y.data + at + 1, a * sine + b * cosine, rope.y.accumulate);
     }
   }
 }
@@ -86,13 +87,10 @@ __global__ void RopeKernel(const T* x, const Wide<T>* table, int64_t rows, int64
 
 template <class T>
 void Rope<T>::OnCuda(Device& device) const {
-  const int64_t pairs = shape.head_dim / 2;
   const int64_t rows = shape.batch * shape.seq;
-  const int64_t row_pairs = shape.num_heads * pairs;
-  if (rows == 0 || row_pairs == 0) return;
+  if (rows * shape.d_model() == 0) return;
   const Wide<T>* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, shape.head_dim, theta);
-  Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, rows * kThreads), kThreads, 0, x, table, rows,
-         shape.seq, row_pairs, pairs, inverse, y.data, y.accumulate);
+  LaunchLoop(device, "Rope", RopeKernel<T>, rows * kThreads, *this, table);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Rope, OnCuda);
 
