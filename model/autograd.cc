@@ -39,7 +39,7 @@ struct Node {
 class BackwardPass {
  public:
   BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready)
-      : params_(params), on_ready_(on_ready) {}
+      : params_(Trained(params)), on_ready_(on_ready) {}
 
   void Run(const Var& loss) {
     const std::vector<std::shared_ptr<Node>> order = SortFromLoss(loss.node_);
@@ -136,10 +136,7 @@ class BackwardPass {
       std::shared_ptr<Node> node;
       size_t next_input = 0;
     };
-    for (Parameter* param : params_) {
-      if (param->frozen()) continue;
-      Require(pending_.emplace(param, 0).second, "Backward: parameter '", param->name(), "' is listed twice");
-    }
+    for (Parameter* param : params_) pending_.emplace(param, 0);
     std::vector<std::shared_ptr<Node>> order;
     std::vector<Visit> stack;
     auto enter = [&](const std::shared_ptr<Node>& node) {
@@ -167,7 +164,7 @@ class BackwardPass {
     }
     std::reverse(order.begin(), order.end());
     for (Parameter* param : params_) {
-      if (!param->frozen() && pending_.at(param) == 0) unreached_.push_back(param);
+      if (pending_.at(param) == 0) unreached_.push_back(param);
     }
     return order;
   }
@@ -188,7 +185,7 @@ class BackwardPass {
     return one;
   }
 
-  const std::span<Parameter* const> params_;
+  const std::vector<Parameter*> params_;
   const GradHook& on_ready_;
   std::unordered_map<const Node*, Tensor>
       grads_;  // of operations' outputs; undefined before the first contribution

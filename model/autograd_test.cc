@@ -213,7 +213,7 @@ TEST_F(AutogradTest, AContributionThatIsMadeTwiceIsNamed) {
 
 TEST_F(AutogradTest, AParameterThatIsListedTwiceIsNamed) {
   const std::vector<Parameter*> twice{&a_, &b_, &c_, &b_};
-  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), twice); }), "Backward: parameter 'b' is listed twice");
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), twice); }), "parameter 'b' is listed twice");
   EXPECT_EQ(ErrorOf([&] { Trained(twice); }), "parameter 'b' is listed twice");
 }
 

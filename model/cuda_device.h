@@ -73,12 +73,6 @@ class CudaStream {
   // Of the device, beside its compute stream. Work of a stream of high priority starts first when both wait
   // for the same processors.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
-  CudaStream(CudaStream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  CudaStream& operator=(CudaStream&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~CudaStream();
 
   // Work put in from now on starts after what the event has recorded. The host is not blocked.
   void Wait(const CudaEvent& event) const;
@@ -88,10 +82,13 @@ class CudaStream {
   // must stay as they are until it has run. The host is not blocked if no pageable memory is involved.
   void Copy(void* target, const void* source, size_t bytes) const;
 
-  CUstream_st* get() const { return handle_; }
+  CUstream_st* get() const { return handle_.get(); }
 
  private:
-  CUstream_st* handle_ = nullptr;
+  struct Destroy {
+    void operator()(CUstream_st* handle) const;
+  };
+  std::unique_ptr<CUstream_st, Destroy> handle_;
 };
 
 // A point in a stream's work. Recording again moves it. Moving leaves an empty one behind, as with streams.
@@ -100,12 +97,6 @@ class CudaEvent {
   enum class Timing { kOff, kOn };  // off is cheaper
 
   explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
-  CudaEvent(CudaEvent&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  CudaEvent& operator=(CudaEvent&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~CudaEvent();
 
   // Stands for everything that is in `stream` now.
   void Record(const CudaStream& stream) const;
@@ -117,10 +108,13 @@ class CudaEvent {
   // with timing and are done.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
-  CUevent_st* get() const { return handle_; }
+  CUevent_st* get() const { return handle_.get(); }
 
  private:
-  CUevent_st* handle_ = nullptr;
+  struct Destroy {
+    void operator()(CUevent_st* handle) const;
+  };
+  std::unique_ptr<CUevent_st, Destroy> handle_;
 };
 
 // Host memory that the GPU reads and writes without the host's help: what copies that run beside computation
@@ -129,20 +123,15 @@ class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory.
   PinnedBuffer(const CudaDevice& device, size_t bytes);
-  PinnedBuffer(PinnedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~PinnedBuffer();
 
-  void* data() const { return data_; }
+  void* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  void* data_ = nullptr;
+  struct Free {
+    void operator()(void* data) const;
+  };
+  std::unique_ptr<void, Free> data_;
   size_t bytes_ = 0;
 };
 

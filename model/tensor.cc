@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+
 namespace gradsync::model {
 
 struct Tensor::Storage {
@@ -23,11 +25,7 @@ struct Tensor::Storage {
   std::atomic<uint64_t> num_writes = 0;
 };
 
-std::string ToString(const Shape& shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += Join(i == 0 ? "" : ", ", shape[i]);
-  return text + ")";
-}
+std::string ToString(const Shape& shape) { return Join("(", absl::StrJoin(shape, ", "), ")"); }
 
 int64_t Numel(const Shape& shape) {
   int64_t numel = 1;

@@ -119,18 +119,11 @@ inline T Relu(T value) {
   return T{0} > value ? T{0} : value;  // NaN passes
 }
 
-template <bool kRelu, class T>
-void Normalize(const T* x, int64_t n, const Affine<T>& affine, T* y) {
+template <bool kRelu, bool kAdds, class T>
+void Normalize(const T* x, const T* residual, int64_t n, const Affine<T>& affine, T* y) {
   ForLanes(n, [&](int64_t i, int64_t l) {
-    const T value = affine.Of(x[i], l);
-    y[i] = kRelu ? Relu(value) : value;
-  });
-}
-
-template <bool kRelu, class T>
-void NormalizeAndAdd(const T* x, const T* residual, int64_t n, const Affine<T>& affine, T* y) {
-  ForLanes(n, [&](int64_t i, int64_t l) {
-    const T value = affine.Of(x[i], l) + residual[i];
+    T value = affine.Of(x[i], l);
+    if constexpr (kAdds) value += residual[i];
     y[i] = kRelu ? Relu(value) : value;
   });
 }
@@ -295,10 +288,11 @@ void BatchNorm<T>::OnCpu(Device& device) const {
       write(y + at, n, /*accumulate=*/false, [&](ArrayMap<W> out) {
         if (in.residual != nullptr) {
           const W* residual = read_residual(in.residual + at, n).data();
-          in.relu ? NormalizeAndAdd<true>(x, residual, n, affine, out.data())
-                  : NormalizeAndAdd<false>(x, residual, n, affine, out.data());
+          (in.relu ? Normalize<true, true, W> : Normalize<false, true, W>)(x, residual, n, affine,
+                                                                           out.data());
         } else {
-          in.relu ? Normalize<true>(x, n, affine, out.data()) : Normalize<false>(x, n, affine, out.data());
+          (in.relu ? Normalize<true, false, W> : Normalize<false, false, W>)(x, nullptr, n, affine,
+                                                                             out.data());
         }
       });
     });

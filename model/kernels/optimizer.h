@@ -7,8 +7,8 @@
 
 #include "model/kernels/kernel.h"
 
-// Updates of parameters in one pass over memory, which is what bounds them. T is float or double. Arrays do not
-// overlap.
+// Updates of parameters in one pass over memory, which is what bounds them. T is float or double. Arrays do
+// not overlap.
 namespace gradsync::model::kernels {
 
 // Rules: what becomes of an element of a parameter, and of its states. Both devices compute them, so they are
@@ -50,8 +50,8 @@ struct AdamW {
   }
 };
 
-// A tensor of n elements. What matrix products read of a value in their own type, its copy (null without one),
-// is written in the same pass, for 2 bytes more per element.
+// A tensor of n elements. What matrix products read of a value in their own type, its copy (null without
+// one), is written in the same pass, for 2 bytes more per element.
 template <class T>
 struct UpdatedTensor {
   const T* grad;
@@ -70,8 +70,8 @@ struct Update {
   void OnCuda(Device& device) const;
 };
 
-// Updates element i, but for its copy. All is read before anything is written, as no compiler knows that arrays
-// do not overlap. Returns the new value.
+// Updates element i, but for its copy. All is read before anything is written, as no compiler knows that
+// arrays do not overlap. Returns the new value.
 template <class Rule, class T>
 constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, int64_t i) {
   T value = tensor.value[i];
@@ -92,7 +92,7 @@ constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, int6
 }
 
 // Stands after a body, OnCpu or OnCuda, and compiles it for every rule.
-#define GRADSYNC_INSTANTIATE_UPDATE(Body)                      \
+#define GRADSYNC_INSTANTIATE_UPDATE(Body)                         \
   template void Update<Sgd, float>::Body(Device&) const;          \
   template void Update<Sgd, double>::Body(Device&) const;         \
   template void Update<SgdMomentum, float>::Body(Device&) const;  \

@@ -1,10 +1,21 @@
-#ifndef GRADSYNC_MODEL_KERNELS_ACTIVATION_H_
-#define GRADSYNC_MODEL_KERNELS_ACTIVATION_H_
+#ifndef GRADSYNC_MODEL_KERNELS_LAYOUTS_H_
+#define GRADSYNC_MODEL_KERNELS_LAYOUTS_H_
 
 #include <compare>
 #include <cstdint>
 
+// How activations lie in memory.
 namespace gradsync::model::kernels {
+
+// An array (batch, seq, num_heads * head_dim), as projections leave it: a head is a range of columns.
+struct HeadShape {
+  int64_t batch;
+  int64_t seq;
+  int64_t num_heads;
+  int64_t head_dim;
+
+  constexpr int64_t d_model() const { return num_heads * head_dim; }
+};
 
 // An image activation in channel blocks: a dense row-major array
 //
@@ -40,4 +51,4 @@ struct ActivationShape {
 
 }  // namespace gradsync::model::kernels
 
-#endif  // GRADSYNC_MODEL_KERNELS_ACTIVATION_H_
+#endif  // GRADSYNC_MODEL_KERNELS_LAYOUTS_H_
