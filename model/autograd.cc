@@ -209,7 +209,7 @@ Parameter::Parameter(std::string name, Tensor value, Copy copy)
   copy_ = Tensor::Empty(value_.device(), value_.shape(), DType::kBF16);
 }
 
-const Tensor& Parameter::compute() const {
+const Tensor& Parameter::ForwardValue() const {
   if (!copy_.defined()) return value_;
   if (!copy_is_fresh_ || !value_.unique()) Cast(value_, copy_);
   copy_is_fresh_ = true;
@@ -240,7 +240,7 @@ std::vector<Parameter*> Trained(std::span<Parameter* const> params) {
 }
 
 Var::Var(Parameter& parameter)
-    : value_(parameter.compute()),
+    : value_(parameter.ForwardValue()),
       source_(&parameter),
       version_(parameter.version()),
       parameter_(parameter.frozen() ? nullptr : &parameter) {}

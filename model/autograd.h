@@ -32,10 +32,10 @@ namespace gradsync::model {
 //
 // With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
 // only operations read the copy, which is the value rounded. The copy is stale after each MutableValue(), and
-// for as long as somebody else holds a handle of the value's storage, who might write. Then the next
-// compute() makes it anew, a pass over memory. An optimizer saves that pass: it writes both at once, see
-// BeginUpdate(). So to write, ask MutableValue() each time; what is written through value(), or through a
-// pointer that was kept from before the last compute(), is not seen.
+// while other handles to the value's storage exist, because their owners may write. Then the next
+// ForwardValue() casts it again, which takes a pass over memory. An optimizer avoids that pass by writing
+// both at once, see BeginUpdate(). To write, call MutableValue() each time: writes through value(), or
+// through a pointer from before the last ForwardValue(), are not noticed.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -62,8 +62,8 @@ class Parameter {
   // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
   // another version.
   uint64_t version() const { return version_; }
-  // For operations, to read: the copy if there is one, else the value.
-  const Tensor& compute() const;
+  // What operations read: the copy if there is one, cast again if it is stale; else the value.
+  const Tensor& ForwardValue() const;
 
   // For a caller that writes the value, and the value rounded to the copy, which is undefined if there is
   // none.
@@ -139,8 +139,8 @@ class Var {
   Var() = default;
   // A constant: no gradient flows into it.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf, whose value is parameter.compute(); a constant if it is frozen. The parameter must outlive the
-  // graph. Implicit, so that parameters can be passed to operations.
+  // A leaf, whose value is parameter.ForwardValue(); a constant if it is frozen. The parameter must outlive
+  // the graph. Implicit, so that parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most

@@ -320,7 +320,7 @@ TEST_F(ParameterCopyTest, IsTheValueRounded) {
   Write(p_.MutableValue(), 1 + 0x1p-12f);
   EXPECT_EQ(ReadOf(p_), 1);
   EXPECT_EQ(p_.value().ToVector<float>()[0], 1 + 0x1p-12f);
-  EXPECT_EQ(p_.compute().dtype(), DType::kBF16);
+  EXPECT_EQ(p_.ForwardValue().dtype(), DType::kBF16);
   EXPECT_EQ(p_.grad().dtype(), DType::kF32);
 }
 
@@ -363,15 +363,15 @@ TEST_F(ParameterCopyTest, IsStaleAfterMutableValueAndNotAfterReading) {
 }
 
 TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
-  const void* const place = p_.compute().raw_data();
+  const void* const place = p_.ForwardValue().raw_data();
   Write(p_.MutableValue(), 8);
-  EXPECT_EQ(p_.compute().raw_data(), place);
+  EXPECT_EQ(p_.ForwardValue().raw_data(), place);
   EXPECT_EQ(p_.BeginUpdate().copy.raw_data(), place);
 }
 
 TEST(Parameter, WithoutACopyOperationsReadTheValue) {
   Parameter p("p", Tensor::Zeros(CpuDevice(), {1}, DType::kF32));
-  EXPECT_TRUE(p.compute().SameStorage(p.value()));
+  EXPECT_TRUE(p.ForwardValue().SameStorage(p.value()));
   EXPECT_FALSE(p.BeginUpdate().copy.defined());
 }
 

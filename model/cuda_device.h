@@ -98,7 +98,7 @@ class CudaEvent {
 
   explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
 
-  // Stands for everything that is in `stream` now.
+  // Marks the end of the work that is in `stream` now.
   void Record(const CudaStream& stream) const;
   // Whether that is done. True for an event that was never recorded.
   bool done() const;
@@ -117,8 +117,8 @@ class CudaEvent {
   std::unique_ptr<CUevent_st, Destroy> handle_;
 };
 
-// Host memory that the GPU reads and writes without the host's help: what copies that run beside computation
-// need. Slow to make and to free; free it only when no copy uses it.
+// Host memory that the GPU reads and writes directly: kernels, and copies that overlap with computation. Slow
+// to allocate and to free; free it only when no copy uses it.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory.
@@ -141,13 +141,13 @@ class PinnedBuffer {
 //
 // Memory. A block that is freed is handed out again at once, although the GPU may not have reached its last
 // use: the next user's work is behind it in the compute stream. This holds for the compute stream alone.
-// Whoever uses a tensor on another stream makes that stream wait for an event of the compute stream first,
-// and afterwards keeps the tensor until either the compute stream was made to wait for an event after that
-// use, or such an event is done. Nothing else has to be told. When the GPU's memory is full, cached blocks
-// are given back to the driver, and if that does not help, CudaOutOfMemory is thrown.
+// To use a tensor on another stream, first make that stream wait for an event of the compute stream. Then
+// keep the tensor until the compute stream waits for an event after that use, or until such an event is done.
+// When the GPU's memory is full, cached blocks are given back to the driver, and if that does not help,
+// CudaOutOfMemory is thrown.
 //
-// What only a kernel can see, such as a target outside of the vocabulary, it writes to wrong_indices(), and
-// the next call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
+// A kernel that finds an id or a target outside of the vocabulary writes that to wrong_indices(). The next
+// call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
 //
 // The CUDA runtime has a current GPU for each thread. A call of this class, of a stream's or event's
 // constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.

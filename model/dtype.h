@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "model/error.h"
 
@@ -57,15 +58,7 @@ inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
 // The type that numbers of type T are computed in: f32 for bf16, else T itself. Sums, statistics, losses and
 // what belongs to parameters are kept in it; bf16 is for storing activations and what matrix products read.
 template <class T>
-struct WideOf {
-  using type = T;
-};
-template <>
-struct WideOf<BF16> {
-  using type = float;
-};
-template <class T>
-using Wide = typename WideOf<T>::type;
+using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 
 constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 

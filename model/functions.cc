@@ -19,8 +19,8 @@ namespace {
 // Ids or targets, which an operation reads in both passes.
 class Indices {
  public:
-  // Throws InvalidInput, which names the first one that is not a row of a table. On CUDA nobody looks:
-  // reading them would stop the host until the GPU has caught up. The kernels report wrong ones, see
+  // Throws InvalidInput, which names the first one that is not a row of a table. On CUDA they are not checked
+  // here, because reading them would make the host wait for the GPU: kernels report wrong ones, see
   // CudaDevice.
   Indices(const char* op, const char* name, const Tensor& tensor, int64_t vocab)
       : op_(op), name_(name), tensor_(tensor), vocab_(vocab), version_(tensor.version()), hash_(Check()) {}

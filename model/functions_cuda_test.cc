@@ -44,7 +44,7 @@ std::string FaultOf(Device& device) {
   return fault;
 }
 
-// Nobody looks at ids before the kernel does, and what it makes of wrong ones cannot be overlooked.
+// Ids are not checked before the kernel runs. Its result for wrong ones cannot be overlooked.
 TEST(FunctionsCudaTest, WrongIdsMakeNaNAndAnError) {
   const DevicePtr device = Gpu();
   Parameter table("table", Tensor::Zeros(device, {4, 2}, DType::kF32));

@@ -27,7 +27,7 @@ class Tensor {
   // Undefined: only defined(), assignment and destruction are allowed.
   Tensor() = default;
 
-  // Contents are whatever the allocator left there.
+  // Not initialised.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
   // Over memory that does not come from the device's allocator. It is at least as large and as well aligned
@@ -71,7 +71,7 @@ class Tensor {
   // size.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Whether no other Tensor shares the storage, so that writing here changes nobody else's values.
+  // Whether no other Tensor shares the storage, so that writing here changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
   // Whether both are the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }

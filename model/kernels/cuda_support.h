@@ -21,13 +21,6 @@ inline const CudaDevice& Gpu(const Device& device) { return static_cast<const Cu
 // Threads of a block, unless a kernel has reasons for another number.
 constexpr int kThreads = 256;
 
-// Blocks for a loop over n elements that strides by the whole grid: enough to fill the GPU twice. 0 for n =
-// 0.
-inline int64_t LoopBlocks(const Device& device, int64_t n) {
-  const int64_t wanted = (n + kThreads - 1) / kThreads;
-  return std::min<int64_t>(wanted, int64_t{16} * Gpu(device).num_multiprocessors());
-}
-
 // Puts a kernel into the device's compute stream. Nothing happens if there are no blocks. Throws CudaError,
 // with the kernel's name, if the launch is refused (more blocks than a grid has, another configuration that
 // cannot be, no code for this GPU) or if earlier work has failed.
@@ -48,10 +41,12 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   }
 }
 
-// Launches a kernel that loops over n elements by the whole grid.
+// Launches a kernel that loops over n elements, striding by the grid: with enough blocks to fill the GPU
+// twice.
 template <class Kernel, class... Args>
 void LaunchLoop(const Device& device, const char* name, Kernel kernel, int64_t n, const Args&... args) {
-  Launch(device, name, kernel, LoopBlocks(device, n), kThreads, 0, args...);
+  const int64_t full = int64_t{16} * Gpu(device).num_multiprocessors();
+  Launch(device, name, kernel, std::min((n + kThreads - 1) / kThreads, full), kThreads, 0, args...);
 }
 
 // This thread's first element of a loop over the whole grid, and the step to its next.

@@ -32,17 +32,8 @@ constexpr Types TypesOf() {
 }
 
 constexpr std::string_view Name(Types types) {
-  switch (types) {
-    case Types::kF32:
-      return "f32";
-    case Types::kF64:
-      return "f64";
-    case Types::kBF16:
-      return "bf16";
-    case Types::kBF16ToF32:
-      return "bf16 to f32";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"f32", "f64", "bf16", "bf16 to f32"};
+  return kNames[static_cast<size_t>(types)];
 }
 
 // Everything that the choice of an algorithm depends on.
@@ -149,7 +140,7 @@ class Plan {
             "cublasLtMatmulPreferenceSetAttribute", p);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-    // Gradients lie in buckets, wherever their turn put them: the default, 256 bytes, does not hold.
+    // Gradients lie anywhere in buckets, so the default alignment, 256 bytes, does not hold.
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.b_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.a_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c_alignment);

@@ -8,8 +8,8 @@
 
 namespace gradsync::model::kernels {
 
-// The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA nobody has looked at
-// them: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
+// The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA they have not been
+// checked: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
 //
 // log_sum_exp = log(sum(exp(row))); loss = the mean over rows of log_sum_exp - row[target].
 template <class T>
