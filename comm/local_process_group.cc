@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 
+#include "comm/queue/chunks.h"
 #include "comm/queue/reduction.h"
 #include "comm/queue/request.h"
 #include "model/error.h"
@@ -33,12 +33,6 @@ struct Meeting {
   Interval interval;
 };
 
-std::byte* Bytes(const Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
-
-void CopyBytes(void* target, const void* source, size_t bytes) {
-  if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
-}
-
 // Into fresh memory first, because results may overlap with inputs.
 void RunReduction(const std::vector<Request>& requests) {
   const Request& first = requests[0];
@@ -52,21 +46,20 @@ void RunReduction(const std::vector<Request>& requests) {
   const bool scatter = first.collective == Collective::kReduceScatter;
   for (size_t rank = 0; rank < requests.size(); ++rank) {
     const Tensor& output = requests[rank].output;
-    CopyBytes(output.raw_data(), result.data() + (scatter ? rank * output.nbytes() : 0), output.nbytes());
+    CopyBytes(Bytes(output), result.data() + (scatter ? rank * output.nbytes() : 0), output.nbytes());
   }
 }
 
 void Broadcast(const std::vector<Request>& requests) {
   const Tensor& source = requests[static_cast<size_t>(requests[0].root)].input;
-  for (const Request& request : requests)
-    CopyBytes(request.output.raw_data(), source.raw_data(), source.nbytes());
+  for (const Request& request : requests) CopyBytes(Bytes(request.output), Bytes(source), source.nbytes());
 }
 
 void AllGather(const std::vector<Request>& requests) {
   for (const Request& target : requests) {
     for (size_t rank = 0; rank < requests.size(); ++rank) {
       const Tensor& input = requests[rank].input;
-      CopyBytes(Bytes(target.output) + rank * input.nbytes(), input.raw_data(), input.nbytes());
+      CopyBytes(Bytes(target.output) + rank * input.nbytes(), Bytes(input), input.nbytes());
     }
   }
 }
@@ -203,27 +196,22 @@ class LocalWork : public Work::State {
   const int64_t issue_ns_;
 };
 
-class LocalProcessGroup : public RequestGroup {
+class LocalProcessGroup : public ProcessGroup {
  public:
   LocalProcessGroup(std::shared_ptr<LocalWorld> world, int rank)
-      : RequestGroup({.size = world->size()}), world_(std::move(world)), rank_(rank) {}
-  ~LocalProcessGroup() override { world_->Leave(rank_); }
+      : ProcessGroup(rank, world->size()), world_(std::move(world)) {}
+  ~LocalProcessGroup() override { world_->Leave(rank()); }
 
-  int rank() const override { return rank_; }
   std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return 1; }
 
-  // Earlier collectives are done, because they run in order.
-  void Barrier() override { Issue(Request{}).Wait(); }
-
- private:
+  // At a barrier earlier collectives are done, because they run in order.
   Work Issue(Request request) override {
     request.sequence = next_sequence_++;
-    return Work(std::make_shared<LocalWork>(world_, world_->Arrive(rank_, std::move(request)), rank_));
+    return Work(std::make_shared<LocalWork>(world_, world_->Arrive(rank(), std::move(request)), rank()));
   }
 
+ private:
   const std::shared_ptr<LocalWorld> world_;
-  const int rank_;
   int64_t next_sequence_ = 0;
 };
 

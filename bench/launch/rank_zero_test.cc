@@ -15,34 +15,21 @@ namespace gradsync::bench {
 namespace {
 
 // Counts the broadcasts that have arrived.
-class CountingGroup : public comm::ProcessGroup {
+class CountingGroup : public comm::GroupDecorator {
  public:
   CountingGroup(std::unique_ptr<comm::ProcessGroup> inner, std::atomic<int>& count)
-      : inner_(std::move(inner)), count_(count) {}
+      : GroupDecorator(std::move(inner)), count_(count) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::string_view backend() const override { return inner_->backend(); }
-  int num_threads() const override { return inner_->num_threads(); }
-  comm::Work AllReduce(model::Tensor tensor, comm::ReduceOp op) override {
-    return inner_->AllReduce(tensor, op);
-  }
-  comm::Work Broadcast(model::Tensor tensor, int root) override {
-    comm::Work work = inner_->Broadcast(tensor, root);
+  comm::Work Issue(comm::Request request) override {
+    const bool is_broadcast = request.collective == comm::Collective::kBroadcast;
+    comm::Work work = GroupDecorator::Issue(std::move(request));
+    if (!is_broadcast) return work;
     work.Wait();
     ++count_;
     return work;
   }
-  comm::Work ReduceScatter(model::Tensor input, model::Tensor output, comm::ReduceOp op) override {
-    return inner_->ReduceScatter(input, output, op);
-  }
-  comm::Work AllGather(model::Tensor input, model::Tensor output) override {
-    return inner_->AllGather(input, output);
-  }
-  void Barrier() override { inner_->Barrier(); }
 
  private:
-  const std::unique_ptr<comm::ProcessGroup> inner_;
   std::atomic<int>& count_;
 };
 

@@ -6,72 +6,18 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
 
-// What the backends have in common: a collective as the caller asked for it, checked.
+// What backends share that take requests.
 namespace gradsync::comm {
-
-struct Request {
-  Collective collective = Collective::kBarrier;
-  ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
-  int root = -1;                 // of kBroadcast
-  int64_t sequence = 0;          // counts the collectives of this rank from 0
-  int64_t chunk = 0;             // which part, of one that is done in several
-  // In place: the same tensor twice. A barrier has none.
-  model::Tensor input{};
-  model::Tensor output{};
-
-  // The whole vector: the larger of the two tensors.
-  int64_t bytes() const;
-  model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
-};
 
 // What every backend asks of its options. Throws InvalidInput, naming the backend.
 void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout);
 
-// What a group's requests are checked against.
-struct RequestLimits {
-  int size = 1;                // ranks
-  std::string device = "cpu";  // the name of the device that tensors have to be on
-};
-
-// These throw InvalidInput, naming the operation, for a tensor that is undefined or on another device, a mean
-// of integers, a root that is not a rank, and for shapes or dtypes that do not go together.
-Request AllReduceRequest(const RequestLimits& limits, model::Tensor tensor, ReduceOp op);
-Request BroadcastRequest(const RequestLimits& limits, model::Tensor tensor, int root);
-Request ReduceScatterRequest(const RequestLimits& limits, model::Tensor input, model::Tensor output,
-                             ReduceOp op);
-Request AllGatherRequest(const RequestLimits& limits, model::Tensor input, model::Tensor output);
-
-// A group whose backend takes every collective in the same way: as a request that has been checked.
-class RequestGroup : public ProcessGroup {
- public:
-  int size() const final { return limits_.size; }
-  Work AllReduce(model::Tensor tensor, ReduceOp op) final {
-    return Issue(AllReduceRequest(limits_, std::move(tensor), op));
-  }
-  Work Broadcast(model::Tensor tensor, int root) final {
-    return Issue(BroadcastRequest(limits_, std::move(tensor), root));
-  }
-  Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) final {
-    return Issue(ReduceScatterRequest(limits_, std::move(input), std::move(output), op));
-  }
-  Work AllGather(model::Tensor input, model::Tensor output) final {
-    return Issue(AllGatherRequest(limits_, std::move(input), std::move(output)));
-  }
-
- protected:
-  explicit RequestGroup(RequestLimits limits) : limits_(std::move(limits)) {}
-
-  // Starts it, or puts it into the queue.
-  virtual Work Issue(Request request) = 0;
-
- private:
-  const RequestLimits limits_;
-};
+// What a collective comes to in a world of one rank.
+void RunAlone(const Request& request);
 
 // What has to be equal on all ranks.
 struct Signature {

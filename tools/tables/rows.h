@@ -13,7 +13,8 @@
 #include "tools/records/validity.h"
 #include "tools/statistics/estimates.h"
 
-// What was measured, as every table, sentence and figure reads it: cells, and in each a row for every variant.
+// What was measured, as every table, sentence and figure reads it: cells, and in each a row for every
+// variant.
 namespace gradsync::tools {
 
 // The baseline's strategy unless another is asked for: a difference to the best known strategy decides most.
@@ -24,8 +25,8 @@ inline constexpr double kEqualWithin = 0.03;
 // What the interval of a difference shows.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 
-// What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds, and
-// its parts, which add up to it:
+// What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds,
+// and its parts, which add up to it:
 //   exposed  waited for after the last rank had computed
 //   own      the strategy's own work in BeginStep and hooks
 //   tax      how much longer forward and backward take than the floor's
@@ -50,8 +51,9 @@ struct Row {
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
   const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
-  size_t floor = kNone;     // the row of the cell that the cost is counted from, maybe itself
-  size_t baseline = kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
+  size_t floor = kNone;                   // the row of the cell that the cost is counted from, maybe itself
+  size_t baseline =
+      kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
   Flags flags{};
   double step_s = std::numeric_limits<double>::quiet_NaN();  // trimmed mean, or as published
   // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
