@@ -34,7 +34,7 @@ constexpr size_t kMaxPendingBytes = size_t{1} << 20;
 
 std::string NewSecret() {
   std::random_device random;
-  return Join(std::hex, random(), random(), random(), random());
+  return absl::StrCat(absl::Hex(random()), absl::Hex(random()), absl::Hex(random()), absl::Hex(random()));
 }
 
 struct Rank {
