@@ -1,6 +1,8 @@
 #include "comm/checked_process_group.h"
 
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "comm/queue/request.h"
 
@@ -30,24 +32,22 @@ Work CheckedProcessGroup::Issue(Request request) {
 }
 
 std::string CheckedProcessGroup::Compare(const Request& request) {
-  constexpr int64_t kWidth = std::tuple_size_v<Signature::Numbers>;
+  const Signature own(request);
+  std::vector<Signature> all(static_cast<size_t>(size()));
   // It has the collective's number, and so no other collective's messages.
   Request gather{.collective = Collective::kAllGather, .sequence = request.sequence, .chunk = -1};
-  gather.input = Tensor::From<int64_t>(device_, {kWidth}, Signature(request).ToNumbers());
-  gather.output = Tensor::Empty(device_, {size(), kWidth}, model::DType::kI64);
+  gather.input =
+      Tensor::FromBytes(device_, {sizeof(own)}, model::DType::kU8, std::as_bytes(std::span(&own, 1)));
+  gather.output = Tensor::Empty(device_, {size(), sizeof(own)}, model::DType::kU8);
   try {
     GroupDecorator::Issue(gather).Wait();
   } catch (const CollectiveError&) {
     return "";  // the group has failed, and says why
   }
-  const std::vector<int64_t> all = gather.output.ToVector<int64_t>();
-  const auto of_rank = [&](int64_t rank) {
-    Signature::Numbers numbers;
-    std::copy_n(all.begin() + rank * kWidth, kWidth, numbers.begin());
-    return Signature(numbers);
-  };
+  gather.output.CopyToHost(all.data());
   for (int rank = 1; rank < size(); ++rank) {
-    if (of_rank(rank) != of_rank(0)) return Mismatch(rank, of_rank(rank), 0, of_rank(0));
+    const Signature& theirs = all[static_cast<size_t>(rank)];
+    if (theirs != all[0]) return Mismatch(rank, theirs, 0, all[0]);
   }
   return "";
 }

@@ -20,33 +20,14 @@ void CheckReduction(Collective collective, DType dtype, ReduceOp op) {
 }  // namespace
 
 std::string_view Name(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return "sum";
-    case ReduceOp::kMean:
-      return "mean";
-    case ReduceOp::kMax:
-      return "max";
-    case ReduceOp::kMin:
-      return "min";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"sum", "mean", "max", "min"};
+  return kNames[static_cast<size_t>(op)];
 }
 
 std::string_view Name(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-      return "all_reduce";
-    case Collective::kBroadcast:
-      return "broadcast";
-    case Collective::kReduceScatter:
-      return "reduce_scatter";
-    case Collective::kAllGather:
-      return "all_gather";
-    case Collective::kBarrier:
-      return "barrier";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"all_reduce", "broadcast", "reduce_scatter", "all_gather",
+                                         "barrier"};
+  return kNames[static_cast<size_t>(collective)];
 }
 
 int64_t Now() {

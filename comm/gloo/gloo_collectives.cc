@@ -1,8 +1,6 @@
 #include "comm/gloo/gloo_collectives.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <utility>
 #include <vector>
 
@@ -291,19 +289,10 @@ void Broadcast(const Call& call) {
 
 }  // namespace
 
-void Scratch::Free::operator()(std::byte* data) const { std::free(data); }
-
 std::byte* Scratch::Get(size_t bytes) {
-  if (bytes > bytes_) {
-    data_.reset();
-    bytes_ = WholeLines(bytes + kCacheLineBytes - 1);
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLineBytes, bytes_)));
-    if (data_ == nullptr) {
-      bytes_ = 0;
-      throw std::bad_alloc();
-    }
-  }
-  return data_.get();
+  const size_t num_lines = (bytes + kCacheLineBytes - 1) / kCacheLineBytes;
+  if (num_lines > lines_.size()) lines_ = std::vector<Line>(num_lines);
+  return lines_.empty() ? nullptr : lines_.front().bytes;
 }
 
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch) {

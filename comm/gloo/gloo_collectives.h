@@ -2,9 +2,10 @@
 #define GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_
 
 #include <cstddef>
-#include <memory>
+#include <vector>
 
 #include "comm/gloo/gloo_mesh.h"
+#include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 
 // The collectives' algorithms, over the messages of a GlooMesh.
@@ -35,11 +36,10 @@ class Scratch {
   std::byte* Get(size_t bytes);
 
  private:
-  struct Free {
-    void operator()(std::byte* data) const;
+  struct alignas(kCacheLineBytes) Line {
+    std::byte bytes[kCacheLineBytes];
   };
-  std::unique_ptr<std::byte, Free> data_;
-  size_t bytes_ = 0;
+  std::vector<Line> lines_;
 };
 
 // Runs the collective on the calling thread. Collectives of one mesh may run at the same time if they have

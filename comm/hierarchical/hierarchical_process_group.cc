@@ -1,10 +1,10 @@
 #include "comm/hierarchical/hierarchical_process_group.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "comm/queue/chunks.h"
@@ -110,9 +110,8 @@ class HierarchicalProcessGroup : public QueueGroup {
     const auto allocate = [&](int64_t numel, DType dtype) {
       return host_->Allocate(model::CpuDevice(), {numel}, dtype);
     };
-    constexpr int64_t kNumbers = std::tuple_size_v<Signature::Numbers>;
-    own_note_ = allocate(kNumbers, DType::kI64);
-    notes_ = allocate(kNumbers * num_local(), DType::kI64);
+    own_note_ = allocate(sizeof(Signature), DType::kU8);
+    notes_ = allocate(num_local() * int64_t{sizeof(Signature)}, DType::kU8);
     all_parts_ = allocate(kChunkBytes, DType::kU8);
     for (int64_t i = 0; i < max_chunks(); ++i)
       own_parts_.push_back(allocate(kChunkBytes / num_local(), DType::kU8));
@@ -172,13 +171,14 @@ class HierarchicalProcessGroup : public QueueGroup {
 
   // Else the host's group would tell of differences between collectives that nobody has asked for.
   void CheckSame(const Request& request) const {
-    std::ranges::copy(Signature(request).ToNumbers(), own_note_.data<int64_t>());
+    const Signature own(request);
+    std::memcpy(own_note_.raw_data(), &own, sizeof(own));
     host_->AllGather(own_note_, notes_).Wait();
     const std::vector<int>& ranks = ranks_[own_.host];
-    const auto* const numbers = static_cast<const Signature::Numbers*>(notes_.raw_data());
+    const auto* const signatures = static_cast<const Signature*>(notes_.raw_data());
     for (size_t i = 1; i < ranks.size(); ++i) {
-      if (numbers[i] == numbers[0]) continue;
-      throw std::runtime_error(Mismatch(ranks[i], Signature(numbers[i]), ranks[0], Signature(numbers[0])));
+      if (signatures[i] == signatures[0]) continue;
+      throw std::runtime_error(Mismatch(ranks[i], signatures[i], ranks[0], signatures[0]));
     }
   }
 

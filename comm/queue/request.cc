@@ -4,8 +4,6 @@
 
 namespace gradsync::comm {
 
-using model::DType;
-
 void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout) {
   Require(world.size >= 1 && world.rank >= 0 && world.rank < world.size, backend, ": rank ", world.rank,
           " of a world of ", world.size);
@@ -23,23 +21,6 @@ Signature::Signature(const Request& request)
       op(request.op),
       dtype(request.dtype()),
       root(request.root) {}
-
-Signature::Signature(const Numbers& numbers)
-    : sequence(numbers[0]),
-      bytes(numbers[1]),
-      collective(static_cast<Collective>(numbers[2])),
-      op(static_cast<ReduceOp>(numbers[3])),
-      dtype(static_cast<DType>(numbers[4])),
-      root(static_cast<int32_t>(numbers[5])) {}
-
-Signature::Numbers Signature::ToNumbers() const {
-  return {sequence,
-          bytes,
-          static_cast<int64_t>(collective),
-          static_cast<int64_t>(op),
-          static_cast<int64_t>(dtype),
-          root};
-}
 
 std::string ToString(const Signature& signature) {
   const Collective collective = signature.collective;

@@ -1,11 +1,11 @@
 #ifndef GRADSYNC_COMM_QUEUE_REQUEST_H_
 #define GRADSYNC_COMM_QUEUE_REQUEST_H_
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
@@ -28,14 +28,11 @@ struct Signature {
   model::DType dtype = model::DType::kU8;
   int32_t root = -1;
 
-  // As it travels between ranks: as numbers, so that no padding does.
-  using Numbers = std::array<int64_t, 6>;
-
+  Signature() = default;
   explicit Signature(const Request& request);
-  explicit Signature(const Numbers& numbers);
-  Numbers ToNumbers() const;
   bool operator==(const Signature&) const = default;
 };
+static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send each other its bytes
 
 // "all_reduce of 4 bytes i32 (sum)".
 std::string ToString(const Signature& signature);

@@ -59,7 +59,7 @@ std::byte* SharedBuffers::At(int rank, const Place& place) const {
 }
 
 struct ShmCollectives::Notice {
-  Signature::Numbers signature;
+  Signature signature;
   SharedBuffers::Place place;  // of the input
   bool has_data;               // the input itself is here too
   alignas(kCacheLineBytes) std::array<std::byte, kShortBytes> data;
@@ -86,7 +86,7 @@ std::byte* ShmCollectives::window(int rank, size_t chunk) const {
 void ShmCollectives::Give(const Request& request) {
   ++num_given_;
   Notice& own = notice(mesh_.rank());
-  own.signature = Signature(request).ToNumbers();
+  own.signature = Signature(request);
   if (request.bytes() > 0) {
     own.place = buffers_.Find(request.input.raw_data());
     own.has_data = IsShort(request, own.place);
@@ -102,12 +102,10 @@ bool ShmCollectives::Begin(const Request& request) {
 }
 
 void ShmCollectives::CheckSame() const {
-  const Signature::Numbers& first = notice(0).signature;
+  const Signature& first = notice(0).signature;
   for (int rank = 1; rank < mesh_.size(); ++rank) {
-    const Signature::Numbers& other = notice(rank).signature;
-    if (other != first)
-      throw std::runtime_error(
-          Mismatch(mesh_.NameOf(rank), Signature(other), mesh_.NameOf(0), Signature(first)));
+    const Signature& other = notice(rank).signature;
+    if (other != first) throw std::runtime_error(Mismatch(mesh_.NameOf(rank), other, mesh_.NameOf(0), first));
   }
 }
 

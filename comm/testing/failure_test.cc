@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -137,6 +138,7 @@ TEST_P(FailureTest, AnInnocentRankIsNeverBlamed) {
   for (const int culprit : {size() - 1, 0}) {
     for (const bool leaves : {true, false}) {
       const TemporaryDirectory directory;
+      std::atomic<int> num_failed{0};
       const auto errors = ErrorsOfRanks(size(), [&](int rank) {
         const World world{.rank = rank,
                           .size = size(),
@@ -149,9 +151,13 @@ TEST_P(FailureTest, AnInnocentRankIsNeverBlamed) {
                                        .interface_or_address = {}},
                                       Cpu());
         group->AllReduce(Zeros(3 << 20), ReduceOp::kSum).Wait();
-        if (rank != culprit) group->AllReduce(Zeros(3 << 20), ReduceOp::kSum).Wait();
-        // Until all others have failed.
-        if (rank == culprit && !leaves) std::this_thread::sleep_for(3 * kShort + std::chrono::seconds(2));
+        if (rank == culprit) {
+          while (!leaves && num_failed < size() - 1) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        const std::string error = ErrorOf(group->AllReduce(Zeros(3 << 20), ReduceOp::kSum));
+        ++num_failed;
+        throw CollectiveError(error);
       });
       EXPECT_EQ(errors[static_cast<size_t>(culprit)], "");
       for (int rank = 0; rank < size(); ++rank) {
