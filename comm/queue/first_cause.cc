@@ -34,10 +34,10 @@ void FirstCause::Write(const std::exception& failure) {
     job_->store().SetDeadline(deadline);
     job_->store().Set(Key(rank_), Join(own_->suspect, " ", own_->cause));
   } catch (const std::runtime_error&) {
-    if (own_->suspect == 0 || own_->suspect == kNobody) return;
+    if (rank_ == 0 || own_->suspect == 0 || own_->suspect == kNobody) return;
     if (Clock::now() >= deadline) {
       first_ = "rank 0 made no progress: its store does not answer";
-    } else if (dynamic_cast<const PeerClosed*>(of_peer) != nullptr) {
+    } else if (is_kept_by_rank0_ && dynamic_cast<const PeerClosed*>(of_peer) != nullptr) {
       first_ = "rank 0 closed the connection";
     }
   }

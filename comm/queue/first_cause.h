@@ -45,7 +45,10 @@ class PeerClosed : public PeerError {
 // larger group is made of.
 class FirstCause {
  public:
-  explicit FirstCause(const World& world) : job_(world.job), rank_(world.NameOf(world.rank)) {}
+  explicit FirstCause(const World& world)
+      : job_(world.job),
+        rank_(world.NameOf(world.rank)),
+        is_kept_by_rank0_(world.rendezvous.starts_with("tcp://")) {}
 
   // This rank's failure; only the first counts. Takes five seconds at most, if rank 0 does not answer.
   void Write(const std::exception& failure);
@@ -63,6 +66,7 @@ class FirstCause {
 
   const std::shared_ptr<Job> job_;  // may be null
   const int rank_;
+  const bool is_kept_by_rank0_;  // the store
   std::mutex mutex_;
   std::optional<Note> own_;
   std::string first_;  // as far as it is known
