@@ -34,7 +34,6 @@ class GlooProcessGroup : public QueueGroup {
     if (world.size > 1) {
       Rendezvous rendezvous(world, options.timeout);
       mesh_.emplace(world, options.interface_or_address, rendezvous, options.timeout);
-      rendezvous.Finish();
     }
     const BlockSigpipe block_sigpipe;
     queue_.emplace(RequestQueueOptions{

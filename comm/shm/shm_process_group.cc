@@ -31,7 +31,6 @@ class ShmProcessGroup : public QueueGroup {
     if (options.world.size > 1) {
       Rendezvous rendezvous(options.world, options.timeout);
       mesh_.emplace(options.world, ShmCollectives::AreaBytes(), rendezvous, options.timeout);
-      rendezvous.Finish();
       collectives_.emplace(*mesh_, *buffers_);
     }
     queue_.emplace(RequestQueueOptions{
