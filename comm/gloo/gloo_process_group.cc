@@ -47,7 +47,8 @@ class GlooProcessGroup : public QueueGroup {
               if (mesh_.has_value()) mesh_->Abort();
             },
         .first_cause =
-            options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(world)});
+            options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(world),
+        .is_part = options.first_cause != nullptr});
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 

@@ -166,7 +166,7 @@ std::string RequestQueue::Fail(std::string_view operation, const std::exception&
   lock.unlock();
   options_.first_cause->Write(exception);
   options_.abort();
-  std::string cause = options_.first_cause->Read();
+  std::string cause = options_.is_part ? exception.what() : options_.first_cause->Read();
   lock.lock();
   if (failure_.empty()) failure_ = Join(operation, " had failed: ", cause);
   failed_.notify_all();

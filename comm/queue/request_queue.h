@@ -32,8 +32,10 @@ struct RequestQueueOptions {
   std::function<void(const Request& request, int thread)> run;
   // Makes all that run fail, here and, since the connections are closed, on the other ranks.
   std::function<void()> abort;
-  // Where ranks write what failed first.
+  // Where ranks write what failed first. A group that is a part of a larger one writes there too, but leaves
+  // it to that one to read.
   std::shared_ptr<FirstCause> first_cause;
+  bool is_part = false;
   // For a backend with one thread, whose short requests are not worth a change of thread; else empty. Called
   // for a request that nothing is before, when it is issued: does what the other ranks wait for, and returns
   // true if the rest can wait until somebody asks for it. Whoever waits then runs what is next himself,

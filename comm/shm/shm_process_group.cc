@@ -44,6 +44,7 @@ class ShmProcessGroup : public QueueGroup {
             },
         .first_cause = options.first_cause != nullptr ? options.first_cause
                                                       : std::make_shared<FirstCause>(options.world),
+        .is_part = options.first_cause != nullptr,
         .begin =
             [this](const Request& request) {
               return !collectives_.has_value() || collectives_->Begin(request);
