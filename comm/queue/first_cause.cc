@@ -2,9 +2,9 @@
 
 #include <chrono>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "comm/rendezvous/store.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -12,15 +12,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long after its own note a rank looks for those of others.
-constexpr std::chrono::milliseconds kLookFor{1000};
-constexpr std::chrono::milliseconds kLookEvery{50};
+// How long after its own note a rank waits for those of others.
+constexpr std::chrono::milliseconds kWaitFor{1000};
 // A store that takes longer belongs to a rank 0 that does nothing any more.
 constexpr std::chrono::seconds kStoreAnswersWithin{5};
 
-}  // namespace
+std::string Key(int rank) { return Join("failure.", rank); }
 
-std::string FirstCause::Key(int rank) const { return Join(job_->id(), ".failure.", rank); }
+}  // namespace
 
 void FirstCause::Write(const std::exception& failure) {
   const std::lock_guard lock(mutex_);
@@ -31,13 +30,14 @@ void FirstCause::Write(const std::exception& failure) {
   if (job_ == nullptr) return;
   const Deadline deadline = Clock::now() + kStoreAnswersWithin;
   try {
-    job_->store().SetDeadline(deadline);
-    job_->store().Set(Key(rank_), Join(own_->suspect, " ", own_->cause));
+    job_->store().Set(Key(rank_), Join(own_->suspect, " ", own_->cause), deadline);
+  } catch (const Refused& refused) {
+    first_ = refused.what();  // the job had failed before
   } catch (const std::runtime_error&) {
     if (rank_ == 0 || own_->suspect == 0 || own_->suspect == kNobody) return;
     if (Clock::now() >= deadline) {
       first_ = "rank 0 made no progress: its store does not answer";
-    } else if (is_kept_by_rank0_ && dynamic_cast<const PeerClosed*>(of_peer) != nullptr) {
+    } else if (dynamic_cast<const PeerClosed*>(of_peer) != nullptr) {
       first_ = "rank 0 closed the connection";
     }
   }
@@ -46,32 +46,29 @@ void FirstCause::Write(const std::exception& failure) {
 std::string FirstCause::Read() {
   const std::lock_guard lock(mutex_);
   const bool is_known = job_ == nullptr || is_read_ || first_ != own_->cause;
-  for (const auto end = Clock::now() + kLookFor; !is_known && Clock::now() < end;) {
-    try {
-      Follow();
-    } catch (const std::runtime_error&) {
-      break;  // rank 0 has left
-    }
-    std::this_thread::sleep_for(kLookEvery);
-  }
   is_read_ = true;
+  try {
+    if (!is_known) Follow(Clock::now() + kWaitFor);
+  } catch (const std::runtime_error&) {
+    // Rank 0 has left. So far its store was right.
+  }
   return first_;
 }
 
-void FirstCause::Follow() {
+void FirstCause::Follow(Deadline deadline) {
   Note note = *own_;
   std::set<int> seen = {rank_};
   while (note.suspect != kNobody) {
-    // Those who blame each other have both seen only the end.
-    if (!seen.insert(note.suspect).second) return;
     const int writer = note.suspect;
-    const auto text = job_->store().Get(Key(writer));
-    if (!text.has_value()) break;
-    const size_t space = text->find(' ');
-    note = {std::stoi(*text), text->substr(space + 1)};
-    if (note.suspect == kNobody) note.cause = Join("rank ", writer, " failed: ", note.cause);
+    if (!seen.insert(writer).second) {
+      first_ = own_->cause;  // those who blame each other have both seen only the end
+      return;
+    }
+    const auto text = job_->store().Get(Key(writer), deadline);
+    if (!text.has_value()) return;
+    note = {std::stoi(*text), text->substr(text->find(' ') + 1)};
+    first_ = note.suspect == kNobody ? Join("rank ", writer, " failed: ", note.cause) : note.cause;
   }
-  first_ = note.cause;
 }
 
 }  // namespace gradsync::comm

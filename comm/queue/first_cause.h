@@ -45,11 +45,7 @@ class PeerClosed : public PeerError {
 // larger group is made of.
 class FirstCause {
  public:
-  explicit FirstCause(const World& world)
-      : job_(world.job),
-        rank_(world.NameOf(world.rank)),
-        is_kept_by_rank0_(world.rendezvous.starts_with("tcp://")) {}
-
+  explicit FirstCause(const World& world) : job_(world.job), rank_(world.NameOf(world.rank)) {}
   // This rank's failure; only the first counts. Takes five seconds at most, if rank 0 does not answer.
   void Write(const std::exception& failure);
   // After Write: gives other ranks a second to write, and returns the first cause.
@@ -60,13 +56,11 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Puts what the chain of notes says now into first_. Throws std::runtime_error if the store is gone.
-  void Follow();
-  std::string Key(int rank) const;
+  // Puts what the chain of notes says into first_. Throws std::runtime_error if the store is gone.
+  void Follow(Deadline deadline);
 
   const std::shared_ptr<Job> job_;  // may be null
   const int rank_;
-  const bool is_kept_by_rank0_;  // the store
   std::mutex mutex_;
   std::optional<Note> own_;
   std::string first_;  // as far as it is known
