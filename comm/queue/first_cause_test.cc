@@ -26,9 +26,8 @@ std::function<void(FirstCause&)> Closed(int peer) {
   };
 }
 
-// What each of four ranks reports, of which those do fail that are told how. The job of a rank that does not
-// is gone before they do, or lives on.
-std::vector<std::string> Reports(const Failures& failures, bool others_live) {
+// What those of four ranks report that fail. With `rank0_leaves`, rank 0 and its store are gone before.
+std::vector<std::string> Reports(const Failures& failures, bool rank0_leaves = false) {
   constexpr int kSize = 4;
   const TemporaryDirectory directory;
   std::vector<World> worlds(kSize);
@@ -38,9 +37,7 @@ std::vector<std::string> Reports(const Failures& failures, bool others_live) {
                 std::chrono::seconds(30));
   });
   std::vector<std::string> reports(kSize);
-  for (int rank = 0; rank < kSize; ++rank) {
-    if (!others_live && !failures.contains(rank)) worlds[static_cast<size_t>(rank)].job.reset();
-  }
+  if (rank0_leaves) worlds[0].job.reset();
   RunRanks(kSize, [&](int rank) {
     const auto failure = failures.find(rank);
     if (failure == failures.end()) return;
@@ -53,13 +50,13 @@ std::vector<std::string> Reports(const Failures& failures, bool others_live) {
 
 TEST(FirstCauseTest, IsWhomThoseAreBlamedForBlame) {
   // 3 stands still, 2 waits for it, and so on.
-  const auto reports = Reports({{0, Late(1)}, {1, Closed(2)}, {2, Late(3)}}, true);
+  const auto reports = Reports({{0, Late(1)}, {1, Closed(2)}, {2, Late(3)}});
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(reports[static_cast<size_t>(rank)], "rank 3 is late");
 }
 
 TEST(FirstCauseTest, IsARanksOwnFailure) {
   const auto fails = [](FirstCause& cause) { cause.Write(std::runtime_error("out of memory")); };
-  const auto reports = Reports({{0, Closed(1)}, {1, Closed(2)}, {2, fails}}, true);
+  const auto reports = Reports({{0, Closed(1)}, {1, Closed(2)}, {2, fails}});
   EXPECT_EQ(reports[2], "out of memory");
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(reports[static_cast<size_t>(rank)], "rank 2 failed: out of memory");
@@ -67,21 +64,25 @@ TEST(FirstCauseTest, IsARanksOwnFailure) {
 }
 
 TEST(FirstCauseTest, OnlyARanksFirstFailureCounts) {
-  const auto reports = Reports({{0, Late(1)},
-                                {1,
-                                 [](FirstCause& cause) {
-                                   Late(3)(cause);
-                                   Closed(0)(cause);
-                                 }}},
-                               true);
+  const auto reports = Reports({{0, Late(1)}, {1, [](FirstCause& cause) {
+                                                 Late(3)(cause);
+                                                 Closed(0)(cause);
+                                               }}});
   EXPECT_EQ(reports[0], "rank 3 is late");
   EXPECT_EQ(reports[1], "rank 3 is late");
 }
 
 TEST(FirstCauseTest, WhoBlameEachOtherReportWhatTheySaw) {
-  const auto reports = Reports({{1, Closed(2)}, {2, Closed(1)}}, true);
+  const auto reports = Reports({{1, Closed(2)}, {2, Closed(1)}});
   EXPECT_EQ(reports[1], "rank 2 has gone");
   EXPECT_EQ(reports[2], "rank 1 has gone");
+}
+
+TEST(FirstCauseTest, IsARank0ThatTookTheStoreAlong) {
+  const auto reports = Reports({{1, Closed(0)}, {2, Closed(1)}, {3, Late(1)}}, /*rank0_leaves=*/true);
+  EXPECT_EQ(reports[1], "rank 0 has gone");
+  EXPECT_EQ(reports[2], "rank 0 closed the connection");
+  EXPECT_EQ(reports[3], "rank 1 is late") << "which it saw itself";
 }
 
 TEST(FirstCauseTest, WithoutAJobIsWhatTheRankSaw) {
