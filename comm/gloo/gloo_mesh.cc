@@ -56,20 +56,20 @@ std::string WithoutPlace(std::string text) {
 constexpr char kClosed[] = "the connections were closed";
 
 void ThrowIfAborted(bool completed) {
-  if (!completed) throw PeerError(kClosed, /*is_consequence=*/true);
+  if (!completed) throw PeerError(kNobody, kClosed);
 }
 
-PeerError Explain(int peer, milliseconds timeout, const std::string& what) {
+[[noreturn]] void Explain(int peer, milliseconds timeout, const std::string& what) {
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
-  if (says("Application timeout caused pair closure")) return {kClosed, true};
+  if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
   if (says("Timed out waiting")) {
-    return {Join("rank ", peer, " made no progress for ", Seconds(timeout),
-                 " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"),
-            false};
+    throw PeerError(peer,
+                    Join("rank ", peer, " made no progress for ", Seconds(timeout),
+                         " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"));
   }
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))
-    return {Join("rank ", peer, " closed the connection"), false};
-  return {Join("connection to rank ", peer, ": ", WithoutPlace(what)), false};
+    throw PeerClosed(peer, Join("rank ", peer, " closed the connection"));
+  throw PeerError(peer, Join("connection to rank ", peer, ": ", WithoutPlace(what)));
 }
 
 // Calls `action`; gloo's exceptions end here.
@@ -78,7 +78,7 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
   try {
     action();
   } catch (const gloo::Exception& error) {
-    throw Explain(peer, timeout, error.what());
+    Explain(peer, timeout, error.what());
   }
 }
 
