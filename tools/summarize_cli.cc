@@ -1,7 +1,6 @@
 #include "tools/summarize_cli.h"
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,15 +9,13 @@
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/render/render.h"
+#include "tools/run_tool.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
-constexpr int kBadArguments = 2;
 constexpr int kWorseThanBaseline = 3;
 
 constexpr char kSummary[] =
@@ -37,6 +34,7 @@ struct CommandLine {
   std::string out;
   int64_t resamples = 2000;
   bool details = false;
+  std::string table;
   bool one_launch = false;
   std::string baseline;
   double threshold_percent = 0;
@@ -52,6 +50,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
              bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
              "there. Without it core, which decides most, or the first row where there is none.");
+  flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
   flags->Add("details", &line->details, bench::Switch(),
              "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
   flags->Add("resamples", &line->resamples, bench::Integer(100, 1000000),
@@ -93,6 +92,12 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
   } else {
     WriteFile(line.out, [&](std::ostream& file) { Render(report, line, file); });
   }
+}
+
+void KeepTable(const std::string& name, Report* report) {
+  report->header.clear();
+  std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
+  Require(!report->tables.empty(), "--table=", name, ": the records make no such table");
 }
 
 // Names what was left out.
@@ -143,12 +148,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   CommandLine line;
   bench::FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
-  try {
-    flags.Parse(argc, argv);
-    if (flags.help_requested()) {
-      out << flags.Usage();
-      return kDone;
-    }
+  return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.summarize.inputs.empty(),
             "no input: takes directories or files with records, such as results/");
     if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
@@ -157,18 +157,15 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Require(!line.one_launch || !line.baseline.empty(), "--one_launch: needs --baseline");
     Require(!flags.given("threshold") || !line.baseline.empty(), "--threshold: needs --baseline");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    const Summary summary = Summarize(line.summarize);
+    Summary summary = Summarize(line.summarize);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
                   err);
+    if (!line.table.empty()) KeepTable(line.table, &summary.report);
     Write(summary.report, line, out);
-  } catch (const InvalidInput& error) {
-    return Fail(kBadArguments, error.what(), err);
-  } catch (const std::exception& error) {
-    return Fail(kFailed, error.what(), err);
-  }
-  return kDone;
+    return kDone;
+  });
 }
 
 }  // namespace gradsync::tools

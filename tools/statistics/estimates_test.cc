@@ -43,7 +43,7 @@ Values NormalValues(size_t count, Draws* draws) {
 TEST(EstimatesTest, CriticalValuesAreThoseOfTheTables) {
   EXPECT_NEAR(SidakCritical(1), 1.959964, 1e-5);
   EXPECT_NEAR(SidakCritical(2), 2.236477, 1e-5);
-  EXPECT_NEAR(SidakCritical(10), 2.799783, 1e-4);
+  EXPECT_NEAR(SidakCritical(10), 2.799625, 1e-4);
   EXPECT_NEAR(StudentT(1.959964, 5), 2.5706, 0.02);
   EXPECT_NEAR(StudentT(1.959964, 30), 2.0423, 0.005);
 }
@@ -287,39 +287,47 @@ void Print(const std::string& name, const Score& score) {
               score.false_alarms);
 }
 
-// Each 200 runs of six comparisons, three with an effect: what is printed is what docs/reading.md may claim.
+constexpr int kRuns = 1000;
+
+// Of six comparisons, three with an effect: what is printed is what docs/reading.md may claim.
 TEST(SimulationTest, IntervalsHoldTheTruth) {
   for (const auto& [name, launches] :
        {std::pair<const char*, std::vector<size_t>>{"1 launch of 12 rounds", {12}},
         {"1 launch of 28 rounds", {28}},
         {"1 launch of 84 rounds", {84}},
+        {"2 launches of 28 rounds", {28, 28}},
         {"3 launches of 28 rounds", {28, 28, 28}}}) {
-    const Score score = ScoreOf({.launches = launches}, 200);
+    const Score score = ScoreOf({.launches = launches}, kRuns);
     Print(name, score);
-    EXPECT_GE(score.covered, 0.97) << name;
+    EXPECT_GE(score.covered, 0.98) << name;
     EXPECT_GE(score.family_covered, 0.93) << name;
-    EXPECT_LE(score.false_alarms, 0.03) << name;
+    EXPECT_LE(score.false_alarms, 0.02) << name;
   }
 }
 
-// By more than the rounds within them explain: a standard deviation of 1.2 % of a step, and of 2.5 %.
+// By more than the rounds within them explain: with a standard deviation of 1.2 % of a step, and of 2.5 %.
 TEST(SimulationTest, IntervalsHoldTheTruthWhereLaunchesDiffer) {
   for (const double launch_std : {15.0, 30.0}) {
-    const Score score = ScoreOf({.launches = {28, 28, 28}, .launch_std = launch_std}, 200);
-    Print("3 launches that differ by " + std::to_string(launch_std), score);
-    EXPECT_GE(score.covered, 0.93) << launch_std;
+    for (const std::vector<size_t>& launches : {std::vector<size_t>{28, 28}, {28, 28, 28}}) {
+      const Score score = ScoreOf({.launches = launches, .launch_std = launch_std}, kRuns);
+      Print(std::to_string(launches.size()) + " launches that differ by " + std::to_string(launch_std),
+            score);
+      EXPECT_GE(score.covered, 0.93) << launch_std;
+      EXPECT_GE(score.family_covered, 0.80) << launch_std;
+    }
   }
 }
 
 // Why the location is a mean trimmed by a fifth, and forward a covariate.
 TEST(SimulationTest, NoOtherEstimatorIsNarrowerAndHolds) {
-  const Score chosen = ScoreOf({.launches = {28}}, 200);
+  const Score chosen = ScoreOf({.launches = {28}}, kRuns);
   Print("trimmed by a fifth, with forward", chosen);
   EXPECT_GE(chosen.family_covered, 0.93);
   for (const double trimmed : {0.0, 0.1, 0.2, 0.3, 0.45}) {
     for (const bool uses_forward : {false, true}) {
       if (trimmed == kTrimmed && uses_forward) continue;
-      const Score other = ScoreOf({.launches = {28}, .trimmed = trimmed, .uses_forward = uses_forward}, 200);
+      const Score other =
+          ScoreOf({.launches = {28}, .trimmed = trimmed, .uses_forward = uses_forward}, kRuns);
       Print("trimmed by " + std::to_string(trimmed) + (uses_forward ? ", with forward" : ""), other);
       EXPECT_TRUE(other.half_width > 0.98 * chosen.half_width || other.family_covered < 0.93) << trimmed;
     }

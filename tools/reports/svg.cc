@@ -1,10 +1,11 @@
-#include "tools/charts/svg.h"
+#include "tools/reports/svg.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "model/error.h"
 #include "tools/render/text.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -97,6 +98,11 @@ void Svg::Text(std::string_view classes, double x, double y, std::string_view an
                std::string_view tip) {
   Add("text", Class(classes) + Attribute("x", x) + Attribute("y", y) + Join(" text-anchor='", anchor, "'"),
       text, tip);
+}
+
+void Svg::Place(double x, double y, const Svg& picture) {
+  body_ +=
+      Join("<g transform='translate(", Coordinate(x), " ", Coordinate(y), ")'>\n", picture.body(), "</g>\n");
 }
 
 std::string Svg::Root(std::string_view classes, std::string_view attributes, std::string_view style) const {

@@ -1,4 +1,4 @@
-#include "tools/timelines/trace.h"
+#include "tools/reports/trace.h"
 
 #include <algorithm>
 #include <cerrno>

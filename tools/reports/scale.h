@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_TOOLS_CHARTS_SCALE_H_
-#define GRADSYNC_TOOLS_CHARTS_SCALE_H_
+#ifndef GRADSYNC_TOOLS_REPORTS_SCALE_H_
+#define GRADSYNC_TOOLS_REPORTS_SCALE_H_
 
 #include <string>
 #include <vector>
@@ -38,8 +38,6 @@ class Scale {
   bool is_log() const { return is_log_; }
   // In ascending order, all between low and high.
   const std::vector<Tick>& ticks() const { return ticks_; }
-  // Other ticks; those beyond the ends are left out.
-  void SetTicks(const std::vector<double>& values);
 
  private:
   Scale(double low, double high, double from, double to, bool is_log)
@@ -55,4 +53,4 @@ class Scale {
 
 }  // namespace gradsync::tools
 
-#endif  // GRADSYNC_TOOLS_CHARTS_SCALE_H_
+#endif  // GRADSYNC_TOOLS_REPORTS_SCALE_H_

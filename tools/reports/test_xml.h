@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_TOOLS_CHARTS_TEST_XML_H_
-#define GRADSYNC_TOOLS_CHARTS_TEST_XML_H_
+#ifndef GRADSYNC_TOOLS_REPORTS_TEST_XML_H_
+#define GRADSYNC_TOOLS_REPORTS_TEST_XML_H_
 
 #include <map>
 #include <string>
@@ -31,4 +31,4 @@ std::vector<XmlElement> WithClass(const std::vector<XmlElement>& elements, std::
 
 }  // namespace gradsync::tools
 
-#endif  // GRADSYNC_TOOLS_CHARTS_TEST_XML_H_
+#endif  // GRADSYNC_TOOLS_REPORTS_TEST_XML_H_

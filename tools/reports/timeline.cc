@@ -1,13 +1,14 @@
-#include "tools/timelines/timeline.h"
+#include "tools/reports/timeline.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
 #include "model/error.h"
-#include "tools/charts/scale.h"
-#include "tools/charts/svg.h"
 #include "tools/render/text.h"
+#include "tools/reports/scale.h"
+#include "tools/reports/svg.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -20,8 +21,8 @@ constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLane
 constexpr double kSmallSize = 11;
 constexpr int kNumTicks = 8;
 
-// Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which
-// rsvg-convert knows too.
+// Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which all
+// programs that show SVG know.
 constexpr char kStyle[] =
     R"(.gradsync-timeline{max-width:100%;height:auto;font:12px 'DejaVu Sans',Helvetica,Arial,sans-serif}
 .gradsync-timeline .paper{fill:#fff}

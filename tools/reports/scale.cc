@@ -1,11 +1,11 @@
-#include "tools/charts/scale.h"
+#include "tools/reports/scale.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
 #include "model/error.h"
-#include "tools/render/text.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -120,14 +120,6 @@ double Scale::operator()(double value) const {
   const double part =
       is_log_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
   return from_ + part * (to_ - from_);
-}
-
-void Scale::SetTicks(const std::vector<double>& values) {
-  ticks_.clear();
-  for (const double value : values) {
-    if (value >= low_ && value <= high_) ticks_.push_back({value, Join(value)});
-  }
-  std::sort(ticks_.begin(), ticks_.end(), [](const Tick& a, const Tick& b) { return a.value < b.value; });
 }
 
 }  // namespace gradsync::tools

@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_TOOLS_CHARTS_SVG_H_
-#define GRADSYNC_TOOLS_CHARTS_SVG_H_
+#ifndef GRADSYNC_TOOLS_REPORTS_SVG_H_
+#define GRADSYNC_TOOLS_REPORTS_SVG_H_
 
 #include <string>
 #include <string_view>
@@ -34,12 +34,17 @@ class Svg {
   void Text(std::string_view classes, double x, double y, std::string_view anchor, std::string_view text,
             std::string_view tip = {});
 
+  // All elements of another picture, moved.
+  void Place(double x, double y, const Svg& picture);
+
+  double width() const { return width_; }
+  double height() const { return height_; }
   // The elements so far.
   const std::string& body() const { return body_; }
   // The picture, as an element to be put into a page that has the style sheet.
   std::string Finish() const;
-  // The picture as a document of its own that may stand in a page too. `classes` are those of the root, and
-  // must precede every rule's selector in `style_sheet`, so that nothing leaks into the page.
+  // The picture as a document of its own. `classes` are those of the root. Where the document may stand in a
+  // page too, they must precede every rule's selector in `style_sheet`, so that nothing leaks into the page.
   std::string Document(std::string_view classes, std::string_view style_sheet) const;
 
  private:
@@ -54,4 +59,4 @@ class Svg {
 
 }  // namespace gradsync::tools
 
-#endif  // GRADSYNC_TOOLS_CHARTS_SVG_H_
+#endif  // GRADSYNC_TOOLS_REPORTS_SVG_H_

@@ -1,22 +1,21 @@
-#ifndef GRADSYNC_TOOLS_CHARTS_CHART_H_
-#define GRADSYNC_TOOLS_CHARTS_CHART_H_
+#ifndef GRADSYNC_TOOLS_REPORTS_CHARTS_H_
+#define GRADSYNC_TOOLS_REPORTS_CHARTS_H_
 
 #include <limits>
 #include <string>
 #include <vector>
 
-// Charts, drawn as inline SVG for a page with the style sheet of reports/style.h. A chart is 380 units wide
-// and is meant to be shown 340 to 460 pixels wide, where its text can be read.
+#include "tools/reports/svg.h"
+
+// Charts, for what has the style sheet of reports/style.h. A chart is 380 units wide. Its text
+// can be read where it is shown 340 to 460 pixels wide.
 namespace gradsync::tools {
 
 inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kChartWidth = 380;
-// Of a longer name at a line's end only the beginning is shown.
-inline constexpr size_t kLongestSeriesName = 16;
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are
 // left out: a line has a gap there.
-
 struct ChartPoint {
   double x = 0;
   double y = 0;
@@ -38,17 +37,13 @@ struct LineChart {
   std::string y_label{};
   bool log_x = false;
   bool log_y = false;
-  bool from_zero = false;       // a linear y axis holds 0
-  double y_holds = kNoValue;    // the y axis holds this too, so that panels can share one
+  double y_holds = kNoValue;    // the y axis holds this value
   double reference = kNoValue;  // a dashed line at this y
   std::string reference_name{};
-  std::vector<double> x_ticks{};  // empty: chosen
-  bool has_names = true;          // of series, at their ends
   std::vector<ChartSeries> series{};
 };
 
-// Names never lie on one another.
-std::string DrawLines(const LineChart& chart);
+Svg DrawLines(const LineChart& chart);
 
 struct BarPart {
   std::string name{};
@@ -60,24 +55,25 @@ struct Bar {
   std::string name{};
   std::string style{};  // of the whole bar: sets the colour that a part may use
   std::vector<BarPart> parts{};
-  double total = kNoValue;  // a mark below the bar: parts need not add up to it
-  double low = kNoValue;    // an interval around or beside the mark
+  double total = kNoValue;  // a mark below the bar
+  double low = kNoValue;    // an interval around the mark
   double high = kNoValue;
-  std::string interval_tip{};
+  std::string total_tip{};
 };
 
 struct BarChart {
   std::string title{};  // for screen readers
   std::string x_label{};
   std::string unit{};           // behind values
+  double holds = 0;             // the axis, which begins at 0, goes at least so far: panels can share one
   double reference = kNoValue;  // a dashed line at this total
   std::string reference_name{};
   std::vector<Bar> bars{};
 };
 
 // Horizontal bars below one another, each with its total written at the right.
-std::string DrawBars(const BarChart& chart);
+Svg DrawBars(const BarChart& chart);
 
 }  // namespace gradsync::tools
 
-#endif  // GRADSYNC_TOOLS_CHARTS_CHART_H_
+#endif  // GRADSYNC_TOOLS_REPORTS_CHARTS_H_

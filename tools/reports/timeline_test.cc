@@ -1,4 +1,4 @@
-#include "tools/timelines/timeline.h"
+#include "tools/reports/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "model/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "tools/timelines/timeline.h"
-#include "tools/timelines/trace.h"
+#include "tools/reports/timeline.h"
+#include "tools/reports/trace.h"
 
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const fuzz::File file(fuzz::Text(data, size));

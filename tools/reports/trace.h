@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_TOOLS_TIMELINES_TRACE_H_
-#define GRADSYNC_TOOLS_TIMELINES_TRACE_H_
+#ifndef GRADSYNC_TOOLS_REPORTS_TRACE_H_
+#define GRADSYNC_TOOLS_REPORTS_TRACE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -86,4 +86,4 @@ Trace ReadTraces(const std::vector<std::string>& paths);
 
 }  // namespace gradsync::tools
 
-#endif  // GRADSYNC_TOOLS_TIMELINES_TRACE_H_
+#endif  // GRADSYNC_TOOLS_REPORTS_TRACE_H_

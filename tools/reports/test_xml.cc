@@ -1,4 +1,4 @@
-#include "tools/charts/test_xml.h"
+#include "tools/reports/test_xml.h"
 
 #include <expat.h>
 

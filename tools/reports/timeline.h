@@ -1,12 +1,12 @@
-#ifndef GRADSYNC_TOOLS_TIMELINES_TIMELINE_H_
-#define GRADSYNC_TOOLS_TIMELINES_TIMELINE_H_
+#ifndef GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
+#define GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/timelines/trace.h"
+#include "tools/reports/trace.h"
 
 // One picture of one step of each strategy: what every rank computed, and what was on its way meanwhile.
 namespace gradsync::tools {
@@ -38,4 +38,4 @@ std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps);
 
 }  // namespace gradsync::tools
 
-#endif  // GRADSYNC_TOOLS_TIMELINES_TIMELINE_H_
+#endif  // GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
