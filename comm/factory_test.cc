@@ -99,8 +99,8 @@ TEST(FactoryTest, ARunMayUseSeveralGroups) {
       world = JoinJob(world, {}, std::chrono::seconds(60));
       std::vector<std::unique_ptr<ProcessGroup>> groups;
       for (const std::string& backend : backends) {
-        groups.push_back(MakeProcessGroup(
-            {.backend = backend, .world = world, .interface_or_address = {}}, model::CpuDevice()));
+        groups.push_back(MakeProcessGroup({.backend = backend, .world = world, .interface_or_address = {}},
+                                          model::CpuDevice()));
       }
       for (int step = 0; step < 3; ++step) {
         std::vector<model::Tensor> tensors;
