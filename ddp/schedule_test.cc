@@ -19,34 +19,37 @@ using model::Tensor;
 // Two ranks that agree on everything; writes what is asked of it into a log shared with backward.
 class LoggingGroup : public comm::ProcessGroup {
  public:
-  explicit LoggingGroup(std::vector<std::string>& log) : log_(log) {}
+  explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
 
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
   std::string_view backend() const override { return "logging"; }
-  int num_threads() const override { return 0; }
 
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
     allocated_bytes_ += tensor.nbytes();
     return tensor;
   }
-  comm::Work AllReduce(Tensor tensor, ReduceOp) override {
-    bytes_.push_back(tensor.nbytes());
-    return Issue("reduce", tensor);
-  }
-  comm::Work Broadcast(Tensor tensor, int) override { return Issue("broadcast", tensor); }
-  comm::Work ReduceScatter(Tensor, Tensor output, ReduceOp) override {
-    return Issue("reduce_scatter", output);
-  }
-  comm::Work AllGather(Tensor input, Tensor output) override {
-    for (int rank = 0; rank < size(); ++rank) {
-      output.Slice(rank * input.numel(), input.shape()).CopyFrom(input);
+  comm::Work Issue(comm::Request request) override {
+    const Tensor& input = request.input;
+    const Tensor& output = request.output;
+    switch (request.collective) {
+      case comm::Collective::kAllReduce:
+        bytes_.push_back(output.nbytes());
+        return Log("reduce", output);
+      case comm::Collective::kBroadcast:
+        return Log("broadcast", output);
+      case comm::Collective::kReduceScatter:
+        return Log("reduce_scatter", output);
+      case comm::Collective::kAllGather:
+        for (int rank = 0; rank < size(); ++rank) {
+          output.Slice(rank * input.numel(), input.shape()).CopyFrom(input);
+        }
+        bytes_.push_back(output.nbytes());
+        return Log("all_gather", output);
+      case comm::Collective::kBarrier:
+        log_.push_back("barrier");
     }
-    bytes_.push_back(output.nbytes());
-    return Issue("all_gather", output);
+    return {};
   }
-  void Barrier() override { log_.push_back("barrier"); }
 
   std::vector<size_t>& bytes() { return bytes_; }
   size_t allocated_bytes() const { return allocated_bytes_; }
@@ -64,7 +67,7 @@ class LoggingGroup : public comm::ProcessGroup {
     const std::string name_;
   };
 
-  comm::Work Issue(const std::string& what, const Tensor& tensor) {
+  comm::Work Log(const std::string& what, const Tensor& tensor) {
     const std::string name = what + " " + std::to_string(tensor.nbytes());
     log_.push_back(name);
     return comm::Work(std::make_shared<Issued>(log_, name));

@@ -49,31 +49,25 @@ struct Clock {
 };
 
 // A group whose barriers and collectives take time on the ranks' clocks.
-class TimedGroup : public comm::ProcessGroup {
+class TimedGroup : public comm::GroupDecorator {
  public:
   TimedGroup(std::unique_ptr<comm::ProcessGroup> inner, Clock& clock, const int& last_collective)
-      : inner_(std::move(inner)), clock_(clock), last_collective_(last_collective) {}
+      : GroupDecorator(std::move(inner)), clock_(clock), last_collective_(last_collective) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::string_view backend() const override { return "timed"; }
-  int num_threads() const override { return 1; }
-
-  comm::Work AllReduce(Tensor tensor, comm::ReduceOp op) override {
-    return Time([&] { return inner_->AllReduce(tensor, op); });
-  }
-  comm::Work Broadcast(Tensor tensor, int root) override {
-    return Time([&] { return inner_->Broadcast(tensor, root); });
-  }
-  comm::Work ReduceScatter(Tensor input, Tensor output, comm::ReduceOp op) override {
-    return Time([&] { return inner_->ReduceScatter(input, output, op); });
-  }
-  comm::Work AllGather(Tensor input, Tensor output) override {
-    return Time([&] { return inner_->AllGather(input, output); });
-  }
-  void Barrier() override {
-    inner_->Barrier();
-    clock_.now_ns = LastOfRanks(clock_.now_ns) + clock_.delays.after_barrier;
+  // A collective begins when all ranks have issued it.
+  comm::Work Issue(comm::Request request) override {
+    const bool is_barrier = request.collective == comm::Collective::kBarrier;
+    GroupDecorator::Issue(std::move(request)).Wait();
+    const int64_t begin_ns = LastOfRanks(clock_.now_ns);
+    if (is_barrier) {
+      clock_.now_ns = begin_ns + clock_.delays.after_barrier;
+      return {};
+    }
+    const int number = clock_.num_collectives++;
+    int64_t duration_ns = kCollective;
+    if (number == 0) duration_ns += clock_.delays.first_collective;
+    if (number == last_collective_) duration_ns += clock_.delays.last_collective;
+    return comm::Work(std::make_shared<Timed>(clock_, begin_ns + LastOfRanks(duration_ns)));
   }
 
  private:
@@ -89,23 +83,16 @@ class TimedGroup : public comm::ProcessGroup {
     const int64_t end_ns_;
   };
 
-  // Begins when all ranks have issued it.
-  comm::Work Time(const std::function<comm::Work()>& issue) {
-    issue().Wait();
-    const int number = clock_.num_collectives++;
-    int64_t duration_ns = kCollective;
-    if (number == 0) duration_ns += clock_.delays.first_collective;
-    if (number == last_collective_) duration_ns += clock_.delays.last_collective;
-    return comm::Work(std::make_shared<Timed>(clock_, LastOfRanks(clock_.now_ns) + LastOfRanks(duration_ns)));
-  }
-
   int64_t LastOfRanks(int64_t ns) {
     const Tensor tensor = Tensor::From<int64_t>(model::CpuDevice(), {1}, std::vector{ns});
-    inner_->AllReduce(tensor, comm::ReduceOp::kMax).Wait();
+    GroupDecorator::Issue({.collective = comm::Collective::kAllReduce,
+                           .op = comm::ReduceOp::kMax,
+                           .input = tensor,
+                           .output = tensor})
+        .Wait();
     return tensor.ToVector<int64_t>().front();
   }
 
-  const std::unique_ptr<comm::ProcessGroup> inner_;
   Clock& clock_;
   const int& last_collective_;
 };

@@ -145,8 +145,9 @@ class Suite {
     // In a group of its own, so that no program is left of those that it starts.
     comm::ChildProcess child(command, {.stdout_fd = stdout_fd, .own_group = true});
     while (!child.end().has_value()) {
-      pollfd signals{.fd = signals_.fd(), .events = POLLIN, .revents = 0};
-      poll(&signals, 1, -1);  // the end of a child wakes it too
+      pollfd events[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+                         {.fd = child.fd(), .events = POLLIN, .revents = 0}};
+      poll(events, 2, -1);
       while (const auto signal = signals_.Next()) {
         child.Signal(stopped_by_.has_value() ? SIGKILL : *signal);
         if (!stopped_by_) stopped_doing_ = doing;

@@ -12,8 +12,12 @@
 //   records    half a record has been written
 //
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
-// none), corrupt (another number in a gradient).
+// none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but its other
+// threads live).
+//
+// With GRADSYNC_TEST_RANKS_PER_HOST=N the ranks pretend to be on hosts of N ranks each.
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -33,6 +37,7 @@
 #include "bench/training/options.h"
 #include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
+#include "model/error.h"
 #include "model/model.h"
 #include "model/tensor.h"
 
@@ -73,6 +78,12 @@ void Commit() {
   if (kind == "leave") std::_Exit(0);
   if (kind == "throw") throw std::runtime_error("the fault of the test");
   if (kind == "corrupt") Replica()->parameters().front()->grad().data<float>()[0] += 1;
+  if (kind == "hang") {
+    for (volatile int forever = 1; forever != 0;) continue;
+  }
+  if (kind == "silent") {
+    for (;;) pause();
+  }
   if (kind == "memory") model::Tensor::Empty(model::CpuDevice(), {int64_t{1} << 50}, model::DType::kU8);
 }
 
@@ -95,7 +106,15 @@ class FaultSink : public bench::RangeSink {
   void Stop(uint64_t) override {}
 };
 
+void PretendHost() {
+  const char* const ranks_per_host = std::getenv("GRADSYNC_TEST_RANKS_PER_HOST");
+  const char* const rank = std::getenv("GRADSYNC_RANK");
+  if (ranks_per_host == nullptr || rank == nullptr) return;
+  setenv("GRADSYNC_HOST", Join("host", std::atoi(rank) / std::atoi(ranks_per_host)).c_str(), 1);
+}
+
 int Main(int argc, char** argv) {
+  PretendHost();
   Pass("start");
   bench::TrainingOptions options;
   bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");

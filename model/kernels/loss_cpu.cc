@@ -1,7 +1,8 @@
+#include <algorithm>
 #include <cmath>
 
-#include "model/kernels/cross_entropy.h"
 #include "model/kernels/eigen.h"
+#include "model/kernels/loss.h"
 #include "model/kernels/parallel.h"
 
 namespace gradsync::model::kernels {
@@ -48,5 +49,32 @@ void CrossEntropyGrad<T>::OnCpu(Device& device) const {
       1);
 }
 GRADSYNC_INSTANTIATE_KERNEL(CrossEntropyGrad, OnCpu);
+
+template <class T>
+void SquaredError<T>::OnCpu(Device& /*device*/) const {
+  Reader<T> read(n);
+  const auto error =
+      read(x, n).template cast<double>() - ConstArrayMap<Wide<T>>(target, n).template cast<double>();
+  *loss = static_cast<Wide<T>>(error.square().mean());
+}
+GRADSYNC_INSTANTIATE_KERNEL(SquaredError, OnCpu);
+
+template <class T>
+void SquaredErrorGrad<T>::OnCpu(Device& device) const {
+  using W = Wide<T>;
+  const W factor = W{2} / static_cast<W>(n) * *dloss;
+  constexpr int64_t kPiece = 4096;
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    Reader<T> read(kPiece);
+    Writer<T> write(kPiece);
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t length = std::min(kPiece, end - at);
+      write(dx.data + at, length, dx.accumulate, [&](ArrayMap<W> out) {
+        Store(out, (read(x + at, length) - ConstArrayMap<W>(target + at, length)) * factor, dx.accumulate);
+      });
+    }
+  });
+}
+GRADSYNC_INSTANTIATE_KERNEL(SquaredErrorGrad, OnCpu);
 
 }  // namespace gradsync::model::kernels

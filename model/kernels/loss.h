@@ -1,32 +1,38 @@
-#ifndef GRADSYNC_MODEL_KERNELS_REGRESSION_H_
-#define GRADSYNC_MODEL_KERNELS_REGRESSION_H_
+#ifndef GRADSYNC_MODEL_KERNELS_LOSS_H_
+#define GRADSYNC_MODEL_KERNELS_LOSS_H_
 
 #include <cstdint>
 
 #include "model/destination.h"
 #include "model/kernels/kernel.h"
 
-// What a linear layer with a bias and a loss of squares need beside a matrix product.
 namespace gradsync::model::kernels {
 
-// y = x + bias.
+// The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA they have not been
+// checked: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
+//
+// log_sum_exp = log(sum(exp(row))); loss = the mean over rows of log_sum_exp - row[target].
 template <class T>
-struct AddBias {
-  const T* x;           // (rows, d)
-  const Wide<T>* bias;  // (d)
-  int64_t rows, d;
-  T* y;  // (rows, d)
+struct CrossEntropy {
+  const T* logits;         // (rows, vocab)
+  const int32_t* targets;  // (rows)
+  int64_t rows, vocab;
+  Wide<T>* log_sum_exp;  // (rows)
+  Wide<T>* loss;         // one
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
 };
 
-// dbias = the sum of dy over its rows.
+// dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
 template <class T>
-struct BiasGrad {
-  const T* dy;  // (rows, d)
-  int64_t rows, d;
-  Destination<Wide<T>*> dbias;
+struct CrossEntropyGrad {
+  const T* logits;
+  const int32_t* targets;
+  const Wide<T>* log_sum_exp;
+  const Wide<T>* dloss;  // one
+  int64_t rows, vocab;
+  Destination<T*> dlogits;
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
@@ -59,4 +65,4 @@ struct SquaredErrorGrad {
 
 }  // namespace gradsync::model::kernels
 
-#endif  // GRADSYNC_MODEL_KERNELS_REGRESSION_H_
+#endif  // GRADSYNC_MODEL_KERNELS_LOSS_H_
