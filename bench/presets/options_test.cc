@@ -76,7 +76,8 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
                                                 "ddp=gloo,shm", "compare=gloo,shm"));
   options.backends = {"hierarchical"};
   EXPECT_THAT(backends_of(options),
-              ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
+              ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "ddp=hierarchical",
+                          "ddp=hierarchical", "compare=hierarchical"));
 }
 
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {

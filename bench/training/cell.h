@@ -4,35 +4,23 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/records/record.h"
 #include "bench/timing/range_sink.h"
 #include "bench/training/batches.h"
-#include "model/error.h"
 #include "model/model.h"
 
 namespace gradsync::bench {
 
-// What a cell is, for people: {"batch", "2"}, {"sequence", "128"}.
-using CellLabels = std::vector<std::pair<std::string, std::string>>;
-
 // One model trained on batches of one shape, by variants that take turns and are compared with each other.
 struct Cell {
-  CellLabels labels;
+  std::string name;  // for people: "batch 2, sequence 128"
   BatchShape batch;
   int64_t positions = 0;  // see PeerTolerance; of one rank's batch
   // What its records say beside what those of every training do.
   Fields config;
   Fields facts;
-
-  // "batch 2, sequence 128"
-  std::string name() const {
-    std::string name;
-    for (const auto& [what, value] : labels) name += Join(name.empty() ? "" : ", ", what, " ", value);
-    return name;
-  }
 };
 
 // What a rank trains.

@@ -171,7 +171,7 @@ TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
   const std::string out = FreshDirectory();
   const ProgramResult result = RunDdp(out, WithFake({"--strategies=naive"}), {{"FAKE_PEER_RESULT", wrong}});
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("pytorch_naive: "));
+  EXPECT_THAT(result.err, HasSubstr("pytorch_naive@gloo: "));
   EXPECT_THAT(result.err, HasSubstr("differs from a single process's"));
   for (const Record& record : RecordsIn(out)) {
     const bool own = record.config.StringOr("strategy", "") == "naive";

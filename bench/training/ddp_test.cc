@@ -193,13 +193,19 @@ TEST(DdpTest, MemoryIsThatOfTheVariantAlone) {
           record.facts.IntOr("peak_bytes_in_use", 0);
     return peaks;
   };
+  // The allocator hands out blocks of up to an eighth more than was asked for.
+  const auto expect_near = [](const auto& found, const auto& expected) {
+    for (const auto& [key, bytes] : found) {
+      const auto wanted = static_cast<double>(expected.at(key));
+      EXPECT_NEAR(static_cast<double>(bytes), wanted, 0.06 * wanted) << key.first << " " << key.second;
+    }
+  };
   const auto interleaved = peaks_of({}), blocks = peaks_of({"--order=blocks"});
-  const auto unverified = peaks_of({"--order=blocks", "--verify=false"});
-  const auto flat = peaks_of({"--strategies=flat"});
-  EXPECT_EQ(interleaved, blocks);
-  EXPECT_EQ(blocks, unverified);
-  EXPECT_EQ(flat.at({"flat", 0}), interleaved.at({"flat", 0}));
-  EXPECT_EQ(interleaved.at({"none", 0}), interleaved.at({"none", 1}));
+  expect_near(interleaved, blocks);
+  expect_near(peaks_of({"--order=blocks", "--verify=false"}), blocks);
+  expect_near(peaks_of({"--strategies=flat"}), interleaved);
+  const auto of_rank_one = static_cast<double>(interleaved.at({"none", 1}));
+  EXPECT_NEAR(static_cast<double>(interleaved.at({"none", 0})), of_rank_one, 0.06 * of_rank_one);
   EXPECT_GT(interleaved.at({"flat", 0}), interleaved.at({"none", 0}));
 }
 
@@ -367,7 +373,7 @@ TEST(DdpTest, TheProfileSetsAStepBesideItsLimit) {
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* const row : {"none, batch ", "core:bucket_bytes=4Ki@gloo, batch ", "forward +linear ",
                                 "backward +attention ", "sync +exposed ", "optimizer +adamw ",
-                                "The limit is .* ms of the step's .*FLOP/s .*B/s .*Largest gaps: "}) {
+                                "The limit is .* ms of the step's .*FLOP/s .*B/s .*. Largest gaps: "}) {
     EXPECT_THAT(result.out, testing::ContainsRegex(row));
   }
   const std::vector<Record> records = RecordsIn(out);

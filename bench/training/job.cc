@@ -88,7 +88,7 @@ class TrainingJob : public RankJob {
         group_(*groups_.at(options.GroupBackends().front())),
         trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, group_,
                  CpuClock(threads_before_)),
-        verifier_(options, *source_, trainer_, buffers_),
+        verifier_(options, *source_, trainer_),
         disturbance_(group_, device_),
         recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
@@ -173,7 +173,7 @@ class TrainingJob : public RankJob {
     std::vector<Series> all;
     for (const Variant& variant : variants) {
       all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
-                                       : MakeOwnStepper(cell, variant, trainer_, GroupOf(variant), buffers_),
+                                       : MakeOwnStepper(cell, variant, trainer_, GroupOf(variant)),
                      RecordOf(cell, variant, flops)});
     }
     return all;
@@ -202,7 +202,7 @@ class TrainingJob : public RankJob {
   // In an order of its own in each round.
   void TakeTurns(const Cell& cell, std::vector<Series>& all) {
     const Batch batch = NewBatch(cell);
-    const uint64_t seed = OrderSeed(options_.ranks.seed, run_id_, cell.name());
+    const uint64_t seed = OrderSeed(options_.ranks.seed, run_id_, cell.name);
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < options_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
@@ -274,7 +274,7 @@ class TrainingJob : public RankJob {
     if (ranks.empty() || variant.drifts()) return;
     std::string names;
     for (const int rank : ranks) names += Join(names.empty() ? "" : ", ", rank);
-    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", series.stepper->cell().name(),
+    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", series.stepper->cell().name,
                                   ": after it the gradients of rank ", names,
                                   " differ from those of the other ranks"));
   }
@@ -341,7 +341,6 @@ class TrainingJob : public RankJob {
   const std::vector<int> threads_before_;  // the groups' are not among them
   const std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
   comm::RecordingProcessGroup& group_;                                                // the run's own
-  Buffers buffers_;
   Trainer trainer_;
   Verifier verifier_;
   Disturbance disturbance_;

@@ -26,7 +26,7 @@ class ProgressObserver : public Observer {
 
  private:
   void Show(const Stepper& stepper, const char* what) {
-    progress_->Step(Join(stepper.cell().name(), ", ", stepper.variant().name(), what));
+    progress_->Step(Join(stepper.cell().name, ", ", stepper.variant().name(), what));
   }
 
   const int64_t total_steps_;
@@ -40,7 +40,7 @@ class SummaryObserver : public Observer {
 
   void OnTimed(const Stepper& stepper, const std::vector<int64_t>& steps_ns, Record& /*more*/) override {
     places_[&stepper] = summary_.size();
-    summary_.Add(stepper.cell(), stepper.variant(), steps_ns);
+    summary_.Add(stepper.cell().name, stepper.variant(), steps_ns);
   }
   void OnChecked(const Stepper& stepper, const Fields& checks) override {
     summary_.SetVerdict(places_.at(&stepper), VerdictWord(checks, stepper.variant().drifts()));
@@ -77,7 +77,7 @@ class ProfileObserver : public Observer {
     const auto profile = profiles_.find(&stepper);
     if (profile == profiles_.end()) return;
     profile->second.WriteTo(more);
-    text_ += Join("\n", stepper.variant().name(), ", ", stepper.cell().name(), ", mean of ", steps_ns.size(),
+    text_ += Join("\n", stepper.variant().name(), ", ", stepper.cell().name, ", mean of ", steps_ns.size(),
                   " steps:\n", profile->second.ToString());
     profiles_.erase(profile);
   }

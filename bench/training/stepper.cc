@@ -17,12 +17,11 @@ using model::Parameter;
 
 class OwnStepper : public Stepper {
  public:
-  OwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer, comm::RecordingProcessGroup& group,
-             Buffers& buffers)
-      : Stepper(cell, variant), trainer_(trainer), group_(group), buffers_(buffers) {
-    const int64_t before = BytesInUse();
+  OwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer, comm::RecordingProcessGroup& group)
+      : Stepper(cell, variant), trainer_(trainer), group_(group) {
+    const int64_t before = trainer.bytes_in_use();
     strategy_ = trainer.NewStrategy(variant.strategy, variant.bucket_bytes, group);
-    AddBuffers(BytesInUse() - before);
+    AddBuffers(trainer.bytes_in_use() - before);
   }
   ~OwnStepper() override { AddBuffers(-own_bytes_); }
   OwnStepper(const OwnStepper&) = delete;
@@ -33,7 +32,7 @@ class OwnStepper : public Stepper {
   StepResult Step(const Batch& batch, model::Tracer* tracer) override {
     RangeSink* const ranges = trainer_.ranges();
     if (ranges == nullptr) return TakeStep(batch, tracer);
-    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", cell().name()));
+    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", cell().name));
     StepResult result = TakeStep(batch, tracer == nullptr ? ranges : tracer);
     ranges->Pop();
     return result;
@@ -64,27 +63,23 @@ class OwnStepper : public Stepper {
   }
 
  private:
-  int64_t BytesInUse() const {
-    return static_cast<int64_t>(trainer_.device()->allocator().stats().bytes_in_use);
-  }
-
   void AddBuffers(int64_t bytes) {
     own_bytes_ += bytes;
-    buffers_.bytes += bytes;
+    trainer_.AddBytesApart(bytes);
   }
 
   // What a step leaves in memory is the strategy's. What fails says where that was.
   StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
     const auto where = [&] {
-      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", cell().name());
+      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", cell().name);
     };
-    const int64_t before = BytesInUse();
+    const int64_t before = trainer_.bytes_in_use();
     trainer_.device()->allocator().ResetPeak();
     try {
       StepResult result = trainer_.Step(*strategy_, batch, tracer, &group_);
-      AddBuffers(BytesInUse() - before);
+      AddBuffers(trainer_.bytes_in_use() - before);
       const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);
-      peak_bytes_ = std::max(peak_bytes_, peak - (buffers_.bytes - own_bytes_) - trainer_.kept_bytes());
+      peak_bytes_ = std::max(peak_bytes_, peak - (trainer_.bytes_apart() - own_bytes_));
       return result;
     } catch (const comm::CollectiveError& error) {
       throw comm::CollectiveError(error.what() + where());
@@ -95,8 +90,7 @@ class OwnStepper : public Stepper {
 
   Trainer& trainer_;
   comm::RecordingProcessGroup& group_;
-  Buffers& buffers_;
-  int64_t own_bytes_ = 0;   // of them
+  int64_t own_bytes_ = 0;   // its buffers
   int64_t peak_bytes_ = 0;  // that the variant needs: its own buffers, and what all share
   std::unique_ptr<ddp::Strategy> strategy_;
 };
@@ -160,8 +154,8 @@ class PeerStepper : public Stepper {
 }  // namespace
 
 std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer,
-                                        comm::RecordingProcessGroup& group, Buffers& buffers) {
-  return std::make_unique<OwnStepper>(cell, variant, trainer, group, buffers);
+                                        comm::RecordingProcessGroup& group) {
+  return std::make_unique<OwnStepper>(cell, variant, trainer, group);
 }
 
 Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,

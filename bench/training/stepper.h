@@ -18,12 +18,6 @@
 
 namespace gradsync::bench {
 
-// Bytes of the device's memory that not every variant needs: the buffers of all steppers that are there, and
-// what checks keep.
-struct Buffers {
-  int64_t bytes = 0;
-};
-
 // What takes the steps of one variant of a cell on this rank.
 class Stepper {
  public:
@@ -62,7 +56,7 @@ class Stepper {
 // One of gradsync's own strategies, which communicates in `group`. What is given by reference must outlive
 // it.
 std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer,
-                                        comm::RecordingProcessGroup& group, Buffers& buffers);
+                                        comm::RecordingProcessGroup& group);
 
 // Peers' variants, whose steps another process takes, and the files by which it and the trainer exchange
 // weights and gradients. All ranks call.

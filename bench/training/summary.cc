@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "bench/records/units.h"
 #include "model/tensor.h"
 
@@ -26,49 +25,36 @@ std::vector<int64_t> MaxOverRanks(const std::vector<int64_t>& numbers, comm::Pro
   return tensor.ToVector<int64_t>();
 }
 
-void Summary::Add(const Cell& cell, const Variant& variant, const std::vector<int64_t>& steps_ns) {
+void Summary::Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns) {
   const double sum_ns = std::accumulate(steps_ns.begin(), steps_ns.end(), 0.0);
-  rows_.push_back({.labels = cell.labels,
-                   .variant = variant.name(),
-                   .strategy = variant.strategy,
-                   .floor = variant.floor,
-                   .step_ns = sum_ns / static_cast<double>(steps_ns.size())});
+  rows_.push_back({cell, variant, sum_ns / static_cast<double>(steps_ns.size())});
 }
 
-std::vector<std::string> Summary::CellsOf(const Row& row) const {
-  const auto floor = std::ranges::find_if(
-      rows_, [&](const Row& other) { return other.labels == row.labels && other.strategy == row.floor; });
-  const double cost_ns = floor == rows_.end() ? 0 : row.step_ns - floor->step_ns;
-  const bool has_cost = floor != rows_.end() && row.strategy != row.floor;
-  std::vector<std::string> cells;
-  for (const auto& [name, value] : row.labels) cells.push_back(value);
-  cells.insert(
-      cells.end(),
-      {row.variant, ApproximateDuration(row.step_ns),
-       has_cost ? (cost_ns < 0 ? "-" : "") + ApproximateDuration(std::abs(cost_ns)) : "-", row.verdict});
-  return cells;
+std::string Summary::CostOf(const Row& row) const {
+  const auto floor = std::ranges::find_if(rows_, [&](const Row& other) {
+    return other.cell == row.cell && other.variant.strategy == row.variant.floor;
+  });
+  if (floor == rows_.end() || &*floor == &row) return "-";
+  const double cost_ns = row.step_ns - floor->step_ns;
+  return (cost_ns < 0 ? "-" : "") + ApproximateDuration(std::abs(cost_ns));
 }
 
 std::string Summary::ToString() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : rows_.front().labels) names.push_back(name);
-  const size_t num_labels = names.size();
-  names.insert(names.end(), {"variant", "step", "cost", "check"});
-  std::vector<std::vector<std::string>> lines = {names};
-  for (const Row& row : rows_) lines.push_back(CellsOf(row));
-  const auto width = [&](size_t column, size_t least) {
-    for (const auto& line : lines) least = std::max(least, line[column].size());
-    return static_cast<int>(least);
-  };
-  std::ostringstream text;
-  for (const auto& line : lines) {
-    size_t i = 0;
-    for (; i < num_labels; ++i) text << std::setw(width(i, 0)) << line[i] << " ";
-    text << " " << std::left << std::setw(width(i, 16)) << line[i] << std::right;
-    while (++i + 1 < line.size()) text << " " << std::setw(9) << line[i];
-    text << "  " << line[i] << "\n";
+  constexpr int kIndent = 2;
+  int width = 0;
+  for (const Row& row : rows_)
+    width = std::max(
+        {width, kIndent + static_cast<int>(row.variant.name().size()), static_cast<int>(row.cell.size())});
+  std::string text, cell;
+  for (const Row& row : rows_) {
+    if (row.cell != cell) {
+      text += absl::StrFormat("%-*s %9s %9s  check\n", width, row.cell, "step", "cost");
+      cell = row.cell;
+    }
+    text += absl::StrFormat("%*s%-*s %9s %9s  %s\n", kIndent, "", width - kIndent, row.variant.name(),
+                            ApproximateDuration(row.step_ns), CostOf(row), row.verdict);
   }
-  return text.str();
+  return text;
 }
 
 }  // namespace gradsync::bench

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "bench/training/cell.h"
 #include "bench/training/variant.h"
 #include "comm/process_group.h"
 #include "model/device.h"
@@ -21,13 +20,13 @@ std::string VerdictWord(const Fields& checks, bool drifts);
 std::vector<int64_t> MaxOverRanks(const std::vector<int64_t>& numbers, comm::ProcessGroup& group,
                                   const model::DevicePtr& device);
 
-// A line for each variant: the mean of its steps, each as long as on its slowest rank; how much longer that
-// is than the mean of its floor in the same cell; and what came of its check. //tools:summarize has the parts
-// and the intervals.
+// A line for each variant of each cell: the mean of its steps, each as long as on its slowest rank; how much
+// longer that is than its floor's mean; and what came of its check. //tools:summarize has the parts and the
+// intervals.
 class Summary {
  public:
-  // All cells have labels of the same names. `steps_ns`: on the slowest rank.
-  void Add(const Cell& cell, const Variant& variant, const std::vector<int64_t>& steps_ns);
+  // Those of a cell one after the other. `steps_ns`: on the slowest rank.
+  void Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns);
   // Of the variant that was added as number `i`.
   void SetVerdict(size_t i, std::string word) { rows_[i].verdict = std::move(word); }
   size_t size() const { return rows_.size(); }
@@ -35,12 +34,12 @@ class Summary {
 
  private:
   struct Row {
-    CellLabels labels;
-    std::string variant, strategy, floor;
+    std::string cell;
+    Variant variant;
     double step_ns = 0;
     std::string verdict = "not checked";
   };
-  std::vector<std::string> CellsOf(const Row& row) const;
+  std::string CostOf(const Row& row) const;
 
   std::vector<Row> rows_;
 };

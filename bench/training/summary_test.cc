@@ -26,8 +26,6 @@ TEST(SummaryTest, DriftIsMarkedWhereItIsMeant) {
 }
 
 TEST(SummaryTest, CostIsTheStepLessItsFloors) {
-  Cell cell;
-  cell.labels = {{"batch", "2"}, {"sequence", "8"}};
   const auto variant = [](const std::string& strategy, const std::string& floor) {
     return Variant{.strategy = strategy,
                    .traits = &ddp::FloorTraits(),
@@ -35,20 +33,20 @@ TEST(SummaryTest, CostIsTheStepLessItsFloors) {
                    .backend = strategy == floor ? "none" : "gloo"};
   };
   Summary summary;
-  summary.Add(cell, variant("flat", "none"), {900'000, 1'100'000});
-  summary.Add(cell, variant("none", "none"), {700'000});
-  summary.Add(cell, variant("pytorch_ddp", "pytorch_none"), {800'000});
-  summary.Add(cell, variant("pytorch_none", "pytorch_none"), {900'000});
-  cell.labels[0].second = "4";
-  summary.Add(cell, variant("core", "none"), {1'000'000});
+  summary.Add("batch 2, sequence 8", variant("flat", "none"), {900'000, 1'100'000});
+  summary.Add("batch 2, sequence 8", variant("none", "none"), {700'000});
+  summary.Add("batch 2, sequence 8", variant("pytorch_ddp", "pytorch_none"), {800'000});
+  summary.Add("batch 2, sequence 8", variant("pytorch_none", "pytorch_none"), {900'000});
+  summary.Add("batch 4, sequence 8", variant("core", "none"), {1'000'000});
   summary.SetVerdict(0, "equal");
   EXPECT_EQ(summary.ToString(),
-            "batch sequence  variant               step      cost  check\n"
-            "    2        8  flat@gloo          1.00 ms    300 us  equal\n"
-            "    2        8  none                700 us         -  not checked\n"
-            "    2        8  pytorch_ddp@gloo    800 us   -100 us  not checked\n"
-            "    2        8  pytorch_none        900 us         -  not checked\n"
-            "    4        8  core@gloo          1.00 ms         -  not checked\n");
+            "batch 2, sequence 8      step      cost  check\n"
+            "  flat@gloo           1.00 ms    300 us  equal\n"
+            "  none                 700 us         -  not checked\n"
+            "  pytorch_ddp@gloo     800 us   -100 us  not checked\n"
+            "  pytorch_none         900 us         -  not checked\n"
+            "batch 4, sequence 8      step      cost  check\n"
+            "  core@gloo           1.00 ms         -  not checked\n");
 }
 
 }  // namespace

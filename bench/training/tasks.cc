@@ -33,7 +33,7 @@ Fields ConfigOf(const TrainingOptions& options, int64_t batch_size) {
 Cell ImagesCell(const TrainingOptions& options, int64_t batch_size, const comm::World& world) {
   const model::ResNetConfig config = options.resnet_config();
   Cell cell;
-  cell.labels = {{"batch", std::to_string(batch_size)}, {"image", std::to_string(options.image_size)}};
+  cell.name = Join("batch ", batch_size, ", image ", options.image_size);
   cell.batch = {{batch_size, kImageChannels, options.image_size, options.image_size},
                 options.gradient_type(),
                 {batch_size, config.num_classes},
@@ -51,7 +51,7 @@ Cell TokensCell(const TrainingOptions& options, int64_t batch_size, int64_t seq_
   const model::TransformerConfig config = options.transformer_config();
   const model::Shape shape = {batch_size, seq_len};
   Cell cell;
-  cell.labels = {{"batch", std::to_string(batch_size)}, {"sequence", std::to_string(seq_len)}};
+  cell.name = Join("batch ", batch_size, ", sequence ", seq_len);
   cell.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
   cell.positions = batch_size * seq_len;
   cell.config = ConfigOf(options, batch_size);

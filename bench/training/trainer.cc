@@ -68,8 +68,10 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
   if (group.rank() == 0) {
     // Not on a GPU: what is measured there is the memory of training alone.
     const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
+    bytes_apart_ = -bytes_in_use();
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
     for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
+    bytes_apart_ += bytes_in_use();
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   ready_.reserve(params().size());
@@ -114,14 +116,6 @@ std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int
   ddp::StrategyOptions options = {.check_gradients = check_gradients_};
   if (bucket_bytes > 0) options.bucket_bytes = static_cast<size_t>(bucket_bytes);
   return ddp::MakeStrategy(name, {params(), *used, options});
-}
-
-int64_t Trainer::kept_bytes() const {
-  if (!device_->is_cpu()) return 0;
-  size_t bytes = 0;
-  for (const auto* const kept : {&initial_values_, &initial_buffers_})
-    for (const Tensor& tensor : *kept) bytes += tensor.nbytes();
-  return static_cast<int64_t>(bytes);
 }
 
 void Trainer::BeginGradients() {

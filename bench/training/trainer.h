@@ -93,8 +93,11 @@ class Trainer {
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
 
-  // Bytes in the device's memory that training does not need: initial values for Restart.
-  int64_t kept_bytes() const;
+  // Bytes in use of the device's memory; and, of these, what not every variant needs: buffers of strategies,
+  // initial values, what checks keep.
+  int64_t bytes_in_use() const { return static_cast<int64_t>(device_->allocator().stats().bytes_in_use); }
+  int64_t bytes_apart() const { return bytes_apart_; }
+  void AddBytesApart(int64_t bytes) { bytes_apart_ += bytes; }
 
   // The optimizer's step alone, with the gradients that are there.
   void StepOptimizer() { optimizer_->Step(); }
@@ -123,6 +126,7 @@ class Trainer {
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // likewise
+  int64_t bytes_apart_ = 0;
   std::unique_ptr<ddp::BufferBroadcast> buffer_broadcast_;
   std::unique_ptr<model::Optimizer> optimizer_;
   std::unique_ptr<PhaseTimer> timer_;

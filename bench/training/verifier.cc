@@ -47,17 +47,6 @@ Fields Verifier::Check(Stepper& stepper) {
   return checks;
 }
 
-void Verifier::SetReference(std::vector<model::Tensor> gradients) {
-  const auto count = [&](int64_t sign) {
-    for (const model::Tensor& tensor : reference_) {
-      if (trainer_.device()->is_cpu()) buffers_.bytes += sign * static_cast<int64_t>(tensor.nbytes());
-    }
-  };
-  count(-1);
-  reference_ = std::move(gradients);
-  count(1);
-}
-
 // Unless there is one for such batches already: restarts, and computes a check's gradients alone, on the
 // batches of all ranks.
 void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
@@ -66,7 +55,9 @@ void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
   if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
   const std::pair of(shape, loss_scale);
   if (reference_of_ == of) return;
-  SetReference({});  // Its memory is needed for the next one.
+  const int64_t with_last = trainer_.bytes_in_use();
+  reference_ = {};  // Its memory is needed for the next one.
+  trainer_.AddBytesApart(trainer_.bytes_in_use() - with_last);
   trainer_.Restart();
   std::vector<Batch> batches;
   for (int rank = 0; rank < num_ranks; ++rank) {
@@ -74,7 +65,9 @@ void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
     source_.Fill(rank, kCheckStep, batches.back());
   }
   trainer_.GradientsAlone(batches, loss_scale);
-  SetReference(CopyGrads(trainer_.params()));
+  const int64_t without = trainer_.bytes_in_use();
+  reference_ = CopyGrads(trainer_.params());
+  trainer_.AddBytesApart(trainer_.bytes_in_use() - without);
   trainer_.group().Clear();
   reference_of_ = of;
 }

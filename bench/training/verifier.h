@@ -21,8 +21,8 @@ namespace gradsync::bench {
 class Verifier {
  public:
   // All must outlive it.
-  Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer, Buffers& buffers)
-      : options_(options), source_(source), trainer_(trainer), buffers_(buffers) {}
+  Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer)
+      : options_(options), source_(source), trainer_(trainer) {}
 
   // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
   // came of that, for its record's checks. All ranks call.
@@ -33,13 +33,11 @@ class Verifier {
 
  private:
   void MakeReference(const BatchShape& shape, double loss_scale);
-  void SetReference(std::vector<model::Tensor> gradients);
   double ToleranceOf(const Stepper& stepper) const;
 
   const TrainingOptions& options_;
   BatchSource& source_;
   Trainer& trainer_;
-  Buffers& buffers_;                                           // the reference is among them
   std::vector<model::Tensor> reference_;                       // gradients, on the CPU
   std::optional<std::pair<BatchShape, double>> reference_of_;  // batches and loss scale
   std::string first_fault_;

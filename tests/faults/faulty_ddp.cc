@@ -12,7 +12,7 @@
 //   records    half a record has been written
 //
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
-// none).
+// none), corrupt (another number in a gradient).
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +33,7 @@
 #include "bench/training/options.h"
 #include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
+#include "model/model.h"
 #include "model/tensor.h"
 
 namespace gradsync {
@@ -58,6 +59,12 @@ const Fault& OwnFault() {
   return fault;
 }
 
+// The replica, once there is one.
+model::Model*& Replica() {
+  static model::Model* replica = nullptr;
+  return replica;
+}
+
 void Commit() {
   const std::string& kind = OwnFault().kind;
   if (kind == "kill") raise(SIGKILL);
@@ -65,6 +72,7 @@ void Commit() {
   if (kind == "exit") std::_Exit(7);
   if (kind == "leave") std::_Exit(0);
   if (kind == "throw") throw std::runtime_error("the fault of the test");
+  if (kind == "corrupt") Replica()->parameters().front()->grad().data<float>()[0] += 1;
   if (kind == "memory") model::Tensor::Empty(model::CpuDevice(), {int64_t{1} << 50}, model::DType::kU8);
 }
 
@@ -102,6 +110,7 @@ int Main(int argc, char** argv) {
           }).detach();
         }
         bench::TrainingTask task = bench::MakeTask(options, world, device);
+        Replica() = task.model.get();
         if (!OwnFault().place.empty()) task.ranges = std::make_unique<FaultSink>();
         return task;
       });

@@ -2,10 +2,11 @@
 #define GRADSYNC_TOOLS_TABLES_ROWS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/records/measurement.h"
@@ -92,8 +93,16 @@ struct Cell {
   const Row& any() const { return rows.front(); }
 };
 
+// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
+// once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
+std::vector<Estimate> CompareSteps(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
+                                   const BootstrapOptions& bootstrap = {});
+
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
 double TypicalOf(const Series* series);
+// Of the whole step or collective; where only phases were published, of the first of them.
+const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
 double ConfigNumber(const Measurement& measurement, std::string_view name);
 
