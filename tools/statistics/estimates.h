@@ -56,9 +56,10 @@ struct RoundDifferences {
 // Young, Resampling-based multiple testing, 1993), and as many more as Student's t has.
 //
 // Rounds are nested in launches, and a launch may have something of its own (where memory lay, how ports
-// fell). Errors are as much larger as the launches' means vary more than their rounds explain, on average over
-// the family. Where two or three launches do differ, each interval holds the truth in 94 cases of 100 or more,
-// and all six of a family in 80 or more (estimates_test.cc). With one launch nothing is known of the next.
+// fell). Errors are as much larger as the launches' means vary more than their rounds explain, on average
+// over the family. Where two or three launches do differ, each interval holds the truth in 94 cases of 100 or
+// more, and all six of a family in 80 or more (estimates_test.cc). With one launch nothing is known of the
+// next.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches,
                                      const BootstrapOptions& options = {}, double trimmed = kTrimmed);

@@ -84,6 +84,7 @@ TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
 TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
   const Tabled few({Pair(9)});
   EXPECT_TRUE(std::isnan(Number(few.table("peers"), 0, "ratio_to_pytorch_low")));
+  EXPECT_TRUE(std::isnan(Number(few.table("peers"), 1, "peer's sync_cost_low (s)")));
   EXPECT_THAT(few.findings("peers"), HasSubstr("Which is faster is not said. `n<10`"));
   EXPECT_THAT(Text(few.table("peers"), 0, "flags"), HasSubstr("n<10"));
   const Tabled blocks({Pair(24, [](Record& rank) { rank.config.Set("order", "blocks"); })});

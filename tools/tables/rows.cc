@@ -282,12 +282,12 @@ void Conclude(Cell* cell) {
   cell->void_reason = VoidReasonOf(*cell);
   for (size_t i = 0; i < cell->rows.size(); ++i) {
     Row& row = cell->rows[i];
+    if (!cell->void_reason.empty()) {
+      row.against_baseline.interval = row.cost.total.interval = {};
+      for (const CostPart& part : kCostParts) (row.cost.*part.part).interval = {};
+    }
     if (row.baseline == Row::kNone) continue;
     const Row& base = cell->rows[row.baseline];
-    if (!cell->void_reason.empty()) {
-      row.against_baseline.interval = {};
-      row.cost.total.interval = {};
-    }
     if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
     if (IsRight(row) && IsRight(base)) row.verdict = VerdictOf(row.against_baseline.interval);
   }
