@@ -34,8 +34,8 @@ int PollTimeout(Deadline deadline) {
   return static_cast<int>(std::clamp<int64_t>(left, 0, INT32_MAX));
 }
 
-bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
-  pollfd polled{.fd = file.get(), .events = events, .revents = 0};
+bool WaitFor(int fd, short events, Deadline deadline) {
+  pollfd polled{.fd = fd, .events = events, .revents = 0};
   int ready = 0;
   do {
     ready = poll(&polled, 1, PollTimeout(deadline));

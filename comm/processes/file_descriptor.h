@@ -42,7 +42,10 @@ using Deadline = std::chrono::steady_clock::time_point;
 // The timeout of poll(2) until the deadline: milliseconds, rounded up, or none for Deadline::max().
 int PollTimeout(Deadline deadline);
 // Waits until the file is ready for `events` of poll(2). False at the deadline.
-bool WaitFor(const FileDescriptor& file, short events, Deadline deadline);
+bool WaitFor(int fd, short events, Deadline deadline);
+inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
+  return WaitFor(file.get(), events, deadline);
+}
 
 }  // namespace gradsync::comm
 

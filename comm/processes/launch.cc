@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "comm/processes/background_writer.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
 #include "comm/processes/line_relay.h"
@@ -29,9 +28,8 @@ using std::chrono::milliseconds;
 // How long the output of ranks is held back: all of them may only report the same bad arguments.
 constexpr milliseconds kHold{1000};
 constexpr int kBadArguments = 2;
-// While more than this waits to be written to stderr, no more is read from the ranks; how often to check.
+// While more than this waits to be written to stderr, no more is read from the ranks.
 constexpr size_t kMaxPendingBytes = size_t{1} << 20;
-constexpr milliseconds kCheckPending{20};
 
 struct Rank {
   int index = 0;
@@ -76,7 +74,8 @@ class Launcher {
       }
     }
     const int status = Report();
-    errors_.Drain(Clock::now() + options_.grace);
+    const Deadline drain_by = Clock::now() + options_.grace;
+    while (errors_.pending_bytes() > 0 && WaitFor(errors_.fd(), POLLOUT, drain_by)) errors_.Flush();
     return {status, interruption_};
   }
 
@@ -117,11 +116,11 @@ class Launcher {
 
   // Sleeps while the ranks compute: any wake-up here would disturb what they measure.
   void WaitForEvents() {
-    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+    const bool has_pending = errors_.pending_bytes() > 0;
     const bool may_read = errors_.pending_bytes() < kMaxPendingBytes;
-    const auto now = Clock::now();
-    Deadline wake = may_read ? Deadline::max() : now + kCheckPending;
-    if (now < release_) wake = std::min(wake, release_);
+    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+                                  {.fd = has_pending ? errors_.fd() : -1, .events = POLLOUT, .revents = 0}};
+    Deadline wake = Clock::now() < release_ ? release_ : Deadline::max();
     if (stop_at_.has_value() && !killed_)
       wake = std::min(wake, asked_ ? *stop_at_ + options_.grace : *stop_at_);
     for (const Rank& rank : ranks_) {
@@ -131,6 +130,7 @@ class Launcher {
       }
     }
     poll(polled.data(), polled.size(), PollTimeout(wake));
+    errors_.Flush();
   }
 
   void Reap() {
@@ -205,7 +205,7 @@ class Launcher {
   StopSignals signals_;
   TemporaryDirectory directory_;
   const std::string secret_ = RandomHex();
-  BackgroundWriter errors_;  // its thread takes no signals
+  PatientWriter errors_;
   std::vector<Rank> ranks_;
   std::vector<Failure> failures_;  // in the order in which they were noticed
   std::optional<int> interruption_;

@@ -95,15 +95,6 @@ bool AllAreLoopback(const addrinfo* list) {
   return true;
 }
 
-void SetPort(addrinfo& address, int port) {
-  const auto number = htons(static_cast<uint16_t>(port));
-  if (address.ai_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(address.ai_addr)->sin6_port = number;
-  } else {
-    reinterpret_cast<sockaddr_in*>(address.ai_addr)->sin_port = number;
-  }
-}
-
 // One attempt. None, and errno, if none of the addresses will do, or one that is this host's is taken.
 std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) {
   const AddressList list = Resolve(where, deadline);
@@ -114,7 +105,6 @@ std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) 
     if (!socket.valid()) continue;
     SetFlag(socket, SOL_SOCKET, SO_REUSEADDR);
     if (address->ai_family == AF_INET6) SetFlag(socket, IPPROTO_IPV6, IPV6_V6ONLY);
-    if (!sockets.empty()) SetPort(*address, PortOf(sockets.front()));
     if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
         listen(socket.get(), SOMAXCONN) == 0) {
       sockets.push_back(std::move(socket));
@@ -129,24 +119,12 @@ std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) 
   return sockets;
 }
 
-// Whether the kernel connected a socket to itself, which happens while nobody listens on a port that it also
-// hands out to clients.
-bool IsConnectedToItself(const FileDescriptor& socket) {
-  sockaddr_storage self{};
-  sockaddr_storage peer{};
-  socklen_t self_length = sizeof(self);
-  socklen_t peer_length = sizeof(peer);
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&self), &self_length);
-  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length);
-  return self_length == peer_length && std::memcmp(&self, &peer, self_length) == 0;
-}
-
 // What became of a connection that was started: 0, or the error.
 int ErrorOf(const FileDescriptor& socket) {
   int error = 0;
   socklen_t length = sizeof(error);
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 && IsConnectedToItself(socket) ? ECONNREFUSED : error;
+  return error;
 }
 
 }  // namespace

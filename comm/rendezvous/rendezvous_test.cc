@@ -130,10 +130,19 @@ TEST(FileRendezvousTest, IgnoresWhatACrashedRunLeft) {
 TEST(FileRendezvousTest, IgnoresTheAddressOfAnotherRun) {
   const TemporaryDirectory directory;
   const std::string url = FreeTcpUrl();
-  std::thread other([&] { Meet(2, url, "other "); });
-  std::ofstream(directory.Path("rank0"))
-      << "127.0.0.1 " << url.substr(url.rfind(':') + 1) << " 00000000dead0000\n";
+  const std::string port = url.substr(url.rfind(':') + 1);
+  const auto meet_elsewhere = [&](int rank) { Job(MakeWorld(rank, 2, url), {}, kLong); };
+  std::thread other(meet_elsewhere, 0);
+  for (bool listens = false; !listens;) {
+    listens = ErrorsOfRanks(1,
+                            [&](int) {
+                              Connect({"127.0.0.1", port}, std::chrono::steady_clock::now());
+                            })[0]
+                  .empty();
+  }
+  std::ofstream(directory.Path("rank0")) << "127.0.0.1 " << port << " 00000000dead0000\n";
   Meet(2, "file://" + directory.path(), "own ");
+  meet_elsewhere(1);
   other.join();
 }
 
