@@ -31,8 +31,8 @@ void FirstCause::Write(const std::exception& failure) {
   const Deadline deadline = Clock::now() + kStoreAnswersWithin;
   try {
     job_->store().Set(Key(rank_), Join(own_->suspect, " ", own_->cause), deadline);
-  } catch (const Refused& refused) {
-    first_ = refused.what();  // the job had failed before
+  } catch (const JobFailed& failure_before) {
+    first_ = failure_before.what();
   } catch (const std::runtime_error&) {
     if (rank_ == 0 || own_->suspect == 0 || own_->suspect == kNobody) return;
     if (Clock::now() >= deadline) {
