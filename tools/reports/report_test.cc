@@ -253,7 +253,7 @@ TEST(CostFigureTest, APanelThatDecidesNothingIsALineOfText) {
   const std::vector<XmlElement> lines = WithClass(elements, "undecided");
   ASSERT_THAT(lines, SizeIs(1));
   EXPECT_THAT(lines[0].text,
-              HasSubstr("What a step is made of, not drawn because nothing is decided: small, gloo: n<10"));
+              HasSubstr("What a step is made of, not drawn because nothing is decided: small, gloo (n<10"));
 }
 
 TEST(CostFigureTest, AStepWhosePartsAreUnknownIsOnePart) {
