@@ -1,7 +1,6 @@
 #include "tools/summarize_cli.h"
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,15 +9,13 @@
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/render/render.h"
+#include "tools/run_tool.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
-constexpr int kBadArguments = 2;
 constexpr int kWorseThanBaseline = 3;
 
 constexpr char kSummary[] =
@@ -47,31 +44,31 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->summarize.inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->AddChoice("format", &line->format, {"markdown", "csv", "latex", "json"},
-                   "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
-  flags->AddText("baseline_row", &line->summarize.baseline_row, "a strategy or a variant of the records",
-                 "The row that others are compared with, over the same backend and at the same size if it is "
-                 "there. Without "
-                 "it core, which decides most, or the first row where there is none.");
-  flags->AddText("table", &line->table, "a table's name, as in --format=json", "This table alone.");
-  flags->AddBool(
-      "details", &line->details,
-      "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
-  flags->AddInt("resamples", &line->resamples, 100, 1000000, "Of the bootstrap behind the intervals.");
-  flags->AddPath(
-      "baseline", &line->baseline, "a directory or file with records",
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json"}),
+             "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
+  flags->Add("baseline_row", &line->summarize.baseline_row,
+             bench::Text("a strategy or a variant of the records"),
+             "The row that others are compared with, over the same backend and at the same size if it is "
+             "there. Without it core, which decides most, or the first row where there is none.");
+  flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
+  flags->Add("details", &line->details, bench::Switch(),
+             "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
+  flags->Add("resamples", &line->resamples, bench::Integer(100, 1000000),
+             "Of the bootstrap behind the intervals.");
+  flags->Add(
+      "baseline", &line->baseline, bench::Path("a directory or file with records"),
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or "
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) cannot fail.");
-  flags->AddBool("one_launch", &line->one_launch,
-                 "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
-  flags->AddPositiveDouble("threshold", &line->threshold_percent,
-                           "With --baseline: percent by which a row may be slower. Without it, 0.");
-  flags->AddPath(
-      "out", &line->out, "a file, or with --format=csv a directory (existing, or named with a / at its end)",
-      "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
+  flags->Add("one_launch", &line->one_launch, bench::Switch(),
+             "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
+  flags->Add("threshold", &line->threshold_percent, bench::PositiveNumber(),
+             "With --baseline: percent by which a row may be slower. Without it, 0.");
+  flags->Add("out", &line->out,
+             bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
+             "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
 }
 
 void Render(const Report& report, const CommandLine& line, std::ostream& out) {
@@ -151,12 +148,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   CommandLine line;
   bench::FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
-  try {
-    flags.Parse(argc, argv);
-    if (flags.help_requested()) {
-      out << flags.Usage();
-      return kDone;
-    }
+  return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.summarize.inputs.empty(),
             "no input: takes directories or files with records, such as results/");
     if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
@@ -172,12 +164,8 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
                   err);
     if (!line.table.empty()) KeepTable(line.table, &summary.report);
     Write(summary.report, line, out);
-  } catch (const InvalidInput& error) {
-    return Fail(kBadArguments, error.what(), err);
-  } catch (const std::exception& error) {
-    return Fail(kFailed, error.what(), err);
-  }
-  return kDone;
+    return kDone;
+  });
 }
 
 }  // namespace gradsync::tools

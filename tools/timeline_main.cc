@@ -26,28 +26,25 @@ std::vector<std::string> LatestRun(const std::string& directory) {
 }
 
 int Main(int argc, char** argv) {
-  std::vector<std::string> inputs, strategies;
-  std::string out, strategy_list;
+  std::vector<std::string> inputs;
+  std::string out;
   TimelineOptions options;
   bench::FlagTable flags("timeline",
                          "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG.\n"
                          "  bazel run //tools:timeline -- DIR --out=timeline.svg");
   flags.AllowPaths(&inputs, "the trace files of one run, or a directory, of whose runs it takes the latest");
-  flags.AddText("strategies", &strategy_list, "strategies of the trace, comma separated",
-                "What to draw. Default: all.");
-  flags.AddOptionalInt("batch_size", &options.batch_size, "The cell to draw. Default: the first.");
-  flags.AddOptionalInt("seq_len", &options.seq_len, "The cell to draw. Default: the first.");
-  flags.AddPath("out", &out, "a file such as timeline.svg",
-                "Where the picture goes. Default: timeline.svg beside the traces.");
+  flags.Add("strategies", &options.strategies, bench::Text("a strategy of the trace"),
+            "What to draw. Default: all.");
+  flags.Add("batch_size", &options.batch_size, bench::Integer(1), "The cell to draw. Default: the first.");
+  flags.Add("seq_len", &options.seq_len, bench::Integer(1), "The cell to draw. Default: the first.");
+  flags.Add("out", &out, bench::Path("a file such as timeline.svg"),
+            "Where the picture goes. Default: timeline.svg beside the traces.");
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
     return 0;
   }
   Require(!inputs.empty(), "timeline: no traces given, expected files or a directory");
-  for (const std::string_view name : bench::SplitCommas(strategy_list)) {
-    if (!name.empty()) options.strategies.emplace_back(name);
-  }
   std::vector<std::string> paths;
   for (const std::string& input : inputs) {
     const std::vector<std::string> found = fs::is_directory(input) ? LatestRun(input) : std::vector{input};

@@ -81,7 +81,7 @@ struct Provenance {
 
 struct Record {
   int64_t number = -1;     // in its file, from 0; negative: none
-  std::string experiment;  // "ddp", "all_reduce", "compare"
+  std::string experiment;  // "ddp", "all_reduce"
   std::string run_id;      // NewRunId() of rank 0: the same on all ranks and for all configurations of a run
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;

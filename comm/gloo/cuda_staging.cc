@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "comm/queue/chunks.h"
+
 namespace gradsync::comm {
 namespace {
 
@@ -121,8 +123,7 @@ void CudaStaging::RunInChunks(const Request& request, const std::function<void(c
     slot.downloaded.Record(down_);
   };
 
-  for (int64_t chunk = 0; chunk < std::min<int64_t>(num_chunks, kSlots); ++chunk) download(chunk);
-  for (int64_t chunk = 0; chunk < num_chunks; ++chunk) {
+  Pipeline(num_chunks, kSlots, download, [&](int64_t chunk) {
     Slot& slot = slot_of(chunk);
     WaitOnHost(slot.downloaded, timeout_);
     Request part = request;
@@ -131,8 +132,7 @@ void CudaStaging::RunInChunks(const Request& request, const std::function<void(c
     collective(part);
     up_.Copy(on_device(chunk).raw_data(), part.output.raw_data(), part.output.nbytes());
     slot.uploaded.Record(up_);
-    if (chunk + static_cast<int64_t>(kSlots) < num_chunks) download(chunk + static_cast<int64_t>(kSlots));
-  }
+  });
   if (num_chunks > 0) WaitOnHost(slot_of(num_chunks - 1).uploaded, timeout_);
 }
 

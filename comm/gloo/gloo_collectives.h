@@ -2,9 +2,10 @@
 #define GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_
 
 #include <cstddef>
-#include <memory>
+#include <vector>
 
 #include "comm/gloo/gloo_mesh.h"
+#include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 
 // The collectives' algorithms, over the messages of a GlooMesh.
@@ -15,9 +16,9 @@
 // and the last one leaves. Every byte crosses the network as often as in a ring (Patarasuk and Yuan, 2009: 2
 // (size - 1) / size times for an all-reduce), but in two steps where a ring takes 2 (size - 1).
 //
-// Either way a sum is formed in rank order, so it does not depend on lengths or segments, and is bitwise the
-// same on all ranks and as in a local group. (For a maximum or minimum of zeros of both signs, or of NaNs,
-// only the former holds.)
+// Either way all ranks' elements are reduced at once, in rank order and rounded once
+// (comm/queue/reduction.h), so a result does not depend on lengths or segments, and is bitwise the same on
+// all ranks and as in a local group.
 namespace gradsync::comm {
 
 struct GlooTuning {
@@ -35,20 +36,15 @@ class Scratch {
   std::byte* Get(size_t bytes);
 
  private:
-  struct Free {
-    void operator()(std::byte* data) const;
+  struct alignas(kCacheLineBytes) Line {
+    std::byte bytes[kCacheLineBytes];
   };
-  std::unique_ptr<std::byte, Free> data_;
-  size_t bytes_ = 0;
+  std::vector<Line> lines_;
 };
 
 // Runs the collective on the calling thread. Collectives of one mesh may run at the same time if they have
 // different sequence numbers (modulo 2^32). Throws PeerError.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
-
-// Compares the request with what the other ranks are about to run under its sequence number. Throws
-// std::runtime_error, the same on all ranks, that names the first mismatch; PeerError.
-void CheckSameOnAllRanks(GlooMesh& mesh, const Request& request);
 
 }  // namespace gradsync::comm
 

@@ -6,10 +6,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "comm/process_group.h"
@@ -58,20 +56,20 @@ std::string WithoutPlace(std::string text) {
 constexpr char kClosed[] = "the connections were closed";
 
 void ThrowIfAborted(bool completed) {
-  if (!completed) throw PeerError(kClosed, /*is_consequence=*/true);
+  if (!completed) throw PeerError(kNobody, kClosed);
 }
 
-PeerError Explain(int peer, milliseconds timeout, const std::string& what) {
+[[noreturn]] void Explain(int peer, milliseconds timeout, const std::string& what) {
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
-  if (says("Application timeout caused pair closure")) return {kClosed, true};
+  if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
   if (says("Timed out waiting")) {
-    return {Join("rank ", peer, " made no progress for ", Seconds(timeout),
-                 " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"),
-            false};
+    throw PeerError(peer,
+                    Join("rank ", peer, " made no progress for ", Seconds(timeout),
+                         " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"));
   }
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))
-    return {Join("rank ", peer, " closed the connection"), false};
-  return {Join("connection to rank ", peer, ": ", WithoutPlace(what)), false};
+    throw PeerClosed(peer, Join("rank ", peer, " closed the connection"));
+  throw PeerError(peer, Join("connection to rank ", peer, ": ", WithoutPlace(what)));
 }
 
 // Calls `action`; gloo's exceptions end here.
@@ -80,7 +78,7 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
   try {
     action();
   } catch (const gloo::Exception& error) {
-    throw Explain(peer, timeout, error.what());
+    Explain(peer, timeout, error.what());
   }
 }
 
@@ -90,23 +88,14 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
 std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
-  std::string own = OwnAddressTowards(place);
+  std::string own = OwnAddressTowards(place, rendezvous.deadline());
   const auto key = [](int rank) { return Join("gloo.address.", rank); };
   rendezvous.Set(key(world.rank), own);
-  for (int rank = 0; IsLoopback(own) && rank < world.size; ++rank) {
-    const std::string other = rendezvous.Get(key(rank), rank);
-    if (!IsLoopback(other)) own = OwnAddressTowards({other, place.port});
+  for (int rank = 0; IsLoopback(own, rendezvous.deadline()) && rank < world.size; ++rank) {
+    const HostPort other{rendezvous.Get(key(rank), rank), place.port};
+    if (!IsLoopback(other.host, rendezvous.deadline())) own = OwnAddressTowards(other, rendezvous.deadline());
   }
   return own;
-}
-
-// Likewise, when they met in a directory: what the host's name stands for, or, where that is loopback, the
-// address that leads out of this host.
-std::string AddressOfThisHost() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  if (IsOwnAddress(name.data()) && !IsLoopback(name.data())) return name.data();
-  return OwnAddressTowards({.host = "192.0.2.1", .port = "9"});  // set aside for documents: nobody's
 }
 
 bool IsLoopbackInterface(const std::string& name) {
@@ -133,13 +122,14 @@ gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& 
     network.iface = interface_or_address;
     is_loopback = IsLoopbackInterface(interface_or_address);
   } else {
-    Require(interface_or_address.empty() || IsOwnAddress(interface_or_address), "interface or address is '",
-            interface_or_address, "', expected a network interface or an address of this host");
+    Require(interface_or_address.empty() || IsOwnAddress(interface_or_address, rendezvous.deadline()),
+            "interface or address is '", interface_or_address,
+            "', expected a network interface or an address of this host");
     network.hostname = !interface_or_address.empty()            ? interface_or_address
                        : is_one_host                            ? "127.0.0.1"
                        : world.rendezvous.starts_with("tcp://") ? AddressTowardsOthers(world, rendezvous)
-                                                                : AddressOfThisHost();
-    is_loopback = IsLoopback(network.hostname);
+                                                                : OwnAddress(rendezvous.deadline());
+    is_loopback = IsLoopback(network.hostname, rendezvous.deadline());
   }
   Require(is_one_host || !is_loopback, "gloo would use ", network.iface, network.hostname,
           ", which no other host reaches, but ranks ", world.NameOf(0), " and ",
@@ -198,6 +188,15 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
 }
 
 GlooMesh::~GlooMesh() = default;
+
+std::string GlooMesh::interface() const {
+  constexpr std::string_view kName = "iface=";  // as in "tcp, pci=, iface=lo, speed=-1, addr=[127.0.0.1]"
+  const std::string device = device_->str();
+  const size_t name = device.find(kName);
+  if (name == device.npos) return "";
+  const size_t begin = name + kName.size();
+  return device.substr(begin, device.find(',', begin) - begin);
+}
 
 void GlooMesh::WaitForOthers(uint64_t slot) {
   std::vector<Outgoing> outgoing;

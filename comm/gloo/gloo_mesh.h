@@ -58,6 +58,8 @@ class GlooMesh {
   // The other ranks, starting after this one, so that not everybody sends to the same one first.
   const std::vector<int>& others() const { return others_; }
   std::chrono::milliseconds timeout() const { return timeout_; }
+  // The network interface that it communicates over, such as "lo"; empty if gloo does not say.
+  std::string interface() const;
 
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);

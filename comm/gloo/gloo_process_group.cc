@@ -26,33 +26,38 @@ constexpr std::string_view kBackend = "gloo";
 class GlooProcessGroup : public QueueGroup {
  public:
   explicit GlooProcessGroup(const GlooOptions& options)
-      : QueueGroup(
-            {.size = options.world.size, .device = options.gpu == nullptr ? "cpu" : options.gpu->name()}),
+      : QueueGroup(options.world.rank, options.world.size,
+                   options.gpu == nullptr ? "cpu" : options.gpu->name()),
         options_(options),
         memory_(static_cast<size_t>(options.num_threads)) {
     const World& world = options.world;
     if (world.size > 1) {
       Rendezvous rendezvous(world, options.timeout);
       mesh_.emplace(world, options.interface_or_address, rendezvous, options.timeout);
-      rendezvous.Finish();
     }
     const BlockSigpipe block_sigpipe;
-    queue_.emplace(
-        RequestQueueOptions{.rank = world.NameOf(world.rank),
-                            .backend = kBackend,
-                            .num_threads = options.num_threads,
-                            .run = [this](const Request& request,
-                                          int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
-                            .abort =
-                                [this] {
-                                  if (mesh_.has_value()) mesh_->Abort();
-                                }});
+    queue_.emplace(RequestQueueOptions{
+        .rank = world.NameOf(world.rank),
+        .backend = kBackend,
+        .num_threads = options.num_threads,
+        .run = [this](const Request& request,
+                      int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
+        .abort =
+            [this] {
+              if (mesh_.has_value()) mesh_->Abort();
+            },
+        .first_cause =
+            options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(world),
+        .is_part = options.first_cause != nullptr});
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 
-  int rank() const override { return options_.world.rank; }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return options_.num_threads; }
+  std::vector<std::pair<std::string, std::string>> facts() const override {
+    if (!mesh_.has_value() || mesh_->interface().empty()) return {};
+    return {{"interface", mesh_->interface()}};
+  }
 
   Work Issue(Request request) override {
     if (options_.gpu == nullptr || !request.output.defined()) return QueueGroup::Issue(std::move(request));
@@ -69,7 +74,6 @@ class GlooProcessGroup : public QueueGroup {
   };
 
   void Run(const Request& request, Memory& memory) {
-    if (mesh_.has_value() && options_.check_collectives) CheckSameOnAllRanks(*mesh_, request);
     const auto run_on_host = [&](const Request& part) { RunOnHost(part, memory.scratch); };
     if (options_.gpu == nullptr || !request.output.defined()) return run_on_host(request);
     if (!memory.staging.has_value()) memory.staging.emplace(options_.gpu, options_.timeout);
@@ -78,7 +82,7 @@ class GlooProcessGroup : public QueueGroup {
 
   void RunOnHost(const Request& request, Scratch& scratch) {
     if (mesh_.has_value()) return RunCollective(*mesh_, request, options_.tuning, scratch);
-    if (request.output.defined()) request.output.CopyFrom(request.input.View(request.output.shape()));
+    RunAlone(request);
   }
 
   const GlooOptions options_;

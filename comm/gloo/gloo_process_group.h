@@ -17,11 +17,11 @@ struct GlooOptions {
   std::chrono::milliseconds timeout{60000};
   int num_threads = 2;
   std::string interface_or_address;
-  // Compare each collective with the other ranks' before running it.
-  bool check_collectives = false;
   GlooTuning tuning;
   // Where tensors are: a GPU, or null for the CPU.
   std::shared_ptr<model::CudaDevice> gpu = nullptr;
+  // Of the group that this one is a part of; null: its own.
+  std::shared_ptr<FirstCause> first_cause = nullptr;
 };
 
 // Ranks that are processes (or, in tests, threads) connected by TCP. `num_threads` communication threads run

@@ -1,12 +1,14 @@
 #include "comm/hierarchical/hierarchical_process_group.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
+#include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
 #include "comm/rendezvous/job.h"
@@ -16,6 +18,7 @@
 namespace gradsync::comm {
 namespace {
 
+using model::BF16;
 using model::DType;
 using model::Tensor;
 
@@ -24,7 +27,6 @@ constexpr std::string_view kBackend = "hierarchical";
 // Of the vectors of a host's ranks together. Long enough that messages cost little, short enough that the
 // first and the last chunk, which have the link or the memory for themselves, do.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
-constexpr int64_t kCacheLineNumel = 64;  // of the smallest elements
 
 World PartOf(const World& world, const std::vector<int>& members, size_t index) {
   World part = world;
@@ -49,21 +51,24 @@ Place PlaceOf(int rank, const std::vector<std::vector<int>>& ranks_by_host) {
 class HierarchicalProcessGroup : public QueueGroup {
  public:
   explicit HierarchicalProcessGroup(const GlooOptions& options)
-      : QueueGroup({.size = options.world.size}), options_(options) {
+      : QueueGroup(options.world.rank, options.world.size), options_(options) {
     World& world = options_.world;
     if (world.size > 1 && world.job == nullptr) {
       world.job = std::make_shared<Job>(world, Terms{}, options_.timeout);
     }
     ranks_ = RanksByHost(world.size > 1 ? world.job->hosts() : std::vector<std::string>{""});
     own_ = PlaceOf(world.rank, ranks_);
-    host_ =
-        MakeShmGroup({.world = PartOf(world, ranks_[own_.host], own_.local), .timeout = options_.timeout});
+    if (num_hosts() > 1 && num_local() > 1) first_cause_ = std::make_shared<FirstCause>(world);
+    host_ = MakeShmGroup({.world = PartOf(world, ranks_[own_.host], own_.local),
+                          .timeout = options_.timeout,
+                          .first_cause = first_cause_});
     if (num_hosts() > 1) {
       std::vector<int> members;
       for (const std::vector<int>& ranks : ranks_) members.push_back(ranks[own_.local]);
       GlooOptions link = options_;
       link.world = PartOf(world, members, own_.host);
-      link.check_collectives = options_.check_collectives && num_local() == 1;
+      link.first_cause = first_cause_;
+      if (num_local() > 1) link.timeout *= 2;
       link_ = MakeGlooGroup(link);
     }
     only_ = num_hosts() == 1 ? host_.get() : num_local() == 1 ? link_.get() : nullptr;
@@ -71,43 +76,48 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
   ~HierarchicalProcessGroup() override { queue_.reset(); }
 
-  int rank() const override { return options_.world.rank; }
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return only_ == nullptr ? 1 : only_->num_threads(); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
-    return {{"hosts", Join(num_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
-                           options_.world.host.empty() ? "" : ", by GRADSYNC_HOST")}};
+    std::vector<std::pair<std::string, std::string>> facts = {
+        {"hosts", Join(num_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
+                       options_.world.host.empty() ? "" : ", by GRADSYNC_HOST")}};
+    if (link_ != nullptr) std::ranges::move(link_->facts(), std::back_inserter(facts));
+    return facts;
   }
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
-    return host_->Allocate(device, std::move(shape), dtype);
+    try {
+      return host_->Allocate(device, std::move(shape), dtype);
+    } catch (const CollectiveError& error) {
+      if (queue_.has_value()) queue_->Fail("allocate", error);  // on the other hosts too
+      throw;
+    }
   }
   Work Issue(Request request) override {
     return only_ == nullptr ? QueueGroup::Issue(std::move(request)) : only_->Issue(std::move(request));
   }
-  void Barrier() override { only_ == nullptr ? QueueGroup::Barrier() : only_->Barrier(); }
 
  private:
   // Elements of everyone's part of a vector.
   struct Chunk {
+    int64_t number;
     int64_t begin;
     int64_t numel;
-    size_t slot;  // no other chunk on its way has it
   };
 
   int64_t num_hosts() const { return static_cast<int64_t>(ranks_.size()); }
   int64_t num_local() const { return size() / num_hosts(); }
   // On the link: one for each of its threads, and one that waits for a thread.
-  size_t max_chunks() const { return static_cast<size_t>(options_.num_threads) + 1; }
+  int64_t max_chunks() const { return options_.num_threads + 1; }
 
   void Prepare() {
     const auto allocate = [&](int64_t numel, DType dtype) {
       return host_->Allocate(model::CpuDevice(), {numel}, dtype);
     };
-    constexpr int64_t kNumbers = std::tuple_size_v<Signature::Numbers>;
-    own_note_ = allocate(kNumbers, DType::kI64);
-    notes_ = allocate(kNumbers * size(), DType::kI64);
+    own_note_ = allocate(sizeof(Signature), DType::kU8);
+    notes_ = allocate(num_local() * int64_t{sizeof(Signature)}, DType::kU8);
     all_parts_ = allocate(kChunkBytes, DType::kU8);
-    for (size_t i = 0; i < max_chunks(); ++i)
+    for (int64_t i = 0; i < max_chunks(); ++i)
       own_parts_.push_back(allocate(kChunkBytes / num_local(), DType::kU8));
     queue_.emplace(RequestQueueOptions{.rank = rank(),
                                        .backend = kBackend,
@@ -118,12 +128,36 @@ class HierarchicalProcessGroup : public QueueGroup {
                                              host_->Abort();
                                              link_->Abort();
                                            },
+                                       .first_cause = first_cause_,
                                        // Whoever waits may as well do it himself.
                                        .begin = [](const Request&) { return false; }});
   }
 
   void Run(const Request& request) {
     CheckSame(request);
+    if (request.dtype() == DType::kBF16 && (request.op == ReduceOp::kSum || request.op == ReduceOp::kMean) &&
+        (request.collective == Collective::kAllReduce || request.collective == Collective::kReduceScatter)) {
+      return RunInF32(request);
+    }
+    RunAs(request);
+  }
+
+  // In f32, because the hosts' sums must not be rounded before they are added.
+  void RunInF32(const Request& request) const {
+    const Tensor& input = request.input;
+    const Tensor& output = request.output;
+    const bool is_in_place = request.collective == Collective::kAllReduce;
+    Request wide = request;
+    wide.input = Tensor::Empty(input.device(), input.shape(), DType::kF32);
+    wide.output = is_in_place ? wide.input : Tensor::Empty(output.device(), output.shape(), DType::kF32);
+    std::transform(input.data<BF16>(), input.data<BF16>() + input.numel(), wide.input.data<float>(),
+                   [](BF16 value) { return static_cast<float>(value); });
+    RunAs(wide);
+    const float* const sums = wide.output.data<float>();
+    std::transform(sums, sums + output.numel(), output.data<BF16>(), [](float sum) { return BF16(sum); });
+  }
+
+  void RunAs(const Request& request) const {
     switch (request.collective) {
       case Collective::kAllReduce:
         return RunAllReduce(request.output, request.op);
@@ -135,28 +169,20 @@ class HierarchicalProcessGroup : public QueueGroup {
         return RunAllGather(request.input, request.output);
       case Collective::kBarrier:
         host_->Barrier();
-        return link_->Barrier();
+        link_->Barrier();
     }
   }
 
-  // Else the two groups would tell of differences between collectives that nobody has asked for.
+  // Else the host's group would tell of differences between collectives that nobody has asked for.
   void CheckSame(const Request& request) const {
-    std::ranges::copy(Signature(request).ToNumbers(), own_note_.data<int64_t>());
-    std::vector<int> ranks = ranks_[own_.host];
-    const int64_t numel = own_note_.numel() * num_local();
-    Tensor notes = notes_.Slice(static_cast<int64_t>(own_.host) * numel, {numel});
-    host_->AllGather(own_note_, notes).Wait();
-    if (options_.check_collectives) {
-      link_->AllGather(notes, notes_).Wait();
-      notes = notes_;
-      ranks.clear();
-      for (const std::vector<int>& of_host : ranks_)
-        ranks.insert(ranks.end(), of_host.begin(), of_host.end());
-    }
-    const auto* const numbers = static_cast<const Signature::Numbers*>(notes.raw_data());
+    const Signature own(request);
+    std::memcpy(own_note_.raw_data(), &own, sizeof(own));
+    host_->AllGather(own_note_, notes_).Wait();
+    const std::vector<int>& ranks = ranks_[own_.host];
+    const auto* const signatures = static_cast<const Signature*>(notes_.raw_data());
     for (size_t i = 1; i < ranks.size(); ++i) {
-      if (numbers[i] == numbers[0]) continue;
-      throw std::runtime_error(Mismatch(ranks[i], Signature(numbers[i]), ranks[0], Signature(numbers[0])));
+      if (signatures[i] == signatures[0]) continue;
+      throw std::runtime_error(Mismatch(ranks[i], signatures[i], ranks[0], signatures[0]));
     }
   }
 
@@ -164,21 +190,20 @@ class HierarchicalProcessGroup : public QueueGroup {
   // `finish` works in memory again. `bytes`: of one element of everyone's part.
   template <class Start, class Finish>
   void InChunks(int64_t numel, int64_t bytes, const Start& start, const Finish& finish) const {
-    const int64_t chunk_numel = std::max<int64_t>(kChunkBytes / bytes / kCacheLineNumel * kCacheLineNumel, 1);
-    std::deque<std::pair<Chunk, Work>> on_link;
-    const auto finish_first = [&] {
-      auto& [chunk, work] = on_link.front();
-      work.Wait();
-      finish(chunk);
-      on_link.pop_front();
+    const Slices chunks(static_cast<size_t>(numel), WholeLines(static_cast<size_t>(kChunkBytes / bytes)));
+    const auto chunk_of = [&](int64_t number) {
+      const auto i = static_cast<size_t>(number);
+      return Chunk{number, static_cast<int64_t>(chunks.begin(i)), static_cast<int64_t>(chunks.bytes(i))};
     };
-    size_t slot = 0;
-    for (int64_t begin = 0; begin < numel; begin += chunk_numel) {
-      const Chunk chunk{begin, std::min(chunk_numel, numel - begin), slot++ % max_chunks()};
-      on_link.emplace_back(chunk, start(chunk));
-      if (on_link.size() == max_chunks()) finish_first();
-    }
-    while (!on_link.empty()) finish_first();
+    std::deque<Work> on_link;
+    Pipeline(
+        static_cast<int64_t>(chunks.count()), max_chunks(),
+        [&](int64_t number) { on_link.push_back(start(chunk_of(number))); },
+        [&](int64_t number) {
+          on_link.front().Wait();
+          finish(chunk_of(number));
+          on_link.pop_front();
+        });
   }
 
   // Everyone gets his share of the host's sum, of all hosts' sums, and at last the others' shares. A rest of
@@ -254,7 +279,8 @@ class HierarchicalProcessGroup : public QueueGroup {
 
   // The chunk of the ranks with this one's place on all hosts, by host.
   Tensor OwnParts(const Chunk& chunk, DType dtype) const {
-    return own_parts_[chunk.slot].SliceBytes(0, {num_hosts() * chunk.numel}, dtype);
+    const auto slot = static_cast<size_t>(chunk.number % max_chunks());
+    return own_parts_[slot].SliceBytes(0, {num_hosts() * chunk.numel}, dtype);
   }
   // Of all ranks, by place, then by host.
   Tensor AllParts(const Chunk& chunk, DType dtype) const {
@@ -277,13 +303,14 @@ class HierarchicalProcessGroup : public QueueGroup {
   GlooOptions options_;
   std::vector<std::vector<int>> ranks_;  // by host
   Place own_{};
+  std::shared_ptr<FirstCause> first_cause_;
   std::unique_ptr<QueueGroup> host_;  // the ranks of this host
   std::unique_ptr<QueueGroup> link_;  // those with this one's place on all hosts; null on one host
   QueueGroup* only_ = nullptr;        // the one that does everything, if the other has only this rank
   Tensor own_note_;
   Tensor notes_;
   Tensor all_parts_;
-  std::vector<Tensor> own_parts_;  // by slot
+  std::vector<Tensor> own_parts_;  // of the chunks that are on their way
 };
 
 }  // namespace

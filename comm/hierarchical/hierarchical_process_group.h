@@ -17,11 +17,13 @@ namespace gradsync::comm {
 // Vectors go in chunks, so that the link carries one while memory works on others.
 //
 // A sum is formed within each host, in rank order, then of the hosts' sums, in the order of their lowest
-// ranks: bitwise the same on all ranks, but not always the same as gloo's.
+// ranks: bitwise the same on all ranks, but not always the same as gloo's. A sum of bf16 crosses the link in
+// f32, and is rounded once.
 //
-// Collectives run one after the other. Ranks of a host compare each before they run it; ranks of all hosts do
-// with check_collectives. Allocate, deadlines, lost peers and destruction are those of shm and gloo. Where
-// there is one host, or one rank on each, one of these does everything, and messages name that one.
+// Collectives run one after the other. Ranks of a host compare each before they run it. Allocate, deadlines,
+// lost peers and destruction are those of shm and gloo; but a rank of another host has twice the timeout,
+// because it may be waiting for a rank of its own host, which then is to be named. Where there is one host,
+// or one rank on each, one of these does everything, and messages name that one.
 //
 // Takes what MakeGlooGroup takes, but for a GPU, and throws what it throws; also InvalidInput if the hosts do
 // not have equally many ranks.

@@ -135,7 +135,6 @@ void NcclCommunicator::Join(const World& world) {
     Throw(result);
   }
   Run([](ncclComm_t) { return ncclInProgress; });
-  if (rendezvous) rendezvous->Finish();
 }
 
 void NcclCommunicator::Launch(const Request& request, const model::CudaStream& stream) {

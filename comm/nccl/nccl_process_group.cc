@@ -87,6 +87,7 @@ class Engine {
   }
 
   void Wait(Flight& flight) {
+    if (flight.signature.collective == Collective::kBarrier) return WaitForBarrier(flight);
     {
       const std::lock_guard lock(mutex_);
       ThrowIfFailed(flight);
@@ -99,22 +100,20 @@ class Engine {
     flight.DropTensors();
   }
 
+  // Returns when the GPU has passed the barrier, and so everything before it.
+  void WaitForBarrier(Flight& flight) {
+    {
+      std::unique_lock lock(mutex_);
+      WaitOnHost(lock, flight);
+    }
+    clock_.Anchor();
+  }
+
   Interval IntervalOf(Flight& flight) {
     std::unique_lock lock(mutex_);
     WaitOnHost(lock, flight);
     return {.start_ns = flight.anchor->TimeOf(flight.events.start),
             .end_ns = flight.anchor->TimeOf(flight.events.end)};
-  }
-
-  // Returns when the GPU has passed the barrier, and so everything before it.
-  void Barrier() {
-    const std::shared_ptr<Flight> flight = Issue(Request{});
-    {
-      std::unique_lock lock(mutex_);
-      WaitOnHost(lock, *flight);
-      free_events_.push_back(std::move(flight->events));
-    }
-    clock_.Anchor();
   }
 
   void Recycle(Flight& flight) {
@@ -164,7 +163,7 @@ class Engine {
   // Numbers it; with an error if it need not be tried.
   std::shared_ptr<Flight> Prepare(Request request) {
     const std::lock_guard lock(mutex_);
-    request.sequence = next_sequence_++;
+    if (request.sequence < 0) request.sequence = next_sequence_++;
     auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
     if (flight->signature.collective == Collective::kBarrier) {
       flight->request.input = flight->request.output = barrier_;
@@ -187,7 +186,6 @@ class Engine {
       flight.events.start.Record(stream_);
     }
     try {
-      if (options_.check_collectives) CheckSameOnAllRanks(flight.signature);
       if (flight.request.output.numel() > 0) communicator_->Launch(flight.request, stream_);
     } catch (const NcclError& error) {
       cause = error.what();
@@ -297,41 +295,6 @@ class Engine {
     Fail(lock, first.signature, NoProgress());
   }
 
-  // By the same means as everything else: each rank's signature, gathered on the GPU.
-  void CheckSameOnAllRanks(const Signature& own) {
-    const Signature::Numbers numbers = own.ToNumbers();
-    const int64_t width = static_cast<int64_t>(numbers.size());
-    const int64_t ranks = options_.world.size;
-    Request gather{.collective = Collective::kAllGather, .sequence = own.sequence};
-    gather.input = Tensor::From<int64_t>(device_, {width}, numbers);
-    gather.output = Tensor::Empty(device_, {ranks, width}, model::DType::kI64);
-    const CudaEvent ready(*device_), gathered(*device_);
-    {
-      const CallWatch watch(in_cuda_since_ns_);
-      ready.Record(device_->compute_stream());
-      stream_.Wait(ready);
-    }
-    communicator_->Launch(gather, stream_);
-    gathered.Record(stream_);
-    const int64_t begin_ns = Now();
-    while (!gathered.done()) {
-      communicator_->CheckAsyncError();
-      if (std::chrono::nanoseconds(Now() - begin_ns) >= options_.timeout) {
-        throw NcclError(Join("no progress for ", options_.timeout.count(), " ms"));
-      }
-      std::this_thread::sleep_for(kHostWaitPeriod);
-    }
-    const std::vector<int64_t> all = gather.output.ToVector<int64_t>();
-    const auto of_rank = [&](int64_t rank) {
-      Signature::Numbers theirs;
-      std::copy_n(all.begin() + rank * width, width, theirs.begin());
-      return Signature(theirs);
-    };
-    for (int rank = 1; rank < ranks; ++rank) {
-      if (of_rank(rank) != of_rank(0)) throw NcclError(Mismatch(rank, of_rank(rank), 0, of_rank(0)));
-    }
-  }
-
   const NcclOptions options_;
   const std::shared_ptr<CudaDevice> device_;
   model::CudaClock& clock_;
@@ -372,29 +335,23 @@ class NcclWork : public Work::State {
   const std::shared_ptr<Flight> flight_;
 };
 
-class NcclProcessGroup : public RequestGroup {
+class NcclProcessGroup : public ProcessGroup {
  public:
   NcclProcessGroup(const NcclOptions& options, std::shared_ptr<CudaDevice> device)
-      : RequestGroup({.size = options.world.size, .device = device->name()}),
-        options_(options),
+      : ProcessGroup(options.world.rank, options.world.size, device->name()),
         engine_(std::make_shared<Engine>(options, std::move(device))) {}
   ~NcclProcessGroup() override { engine_->Close(); }
 
-  int rank() const override { return options_.world.rank; }
   std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return 1; }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     return {{"nccl_log_prefix", engine_->log_prefix()}};
   }
 
-  void Barrier() override { engine_->Barrier(); }
-
- private:
   Work Issue(Request request) override {
     return Work(std::make_shared<NcclWork>(engine_, engine_->Issue(std::move(request))));
   }
 
-  const NcclOptions options_;
+ private:
   const std::shared_ptr<Engine> engine_;
 };
 

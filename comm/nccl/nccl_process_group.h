@@ -17,8 +17,6 @@ std::string NcclVersion();
 struct NcclOptions {
   World world;
   std::chrono::milliseconds timeout{60000};
-  // Compare each collective with the other ranks' before running it. Blocks the host at every collective.
-  bool check_collectives = false;
   // Ranks that are processes of one host may use the same GPU: NCCL is told that each is a host of its own,
   // so that they talk over sockets. For tests of function; says nothing about speed.
   bool share_gpu = false;

@@ -156,13 +156,5 @@ TEST_F(NcclProcessGroupTest, TensorsHaveToBeOnItsGpu) {
   }
 }
 
-TEST_F(NcclProcessGroupTest, ChecksCollectivesIfAsked) {
-  const auto group = MakeNcclGroup({.world = {}, .check_collectives = true}, device_);
-  const Tensor tensor = Tensor::From<float>(device_, {2}, std::vector<float>{1, 2});
-  for (int i = 0; i < 3; ++i) group->AllReduce(tensor, ReduceOp::kMean).Wait();
-  group->Barrier();
-  EXPECT_EQ(tensor.ToVector<float>(), (std::vector<float>{1, 2}));
-}
-
 }  // namespace
 }  // namespace gradsync::comm

@@ -2,22 +2,22 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
-#include "comm/processes/file_descriptor.h"
+#include "absl/strings/str_split.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -69,12 +69,9 @@ struct Plan {
 std::string FindInPath(const std::string& program) {
   const char* const path = std::getenv("PATH");
   if (program.find('/') != std::string::npos || path == nullptr) return program;
-  std::string_view rest = path;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(':'), rest.size());
-    std::string candidate = Join(rest.substr(0, end), "/", program);
+  for (const absl::string_view directory : absl::StrSplit(path, ':')) {
+    std::string candidate = Join(directory, "/", program);
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return "";
 }
@@ -165,16 +162,22 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, const ChildO
     const BlockSignals block_signals;
     pid_ = fork();
     if (pid_ == 0) Execute(plan);
-    error = pid_ < 0 ? errno : 0;
+    if (pid_ > 0) pid_fd_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    error = pid_fd_.valid() ? 0 : errno;
+    if (pid_ > 0 && error != 0) kill(pid_, SIGKILL);
     error_pipe.write_end.Close();
-    if (pid_ > 0 && read(error_pipe.read_end.get(), &error, sizeof(error)) > 0) waitpid(pid_, nullptr, 0);
+    const bool has_failed = read(error_pipe.read_end.get(), &error, sizeof(error)) > 0 || error != 0;
+    if (pid_ > 0 && has_failed) waitpid(pid_, nullptr, 0);
   }
   if (error == 0) return;
   throw std::system_error(error, std::generic_category(), Join("cannot run ", command.front()));
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), own_group_(other.own_group_), end_(other.end_) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      pid_fd_(std::move(other.pid_fd_)),
+      own_group_(other.own_group_),
+      end_(other.end_) {}
 
 ChildProcess::~ChildProcess() {
   if (pid_ > 0) Kill();
@@ -194,10 +197,8 @@ std::optional<ProcessEnd> ChildProcess::end() {
 }
 
 std::optional<ProcessEnd> ChildProcess::Wait(Clock::time_point deadline) {
-  for (;;) {
-    if (const auto ended = end(); ended.has_value() || Clock::now() >= deadline) return ended;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  WaitFor(pid_fd_, POLLIN, deadline);
+  return end();
 }
 
 void ChildProcess::Signal(int signal) {
@@ -206,7 +207,7 @@ void ChildProcess::Signal(int signal) {
 
 ProcessEnd ChildProcess::Kill() {
   Signal(SIGKILL);
-  return *Wait(Clock::time_point::max());
+  return *Wait(Deadline::max());
 }
 
 }  // namespace gradsync::comm

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "comm/processes/file_descriptor.h"
+
 // The one way in which this repository starts programs.
 namespace gradsync::comm {
 
@@ -68,6 +70,8 @@ class ChildProcess {
   ChildProcess& operator=(ChildProcess&&) = delete;
 
   pid_t pid() const { return pid_; }
+  // Readable for poll(2) when it has ended.
+  int fd() const { return pid_fd_.get(); }
   // How it ended; nullopt while it runs.
   std::optional<ProcessEnd> end();
   // Waits for its end, but not longer than until the deadline: then nullopt.
@@ -79,6 +83,7 @@ class ChildProcess {
 
  private:
   pid_t pid_ = -1;
+  FileDescriptor pid_fd_;
   bool own_group_ = false;
   std::optional<ProcessEnd> end_;
 };

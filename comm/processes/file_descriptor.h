@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_
 #define GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_
 
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -35,6 +36,16 @@ struct Pipe {
 };
 // Throws std::system_error.
 Pipe MakePipe();
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// The timeout of poll(2) until the deadline: milliseconds, rounded up, or none for Deadline::max().
+int PollTimeout(Deadline deadline);
+// Waits until the file is ready for `events` of poll(2). False at the deadline.
+bool WaitFor(int fd, short events, Deadline deadline);
+inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
+  return WaitFor(file.get(), events, deadline);
+}
 
 }  // namespace gradsync::comm
 

@@ -6,16 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
-#include <random>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "comm/processes/background_writer.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
 #include "comm/processes/line_relay.h"
+#include "comm/processes/random.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/processes/temporary_directory.h"
 #include "model/error.h"
@@ -26,16 +25,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// So long a rank's output is kept back, in case that all ranks only say what is wrong with the arguments.
+// How long the output of ranks is held back: all of them may only report the same bad arguments.
 constexpr milliseconds kHold{1000};
 constexpr int kBadArguments = 2;
-// As long as so much waits to be written to stderr, ranks have to wait with theirs.
+// While more than this waits to be written to stderr, no more is read from the ranks.
 constexpr size_t kMaxPendingBytes = size_t{1} << 20;
-
-std::string NewSecret() {
-  std::random_device random;
-  return absl::StrCat(absl::Hex(random()), absl::Hex(random()), absl::Hex(random()), absl::Hex(random()));
-}
 
 struct Rank {
   int index = 0;
@@ -66,9 +60,10 @@ class Launcher {
   // Returns main's exit status, or the signal that asked this process to stop.
   std::pair<int, std::optional<int>> Run() {
     for (int rank = 0; rank < options_.world_size; ++rank) Start(rank);
+    release_ = Clock::now() + kHold;
     while (AnyAlive()) {
       WaitForEvents();
-      // In this order: a terminal's Ctrl-C comes to the ranks too, and is here before they have ended of it.
+      // In this order: a terminal's Ctrl-C goes to the ranks too, and arrives here before it has ended them.
       const size_t num_failures = failures_.size();
       Reap();
       TakeRequests(num_failures);
@@ -79,7 +74,8 @@ class Launcher {
       }
     }
     const int status = Report();
-    errors_.Drain(Clock::now() + options_.grace);
+    const Deadline drain_by = Clock::now() + options_.grace;
+    while (errors_.pending_bytes() > 0 && WaitFor(errors_.fd(), POLLOUT, drain_by)) errors_.Flush();
     return {status, interruption_};
   }
 
@@ -87,13 +83,14 @@ class Launcher {
   void Start(int index) {
     const std::string rank = std::to_string(index);
     const std::string size = std::to_string(options_.world_size);
+    const std::string job = std::filesystem::path(directory_.path()).filename();
     ChildOptions options{.program = options_.program,
                          .environment = {{"GRADSYNC_RANK", rank},
                                          {"GRADSYNC_WORLD_SIZE", size},
                                          {"GRADSYNC_LOCAL_RANK", rank},
                                          {"GRADSYNC_LOCAL_WORLD_SIZE", size},
                                          {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
-                                         {"GRADSYNC_JOB", directory_.path()},
+                                         {"GRADSYNC_JOB", job},
                                          {"GRADSYNC_SECRET", secret_}}};
     if (index == 0) {
       ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options), .relay = {}});
@@ -117,15 +114,23 @@ class Launcher {
     for (Rank& rank : ranks_) rank.process.Signal(signal);
   }
 
+  // Sleeps while the ranks compute: any wake-up here would disturb what they measure.
   void WaitForEvents() {
-    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+    const bool has_pending = errors_.pending_bytes() > 0;
     const bool may_read = errors_.pending_bytes() < kMaxPendingBytes;
+    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+                                  {.fd = has_pending ? errors_.fd() : -1, .events = POLLOUT, .revents = 0}};
+    Deadline wake = Clock::now() < release_ ? release_ : Deadline::max();
+    if (stop_at_.has_value() && !killed_)
+      wake = std::min(wake, asked_ ? *stop_at_ + options_.grace : *stop_at_);
     for (const Rank& rank : ranks_) {
+      if (!rank.ended) polled.push_back({.fd = rank.process.fd(), .events = POLLIN, .revents = 0});
       if (may_read && rank.relay.has_value() && rank.relay->open()) {
         polled.push_back({.fd = rank.relay->fd(), .events = POLLIN, .revents = 0});
       }
     }
-    poll(polled.data(), polled.size(), 20);
+    poll(polled.data(), polled.size(), PollTimeout(wake));
+    errors_.Flush();
   }
 
   void Reap() {
@@ -143,40 +148,41 @@ class Launcher {
           rank.relay->Close();
         }
       }
-      // What dies after being told to is no cause of anything.
+      // A rank that ended because it was stopped is not a cause.
       if (end->ok() || asked_) continue;
       failures_.push_back(failure);
       if (!stop_at_.has_value()) stop_at_ = Clock::now() + options_.settle;
     }
   }
 
-  // `num_failures`: how many there were before the requests that are there now can have come.
+  // `num_failures`: how many there were before the requests that are there now can have arrived.
   void TakeRequests(size_t num_failures) {
     while (const auto signal = signals_.Next()) {
       if (interruption_.has_value()) {
-        SignalAll(SIGKILL);  // whoever asks again does not want to wait
+        SignalAll(SIGKILL);  // a second request means: do not wait
         continue;
       }
       interruption_ = signal;
       stop_at_ = Clock::now();
-      // What ended at the same time ended of it.
+      // The same signal ended the ranks that ended at the same time.
       failures_.erase(failures_.begin() + static_cast<std::ptrdiff_t>(num_failures), failures_.end());
     }
   }
 
-  // Asks the ranks to stop once it is time to, and makes them after the grace.
+  // Asks the ranks to stop when it is time to, and kills them after the grace period.
   void Stop() {
     if (!stop_at_.has_value() || Clock::now() < *stop_at_) return;
     if (!asked_) {
       asked_ = true;
       SignalAll(interruption_.value_or(SIGTERM));
-    } else if (Clock::now() >= *stop_at_ + options_.grace) {
+    } else if (!killed_ && Clock::now() >= *stop_at_ + options_.grace) {
+      killed_ = true;
       SignalAll(SIGKILL);
     }
   }
 
   int Report() {
-    // A rank that was killed did not fail because of another, whoever was noticed first.
+    // A rank that was killed did not fail because of another one, even if that one was noticed first.
     auto cause = std::ranges::find_if(failures_, &Failure::killed);
     if (cause == failures_.end()) cause = failures_.begin();
     if (cause == failures_.end()) {
@@ -198,13 +204,15 @@ class Launcher {
   std::vector<std::string> arguments_;
   StopSignals signals_;
   TemporaryDirectory directory_;
-  const std::string secret_ = NewSecret();
-  BackgroundWriter errors_;  // its thread takes no signals
+  const std::string secret_ = RandomHex();
+  PatientWriter errors_;
   std::vector<Rank> ranks_;
   std::vector<Failure> failures_;  // in the order in which they were noticed
   std::optional<int> interruption_;
-  std::optional<Clock::time_point> stop_at_;
-  bool asked_ = false;  // the ranks were asked to stop
+  Deadline release_{};  // of the output that is held back
+  std::optional<Deadline> stop_at_;
+  bool asked_ = false;   // the ranks were asked to stop
+  bool killed_ = false;  // because they did not
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -27,11 +28,8 @@ std::string CapturedOutput::text() const {
 
 std::string CapturedOutput::last_line() const {
   const std::string written = text();
-  const size_t end = written.find_last_not_of(" \n\r\t");
-  if (end == std::string::npos) return "";
-  const size_t newline = written.find_last_of('\n', end);
-  const size_t begin = newline == std::string::npos ? 0 : newline + 1;
-  return written.substr(begin, end + 1 - begin);
+  const absl::string_view trimmed = absl::StripTrailingAsciiWhitespace(written);
+  return std::string(trimmed.substr(trimmed.rfind('\n') + 1));
 }
 
 CommandResult RunCommand(const std::vector<std::string>& command, std::chrono::milliseconds timeout) {

@@ -14,17 +14,17 @@ namespace {
 
 constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 
-// Debian 13's gloo brings UCX along, which takes SIGHUP for itself before main, even where it was ignored.
-// So these are seen before libraries are initialised, and put back after it.
+// Debian 13's gloo loads UCX, which installs a SIGHUP handler before main, even where SIGHUP was ignored.
+// So the actions are read before libraries are initialised, and restored after it.
 std::array<struct sigaction, kStopSignals.size()> inherited;
 
-void SeeInherited(int /*argc*/, char** /*argv*/, char** /*environment*/) {
+void SaveInherited(int /*argc*/, char** /*argv*/, char** /*environment*/) {
   for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], nullptr, &inherited[i]);
 }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)(int, char**,
-                                                                             char**) = &SeeInherited;
+                                                                             char**) = &SaveInherited;
 
-[[gnu::constructor]] void PutBackInherited() {
+[[gnu::constructor]] void RestoreInherited() {
   for (size_t i = 0; i < kStopSignals.size(); ++i) sigaction(kStopSignals[i], &inherited[i], nullptr);
 }
 
@@ -33,7 +33,6 @@ void SeeInherited(int /*argc*/, char** /*argv*/, char** /*environment*/) {
 StopSignals::StopSignals() {
   sigset_t mask;
   sigemptyset(&mask);
-  sigaddset(&mask, SIGCHLD);
   for (const int signal : kStopSignals) {
     struct sigaction action {};
     sigaction(signal, nullptr, &action);
@@ -48,10 +47,8 @@ StopSignals::~StopSignals() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 
 std::optional<int> StopSignals::Next() {
   signalfd_siginfo info;
-  while (read(fd_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-    if (info.ssi_signo != SIGCHLD) return static_cast<int>(info.ssi_signo);
-  }
-  return std::nullopt;
+  if (read(fd_.get(), &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
 }
 
 void EndBySignal(int signal) {

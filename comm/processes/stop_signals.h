@@ -10,21 +10,21 @@
 namespace gradsync::comm {
 
 // For a program whose children do the work: turns requests to stop into something to poll, so that it can
-// hand them on, wait for its children, and then end as it was asked to. A signal that this process was
-// started with ignored (nohup, a shell's background job) stays ignored.
+// pass them on, wait for its children, and then end as requested. A signal that was ignored when this process
+// started (nohup, a shell's background job) stays ignored.
 class StopSignals {
  public:
-  // To be made while the process has a single thread. Throws std::system_error.
+  // Construct it while the process has a single thread. Throws std::system_error.
   StopSignals();
-  // What has not been taken from here comes now.
+  // Signals that were not taken from here are delivered now.
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Readable when there is a request, or a child has ended.
+  // Readable when there is a request.
   int fd() const { return fd_.get(); }
-  // The next SIGINT, SIGTERM or SIGHUP that has come; nullopt if there is none. A terminal's have come to all
-  // children in this process's group too.
+  // The next SIGINT, SIGTERM or SIGHUP that has arrived; nullopt if there is none. A terminal sends its
+  // signals to all children in this process's group too.
   std::optional<int> Next();
 
  private:
@@ -32,7 +32,7 @@ class StopSignals {
   sigset_t old_mask_{};
 };
 
-// Ends this process by the signal, as if it had never been caught: whoever waits for it sees why.
+// Ends this process by the signal, as if it had never been caught, so that its parent sees why.
 [[noreturn]] void EndBySignal(int signal);
 
 }  // namespace gradsync::comm

@@ -93,7 +93,7 @@ void RequestQueue::Abort(std::string_view cause) {
 
 Work RequestQueue::Issue(Request request, std::function<void()> wait_until_computed) {
   const std::lock_guard lock(mutex_);
-  request.sequence = next_sequence_++;
+  if (request.sequence < 0) request.sequence = next_sequence_++;
   auto item = std::make_shared<Item>(std::move(request), std::move(wait_until_computed),
                                      options_.begin ? this : nullptr);
   const bool is_first = num_unfinished_++ == 0;
@@ -101,16 +101,6 @@ Work RequestQueue::Issue(Request request, std::function<void()> wait_until_compu
   const bool can_wait = options_.begin && is_first && failure_.empty() && options_.begin(item->request());
   if (!can_wait) issued_.notify_one();
   return Work(item);
-}
-
-void RequestQueue::Barrier() {
-  Issue(Request{}).Wait();
-  std::unique_lock lock(mutex_);
-  finished_.wait(lock, [&] { return num_unfinished_ == 0; });
-  if (!failure_.empty()) {
-    throw CollectiveError(
-        Join("rank ", options_.rank, ": barrier (", options_.backend, ") failed: ", failure_));
-  }
 }
 
 void RequestQueue::RunThread(int index) {
@@ -132,7 +122,11 @@ void RequestQueue::RunUpTo(const Item& item) {
 void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
   const auto item = std::move(items_.front());
   items_.pop_front();
-  ++num_running_;
+  const int64_t place = num_taken_++;
+  running_.insert(place);
+  if (item->signature().collective == Collective::kBarrier) {
+    finished_.wait(lock, [&] { return *running_.begin() == place; });
+  }
   lock.unlock();
   int64_t start_ns = Now();
   std::string error;
@@ -142,36 +136,41 @@ void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
     start_ns = Now();
     options_.run(item->request(), thread);
   } catch (const std::exception& exception) {
-    error = Fail(*item, exception, start_ns);
+    const Signature& signature = item->signature();
+    const std::string cause = Fail(Join(Name(signature.collective), " #", signature.sequence), exception);
+    error = Failure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
   }
   item->Complete({.start_ns = start_ns, .end_ns = Now()}, std::move(error));
   lock.lock();
-  --num_running_;
-  if (--num_unfinished_ == 0) finished_.notify_all();
+  running_.erase(place);
+  --num_unfinished_;
+  finished_.notify_all();
 }
 
 void RequestQueue::ThrowIfFailed() {
   const std::lock_guard lock(mutex_);
-  if (!failure_.empty()) throw PeerError(failure_, /*is_consequence=*/true);
+  if (!failure_.empty()) throw PeerError(kNobody, failure_);
 }
 
-std::string RequestQueue::Fail(const Item& item, const std::exception& exception, int64_t start_ns) {
-  const auto* peer_error = dynamic_cast<const PeerError*>(&exception);
+std::string RequestQueue::Fail(std::string_view operation, const std::exception& exception) {
+  const auto* const peer_error = dynamic_cast<const PeerError*>(&exception);
+  const bool is_consequence = peer_error != nullptr && peer_error->suspect() == kNobody;
   std::unique_lock lock(mutex_);
-  if (peer_error != nullptr && peer_error->is_consequence()) {
-    // Whoever ran into the cause is about to say so.
-    failed_.wait_for(lock, std::chrono::seconds(1), [&] { return !failure_.empty(); });
+  // Whoever ran into the cause is about to say so.
+  if (is_consequence && !is_failing_) {
+    failed_.wait_for(lock, std::chrono::seconds(1), [&] { return is_failing_ || !failure_.empty(); });
   }
-  std::string cause = failure_;
-  if (failure_.empty()) {
-    cause = exception.what();
-    failure_ =
-        Join(Name(item.signature().collective), " #", item.signature().sequence, " had failed: ", cause);
-    failed_.notify_all();
-    lock.unlock();
-    options_.abort();
-  }
-  return Failure(options_.rank, item.signature(), options_.backend, Now() - start_ns, cause);
+  if (is_failing_) failed_.wait(lock, [&] { return !failure_.empty(); });
+  if (!failure_.empty()) return failure_;
+  is_failing_ = true;
+  lock.unlock();
+  options_.first_cause->Write(exception);
+  options_.abort();
+  std::string cause = options_.is_part ? exception.what() : options_.first_cause->Read();
+  lock.lock();
+  if (failure_.empty()) failure_ = Join(operation, " had failed: ", cause);
+  failed_.notify_all();
+  return cause;
 }
 
 }  // namespace gradsync::comm

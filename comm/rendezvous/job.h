@@ -1,98 +1,72 @@
 #ifndef GRADSYNC_COMM_RENDEZVOUS_JOB_H_
 #define GRADSYNC_COMM_RENDEZVOUS_JOB_H_
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "comm/rendezvous/place.h"
 #include "comm/rendezvous/store.h"
 #include "comm/rendezvous/world.h"
 
 namespace gradsync::comm {
 
-// What all ranks have to have in common, by name, in the order in which differences are looked for.
+// What all ranks must have in common, by name, in the order in which differences are looked for.
 using Terms = std::vector<std::pair<std::string, std::string>>;
-
-// Sleeps between looks at a store: short at first, because ranks usually start together.
-class StorePoll {
- public:
-  explicit StorePoll(Deadline deadline) : deadline_(deadline) {}
-  // False once the deadline has passed.
-  bool Again();
-
- private:
-  const Deadline deadline_;
-  std::chrono::microseconds pause_{250};
-};
 
 // "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
 std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
                          const std::function<bool(int rank)>& has_arrived);
 
-// The ranks of a job, which have found each other and agreed.
+// The ranks of a job, which have found each other and agreed on their terms.
 //
-// A place may still hold what an earlier run left there. So every rank makes up a nonce and says hello with
-// it; rank 0 answers with a run id and the nonces it has seen, as often as they change; a rank joins a run
-// only if its own nonce is in it, and if rank 0's terms are its own. From then on all keys begin with the run
-// id. As long as a job lives it holds its ranks' places: a second process that claims to be the same rank is
-// told so. In a directory, jobs whose names are known do not meet at all; over TCP, rank 0 turns those of
-// other jobs away.
+// Rank 0 listens at the place, or publishes there where it listens until all ranks have joined: on loopback
+// if the launcher says that all ranks are on this host, else on the address by which other hosts reach this
+// one. The others connect to it, each side proves that it knows the job's secret
+// (comm/rendezvous/protocol.h), and rank 0 compares the terms. Processes of another job or run, and a second
+// process of a rank, are turned away.
 class Job {
  public:
-  // Returns when all ranks have arrived. Throws InvalidInput for a malformed url, CollectiveError, one line,
+  // Returns when all ranks have joined. Throws InvalidInput for a malformed url, CollectiveError, one line,
   // when ranks are missing after the timeout ("rank 0: rank 1 did not arrive at file:///x within 60.0 s;
   // arrived: 0, 2"), when they differ ("rank 0: --seed: rank 0 has 1, rank 1 has 2"), or the place cannot be
   // used.
   Job(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
-  // Removes what rank 0 left. Nobody else needs it once all have joined a group of the job.
-  ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Of this run and no other.
-  const std::string& id() const { return run_id_; }
   // Where each rank is: equal for those that share a host, and with it loopback.
   const std::vector<std::string>& hosts() const { return hosts_; }
+  // Ends with rank 0's Job.
   Store& store() { return *store_; }
-  // Counts up from 0, on all ranks alike if they form the same groups in the same order.
-  int NextSession() { return next_session_++; }
+  // A name for a group that these ranks form. No other group has it, and all ranks of the group get the same
+  // one if they form the groups of exactly these members in the same order.
+  std::string NextGroup(const std::vector<int>& members);
 
  private:
-  void Claim();
-  void Serve(const Terms& terms);
-  void Enter(const Terms& terms);
-  // Rank 0: writes down the run and whoever has said hello; with a verdict, that the run will not be.
-  void Answer(const std::string& verdict);
-  // Rank 0: answers with the verdict, and throws it.
-  [[noreturn]] void GiveUp(const std::string& verdict);
-  // Other ranks: what rank 0 wrote, if it was written for this rank; else empty.
-  std::string AnswerToMe();
-  // Other ranks: takes part in the run that the answer speaks of, if it is still on, or throws.
-  void Join(const std::string& answer, const Terms& terms);
-  std::string Missing();
-  void RemoveOwnKeys();
-  std::string Key(std::string_view name) const;
-  std::string Key(std::string_view name, int rank) const;
+  void Serve(const Place& place, const std::string& host, const Terms& terms);
+  void Enter(const Place& place, const std::string& host, const Terms& terms);
+  // Tries until the deadline.
+  std::unique_ptr<StoreClient> ConnectToRank0(const Place& place) const;
+  // Returns whether there is a rank 0 at the place already. Throws Refused if it stays there.
+  bool HasRank0(const Place& place);
+  JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
   [[noreturn]] void Throw(std::string_view cause) const;
 
   const World world_;
   const std::chrono::milliseconds timeout_;
   const Deadline deadline_;
-  const std::string nonce_;
-  const std::string host_;
+  Deadline other_leaves_by_ = Deadline::max();
   std::unique_ptr<Store> store_;
-  std::string run_id_;                         // rank 0's nonce; empty until joined
-  std::vector<std::string> hosts_;             // by rank
-  std::optional<std::string> verdict_;         // rank 0: what the answer says; nullopt before the first
-  std::map<std::string, std::string> hellos_;  // rank 0: those answered, by key
-  std::atomic<int> next_session_{0};
+  std::vector<std::string> hosts_;  // by rank
+  std::mutex mutex_;
+  std::map<std::vector<int>, int> num_groups_;  // by members
 };
 
 // Lets all ranks meet before they do anything else, agree on the terms, on the size of the world and on the

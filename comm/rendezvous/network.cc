@@ -11,16 +11,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -30,25 +31,42 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kRetry = std::chrono::milliseconds(20);
 
-std::string ErrorText(int error) { return std::generic_category().message(error); }
-
 struct AddressListDeleter {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
 
-// Everything that the host stands for; with no host, everything that this one has.
-AddressList Resolve(const char* host, const std::string& port) {
+struct Answer {
+  int error = 0;
+  AddressList list;
+};
+
+Answer Ask(const HostPort& where, int flags) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = host == nullptr ? AI_PASSIVE : 0;
+  hints.ai_flags = flags;
   addrinfo* list = nullptr;
-  const int error = getaddrinfo(host, port.empty() ? nullptr : port.c_str(), &hints, &list);
-  if (error != 0)
-    throw std::runtime_error(
-        Join("cannot resolve host ", host == nullptr ? "*" : host, ": ", gai_strerror(error)));
-  return AddressList(list);
+  const int error =
+      getaddrinfo(where.host.c_str(), where.port.empty() ? nullptr : where.port.c_str(), &hints, &list);
+  return {error, AddressList(error == 0 ? list : nullptr)};
+}
+
+// Everything that the host stands for. A name server may not answer, and nothing interrupts getaddrinfo: a
+// thread asks, which may outlast this call.
+AddressList Resolve(const HostPort& where, Deadline deadline) {
+  Answer answer = Ask(where, AI_NUMERICHOST);
+  if (answer.error == EAI_NONAME) {
+    std::packaged_task<Answer()> task([where] { return Ask(where, 0); });
+    std::future<Answer> future = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (future.wait_until(deadline) != std::future_status::ready) {
+      throw std::runtime_error(Join("cannot resolve host ", where.host, ": the name server does not answer"));
+    }
+    answer = future.get();
+  }
+  if (answer.error == 0) return std::move(answer.list);
+  throw std::runtime_error(Join("cannot resolve host ", where.host, ": ", gai_strerror(answer.error)));
 }
 
 FileDescriptor NewSocket(const addrinfo& address) {
@@ -77,27 +95,9 @@ bool AllAreLoopback(const addrinfo* list) {
   return true;
 }
 
-bool IsNumeric(const std::string& host) {
-  std::array<unsigned char, sizeof(in6_addr)> bytes;
-  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
-         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
-}
-
-void SetPort(addrinfo& address, int port) {
-  const auto number = htons(static_cast<uint16_t>(port));
-  if (address.ai_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(address.ai_addr)->sin6_port = number;
-  } else {
-    reinterpret_cast<sockaddr_in*>(address.ai_addr)->sin_port = number;
-  }
-}
-
 // One attempt. None, and errno, if none of the addresses will do, or one that is this host's is taken.
-std::vector<FileDescriptor> TryListen(const HostPort& where) {
-  AddressList list = Resolve(where.host.c_str(), where.port);
-  if (!IsNumeric(where.host) && where.host != "localhost" && AllAreLoopback(list.get())) {
-    list = Resolve(nullptr, where.port);
-  }
+std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) {
+  const AddressList list = Resolve(where, deadline);
   std::vector<FileDescriptor> sockets;
   int reason = EADDRNOTAVAIL;
   for (addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
@@ -105,7 +105,6 @@ std::vector<FileDescriptor> TryListen(const HostPort& where) {
     if (!socket.valid()) continue;
     SetFlag(socket, SOL_SOCKET, SO_REUSEADDR);
     if (address->ai_family == AF_INET6) SetFlag(socket, IPPROTO_IPV6, IPV6_V6ONLY);
-    if (!sockets.empty()) SetPort(*address, PortOf(sockets.front()));
     if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
         listen(socket.get(), SOMAXCONN) == 0) {
       sockets.push_back(std::move(socket));
@@ -120,60 +119,17 @@ std::vector<FileDescriptor> TryListen(const HostPort& where) {
   return sockets;
 }
 
-// Whether the kernel connected a socket to itself, which happens while nobody listens on a port that it also
-// hands out to clients.
-bool IsConnectedToItself(const FileDescriptor& socket) {
-  sockaddr_storage self{};
-  sockaddr_storage peer{};
-  socklen_t self_length = sizeof(self);
-  socklen_t peer_length = sizeof(peer);
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&self), &self_length);
-  getpeername(socket.get(), reinterpret_cast<sockaddr*>(&peer), &peer_length);
-  return self_length == peer_length && std::memcmp(&self, &peer, self_length) == 0;
-}
-
 // What became of a connection that was started: 0, or the error.
 int ErrorOf(const FileDescriptor& socket) {
   int error = 0;
   socklen_t length = sizeof(error);
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  return error == 0 && IsConnectedToItself(socket) ? ECONNREFUSED : error;
-}
-
-// One attempt at all of them. None, and errno, if none has answered by the deadline.
-FileDescriptor TryConnect(const std::vector<AddressList>& lists, Deadline deadline) {
-  int reason = ETIMEDOUT;
-  std::vector<FileDescriptor> sockets;
-  for (const AddressList& list : lists) {
-    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
-      FileDescriptor socket = NewSocket(*address);
-      if (!socket.valid()) continue;
-      if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
-        sockets.push_back(std::move(socket));
-      } else {
-        reason = errno;
-      }
-    }
-  }
-  for (bool is_first = true; !sockets.empty() && (is_first || Clock::now() < deadline); is_first = false) {
-    std::vector<pollfd> polled;
-    for (const FileDescriptor& socket : sockets) {
-      polled.push_back({.fd = socket.get(), .events = POLLOUT, .revents = 0});
-    }
-    poll(polled.data(), polled.size(), 10);
-    for (size_t i = polled.size(); i-- > 0;) {
-      if (polled[i].revents == 0) continue;
-      const int error = ErrorOf(sockets[i]);
-      if (error == 0) return std::move(sockets[i]);
-      reason = error;
-      sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
-  errno = reason;
-  return FileDescriptor();
+  return error;
 }
 
 }  // namespace
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
 
 HostPort ParseHostPort(const std::string& text, const std::string& url) {
   const size_t colon = text.rfind(':');
@@ -187,10 +143,8 @@ HostPort ParseHostPort(const std::string& text, const std::string& url) {
   } else if (result.host.find(':') != std::string::npos) {
     result.host.clear();
   }
-  int port = -1;
-  const char* end = result.port.data() + result.port.size();
-  const auto [parsed, error] = std::from_chars(result.port.data(), end, port);
-  Require(!result.host.empty() && error == std::errc() && parsed == end && port >= 1 && port <= 65535,
+  int port = 0;
+  Require(!result.host.empty() && absl::SimpleAtoi(result.port, &port) && port >= 1 && port <= 65535,
           "rendezvous is '", url, "', expected tcp://host:port with a port from 1 to 65535");
   return result;
 }
@@ -198,7 +152,7 @@ HostPort ParseHostPort(const std::string& text, const std::string& url) {
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken) {
   for (;;) {
-    std::vector<FileDescriptor> sockets = TryListen(address);
+    std::vector<FileDescriptor> sockets = TryListen(address, deadline);
     if (!sockets.empty()) return sockets;
     const int error = errno;
     if (Clock::now() >= deadline || error != EADDRINUSE) {
@@ -218,42 +172,45 @@ int PortOf(const FileDescriptor& socket) {
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
 
-FileDescriptor ConnectToAny(const std::vector<HostPort>& addresses, Deadline deadline) {
-  // In each round longer, for a peer that is far away.
-  constexpr std::chrono::seconds kMaxPatience{30};
-  for (std::chrono::seconds patience{1};; patience = std::min(2 * patience, kMaxPatience)) {
-    std::string reason;
-    try {
-      std::vector<AddressList> lists;
-      for (const auto& [host, port] : addresses) lists.push_back(Resolve(host.c_str(), port));
-      FileDescriptor socket = TryConnect(lists, std::min(deadline, Clock::now() + patience));
-      reason = ErrorText(errno);
-      if (socket.valid()) {
-        SetFlag(socket, IPPROTO_TCP, TCP_NODELAY);
-        return socket;
-      }
-    } catch (const std::runtime_error& error) {
-      reason = error.what();  // the name may become known later
+FileDescriptor Connect(const HostPort& where, Deadline deadline) {
+  const AddressList list = Resolve(where, deadline);
+  int reason = ETIMEDOUT;
+  std::vector<FileDescriptor> sockets;
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    FileDescriptor socket = NewSocket(*address);
+    if (!socket.valid()) continue;
+    if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
+      sockets.push_back(std::move(socket));
+    } else {
+      reason = errno;
     }
-    if (Clock::now() >= deadline) throw std::runtime_error(reason);
-    std::this_thread::sleep_for(kRetry);
   }
+  // To all at once, so that one that never answers does not delay the others.
+  for (bool is_late = false; !sockets.empty() && !is_late;) {
+    std::vector<pollfd> polled;
+    for (const FileDescriptor& socket : sockets) {
+      polled.push_back({.fd = socket.get(), .events = POLLOUT, .revents = 0});
+    }
+    is_late = poll(polled.data(), polled.size(), PollTimeout(deadline)) == 0;
+    for (size_t i = polled.size(); i-- > 0;) {
+      if (polled[i].revents == 0) continue;
+      const int error = ErrorOf(sockets[i]);
+      if (error == 0) {
+        SendAtOnce(sockets[i]);
+        return std::move(sockets[i]);
+      }
+      reason = error;
+      sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  throw std::runtime_error(ErrorText(reason));
 }
 
-bool WaitFor(const FileDescriptor& socket, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd poll_fd{.fd = socket.get(), .events = events, .revents = 0};
-    const int ready = poll(&poll_fd, 1, static_cast<int>(std::clamp<int64_t>(left, 0, 1000)));
-    if (ready > 0) return true;
-    if (ready == 0 && left <= 0) return false;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
+void SendAtOnce(const FileDescriptor& socket) { SetFlag(socket, IPPROTO_TCP, TCP_NODELAY); }
 
-std::string OwnAddressTowards(const HostPort& peer) {
+std::string OwnAddressTowards(const HostPort& peer, Deadline deadline) {
   int reason = EHOSTUNREACH;
-  const AddressList list = Resolve(peer.host.c_str(), peer.port);
+  const AddressList list = Resolve(peer, deadline);
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
     // Connected, a datagram socket has the address that it would send from.
     const FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -271,9 +228,21 @@ std::string OwnAddressTowards(const HostPort& peer) {
   throw std::runtime_error(Join("no way to host ", peer.host, ": ", ErrorText(reason)));
 }
 
-bool IsOwnAddress(const std::string& host) {
+std::string OwnAddress(Deadline deadline) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  const bool is_known = IsOwnAddress(name.data(), deadline) && !IsLoopback(name.data(), deadline);
   try {
-    const AddressList list = Resolve(host.c_str(), "");
+    // Else an address that is reserved for documents, and nobody's.
+    return OwnAddressTowards({.host = is_known ? name.data() : "192.0.2.1", .port = "9"}, deadline);
+  } catch (const std::runtime_error&) {
+    return "127.0.0.1";
+  }
+}
+
+bool IsOwnAddress(const std::string& host, Deadline deadline) {
+  try {
+    const AddressList list = Resolve({host, ""}, deadline);
     for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
       const FileDescriptor socket = NewSocket(*address);
       if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
@@ -284,9 +253,13 @@ bool IsOwnAddress(const std::string& host) {
   return false;
 }
 
-bool IsLoopback(const std::string& host) {
-  const AddressList list = Resolve(host.c_str(), "");
+bool IsLoopback(const std::string& host, Deadline deadline) {
+  const AddressList list = Resolve({host, ""}, deadline);
   return AllAreLoopback(list.get());
+}
+
+bool IsLoopbackHereAlone(const std::string& host, Deadline deadline) {
+  return Ask({host, ""}, AI_NUMERICHOST).error != 0 && host != "localhost" && IsLoopback(host, deadline);
 }
 
 std::string HostIdentity() {

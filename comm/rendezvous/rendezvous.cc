@@ -2,30 +2,42 @@
 
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "comm/process_group.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How much later than the deadline rank 0 may confirm a note.
+constexpr std::chrono::seconds kConfirmWithin{1};
+
+}  // namespace
+
+template <class Action>
+auto Rendezvous::Guarded(const Action& action) const {
+  std::string cause;
+  try {
+    return action();
+  } catch (const JobFailed& error) {
+    cause = error.what();
+  } catch (const std::runtime_error& error) {
+    cause = Join("rendezvous at ", world_.rendezvous, ": ", error.what());
+  }
+  throw CollectiveError(Join("rank ", world_.NameOf(world_.rank), ": ", cause));
+}
 
 Rendezvous::Rendezvous(const World& world, std::chrono::milliseconds timeout)
     : world_(world),
       timeout_(timeout),
-      deadline_(std::chrono::steady_clock::now() + timeout),
+      deadline_(Clock::now() + timeout),
       job_(world.job != nullptr ? world.job : std::make_shared<Job>(world, Terms{}, timeout)),
-      session_(job_->NextSession()) {
-  try {
-    job_->store().SetDeadline(deadline_ + std::chrono::seconds(1));
-    WaitForAll();
-  } catch (const CollectiveError&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    Throw(Join("rendezvous at ", world_.rendezvous, ": ", error.what()));
-  }
-}
-
-std::string Rendezvous::Key(std::string_view name) const {
-  return Join(job_->id(), ".", session_, ".", world_.NameOf(0), ".", name);
+      prefix_(job_->NextGroup(world.members)) {
+  Guarded([&] { WaitForAll(); });
 }
 
 std::vector<std::string> Rendezvous::hosts() const {
@@ -38,44 +50,32 @@ std::vector<std::string> Rendezvous::hosts() const {
 
 void Rendezvous::WaitForAll() {
   Store& store = job_->store();
-  const std::string prefix = Key("arrived.");
-  store.Set(prefix + std::to_string(world_.rank), "");
-  StorePoll poll(deadline_);
-  do {
-    if (store.Keys(prefix).size() == static_cast<size_t>(world_.size)) return;
-  } while (poll.Again());
-  Throw(MissingRanks(world_, timeout_,
-                     [&](int rank) { return store.Get(prefix + std::to_string(rank)).has_value(); }));
+  const auto key = [&](int rank) { return absl::StrCat(prefix_, ".arrived.", rank); };
+  store.Set(key(world_.rank), "", deadline_ + kConfirmWithin);
+  for (int rank = 0; rank < world_.size; ++rank) {
+    if (store.Get(key(rank), deadline_).has_value()) continue;
+    Fail(MissingRanks(world_, timeout_, [&](int other) {
+      return other != rank && store.Get(key(other), Clock::now()).has_value();
+    }));
+  }
 }
 
 void Rendezvous::Set(const std::string& key, std::string_view value) {
-  try {
-    job_->store().Set(Key("note." + key), value);
-  } catch (const std::runtime_error& error) {
-    Throw(Join("rendezvous at ", world_.rendezvous, ": ", error.what()));
-  }
+  Guarded([&] { job_->store().Set(Join(prefix_, ".note.", key), value, deadline_ + kConfirmWithin); });
 }
 
 std::string Rendezvous::Get(const std::string& key, int from) {
-  try {
-    StorePoll poll(deadline_);
-    do {
-      if (auto value = job_->store().Get(Key("note." + key)); value.has_value()) return *std::move(value);
-    } while (poll.Again());
-  } catch (const std::runtime_error& error) {
-    Throw(Join("rendezvous at ", world_.rendezvous, ": ", error.what()));
-  }
-  Throw(Join("rendezvous at ", world_.rendezvous, ": rank ", world_.NameOf(from), " left no note ", key,
-             " within ", Seconds(timeout_)));
+  return Guarded([&] {
+    if (auto value = job_->store().Get(absl::StrCat(prefix_, ".note.", key), deadline_))
+      return *std::move(value);
+    Fail(Join("rendezvous at ", world_.rendezvous, ": rank ", world_.NameOf(from), " left no note ", key,
+              " within ", Seconds(timeout_)));
+  });
 }
 
-void Rendezvous::Finish() {
-  if (world_.rank != 0) return;
-  for (const std::string& key : job_->store().Keys(Key(""))) job_->store().Remove(key);
-}
-
-void Rendezvous::Throw(std::string_view cause) const {
-  throw CollectiveError(Join("rank ", world_.NameOf(world_.rank), ": ", cause));
+void Rendezvous::Fail(const std::string& cause) {
+  job_->store().Fail(cause);
+  throw JobFailed(cause);
 }
 
 }  // namespace gradsync::comm

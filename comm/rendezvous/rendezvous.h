@@ -24,27 +24,28 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Throw CollectiveError if the place is gone. Each key is set once, by one rank.
+  // Throw CollectiveError if rank 0 is gone, or any rank has failed here. Each key is set once, by one rank.
   void Set(const std::string& key, std::string_view value);
   // Waits for the value that rank `from` sets, until the deadline of the whole rendezvous.
   std::string Get(const std::string& key, int from);
 
   // Where each rank is, by rank: see Job.
   std::vector<std::string> hosts() const;
-
-  // Removes the notes. To be called by every rank when all of them need nothing any more.
-  void Finish();
+  Deadline deadline() const { return deadline_; }
 
  private:
   void WaitForAll();
-  std::string Key(std::string_view name) const;
-  [[noreturn]] void Throw(std::string_view cause) const;
+  // Tells the other ranks too, so that all report the same cause.
+  [[noreturn]] void Fail(const std::string& cause);
+  // Calls `action`, and throws what it throws as a CollectiveError.
+  template <class Action>
+  auto Guarded(const Action& action) const;
 
   const World world_;
   const std::chrono::milliseconds timeout_;
   const Deadline deadline_;
   const std::shared_ptr<Job> job_;
-  const int session_;
+  const std::string prefix_;  // of the group's keys
 };
 
 }  // namespace gradsync::comm

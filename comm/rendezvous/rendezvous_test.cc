@@ -1,14 +1,16 @@
 #include "comm/rendezvous/rendezvous.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "comm/process_group.h"
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/network.h"
-#include "comm/rendezvous/store.h"
+#include "comm/rendezvous/place.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -35,6 +37,12 @@ std::string FreeTcpUrl() {
   return Join("tcp://127.0.0.1:", PortOf(listeners[0]));
 }
 
+// Rank 0, which keeps the notes, leaves last.
+void Leave(Rendezvous& rendezvous, int rank, int size) {
+  rendezvous.Set(Join("done_", rank), "");
+  for (int other = 1; rank == 0 && other < size; ++other) rendezvous.Get(Join("done_", other), other);
+}
+
 // All ranks meet and read each other's notes.
 void Meet(int size, const std::string& url, const std::string& text) {
   RunRanks(size, [&](int rank) {
@@ -43,9 +51,15 @@ void Meet(int size, const std::string& url, const std::string& text) {
     for (int other = 0; other < size; ++other) {
       EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(text, other));
     }
-    rendezvous.Set(Join("done_", rank), "");
-    for (int other = 0; other < size; ++other) rendezvous.Get(Join("done_", other), other);
+    Leave(rendezvous, rank, size);
   });
+}
+
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
+  return names;
 }
 
 class RendezvousTest : public ::testing::TestWithParam<std::string> {
@@ -102,40 +116,93 @@ TEST_P(RendezvousTest, NamesASizeMismatchOnEachRank) {
 TEST(FileRendezvousTest, IgnoresWhatACrashedRunLeft) {
   const TemporaryDirectory directory;
   const std::string url = "file://" + directory.path();
-  // The remains of a run of 4 ranks, whose rank 0 had even answered.
-  FileStore store(directory.path());
-  for (const int rank : {1, 2, 3}) store.Set(Join("hello.", rank), Join("00000000dead000", rank));
-  store.Set("run", "run 00000000beef0000\nrank 1 00000000dead0001\nrank 2 00000000dead0002\n");
-  store.Set("00000000beef0000.terms",
-            "world size\x1f"
-            "4\x1e");
-  store.Set("00000000beef0000.ready", "a\nb\nc\nd\n");
-  store.Set("00000000beef0000.0.0.note.from_0", "stale");
-  store.Set("rank.0.lock", "");
-  store.Set("00000000beef0000.joined.1", "");
-  Meet(3, url, "fresh ");
+  // Where nobody listens any more, where somebody else does, and nonsense.
+  const auto taken = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  for (const std::string& text :
+       {std::string("127.0.0.1 9 00000000dead0000"), Join("127.0.0.1 ", PortOf(taken[0]), " 0"),
+        std::string("127.0.0.1"), std::string(10'000, 'x'), std::string()}) {
+    std::ofstream(directory.Path("rank0")) << text;
+    Meet(3, url, "fresh ");
+  }
 }
 
-TEST(FileRendezvousTest, FinishLeavesNothing) {
+// Where rank 0 of another run has since begun to listen.
+TEST(FileRendezvousTest, IgnoresTheAddressOfAnotherRun) {
+  const TemporaryDirectory directory;
+  const std::string url = FreeTcpUrl();
+  const std::string port = url.substr(url.rfind(':') + 1);
+  const auto meet_elsewhere = [&](int rank) { Job(MakeWorld(rank, 2, url), {}, kLong); };
+  std::thread other(meet_elsewhere, 0);
+  for (bool listens = false; !listens;) {
+    listens = ErrorsOfRanks(1,
+                            [&](int) {
+                              Connect({"127.0.0.1", port}, std::chrono::steady_clock::now());
+                            })[0]
+                  .empty();
+  }
+  std::ofstream(directory.Path("rank0")) << "127.0.0.1 " << port << " 00000000dead0000\n";
+  Meet(2, "file://" + directory.path(), "own ");
+  meet_elsewhere(1);
+  other.join();
+}
+
+// Opened, it would hold a rank until somebody writes to it.
+TEST(FileRendezvousTest, AFifoHoldsNobody) {
+  const TemporaryDirectory directory;
+  const std::string url = "file://" + directory.path();
+  ASSERT_EQ(mkfifo(directory.Path("rank0").c_str(), 0600), 0);
+  const auto errors = ErrorsOfRanks(
+      2, [&](int rank) { rank == 1 ? void(Rendezvous(MakeWorld(1, 2, url), kShort)) : void(); });
+  EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at " + url + " within 0.3 s");
+  Meet(2, url, "");
+}
+
+TEST(FileRendezvousTest, RanksThatHaveMetLeaveNothing) {
   const TemporaryDirectory directory;
   RunRanks(2, [&](int rank) {
     Rendezvous rendezvous(MakeWorld(rank, 2, "file://" + directory.path()), kLong);
-    rendezvous.Set(Join("done_", rank), "");
-    if (rank == 0) rendezvous.Get("done_1", 1);
-    rendezvous.Finish();
+    EXPECT_EQ(FilesIn(directory.path()), std::vector<std::string>());
+    Leave(rendezvous, rank, 2);
   });
-  EXPECT_TRUE(FileStore(directory.path()).Keys("").empty());
 }
 
-// But for the last answer and who it was for.
-TEST(FileRendezvousTest, FailureLeavesNothingThatGrows) {
+// What rank 0 writes while it waits for rank 1.
+std::vector<std::string> FilesWhileWaiting(const std::string& name, const std::string& secret) {
+  const TemporaryDirectory directory;
+  const auto join = [&](int rank) {
+    World world = MakeWorld(rank, 2, "file://" + directory.path());
+    world.job_name = name;
+    world.job_secret = secret;
+    Job(world, {}, kLong);
+  };
+  std::thread rank0(join, 0);
+  std::vector<std::string> files;
+  while (files.empty() || files[0].starts_with(".rank0.")) files = FilesIn(directory.path());
+  std::ifstream file(directory.Path(files[0]));
+  std::string address, port, run;
+  file >> address >> port >> run;
+  EXPECT_EQ(address, "127.0.0.1");
+  EXPECT_EQ(run.size(), 32u);
+  join(1);
+  rank0.join();
+  return files;
+}
+
+TEST(FileRendezvousTest, NoFileNameDependsOnTheSecret) {
+  EXPECT_EQ(FilesWhileWaiting("", ""), std::vector<std::string>{"rank0"});
+  EXPECT_EQ(FilesWhileWaiting("", "secret"), std::vector<std::string>{"rank0"});
+  EXPECT_EQ(FilesWhileWaiting("a", "secret"), FilesWhileWaiting("a", "another"));
+  EXPECT_NE(FilesWhileWaiting("a", "secret"), FilesWhileWaiting("b", "secret"));
+}
+
+TEST(FileRendezvousTest, FailureLeavesNothing) {
   const TemporaryDirectory directory;
   for (int i = 0; i < 3; ++i) {
     ErrorsOfRanks(2, [&](int rank) {
       Job(MakeWorld(rank, 2, "file://" + directory.path()), {{"rank", std::to_string(rank)}}, kLong);
     });
   }
-  EXPECT_EQ(FileStore(directory.path()).Keys(""), (std::vector<std::string>{"hello.1", "run"}));
+  EXPECT_EQ(FilesIn(directory.path()), std::vector<std::string>());
 }
 
 TEST(FileRendezvousTest, MakesTheDirectory) {
@@ -158,7 +225,29 @@ TEST(TcpRendezvousTest, NamesRank0WhenItDoesNotListen) {
   const std::string url = FreeTcpUrl();
   const auto errors = ErrorsOfRanks(
       2, [&](int rank) { rank == 1 ? void(Rendezvous(MakeWorld(1, 2, url), kShort)) : void(); });
-  EXPECT_EQ(errors[1], "rank 1: no rendezvous at " + url + ": rank 0 did not answer: Connection refused");
+  EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at " + url + " within 0.3 s: Connection refused");
+}
+
+// Where a host's name means loopback, as in Debian's own /etc/hosts, other hosts could not connect.
+TEST(TcpRendezvousTest, SaysWhyRank0CannotListenForOtherHosts) {
+  const std::string free = FreeTcpUrl();
+  const std::string url = "tcp://two.test" + free.substr(free.rfind(':'));
+  World world = MakeWorld(0, 2, url);
+  for (world.local_size = 0; world.local_size < 2; ++world.local_size) {
+    const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(world, kLong); });
+    EXPECT_EQ(errors[0], "rank 0: no rendezvous at " + url +
+                             ": rank 0 cannot listen on two.test for other hosts, because that name means "
+                             "loopback here: name an address of this host, or 0.0.0.0 for all that it has");
+  }
+  Meet(2, url, "");  // on one host
+}
+
+TEST(TcpRendezvousTest, ANameServerThatDoesNotAnswerHoldsNobody) {
+  const auto errors =
+      ErrorsOfRanks(2, [&](int rank) { Rendezvous(MakeWorld(rank, 2, "tcp://silent.test:4000"), kShort); });
+  const std::string cause = ": cannot resolve host silent.test: the name server does not answer";
+  EXPECT_EQ(errors[0], "rank 0: no rendezvous at tcp://silent.test:4000" + cause);
+  EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at tcp://silent.test:4000 within 0.3 s" + cause);
 }
 
 TEST(TcpRendezvousTest, NamesAPortInUse) {
@@ -168,6 +257,16 @@ TEST(TcpRendezvousTest, NamesAPortInUse) {
   const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(MakeWorld(0, 2, url), kShort); });
   EXPECT_EQ(errors[0], Join("rank 0: no rendezvous at ", url, ": cannot listen on 127.0.0.1 port ", port,
                             ": Address already in use"));
+}
+
+TEST(RendezvousUrlTest, MalformedUrlsAreQuoted) {
+  const auto error_of = [](const std::string& url) {
+    return ErrorsOfRanks(1, [&](int) { Place(url, ""); })[0];
+  };
+  EXPECT_EQ(error_of("/tmp/x"), "rendezvous is '/tmp/x', expected file:///directory or tcp://host:port");
+  EXPECT_EQ(error_of("file://tmp/x"), "rendezvous is 'file://tmp/x', expected file:///absolute/directory");
+  EXPECT_EQ(error_of("tcp://host"),
+            "rendezvous is 'tcp://host', expected tcp://host:port with a port from 1 to 65535");
 }
 
 // Terms: what a rank has, by name.
@@ -215,6 +314,7 @@ TEST_P(RendezvousTest, AJobFormsManyGroupsAndKnowsItsHosts) {
       for (int other = 0; other < 3; ++other) {
         EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(group, other));
       }
+      if (group == 2) Leave(rendezvous, rank, 3);
     }
   });
 }
@@ -234,17 +334,64 @@ TEST_P(RendezvousTest, NamesTheRankThatIsMissingFromAGroup) {
 
 TEST_P(RendezvousTest, ASecondProcessOfARankIsTurnedAway) {
   const std::string place = url();
-  RunRanks(2, [&](int rank) {
-    const World world = JoinJob(MakeWorld(rank, 2, place), {}, kLong);
-    if (rank == 1) {
-      const auto errors = ErrorsOfRanks(1, [&](int) { Job(MakeWorld(1, 2, place), {}, kLong); });
-      EXPECT_EQ(errors[0], Join("rank 1: another process is rank 1 at ", place,
-                                ": each job needs a place of its own, or a GRADSYNC_JOB of its own in the "
-                                "environment"));
-      const auto errors0 = ErrorsOfRanks(1, [&](int) { Job(MakeWorld(0, 2, place), {}, kLong); });
-      EXPECT_NE(errors0[0].find("another process is rank 0"), std::string::npos) << errors0[0];
+  RunRanks(3, [&](int rank) {
+    if (rank == 2) {  // the others wait for this one
+      std::this_thread::sleep_for(milliseconds(200));
+      const auto errors = ErrorsOfRanks(2, [&](int other) { Job(MakeWorld(other, 3, place), {}, kLong); });
+      const std::string cause = "no rendezvous at " + place + ": another process is rank ";
+      EXPECT_EQ(errors[0], "rank 0: " + cause + "0 there");
+      EXPECT_EQ(errors[1],
+                "rank 1: " + cause +
+                    "1 there: each job needs a place of its own, or a GRADSYNC_JOB of its own in the "
+                    "environment");
     }
-    Rendezvous rendezvous(world, kLong);  // they are not disturbed
+    Rendezvous rendezvous(MakeWorld(rank, 3, place), kLong);  // they are not disturbed
+    Leave(rendezvous, rank, 3);
+  });
+}
+
+// A second run of the same ranks, of which some are there before the first run has ended.
+TEST_P(RendezvousTest, ARunMayBeginWhileAnotherEnds) {
+  const std::string place = url();
+  std::thread first_rank0([&] {
+    {
+      const Job first(MakeWorld(0, 2, place), {}, kLong);
+      std::this_thread::sleep_for(milliseconds(300));
+    }
+    Rendezvous second(MakeWorld(0, 2, place), kLong);
+    second.Set("from_0", "second");
+    second.Get("done_1", 1);
+  });
+  { const Job first(MakeWorld(1, 2, place), {}, kLong); }
+  Rendezvous second(MakeWorld(1, 2, place), kLong);
+  EXPECT_EQ(second.Get("from_0", 0), "second");
+  second.Set("done_1", "");
+  first_rank0.join();
+}
+
+// As when each host's ranks form a group, and only some of the hosts form another.
+TEST_P(RendezvousTest, RanksMayBelongToUnequalNumbersOfGroups) {
+  const std::string place = url();
+  RunRanks(3, [&](int rank) {
+    World all = JoinJob(MakeWorld(rank, 3, place), {}, kLong);
+    const auto meet = [&](const std::vector<int>& members, const std::string& text) {
+      World part = all;
+      part.members = members;
+      part.size = static_cast<int>(members.size());
+      for (part.rank = 0; members[static_cast<size_t>(part.rank)] != rank;) ++part.rank;
+      Rendezvous rendezvous(part, kLong);
+      rendezvous.Set(Join("from_", part.rank), text);
+      for (int other = 0; other < part.size; ++other) {
+        EXPECT_EQ(rendezvous.Get(Join("from_", other), other), text);
+      }
+    };
+    if (rank < 2) meet({0, 1}, "pair");
+    if (rank < 2) meet({0, 1}, "pair again");
+    if (rank != 1) meet({0, 2}, "another pair");
+    meet({0, 1, 2}, "all");
+    if (rank > 0) meet({1, 2}, "a last pair");
+    Rendezvous rendezvous(all, kLong);
+    Leave(rendezvous, rank, 3);
   });
 }
 
@@ -261,8 +408,7 @@ std::vector<std::string> MeetTwice(const std::string& place, bool have_names,
     Rendezvous rendezvous(world, std::chrono::seconds(3));
     rendezvous.Set(Join("from_", world.rank), job);
     heard[static_cast<size_t>(i)] = rendezvous.Get(Join("from_", 1 - world.rank), 1 - world.rank);
-    rendezvous.Set(Join("done_", world.rank), "");
-    rendezvous.Get(Join("done_", 1 - world.rank), 1 - world.rank);
+    Leave(rendezvous, world.rank, 2);
   });
 }
 
@@ -303,8 +449,7 @@ TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
       EXPECT_EQ(errors[0], Join("rank ", other, ": no rendezvous at ", url,
                                 ": rank 0 is of job 'a', this process of job 'b'"));
     }
-    rendezvous.Set(Join("done_", rank), "");
-    rendezvous.Get(Join("done_", 1 - rank), 1 - rank);
+    Leave(rendezvous, rank, 2);
   });
 }
 

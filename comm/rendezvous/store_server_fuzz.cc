@@ -1,28 +1,55 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <string>
+#include <thread>
 
-#include "comm/rendezvous/tcp_store.h"
+#include "absl/strings/str_cat.h"
+#include "comm/rendezvous/store.h"
 #include "tests/fuzz/fuzz.h"
 
-// A client that sends these bytes, and then an honest one: the server answers it.
+namespace {
+
+using namespace gradsync::comm;  // NOLINT: a program of its own
+
+const JobIdentity kJob{.name = "fuzz", .secret = "secret"};
+
+Deadline Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
+
+// Joins as this rank, and then sends the bytes as a request.
+void AskAs(int rank, const HostPort& address, std::string_view bytes) {
+  FileDescriptor socket = Connect(address, Soon());
+  const int fd = socket.get();
+  Channel channel(std::move(socket));
+  const std::string hello = absl::StrCat(kProtocol, "\nfuzz\n\nnonce");
+  channel.Send({FrameType::kHello, hello}, Soon());
+  const std::string nonce = channel.Receive(kMaxPayloadBytes, Soon()).payload.substr(0, 32);
+  const std::string rest = absl::StrCat(rank, "\nhost\n");
+  channel.Send({FrameType::kJoin, absl::StrCat(ProofOfRank("secret", hello, nonce, rest), "\n", rest)},
+               Soon());
+  gradsync::fuzz::Expect(channel.Receive(kMaxPayloadBytes, Soon()).type == FrameType::kYes);
+  send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+// A stranger and a rank send these bytes; another rank is served, unless that one made the job fail.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto soon = [] { return std::chrono::steady_clock::now() + std::chrono::seconds(20); };
-  const comm::JobIdentity job{.name = "fuzz", .secret = "secret"};
-  static comm::TcpStoreServer& server =
-      *new comm::TcpStoreServer({.host = "127.0.0.1", .port = "0"}, job, 2, soon());
-  const comm::HostPort address{.host = "127.0.0.1", .port = std::to_string(server.port())};
+  StoreServer server(Listen({.host = "127.0.0.1", .port = "0"}, Soon(), [] {}),
+                     {.job = kJob, .size = 3, .check = [](int, const std::string&) { return ""; }});
+  const HostPort address{.host = "127.0.0.1", .port = std::to_string(server.port())};
   {
-    const comm::FileDescriptor stranger = comm::ConnectToAny({address}, soon());
-    for (size_t sent = 0; sent < size;) {
-      const ssize_t count = send(stranger.get(), data + sent, size - sent, MSG_NOSIGNAL);
-      if (count <= 0) break;  // hung up on
-      sent += static_cast<size_t>(count);
-    }
+    const FileDescriptor stranger = Connect(address, Soon());
+    send(stranger.get(), data, size, MSG_NOSIGNAL);
   }
-  static comm::TcpStoreClient& client = *new comm::TcpStoreClient(address, job, soon());
-  client.SetDeadline(soon());
-  client.Set("rank.1", "here");
-  fuzz::Expect(client.Get("rank.1") == "here" && server.num_bytes() < (size_t{300} << 20));
+  StoreClient client(address, kJob, "", Soon());
+  std::thread other([&] { client.Join(2, "host", "", Soon()); });
+  AskAs(1, address, fuzz::Text(data, size));
+  other.join();
+  try {
+    client.Set("rank.2", "here", Soon());
+    fuzz::Expect(client.Get("rank.2", Soon()).has_value());
+  } catch (const JobFailed&) {
+  }
   return 0;
 }

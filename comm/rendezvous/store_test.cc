@@ -2,29 +2,32 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
+#include <future>
+#include <memory>
 #include <thread>
 
-#include "comm/processes/temporary_directory.h"
 #include "comm/rendezvous/network.h"
-#include "comm/rendezvous/tcp_store.h"
-#include "model/error.h"
+#include "comm/rendezvous/protocol.h"
 
 namespace gradsync::comm {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kSecret[] = "known to few";
 
 Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 Deadline Soon() { return In(seconds(60)); }
@@ -39,124 +42,237 @@ std::string ErrorOf(const Action& action) {
   return "no error";
 }
 
-TEST(FileStoreTest, JobsDoNotSeeEachOther) {
-  const TemporaryDirectory directory;
-  FileStore unnamed(directory.path()), a(directory.path(), {.name = "a"}), b(directory.path(), {.name = "b"}),
-      a_again(directory.path(), {.name = "a"}), secret(directory.path(), {.name = "a", .secret = "s"});
-  a.Set("key", "of a");
-  EXPECT_EQ(a_again.Get("key"), "of a");
-  EXPECT_EQ(a_again.Keys("k"), (std::vector<std::string>{"key"}));
-  EXPECT_TRUE(a.Claim("name"));
-  EXPECT_FALSE(a_again.Claim("name"));
-  for (FileStore* const other : {&unnamed, &b, &secret}) {
-    EXPECT_EQ(other->Get("key"), std::nullopt);
-    EXPECT_TRUE(other->Keys("k").empty());
-    EXPECT_TRUE(other->Claim("name"));
-  }
+std::vector<FileDescriptor> ListenAnywhere() {
+  return Listen({"127.0.0.1", "0"}, Soon(), [] {});
 }
 
-TEST(FileStoreTest, AClaimEndsWithItsOwner) {
-  const TemporaryDirectory directory;
-  FileStore store(directory.path());
-  {
-    FileStore other(directory.path());
-    EXPECT_TRUE(other.Claim("name"));
-    EXPECT_FALSE(store.Claim("name"));
-    EXPECT_TRUE(store.Claim("another"));
-  }
-  EXPECT_TRUE(store.Claim("name"));
+// What connects next.
+FileDescriptor Accepted(const FileDescriptor& listener) {
+  WaitFor(listener, POLLIN, Soon());
+  return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
-TEST(FileStoreTest, AClaimEndsWithAProcessThatIsKilled) {
-  const TemporaryDirectory directory;
-  Pipe claimed = MakePipe();
-  const pid_t owner = fork();
-  if (owner == 0) {
-    FileStore store(directory.path());
-    if (store.Claim("name")) (void)!write(claimed.write_end.get(), "x", 1);
-    sleep(600);
-  }
-  char c;
-  ASSERT_EQ(read(claimed.read_end.get(), &c, 1), 1);
-  FileStore store(directory.path());
-  EXPECT_FALSE(store.Claim("name"));
-  kill(owner, SIGKILL);
-  waitpid(owner, nullptr, 0);
-  EXPECT_TRUE(store.Claim("name"));
-}
-
-TEST(FileStoreTest, ClaimsLeaveNothing) {
-  const TemporaryDirectory directory;
-  { EXPECT_TRUE(FileStore(directory.path()).Claim("name")); }
-  EXPECT_TRUE(FileStore(directory.path()).Keys("").empty());
-}
-
-class TcpStoreTest : public testing::Test {
+// A job of rank 0, whose server this is, and of two others.
+class StoreTest : public testing::Test {
  protected:
   HostPort address() const { return {.host = "127.0.0.1", .port = std::to_string(server_.port())}; }
-  TcpStoreClient Client() const { return {address(), job_, Soon()}; }
-  void ExpectToServe() const {
-    TcpStoreClient client = Client();
-    client.Set("alive", "yes");
-    EXPECT_EQ(client.Get("alive"), "yes");
+  std::unique_ptr<StoreClient> Client() const {
+    return std::make_unique<StoreClient>(address(), job_, "run", Soon());
+  }
+  FileDescriptor Connected() const { return Connect(address(), Soon()); }
+  // Ranks 1 and 2, which have joined.
+  std::vector<std::unique_ptr<StoreClient>> JoinAll() const {
+    std::vector<std::unique_ptr<StoreClient>> clients;
+    for (int i = 0; i < 2; ++i) clients.push_back(Client());
+    std::thread other([&] { clients[1]->Join(2, "host 2", "", Soon()); });
+    EXPECT_EQ(clients[0]->Join(1, "host 1", "", Soon()), hosts_);
+    other.join();
+    return clients;
+  }
+  void ExpectToServe() {
+    const auto clients = JoinAll();
+    clients[0]->Set("alive", "yes", Soon());
+    EXPECT_EQ(clients[1]->Get("alive", Soon()), "yes");
   }
 
-  const JobIdentity job_{.name = "mine", .secret = "known to few"};
-  TcpStoreServer server_{{.host = "127.0.0.1", .port = "0"}, job_, 4, Soon()};
+  const JobIdentity job_{.name = "mine", .secret = kSecret};
+  const std::vector<std::string> hosts_ = {"host 0", "host 1", "host 2"};
+  StoreServer server_{
+      ListenAnywhere(),
+      {.job = job_, .run = "run", .size = 3, .host = "host 0", .check = [](int, const std::string& terms) {
+         return terms;
+       }}};
 };
 
-TEST_F(TcpStoreTest, KeepsValues) {
-  TcpStoreClient client = Client();
-  client.Set("key", std::string("a\0b", 3));
-  EXPECT_EQ(client.Get("key"), std::string("a\0b", 3));
-  EXPECT_EQ(server_.Get("key"), std::string("a\0b", 3));
-  EXPECT_EQ(client.Get("nothing"), std::nullopt);
-  client.Set("kez", "");
-  EXPECT_EQ(client.Get("kez"), "");
-  EXPECT_EQ(client.Keys("ke"), (std::vector<std::string>{"key", "kez"}));
-  client.Remove("key");
-  EXPECT_EQ(client.Get("key"), std::nullopt);
+TEST_F(StoreTest, KeepsValues) {
+  const auto clients = JoinAll();
+  StoreClient& client = *clients[0];
+  EXPECT_EQ(server_.WaitForRanks(Soon(), {}), hosts_);
+  client.Set("key", std::string("a\0b\n\nc", 6), Soon());
+  for (Store* const store : std::initializer_list<Store*>{&client, clients[1].get(), &server_}) {
+    EXPECT_EQ(store->Get("key", Soon()), std::string("a\0b\n\nc", 6));
+    EXPECT_EQ(store->Get("nothing", In(milliseconds(10))), std::nullopt);
+  }
+  server_.Set("kez", "", Soon());
+  EXPECT_EQ(client.Get("kez", Soon()), "");
   const std::string large(size_t{3} << 20, 'x');
-  client.Set("large", large);
-  EXPECT_EQ(client.Get("large"), large);
+  client.Set("large", large, Soon());
+  EXPECT_EQ(client.Get("large", Soon()), large);
 }
 
-TEST_F(TcpStoreTest, AClaimEndsWithItsConnection) {
-  TcpStoreClient client = Client();
-  {
-    TcpStoreClient other = Client();
-    EXPECT_TRUE(other.Claim("name"));
-    EXPECT_FALSE(client.Claim("name"));
-    EXPECT_FALSE(server_.Claim("name"));
-  }
-  bool is_mine = false;
-  for (int i = 0; i < 2000 && !is_mine; ++i) {
-    is_mine = client.Claim("name");
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  EXPECT_TRUE(is_mine);
+TEST_F(StoreTest, WaitsForWhatIsSetLater) {
+  const auto clients = JoinAll();
+  const auto get = [](Store& store) {
+    return std::async(std::launch::async, [&] { return store.Get("key", Soon()); });
+  };
+  auto of_client = get(*clients[0]);
+  auto of_rank0 = get(server_);
+  std::this_thread::sleep_for(milliseconds(50));
+  clients[1]->Set("key", "value", Soon());
+  EXPECT_EQ(of_client.get(), "value");
+  EXPECT_EQ(of_rank0.get(), "value");
 }
 
-TEST_F(TcpStoreTest, TurnsOtherJobsAway) {
+TEST_F(StoreTest, AFailureReachesThoseWhoWaitAndThoseWhoAskLater) {
+  const auto clients = JoinAll();
+  const auto cause_for = [](Store& store, const std::string& key) {
+    return ErrorOf<JobFailed>([&] { store.Get(key, Soon()); });
+  };
+  auto waiting = std::async(std::launch::async, [&] { return cause_for(*clients[0], "key"); });
+  std::this_thread::sleep_for(milliseconds(50));
+  server_.Set("set", "before", Soon());
+  clients[1]->Fail("first cause");
+  server_.Fail("second cause");
+  EXPECT_EQ(waiting.get(), "first cause");
+  EXPECT_EQ(cause_for(*clients[1], "set"), "first cause");
+  EXPECT_EQ(cause_for(server_, "set"), "first cause");
+}
+
+TEST_F(StoreTest, ASecondProcessOfARankIsTurnedAwayWhileTheFirstIsThere) {
+  const auto first = Client();
+  std::thread join([&] { EXPECT_EQ(first->Join(1, "host 1", "", Soon()), hosts_); });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_THAT(ErrorOf<Refused>([&] { Client()->Join(1, "host 1", "", Soon()); }),
+              HasSubstr("another process is rank 1 there: "));
+  const auto other = Client();
+  EXPECT_EQ(other->Join(2, "host 2", "", Soon()), hosts_);
+  join.join();
+  server_.Set("key", "value", Soon());
+  EXPECT_EQ(first->Get("key", Soon()), "value");  // is not disturbed
+}
+
+TEST_F(StoreTest, AProcessThatComesWhenTheRunHasBegunIsToTryLater) {
+  JoinAll();
+  EXPECT_EQ(Client()->Join(1, "host 1", "", Soon()), std::nullopt);
+}
+
+TEST_F(StoreTest, TurnsOtherJobsAway) {
   EXPECT_EQ(
-      ErrorOf<Refused>([&] { TcpStoreClient(address(), {.name = "yours", .secret = job_.secret}, Soon()); }),
+      ErrorOf<Refused>([&] { StoreClient(address(), {.name = "yours", .secret = kSecret}, "run", Soon()); }),
       "rank 0 is of job 'mine', this process of job 'yours'");
   for (const std::string secret : {"", "known to feW", "known to few "}) {
     EXPECT_EQ(
-        ErrorOf<Refused>([&] { TcpStoreClient(address(), {.name = "mine", .secret = secret}, Soon()); }),
+        ErrorOf<Refused>([&] { StoreClient(address(), {.name = "mine", .secret = secret}, "run", Soon()); }),
         "GRADSYNC_SECRET is not the one of rank 0");
   }
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] { StoreClient(address(), job_, "an earlier run", Soon()); }),
+            "what listens there is not rank 0 of this run");
   ExpectToServe();
 }
 
-TEST_F(TcpStoreTest, ASecondServerOfAnotherJobDoesNotWaitForThePort) {
-  EXPECT_EQ(ErrorOf<Refused>([&] { TcpStoreServer(address(), {.name = "yours"}, 1, Soon()); }),
-            "rank 0 is of job 'mine', this process of job 'yours'");
-  EXPECT_EQ(ErrorOf<Refused>([&] { TcpStoreServer(address(), job_, 1, Soon()); }),
-            "another process is rank 0 there");
+// All that goes over one connection, in both directions, frame by frame.
+struct Recording {
+  std::vector<Frame> of_client;
+  std::vector<Frame> of_rank0;
+};
+
+// A rank joins through somebody who hands on every frame, and writes it down.
+Recording RecordJoin(const HostPort& rank0, const JobIdentity& job, int rank) {
+  Recording recording;
+  const auto listeners = ListenAnywhere();
+  std::thread listens_in([&] {
+    Channel client(Accepted(listeners[0]));
+    Channel server(Connect(rank0, Soon()));
+    for (int i = 0; i < 2; ++i) {
+      recording.of_client.push_back(client.Receive(kMaxPayloadBytes, Soon()));
+      server.Send(recording.of_client.back(), Soon());
+      recording.of_rank0.push_back(server.Receive(kMaxPayloadBytes, Soon()));
+      client.Send(recording.of_rank0.back(), Soon());
+    }
+  });
+  StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job, "run", Soon());
+  EXPECT_TRUE(client.Join(rank, "host", "", Soon()).has_value());
+  listens_in.join();
+  return recording;
 }
 
-FileDescriptor Connected(const HostPort& address) { return ConnectToAny({address}, Soon()); }
+TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
+  const auto other = Client();
+  std::thread join([&] { other->Join(2, "host 2", "", Soon()); });
+  const Recording recording = RecordJoin(address(), job_, 1);
+  join.join();
+  for (const auto& frames : {recording.of_client, recording.of_rank0}) {
+    for (const Frame& frame : frames) EXPECT_THAT(frame.payload, Not(HasSubstr(kSecret)));
+  }
+
+  // Sent again, what the rank said proves nothing, because rank 0 has another nonce.
+  StoreServer next(ListenAnywhere(),
+                   {.job = job_, .run = "run", .check = [](int, const std::string&) { return ""; }});
+  Channel replay(Connect({"127.0.0.1", std::to_string(next.port())}, Soon()));
+  replay.Send(recording.of_client[0], Soon());
+  EXPECT_EQ(replay.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kChallenge);
+  replay.Send(recording.of_client[1], Soon());
+  const Frame answer = replay.Receive(kMaxPayloadBytes, Soon());
+  EXPECT_EQ(answer.type, FrameType::kNo);
+  EXPECT_EQ(answer.payload, "GRADSYNC_SECRET is not the one of rank 0");
+
+  // Nor does what rank 0 said, because the rank has another nonce.
+  const auto listeners = ListenAnywhere();
+  std::thread impostor([&] {
+    Channel client(Accepted(listeners[0]));
+    client.Receive(kMaxPayloadBytes, Soon());
+    client.Send(recording.of_rank0[0], Soon());
+  });
+  EXPECT_EQ(ErrorOf<Refused>([&] {
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", Soon());
+            }),
+            "GRADSYNC_SECRET is not the one of rank 0");
+  impostor.join();
+}
+
+// Somebody who does not know the secret listens where rank 0 should.
+TEST_F(StoreTest, AStrangerWhoListensLearnsNothingAndCannotAnswer) {
+  const auto guess = [](const std::string& hello) { return Mac("a guess", "rank 0\n" + hello + "\nnonce"); };
+  const auto nothing = [](const std::string&) { return std::string(); };
+  for (const auto proof : {+guess, +nothing}) {
+    const auto listeners = ListenAnywhere();
+    std::vector<Frame> heard;
+    std::thread impostor([&] {
+      Channel client(Accepted(listeners[0]));
+      heard.push_back(client.Receive(kMaxPayloadBytes, Soon()));
+      client.Send({FrameType::kChallenge, "nonce\n" + proof(heard[0].payload)}, Soon());
+      EXPECT_EQ(
+          ErrorOf<std::runtime_error>([&] { heard.push_back(client.Receive(kMaxPayloadBytes, Soon())); }),
+          "rank 0 closed the connection");
+    });
+    EXPECT_EQ(ErrorOf<Refused>([&] {
+                StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", Soon());
+              }),
+              "GRADSYNC_SECRET is not the one of rank 0");
+    impostor.join();
+    // No proof, of which a weak secret could be guessed: only the names and a nonce.
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_THAT(heard[0].payload, testing::MatchesRegex("gradsync rendezvous 3\nmine\nrun\n[0-9a-f]{32}"));
+  }
+}
+
+TEST_F(StoreTest, AStrangerWhoConnectsIsTurnedAway) {
+  const std::string hello = std::string(kProtocol) + "\nmine\nrun\nnonce";
+  const auto join =
+      [&](const std::function<std::string(const std::string& nonce, const std::string& proof)>& proof) {
+        Channel stranger(Connected());
+        stranger.Send({FrameType::kHello, hello}, Soon());
+        const std::string challenge = stranger.Receive(kMaxPayloadBytes, Soon()).payload;
+        const size_t end = challenge.find('\n');
+        const std::string own = proof(challenge.substr(0, end), challenge.substr(end + 1));
+        stranger.Send({FrameType::kJoin, own + "\n1\nhost\n"}, Soon());
+        return stranger.Receive(kMaxPayloadBytes, Soon()).type;
+      };
+  EXPECT_EQ(join([](const auto&, const auto&) { return ""; }), FrameType::kNo);
+  EXPECT_EQ(join([](const auto&, const auto& proof) { return proof; }), FrameType::kNo);  // rank 0's own
+  EXPECT_EQ(join([&](const auto& nonce, const auto&) { return ProofOfRank("", hello, nonce, "1\nhost\n"); }),
+            FrameType::kNo);
+  EXPECT_EQ(
+      join([&](const auto& nonce, const auto&) { return ProofOfRank(kSecret, hello, nonce, "2\nhost\n"); }),
+      FrameType::kNo);  // of another rank
+  // Nor can it ask anything without.
+  for (const FrameType type : {FrameType::kSet, FrameType::kGet, FrameType::kFail, FrameType::kJoin}) {
+    Channel stranger(Connected());
+    stranger.Send({type, "1\nkey"}, Soon());
+    EXPECT_EQ(stranger.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kNo);
+  }
+  ExpectToServe();
+}
 
 void Send(const FileDescriptor& socket, const std::string& bytes) {
   EXPECT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
@@ -173,71 +289,60 @@ bool IsClosed(const FileDescriptor& socket, milliseconds time) {
   return false;
 }
 
-std::string Request(char operation, uint32_t key_bytes, uint32_t value_bytes, const std::string& rest) {
-  std::string text(1, operation);
-  for (const uint32_t length : {htonl(key_bytes), htonl(value_bytes)}) {
-    text.append(reinterpret_cast<const char*>(&length), sizeof(length));
-  }
-  return text + rest;
+std::string Bytes(char type, uint32_t payload_bytes, const std::string& payload) {
+  const uint32_t length = htonl(payload_bytes);
+  return std::string(1, type) + std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + payload;
 }
 
-TEST_F(TcpStoreTest, HangsUpOnStrangers) {
-  const std::string hello = "gradsync store 2mine\nknown to few";
+TEST_F(StoreTest, HangsUpOnStrangers) {
   for (const std::string& bytes : {
            std::string("GET / HTTP/1.1\r\nHost: rank0\r\n\r\n"),
-           Request('s', 3, 1, "keyv"),                             // before a hello
-           Request('h', 0xffffffff, 0xffffffff, ""),               // a hello of 8 GiB
-           Request('h', 16, 2000, ""),                             // a long one
-           Request('h', 3, 0, "old"),                              // another protocol
-           Request('h', 16, 17, hello) + Request('g', 1, 0, "k"),  // does not wait for the answer
+           Bytes('s', 8, "key\nword"),      // before a hello
+           Bytes('h', 0xffffffff, ""),      // a hello of 4 GiB
+           Bytes('h', (64 << 10) + 1, ""),  // a long one
+           Bytes('h', 3, "old"),            // another protocol
+           Bytes('h', 0, ""),
            std::string(100'000, '\xff'),
        }) {
-    const FileDescriptor socket = Connected(address());
+    const FileDescriptor socket = Connected();
     Send(socket, bytes);
     EXPECT_TRUE(IsClosed(socket, seconds(30))) << bytes.substr(0, 30);
   }
   ExpectToServe();
 }
 
-TEST_F(TcpStoreTest, HangsUpOnRanksThatAskTooMuch) {
+TEST_F(StoreTest, HangsUpOnRanksThatAskTooMuch) {
   for (const std::string& bytes :
-       {Request('s', 257, 0, ""), Request('s', 1, (4 << 20) + 1, ""), Request('?', 0, 0, "")}) {
-    const FileDescriptor socket = Connected(address());
-    Send(socket, Request('h', 16, 17, "gradsync store 2mine\nknown to few"));
-    ASSERT_TRUE(WaitFor(socket, POLLIN, Soon()));
+       {Bytes('s', 258, std::string(257, 'k') + "\n"), Bytes('s', (4 << 20) + 1, ""), Bytes('g', 5, "x\nkey"),
+        Bytes('?', 0, "")}) {
+    StoreServer server(ListenAnywhere(), {.check = [](int, const std::string&) { return ""; }});
+    const FileDescriptor socket = Connect({"127.0.0.1", std::to_string(server.port())}, Soon());
+    Channel rank{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0))};
+    const std::string hello = std::string(kProtocol) + "\n\n\nnonce";
+    rank.Send({FrameType::kHello, hello}, Soon());
+    const std::string nonce = rank.Receive(kMaxPayloadBytes, Soon()).payload.substr(0, 32);
+    const std::string rest = "1\nhost\n";
+    rank.Send({FrameType::kJoin, ProofOfRank("", hello, nonce, rest) + "\n" + rest}, Soon());
+    ASSERT_EQ(rank.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kYes);
     Send(socket, bytes);
     EXPECT_TRUE(IsClosed(socket, seconds(30)));
   }
-  ExpectToServe();
 }
 
-TEST_F(TcpStoreTest, HangsUpOnThoseWhoSayNothing) {
-  const FileDescriptor socket = Connected(address());
-  EXPECT_TRUE(IsClosed(socket, seconds(30)));
-}
+TEST_F(StoreTest, HangsUpOnThoseWhoSayNothing) { EXPECT_TRUE(IsClosed(Connected(), seconds(30))); }
 
-TEST_F(TcpStoreTest, TakesOnlySoManyConnections) {
-  TcpStoreClient client = Client();
+TEST_F(StoreTest, TakesOnlySoManyConnections) {
+  const auto clients = JoinAll();
   std::vector<FileDescriptor> strangers;
-  for (int i = 0; i < 100; ++i) strangers.push_back(Connected(address()));
-  // 4 clients and 64 to spare. One too many is not answered, but closed.
+  for (int i = 0; i < 100; ++i) strangers.push_back(Connected());
+  // 3 ranks and 64 to spare. One too many is not answered, but closed.
   EXPECT_TRUE(IsClosed(strangers.back(), milliseconds(2000)));
-  client.Set("alive", "yes");
-  EXPECT_EQ(client.Get("alive"), "yes");
-}
-
-TEST_F(TcpStoreTest, ListensWhereItWasToldTo) {
-  EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
-              ConnectToAny({{.host = "127.0.0.2", .port = address().port}}, In(milliseconds(100)));
-            }),
-            "Connection refused");
-  EXPECT_EQ(ErrorOf<std::runtime_error>(
-                [] { TcpStoreServer({.host = "203.0.113.7", .port = "0"}, {}, 1, Soon()); }),
-            "cannot listen on 203.0.113.7 port 0: Cannot assign requested address");
+  clients[0]->Set("alive", "yes", Soon());
+  EXPECT_EQ(clients[0]->Get("alive", Soon()), "yes");
 }
 
 // With no descriptor left it waits, and serves when there are some again.
-TEST_F(TcpStoreTest, DoesNotSpinWithoutDescriptors) {
+TEST_F(StoreTest, DoesNotSpinWithoutDescriptors) {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   std::vector<FileDescriptor> all;
   do {
@@ -263,93 +368,35 @@ TEST_F(TcpStoreTest, DoesNotSpinWithoutDescriptors) {
   ExpectToServe();
 }
 
-TEST(TcpStoreClientTest, DoesNotTrustLengths) {
-  const auto listeners = Listen({.host = "127.0.0.1", .port = "0"}, Soon(), [] {});
+TEST(StoreClientTest, DoesNotTrustLengths) {
+  const auto listeners = ListenAnywhere();
   std::thread liar([&] {
-    WaitFor(listeners[0], POLLIN, Soon());
-    const FileDescriptor socket(accept4(listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
-    char bytes[4096];
-    EXPECT_GT(recv(socket.get(), bytes, sizeof(bytes), 0), 0);
-    Send(socket, std::string("\1\0\0\0\0", 5));
-    EXPECT_GT(recv(socket.get(), bytes, sizeof(bytes), 0), 0);
-    Send(socket, "\1\xff\xff\xff\xff");
-    recv(socket.get(), bytes, sizeof(bytes), 0);
+    const FileDescriptor socket = Accepted(listeners[0]);
+    Send(socket, "c\xff\xff\xff\xff");
+    IsClosed(socket, seconds(30));
   });
-  {
-    TcpStoreClient client({.host = "127.0.0.1", .port = std::to_string(PortOf(listeners[0]))}, {}, Soon());
-    EXPECT_EQ(ErrorOf<std::runtime_error>([&] { client.Get("key"); }),
-              "what answers for rank 0 announces 4294967295 bytes");
-  }
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+            }),
+            "what answers for rank 0 announces 4294967295 bytes");
   liar.join();
 }
 
-TEST(TcpStoreClientTest, DoesNotWaitLongerThanItMay) {
+TEST(StoreClientTest, DoesNotWaitLongerThanItMay) {
   // Takes connections, but never says a word.
-  const auto listeners = Listen({.host = "127.0.0.1", .port = "0"}, Soon(), [] {});
+  const auto listeners = ListenAnywhere();
   EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
-              TcpStoreClient({.host = "127.0.0.1", .port = std::to_string(PortOf(listeners[0]))}, {},
-                             In(milliseconds(200)));
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", In(milliseconds(200)));
             }),
-            "rank 0 did not answer: rank 0 does not answer");
+            "rank 0 does not answer");
 }
 
-// A listener whose queue is full drops what else comes, as a network does that leads nowhere.
-TEST(ConnectToAnyTest, AnAddressThatNeverAnswersKeepsNobodyFromTheOther) {
-  const FileDescriptor hole(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(hole.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(listen(hole.get(), 0), 0);
-  const HostPort nowhere = {.host = "127.0.0.1", .port = std::to_string(PortOf(hole))};
-  std::vector<FileDescriptor> filling;
-  std::string error;
-  while (error.empty() && filling.size() < 10) {
-    error = ErrorOf<std::runtime_error>(
-        [&] { filling.push_back(ConnectToAny({nowhere}, In(milliseconds(200)))); });
-    if (error == "no error") error.clear();
-  }
-  ASSERT_EQ(error, "Connection timed out");
-
-  const auto listeners = Listen({.host = "127.0.0.1", .port = "0"}, Soon(), [] {});
-  const HostPort somewhere = {.host = "127.0.0.1", .port = std::to_string(PortOf(listeners[0]))};
-  EXPECT_TRUE(ConnectToAny({nowhere, somewhere}, In(seconds(5))).valid());
-}
-
-TEST(RendezvousUrlTest, MalformedUrlsAreQuoted) {
-  const auto error_of = [](const std::string& url) {
-    return ErrorOf<InvalidInput>([&] { OpenStore({.url = url}, std::chrono::steady_clock::now()); });
-  };
-  EXPECT_EQ(error_of("/tmp/x"), "rendezvous is '/tmp/x', expected file:///directory or tcp://host:port");
-  EXPECT_EQ(error_of("file://tmp/x"), "rendezvous is 'file://tmp/x', expected file:///absolute/directory");
-  for (const std::string url : {"tcp://host", "tcp://:12", "tcp://host:", "tcp://host:99999", "tcp://host:1x",
-                                "tcp://a:b:1", "tcp://host:0"}) {
-    EXPECT_EQ(error_of(url),
-              "rendezvous is '" + url + "', expected tcp://host:port with a port from 1 to 65535");
-  }
-  EXPECT_EQ(ParseHostPort("[::1]:80", "").host, "::1");
-}
-
-TEST(NetworkTest, OwnAddressIsTheOneThatLeadsToThePeer) {
-  EXPECT_EQ(OwnAddressTowards({.host = "127.0.0.1", .port = "9"}), "127.0.0.1");
-  const std::string error =
-      ErrorOf<std::runtime_error>([] { OwnAddressTowards({.host = "no-such-host.invalid", .port = "9"}); });
-  EXPECT_TRUE(error.starts_with("cannot resolve host no-such-host.invalid: ")) << error;
-}
-
-TEST(NetworkTest, KnowsLoopback) {
-  for (const std::string host : {"127.0.0.1", "127.8.9.10", "localhost"})
-    EXPECT_TRUE(IsLoopback(host)) << host;
-  EXPECT_TRUE(IsLoopback("::1"));
-  for (const std::string host : {"192.0.2.1", "::", "128.0.0.1"}) EXPECT_FALSE(IsLoopback(host)) << host;
-  EXPECT_TRUE(IsOwnAddress("127.0.0.1"));
-  EXPECT_FALSE(IsOwnAddress("203.0.113.7"));
-}
-
-TEST(NetworkTest, AHostIsAWord) {
-  EXPECT_EQ(HostIdentity(), HostIdentity());
-  EXPECT_GT(HostIdentity().size(), 10u);
-  EXPECT_EQ(HostIdentity().find_first_of(" \n"), std::string::npos);
+TEST(MacTest, IsHmacSha256) {  // RFC 4231, test case 2
+  EXPECT_EQ(Mac("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_TRUE(IsSameMac(Mac("a", "b"), Mac("a", "b")));
+  EXPECT_FALSE(IsSameMac(Mac("a", "b"), Mac("a", "c")));
+  EXPECT_FALSE(IsSameMac("", Mac("a", "b")));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "comm/rendezvous/world.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -52,9 +52,7 @@ std::optional<int> Number(const EnvironmentLookup& environment, const char* name
   const std::optional<std::string> text = name == nullptr ? std::nullopt : environment(name);
   if (!text.has_value()) return std::nullopt;
   int value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  const bool is_number = error == std::errc() && end == text->data() + text->size();
-  Require(is_number && value >= minimum && value < limit, name, " is '", *text,
+  Require(absl::SimpleAtoi(*text, &value) && value >= minimum && value < limit, name, " is '", *text,
           "', expected a whole number from ", minimum, " to ", limit - 1);
   return value;
 }

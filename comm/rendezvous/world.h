@@ -60,8 +60,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
 // own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their
-// ranks. Rank 0 listens on that host's addresses: on all of its own for 0.0.0.0, or for its own name if that
-// stands for loopback there.
+// ranks. Rank 0 listens on that host's addresses alone; 0.0.0.0 means all that it has. If the host is a name
+// that means loopback there, as a host's own often does, all ranks must be on one host.
 //
 // Throws InvalidInput, naming the variable and its value, for a malformed or contradictory one, and for a
 // world of several ranks without a place to meet.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 #include "comm/shm/shared_memory.h"
 #include "comm/shm/shm_mesh.h"
@@ -67,18 +68,18 @@ class ShmCollectives {
 
  private:
   struct Notice;
-  struct Chunk;
   using Vectors = std::vector<std::byte*>;  // by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
-  Notice& notice(int rank, const Request& request) const;
-  std::byte* window(int rank, const Chunk& chunk) const;
+  // Of the collective of the last notice.
+  Notice& notice(int rank) const;
+  std::byte* window(int rank, size_t chunk) const;
   void Give(const Request& request);
-  void CheckSame(const Request& request) const;
+  void CheckSame() const;
   // Everyone's input, where this rank reads it; nullopt unless all came with the notices, or all are in the
   // same buffer.
-  std::optional<Vectors> GivenInputs(const Request& request) const;
-  std::optional<Vectors> SharedInputs(const Request& request) const;
+  std::optional<Vectors> GivenInputs() const;
+  std::optional<Vectors> SharedInputs() const;
 
   // This rank's result from everyone's whole input.
   void FromInputs(const Request& request, const Vectors& inputs) const;
@@ -87,11 +88,12 @@ class ShmCollectives {
   void ReduceScatterInChunks(const Request& request);
   void CopyInChunks(const Request& request);
   template <class In, class Reduce, class Out>
-  void InChunks(size_t bytes, size_t chunk_bytes, const In& in, const Reduce& reduce, const Out& out);
+  void InChunks(const Slices& chunks, const In& in, const Reduce& reduce, const Out& out);
 
   ShmMesh& mesh_;
   const SharedBuffers& buffers_;
-  int64_t given_ = -1;  // the last request with a notice
+  int64_t num_given_ = 0;   // notices
+  bool has_given_ = false;  // the notice of the next request that runs
 };
 
 }  // namespace gradsync::comm

@@ -10,15 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdio>
 #include <cstring>
 #include <random>
 #include <string>
 #include <system_error>
 #include <thread>
 
+#include "absl/strings/str_format.h"
 #include "comm/process_group.h"
-#include "comm/queue/request_queue.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -28,14 +27,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// How often one who sleeps looks whether the others live.
-constexpr milliseconds kLookEvery{50};
-
 int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-[[noreturn]] void Throw(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void ThrowErrno(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
 
 // In the abstract namespace, of which nothing is ever left in a directory.
 struct Address {
@@ -52,15 +50,13 @@ struct Address {
 
 std::string NewName() {
   std::random_device random;
-  char text[48];
-  std::snprintf(text, sizeof(text), "gradsync-%08x%08x%08x%08x", random(), random(), random(), random());
-  return text;
+  return absl::StrFormat("gradsync-%08x%08x%08x%08x", random(), random(), random(), random());
 }
 
 // Messages keep their bounds, and arrive whole.
 FileDescriptor NewSocket() {
-  FileDescriptor file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!file.valid()) Throw("socket");
+  FileDescriptor file(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!file.valid()) ThrowErrno("socket");
   return file;
 }
 
@@ -77,6 +73,17 @@ void CheckOneHost(const std::vector<std::string>& hosts) {
 }
 
 }  // namespace
+
+FileDescriptor ConnectToListener(const std::string& name, Deadline deadline) {
+  const Address address(name);
+  FileDescriptor file = NewSocket();
+  while (connect(file.get(), address.get(), address.length) != 0) {
+    if (errno != EAGAIN && errno != EINTR) ThrowErrno("connect");
+    if (Clock::now() >= deadline) throw std::system_error(ETIMEDOUT, std::generic_category(), "connect");
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return file;
+}
 
 ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, milliseconds timeout)
     : rank_(world.rank),
@@ -99,10 +106,12 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, 
   }
 }
 
-std::string ShmMesh::Closed(int rank) const { return Join("rank ", NameOf(rank), " closed the connection"); }
+PeerClosed ShmMesh::Closed(int rank) const {
+  return {is_aborted_ ? kNobody : NameOf(rank), Join("rank ", NameOf(rank), " closed the connection")};
+}
 
-std::string ShmMesh::Late(int rank) const {
-  return Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_));
+PeerError ShmMesh::Late(int rank) const {
+  return {NameOf(rank), Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_))};
 }
 
 void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
@@ -110,15 +119,20 @@ void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
   const std::string name = NewName();
   const Address own(name);
   const FileDescriptor listener = NewSocket();
-  if (bind(listener.get(), own.get(), own.length) != 0 || listen(listener.get(), size_) != 0) Throw("listen");
+  if (bind(listener.get(), own.get(), own.length) != 0 || listen(listener.get(), size_) != 0) {
+    ThrowErrno("listen");
+  }
   rendezvous.Set(key(rank_), name);
   for (int peer = 0; peer < rank_; ++peer) {
-    const Address address(rendezvous.Get(key(peer), peer));
-    FileDescriptor file = NewSocket();
-    if (connect(file.get(), address.get(), address.length) != 0 ||
-        send(file.get(), &rank_, sizeof(rank_), MSG_NOSIGNAL) != sizeof(rank_)) {
-      throw std::runtime_error(Closed(peer));
+    const std::string address = rendezvous.Get(key(peer), peer);
+    FileDescriptor file;
+    try {
+      file = ConnectToListener(address, deadline);
+    } catch (const std::system_error& error) {
+      if (error.code().value() == ETIMEDOUT) throw Late(peer);
+      throw Closed(peer);
     }
+    if (send(file.get(), &rank_, sizeof(rank_), MSG_NOSIGNAL) != sizeof(rank_)) throw Closed(peer);
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
   for (int missing = rank_ + 1; missing < size_;) {
@@ -126,8 +140,8 @@ void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
       ++missing;
       continue;
     }
-    if (!WaitFor(listener, POLLIN, deadline)) throw std::runtime_error(Late(missing));
-    FileDescriptor file(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!WaitFor(listener, POLLIN, deadline)) throw Late(missing);
+    FileDescriptor file(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     int peer = 0;
     // Anybody on this host can see the name.
     if (!file.valid() || !IsOwnUser(file) || !WaitFor(file, POLLIN, deadline) ||
@@ -178,9 +192,9 @@ void ShmMesh::SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadl
   const int fd = file.get();
   std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLOUT, deadline)) throw PeerError(Late(rank), false);
+  if (!WaitFor(socket, POLLOUT, deadline)) throw Late(rank);
   if (sendmsg(socket.get(), &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    throw PeerError(Closed(rank), is_aborted_);
+    throw Closed(rank);
   }
 }
 
@@ -188,10 +202,10 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   size_t bytes = 0;
   FileMessage message(bytes);
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
-  if (!WaitFor(socket, POLLIN, deadline)) throw PeerError(Late(rank), false);
+  if (!WaitFor(socket, POLLIN, deadline)) throw Late(rank);
   const ssize_t received = recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   const cmsghdr* const control = received > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw PeerError(Closed(rank), is_aborted_);
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw Closed(rank);
   int fd = -1;
   std::memcpy(&fd, CMSG_DATA(control), sizeof(fd));
   FileDescriptor file(fd);
@@ -224,8 +238,8 @@ void ShmMesh::WaitForAll() {
         continue;
       }
       ThrowIfGone(steps_);
-      if (waited >= timeout_) throw PeerError(Late(peer), false);
-      Sleep(peer, std::min<nanoseconds>(kLookEvery, timeout_ - waited));
+      if (waited >= timeout_) throw Late(peer);
+      Sleep(peer, std::min<nanoseconds>(look_every_, timeout_ - waited));
     }
   }
 }
@@ -246,11 +260,11 @@ void ShmMesh::ThrowIfGone(uint32_t steps) const {
     polls.push_back({.fd = socket.get(), .events = POLLRDHUP, .revents = 0});
   }
   if (poll(polls.data(), polls.size(), 0) <= 0) return;
-  if (is_aborted_) throw PeerError("the connections were closed", true);
+  if (is_aborted_) throw PeerError(kNobody, "the connections were closed");
   for (int rank = 0; rank < size_; ++rank) {
     // Of one who left after his last step, all that is needed is there.
     if (polls[static_cast<size_t>(rank)].revents != 0 && !HasReached(rank, steps)) {
-      throw PeerError(Closed(rank), false);
+      throw Closed(rank);
     }
   }
 }

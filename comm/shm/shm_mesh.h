@@ -10,12 +10,17 @@
 #include <vector>
 
 #include "comm/processes/file_descriptor.h"
+#include "comm/queue/first_cause.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/world.h"
 #include "comm/shm/shared_memory.h"
 
 namespace gradsync::comm {
+
+// Connects to a socket that listens in the abstract namespace. Waits while its queue is full. Throws
+// std::system_error, ETIMEDOUT if it is full until the deadline.
+FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
 // The ranks of one host: memory that all of them have mapped, and a count of steps by which each tells the
 // others how far it has come.
@@ -40,6 +45,8 @@ class ShmMesh {
   void Step();
   // How long WaitForAll spins before it sleeps. Where there are fewer CPUs than ranks it does not.
   void set_spin(std::chrono::nanoseconds spin) { spin_ = spin; }
+  // How often a rank that sleeps looks whether the others live.
+  void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Returns when all ranks have made as many steps as this one. Throws PeerError, which names a rank that is
   // gone, or has come no further within the timeout.
   void WaitForAll();
@@ -65,8 +72,8 @@ class ShmMesh {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);
   static constexpr size_t kAreaOffset = 4096;
 
-  std::string Closed(int rank) const;
-  std::string Late(int rank) const;
+  PeerClosed Closed(int rank) const;
+  PeerError Late(int rank) const;
   void Connect(Rendezvous& rendezvous, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
@@ -83,6 +90,7 @@ class ShmMesh {
   const std::chrono::milliseconds timeout_;
   const bool can_spin_;
   std::chrono::nanoseconds spin_{0};
+  std::chrono::nanoseconds look_every_ = std::chrono::milliseconds(50);
   std::vector<FileDescriptor> sockets_;  // by rank; none to this one
   std::unique_ptr<SharedMemory> control_;
   uint32_t steps_ = 0;  // wraps around

@@ -25,35 +25,34 @@ constexpr std::chrono::microseconds kThreadSpins{20};
 class ShmProcessGroup : public QueueGroup {
  public:
   explicit ShmProcessGroup(const ShmOptions& options)
-      : QueueGroup({.size = options.world.size}),
-        rank_(options.world.rank),
-        name_(options.world.NameOf(rank_)),
-        buffers_(std::make_shared<SharedBuffers>(rank_)) {
+      : QueueGroup(options.world.rank, options.world.size),
+        name_(options.world.NameOf(rank())),
+        buffers_(std::make_shared<SharedBuffers>(rank())) {
     if (options.world.size > 1) {
       Rendezvous rendezvous(options.world, options.timeout);
       mesh_.emplace(options.world, ShmCollectives::AreaBytes(), rendezvous, options.timeout);
-      rendezvous.Finish();
       collectives_.emplace(*mesh_, *buffers_);
     }
-    queue_.emplace(
-        RequestQueueOptions{.rank = name_,
-                            .backend = kBackend,
-                            .num_threads = 1,
-                            .run = [this](const Request& request, int thread) { Run(request, thread); },
-                            .abort =
-                                [this] {
-                                  if (mesh_.has_value()) mesh_->Abort();
-                                },
-                            .begin =
-                                [this](const Request& request) {
-                                  return !collectives_.has_value() || collectives_->Begin(request);
-                                }});
+    queue_.emplace(RequestQueueOptions{
+        .rank = name_,
+        .backend = kBackend,
+        .num_threads = 1,
+        .run = [this](const Request& request, int thread) { Run(request, thread); },
+        .abort =
+            [this] {
+              if (mesh_.has_value()) mesh_->Abort();
+            },
+        .first_cause = options.first_cause != nullptr ? options.first_cause
+                                                      : std::make_shared<FirstCause>(options.world),
+        .is_part = options.first_cause != nullptr,
+        .begin =
+            [this](const Request& request) {
+              return !collectives_.has_value() || collectives_->Begin(request);
+            }});
   }
   ~ShmProcessGroup() override { queue_.reset(); }
 
-  int rank() const override { return rank_; }
   std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return 1; }
 
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     const size_t bytes = static_cast<size_t>(model::Numel(shape)) * SizeOf(dtype);
@@ -67,11 +66,12 @@ class ShmProcessGroup : public QueueGroup {
                                            });
       device->allocator().CountIn(bytes);
       buffers_->Add(memory.get(), bytes);
-      std::byte* const own = memory->part(rank_);
+      std::byte* const own = memory->part(rank());
       return Tensor::Over(device, std::shared_ptr<void>(std::move(memory), own), std::move(shape), dtype);
     } catch (const std::runtime_error& error) {
-      throw CollectiveError(
-          Join("rank ", name_, ": allocation of ", bytes, " bytes (shm) failed: ", error.what()));
+      // The others may have the memory: ranks no longer agree on which buffer is which.
+      const std::string cause = queue_->Fail("allocate", error);
+      throw CollectiveError(Join("rank ", name_, ": allocation of ", bytes, " bytes (shm) failed: ", cause));
     }
   }
 
@@ -81,10 +81,9 @@ class ShmProcessGroup : public QueueGroup {
       mesh_->set_spin(thread == RequestQueueOptions::kCaller ? kCallerSpins : kThreadSpins);
       return collectives_->Run(request);
     }
-    if (request.output.defined()) request.output.CopyFrom(request.input.View(request.output.shape()));
+    RunAlone(request);
   }
 
-  const int rank_;
   const int name_;  // of this rank, in messages
   const std::shared_ptr<SharedBuffers> buffers_;
   std::optional<ShmMesh> mesh_;  // nullopt in a world of one, like the next

@@ -12,6 +12,8 @@ namespace gradsync::comm {
 struct ShmOptions {
   World world;
   std::chrono::milliseconds timeout{60000};
+  // Of the group that this one is a part of; null: its own.
+  std::shared_ptr<FirstCause> first_cause = nullptr;
 };
 
 // Ranks of one host, which reduce in memory that all of them have mapped. CPU tensors only. One communication
@@ -22,7 +24,8 @@ struct ShmOptions {
 //
 // A collective for which a rank does nothing within the timeout, or loses a peer, fails; so do all that are
 // unfinished or come later, as with gloo. The others see the death of a rank within 50 ms, and nothing is
-// left of its memory. A destructor drops what has not been started, and never waits for another rank.
+// left of its memory. An allocation that fails on one rank fails the group too. A destructor drops what has
+// not been started, and never waits for another rank.
 //
 // Returns when all ranks share memory. Throws InvalidInput for bad options and for ranks of several hosts,
 // CollectiveError if ranks are missing.

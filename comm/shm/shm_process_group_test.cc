@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "comm/testing/rank_threads.h"
@@ -16,6 +19,8 @@ namespace {
 using model::DType;
 using model::Tensor;
 using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const model::DevicePtr& Cpu() {
   static const model::DevicePtr device = model::CpuDevice();
@@ -146,13 +151,22 @@ TEST(ShmMemoryTest, AllocationsAreCountedWithTheDevices) {
   });
 }
 
-TEST(ShmMemoryTest, AllocationsThatDifferAreNamed) {
-  auto groups = Connect(2, std::chrono::seconds(3));
-  const auto errors = ErrorsOfRanks(
-      2, [&](int rank) { groups[static_cast<size_t>(rank)]->Allocate(Cpu(), {100 + rank}, DType::kF32); });
+// The other ranks have the memory. No later allocation may be taken for another one's.
+TEST(ShmMemoryTest, AnAllocationThatFailsOnOneRankFailsTheGroup) {
+  auto groups = Connect(3, std::chrono::seconds(30));
+  const auto errors = ErrorsOfRanks(3, [&](int rank) {
+    groups[static_cast<size_t>(rank)]->Allocate(Cpu(), {rank == 1 ? 101 : 100}, DType::kF32);
+  });
+  EXPECT_EQ(errors[0], "");
   EXPECT_EQ(errors[1],
             "rank 1: allocation of 404 bytes (shm) failed: rank 1 allocates 404 bytes where rank 0 allocates "
             "400");
+  const auto later = ErrorsOfRanks(
+      3, [&](int rank) { groups[static_cast<size_t>(rank)]->AllReduce(Zeros(10), ReduceOp::kSum).Wait(); });
+  EXPECT_THAT(later[0], HasSubstr("closed the connection"));
+  EXPECT_THAT(later[1],
+              HasSubstr("allocate had failed: rank 1 allocates 404 bytes where rank 0 allocates 400"));
+  EXPECT_THAT(later[2], HasSubstr("closed the connection"));
 }
 
 // Sums of bf16 are rounded once: here every second addition alone would be lost.
@@ -172,19 +186,31 @@ TEST(ShmMemoryTest, BF16IsSummedInF32) {
   });
 }
 
+// What is behind an address, and whether other programs may have it.
+std::string MappingOf(const void* address) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    const auto place = reinterpret_cast<uintptr_t>(address);
+    if (begin <= place && place < end) return line;
+  }
+  return "nothing";
+}
+
+// A memory file has no name in any file system, and is gone with its last mapping.
 TEST(ShmMemoryTest, NothingIsLeftInAFileSystem) {
-  const auto names = [] {
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      if (entry.path().string().find("gradsync") != std::string::npos) found.push_back(entry.path());
-    }
-    return found;
-  };
   auto groups = Connect(2);
   RunRanks(2, [&](int rank) {
     const Tensor tensor = groups[static_cast<size_t>(rank)]->Allocate(Cpu(), {1 << 20}, DType::kF32);
-    EXPECT_TRUE(names().empty()) << "while it is in use";
+    EXPECT_THAT(MappingOf(tensor.raw_data()), HasSubstr(" /memfd:gradsync (deleted)"));
+    EXPECT_THAT(MappingOf(tensor.raw_data()), HasSubstr(" rw-s "));
   });
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own
+    EXPECT_THAT(std::filesystem::read_symlink(entry.path(), gone).string(), Not(HasSubstr("memfd:gradsync")));
+  }
 }
 
 // Who has given all that others need may leave.

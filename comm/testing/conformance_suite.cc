@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "comm/checked_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -20,6 +21,7 @@ void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>&
   RunRanks(size(), [&](int rank) {
     here_ = devices[static_cast<size_t>(rank)];
     auto& group = groups[static_cast<size_t>(rank)];
+    if (GetParam().is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), here_);
     body(*group);
     // Ranks of nccl take leave of each other.
     if (group->backend() == "nccl") group.reset();
@@ -186,6 +188,63 @@ TEST_P(ConformanceTest, AllGather) {
     CheckAllGather<uint8_t>(group, false);
     CheckAllGather<int64_t>(group, true);
     CheckAllGather<float>(group, true);
+  });
+}
+
+// Of fewer elements than ranks too.
+TEST_P(ConformanceTest, TensorsOfTheGroupsMemory) {
+  OnAllRanks([](ProcessGroup& group) {
+    const int size = group.size();
+    const int rank = group.rank();
+    for (const int64_t numel : {int64_t{1}, int64_t{size - 1}, int64_t{1023}, int64_t{300'000}}) {
+      const auto allocate = [&](int64_t n) { return group.Allocate(Here(), {n}, DType::kF32); };
+      const Tensor tensor = allocate(numel);
+      tensor.CopyFrom(Filled<float>(rank, numel));
+      group.AllReduce(tensor, ReduceOp::kSum).Wait();
+      EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, size), 0) << numel;
+
+      tensor.CopyFrom(Filled<float>(rank, numel));
+      group.Broadcast(tensor, size - 1).Wait();
+      EXPECT_EQ(tensor.ToVector<float>(), Filled<float>(size - 1, numel).ToVector<float>()) << numel;
+
+      const Tensor whole = allocate(size * numel);
+      whole.CopyFrom(Filled<float>(rank, size * numel));
+      group.ReduceScatter(whole, tensor, ReduceOp::kSum).Wait();
+      EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, size, rank * numel), 0) << numel;
+
+      group.AllGather(tensor, whole).Wait();
+      EXPECT_EQ(CountWrong<float>(whole, ReduceOp::kSum, size), 0) << numel;
+    }
+  });
+}
+
+// Above 256 the numbers of bf16 are 2 apart: rounding after each addition of 1 never leaves 256.
+TEST_P(ConformanceTest, BF16SumsAreRoundedOnce) {
+  if (GetParam().backend == "nccl") GTEST_SKIP() << "NCCL may round more often";
+  OnAllRanks([](ProcessGroup& group) {
+    const int size = group.size();
+    for (int large = 0; large < size; ++large) {
+      const auto value_of = [&](int rank) {
+        return rank == large ? 256.0f : (rank - large + size) % size <= 2 ? 1.0f : 0.0f;
+      };
+      float sum = 0;
+      for (int rank = 0; rank < size; ++rank) sum += value_of(rank);
+      for (const int64_t numel : {int64_t{1}, int64_t{3}, int64_t{200'001}}) {
+        for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+          const std::vector<BF16> values(static_cast<size_t>(size * numel), BF16(value_of(group.rank())));
+          const Tensor input = Tensor::From<BF16>(Here(), {size * numel}, values);
+          const Tensor output = Tensor::Zeros(Here(), {numel}, DType::kBF16);
+          group.ReduceScatter(input, output, op).Wait();
+          group.AllReduce(input, op).Wait();
+          const BF16 expected(op == ReduceOp::kMean ? sum / static_cast<float>(size) : sum);
+          for (const Tensor& tensor : {input, output}) {
+            const std::vector<BF16> results = tensor.ToVector<BF16>();
+            EXPECT_EQ(std::ranges::count(results, expected.bits, &BF16::bits), std::ssize(results))
+                << Name(op) << " of " << numel << " where rank " << large << " has 256";
+          }
+        }
+      }
+    }
   });
 }
 

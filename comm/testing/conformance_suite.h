@@ -17,13 +17,15 @@ struct ConformanceParam {
   int size = 1;
   // Makes a rank's device.
   std::function<model::DevicePtr(int rank)> device = [](int) { return model::CpuDevice(); };
-  int ranks_per_host = 0;  // see MakeGroups
+  int ranks_per_host = 0;   // see MakeGroups
+  bool is_checked = false;  // by a CheckedProcessGroup
 };
 
 inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam>& info) {
   const int ranks_per_host = info.param.ranks_per_host;
   return info.param.backend + std::to_string(info.param.size) +
-         (ranks_per_host == 0 ? "" : "by" + std::to_string(ranks_per_host));
+         (ranks_per_host == 0 ? "" : "by" + std::to_string(ranks_per_host)) +
+         (info.param.is_checked ? "checked" : "");
 }
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {

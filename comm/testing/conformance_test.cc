@@ -12,7 +12,9 @@ std::vector<ConformanceParam> Params() {
   for (const std::string backend : {"local", "gloo", "shm", "hierarchical"}) {
     for (const int size : {1, 2, 3, 4}) params.push_back({backend, size});
   }
+  params.push_back({.backend = "gloo", .size = 3, .is_checked = true});
   if (OuterAddress().empty()) return params;
+  params.push_back({.backend = "hierarchical", .size = 4, .ranks_per_host = 2, .is_checked = true});
   for (const auto& [size, ranks_per_host] : {std::pair(2, 1), {4, 2}, {6, 2}, {6, 3}}) {
     params.push_back({.backend = "hierarchical", .size = size, .ranks_per_host = ranks_per_host});
   }

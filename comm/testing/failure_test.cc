@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "comm/factory.h"
+#include "comm/rendezvous/job.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -128,6 +130,43 @@ TEST_P(FailureTest, ADestroyedPeerIsNoticedAtOnce) {
       errors[static_cast<size_t>(rank)] = ErrorOf(group->AllReduce(Zeros(numel), ReduceOp::kSum));
     });
     EXPECT_THAT(errors[0] + errors[2] + errors[3], HasSubstr("rank 1 closed the connection"));
+  }
+}
+
+// Though others close connections because of the first that failed, or wait for ranks that wait for it.
+TEST_P(FailureTest, AnInnocentRankIsNeverBlamed) {
+  for (const int culprit : {size() - 1, 0}) {
+    for (const bool leaves : {true, false}) {
+      const TemporaryDirectory directory;
+      std::atomic<int> num_failed{0};
+      const auto errors = ErrorsOfRanks(size(), [&](int rank) {
+        const World world{.rank = rank,
+                          .size = size(),
+                          .local_size = 0,
+                          .rendezvous = "file://" + directory.path(),
+                          .host = ranks_per_host() == 0 ? "" : Join("host", rank / ranks_per_host())};
+        auto group = MakeProcessGroup({.backend = GetParam(),
+                                       .world = JoinJob(world, {}, std::chrono::seconds(30)),
+                                       .timeout = kShort,
+                                       .interface_or_address = {}},
+                                      Cpu());
+        group->AllReduce(Zeros(3 << 20), ReduceOp::kSum).Wait();
+        if (rank == culprit) {
+          while (!leaves && num_failed < size() - 1) std::this_thread::sleep_for(milliseconds(10));
+          return;
+        }
+        const std::string error = ErrorOf(group->AllReduce(Zeros(3 << 20), ReduceOp::kSum));
+        ++num_failed;
+        throw CollectiveError(error);
+      });
+      EXPECT_EQ(errors[static_cast<size_t>(culprit)], "");
+      for (int rank = 0; rank < size(); ++rank) {
+        if (rank == culprit) continue;
+        EXPECT_THAT(
+            errors[static_cast<size_t>(rank)],
+            HasSubstr(Join(": rank ", culprit, leaves ? " closed the connection" : " made no progress")));
+      }
+    }
   }
 }
 

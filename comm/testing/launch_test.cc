@@ -36,7 +36,7 @@ class Program {
     arguments.insert(arguments.begin(), "comm/testing/launch_test_program");
     const FileDescriptor out = OpenFile(directory_.Path("out"), O_CREAT | O_WRONLY | O_APPEND);
     const FileDescriptor err = OpenFile(directory_.Path("err"), O_CREAT | O_WRONLY | O_APPEND);
-    options.environment["TMPDIR"] = directory_.path();
+    options.environment.try_emplace("TMPDIR", directory_.path());
     options.stdout_fd = out.get();
     if (options.stderr_fd == STDERR_FILENO) options.stderr_fd = err.get();
     process_.emplace(arguments, options);
@@ -81,6 +81,18 @@ TEST(LaunchTest, MakesAndRemovesTheRendezvous) {
   EXPECT_EQ(program.Wait(), 0);
   EXPECT_THAT(program.out(), MatchesRegex("file:///.*/gradsync\\..*\n"));
   EXPECT_TRUE(program.LeftBehind().empty());
+}
+
+// Longer than a socket's path or a job's name may be.
+TEST(LaunchTest, TmpdirMayBeLong) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.Path(std::string(190, 'x'));
+  std::filesystem::create_directory(path);
+  for (const std::string backend : {"gloo", "shm"}) {
+    Program program({"reduce", backend}, {.environment = {{"TMPDIR", path}}});
+    EXPECT_EQ(program.Wait(), 0) << program.err();
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(path));
 }
 
 TEST(LaunchTest, AKilledRankStopsTheOthers) {
@@ -138,6 +150,11 @@ class LaunchBackendTest : public testing::TestWithParam<std::string> {
 
 INSTANTIATE_TEST_SUITE_P(Backends, LaunchBackendTest, testing::Values("gloo", "shm", "hierarchical"));
 
+TEST_P(LaunchBackendTest, RanksReduce) {
+  Program program({"reduce", GetParam()});
+  EXPECT_EQ(program.Wait(), 0) << program.err();
+}
+
 // The deadline is a minute, but the peers' connections break at once.
 TEST_P(LaunchBackendTest, ARankKilledInACollectiveEndsTheRun) {
   const auto start = std::chrono::steady_clock::now();
@@ -188,6 +205,31 @@ pid_t PidOfRank0(const Program& program) {
   while (program.out().find('\n') == std::string::npos)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return std::stoi(program.out());
+}
+
+// How often the process has slept.
+int SleepsOf(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::string word;
+  while (status >> word && word != "voluntary_ctxt_switches:") {
+  }
+  int count = -1;
+  status >> count;
+  return count;
+}
+
+// Wake-ups would disturb what the ranks measure.
+TEST(LaunchTest, TheLauncherSleepsWhileRanksCompute) {
+  Program program({"sleep"});
+  PidOfRank0(program);
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(1500));  // it holds the first output back for a second
+  const int before = SleepsOf(program.pid());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_GE(before, 0);
+  EXPECT_LE(SleepsOf(program.pid()) - before, 2);
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(), 128 + SIGTERM);
 }
 
 void ExpectGone(pid_t pid) {

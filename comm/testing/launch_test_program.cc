@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -47,18 +48,28 @@ void WaitForOthers(const World& world) {
   }
 }
 
-// All ranks reduce without end, except that rank 1 does `disaster` after a while.
-int Reduce(World world, const std::string& backend, std::chrono::milliseconds timeout, void (*disaster)()) {
+// All ranks reduce again and again, except that rank 1 does `disaster` after a while.
+int Reduce(World world, const std::string& backend, std::chrono::milliseconds timeout, void (*disaster)(),
+           int num_steps = 1'000'000) {
   if (backend == "hierarchical") world.host = "host" + std::to_string(world.rank / 2);
   const auto device = model::CpuDevice();
   const auto group = MakeProcessGroup(
       {.backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}}, device);
   const auto tensor = group->Allocate(device, {1 << 20}, model::DType::kF32);
-  tensor.Zero();
-  for (int step = 0;; ++step) {
+  const std::span<float> values(tensor.data<float>(), static_cast<size_t>(tensor.numel()));
+  for (int step = 0; step < num_steps; ++step) {
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>((world.rank + 1) * (step + i % 10));
     if (world.rank == 1 && step == 5) disaster();
     group->AllReduce(tensor, ReduceOp::kSum).Wait();
+    const int sum_of_ranks = world.size * (world.size + 1) / 2;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] == static_cast<float>(sum_of_ranks * (step + i % 10))) continue;
+      std::fprintf(stderr, "rank %d: element %zu of sum %d is %f\n", world.rank, i, step, values[i]);
+      return 4;
+    }
   }
+  return 0;
 }
 
 int RunRank(const World& world, const std::string& mode, const std::string& argument) {
@@ -101,6 +112,7 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     signal(SIGTERM, SIG_IGN);
     SleepForever();
   }
+  if (mode == "reduce") return Reduce(world, argument, std::chrono::seconds(60), nullptr, 5);
   if (mode == "kill_in_collectives") {
     return Reduce(world, argument, std::chrono::seconds(60), [] { raise(SIGKILL); });
   }

@@ -82,7 +82,7 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
 
 std::string OuterAddress() {
   try {
-    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"});
+    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"}, std::chrono::steady_clock::now());
   } catch (const std::runtime_error&) {
     return "";
   }

@@ -239,8 +239,8 @@ class Plan {
   cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last
 };
 
-// The device's convolutions. Each pass is planned when it first runs: of a network's first layer nobody wants
-// the input's gradient.
+// The device's convolutions. Each pass is planned when it first runs, because the first layer never computes
+// its input's gradient.
 class Plans {
  public:
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {

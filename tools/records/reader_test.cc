@@ -135,7 +135,7 @@ TEST_F(ReaderTest, TypesDifferAndTheOrderOfFieldsDoesNot) {
   as_fraction.config.Set("extra", 5.0);
   WriteLines(path, {plain, as_text, as_fraction, turned});
   Read({path});
-  EXPECT_EQ(Order(), "none:2,none:1,none:1");
+  EXPECT_EQ(Order(), "none:2|none:1|none:1");
 }
 
 TEST_F(ReaderTest, WithoutStrategiesNothingIsCompared) {

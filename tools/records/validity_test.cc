@@ -239,6 +239,7 @@ TEST(ValidityTest, NoneDrifts) {
   for (const char* const floor : {"none", "pytorch_none"}) {
     EXPECT_EQ(AllFlags([&](Record& rank) {
                 rank.config.Set("strategy", floor);
+                rank.facts.Set("floor", floor);
                 rank.checks.Set("grads_equal", false);
               }),
               "drifts");

@@ -74,10 +74,10 @@ TEST(RenderTest, Markdown) {
 
 All rows: ranks 2.
 
-| who       |    time |    delta [95 % CI] |
-|:----------|--------:|-------------------:|
-| a\|b_"c", |  0.0123 | -2.5 [-3.1, -1.2] |
-| é         | 1.5000* |                    |
+| who       |    time | delta [simultaneous 95 % CI] |
+|:----------|--------:|-----------------------------:|
+| a\|b_"c", |  0.0123 |            -2.5 [-3.1, -1.2] |
+| é         | 1.5000* |                              |
 
 second:
 
@@ -99,7 +99,7 @@ TEST(RenderTest, Latex) {
 \small
 \begin{tabular}{lrr}
 \toprule
-who & time & delta [95 \% CI] \\
+who & time & delta [simultaneous 95 \% CI] \\
 \midrule
 a|b\_"c", & 0.0123 & -2.5 [-3.1, -1.2] \\
 é & 1.5000* &  \\
@@ -140,7 +140,7 @@ TEST(RenderTest, Csv) {
             "# runs_of\r\n"
             "time,delta,delta_low,delta_high,who,size,share,error,ranks\r\n"
             "0.0123456,-2.5,-3.14,-1.25,\"a|b_\"\"c\"\",\",0.25,0.5,1.26e-07,2\r\n"
-            "1.5,,,é,1024,,0,2\r\n"
+            "1.5,,,,é,1024,,0,2\r\n"
             "\r\n"
             "# machines\r\n"
             "x\r\n"
@@ -156,7 +156,7 @@ TEST(RenderTest, Json) {
                                                  "share", "error", "ranks"}));
   EXPECT_EQ(table.at("rows").at(0),
             nlohmann::json({0.0123456, -2.5, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2}));
-  EXPECT_TRUE(table.at("rows").at(0).at(7).is_number_integer());
+  EXPECT_TRUE(table.at("rows").at(0).at(8).is_number_integer());
   EXPECT_TRUE(table.at("rows").at(1).at(1).is_null());
   EXPECT_EQ(json.at("tables").at(1).at("name"), "machines");
 }

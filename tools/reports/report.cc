@@ -87,9 +87,9 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   CommandLine line;
   bench::FlagTable flags("report", kUsage);
   flags.AllowPaths(&line.inputs, "directories with records, or files of them");
-  flags.AddPath("out", &line.out, "a file such as report.html", "Where the page goes.");
-  flags.AddText("title", &line.title, "a line of text", "The page's title.");
-  flags.AddText("figure", &line.figure, "cost, sweep or bandwidth", "Writes this figure alone, as SVG.");
+  flags.Add("out", &line.out, bench::Path("a file such as report.html"), "Where the page goes.");
+  flags.Add("title", &line.title, bench::Text("a line of text"), "The page's title.");
+  flags.Add("figure", &line.figure, bench::OneOf({"cost", "sweep", "bandwidth"}), "Writes this figure alone, as SVG.");
   const auto fail = [&err](int status, const char* message) {
     err << "report: " << message << std::endl;
     return status;

@@ -164,32 +164,17 @@ double CriticalOf(const std::vector<Judged>& family, const std::vector<size_t>& 
   return std::max(Percentile({largest.data(), static_cast<size_t>(largest.size())}, 0.95), SidakCritical(1));
 }
 
-// How many times the variance within launches the variance between them is, over all of a family.
-struct Inflation {
-  double factor = 1;
-  double degrees = 0;
-
-  // Of a variance that is known by so many degrees of freedom, once it is inflated (Satterthwaite, 1946).
-  double DegreesOf(double within) const {
-    if (factor <= 1) return within;
-    return factor * factor / (1 / within + (factor - 1) * (factor - 1) / degrees);
-  }
-};
-
-Inflation InflationOf(const std::vector<Judged>& family, const std::vector<size_t>& launches) {
-  if (launches.size() < 2) return {};
-  double sum = 0;
-  double count = 0;
+// How many times the variance within launches the variance between them is, at least once: over all of a
+// family, because two or three launches say next to nothing of a single difference.
+double InflationOf(const std::vector<Judged>& family, const std::vector<size_t>& launches) {
+  if (launches.size() < 2) return 1;
+  double sum = 0, count = 0;
   for (const Judged& judged : family) {
     if (!(judged.variance > 0)) continue;
     sum += VarianceOfLaunches(judged.influence, launches, judged.num_values) / judged.variance;
     ++count;
   }
-  if (count == 0) return {};
-  // All are differences to one and the same variant, so they correlate by about a half.
-  const double degrees = count / (1 + 0.25 * (count - 1)) * static_cast<double>(launches.size() - 1);
-  // A variance of so few degrees of freedom is more often too small than too large.
-  return {1 + std::max(0.0, sum / count - 1) * (1 + 2 / degrees), degrees};
+  return count == 0 ? 1 : std::max(1.0, sum / count);
 }
 
 struct LooseLocation {
@@ -242,13 +227,13 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
   std::vector<Judged> all;
   for (const RoundDifferences& differences : family) all.push_back(Judge(differences, trimmed));
   const double critical = CriticalOf(all, launches, options);
-  const Inflation inflation = InflationOf(all, launches);
+  const double inflation = InflationOf(all, launches);
   std::vector<Estimate> estimates;
   for (const Judged& judged : all) {
     Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
     if (std::isnan(judged.variance)) continue;
-    const double error = std::sqrt(judged.variance * inflation.factor);
-    const double margin = error > 0 ? error * StudentT(critical, inflation.DegreesOf(judged.degrees)) : 0;
+    const double error = std::sqrt(judged.variance * inflation);
+    const double margin = error > 0 ? error * StudentT(critical, judged.degrees) : 0;
     estimate.interval = {judged.value - margin, judged.value + margin};
   }
   return estimates;

@@ -56,9 +56,9 @@ struct RoundDifferences {
 // Young, Resampling-based multiple testing, 1993), and as many more as Student's t has.
 //
 // Rounds are nested in launches, and a launch may have something of its own (where memory lay, how ports
-// fell). How many times the variance of launches' means is what their rounds explain, at least once, is
-// estimated from all differences of the family together, because three launches say next to nothing of a
-// single one. With one launch it is unknown.
+// fell). Errors are as much larger as the launches' means vary more than their rounds explain, on average
+// over the family. Where launches do differ, each interval holds the truth in 97 cases of 100, and all of a
+// family in 86 or more (estimates_test.cc). With one launch it is unknown.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches,
                                      const BootstrapOptions& options = {}, double trimmed = kTrimmed);

@@ -43,7 +43,7 @@ Values NormalValues(size_t count, Draws* draws) {
 TEST(EstimatesTest, CriticalValuesAreThoseOfTheTables) {
   EXPECT_NEAR(SidakCritical(1), 1.959964, 1e-5);
   EXPECT_NEAR(SidakCritical(2), 2.236477, 1e-5);
-  EXPECT_NEAR(SidakCritical(10), 2.799783, 1e-4);
+  EXPECT_NEAR(SidakCritical(10), 2.799625, 1e-4);
   EXPECT_NEAR(StudentT(1.959964, 5), 2.5706, 0.02);
   EXPECT_NEAR(StudentT(1.959964, 30), 2.0423, 0.005);
 }
@@ -67,7 +67,8 @@ TEST(EstimatesTest, TheErrorIsThatOfATrimmedMean) {
   for (int i = 0; i < 20; ++i) differences.values.push_back(i < 19 ? i : 1000);
   const Estimate estimate = EstimateRounds({&differences, 1}, {20}, {.resamples = 20000})[0];
   EXPECT_DOUBLE_EQ(estimate.value, 9.5);
-  // Winsorized: 4 x 4, 4 ... 15, 4 x 15. Its sum of squares around 9.5 is 2 (5 x 5.5^2 + 4.5^2 + ... + 0.5^2).
+  // Winsorized: 4 x 4, 4 ... 15, 4 x 15. Its sum of squares around 9.5 is 2 (5 x 5.5^2 + 4.5^2 + ... +
+  // 0.5^2).
   const double squares = 2 * (5 * 5.5 * 5.5 + 4.5 * 4.5 + 3.5 * 3.5 + 2.5 * 2.5 + 1.5 * 1.5 + 0.5 * 0.5);
   const double error = std::sqrt(squares / 19) / (0.6 * std::sqrt(20.0));
   EXPECT_NEAR(HalfWidth(estimate), 2.201 * error, 0.03 * error);
@@ -169,7 +170,8 @@ TEST(EstimatesTest, LooseLaunchesAreLaunches) {
     }
     return loose;
   };
-  const LooseComparison one{sample({100}), sample({110})}, several{sample({100, 120, 110}), sample({110, 125, 105})};
+  const LooseComparison one{sample({100}), sample({110})},
+      several{sample({100, 120, 110}), sample({110, 125, 105})};
   EXPECT_GT(EstimateLoose({&several, 1})[0].interval.high, 0);
   EXPECT_LT(EstimateLoose({&one, 1})[0].interval.high, 0);
 }
@@ -182,19 +184,21 @@ struct Residual {
   int forward;
 };
 constexpr Residual kResiduals[] = {
-    {-101, 16}, {59, 0}, {0, 135}, {45, 12}, {-115, -47}, {-399, -369}, {0, 1}, {254, -9}, {-26, 0}, {-33,
-    -13}, {-47, 231}, {-32, -49}, {7, 0}, {394, 179}, {46, 0}, {208, 18}, {-47, -13}, {-87, -46}, {143, -4},
-    {33, 60}, {5, 5}, {77, 19}, {87, 180}, {103, 0}, {-166, 3}, {-121, -17}, {67, 0}, {65, -6}, {-97, -21},
-    {-57, -1}, {314, 131}, {-217, -32}, {5, 9}, {84, 28}, {32, 5}, {154, 0}, {-46, 7}, {79, 98}, {91, 20},
-    {0, -176}, {1, -7}, {238, 135}, {17, -7}, {-21, -16}, {-20, -40}, {207, 11}, {-114, 22}, {32, 0}, {-11,
-    0}, {125, 61}, {528, 181}, {-379, -2}, {67, 0}, {225, 21}, {-35, 0}, {-19, -26}, {0, -29}, {128, 30},
-    {-12, -8}, {175, 38}, {107, 33}, {109, -1}, {76, 35}, {0, -6}, {-121, -52}, {-14, 0}, {48, 0}, {-110,
-    1}, {118, 13}, {-104, -2}, {192, 75}, {0, 29}, {-20, 0}, {-77, -16}, {74, 7}, {0, 2}, {-47, -51}, {-28,
-    -10}, {157, 0}, {0, 18}, {321, 67}, {-151, -4}, {-49, 17}, {34, -12}, {-65, -10}, {0, -12}, {-58, -35},
-    {303, 167}, {0, -21}, {-27, 6}, {-37, -9}, {22, 54}, {6, 1}, {6, -6}, {-25, -3}, {-12, -9}, {349, 28},
-    {100, 154}, {2, 1}, {0, 2}, {-92, -13}, {-121, -25}, {-193, -20}, {0, 24}, {8, 2}, {28, -2}, {90, 2},
-    {-44, -5}, {-112, -84}, {-46, 0}, {-26, -13}, {124, 52}, {450, 136}, {17, -9}, {3, 11}, {60, 10}, {207,
-    0}, {-110, -5}, {-25, 20}, {-51, -10}};
+    {-101, 16},  {59, 0},     {0, 135},   {45, 12},   {-115, -47}, {-399, -369}, {0, 1},      {254, -9},
+    {-26, 0},    {-33, -13},  {-47, 231}, {-32, -49}, {7, 0},      {394, 179},   {46, 0},     {208, 18},
+    {-47, -13},  {-87, -46},  {143, -4},  {33, 60},   {5, 5},      {77, 19},     {87, 180},   {103, 0},
+    {-166, 3},   {-121, -17}, {67, 0},    {65, -6},   {-97, -21},  {-57, -1},    {314, 131},  {-217, -32},
+    {5, 9},      {84, 28},    {32, 5},    {154, 0},   {-46, 7},    {79, 98},     {91, 20},    {0, -176},
+    {1, -7},     {238, 135},  {17, -7},   {-21, -16}, {-20, -40},  {207, 11},    {-114, 22},  {32, 0},
+    {-11, 0},    {125, 61},   {528, 181}, {-379, -2}, {67, 0},     {225, 21},    {-35, 0},    {-19, -26},
+    {0, -29},    {128, 30},   {-12, -8},  {175, 38},  {107, 33},   {109, -1},    {76, 35},    {0, -6},
+    {-121, -52}, {-14, 0},    {48, 0},    {-110, 1},  {118, 13},   {-104, -2},   {192, 75},   {0, 29},
+    {-20, 0},    {-77, -16},  {74, 7},    {0, 2},     {-47, -51},  {-28, -10},   {157, 0},    {0, 18},
+    {321, 67},   {-151, -4},  {-49, 17},  {34, -12},  {-65, -10},  {0, -12},     {-58, -35},  {303, 167},
+    {0, -21},    {-27, 6},    {-37, -9},  {22, 54},   {6, 1},      {6, -6},      {-25, -3},   {-12, -9},
+    {349, 28},   {100, 154},  {2, 1},     {0, 2},     {-92, -13},  {-121, -25},  {-193, -20}, {0, 24},
+    {8, 2},      {28, -2},    {90, 2},    {-44, -5},  {-112, -84}, {-46, 0},     {-26, -13},  {124, 52},
+    {450, 136},  {17, -9},    {3, 11},    {60, 10},   {207, 0},    {-110, -5},   {-25, 20},   {-51, -10}};
 
 // How a simulated run is made, and estimated.
 struct Setting {
@@ -214,8 +218,8 @@ struct Score {
 constexpr double kStep = 1200, kEffect = 96;  // 8 % of the step; every other variant has it
 constexpr size_t kVariants = 7;
 
-// Steps and forwards by variant and round: a machine that drifts, in trend and in waves, which is the same for
-// all variants of a round.
+// Steps and forwards by variant and round: a machine that drifts, in trend and in waves, which is the same
+// for all variants of a round.
 struct Run {
   std::vector<Values> steps, forwards;
 };
@@ -252,8 +256,8 @@ Score ScoreOf(const Setting& setting, int runs) {
                                        coefficient * (run.forwards[k][i] - run.forwards[0][i]));
       }
     }
-    const std::vector<Estimate> estimates =
-        EstimateRounds(family, setting.launches, {.resamples = 400, .seed = static_cast<uint64_t>(r)}, setting.trimmed);
+    const std::vector<Estimate> estimates = EstimateRounds(
+        family, setting.launches, {.resamples = 400, .seed = static_cast<uint64_t>(r)}, setting.trimmed);
     bool are_all = true;
     for (size_t k = 1; k < kVariants; ++k) {
       const double truth = k % 2 == 1 ? kEffect : 0;
@@ -278,42 +282,52 @@ Score ScoreOf(const Setting& setting, int runs) {
 }
 
 void Print(const std::string& name, const Score& score) {
-  std::printf("%-44s covered %.3f, families %.3f, half-width %5.2f %%, shown %.2f, false alarms %.3f\n", name.c_str(),
-              score.covered, score.family_covered, score.half_width, score.shown, score.false_alarms);
+  std::printf("%-44s covered %.3f, families %.3f, half-width %5.2f %%, shown %.2f, false alarms %.3f\n",
+              name.c_str(), score.covered, score.family_covered, score.half_width, score.shown,
+              score.false_alarms);
 }
 
-// Each 200 runs of six comparisons, three with an effect: what is printed is what docs/reading.md may claim.
+constexpr int kRuns = 1000;
+
+// Of six comparisons, three with an effect: what is printed is what docs/reading.md may claim.
 TEST(SimulationTest, IntervalsHoldTheTruth) {
-  for (const auto& [name, launches] : {std::pair<const char*, std::vector<size_t>>{"1 launch of 12 rounds", {12}},
-                                       {"1 launch of 28 rounds", {28}},
-                                       {"1 launch of 84 rounds", {84}},
-                                       {"3 launches of 28 rounds", {28, 28, 28}}}) {
-    const Score score = ScoreOf({.launches = launches}, 200);
+  for (const auto& [name, launches] :
+       {std::pair<const char*, std::vector<size_t>>{"1 launch of 12 rounds", {12}},
+        {"1 launch of 28 rounds", {28}},
+        {"1 launch of 84 rounds", {84}},
+        {"2 launches of 28 rounds", {28, 28}},
+        {"3 launches of 28 rounds", {28, 28, 28}}}) {
+    const Score score = ScoreOf({.launches = launches}, kRuns);
     Print(name, score);
-    EXPECT_GE(score.covered, 0.97) << name;
+    EXPECT_GE(score.covered, 0.98) << name;
     EXPECT_GE(score.family_covered, 0.93) << name;
-    EXPECT_LE(score.false_alarms, 0.03) << name;
+    EXPECT_LE(score.false_alarms, 0.02) << name;
   }
 }
 
-// By more than the rounds within them explain: a standard deviation of 1.2 % of a step, and of 2.5 %.
+// By more than the rounds within them explain: with a standard deviation of 1.2 % of a step, and of 2.5 %.
 TEST(SimulationTest, IntervalsHoldTheTruthWhereLaunchesDiffer) {
   for (const double launch_std : {15.0, 30.0}) {
-    const Score score = ScoreOf({.launches = {28, 28, 28}, .launch_std = launch_std}, 200);
-    Print("3 launches that differ by " + std::to_string(launch_std), score);
-    EXPECT_GE(score.covered, 0.93) << launch_std;
+    for (const std::vector<size_t>& launches : {std::vector<size_t>{28, 28}, {28, 28, 28}}) {
+      const Score score = ScoreOf({.launches = launches, .launch_std = launch_std}, kRuns);
+      Print(std::to_string(launches.size()) + " launches that differ by " + std::to_string(launch_std),
+            score);
+      EXPECT_GE(score.covered, 0.93) << launch_std;
+      EXPECT_GE(score.family_covered, 0.80) << launch_std;
+    }
   }
 }
 
 // Why the location is a mean trimmed by a fifth, and forward a covariate.
 TEST(SimulationTest, NoOtherEstimatorIsNarrowerAndHolds) {
-  const Score chosen = ScoreOf({.launches = {28}}, 200);
+  const Score chosen = ScoreOf({.launches = {28}}, kRuns);
   Print("trimmed by a fifth, with forward", chosen);
   EXPECT_GE(chosen.family_covered, 0.93);
   for (const double trimmed : {0.0, 0.1, 0.2, 0.3, 0.45}) {
     for (const bool uses_forward : {false, true}) {
       if (trimmed == kTrimmed && uses_forward) continue;
-      const Score other = ScoreOf({.launches = {28}, .trimmed = trimmed, .uses_forward = uses_forward}, 200);
+      const Score other =
+          ScoreOf({.launches = {28}, .trimmed = trimmed, .uses_forward = uses_forward}, kRuns);
       Print("trimmed by " + std::to_string(trimmed) + (uses_forward ? ", with forward" : ""), other);
       EXPECT_TRUE(other.half_width > 0.98 * chosen.half_width || other.family_covered < 0.93) << trimmed;
     }

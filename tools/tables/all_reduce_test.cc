@@ -36,7 +36,8 @@ TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
   EXPECT_EQ(Number(table, 0, "data_size (MB)"), 1);
   // Rank 0: mean 20 ms, squares 100 + 0 + 100. Rank 1: mean 56 / 3 ms, squares (22^2 + 4^2 + 26^2) / 9.
   EXPECT_DOUBLE_EQ(Number(table, 0, "time_taken"), (20 + 56.0 / 3) / 2 * 1e-3);
-  EXPECT_NEAR(Number(table, 0, "std_time"), (std::sqrt(200.0 / 3) + std::sqrt(1176.0 / 27)) / 2 * 1e-3, 1e-15);
+  EXPECT_NEAR(Number(table, 0, "std_time"), (std::sqrt(200.0 / 3) + std::sqrt(1176.0 / 27)) / 2 * 1e-3,
+              1e-15);
   // The slowest ranks: 26, 20, 30 ms.
   const double time_max = 0.076 / 3;
   EXPECT_DOUBLE_EQ(Number(table, 0, "time_max (s)"), time_max);
@@ -56,15 +57,18 @@ TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
 }
 
 TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {
-  const Tabled t({{CombineRanks({AllReduceRecord(1 << 20, 0, Repeat(kMs, 100)), AllReduceRecord(1 << 20, 1, Repeat(kMs, 100))})}});
+  const Tabled t({{CombineRanks(
+      {AllReduceRecord(1 << 20, 0, Repeat(kMs, 100)), AllReduceRecord(1 << 20, 1, Repeat(kMs, 100))})}});
   EXPECT_FALSE(t.table("all_reduce").marked(0, ColumnOf(t.table("all_reduce"), "p99 (s)")));
   EXPECT_EQ(Text(t.table("all_reduce"), 0, "flags"), "one-launch");
 }
 
 // `mean_us` with a wobble of 2 %.
-Measurement Transfer(const char* backend, int64_t mebi, double mean_us, size_t count = 24, int64_t wrong = 0) {
+Measurement Transfer(const char* backend, int64_t mebi, double mean_us, size_t count = 24,
+                     int64_t wrong = 0) {
   std::vector<int64_t> times;
-  for (const double us : Wobble(mean_us, count, static_cast<int>(mebi))) times.push_back(std::llround(1e3 * us));
+  for (const double us : Wobble(mean_us, count, static_cast<int>(mebi)))
+    times.push_back(std::llround(1e3 * us));
   std::vector<Record> ranks;
   for (const int64_t rank : {0, 1}) {
     Record& record = ranks.emplace_back(AllReduceRecord(mebi << 20, rank, times));
@@ -75,7 +79,8 @@ Measurement Transfer(const char* backend, int64_t mebi, double mean_us, size_t c
 }
 
 TEST(AllReduceSentencesTest, SayWhatEachBackendReachesAndFromWhere) {
-  const Tabled t({{Transfer("gloo", 1, 4000)}, {Transfer("gloo", 10, 10000)}, {Transfer("gloo", 100, 100000)}});
+  const Tabled t(
+      {{Transfer("gloo", 1, 4000)}, {Transfer("gloo", 10, 10000)}, {Transfer("gloo", 100, 100000)}});
   EXPECT_THAT(t.findings("all_reduce"), StartsWith("Bus bandwidth: gloo reaches 1.05 GB/s at 10"));
   EXPECT_THAT(t.findings("all_reduce"), HasSubstr("90 % of that from 10 MB on."));
   const Tabled rising({{Transfer("gloo", 1, 4000)}, {Transfer("gloo", 10, 10000)}});
@@ -86,7 +91,9 @@ TEST(AllReduceSentencesTest, ABackendIsFasterWhereThatIsShown) {
   const Tabled t({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 1000)},
                   {Transfer("gloo", 10, 10000), Transfer("shm", 10, 10010)},
                   {Transfer("gloo", 100, 100000), Transfer("shm", 100, 140000)}});
-  EXPECT_THAT(t.findings("all_reduce"), HasSubstr("shm against gloo: faster at 1 MB, slower at 100 MB and not shown different at 10 MB."));
+  EXPECT_THAT(
+      t.findings("all_reduce"),
+      HasSubstr("shm against gloo: faster at 1 MB, slower at 100 MB and not shown different at 10 MB."));
   const Tabled few({{Transfer("gloo", 1, 4000, 9), Transfer("shm", 1, 1000, 9)}});
   EXPECT_THAT(few.findings("all_reduce"), Not(HasSubstr("faster")));
   EXPECT_THAT(few.findings("all_reduce"), HasSubstr("Bandwidths are not compared. `n<10`"));
@@ -100,7 +107,8 @@ TEST(AllReduceSentencesTest, MemorysLimitIsNoBackend) {
 
 TEST(AllReduceSentencesTest, WhatIsWrongComesFirstAndIsNotCompared) {
   const Tabled t({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 1000, 24, 3)}});
-  EXPECT_THAT(t.findings("all_reduce"), StartsWith("Wrong elements: 3 by shm at 1 MB. Times of wrong results are not compared."));
+  EXPECT_THAT(t.findings("all_reduce"),
+              StartsWith("Wrong elements: 3 by shm at 1 MB. Times of wrong results are not compared."));
   EXPECT_THAT(t.findings("all_reduce"), Not(HasSubstr("shm against")));
   const Tabled right({{Transfer("gloo", 1, 4000)}});
   EXPECT_THAT(right.findings("all_reduce"), HasSubstr("No element of any result was wrong."));

@@ -142,6 +142,7 @@ std::vector<Field<View>> RunFields(int section = 0);
 // Every table of these cells: each file of tables has such a function, and summarize.cc lists them.
 void AddTrainingTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
 // Whether it computed what the reference did: "yes", "not checked", "no (1.2e-03)", ...

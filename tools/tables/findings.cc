@@ -148,8 +148,9 @@ std::string CostOf(const Contest& contest) {
 
 std::string ClauseOf(const Contest& contest) {
   const std::string order = OrderOf(contest), cost = CostOf(contest);
-  return Join(contest.place, contest.place.empty() ? "" : ": ", order,
-              order.empty() || cost.empty() ? "" : "; ", cost);
+  std::string place = contest.place;
+  if (place.starts_with("over ")) place[0] = 'O';
+  return Join(place, place.empty() ? "" : ": ", order, order.empty() || cost.empty() ? "" : "; ", cost, ".");
 }
 
 // Where there are too many places to name each.
@@ -231,10 +232,8 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
   }
   if (contests.size() <= kMostClauses) {
     std::string text;
-    for (const Contest& contest : contests) text += (text.empty() ? "" : ". ") + ClauseOf(contest);
-    // A place comes first, and then a strategy.
-    if (text.starts_with("over ")) text[0] = 'O';
-    sentences.push_back(text + ".");
+    for (const Contest& contest : contests) text += (text.empty() ? "" : " ") + ClauseOf(contest);
+    sentences.push_back(std::move(text));
   } else {
     sentences = CountsOf(contests);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -97,12 +98,16 @@ bool FindBaselines(const RowOptions& options, Cell* cell) {
   const auto is_it = [&](const Row& row) { return row.variant() == wanted || row.strategy() == wanted; };
   const auto competes = [](const Row& row) { return !row.is_floor() && !row.is_peer(); };
   const bool has_it = std::ranges::any_of(cell->rows, is_it);
+  const auto first = std::ranges::find_if(cell->rows, competes);
+  const auto is_like_first = [&](const Row& row) {
+    return row.strategy().empty() ? &row == &*first : row.strategy() == first->strategy();
+  };
   for (Row& row : cell->rows) {
     row.floor = MostLike(cell->rows, row, [&](const Row& other) {
       return other.is_floor() && other.strategy() == row.measured->floor();
     });
     if (!competes(row) && !is_it(row)) continue;
-    row.baseline = MostLike(cell->rows, row, has_it ? std::function<bool(const Row&)>(is_it) : competes);
+    row.baseline = MostLike(cell->rows, row, has_it ? std::function<bool(const Row&)>(is_it) : is_like_first);
   }
   return has_it;
 }

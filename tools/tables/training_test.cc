@@ -57,14 +57,16 @@ TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
 }
 
 TEST(DdpTableTest, PeopleSeeEightColumns) {
-  const Tabled t({{Steady("none", Wobble(90, 24, 0)), Steady("core", Wobble(100, 24, 1)), Steady("naive", Wobble(130, 24, 2))}});
+  const Tabled t({{Steady("none", Wobble(90, 24, 0)), Steady("core", Wobble(100, 24, 1)),
+                   Steady("naive", Wobble(130, 24, 2))}});
   const Table& table = t.table("ddp");
   std::vector<std::string> names;
   for (const Column& column : table.columns()) {
-    if (column.audience != Audience::kMachines && !column.said_once && column.section <= 1) names.push_back(column.name);
+    if (column.audience != Audience::kMachines && !column.said_once && column.section <= 1)
+      names.push_back(column.name);
   }
-  EXPECT_THAT(names, ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "exposed (s)", "tax + own (s)",
-                                 "verified", "flags"));
+  EXPECT_THAT(names, ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "exposed (s)",
+                                 "tax + own (s)", "verified", "flags"));
   // Each estimate with its interval.
   EXPECT_LT(Number(table, 2, "delta_low (%)"), 30);
   EXPECT_GT(Number(table, 2, "delta_high (%)"), 30);
@@ -74,10 +76,12 @@ TEST(DdpTableTest, PeopleSeeEightColumns) {
 }
 
 TEST(DdpTableTest, ShowsMemoryOfEachVariant) {
-  const Tabled t({{Ddp("core", 1, [](Record& rank) {
-    rank.facts.Set("num_parameters", 1000);
-    rank.facts.Set("peak_bytes_in_use", 16500);
-  }), Ddp("naive", 1)}});
+  const Tabled t({{Ddp("core", 1,
+                       [](Record& rank) {
+                         rank.facts.Set("num_parameters", 1000);
+                         rank.facts.Set("peak_bytes_in_use", 16500);
+                       }),
+                   Ddp("naive", 1)}});
   EXPECT_EQ(Number(t.table("ddp"), 0, "peak_memory (B/param)"), 16.5);
   EXPECT_TRUE(std::isnan(Number(t.table("ddp"), 1, "peak_memory (B/param)")));
 }
@@ -106,7 +110,8 @@ TEST(DdpTableTest, SaysWhetherGradientsEqualledTheReference) {
                        rank.checks.Set("param_rel_error", 0.5);
                      }),
             "no (parameters 5.0e-01)");
-  EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks.Set("replicas_equal", false); }), "no (replicas differ)");
+  EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks.Set("replicas_equal", false); }),
+            "no (replicas differ)");
 }
 
 TEST(DdpTableTest, WithoutATimeTheCellIsEmpty) {
@@ -177,7 +182,8 @@ TEST(FlagsTest, EveryTableNamesASharedGpu) {
 
 TEST(GridTableTest, OnePlaceIsNoGrid) {
   EXPECT_FALSE(Tabled({{AtPlace("naive", 2, 128, 1), AtPlace("flat", 2, 128, 1)}}).has("grid"));
-  EXPECT_FALSE(Tabled({{AtPlace("naive", 2, 128, 1, "run1")}, {AtPlace("naive", 2, 256, 1, "run2")}}).has("grid"));
+  EXPECT_FALSE(
+      Tabled({{AtPlace("naive", 2, 128, 1, "run1")}, {AtPlace("naive", 2, 256, 1, "run2")}}).has("grid"));
 }
 
 // ResNet-50 has no sequences: places differ by batch alone.
@@ -209,8 +215,9 @@ TEST(GridTableTest, PutsStrategiesSideBySide) {
 
   const Table& machines = t.table("grid");
   EXPECT_EQ(machines.audience(), Audience::kMachines);
-  EXPECT_THAT(FirstNames(machines, 5), ElementsAre("local_bs", "seq_len", "total time train", "total time grad all reduce",
-                                                   "ratio grad all reduce to train time"));
+  EXPECT_THAT(FirstNames(machines, 5),
+              ElementsAre("local_bs", "seq_len", "total time train", "total time grad all reduce",
+                          "ratio grad all reduce to train time"));
   ASSERT_EQ(machines.num_rows(), 3u);
   EXPECT_EQ(Text(machines, 1, "strategy"), "flat");
   EXPECT_DOUBLE_EQ(Number(machines, 1, "total time train"), 0.110);
@@ -250,7 +257,7 @@ TEST(SweepTableTest, PeopleSeeASectionForEachPhase) {
   EXPECT_EQ(people.section_title(1), "[forward]");
   EXPECT_EQ(people.section_title(4), "[step]");
   EXPECT_EQ(people.text(0, 1), "bucketed_sync");
-  EXPECT_NEAR(people.number(0, 4), 11, 1e-9);   // the mean of forward
+  EXPECT_NEAR(people.number(0, 4), 11, 1e-9);  // the mean of forward
   EXPECT_NEAR(people.number(1, 4), 5.5, 1e-9);
   EXPECT_TRUE(people.marked(0, 12));  // its p99
 }
@@ -283,7 +290,8 @@ TEST(BucketsTableTest, SaysWhatTheStepWaitsFor) {
   EXPECT_NEAR(Number(table, 1, "waiting (s)"), 2e-3, 1e-12);  // 4 ms of rank 0
   EXPECT_NEAR(Number(table, 1, "moving (s)"), 8e-3, 1e-12);
   EXPECT_NEAR(Number(table, 1, "exposed (s)"), 8e-3, 1e-12);
-  EXPECT_EQ(table.findings()[0], "The step waits longest for bucket 1 of core@gloo: 8.00 ms after the last rank had computed.");
+  EXPECT_EQ(table.findings()[0],
+            "The step waits longest for bucket 1 of core@gloo: 8.00 ms after the last rank had computed.");
   EXPECT_NEAR(Number(t.table("ddp"), 0, "comm_waiting (s)"), 4e-3, 1e-12);
   EXPECT_NEAR(Number(t.table("ddp"), 0, "comm_moving (s)"), 18e-3, 1e-12);
 }

@@ -34,7 +34,9 @@ std::string Significant(double value, int digits) {
 
 int DecimalsOf(const Interval& interval) {
   const double width = interval.high - interval.low;
-  int decimals = width > 0 ? std::clamp(-static_cast<int>(std::floor(std::log10(width / 2))), 0, 9) : 1;
+  const double size = std::max(std::abs(interval.low), std::abs(interval.high));
+  int decimals =
+      width > 1e-6 * size ? std::clamp(-static_cast<int>(std::floor(std::log10(width / 2))), 0, 9) : 1;
   const double smaller = std::min(std::abs(interval.low), std::abs(interval.high));
   while (smaller > 0 && decimals < 9 && std::round(smaller * std::pow(10, decimals)) == 0) ++decimals;
   return decimals;

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "model/error.h"
+#include "tools/tables/fields.h"
+#include "tools/tables/words.h"
+
+// Rows of one label may compare buckets of different sizes; here they stand against the baseline's buckets of
+// as many bytes.
+namespace gradsync::tools {
+namespace {
+
+constexpr const char* kPhases[] = {"forward", "backward_and_sync"};
+
+struct Fair {
+  View own;          // View::part: the phase
+  const Row& base;   // of the same label
+  const Row& equal;  // of as many bytes
+
+  double Against(const Row& other) const {
+    const std::string samples = Join(kPhases[own.part], "_ns");
+    return own.row.MeanOf(samples) / other.MeanOf(samples) - 1;
+  }
+};
+
+}  // namespace
+
+void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+  TableOf<Fair> table(
+      "published", "Published differences at equal bytes per bucket",
+      {{{.name = "variant", .kind = Kind::kText}, [](const Fair& fair) { return fair.own.row.variant(); }},
+       {{.name = "phase", .kind = Kind::kText},
+        [](const Fair& fair) { return std::string(kPhases[fair.own.part]); }},
+       {{.name = "bucket_bytes", .kind = Kind::kInteger},
+        [](const Fair& fair) { return Number("bucket_bytes")(fair.own); }},
+       {{.name = "of one label (%)", .kind = Kind::kPercent},
+        [](const Fair& fair) { return 100 * fair.Against(fair.base); }},
+       {{.name = "of equal bytes (%)", .kind = Kind::kPercent},
+        [](const Fair& fair) { return 100 * fair.Against(fair.equal); }},
+       {{.name = "baseline", .kind = Kind::kText}, [](const Fair& fair) { return fair.equal.variant(); }}});
+  std::map<std::string, std::pair<Interval, Interval>>
+      ranges;  // of a strategy in a phase: equal, of one label
+  const auto take = [](double value, Interval* range) {
+    if (!(range->low <= value)) range->low = value;
+    if (!(range->high >= value)) range->high = value;
+  };
+  for (const Cell& cell : cells) {
+    for (const Row& row : cell.rows) {
+      if (!row.measured->is_published() || row.baseline == Row::kNone) continue;
+      const Row& base = cell.rows[row.baseline];
+      const auto bytes = [](const Row& of) { return ConfigNumber(*of.measured, "bucket_bytes"); };
+      const auto equal = std::ranges::find_if(cell.rows, [&](const Row& other) {
+        return other.strategy() == base.strategy() && bytes(other) == bytes(row);
+      });
+      if (bytes(base) == bytes(row) || equal == cell.rows.end()) continue;
+      for (size_t part = 0; part < std::size(kPhases); ++part) {
+        const Fair fair{{cell, row, part}, base, *equal};
+        if (std::isnan(fair.Against(base))) continue;
+        table.Add(fair);
+        auto& [of_equal, of_label] =
+            ranges[Join(row.strategy(), " against ", base.strategy(), " in ", kPhases[part])];
+        take(fair.Against(*equal), &of_equal);
+        take(fair.Against(base), &of_label);
+      }
+    }
+  }
+  if (table.num_rows() == 0) return;
+  for (const auto& [what, both] : ranges) {
+    table.AddFinding(Join(what, ": ", PercentRange(both.first),
+                          " at equal bytes per bucket, where the rows of one label say ",
+                          PercentRange(both.second), "; without samples there is no interval."));
+  }
+  table.SetDetail();
+  tables->push_back(std::move(table));
+}
+
+}  // namespace gradsync::tools
