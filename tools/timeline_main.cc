@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -10,6 +8,7 @@
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/reports/timeline.h"
+#include "tools/run_tool.h"
 
 namespace gradsync::tools {
 namespace {
@@ -25,7 +24,7 @@ std::vector<std::string> LatestRun(const std::string& directory) {
       ->second;
 }
 
-int Main(int argc, char** argv) {
+int RunTimeline(int argc, char** argv) {
   std::vector<std::string> inputs;
   std::string out;
   TimelineOptions options;
@@ -39,36 +38,23 @@ int Main(int argc, char** argv) {
   flags.Add("seq_len", &options.seq_len, bench::Integer(1), "The cell to draw. Default: the first.");
   flags.Add("out", &out, bench::Path("a file such as timeline.svg"),
             "Where the picture goes. Default: timeline.svg beside the traces.");
-  flags.Parse(argc, argv);
-  if (flags.help_requested()) {
-    std::fputs(flags.Usage().c_str(), stdout);
-    return 0;
-  }
-  Require(!inputs.empty(), "timeline: no traces given, expected files or a directory");
-  std::vector<std::string> paths;
-  for (const std::string& input : inputs) {
-    const std::vector<std::string> found = fs::is_directory(input) ? LatestRun(input) : std::vector{input};
-    paths.insert(paths.end(), found.begin(), found.end());
-  }
-  const Trace trace = ReadTraces(paths);
-  const std::vector<StepKey> steps = ChooseSteps(trace, options);
-  if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline.svg").string();
-  WriteFile(out, [&](std::ostream& file) { file << DrawTimeline(trace, steps); });
-  std::printf("%s\n", out.c_str());
-  return 0;
+  return RunTool("timeline", &flags, argc, argv, std::cout, std::cerr, [&] {
+    Require(!inputs.empty(), "no traces given, expected files or a directory");
+    std::vector<std::string> paths;
+    for (const std::string& input : inputs) {
+      const std::vector<std::string> found = fs::is_directory(input) ? LatestRun(input) : std::vector{input};
+      paths.insert(paths.end(), found.begin(), found.end());
+    }
+    const Trace trace = ReadTraces(paths);
+    const std::string picture = DrawTimeline(trace, ChooseSteps(trace, options));
+    if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline.svg").string();
+    WriteFile(out, [&](std::ostream& file) { file << picture; });
+    std::cout << out << std::endl;
+    return kDone;
+  });
 }
 
 }  // namespace
 }  // namespace gradsync::tools
 
-int main(int argc, char** argv) {
-  try {
-    return gradsync::tools::Main(argc, argv);
-  } catch (const gradsync::InvalidInput& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "timeline: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return gradsync::tools::RunTimeline(argc, argv); }

@@ -233,7 +233,7 @@ TEST(BarChartTest, CutsLongNamesAndKeepsThemInTips) {
   BarChart chart = TwoBars();
   chart.bars[0].name = "a strategy with a very, very long name";
   const std::vector<XmlElement> names = WithClass(ParseXml(DrawBars(chart).Finish()), "name");
-  EXPECT_EQ(names[0].text, "a strategy with a very, …");
+  EXPECT_EQ(names[0].text, "a strategy with a very,…");
   EXPECT_EQ(names[0].tip, "a strategy with a very, very long name");
 }
 

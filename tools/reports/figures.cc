@@ -247,7 +247,7 @@ Figure CostFigure(const std::vector<Cell>& cells, const StrategyStyles& styles) 
       }
       const std::string title = TitleOf(cell) + ", " + backend;
       if (std::ranges::none_of(rows, [](const Row* row) { return Decides(*row); })) {
-        figure.undecided.push_back(title + ": " + WhyUndecided(cell));
+        figure.undecided[WhyUndecided(cell)].push_back(title);
         continue;
       }
       const BarChart chart = CostChart(cell, rows, title, styles);
@@ -279,7 +279,7 @@ Figure SweepFigure(const std::vector<Cell>& cells, const StrategyStyles& styles)
   for (const Cell& cell : cells) {
     if (!IsTraining(cell) || !IsSweep(cell)) continue;
     if (std::ranges::none_of(cell.rows, Decides)) {
-      figure.undecided.push_back(TitleOf(cell) + ": " + WhyUndecided(cell));
+      figure.undecided[WhyUndecided(cell)].push_back(TitleOf(cell));
       continue;
     }
     const bool in_elements = cell.any().config().Find("bucket_elements") != nullptr;

@@ -28,7 +28,8 @@ struct Figure {
   std::string caption{};
   std::vector<KeyEntry> key{};
   std::vector<Panel> panels{};
-  std::vector<std::string> undecided{};  // what has no panel because its data decide nothing, and why
+  // What has no panel because its data decide nothing: titles, by the reason.
+  std::map<std::string, std::vector<std::string>> undecided{};
 };
 
 // The panels in two columns, below the key: a document of its own.

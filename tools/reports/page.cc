@@ -14,7 +14,7 @@ namespace gradsync::tools {
 namespace {
 
 // More are counted, not listed.
-constexpr size_t kMaxRuns = 100, kMaxRows = 2000, kMaxPanels = 24, kMaxUndecided = 12;
+constexpr size_t kMaxRuns = 100, kMaxRows = 2000, kMaxPanels = 24, kMaxUndecided = 4;
 
 // "n<100" -> "flag-n-100", for links.
 std::string FlagAnchor(Flag flag) {
@@ -175,14 +175,14 @@ class Page {
   }
 
   void WriteUndecided(const Figure& figure) {
-    if (figure.undecided.empty()) return;
-    out_ << "<p class=\"undecided\">" << EscapeXml(figure.title)
-         << ", not drawn because nothing is decided: ";
-    const size_t num_named = std::min(figure.undecided.size(), kMaxUndecided);
-    for (size_t i = 0; i < num_named; ++i) out_ << (i == 0 ? "" : "; ") << WithCode(figure.undecided[i]);
-    if (num_named < figure.undecided.size())
-      out_ << "; and " << figure.undecided.size() - num_named << " more";
-    out_ << ".</p>\n";
+    for (const auto& [reason, titles] : figure.undecided) {
+      out_ << "<p class=\"undecided\">" << EscapeXml(figure.title)
+           << ", not drawn because nothing is decided: ";
+      const size_t num_named = std::min(titles.size(), kMaxUndecided);
+      for (size_t i = 0; i < num_named; ++i) out_ << (i == 0 ? "" : "; ") << EscapeXml(titles[i]);
+      if (num_named < titles.size()) out_ << "; and " << titles.size() - num_named << " more";
+      out_ << " (" << WithCode(reason) << ").</p>\n";
+    }
   }
 
   void WriteTables() {

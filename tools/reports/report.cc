@@ -1,7 +1,6 @@
 #include "tools/reports/report.h"
 
 #include <algorithm>
-#include <exception>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -11,13 +10,12 @@
 #include "tools/render/file.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/timeline.h"
+#include "tools/run_tool.h"
 
 namespace gradsync::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kDone = 0, kFailed = 1, kBadArguments = 2;
 
 constexpr char kUsage[] =
     "Makes one HTML page of benchmark records and traces: figures, tables, machine, commands.\n"
@@ -73,12 +71,11 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   return contents;
 }
 
-Figure FigureNamed(const std::string& id, const std::vector<Cell>& cells) {
-  std::vector<Figure> figures = FiguresOf(cells);
-  const auto found = std::ranges::find(figures, id, &Figure::id);
-  Require(found != figures.end(), "--figure=", id, ": expected cost, sweep or bandwidth");
-  Require(!found->panels.empty(), "--figure=", id, ": the records decide nothing that it would show");
-  return std::move(*found);
+std::string PictureNamed(const std::string& id, const std::vector<Cell>& cells) {
+  for (const Figure& figure : FiguresOf(cells)) {
+    if (figure.id == id && !figure.panels.empty()) return PictureOf(figure);
+  }
+  throw InvalidInput("--figure=" + id + ": the records decide nothing that it would show");
 }
 
 }  // namespace
@@ -89,35 +86,22 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   flags.AllowPaths(&line.inputs, "directories with records, or files of them");
   flags.Add("out", &line.out, bench::Path("a file such as report.html"), "Where the page goes.");
   flags.Add("title", &line.title, bench::Text("a line of text"), "The page's title.");
-  flags.Add("figure", &line.figure, bench::OneOf({"cost", "sweep", "bandwidth"}), "Writes this figure alone, as SVG.");
-  const auto fail = [&err](int status, const char* message) {
-    err << "report: " << message << std::endl;
-    return status;
-  };
-  try {
-    flags.Parse(argc, argv);
-    if (flags.help_requested()) {
-      out << flags.Usage();
-      return kDone;
-    }
+  flags.Add("figure", &line.figure, bench::OneOf({"cost", "sweep", "bandwidth"}),
+            "Writes this figure alone, as SVG.");
+  return RunTool("report", &flags, argc, argv, out, err, [&] {
     Require(!line.inputs.empty(), "no input: takes directories with records, such as results/");
     Require(!line.out.empty(), "--out: is missing, expected a file such as report.html");
     const ReportContents contents = Collect(line, err);
     Require(contents.summary.num_records > 0 || !contents.timelines.empty(), line.inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
-    const std::string picture =
-        line.figure.empty() ? "" : PictureOf(FigureNamed(line.figure, contents.summary.cells));
+    const std::string picture = line.figure.empty() ? "" : PictureNamed(line.figure, contents.summary.cells);
     WriteFile(line.out, [&](std::ostream& file) {
       if (line.figure.empty()) return WriteReport(contents, file);
       file << picture;
     });
     out << line.out << std::endl;
-  } catch (const InvalidInput& error) {
-    return fail(kBadArguments, error.what());
-  } catch (const std::exception& error) {
-    return fail(kFailed, error.what());
-  }
-  return kDone;
+    return kDone;
+  });
 }
 
 }  // namespace gradsync::tools

