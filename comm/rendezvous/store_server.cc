@@ -43,6 +43,8 @@ std::pair<std::string, std::string> Cut(const std::string& text) {
 }  // namespace
 
 struct StoreServer::Connection {
+  explicit Connection(FileDescriptor socket) : channel(std::move(socket)) {}
+
   Channel channel;
   int rank = 0;  // once it has joined
   std::atomic<bool> is_over{false};
@@ -137,7 +139,7 @@ void StoreServer::Accept() {
       const bool is_full = connections_.size() >= static_cast<size_t>(options_.size) + kSpareConnections;
       if (!socket.valid() || is_full) continue;
       SendAtOnce(socket);
-      Connection& connection = connections_.emplace_back(Channel(std::move(socket)));
+      Connection& connection = connections_.emplace_back(std::move(socket));
       connection.thread = std::thread([&] { Serve(connection); });
     }
   }
