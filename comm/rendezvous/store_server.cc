@@ -43,6 +43,8 @@ std::pair<std::string, std::string> Cut(const std::string& text) {
 }  // namespace
 
 struct StoreServer::Connection {
+  explicit Connection(FileDescriptor socket) : channel(std::move(socket)) {}
+
   Channel channel;
   int rank = 0;  // once it has joined
   std::atomic<bool> is_over{false};
@@ -127,9 +129,10 @@ void StoreServer::Accept() {
     for (size_t i = 0; i < listeners_.size(); ++i) {
       if (polled[1 + i].revents == 0) continue;
       FileDescriptor socket(accept4(listeners_[i].get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      // Without descriptors or memory the next attempt would fail at once, again and again.
       const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      if (!socket.valid() && is_short) accept_again = Clock::now() + kAcceptPause;
+      // Without descriptors, memory or threads the next attempt would fail at once, again and again.
+      const auto pause = [&] { accept_again = Clock::now() + kAcceptPause; };
+      if (!socket.valid() && is_short) pause();
       connections_.remove_if([](Connection& connection) {
         if (connection.is_over) connection.thread.join();
         return connection.is_over.load();
@@ -137,8 +140,13 @@ void StoreServer::Accept() {
       const bool is_full = connections_.size() >= static_cast<size_t>(options_.size) + kSpareConnections;
       if (!socket.valid() || is_full) continue;
       SendAtOnce(socket);
-      Connection& connection = connections_.emplace_back(Channel(std::move(socket)));
-      connection.thread = std::thread([&] { Serve(connection); });
+      Connection& connection = connections_.emplace_back(std::move(socket));
+      try {
+        connection.thread = std::thread([&] { Serve(connection); });
+      } catch (const std::system_error&) {
+        connections_.pop_back();
+        pause();
+      }
     }
   }
   {
@@ -151,7 +159,7 @@ void StoreServer::Accept() {
 void StoreServer::Serve(Connection& connection) {
   try {
     if (Admit(connection)) Answer(connection);
-  } catch (const std::runtime_error&) {
+  } catch (const std::exception&) {
     // It has left, or it is a stranger.
   }
   const std::lock_guard lock(mutex_);
