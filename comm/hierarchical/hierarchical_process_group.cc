@@ -57,7 +57,10 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
     ranks_ = RanksByHost(world.size > 1 ? world.job->hosts() : std::vector<std::string>{""});
     own_ = PlaceOf(world.rank, ranks_);
-    if (num_hosts() > 1 && num_local() > 1) first_cause_ = std::make_shared<FirstCause>(world);
+    if (num_hosts() > 1 && num_local() > 1) {
+      // A rank of this host that does nothing may be waiting for one of another host.
+      first_cause_ = std::make_shared<FirstCause>(world, options_.timeout);
+    }
     host_ = MakeShmGroup({.world = PartOf(world, ranks_[own_.host], own_.local),
                           .timeout = options_.timeout,
                           .first_cause = first_cause_});
