@@ -58,7 +58,10 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
     ranks_ = RanksByHost(world.size > 1 ? world.job->hosts() : std::vector<std::string>{""});
     own_ = PlaceOf(world.rank, ranks_);
-    if (num_hosts() > 1 && num_local() > 1) first_cause_ = std::make_shared<FirstCause>(world);
+    if (num_hosts() > 1 && num_local() > 1) {
+      // A rank of this host that does nothing may be waiting for one of another host.
+      first_cause_ = std::make_shared<FirstCause>(world, options_.timeout);
+    }
     host_ = MakeShmGroup({.world = PartOf(world, ranks_[own_.host], own_.local),
                           .timeout = options_.timeout,
                           .first_cause = first_cause_});
@@ -89,8 +92,10 @@ class HierarchicalProcessGroup : public QueueGroup {
     try {
       return host_->Allocate(device, std::move(shape), dtype);
     } catch (const CollectiveError& error) {
-      if (queue_.has_value()) queue_->Fail("allocate", error);  // on the other hosts too
-      throw;
+      if (!queue_.has_value()) throw;
+      // The other hosts' ranks fail too, and rank 0 stays until they have read why.
+      throw CollectiveError(
+          Join("rank ", rank(), ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
     }
   }
   Work Issue(Request request) override {
@@ -111,14 +116,6 @@ class HierarchicalProcessGroup : public QueueGroup {
   int64_t max_chunks() const { return options_.num_threads + 1; }
 
   void Prepare() {
-    const auto allocate = [&](int64_t numel, DType dtype) {
-      return host_->Allocate(model::CpuDevice(), {numel}, dtype);
-    };
-    own_note_ = allocate(sizeof(Signature), DType::kU8);
-    notes_ = allocate(num_local() * int64_t{sizeof(Signature)}, DType::kU8);
-    all_parts_ = allocate(kChunkBytes, DType::kU8);
-    for (int64_t i = 0; i < max_chunks(); ++i)
-      own_parts_.push_back(allocate(kChunkBytes / num_local(), DType::kU8));
     queue_.emplace(RequestQueueOptions{.rank = rank(),
                                        .backend = kBackend,
                                        .num_threads = 1,
@@ -131,6 +128,11 @@ class HierarchicalProcessGroup : public QueueGroup {
                                        .first_cause = first_cause_,
                                        // Whoever waits may as well do it himself.
                                        .begin = [](const Request&) { return false; }});
+    const auto allocate = [&](int64_t numel) { return Allocate(model::CpuDevice(), {numel}, DType::kU8); };
+    own_note_ = allocate(sizeof(Signature));
+    notes_ = allocate(num_local() * int64_t{sizeof(Signature)});
+    all_parts_ = allocate(kChunkBytes);
+    for (int64_t i = 0; i < max_chunks(); ++i) own_parts_.push_back(allocate(kChunkBytes / num_local()));
   }
 
   void Run(const Request& request) {

@@ -27,6 +27,7 @@ void FirstCause::Write(const std::exception& failure) {
   const auto* const of_peer = dynamic_cast<const PeerError*>(&failure);
   own_ = Note{of_peer == nullptr ? kNobody : of_peer->suspect(), failure.what()};
   first_ = own_->cause;
+  has_seen_end_ = dynamic_cast<const PeerClosed*>(of_peer) != nullptr;
   if (job_ == nullptr) return;
   const Deadline deadline = Clock::now() + kStoreAnswersWithin;
   try {
@@ -34,13 +35,14 @@ void FirstCause::Write(const std::exception& failure) {
   } catch (const JobFailed& failure_before) {
     first_ = failure_before.what();
   } catch (const std::runtime_error&) {
-    if (rank_ == 0 || own_->suspect == 0 || own_->suspect == kNobody) return;
-    if (Clock::now() >= deadline) {
-      first_ = "rank 0 made no progress: its store does not answer";
-    } else if (dynamic_cast<const PeerClosed*>(of_peer) != nullptr) {
-      first_ = "rank 0 closed the connection";
-    }
+    if (Clock::now() < deadline) return BlameRank0();
+    if (own_->suspect != kNobody) first_ = "rank 0 made no progress: its store does not answer";
   }
+}
+
+// Its store is gone. Had rank 0 failed because of others, it would have stayed to read what they write.
+void FirstCause::BlameRank0() {
+  if (has_seen_end_ && rank_ != 0 && first_ == own_->cause) first_ = "rank 0 closed the connection";
 }
 
 std::string FirstCause::Read() {
@@ -48,9 +50,9 @@ std::string FirstCause::Read() {
   const bool is_known = job_ == nullptr || is_read_ || first_ != own_->cause;
   is_read_ = true;
   try {
-    if (!is_known) Follow(Clock::now() + kWaitFor);
+    if (!is_known) Follow(Clock::now() + kWaitFor + (has_seen_end_ ? patience_.zero() : patience_));
   } catch (const std::runtime_error&) {
-    // Rank 0 has left. So far its store was right.
+    BlameRank0();
   }
   return first_;
 }

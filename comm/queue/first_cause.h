@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_COMM_QUEUE_FIRST_CAUSE_H_
 #define GRADSYNC_COMM_QUEUE_FIRST_CAUSE_H_
 
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -45,10 +46,13 @@ class PeerClosed : public PeerError {
 // larger group is made of.
 class FirstCause {
  public:
-  explicit FirstCause(const World& world) : job_(world.job), rank_(world.NameOf(world.rank)) {}
+  // `patience`: for how long a rank that others wait for in vain may itself be waiting without having failed.
+  explicit FirstCause(const World& world, std::chrono::milliseconds patience = {})
+      : job_(world.job), rank_(world.NameOf(world.rank)), patience_(patience) {}
   // This rank's failure; only the first counts. Takes five seconds at most, if rank 0 does not answer.
   void Write(const std::exception& failure);
-  // After Write: gives other ranks a second to write, and returns the first cause.
+  // After Write: gives other ranks a second to write, or `patience` longer for one that is late, and returns
+  // the first cause.
   std::string Read();
 
  private:
@@ -58,13 +62,16 @@ class FirstCause {
   };
   // Puts what the chain of notes says into first_. Throws std::runtime_error if the store is gone.
   void Follow(Deadline deadline);
+  void BlameRank0();
 
   const std::shared_ptr<Job> job_;  // may be null
   const int rank_;
+  const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::optional<Note> own_;
   std::string first_;  // as far as it is known
   bool is_read_ = false;
+  bool has_seen_end_ = false;  // of a connection
 };
 
 }  // namespace gradsync::comm
