@@ -48,8 +48,7 @@ std::string Dir(std::string_view name, const std::vector<Strategy>& strategies, 
         record.config.Set("placement", std::string(name));
         record.config.Set("seed", launch);
         // What a run decides for itself tells no rows apart.
-        record.config.Set("precision", name.ends_with("there") ? 0.05 : 0.02);
-        if (!name.ends_with("there")) record.config.Set("max_steps", 1);
+        record.config.Set("time", name.ends_with("there") ? "3m" : "1m");
       }
     }
   }

@@ -32,6 +32,8 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kRankFailed = 1;
 constexpr int kBadArguments = 2;
+// Before what a rank tells the others of an argument that it cannot use.
+constexpr std::string_view kBadArgument = "bad argument: ";
 // "<launch set>,<launch>"
 constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";
 
@@ -80,10 +82,15 @@ int RunRank(const RankProgram& program, const comm::World& world) {
     job->Run();
     return kDone;
   } catch (const InvalidInput& error) {
-    if (job == nullptr) throw;
-    return rank_failed(error);
+    if (job != nullptr) return rank_failed(error);
+    // A file that one rank alone reads: the others say the same, or they would report that this one is gone.
+    if (world.job != nullptr) world.job->store().Fail(Join(kBadArgument, error.what()));
+    throw;
   } catch (const comm::CollectiveError& error) {
-    return Fail(kRankFailed, error.what());
+    const std::string line = error.what();
+    const size_t found = line.find(kBadArgument);
+    if (found == std::string::npos) return Fail(kRankFailed, line);
+    throw InvalidInput(line.substr(found + kBadArgument.size()));
   } catch (const std::exception& error) {
     return rank_failed(error);
   }

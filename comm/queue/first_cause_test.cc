@@ -80,7 +80,7 @@ TEST(FirstCauseTest, WhoBlameEachOtherReportWhatTheySaw) {
 
 TEST(FirstCauseTest, IsARank0ThatTookTheStoreAlong) {
   const auto reports = Reports({{1, Closed(0)}, {2, Closed(1)}, {3, Late(1)}}, /*rank0_leaves=*/true);
-  EXPECT_EQ(reports[1], "rank 0 has gone");
+  EXPECT_EQ(reports[1], "rank 0 closed the connection");
   EXPECT_EQ(reports[2], "rank 0 closed the connection");
   EXPECT_EQ(reports[3], "rank 1 is late") << "which it saw itself";
 }

@@ -66,9 +66,8 @@ StoreServer::~StoreServer() {
     std::unique_lock lock(mutex_);
     is_stopping_ = true;
     changed_.notify_all();
-    if (!cause_.empty()) {
-      changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
-    }
+    // Others may still be meeting, or want to note why they failed.
+    changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();

@@ -66,16 +66,10 @@ bool IsOwnUser(const FileDescriptor& file) {
   return getsockopt(file.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
-void CheckOneHost(const World& world, Rendezvous& rendezvous) {
-  const std::vector<std::string> hosts = rendezvous.hosts();
+void CheckOneHost(const std::vector<std::string>& hosts) {
   const auto elsewhere = std::ranges::find_if(hosts, [&](const auto& host) { return host != hosts[0]; });
-  if (elsewhere == hosts.end()) return;
-  // Rank 0 leaves last, because others cannot meet without it.
-  const auto key = [](int rank) { return Join("shm.refused.", rank); };
-  rendezvous.Set(key(world.rank), "");
-  for (int rank = 1; world.rank == 0 && rank < world.size; ++rank) rendezvous.Get(key(rank), rank);
-  throw InvalidInput(Join("backend shm: ranks 0 and ", elsewhere - hosts.begin(),
-                          " are on different hosts, expected all ranks on one"));
+  Require(elsewhere == hosts.end(), "backend shm: ranks 0 and ", elsewhere - hosts.begin(),
+          " are on different hosts, expected all ranks on one");
 }
 
 }  // namespace
@@ -99,7 +93,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, 
       // With fewer CPUs than ranks, one that spins may keep from running whom it waits for.
       can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
       sockets_(static_cast<size_t>(world.size)) {
-  CheckOneHost(world, rendezvous);
+  CheckOneHost(rendezvous.hosts());
   try {
     Connect(rendezvous, Clock::now() + timeout);
     control_ = Share(kAreaOffset + area_bytes);

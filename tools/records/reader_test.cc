@@ -151,7 +151,7 @@ TEST_F(ReaderTest, VariantsOfACellAreOneGroup) {
   Record later = WithBatch("naive", 0, 2);
   later.config.Set("bucket_bytes", 5);
   later.config.Set("backend", "shm");
-  later.config.Set("max_steps", 5);
+  later.config.Set("steps", 5);
   WriteLines(path, {WithBatch("core", 0, 2), WithBatch("naive", 0, 2), later, WithBatch("core", 0, 4)});
   Read({path});
   ASSERT_EQ(Order(), "core:1,naive:1,naive:1|core:1");
