@@ -251,7 +251,7 @@ const std::vector<std::string> kStrategies = {"naive",         "flat",          
 TEST(KnownDelaysTest, WithoutDelaysAStepCostsItsCollectives) {
   for (const std::string& name : kStrategies) {
     const Cost cost = CostOf(name, {});
-    EXPECT_GE(cost.exposed, kCollective) << name;
+    EXPECT_GE(cost.exposed, kCollective - 1e-3) << name;
     // It takes the mean by scaling the loss, which is an operation more.
     EXPECT_NEAR(cost.tax, name == "core" ? kForwardOp + kBackwardOp : 0, 1e-3) << name;
     EXPECT_NEAR(cost.total, cost.exposed + cost.tax, 1e-3) << name;

@@ -84,8 +84,8 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
   EXPECT_THAT(outcome.out, HasSubstr("gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0"));
   EXPECT_THAT(outcome.out, HasSubstr("`bench/ddp --model=small`"));
   EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MB) | time (s) |"));
-  EXPECT_THAT(outcome.out,
-              HasSubstr("| variant        | step (s) | delta (%) [simultaneous 95 % CI] | sync_cost (s) [simultaneous 95 % CI] |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| variant        | step (s) | delta (%) [simultaneous 95 % CI] | "
+                                     "sync_cost (s) [simultaneous 95 % CI] |"));
   EXPECT_THAT(outcome.out, HasSubstr("| **naive@gloo** |  0.02000 |                              0.0 |"));
   EXPECT_THAT(outcome.out, HasSubstr("+50.0 [+50.0, +50.0]"));
   EXPECT_THAT(outcome.out, HasSubstr("**naive is 33.3 to 33.3 % faster than flat;"));

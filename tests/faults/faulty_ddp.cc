@@ -12,8 +12,8 @@
 //   records    half a record has been written
 //
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
-// none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but its other
-// threads live).
+// none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but
+// its other threads live).
 //
 // With GRADSYNC_TEST_RANKS_PER_HOST=N the ranks pretend to be on hosts of N ranks each.
 #include <signal.h>
