@@ -63,11 +63,11 @@ StoreServer::StoreServer(std::vector<FileDescriptor> listeners, Options options)
 
 StoreServer::~StoreServer() {
   {
+    // Others may still be meeting, or want to note why they failed.
     std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
     is_stopping_ = true;
     changed_.notify_all();
-    // Others may still be meeting, or want to note why they failed.
-    changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
