@@ -1,21 +1,14 @@
-#include "bench/training/compare_options.h"
 #include "bench/training/job.h"
-#include "bench/training/tasks.h"
+#include "bench/training/options.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
-  namespace comm = gradsync::comm;
-  namespace model = gradsync::model;
-  bench::CompareOptions options;
+  bench::TrainingOptions options = bench::CompareDefaults();
   bench::FlagTable flags(
       "compare",
-      "Trains ResNet-50 data-parallel with buckets of several sizes, and compares ways of averaging the\n"
-      "gradients at each of them: forward and backward, against `core`.\n"
+      "//bench:ddp with other defaults: trains ResNet-50 data-parallel with buckets of several sizes.\n"
       "  bazel run //bench:compare -- --out=DIR                       a smaller version, in minutes\n"
       "  bazel run //bench:compare -- --preset=published --out=DIR    the published experiment");
   options.AddTo(flags);
-  return bench::RunTrainingProgram(argc, argv, flags, options,
-                                   [&](const comm::World& world, const model::DevicePtr& device) {
-                                     return bench::MakeTask(options, world, device);
-                                   });
+  return bench::RunTrainingProgram(argc, argv, flags, options);
 }

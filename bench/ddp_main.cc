@@ -1,20 +1,15 @@
-#include "bench/training/ddp_options.h"
 #include "bench/training/job.h"
-#include "bench/training/tasks.h"
+#include "bench/training/options.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
-  namespace comm = gradsync::comm;
-  namespace model = gradsync::model;
-  bench::DdpOptions options;
+  bench::TrainingOptions options;
   bench::FlagTable flags(
       "ddp",
       "Trains a model data-parallel on several ranks, and measures what each way of averaging the\n"
-      "gradients costs: forward, backward, exposed synchronisation, optimizer.\n"
-      "  bazel run //bench:ddp -- --model=small --batch_size=2 --seq_len=128 --out=DIR");
+      "gradients costs. All variants take turns in one run.\n"
+      "  bazel run //bench:ddp -- --model=small --batch_size=2 --seq_len=128 --out=DIR\n"
+      "  bazel run //bench:ddp -- --variants=none,core@gloo,core@shm,bucketed_async:bucket_bytes=12Mi@shm");
   options.AddTo(flags);
-  return bench::RunTrainingProgram(argc, argv, flags, options,
-                                   [&](const comm::World& world, const model::DevicePtr& device) {
-                                     return bench::MakeTask(options, world, device);
-                                   });
+  return bench::RunTrainingProgram(argc, argv, flags, options);
 }

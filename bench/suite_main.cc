@@ -2,7 +2,7 @@
 #include <iostream>
 
 #include "bench/presets/run.h"
-#include "comm/stop_signals.h"
+#include "comm/processes/stop_signals.h"
 #include "model/error.h"
 
 int main(int argc, char** argv) {

@@ -4,11 +4,12 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/gloo_process_group.h"
-#include "comm/hierarchical_process_group.h"
-#include "comm/job.h"
-#include "comm/nccl_process_group.h"
-#include "comm/shm_process_group.h"
+#include "comm/checked_process_group.h"
+#include "comm/gloo/gloo_process_group.h"
+#include "comm/hierarchical/hierarchical_process_group.h"
+#include "comm/nccl/nccl_process_group.h"
+#include "comm/rendezvous/job.h"
+#include "comm/shm/shm_process_group.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 
@@ -23,8 +24,6 @@ bool IsSwitchedOn(const char* variable) {
   Require(text == "0" || text == "1" || text.empty(), variable, " is '", text, "', expected 0 or 1");
   return text == "1";
 }
-
-bool ChecksCollectives() { return IsSwitchedOn("GRADSYNC_CHECK_COLLECTIVES"); }
 
 bool SharesGpus() { return IsSwitchedOn("GRADSYNC_NCCL_SHARE_GPU"); }
 
@@ -53,7 +52,6 @@ GlooOptions ForGloo(const GroupOptions& options, const model::DevicePtr& device)
           .timeout = options.timeout,
           .num_threads = options.num_threads,
           .interface_or_address = options.interface_or_address,
-          .check_collectives = ChecksCollectives(),
           .tuning = {},
           .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)};
 }
@@ -71,10 +69,7 @@ std::unique_ptr<ProcessGroup> MakeShm(const GroupOptions& options, const model::
 }
 
 std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device) {
-  return MakeNcclGroup({.world = options.world,
-                        .timeout = options.timeout,
-                        .check_collectives = ChecksCollectives(),
-                        .share_gpu = SharesGpus()},
+  return MakeNcclGroup({.world = options.world, .timeout = options.timeout, .share_gpu = SharesGpus()},
                        device);
 }
 
@@ -129,7 +124,11 @@ std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, cons
   Require(device != nullptr, "backend ", options.backend, ": no device");
   const Backend& backend = Find(options.backend);
   backend.check(device->type(), options.world);
-  return backend.make(options, device);
+  // Ranks of shm compare every collective, whatever the environment says.
+  const bool is_checked = IsSwitchedOn("GRADSYNC_CHECK_COLLECTIVES") && options.backend != "shm";
+  std::unique_ptr<ProcessGroup> group = backend.make(options, device);
+  if (!is_checked) return group;
+  return std::make_unique<CheckedProcessGroup>(std::move(group), device);
 }
 
 }  // namespace gradsync::comm

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 namespace gradsync::comm {

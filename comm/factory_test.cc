@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "comm/rendezvous/job.h"
+#include "comm/testing/rank_threads.h"
 #include "model/error.h"
+#include "model/tensor.h"
 
 namespace gradsync::comm {
 namespace {
@@ -80,6 +84,39 @@ TEST(FactoryTest, ALauncherMayHandOutGpusOneByOne) {
   EXPECT_EQ(
       RanksPerGpuError(8, 1, false, "none").find("backend nccl: 8 ranks on this host, which has 1 GPU, "),
       0u);
+}
+
+// All groups are of one job, and collectives of all of them are in flight at the same time.
+TEST(FactoryTest, ARunMayUseSeveralGroups) {
+  for (const bool is_one_host : {true, false}) {
+    if (!is_one_host && OuterAddress().empty()) continue;
+    std::vector<std::string> backends = {"gloo", "hierarchical", "gloo"};
+    if (is_one_host) backends.insert(backends.begin() + 1, "shm");
+    const TemporaryDirectory directory;
+    RunRanks(4, [&](int rank) {
+      World world{.rank = rank, .size = 4, .local_size = 4, .rendezvous = "file://" + directory.path()};
+      if (!is_one_host) world.host = "host" + std::to_string(rank / 2);
+      world = JoinJob(world, {}, std::chrono::seconds(60));
+      std::vector<std::unique_ptr<ProcessGroup>> groups;
+      for (const std::string& backend : backends) {
+        groups.push_back(MakeProcessGroup({.backend = backend, .world = world, .interface_or_address = {}},
+                                          model::CpuDevice()));
+      }
+      for (int step = 0; step < 3; ++step) {
+        std::vector<model::Tensor> tensors;
+        std::vector<Work> works;
+        for (size_t i = 0; i < groups.size(); ++i) {
+          tensors.push_back(groups[i]->Allocate(model::CpuDevice(), {1000}, model::DType::kF32));
+          std::fill_n(tensors[i].data<float>(), 1000, static_cast<float>(rank + 1) * (i + 1));
+          works.push_back(groups[i]->AllReduce(tensors[i], ReduceOp::kSum));
+        }
+        for (size_t i = 0; i < groups.size(); ++i) {
+          works[i].Wait();
+          EXPECT_EQ(tensors[i].data<float>()[999], 10 * static_cast<float>(i + 1)) << backends[i];
+        }
+      }
+    });
+  }
 }
 
 TEST(FactoryTest, NamesTheVariableOfTheCheck) {

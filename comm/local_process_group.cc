@@ -2,42 +2,22 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
-#include <map>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "comm/reduction.h"
-#include "comm/request.h"
+#include "comm/queue/chunks.h"
+#include "comm/queue/reduction.h"
+#include "comm/queue/request.h"
+#include "comm/queue/request_queue.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
 namespace {
 
 using model::Tensor;
-
-constexpr std::string_view kBackend = "local";
-
-// One collective: complete once every rank has issued it.
-struct Meeting {
-  Meeting(size_t size, int first, const Signature& first_signature)
-      : first_rank(first), signature(first_signature), requests(size), arrived(size, false) {}
-
-  const int first_rank;
-  const Signature signature;      // of the first rank
-  std::vector<Request> requests;  // by rank
-  std::vector<bool> arrived;      // by rank
-  bool done = false;
-  Interval interval;
-};
-
-std::byte* Bytes(const Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
-
-void CopyBytes(void* target, const void* source, size_t bytes) {
-  if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
-}
 
 // Into fresh memory first, because results may overlap with inputs.
 void RunReduction(const std::vector<Request>& requests) {
@@ -52,26 +32,25 @@ void RunReduction(const std::vector<Request>& requests) {
   const bool scatter = first.collective == Collective::kReduceScatter;
   for (size_t rank = 0; rank < requests.size(); ++rank) {
     const Tensor& output = requests[rank].output;
-    CopyBytes(output.raw_data(), result.data() + (scatter ? rank * output.nbytes() : 0), output.nbytes());
+    CopyBytes(Bytes(output), result.data() + (scatter ? rank * output.nbytes() : 0), output.nbytes());
   }
 }
 
 void Broadcast(const std::vector<Request>& requests) {
   const Tensor& source = requests[static_cast<size_t>(requests[0].root)].input;
-  for (const Request& request : requests)
-    CopyBytes(request.output.raw_data(), source.raw_data(), source.nbytes());
+  for (const Request& request : requests) CopyBytes(Bytes(request.output), Bytes(source), source.nbytes());
 }
 
 void AllGather(const std::vector<Request>& requests) {
   for (const Request& target : requests) {
     for (size_t rank = 0; rank < requests.size(); ++rank) {
       const Tensor& input = requests[rank].input;
-      CopyBytes(Bytes(target.output) + rank * input.nbytes(), input.raw_data(), input.nbytes());
+      CopyBytes(Bytes(target.output) + rank * input.nbytes(), Bytes(input), input.nbytes());
     }
   }
 }
 
-void Run(const std::vector<Request>& requests) {
+void RunForAll(const std::vector<Request>& requests) {
   switch (requests[0].collective) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter:
@@ -85,146 +64,91 @@ void Run(const std::vector<Request>& requests) {
   }
 }
 
-// Where the ranks meet. Everything is behind one mutex: the reference has to be right, not fast.
+// Where the ranks meet, for one collective after the other. Everything is behind one mutex: the reference has
+// to be right, not fast.
 class LocalWorld {
  public:
   LocalWorld(int size, std::chrono::milliseconds timeout)
-      : size_(static_cast<size_t>(size)), timeout_(timeout), left_(size_, false) {}
+      : timeout_(timeout), requests_(static_cast<size_t>(size)), state_(requests_.size(), State::kMissing) {}
 
-  int size() const { return static_cast<int>(size_); }
+  int size() const { return static_cast<int>(requests_.size()); }
 
-  // Adds this rank to the collective of its sequence number, and runs that if nobody else is missing.
-  std::shared_ptr<Meeting> Arrive(int rank, Request request) {
-    const std::lock_guard lock(mutex_);
-    last_arrival_ns_ = Now();
-    const int64_t sequence = request.sequence;
-    std::shared_ptr<Meeting>& slot = open_[sequence];
-    if (slot == nullptr) slot = std::make_shared<Meeting>(size_, rank, Signature(request));
-    std::shared_ptr<Meeting> meeting = slot;
-    const Signature signature(request);
-    if (signature != meeting->signature) {
-      Fail(Mismatch(rank, signature, meeting->first_rank, meeting->signature));
-    } else {
-      meeting->requests[static_cast<size_t>(rank)] = std::move(request);
-      meeting->arrived[static_cast<size_t>(rank)] = true;
-    }
-    FailIfAbandoned(*meeting);
-    if (failure_.empty() && std::ranges::find(meeting->arrived, false) == meeting->arrived.end()) {
-      Complete(*meeting);
-      open_.erase(sequence);
-    }
-    return meeting;
-  }
-
-  // Returns when the collective is done. Throws CollectiveError if it never will be.
-  void Wait(int rank, const Meeting& meeting, int64_t issue_ns) {
+  // Returns when all ranks have called this, and the last of them has run the collective. Throws PeerError,
+  // std::runtime_error.
+  void Meet(int rank, const Request& request) {
     std::unique_lock lock(mutex_);
-    while (!meeting.done && failure_.empty()) {
-      const std::chrono::nanoseconds idle(Now() - std::max(issue_ns, last_arrival_ns_));
-      if (idle >= timeout_) {
-        Fail(Join("missing rank ", Missing(meeting), ": nothing was issued for ", timeout_.count(), " ms"));
-      } else {
-        changed_.wait_for(lock, timeout_ - idle);
-      }
+    const int64_t round = num_rounds_;
+    requests_[static_cast<size_t>(rank)] = request;
+    state_[static_cast<size_t>(rank)] = State::kHere;
+    const auto first = std::ranges::find(state_, State::kHere) - state_.begin();
+    const Signature signature(request);
+    const Signature other(requests_[static_cast<size_t>(first)]);
+    if (signature != other) difference_ = Mismatch(rank, signature, static_cast<int>(first), other);
+    if (difference_.empty() && std::ranges::count(state_, State::kHere) == size()) {
+      RunForAll(requests_);
+      requests_.assign(requests_.size(), {});
+      state_.assign(state_.size(), State::kMissing);
+      ++num_rounds_;
+      changed_.notify_all();
+      return;
     }
-    if (!meeting.done) {
-      throw CollectiveError(Failure(rank, meeting.signature, kBackend, Now() - issue_ns, failure_));
+    const auto has_left = [&] { return std::ranges::find(state_, State::kLeft) != state_.end(); };
+    changed_.notify_all();
+    changed_.wait_for(lock, timeout_,
+                      [&] { return num_rounds_ > round || !difference_.empty() || has_left(); });
+    if (num_rounds_ > round) return;
+    if (!difference_.empty()) throw std::runtime_error(difference_);
+    const bool is_late = !has_left();
+    const auto peer = std::ranges::find(state_, is_late ? State::kMissing : State::kLeft) - state_.begin();
+    if (is_late) {
+      throw PeerError(static_cast<int>(peer),
+                      Join("rank ", peer, " made no progress for ", Seconds(timeout_)));
     }
+    throw PeerClosed(static_cast<int>(peer), Join("rank ", peer, " closed the connection"));
   }
 
-  Interval IntervalOf(const Meeting& meeting) {
-    const std::lock_guard lock(mutex_);
-    return meeting.interval;
-  }
-
-  // The rank will issue nothing more.
+  // The rank will bring nothing more.
   void Leave(int rank) {
     const std::lock_guard lock(mutex_);
-    left_[static_cast<size_t>(rank)] = true;
-    for (const auto& [sequence, meeting] : open_) FailIfAbandoned(*meeting);
+    requests_[static_cast<size_t>(rank)] = {};
+    state_[static_cast<size_t>(rank)] = State::kLeft;
+    changed_.notify_all();
   }
 
  private:
-  void Complete(Meeting& meeting) {
-    meeting.interval.start_ns = Now();
-    Run(meeting.requests);
-    meeting.interval.end_ns = Now();
-    meeting.requests.clear();
-    meeting.done = true;
-    changed_.notify_all();
-  }
+  enum class State { kMissing, kHere, kLeft };
 
-  void FailIfAbandoned(const Meeting& meeting) {
-    for (size_t rank = 0; rank < size_; ++rank) {
-      if (left_[rank] && !meeting.arrived[rank]) Fail(Join("rank ", rank, " left"));
-    }
-  }
-
-  // The first cause stays.
-  void Fail(std::string cause) {
-    if (failure_.empty()) failure_ = std::move(cause);
-    for (const auto& [sequence, meeting] : open_) meeting->requests.assign(size_, {});
-    changed_.notify_all();
-  }
-
-  std::string Missing(const Meeting& meeting) const {
-    std::string ranks;
-    for (size_t rank = 0; rank < size_; ++rank) {
-      if (!meeting.arrived[rank]) ranks += Join(ranks.empty() ? "" : ", ", rank);
-    }
-    return ranks;
-  }
-
-  const size_t size_;
   const std::chrono::milliseconds timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int64_t, std::shared_ptr<Meeting>> open_;  // by sequence number
-  std::vector<bool> left_;                            // by rank
-  int64_t last_arrival_ns_ = 0;
-  std::string failure_;
+  std::vector<Request> requests_;  // of the ranks that are here
+  std::vector<State> state_;       // by rank
+  std::string difference_;         // between requests; empty while there is none
+  int64_t num_rounds_ = 0;
 };
 
-class LocalWork : public Work::State {
- public:
-  LocalWork(std::shared_ptr<LocalWorld> world, std::shared_ptr<Meeting> meeting, int rank)
-      : world_(std::move(world)), meeting_(std::move(meeting)), rank_(rank), issue_ns_(Now()) {}
-
-  void Wait() override { world_->Wait(rank_, *meeting_, issue_ns_); }
-  Interval interval() override {
-    Wait();
-    return world_->IntervalOf(*meeting_);
-  }
-
- private:
-  const std::shared_ptr<LocalWorld> world_;
-  const std::shared_ptr<Meeting> meeting_;
-  const int rank_;
-  const int64_t issue_ns_;
-};
-
-class LocalProcessGroup : public RequestGroup {
+class LocalProcessGroup : public QueueGroup {
  public:
   LocalProcessGroup(std::shared_ptr<LocalWorld> world, int rank)
-      : RequestGroup({.size = world->size()}), world_(std::move(world)), rank_(rank) {}
-  ~LocalProcessGroup() override { world_->Leave(rank_); }
-
-  int rank() const override { return rank_; }
-  std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return 1; }
-
-  // Earlier collectives are done, because they run in order.
-  void Barrier() override { Issue(Request{}).Wait(); }
-
- private:
-  Work Issue(Request request) override {
-    request.sequence = next_sequence_++;
-    return Work(std::make_shared<LocalWork>(world_, world_->Arrive(rank_, std::move(request)), rank_));
+      : QueueGroup(rank, world->size()), leave_([world, rank] { world->Leave(rank); }) {
+    queue_.emplace(RequestQueueOptions{
+        .rank = rank,
+        .backend = "local",
+        .run = [world, rank](const Request& request, int) { world->Meet(rank, request); },
+        .abort = leave_,
+        .first_cause = std::make_shared<FirstCause>(World{.rank = rank, .size = world->size()}),
+        // Whoever waits may as well do it.
+        .begin = [](const Request&) { return false; }});
+  }
+  ~LocalProcessGroup() override {
+    queue_.reset();
+    leave_();
   }
 
-  const std::shared_ptr<LocalWorld> world_;
-  const int rank_;
-  int64_t next_sequence_ = 0;
+  std::string_view backend() const override { return "local"; }
+
+ private:
+  const std::function<void()> leave_;
 };
 
 }  // namespace

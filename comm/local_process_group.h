@@ -14,9 +14,8 @@ struct LocalOptions {
 };
 
 // A world whose ranks are threads of this process: element r is rank r's group, for that thread to use. It is
-// the reference for the other backends: a collective runs when its last rank issues it, on that rank's
-// thread, and reduces in rank order. Wait blocks until then, and throws CollectiveError if no rank issued
-// anything for the timeout, or if ranks issue different collectives. CPU tensors only. Throws InvalidInput
+// the reference for the other backends: the last rank to come to a collective runs it, for all ranks and in
+// rank order. It fails as they do; ranks compare every collective. CPU tensors only. Throws InvalidInput
 // unless size is positive.
 std::vector<std::unique_ptr<ProcessGroup>> MakeLocalGroups(int size, const LocalOptions& options = {});
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/factory.h"
-#include "comm/nccl_process_group.h"
+#include "comm/nccl/nccl_process_group.h"
 #include "model/error.h"
 
 namespace gradsync::comm {

@@ -69,48 +69,106 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
+// One collective of one rank, as a backend takes it.
+struct Request {
+  Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
+  int root = -1;                 // of kBroadcast
+  int64_t sequence = -1;         // counts the collectives of this rank from 0; -1: the backend counts
+  int64_t chunk = 0;             // which part, of a collective that is done in several
+  // In place: the same tensor twice. A barrier has none.
+  model::Tensor input{};
+  model::Tensor output{};
+
+  // The whole vector: the larger of the two tensors.
+  int64_t bytes() const;
+  model::DType dtype() const { return output.defined() ? output.dtype() : model::DType::kU8; }
+};
+
 // The ranks that train together, and the collectives between them.
 //
 // Every rank issues the same collectives in the same order, from one thread at a time. Calls return at once;
 // several collectives may be in flight. Tensors must be contiguous (they always are), are used in place, and
 // must not be touched until Wait has returned. A collective starts after work already given to the device.
-// Bad arguments throw InvalidInput before anything is sent.
+// Bad arguments throw InvalidInput, which names the operation, before anything is sent: a tensor that is
+// undefined or on another device than the group's, a mean of integers, a root that is not a rank, shapes or
+// dtypes that do not go together.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  // The name of the device that tensors have to be on: "cpu".
+  const std::string& device_name() const { return device_name_; }
   virtual std::string_view backend() const = 0;  // "local", "gloo", "shm", "hierarchical", "nccl"
   // How many collectives can make progress at the same time, for the record.
-  virtual int num_threads() const = 0;
-  // What else a record should say of the group, as names and values.
+  virtual int num_threads() const { return 1; }
+  // What else a record should say of the group, as names and values. "interface": the network interface that
+  // it communicates over.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 
   // A tensor of memory where this backend reduces fastest, for what is sent again and again. Contents are
   // undefined. A collective like the others: every rank calls it in the same order with the same shape and
-  // dtype; it may block until all have. The tensor may outlive the group. Throws CollectiveError.
+  // dtype; it may block until all have. The tensor may outlive the group. Throws CollectiveError; then the
+  // group has failed, here and on the other ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
 
   // Every rank's tensor becomes the reduction over all ranks. Bitwise equal on all ranks.
-  virtual Work AllReduce(model::Tensor tensor, ReduceOp op) = 0;
+  Work AllReduce(model::Tensor tensor, ReduceOp op);
   // Every rank's tensor becomes root's.
-  virtual Work Broadcast(model::Tensor tensor, int root) = 0;
+  Work Broadcast(model::Tensor tensor, int root);
   // input: size() * n elements; output: n. Rank r's output becomes the reduction of everyone's r-th n
   // elements. output may be that very part of input; the rest of input is then left undefined.
-  virtual Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) = 0;
+  Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // input: n elements; output: size() * n. Everyone's output becomes all inputs in rank order.
   // input may be this rank's part of output.
-  virtual Work AllGather(model::Tensor input, model::Tensor output) = 0;
+  Work AllGather(model::Tensor input, model::Tensor output);
   // Returns when every rank has called it and all earlier collectives of this rank are done.
-  virtual void Barrier() = 0;
+  void Barrier() { Issue({}).Wait(); }
+
+  // What all of these come down to, with a request that has been checked.
+  virtual Work Issue(Request request) = 0;
 
  protected:
-  ProcessGroup() = default;
+  ProcessGroup(int rank, int size, std::string device_name = "cpu")
+      : rank_(rank), size_(size), device_name_(std::move(device_name)) {}
+
+ private:
+  void Check(Collective collective, std::string_view role, const model::Tensor& tensor) const;
+  void CheckParts(Collective collective, std::string_view whole_role, const model::Tensor& whole,
+                  std::string_view part_role, const model::Tensor& part) const;
+
+  const int rank_;
+  const int size_;
+  const std::string device_name_;
+};
+
+// A group before another, to which it passes everything on that it does not override.
+class GroupDecorator : public ProcessGroup {
+ public:
+  explicit GroupDecorator(std::unique_ptr<ProcessGroup> inner) : GroupDecorator(*inner) {
+    owned_ = std::move(inner);
+  }
+  // `inner` must outlive this group.
+  explicit GroupDecorator(ProcessGroup& inner)
+      : ProcessGroup(inner.rank(), inner.size(), inner.device_name()), inner_(inner) {}
+
+  std::string_view backend() const override { return inner_.backend(); }
+  int num_threads() const override { return inner_.num_threads(); }
+  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_.facts(); }
+  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    return inner_.Allocate(device, std::move(shape), dtype);
+  }
+  Work Issue(Request request) override { return inner_.Issue(std::move(request)); }
+
+ private:
+  ProcessGroup& inner_;
+  std::unique_ptr<ProcessGroup> owned_;
 };
 
 }  // namespace gradsync::comm

@@ -9,53 +9,33 @@ namespace {
 // Enough for every step of a usual model, so that logging does not allocate while a step is timed.
 constexpr size_t kReservedEntries = 4096;
 
-int64_t LargerBytes(const model::Tensor& a, const model::Tensor& b) {
-  return static_cast<int64_t>(std::max(a.nbytes(), b.nbytes()));
-}
-
 }  // namespace
 
-RecordingProcessGroup::RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner) : inner_(std::move(inner)) {
+RecordingProcessGroup::RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner)
+    : GroupDecorator(std::move(inner)) {
   entries_.reserve(kReservedEntries);
   works_.reserve(kReservedEntries);
 }
 
-Work RecordingProcessGroup::AllReduce(model::Tensor tensor, ReduceOp op) {
-  Entry entry{.collective = Collective::kAllReduce, .op = op, .dtype = tensor.dtype(), .issue_ns = Now()};
-  entry.bytes = static_cast<int64_t>(tensor.nbytes());
-  return Log(entry, inner_->AllReduce(std::move(tensor), op));
-}
-
-Work RecordingProcessGroup::Broadcast(model::Tensor tensor, int root) {
-  Entry entry{.collective = Collective::kBroadcast, .root = root, .dtype = tensor.dtype(), .issue_ns = Now()};
-  entry.bytes = static_cast<int64_t>(tensor.nbytes());
-  return Log(entry, inner_->Broadcast(std::move(tensor), root));
-}
-
-Work RecordingProcessGroup::ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) {
-  Entry entry{.collective = Collective::kReduceScatter, .op = op, .dtype = input.dtype(), .issue_ns = Now()};
-  entry.bytes = LargerBytes(input, output);
-  return Log(entry, inner_->ReduceScatter(std::move(input), std::move(output), op));
-}
-
-Work RecordingProcessGroup::AllGather(model::Tensor input, model::Tensor output) {
-  Entry entry{.collective = Collective::kAllGather, .dtype = input.dtype(), .issue_ns = Now()};
-  entry.bytes = LargerBytes(input, output);
-  return Log(entry, inner_->AllGather(std::move(input), std::move(output)));
-}
-
-void RecordingProcessGroup::Barrier() {
-  Entry entry{.collective = Collective::kBarrier, .dtype = model::DType::kU8, .issue_ns = Now()};
-  inner_->Barrier();
-  entry.interval = {.start_ns = entry.issue_ns, .end_ns = Now()};
-  Log(entry, Work());
+Work RecordingProcessGroup::Issue(Request request) {
+  Entry entry{.sequence = next_sequence_,
+              .collective = request.collective,
+              .op = request.op,
+              .root = request.root,
+              .dtype = request.dtype(),
+              .bytes = request.bytes(),
+              .issue_ns = Now()};
+  works_.push_back(GroupDecorator::Issue(std::move(request)));
+  entries_.push_back(entry);
+  ++next_sequence_;
+  return works_.back();
 }
 
 const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish() {
   for (; num_finished_ < entries_.size(); ++num_finished_) {
-    if (entries_[num_finished_].collective == Collective::kBarrier) continue;
     works_[num_finished_].Wait();
     entries_[num_finished_].interval = works_[num_finished_].interval();
+    works_[num_finished_] = Work();  // which keeps its tensors alive
   }
   return entries_;
 }
@@ -64,13 +44,6 @@ void RecordingProcessGroup::Clear() {
   entries_.clear();
   works_.clear();
   num_finished_ = 0;
-}
-
-Work RecordingProcessGroup::Log(Entry entry, Work work) {
-  entry.sequence = next_sequence_++;
-  entries_.push_back(entry);
-  works_.push_back(work);
-  return work;
 }
 
 std::vector<Interval> Intervals(std::span<const RecordingProcessGroup::Entry> entries) {

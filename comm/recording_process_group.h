@@ -13,7 +13,7 @@
 namespace gradsync::comm {
 
 // Passes every collective on to another group and keeps a log of them.
-class RecordingProcessGroup : public ProcessGroup {
+class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
     int64_t sequence = 0;  // counts from 0 since construction
@@ -24,37 +24,22 @@ class RecordingProcessGroup : public ProcessGroup {
     // The whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
     int64_t bytes = 0;
     int64_t issue_ns = 0;  // when the call was made, on Now()
-    Interval interval{};   // when the data moved; a barrier's is its call
+    Interval interval{};   // when the data moved
   };
 
   explicit RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner);
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::string_view backend() const override { return inner_->backend(); }
-  int num_threads() const override { return inner_->num_threads(); }
-  std::vector<std::pair<std::string, std::string>> facts() const override { return inner_->facts(); }
-
-  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
-    return inner_->Allocate(device, std::move(shape), dtype);
-  }
-  Work AllReduce(model::Tensor tensor, ReduceOp op) override;
-  Work Broadcast(model::Tensor tensor, int root) override;
-  Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op) override;
-  Work AllGather(model::Tensor input, model::Tensor output) override;
-  void Barrier() override;
+  Work Issue(Request request) override;
 
   // Everything issued since Clear, in that order. An interval is empty until Finish has been called.
   const std::vector<Entry>& entries() const { return entries_; }
-  // Waits for all of it, and fills in the intervals. Throws CollectiveError if one failed.
+  // Waits for all of it, fills in the intervals, and lets go of the tensors. Throws CollectiveError if one
+  // failed.
   const std::vector<Entry>& Finish();
   // Forgets everything so far. sequence goes on counting.
   void Clear();
 
  private:
-  Work Log(Entry entry, Work work);
-
-  std::unique_ptr<ProcessGroup> inner_;
   std::vector<Entry> entries_;
   std::vector<Work> works_;  // of entries_, one each
   int64_t next_sequence_ = 0;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::comm {
 namespace {

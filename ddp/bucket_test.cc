@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::ddp {
 namespace {

@@ -42,6 +42,14 @@ class BucketedAsync : public Strategy {
 
 }  // namespace
 
+constinit const Traits kTraits = {
+    .name = "bucketed_async",
+    .summary = "during backward one asynchronous all-reduce for each bucket of copies",
+    .overlaps = true,
+    .has_buckets = true,
+    .gradient_copies = 1,
+    .pytorch_twin = "ddp"};
+
 std::unique_ptr<Strategy> Make(const StrategyContext& context) {
   return std::make_unique<BucketedAsync>(context);
 }

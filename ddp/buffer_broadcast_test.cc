@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
 #include "comm/recording_process_group.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::ddp {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 

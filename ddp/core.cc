@@ -90,6 +90,15 @@ class Core : public Strategy {
 
 }  // namespace
 
+constinit const Traits kTraits = {
+    .name = "core",
+    .summary = "during backward, without copies: gradients are views of buckets",
+    .overlaps = true,
+    .has_buckets = true,
+    .gradient_copies = 1,
+    .pytorch_twin = "ddp_view",
+    .published_in_bytes = true};
+
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Core>(context); }
 
 }  // namespace gradsync::ddp::core

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 

@@ -10,6 +10,7 @@
 
 #include "comm/process_group.h"
 #include "ddp/strategy.h"
+#include "ddp/traits.h"
 
 namespace gradsync::ddp {
 
@@ -32,6 +33,11 @@ struct StrategyContext {
 
 // All strategies, the simplest first.
 std::vector<std::string> StrategyNames();
+
+// Throws InvalidInput if there is no strategy of that name.
+const Traits& TraitsOf(std::string_view name);
+// The strategy that sends nothing.
+const Traits& FloorTraits();
 
 // Throws InvalidInput if there is no strategy of that name, no parameter to train, or one is listed twice.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);

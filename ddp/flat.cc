@@ -34,6 +34,12 @@ class Flat : public Strategy {
 
 }  // namespace
 
+constinit const Traits kTraits = {
+    .name = "flat",
+    .summary = "after backward one all-reduce of all gradients, copied together",
+    .gradient_copies = 1,
+    .pytorch_twin = "flat"};
+
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Flat>(context); }
 
 }  // namespace gradsync::ddp::flat

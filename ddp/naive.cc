@@ -28,6 +28,10 @@ class Naive : public Strategy {
 
 }  // namespace
 
+constinit const Traits kTraits = {.name = "naive",
+                                  .summary = "after backward one blocking all-reduce for each parameter",
+                                  .pytorch_twin = "naive"};
+
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Naive>(context); }
 
 }  // namespace gradsync::ddp::naive

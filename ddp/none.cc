@@ -13,6 +13,12 @@ class None : public Strategy {
 
 }  // namespace
 
+constinit const Traits kTraits = {.name = "none",
+                                  .summary = "sends nothing: the floor, whose replicas drift",
+                                  .agreement = Agreement::kDrifts,
+                                  .communicates = false,
+                                  .pytorch_twin = "none"};
+
 std::unique_ptr<Strategy> Make(const StrategyContext&) { return std::make_unique<None>(); }
 
 }  // namespace gradsync::ddp::none

@@ -49,6 +49,11 @@ class Overlap : public Strategy {
 
 }  // namespace
 
+constinit const Traits kTraits = {.name = "overlap",
+                                  .summary = "during backward one asynchronous all-reduce for each parameter",
+                                  .overlaps = true,
+                                  .pytorch_twin = "overlap"};
+
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Overlap>(context); }
 
 }  // namespace gradsync::ddp::overlap

@@ -19,31 +19,40 @@ using model::Tensor;
 // Two ranks that agree on everything; writes what is asked of it into a log shared with backward.
 class LoggingGroup : public comm::ProcessGroup {
  public:
-  explicit LoggingGroup(std::vector<std::string>& log) : log_(log) {}
+  explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
 
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
   std::string_view backend() const override { return "logging"; }
-  int num_threads() const override { return 0; }
 
-  comm::Work AllReduce(Tensor tensor, ReduceOp) override {
-    bytes_.push_back(tensor.nbytes());
-    return Issue("reduce", tensor);
+  Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
+    allocated_bytes_ += tensor.nbytes();
+    return tensor;
   }
-  comm::Work Broadcast(Tensor tensor, int) override { return Issue("broadcast", tensor); }
-  comm::Work ReduceScatter(Tensor, Tensor output, ReduceOp) override {
-    return Issue("reduce_scatter", output);
-  }
-  comm::Work AllGather(Tensor input, Tensor output) override {
-    for (int rank = 0; rank < size(); ++rank) {
-      output.Slice(rank * input.numel(), input.shape()).CopyFrom(input);
+  comm::Work Issue(comm::Request request) override {
+    const Tensor& input = request.input;
+    const Tensor& output = request.output;
+    switch (request.collective) {
+      case comm::Collective::kAllReduce:
+        bytes_.push_back(output.nbytes());
+        return Log("reduce", output);
+      case comm::Collective::kBroadcast:
+        return Log("broadcast", output);
+      case comm::Collective::kReduceScatter:
+        return Log("reduce_scatter", output);
+      case comm::Collective::kAllGather:
+        for (int rank = 0; rank < size(); ++rank) {
+          output.Slice(rank * input.numel(), input.shape()).CopyFrom(input);
+        }
+        bytes_.push_back(output.nbytes());
+        return Log("all_gather", output);
+      case comm::Collective::kBarrier:
+        log_.push_back("barrier");
     }
-    bytes_.push_back(output.nbytes());
-    return Issue("all_gather", output);
+    return {};
   }
-  void Barrier() override { log_.push_back("barrier"); }
 
   std::vector<size_t>& bytes() { return bytes_; }
+  size_t allocated_bytes() const { return allocated_bytes_; }
 
  private:
   // Logs the moment of issue, and the first wait.
@@ -58,7 +67,7 @@ class LoggingGroup : public comm::ProcessGroup {
     const std::string name_;
   };
 
-  comm::Work Issue(const std::string& what, const Tensor& tensor) {
+  comm::Work Log(const std::string& what, const Tensor& tensor) {
     const std::string name = what + " " + std::to_string(tensor.nbytes());
     log_.push_back(name);
     return comm::Work(std::make_shared<Issued>(log_, name));
@@ -66,6 +75,7 @@ class LoggingGroup : public comm::ProcessGroup {
 
   std::vector<std::string>& log_;
   std::vector<size_t> bytes_;
+  size_t allocated_bytes_ = 0;
 };
 
 class ScheduleTest : public testing::Test {
@@ -280,6 +290,36 @@ TEST_F(ScheduleTest, EveryStrategySendsEveryByteOnce) {
       EXPECT_EQ(group_.bytes(), planned) << name;
     }
   }
+}
+
+// What others decide by.
+TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
+  for (const std::string& name : StrategyNames()) {
+    const Traits& traits = TraitsOf(name);
+    EXPECT_EQ(traits.name, name);
+    EXPECT_FALSE(traits.summary.empty() || traits.pytorch_twin.empty()) << name;
+    const size_t before = group_.allocated_bytes();
+    Make(name);
+    Step();
+    const size_t buffers = group_.allocated_bytes() - before;
+    EXPECT_LE(static_cast<double>(buffers), traits.gradient_copies * 5 * kBytes) << name;
+    EXPECT_EQ(buffers >= kBytes, traits.gradient_copies > 0) << name;
+    const std::vector<std::string> events = Step();
+    EXPECT_EQ(CountReduces(events) > 0, traits.communicates) << name;
+    const auto is_reduce = [](const std::string& event) { return event.starts_with("reduce"); };
+    const auto is_grad = [](const std::string& event) { return event.starts_with("grad"); };
+    const auto first_reduce = std::ranges::find_if(events, is_reduce) - events.begin();
+    const auto after_last_grad =
+        std::find_if(events.rbegin(), events.rend(), is_grad).base() - events.begin();
+    EXPECT_EQ(first_reduce < after_last_grad, traits.overlaps) << name;
+    EXPECT_EQ(traits.communicates || &traits == &FloorTraits(), true) << name;
+    const auto num_buckets = [&](size_t bytes) {
+      return Make(name, bytes), strategy_->plan().buckets.size();
+    };
+    EXPECT_EQ(num_buckets(1) != num_buckets(size_t{1} << 30), traits.has_buckets) << name;
+  }
+  EXPECT_FALSE(FloorTraits().communicates);
+  EXPECT_THROW(TraitsOf("fast"), InvalidInput);
 }
 
 TEST(FactoryTest, BadInputIsNamed) {

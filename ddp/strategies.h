@@ -5,7 +5,8 @@
 
 #include "ddp/factory.h"
 
-// One row per strategy: the file's name, which is also the value of --strategies and the name in records.
+// One row per strategy, the simplest first: the file's name. The file defines kTraits and Make in a namespace
+// of that name.
 #define GRADSYNC_STRATEGIES(ROW) \
   ROW(none)                      \
   ROW(naive)                     \
@@ -19,6 +20,7 @@ namespace gradsync::ddp {
 
 #define GRADSYNC_DECLARE(name)                                    \
   namespace name {                                                \
+  extern const Traits kTraits;                                    \
   std::unique_ptr<Strategy> Make(const StrategyContext& context); \
   }
 GRADSYNC_STRATEGIES(GRADSYNC_DECLARE)

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/functions.h"
 #include "model/random.h"

@@ -10,7 +10,8 @@
 
 namespace gradsync::model {
 
-// Where memory comes from: the operating system, or a GPU driver. Slow, and the pages may be untouched.
+// Where memory comes from: the operating system, or a GPU driver. Slow, and its pages may be mapped on first
+// use.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -47,7 +48,7 @@ class CachingAllocator {
   void* Allocate(size_t bytes);
   void Free(void* memory);
 
-  // Counts memory from elsewhere that is used beside its own, such as what a group shares between processes.
+  // Adds memory from elsewhere to the statistics, such as buffers that a group shares between processes.
   void CountIn(size_t bytes);
   void CountOut(size_t bytes);
 
@@ -55,7 +56,7 @@ class CachingAllocator {
   void Trim();
 
   Stats stats() const;
-  // From now on the peak is that of what is in use from now on.
+  // Starts the peak again from what is in use now.
   void ResetPeak();
 
  private:

@@ -39,7 +39,7 @@ struct Node {
 class BackwardPass {
  public:
   BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready)
-      : params_(params), on_ready_(on_ready) {}
+      : params_(Trained(params)), on_ready_(on_ready) {}
 
   void Run(const Var& loss) {
     const std::vector<std::shared_ptr<Node>> order = SortFromLoss(loss.node_);
@@ -93,10 +93,10 @@ class BackwardPass {
   }
 
  private:
-  // "parameter 'w'", "the output of 'linear'".
+  // "parameter 'w'", "the output of 'linear'", "a constant".
   static std::string Describe(const Var& input) {
-    return input.parameter_ != nullptr ? Join("parameter '", input.parameter_->name(), "'")
-                                       : Join("the output of '", input.node_->name, "'");
+    if (input.source_ != nullptr) return Join("parameter '", input.source_->name(), "'");
+    return input.node_ != nullptr ? Join("the output of '", input.node_->name, "'") : "a constant";
   }
 
   void MarkContributed(const Node& node, size_t i) {
@@ -118,12 +118,12 @@ class BackwardPass {
                                     "' contributed nothing to the gradient of ", Describe(input),
                                     ", its input ", i));
       }
-      CheckVersion(node, input);
+      CheckUnchanged(node, input);
     }
   }
 
-  static void CheckVersion(const Node& node, const Var& input) {
-    if (input.parameter_ == nullptr || input.parameter_->version() == input.version_) return;
+  static void CheckUnchanged(const Node& node, const Var& input) {
+    if (!input.changed()) return;
     throw std::logic_error(Join("Backward: ", Describe(input), " was changed after operation '", node.name,
                                 "' had read it, and before its gradients were computed"));
   }
@@ -136,10 +136,7 @@ class BackwardPass {
       std::shared_ptr<Node> node;
       size_t next_input = 0;
     };
-    for (Parameter* param : params_) {
-      if (param->frozen()) continue;
-      Require(pending_.emplace(param, 0).second, "Backward: parameter '", param->name(), "' is listed twice");
-    }
+    for (Parameter* param : params_) pending_.emplace(param, 0);
     std::vector<std::shared_ptr<Node>> order;
     std::vector<Visit> stack;
     auto enter = [&](const std::shared_ptr<Node>& node) {
@@ -157,17 +154,17 @@ class BackwardPass {
         continue;
       }
       const Var& input = visit.node->inputs[visit.next_input++];
+      CheckUnchanged(*visit.node, input);
       if (input.node_ != nullptr) enter(input.node_);
       if (input.parameter_ == nullptr) continue;
       const auto pending = pending_.find(input.parameter_);
       Require(pending != pending_.end(), "Backward: the loss depends on parameter '",
               input.parameter_->name(), "', which is not in the list");
-      CheckVersion(*visit.node, input);
       ++pending->second;
     }
     std::reverse(order.begin(), order.end());
     for (Parameter* param : params_) {
-      if (!param->frozen() && pending_.at(param) == 0) unreached_.push_back(param);
+      if (pending_.at(param) == 0) unreached_.push_back(param);
     }
     return order;
   }
@@ -188,7 +185,7 @@ class BackwardPass {
     return one;
   }
 
-  const std::span<Parameter* const> params_;
+  const std::vector<Parameter*> params_;
   const GradHook& on_ready_;
   std::unordered_map<const Node*, Tensor>
       grads_;  // of operations' outputs; undefined before the first contribution
@@ -212,7 +209,7 @@ Parameter::Parameter(std::string name, Tensor value, Copy copy)
   copy_ = Tensor::Empty(value_.device(), value_.shape(), DType::kBF16);
 }
 
-const Tensor& Parameter::compute() const {
+const Tensor& Parameter::ForwardValue() const {
   if (!copy_.defined()) return value_;
   if (!copy_is_fresh_ || !value_.unique()) Cast(value_, copy_);
   copy_is_fresh_ = true;
@@ -225,9 +222,10 @@ const Tensor& Parameter::grad() {
 }
 
 void Parameter::PlaceGrad(Tensor place) {
-  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype(), "gradient of '", name_,
-          "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()), ", the parameter ",
-          ToString(value_.shape()), " ", Name(value_.dtype()));
+  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype() && place.device() == device(),
+          "gradient of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()),
+          " on ", place.device()->name(), ", the parameter ", ToString(value_.shape()), " ",
+          Name(value_.dtype()), " on ", device()->name());
   grad_ = std::move(place);
 }
 
@@ -242,9 +240,14 @@ std::vector<Parameter*> Trained(std::span<Parameter* const> params) {
 }
 
 Var::Var(Parameter& parameter)
-    : value_(parameter.compute()),
-      parameter_(parameter.frozen() ? nullptr : &parameter),
-      version_(parameter.version()) {}
+    : value_(parameter.ForwardValue()),
+      source_(&parameter),
+      version_(parameter.version()),
+      parameter_(parameter.frozen() ? nullptr : &parameter) {}
+
+bool Var::changed() const {
+  return read_.changed() || (source_ != nullptr && source_->version() != version_);
+}
 
 Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, BackwardFn backward) {
   const bool requires_grad =
@@ -252,7 +255,7 @@ Var Var::FromOp(const char* name, Tensor value, std::vector<Var> inputs, Backwar
   Var output(std::move(value));
   if (Tracer* const tracer = output.value_.device()->tracer()) tracer->Computed(name, output.value_, inputs);
   if (!requires_grad) return output;
-  for (Var& input : inputs) input.value_ = Tensor();
+  for (Var& input : inputs) input.read_ = std::exchange(input.value_, {}).version();
   const Tensor& v = output.value_;
   output.node_ = std::make_shared<Node>(Node{.name = name,
                                              .inputs = std::move(inputs),

@@ -32,10 +32,10 @@ namespace gradsync::model {
 //
 // With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
 // only operations read the copy, which is the value rounded. The copy is stale after each MutableValue(), and
-// for as long as somebody else holds a handle of the value's storage, who might write. Then the next
-// compute() makes it anew, a pass over memory. An optimizer saves that pass: it writes both at once, see
-// BeginUpdate(). So to write, ask MutableValue() each time; what is written through value(), or through a
-// pointer that was kept from before the last compute(), is not seen.
+// while other handles to the value's storage exist, because their owners may write. Then the next
+// ForwardValue() casts it again, which takes a pass over memory. An optimizer avoids that pass by writing
+// both at once, see BeginUpdate(). To write, call MutableValue() each time: writes through value(), or
+// through a pointer from before the last ForwardValue(), are not noticed.
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
@@ -59,11 +59,11 @@ class Parameter {
     ++version_;
     return value_;
   }
-  // Counts the calls of MutableValue() and BeginUpdate(): a graph that was recorded at another version keeps
-  // what is no longer there, and Backward refuses it.
+  // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
+  // another version.
   uint64_t version() const { return version_; }
-  // For operations, to read: the copy if there is one, else the value.
-  const Tensor& compute() const;
+  // What operations read: the copy if there is one, cast again if it is stale; else the value.
+  const Tensor& ForwardValue() const;
 
   // For a caller that writes the value, and the value rounded to the copy, which is undefined if there is
   // none.
@@ -80,7 +80,7 @@ class Parameter {
   // Where Backward puts the gradient. Allocated when first asked for, unless PlaceGrad came before.
   const Tensor& grad();
   // From now on the gradient lives in `place`, usually a view into a larger buffer. Contents and
-  // has_grad() are left as they are. Throws InvalidInput if shape or dtype differ from the value's.
+  // has_grad() are left as they are. Throws InvalidInput if shape, dtype or device differ from the value's.
   void PlaceGrad(Tensor place);
 
   // Whether grad() holds a gradient. The next Backward overwrites it if not, and adds to it if so.
@@ -139,8 +139,8 @@ class Var {
   Var() = default;
   // A constant: no gradient flows into it.
   explicit Var(Tensor constant) : value_(std::move(constant)) {}
-  // A leaf, whose value is parameter.compute(); a constant if it is frozen. The parameter must outlive the
-  // graph. Implicit, so that parameters can be passed to operations.
+  // A leaf, whose value is parameter.ForwardValue(); a constant if it is frozen. The parameter must outlive
+  // the graph. Implicit, so that parameters can be passed to operations.
   Var(Parameter& parameter);  // NOLINT(google-explicit-constructor)
 
   // The output of the operation `name` (a string literal) applied to `inputs`. `backward` is called at most
@@ -159,10 +159,15 @@ class Var {
   friend void Backward(const Var& loss, std::span<Parameter* const> params,
                        const std::function<void(Parameter&)>& on_ready);
 
+  // Whether what an operation has read was written since.
+  bool changed() const;
+
   Tensor value_;
-  Parameter* parameter_ = nullptr;  // set for a leaf
-  uint64_t version_ = 0;            // of the parameter's value
-  std::shared_ptr<Node> node_;      // set for the output of an operation
+  Tensor::Version read_;               // an operation's input keeps this of the value
+  const Parameter* source_ = nullptr;  // whose value it is, frozen or not
+  uint64_t version_ = 0;               // of the source
+  Parameter* parameter_ = nullptr;     // set for a leaf
+  std::shared_ptr<Node> node_;         // set for the output of an operation
 };
 
 // One operation's share of a backward pass: the gradient that arrives, and where the gradients of its inputs
@@ -217,8 +222,9 @@ using GradHook = std::function<void(Parameter&)>;
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //
 // The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
-// call on it throws std::logic_error. So do, naming parameter and operation, one that does not contribute
-// exactly once to an input, and a parameter whose value was changed since the operation read it. Throws
+// call on it throws std::logic_error. So do, naming operation and input, an operation that does not
+// contribute exactly once to an input, and an input that was changed since the operation read it: a
+// parameter, frozen or not (Parameter::version), or any other tensor (Tensor::CountWrite). Throws
 // InvalidInput if the loss has more than one element, depends on no parameter, or reaches one that is not in
 // `params`, or if one is there twice.
 void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {});

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "model/random.h"
 #include "model/tensor_ops.h"
 
 namespace gradsync::model {
@@ -211,7 +213,7 @@ TEST_F(AutogradTest, AContributionThatIsMadeTwiceIsNamed) {
 
 TEST_F(AutogradTest, AParameterThatIsListedTwiceIsNamed) {
   const std::vector<Parameter*> twice{&a_, &b_, &c_, &b_};
-  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), twice); }), "Backward: parameter 'b' is listed twice");
+  EXPECT_EQ(ErrorOf([&] { Backward(Mul(a_, b_), twice); }), "parameter 'b' is listed twice");
   EXPECT_EQ(ErrorOf([&] { Trained(twice); }), "parameter 'b' is listed twice");
 }
 
@@ -241,6 +243,56 @@ TEST_F(AutogradTest, AValueThatIsChangedByTheHookIsNamed) {
             "were computed");
 }
 
+TEST_F(AutogradTest, AFrozenParameterThatWasChangedIsNamed) {
+  b_.Freeze();
+  const Var product = Mul(a_, b_);
+  b_.MutableValue();
+  EXPECT_EQ(ErrorOf([&] { Backward(product, params_, Hook()); }),
+            "Backward: parameter 'b' was changed after operation 'mul' had read it, and before its gradients "
+            "were computed");
+  EXPECT_TRUE(log_.events.empty());  // nothing has been sent
+}
+
+// A batch that is filled again, by each of the functions that write.
+TEST_F(AutogradTest, AConstantThatWasWrittenIsAnError) {
+  const Tensor storage = Of({2, 4}), x = storage.Slice(0, {1}), other = Of({6});
+  const std::vector<std::function<void()>> writes = {[&] { x.CopyFrom(other); },
+                                                     [&] { storage.Zero(); },
+                                                     [&] { AddTo(other, x); },
+                                                     [&] { Fill(x, 8); },
+                                                     [&] { Scale(x, 2); },
+                                                     [&] { FillUniform(x, 0, 1, 0, 0); },
+                                                     [&] {
+                                                       x.data<double>()[0] = 9;
+                                                       x.CountWrite();
+                                                     }};
+  for (const auto& write : writes) {
+    const Var product = Mul(a_, Var(x));
+    write();
+    EXPECT_EQ(ErrorOf([&] { Backward(product, params_, Hook()); }),
+              "Backward: a constant was changed after operation 'mul' had read it, and before its gradients "
+              "were computed");
+    EXPECT_TRUE(log_.events.empty());
+  }
+  // Of operations' outputs likewise.
+  const Var product = Mul(a_, b_), sum = Add(product, product);
+  Fill(product.value(), 1);
+  EXPECT_EQ(ErrorOf([&] { Backward(sum, params_); }),
+            "Backward: the output of 'mul' was changed after operation 'add' had read it, and before its "
+            "gradients were computed");
+  // Filled between two steps, as a batch is.
+  for (const double value : {1.0, 2.0}) {
+    Fill(x, value);
+    a_.ResetGrad();
+    Backward(Mul(a_, Var(x)), params_);
+    EXPECT_EQ(Grad(a_), value);
+  }
+}
+
+TEST_F(AutogradTest, AGradientOnAnotherDeviceIsRefused) {
+  EXPECT_THROW(a_.PlaceGrad(Of({0}).To(CpuDevice())), InvalidInput);
+}
+
 TEST_F(AutogradTest, AFrozenParameterIsAConstant) {
   b_.Freeze();
   EXPECT_FALSE(Mul(b_, b_).requires_grad());
@@ -268,7 +320,7 @@ TEST_F(ParameterCopyTest, IsTheValueRounded) {
   Write(p_.MutableValue(), 1 + 0x1p-12f);
   EXPECT_EQ(ReadOf(p_), 1);
   EXPECT_EQ(p_.value().ToVector<float>()[0], 1 + 0x1p-12f);
-  EXPECT_EQ(p_.compute().dtype(), DType::kBF16);
+  EXPECT_EQ(p_.ForwardValue().dtype(), DType::kBF16);
   EXPECT_EQ(p_.grad().dtype(), DType::kF32);
 }
 
@@ -311,15 +363,15 @@ TEST_F(ParameterCopyTest, IsStaleAfterMutableValueAndNotAfterReading) {
 }
 
 TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
-  const void* const place = p_.compute().raw_data();
+  const void* const place = p_.ForwardValue().raw_data();
   Write(p_.MutableValue(), 8);
-  EXPECT_EQ(p_.compute().raw_data(), place);
+  EXPECT_EQ(p_.ForwardValue().raw_data(), place);
   EXPECT_EQ(p_.BeginUpdate().copy.raw_data(), place);
 }
 
 TEST(Parameter, WithoutACopyOperationsReadTheValue) {
   Parameter p("p", Tensor::Zeros(CpuDevice(), {1}, DType::kF32));
-  EXPECT_TRUE(p.compute().SameStorage(p.value()));
+  EXPECT_TRUE(p.ForwardValue().SameStorage(p.value()));
   EXPECT_FALSE(p.BeginUpdate().copy.defined());
 }
 

@@ -3,8 +3,8 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
-#include <cstdio>
 
+#include "absl/strings/escaping.h"
 #include "model/error.h"
 
 namespace gradsync::model {
@@ -65,14 +65,9 @@ std::string VersionName(int version) {
 
 // As `nvidia-smi -L` writes it.
 std::string UuidName(const cudaUUID_t& uuid) {
-  std::string name = "GPU-";
-  for (size_t i = 0; i < sizeof(uuid.bytes); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) name += '-';
-    char digits[3];
-    std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(uuid.bytes[i]));
-    name += digits;
-  }
-  return name;
+  const std::string hex = absl::BytesToHexString(absl::string_view(uuid.bytes, sizeof(uuid.bytes)));
+  return Join("GPU-", hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4),
+              "-", hex.substr(20));
 }
 
 std::string PciBusId(int ordinal) {
@@ -124,41 +119,41 @@ CudaStream::CudaStream(const CudaDevice& device, Priority priority) {
   device.MakeCurrent();
   int least = 0, greatest = 0;
   GRADSYNC_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  GRADSYNC_CUDA(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking,
+  cudaStream_t handle = nullptr;
+  GRADSYNC_CUDA(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking,
                                              priority == Priority::kHigh ? greatest : least));
+  handle_.reset(handle);
 }
 
-CudaStream::~CudaStream() {
-  if (handle_ != nullptr) cudaStreamDestroy(handle_);
-}
+void CudaStream::Destroy::operator()(cudaStream_t handle) const { cudaStreamDestroy(handle); }
 
 void CudaStream::Wait(const CudaEvent& event) const {
-  GRADSYNC_CUDA(cudaStreamWaitEvent(handle_, event.get(), 0));
+  GRADSYNC_CUDA(cudaStreamWaitEvent(get(), event.get(), 0));
 }
 
-void CudaStream::Synchronize() const { GRADSYNC_CUDA(cudaStreamSynchronize(handle_)); }
+void CudaStream::Synchronize() const { GRADSYNC_CUDA(cudaStreamSynchronize(get())); }
 
 void CudaStream::Copy(void* target, const void* source, size_t bytes) const {
   if (bytes == 0) return;
-  GRADSYNC_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, handle_));
+  GRADSYNC_CUDA(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, get()));
 }
 
 CudaEvent::CudaEvent(const CudaDevice& device, Timing timing) {
   device.MakeCurrent();
+  cudaEvent_t handle = nullptr;
   GRADSYNC_CUDA(
-      cudaEventCreateWithFlags(&handle_, timing == Timing::kOn ? cudaEventDefault : cudaEventDisableTiming));
+      cudaEventCreateWithFlags(&handle, timing == Timing::kOn ? cudaEventDefault : cudaEventDisableTiming));
+  handle_.reset(handle);
 }
 
-CudaEvent::~CudaEvent() {
-  if (handle_ != nullptr) cudaEventDestroy(handle_);
-}
+void CudaEvent::Destroy::operator()(cudaEvent_t handle) const { cudaEventDestroy(handle); }
 
 void CudaEvent::Record(const CudaStream& stream) const {
-  GRADSYNC_CUDA(cudaEventRecord(handle_, stream.get()));
+  GRADSYNC_CUDA(cudaEventRecord(get(), stream.get()));
 }
 
 bool CudaEvent::done() const {
-  const cudaError_t status = cudaEventQuery(handle_);
+  const cudaError_t status = cudaEventQuery(get());
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());  // an answer, not an error: the next launch must not find it
     return false;
@@ -167,11 +162,11 @@ bool CudaEvent::done() const {
   return true;
 }
 
-void CudaEvent::Synchronize() const { GRADSYNC_CUDA(cudaEventSynchronize(handle_)); }
+void CudaEvent::Synchronize() const { GRADSYNC_CUDA(cudaEventSynchronize(get())); }
 
 double CudaEvent::MillisecondsSince(const CudaEvent& earlier) const {
   float milliseconds = 0;
-  GRADSYNC_CUDA(cudaEventElapsedTime(&milliseconds, earlier.handle_, handle_));
+  GRADSYNC_CUDA(cudaEventElapsedTime(&milliseconds, earlier.get(), get()));
   return double{milliseconds};
 }
 
@@ -179,17 +174,17 @@ PinnedBuffer::PinnedBuffer(const CudaDevice& device, size_t bytes) : bytes_(byte
   device.MakeCurrent();
   if (bytes == 0) return;
   // Portable: whichever GPU a thread is on may copy from it.
-  const cudaError_t status = cudaHostAlloc(&data_, bytes, cudaHostAllocPortable);
+  void* data = nullptr;
+  const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
   if (status == cudaErrorMemoryAllocation) {
     static_cast<void>(cudaGetLastError());
     throw CudaOutOfMemory(Join("no pinned host memory: asked for ", bytes, " bytes"));
   }
   GRADSYNC_CUDA(status);
+  data_.reset(data);
 }
 
-PinnedBuffer::~PinnedBuffer() {
-  if (data_ != nullptr) cudaFreeHost(data_);
-}
+void PinnedBuffer::Free::operator()(void* data) const { cudaFreeHost(data); }
 
 CudaDevice::CudaDevice(int ordinal)
     : Device(Type::kCuda, RequireOrdinal(ordinal), 1, std::make_unique<CudaMemorySource>(ordinal)) {
@@ -203,6 +198,8 @@ CudaDevice::CudaDevice(int ordinal)
   Require(compute_capability_ >= 80, "CUDA device ", ordinal, " (", product_name_,
           ") has compute capability ", properties.major, ".", properties.minor, ", expected at least 8.0");
   compute_stream_.emplace(*this);
+  wrong_indices_.emplace(*this, sizeof(WrongIndices));
+  wrong_indices() = {};
 }
 
 CudaDevice::~CudaDevice() {
@@ -221,7 +218,7 @@ void CudaDevice::Copy(void* target, const void* source, size_t bytes) {
   if (bytes == 0) return;
   MakeCurrent();
   compute_stream_->Copy(target, source, bytes);
-  if (IsOnHost(target) || IsOnHost(source)) compute_stream_->Synchronize();
+  if (IsOnHost(target) || IsOnHost(source)) WaitAndCheck();
 }
 
 void CudaDevice::Zero(void* target, size_t bytes) {
@@ -232,7 +229,15 @@ void CudaDevice::Zero(void* target, size_t bytes) {
 
 void CudaDevice::Synchronize() {
   MakeCurrent();
+  WaitAndCheck();
+}
+
+void CudaDevice::WaitAndCheck() {
   compute_stream_->Synchronize();
+  const WrongIndices wrong = std::exchange(wrong_indices(), {});
+  Require(wrong.id == 0, "embedding: ids[", wrong.id - 1, "] on ", name(), " is outside of the vocabulary");
+  Require(wrong.target == 0, "cross_entropy: targets[", wrong.target - 1, "] on ", name(),
+          " is outside of the vocabulary");
 }
 
 void CudaDevice::MakeCurrent() const { GRADSYNC_CUDA(cudaSetDevice(index())); }

@@ -73,12 +73,6 @@ class CudaStream {
   // Of the device, beside its compute stream. Work of a stream of high priority starts first when both wait
   // for the same processors.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
-  CudaStream(CudaStream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  CudaStream& operator=(CudaStream&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~CudaStream();
 
   // Work put in from now on starts after what the event has recorded. The host is not blocked.
   void Wait(const CudaEvent& event) const;
@@ -88,10 +82,13 @@ class CudaStream {
   // must stay as they are until it has run. The host is not blocked if no pageable memory is involved.
   void Copy(void* target, const void* source, size_t bytes) const;
 
-  CUstream_st* get() const { return handle_; }
+  CUstream_st* get() const { return handle_.get(); }
 
  private:
-  CUstream_st* handle_ = nullptr;
+  struct Destroy {
+    void operator()(CUstream_st* handle) const;
+  };
+  std::unique_ptr<CUstream_st, Destroy> handle_;
 };
 
 // A point in a stream's work. Recording again moves it. Moving leaves an empty one behind, as with streams.
@@ -100,14 +97,8 @@ class CudaEvent {
   enum class Timing { kOff, kOn };  // off is cheaper
 
   explicit CudaEvent(const CudaDevice& device, Timing timing = Timing::kOff);
-  CudaEvent(CudaEvent&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  CudaEvent& operator=(CudaEvent&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~CudaEvent();
 
-  // Stands for everything that is in `stream` now.
+  // Marks the end of the work that is in `stream` now.
   void Record(const CudaStream& stream) const;
   // Whether that is done. True for an event that was never recorded.
   bool done() const;
@@ -117,32 +108,30 @@ class CudaEvent {
   // with timing and are done.
   double MillisecondsSince(const CudaEvent& earlier) const;
 
-  CUevent_st* get() const { return handle_; }
+  CUevent_st* get() const { return handle_.get(); }
 
  private:
-  CUevent_st* handle_ = nullptr;
+  struct Destroy {
+    void operator()(CUevent_st* handle) const;
+  };
+  std::unique_ptr<CUevent_st, Destroy> handle_;
 };
 
-// Host memory that the GPU reads and writes without the host's help: what copies that run beside computation
-// need. Slow to make and to free; free it only when no copy uses it.
+// Host memory that the GPU reads and writes directly: kernels, and copies that overlap with computation. Slow
+// to allocate and to free; free it only when no copy uses it.
 class PinnedBuffer {
  public:
   // Throws CudaOutOfMemory.
   PinnedBuffer(const CudaDevice& device, size_t bytes);
-  PinnedBuffer(PinnedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~PinnedBuffer();
 
-  void* data() const { return data_; }
+  void* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  void* data_ = nullptr;
+  struct Free {
+    void operator()(void* data) const;
+  };
+  std::unique_ptr<void, Free> data_;
   size_t bytes_ = 0;
 };
 
@@ -152,10 +141,13 @@ class PinnedBuffer {
 //
 // Memory. A block that is freed is handed out again at once, although the GPU may not have reached its last
 // use: the next user's work is behind it in the compute stream. This holds for the compute stream alone.
-// Whoever uses a tensor on another stream makes that stream wait for an event of the compute stream first,
-// and afterwards keeps the tensor until either the compute stream was made to wait for an event after that
-// use, or such an event is done. Nothing else has to be told. When the GPU's memory is full, cached blocks
-// are given back to the driver, and if that does not help, CudaOutOfMemory is thrown.
+// To use a tensor on another stream, first make that stream wait for an event of the compute stream. Then
+// keep the tensor until the compute stream waits for an event after that use, or until such an event is done.
+// When the GPU's memory is full, cached blocks are given back to the driver, and if that does not help,
+// CudaOutOfMemory is thrown.
+//
+// A kernel that finds an id or a target outside of the vocabulary writes that to wrong_indices(). The next
+// call that waits for the GPU (Synchronize, a copy from or to the host) throws InvalidInput.
 //
 // The CUDA runtime has a current GPU for each thread. A call of this class, of a stream's or event's
 // constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.
@@ -172,6 +164,13 @@ class CudaDevice : public Device {
   void Copy(void* target, const void* source, size_t bytes) override;
   void Zero(void* target, size_t bytes) override;
   void Synchronize() override;
+
+  // One past the place of an index that is not a row of its table, or 0. In host memory that kernels can
+  // write.
+  struct WrongIndices {
+    int64_t id, target;
+  };
+  WrongIndices& wrong_indices() const { return *static_cast<WrongIndices*>(wrong_indices_->data()); }
 
   const CudaStream& compute_stream() const { return *compute_stream_; }
   // Makes this GPU the calling thread's current one.
@@ -195,6 +194,8 @@ class CudaDevice : public Device {
   size_t free_bytes() const;
 
  private:
+  void WaitAndCheck();
+
   std::string product_name_;
   std::string uuid_;
   std::string pci_bus_id_;
@@ -202,6 +203,7 @@ class CudaDevice : public Device {
   int num_multiprocessors_ = 0;
   bool allow_tf32_ = false;
   std::optional<CudaStream> compute_stream_;
+  std::optional<PinnedBuffer> wrong_indices_;
 };
 
 }  // namespace gradsync::model

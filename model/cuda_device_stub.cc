@@ -21,20 +21,20 @@ std::string CudaRuntimeVersion() { return ""; }
 std::string CudaDriverVersion() { return ""; }
 
 CudaStream::CudaStream(const CudaDevice&, Priority) { Refuse(); }
-CudaStream::~CudaStream() = default;
+void CudaStream::Destroy::operator()(CUstream_st*) const {}
 void CudaStream::Wait(const CudaEvent&) const { Refuse(); }
 void CudaStream::Synchronize() const { Refuse(); }
 void CudaStream::Copy(void*, const void*, size_t) const { Refuse(); }
 
 CudaEvent::CudaEvent(const CudaDevice&, Timing) { Refuse(); }
-CudaEvent::~CudaEvent() = default;
+void CudaEvent::Destroy::operator()(CUevent_st*) const {}
 void CudaEvent::Record(const CudaStream&) const { Refuse(); }
 bool CudaEvent::done() const { Refuse(); }
 void CudaEvent::Synchronize() const { Refuse(); }
 double CudaEvent::MillisecondsSince(const CudaEvent&) const { Refuse(); }
 
 PinnedBuffer::PinnedBuffer(const CudaDevice&, size_t) { Refuse(); }
-PinnedBuffer::~PinnedBuffer() = default;
+void PinnedBuffer::Free::operator()(void*) const {}
 
 CudaDevice::CudaDevice(int ordinal) : Device(Type::kCuda, RefuseOrdinal(ordinal), 1, HostMemory()) {}
 CudaDevice::~CudaDevice() = default;

@@ -1,5 +1,4 @@
-#include <cstdio>
-
+#include "absl/strings/str_format.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 
@@ -9,10 +8,8 @@ namespace {
 // "1.50 GiB (1610612736 bytes)"; below a GiB in MiB.
 std::string Describe(size_t bytes) {
   const bool is_large = bytes >= size_t{1} << 30;
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f %s", static_cast<double>(bytes) * (is_large ? 0x1p-30 : 0x1p-20),
-                is_large ? "GiB" : "MiB");
-  return Join(text, " (", bytes, " bytes)");
+  return absl::StrFormat("%.2f %s (%u bytes)", static_cast<double>(bytes) * (is_large ? 0x1p-30 : 0x1p-20),
+                         is_large ? "GiB" : "MiB", bytes);
 }
 
 }  // namespace

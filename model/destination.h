@@ -4,8 +4,8 @@
 namespace gradsync::model {
 
 // Where a gradient (or another result) goes, and whether it is added to what is there. Data is a Tensor, or,
-// for kernels, the pointer to its elements; an undefined tensor and null mean that nobody wants the result,
-// so that it need not be computed.
+// for kernels, the pointer to its elements. An undefined tensor or null: the result is not needed, and need
+// not be computed.
 template <class Data>
 struct Destination {
   Data data = {};

@@ -25,10 +25,9 @@ class Tracer {
   virtual ~Tracer() = default;
   virtual void Begin(std::string_view name) = 0;
   virtual void End() = 0;
-  // An operation of a forward pass has been given to the device: all that the device was given since the last
-  // call, or the last range, was for it. Its backward pass will be a range of the same name. Inputs that are
-  // not differentiable, such as token ids, are not among `inputs`; one that it was called without is
-  // undefined.
+  // An operation of a forward pass has been given to the device: all work since the last call, or the last
+  // range, was part of it. Its backward pass will be a range of the same name. Token ids are not among
+  // `inputs`; an optional input that is missing is undefined.
   virtual void Computed(std::string_view /*name*/, const Tensor& /*output*/,
                         std::span<const Var> /*inputs*/) {}
 };
@@ -89,7 +88,7 @@ class Device {
     return *std::any_cast<const std::shared_ptr<T>&>(slot);
   }
 
-  // Null unless somebody is listening. Not owned.
+  // Null unless set_tracer was called. Not owned.
   Tracer* tracer() const { return tracer_; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }
 

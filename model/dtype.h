@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "model/error.h"
 
@@ -30,84 +31,34 @@ enum class DType : uint8_t { kF32, kF64, kBF16, kI32, kI64, kU8 };
 
 // Bytes of one element.
 constexpr size_t SizeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return 4;
-    case DType::kF64:
-      return 8;
-    case DType::kBF16:
-      return 2;
-    case DType::kI32:
-      return 4;
-    case DType::kI64:
-      return 8;
-    case DType::kU8:
-      return 1;
-  }
-  return 0;
+  constexpr size_t kBytes[] = {4, 8, 2, 4, 8, 1};
+  return kBytes[static_cast<size_t>(dtype)];
 }
 
-// "f32", "f64", "bf16", "i32", "i64", "u8".
 constexpr std::string_view Name(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return "f32";
-    case DType::kF64:
-      return "f64";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kI32:
-      return "i32";
-    case DType::kI64:
-      return "i64";
-    case DType::kU8:
-      return "u8";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"f32", "f64", "bf16", "i32", "i64", "u8"};
+  return kNames[static_cast<size_t>(dtype)];
 }
 
 template <class T>
-struct DTypeOf;
+extern const DType kDTypeOf;  // of no other type than these
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::kF32;
-};
+inline constexpr DType kDTypeOf<float> = DType::kF32;
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::kF64;
-};
+inline constexpr DType kDTypeOf<double> = DType::kF64;
 template <>
-struct DTypeOf<BF16> {
-  static constexpr DType value = DType::kBF16;
-};
+inline constexpr DType kDTypeOf<BF16> = DType::kBF16;
 template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType value = DType::kI32;
-};
+inline constexpr DType kDTypeOf<int32_t> = DType::kI32;
 template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType value = DType::kI64;
-};
+inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
 template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType value = DType::kU8;
-};
-
-template <class T>
-inline constexpr DType kDTypeOf = DTypeOf<T>::value;
+inline constexpr DType kDTypeOf<uint8_t> = DType::kU8;
 
 // The type that numbers of type T are computed in: f32 for bf16, else T itself. Sums, statistics, losses and
 // what belongs to parameters are kept in it; bf16 is for storing activations and what matrix products read.
 template <class T>
-struct WideOf {
-  using type = T;
-};
-template <>
-struct WideOf<BF16> {
-  using type = float;
-};
-template <class T>
-using Wide = typename WideOf<T>::type;
+using Wide = std::conditional_t<std::is_same_v<T, BF16>, float, T>;
 
 constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::kF32 : dtype; }
 
@@ -115,29 +66,18 @@ constexpr DType WideDType(DType dtype) { return dtype == DType::kBF16 ? DType::k
 // Throws InvalidInput for any other dtype; `op` names the caller in the message.
 template <class Fn>
 decltype(auto) DispatchFloat(DType dtype, std::string_view op, Fn&& fn) {
-  switch (dtype) {
-    case DType::kF32:
-      return fn.template operator()<float>();
-    case DType::kF64:
-      return fn.template operator()<double>();
-    default:
-      throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
-  }
+  if (dtype == DType::kF32) return fn.template operator()<float>();
+  if (dtype == DType::kF64) return fn.template operator()<double>();
+  throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32 or f64"));
 }
 
 // The same with bf16 too.
 template <class Fn>
 decltype(auto) DispatchAnyFloat(DType dtype, std::string_view op, Fn&& fn) {
-  switch (dtype) {
-    case DType::kF32:
-      return fn.template operator()<float>();
-    case DType::kF64:
-      return fn.template operator()<double>();
-    case DType::kBF16:
-      return fn.template operator()<BF16>();
-    default:
-      throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32, f64 or bf16"));
-  }
+  if (dtype == DType::kF32) return fn.template operator()<float>();
+  if (dtype == DType::kF64) return fn.template operator()<double>();
+  if (dtype == DType::kBF16) return fn.template operator()<BF16>();
+  throw InvalidInput(Join(op, ": dtype is ", Name(dtype), ", expected f32, f64 or bf16"));
 }
 
 }  // namespace gradsync::model

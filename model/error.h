@@ -1,18 +1,36 @@
 #ifndef GRADSYNC_MODEL_ERROR_H_
 #define GRADSYNC_MODEL_ERROR_H_
 
-#include <sstream>
+#include <concepts>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
 
 namespace gradsync {
 
-// Joins its arguments with operator<<.
+namespace internal {
+
+// `part` as absl::StrCat takes it, which takes no char, and no std::string_view where Abseil has its own.
+template <class Part>
+decltype(auto) Printable(const Part& part) {
+  if constexpr (std::same_as<Part, char>)
+    return absl::string_view(&part, 1);
+  else if constexpr (std::same_as<Part, std::string_view>)
+    return absl::string_view(part.data(), part.size());
+  else if constexpr (requires { part.ToString(); })
+    return part.ToString();
+  else
+    return (part);
+}
+
+}  // namespace internal
+
+// Concatenates text, numbers (real ones with six digits) and what has a ToString().
 template <class... Parts>
 std::string Join(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
+  return absl::StrCat(internal::Printable(parts)...);
 }
 
 // The caller passed something that cannot work: a shape, a dtype, a flag, a file. The message is one line

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "model/functions.h"
 #include "model/random.h"
 #include "model/tensor_ops.h"
@@ -18,9 +19,7 @@ using Ids = std::vector<int32_t>;
 size_t Size(int64_t n) { return static_cast<size_t>(n); }
 
 std::string Label(const std::string& op, const Shape& shape) {
-  std::string label = op;
-  for (const int64_t dim : shape) label += "_" + std::to_string(dim);
-  return label;
+  return Join(op, "_", absl::StrJoin(shape, "_"));
 }
 
 // n ids below `vocab`, with repetitions, and with the first and last of the vocabulary if there is room.

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <ostream>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -87,13 +86,12 @@ void ContributeTogether(OpGradient& op, bool shared, const Tensor& like, const M
 // A tensor as an error message shows it. Formatted only when there is an error to show.
 struct Describe {
   const Tensor& tensor;
-};
 
-inline std::ostream& operator<<(std::ostream& out, const Describe& described) {
-  const Tensor& tensor = described.tensor;
-  if (!tensor.defined()) return out << "undefined";
-  return out << ToString(tensor.shape()) << " " << Name(tensor.dtype()) << " on " << tensor.device()->name();
-}
+  std::string ToString() const {
+    if (!tensor.defined()) return "undefined";
+    return Join(model::ToString(tensor.shape()), " ", Name(tensor.dtype()), " on ", tensor.device()->name());
+  }
+};
 
 // Two tensors that one kernel reads. `ok` is what the operation wants of their shapes.
 inline void RequirePair(bool ok, std::string_view op, std::string_view a_name, const Tensor& a,

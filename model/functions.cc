@@ -1,30 +1,60 @@
 #include "model/functions.h"
 
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include "model/function_support.h"
 #include "model/kernels/attention.h"
-#include "model/kernels/cross_entropy.h"
 #include "model/kernels/elementwise.h"
 #include "model/kernels/embedding.h"
 #include "model/kernels/gemm.h"
+#include "model/kernels/loss.h"
 #include "model/kernels/norm.h"
 #include "model/kernels/rope.h"
 
 namespace gradsync::model {
 namespace {
 
-// Names the first id that is not a row of a table. On CUDA nobody looks: reading them would stop the host
-// until the GPU has caught up. The kernels make NaN of wrong ones.
-void RequireIds(std::string_view op, std::string_view name, const Tensor& ids, int64_t vocab) {
-  if (!ids.device()->is_cpu()) return;
-  const int32_t* values = ids.data<int32_t>();
-  for (int64_t i = 0; i < ids.numel(); ++i) {
-    Require(values[i] >= 0 && values[i] < vocab, op, ": ", name, "[", i, "] is ", values[i],
-            ", expected 0 to ", vocab - 1, " for a vocabulary of ", vocab);
+// Ids or targets, which an operation reads in both passes.
+class Indices {
+ public:
+  // Throws InvalidInput, which names the first one that is not a row of a table. On CUDA they are not checked
+  // here, because reading them would make the host wait for the GPU: kernels report wrong ones, see
+  // CudaDevice.
+  Indices(const char* op, const char* name, const Tensor& tensor, int64_t vocab)
+      : op_(op), name_(name), tensor_(tensor), vocab_(vocab), version_(tensor.version()), hash_(Check()) {}
+
+  // For the second pass. Throws std::logic_error, or InvalidInput as above, if they have been written since.
+  const Tensor& Unchanged() const {
+    if (version_.changed() || Check() != hash_) {
+      throw std::logic_error(Join("Backward: ", name_, " were changed after operation '", op_,
+                                  "' had read them, and before its gradients were computed"));
+    }
+    return tensor_;
   }
-}
+
+ private:
+  // Returns a hash: what is written through a pointer changes no version.
+  uint64_t Check() const {
+    if (!tensor_.device()->is_cpu()) return 0;
+    const int32_t* const values = tensor_.data<int32_t>();
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < tensor_.numel(); ++i) {
+      Require(values[i] >= 0 && values[i] < vocab_, op_, ": ", name_, "[", i, "] is ", values[i],
+              ", expected 0 to ", vocab_ - 1, " for a vocabulary of ", vocab_);
+      hash = (hash ^ static_cast<uint64_t>(values[i])) * 0x9e3779b97f4a7c15u;
+    }
+    return hash;
+  }
+
+  const char* op_;
+  const char* name_;
+  Tensor tensor_;
+  int64_t vocab_;
+  Tensor::Version version_;
+  uint64_t hash_;
+};
 
 // The shape of num_heads heads side by side in x (batch, seq, d_model).
 kernels::HeadShape Heads(std::string_view op, std::string_view name, const Tensor& x, int64_t num_heads) {
@@ -41,11 +71,11 @@ void RequireLinear(std::string_view op, const Tensor& x, const Tensor& weight) {
               "x", x, "weight", weight, "(..., in) and (out, in) of one dtype and device");
 }
 
-void RequireEmbedding(const Tensor& ids, const Tensor& weight) {
+Indices RequireEmbedding(const Tensor& ids, const Tensor& weight) {
   RequirePair(ids.defined() && ids.dtype() == DType::kI32 && weight.defined() && weight.rank() == 2 &&
                   ids.device() == weight.device(),
               "embedding", "ids", ids, "weight", weight, "i32 ids and a (vocab, d) weight on one device");
-  RequireIds("embedding", "ids", ids, weight.dim(0));
+  return {"embedding", "ids", ids, weight.dim(0)};
 }
 
 void RequireRmsNorm(const Tensor& x, const Tensor& weight, double eps) {
@@ -56,7 +86,7 @@ void RequireRmsNorm(const Tensor& x, const Tensor& weight, double eps) {
   Require(eps >= 0, "rms_norm: eps is ", eps, ", expected at least 0");
 }
 
-void RequireCrossEntropy(const Tensor& logits, const Tensor& targets) {
+Indices RequireCrossEntropy(const Tensor& logits, const Tensor& targets) {
   RequirePair(logits.defined() && logits.rank() >= 1 && targets.defined() && targets.dtype() == DType::kI32 &&
                   targets.device() == logits.device() &&
                   targets.shape() == Shape(logits.shape().begin(), logits.shape().end() - 1),
@@ -64,7 +94,7 @@ void RequireCrossEntropy(const Tensor& logits, const Tensor& targets) {
               "(..., vocab) and i32 (...) on one device");
   Require(targets.numel() >= 1, "cross_entropy: logits ", Describe{logits},
           " have no positions to average over");
-  RequireIds("cross_entropy", "targets", targets, logits.dim(-1));
+  return {"cross_entropy", "targets", targets, logits.dim(-1)};
 }
 
 // A tensor (..., cols) as a matrix of its rows, or the transpose of that.
@@ -136,7 +166,7 @@ Var AddLinear(const Var& addend_var, const Var& x_var, const Var& weight_var) {
 
 Var Embedding(const Tensor& ids, const Var& weight_var) {
   const Tensor weight = weight_var.value();
-  RequireEmbedding(ids, weight);
+  const Indices indices = RequireEmbedding(ids, weight);
   const int64_t n = ids.numel(), vocab = weight.dim(0), d = weight.dim(1);
   Shape shape = ids.shape();
   shape.push_back(d);
@@ -148,12 +178,14 @@ Var Embedding(const Tensor& ids, const Var& weight_var) {
   });
   return Var::FromOp("embedding", y, {weight_var}, [=](OpGradient& op) {
     const Tensor& dy = op.output_grad();
+    const Tensor same_ids = indices.Unchanged();
     // dweight[ids[i]] += dy[i]
     const auto grad = [&]<class T>(const Grad& dweight) {
       return kernels::EmbeddingGrad<T>{
-          .ids = Data(ids), .dy = Data(dy), .n = n, .vocab = vocab, .d = d, .dtable = dweight};
+          .ids = Data(same_ids), .dy = Data(dy), .n = n, .vocab = vocab, .d = d, .dtable = dweight};
     };
-    Contribute(op, 0, dy, grad, ids);
+    // Touched rows are read after backward, when the next batch may be there already.
+    Contribute(op, 0, dy, grad, same_ids.Clone());
   });
 }
 
@@ -294,7 +326,7 @@ Var Scale(const Var& x_var, double factor) {
 
 Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   const Tensor logits = logits_var.value();
-  RequireCrossEntropy(logits, targets);
+  const Indices indices = RequireCrossEntropy(logits, targets);
   const int64_t rows = targets.numel(), vocab = logits.dim(-1);
   const Tensor log_sum_exp = Tensor::Empty(logits.device(), {rows}, WideDType(logits.dtype()));
   const Tensor loss = Tensor::Empty(logits.device(), {}, WideDType(logits.dtype()));
@@ -309,10 +341,11 @@ Var CrossEntropy(const Var& logits_var, const Tensor& targets) {
   });
   return Var::FromOp("cross_entropy", loss, {logits_var}, [=](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
+    const Tensor same_targets = indices.Unchanged();
     // dlogits = (softmax(logits) - one_hot(targets)) dloss / rows
     Contribute(op, 0, logits, [&]<class T>(const Grad& dlogits) {
       return kernels::CrossEntropyGrad<T>{.logits = Data(logits),
-                                          .targets = Data(targets),
+                                          .targets = Data(same_targets),
                                           .log_sum_exp = Data(log_sum_exp),
                                           .dloss = Data(dloss),
                                           .rows = rows,

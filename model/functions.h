@@ -14,7 +14,7 @@
 // rounds its result once. RmsNorm's weight and CrossEntropy's result are f32. The gradient of Linear's weight
 // is bf16 or f32, that of Embedding's f32: bf16 weights are a parameter's copy, see Parameter.
 //
-// Dimensions: `...` stands for any number of leading ones, also none.
+// `...` stands for any number of leading dimensions, including none.
 //
 // What each keeps for its backward pass, beside inputs that others keep anyway:
 //
@@ -28,9 +28,9 @@
 //   Add, Scale       nothing
 //   CrossEntropy     logits, targets, one number per position
 //
-// On CUDA ids and targets are not looked at before the call, as that would stop the host: instead of the
-// InvalidInput below, a wrong id makes a row of NaN and a wrong target a loss of NaN. Heads have at most 128
-// elements there.
+// On CUDA ids and targets are not checked before the call, because that would stop the host. A wrong id gives
+// a row of NaN, a wrong target a loss of NaN, and the next call that waits for the GPU anyway throws the
+// InvalidInput (see CudaDevice). Heads have at most 128 elements there.
 //
 // An input that no parameter leads to gets no gradient. Gradients of parameters are computed first.
 namespace gradsync::model {
@@ -38,8 +38,8 @@ namespace gradsync::model {
 // x weight^T without a bias. x (..., in), weight (out, in) -> (..., out).
 Var Linear(const Var& x, const Var& weight);
 
-// addend + x weight^T, for a residual connection: the product is added to what it is the change of, in f32
-// and without another pass over memory (on the CPU the addend is copied). addend (..., out).
+// addend + x weight^T, for a residual connection. The sum is computed in f32 inside the product, without
+// another pass over memory (on the CPU the addend is copied first). addend (..., out).
 Var AddLinear(const Var& addend, const Var& x, const Var& weight);
 
 // Rows of a table. ids i32 of any shape, weight (vocab, d) -> shape of ids + (d). Throws InvalidInput for an

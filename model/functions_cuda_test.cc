@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "model/cuda_device.h"
@@ -31,12 +32,26 @@ Tensor Ids(const DevicePtr& device, const std::vector<int32_t>& ids) {
   return Tensor::From<int32_t>(device, {static_cast<int64_t>(ids.size())}, std::span<const int32_t>(ids));
 }
 
-// Nobody looks at ids before the kernel does, and what it makes of wrong ones cannot be overlooked.
-TEST(FunctionsCudaTest, WrongIdsMakeNaN) {
+// What the next call that waits for the GPU says. Those after it say nothing.
+std::string FaultOf(Device& device) {
+  std::string fault = "none";
+  try {
+    device.Synchronize();
+  } catch (const InvalidInput& error) {
+    fault = error.what();
+  }
+  device.Synchronize();
+  return fault;
+}
+
+// Ids are not checked before the kernel runs. Its result for wrong ones cannot be overlooked.
+TEST(FunctionsCudaTest, WrongIdsMakeNaNAndAnError) {
   const DevicePtr device = Gpu();
   Parameter table("table", Tensor::Zeros(device, {4, 2}, DType::kF32));
   std::vector<Parameter*> list{&table};
   const Var rows = Embedding(Ids(device, {0, 4, -1, 3}), table);
+  EXPECT_THAT(FaultOf(*device),
+              testing::MatchesRegex("embedding: ids\\[[12]\\] on cuda:0 is outside of the vocabulary"));
   const std::vector<float> values = rows.value().ToVector<float>();
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(std::isnan(values[i]), i / 2 == 1 || i / 2 == 2) << i;
   const std::vector<float> ones(8, 1.0f);
@@ -44,8 +59,13 @@ TEST(FunctionsCudaTest, WrongIdsMakeNaN) {
   EXPECT_EQ(table.grad().ToVector<float>(), (std::vector<float>{1, 1, 0, 0, 0, 0, 1, 1}));
 
   const Var logits(Tensor::Zeros(device, {2, 3}, DType::kF32));
-  EXPECT_TRUE(std::isnan(CrossEntropy(logits, Ids(device, {0, 3})).value().ToVector<float>()[0]));
-  EXPECT_TRUE(std::isnan(CrossEntropy(logits, Ids(device, {-1, 0})).value().ToVector<float>()[0]));
+  for (const std::vector<int32_t>& targets : {std::vector<int32_t>{0, 3}, {0, -1}}) {
+    // A loss that is read says so itself.
+    EXPECT_THROW(CrossEntropy(logits, Ids(device, targets)).value().ToVector<float>(), InvalidInput);
+    const Var loss = CrossEntropy(logits, Ids(device, targets));
+    EXPECT_EQ(FaultOf(*device), "cross_entropy: targets[1] on cuda:0 is outside of the vocabulary");
+    EXPECT_TRUE(std::isnan(loss.value().ToVector<float>()[0]));
+  }
   EXPECT_NEAR(CrossEntropy(logits, Ids(device, {2, 0})).value().ToVector<float>()[0], std::log(3.0f), 1e-6f);
 }
 

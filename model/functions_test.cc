@@ -39,6 +39,7 @@ TEST(FunctionsTest, TheSameVariableTwice) {
   };
   EXPECT_TRUE(check(square, [](const Var& v) { return Linear(v, v); }));
   EXPECT_TRUE(check(x, [](const Var& v) { return CausalAttention(v, v, v, 2); }));
+  EXPECT_TRUE(check(x, [](const Var& v) { return CausalAttention(v, v, Scale(v, 2), 2); }));
   EXPECT_TRUE(check(x, [](const Var& v) { return CausalAttention(v, Scale(v, 2), v, 2); }));
   EXPECT_TRUE(check(x, [](const Var& v) { return CausalAttention(Scale(v, 2), v, v, 2); }));
   EXPECT_TRUE(check(x, [](const Var& v) { return SwiGlu(v, v); }));
@@ -208,12 +209,69 @@ TEST(FunctionsTest, AnEmbeddingTellsWhichRowsItsGradientHas) {
   table.ResetGrad();
   EXPECT_EQ(TouchedRows(table), std::vector<int32_t>{});
 
+  // They are those of the backward pass, even if the next batch is there already.
+  const Tensor batch = ids({3, 0, 0});
+  Backward(Project({Embedding(batch, table)}, filled({3, 2})), list);
+  batch.CopyFrom(ids({1, 1, 1}));
+  EXPECT_EQ(TouchedRows(table), (std::vector<int32_t>{3, 0, 0}));
+  table.ResetGrad();
+
   // A weight that is tied to the output layer, on either side of the embedding.
   Backward(Project({Linear(Embedding(ids({3}), table), table)}, filled({1, 5})), list);
   EXPECT_EQ(table.touched_rows(), nullptr);
   // Other rows have a gradient now: what is added later does not change that.
   Backward(Project({Embedding(ids({2}), table)}, filled({1, 2})), list);
   EXPECT_EQ(table.touched_rows(), nullptr);
+}
+
+// A batch that is filled again between forward and backward.
+TEST(FunctionsTest, IdsAndTargetsThatWereChangedAreAnError) {
+  const DevicePtr device = CpuDevice();
+  const auto ids = [&](std::vector<int32_t> v) {
+    return Tensor::From<int32_t>(device, {static_cast<int64_t>(v.size())}, std::span<const int32_t>(v));
+  };
+  const Tensor batch = ids({0, 2}), next = ids({1, 2});
+  Parameter table("table", Tensor::Zeros(device, {3, 3}, DType::kF32));
+  std::vector<Parameter*> list{&table};
+  const auto error_after = [&](const std::function<void()>& write, const std::function<Var()>& forward) {
+    batch.CopyFrom(ids({0, 2}));
+    table.ResetGrad();
+    const Var loss = forward();
+    write();
+    try {
+      Backward(loss, list);
+    } catch (const std::exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  const std::function<Var()> embed = [&] { return CrossEntropy(Embedding(batch, table), ids({0, 0})); };
+  const std::function<Var()> classify = [&] { return CrossEntropy(Embedding(ids({0, 0}), table), batch); };
+  const char kEmbed[] =
+      "Backward: ids were changed after operation 'embedding' had read them, and before its gradients were "
+      "computed";
+  const char kClassify[] =
+      "Backward: targets were changed after operation 'cross_entropy' had read them, and before its "
+      "gradients "
+      "were computed";
+  const auto fill = [&] { batch.CopyFrom(next); };
+  EXPECT_EQ(error_after(fill, embed), kEmbed);
+  EXPECT_EQ(error_after(fill, classify), kClassify);
+  // Through a pointer, too: another row, rows swapped, and what is none.
+  const auto set = [&](int32_t first, int32_t second) {
+    return [&batch, first, second] {
+      batch.data<int32_t>()[0] = first;
+      batch.data<int32_t>()[1] = second;
+    };
+  };
+  EXPECT_EQ(error_after(set(1, 2), embed), kEmbed);
+  EXPECT_EQ(error_after(set(2, 0), classify), kClassify);
+  EXPECT_EQ(error_after(set(1 << 30, 2), embed),
+            "embedding: ids[0] is 1073741824, expected 0 to 2 for a vocabulary of 3");
+  EXPECT_EQ(error_after(set(0, -1), classify),
+            "cross_entropy: targets[1] is -1, expected 0 to 2 for a vocabulary of 3");
+  EXPECT_EQ(error_after(set(0, 2), embed), "none");  // the same
+  EXPECT_EQ(error_after([] {}, classify), "none");
 }
 
 TEST(FunctionsTest, AnEmbeddingAddsToAGradientOfZeros) {

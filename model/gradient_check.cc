@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include "model/random.h"
 #include "model/tensor_ops.h"
@@ -185,13 +186,14 @@ testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Te
       if (auto result = Near(alone[i], grads[i], 1, input + " with constants for the others"); !result)
         return result;
     }
-    if (auto result = Near(added[i], grads[i], 2, input + ", added to an equal one"); !result) return result;
-    if (auto result = Near(through_values[i], grads[i], 1, input + " as an intermediate value"); !result)
-      return result;
-    if (auto result = Near(values_used_twice[i], grads[i], 2, input + " as a value used twice"); !result)
-      return result;
-    if (auto result = Near(parameters_used_twice[i], grads[i], 2, input + " used twice"); !result)
-      return result;
+    const std::tuple<const std::vector<Values>&, double, const char*> others[] = {
+        {added, 2, ", added to an equal one"},
+        {through_values, 1, " as an intermediate value"},
+        {values_used_twice, 2, " as a value used twice"},
+        {parameters_used_twice, 2, " used twice"}};
+    for (const auto& [got, factor, how] : others) {
+      if (auto result = Near(got[i], grads[i], factor, input + how); !result) return result;
+    }
   }
   return testing::AssertionSuccess();
 }

@@ -32,7 +32,7 @@ class Model {
   virtual std::string_view name() const = 0;
   // In forward order: by layer.
   virtual std::span<Parameter* const> parameters() const = 0;
-  // In forward order. Whoever keeps several replicas of a model decides what to do about their buffers.
+  // In forward order. Keeping the buffers of several replicas equal is the caller's task.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // The forward pass: the mean loss over the batch, of shape (). Throws InvalidInput for a batch of other
   // shapes or dtypes than the model takes.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/autograd.h"
@@ -24,20 +25,27 @@ class Optimizer {
 
   // One update of every parameter by p.grad(). Throws InvalidInput, before any change, if a parameter has no
   // gradient.
-  virtual void Step() = 0;
+  void Step();
   // Back to the state before the first step. The parameters keep their values.
-  virtual void Reset() = 0;
+  void Reset();
 
  protected:
-  explicit Optimizer(std::span<Parameter* const> params);
+  Optimizer(std::string_view name, std::span<Parameter* const> params);
 
-  std::span<Parameter* const> params() const { return params_; }
-  void RequireGradients() const;
-  // A zeroed tensor like each parameter's value.
-  std::vector<Tensor> ZeroState() const;
+  // Allocates `count` tensors like each parameter's value, zeroed: at most two.
+  void AllocateStates(int count);
+  // Applies a rule of kernels/optimizer.h, made of these factors, to every parameter and its states.
+  template <template <class> class Rule, class... Factors>
+  void Apply(Factors... factors);
 
  private:
+  // Step number `step`, from 1.
+  virtual void Update(int64_t step) = 0;
+
+  const std::string_view name_;
   const std::vector<Parameter*> params_;
+  std::vector<std::vector<Tensor>> states_;  // for each state one for each parameter
+  int64_t step_ = 0;
 };
 
 // Gradient descent, with momentum as PyTorch defines it (no dampening): velocity = momentum * velocity +
@@ -52,12 +60,10 @@ class Sgd : public Optimizer {
   // Throws InvalidInput for options outside learning_rate >= 0, 0 <= momentum < 1.
   Sgd(std::span<Parameter* const> params, const Options& options);
 
-  void Step() override;
-  void Reset() override;
-
  private:
+  void Update(int64_t step) override;
+
   const Options options_;
-  std::vector<Tensor> velocities_;  // empty without momentum
 };
 
 // Decoupled Weight Decay Regularization, arXiv:1711.05101, algorithm 2 as PyTorch implements it (weight decay
@@ -75,14 +81,10 @@ class AdamW : public Optimizer {
   // Throws InvalidInput for options outside learning_rate, weight_decay >= 0, eps > 0, 0 <= beta < 1.
   AdamW(std::span<Parameter* const> params, const Options& options);
 
-  void Step() override;
-  void Reset() override;
-
  private:
+  void Update(int64_t step) override;
+
   const Options options_;
-  std::vector<Tensor> means_;
-  std::vector<Tensor> squares_;
-  int64_t step_ = 0;
 };
 
 }  // namespace gradsync::model

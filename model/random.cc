@@ -88,7 +88,7 @@ void FillOnHost(const Tensor& tensor, const Fill& fill) {
   kernels::ParallelFor(
       *host.device(), host.numel(),
       [&](int64_t begin, int64_t end) { fill(begin, end - begin, out + begin); }, 64 * kBlock);
-  if (!on_host) tensor.CopyFrom(host);
+  on_host ? tensor.CountWrite() : tensor.CopyFrom(host);
 }
 
 }  // namespace

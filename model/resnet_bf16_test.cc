@@ -21,7 +21,7 @@ TEST(ResNetBF16, ParametersAndBuffersAreF32WithCopiesOfMatrices) {
     Parameter& p = *model.parameters()[i];
     EXPECT_EQ(p.value().ToVector<float>(), wide.parameters()[i]->value().ToVector<float>()) << p.name();
     EXPECT_EQ(p.grad().dtype(), DType::kF32) << p.name();
-    EXPECT_EQ(p.compute().dtype(), p.value().rank() >= 2 ? DType::kBF16 : DType::kF32) << p.name();
+    EXPECT_EQ(p.ForwardValue().dtype(), p.value().rank() >= 2 ? DType::kBF16 : DType::kF32) << p.name();
   }
   for (const Buffer& buffer : model.buffers()) {
     const bool is_count = buffer.name.ends_with("num_batches_tracked");

@@ -1,6 +1,10 @@
 #include "model/tensor.h"
 
+#include <atomic>
+#include <cstdint>
 #include <utility>
+
+#include "absl/strings/str_join.h"
 
 namespace gradsync::model {
 
@@ -18,13 +22,10 @@ struct Tensor::Storage {
   const DevicePtr device;
   void* const memory;
   const std::shared_ptr<void> lender;  // null: the device's allocator
+  std::atomic<uint64_t> num_writes = 0;
 };
 
-std::string ToString(const Shape& shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += Join(i == 0 ? "" : ", ", shape[i]);
-  return text + ")";
-}
+std::string ToString(const Shape& shape) { return Join("(", absl::StrJoin(shape, ", "), ")"); }
 
 int64_t Numel(const Shape& shape) {
   int64_t numel = 1;
@@ -35,11 +36,13 @@ int64_t Numel(const Shape& shape) {
   return numel;
 }
 
+Tensor::Tensor(Shape shape, DType dtype) : shape_(std::move(shape)), numel_(Numel(shape_)), dtype_(dtype) {
+  Require(numel_ <= PTRDIFF_MAX / static_cast<int64_t>(SizeOf(dtype)), "shape ", ToString(shape_), " of ",
+          Name(dtype), " has too many bytes");
+}
+
 Tensor Tensor::Empty(DevicePtr device, Shape shape, DType dtype) {
-  Tensor tensor;
-  tensor.numel_ = Numel(shape);
-  tensor.shape_ = std::move(shape);
-  tensor.dtype_ = dtype;
+  Tensor tensor(std::move(shape), dtype);
   tensor.storage_ = std::make_shared<Storage>(std::move(device), tensor.nbytes());
   tensor.data_ = tensor.storage_->memory;
   return tensor;
@@ -53,10 +56,7 @@ Tensor Tensor::Zeros(DevicePtr device, Shape shape, DType dtype) {
 
 Tensor Tensor::Over(DevicePtr device, std::shared_ptr<void> memory, Shape shape, DType dtype) {
   Require(memory != nullptr, "a tensor over no memory");
-  Tensor tensor;
-  tensor.numel_ = Numel(shape);
-  tensor.shape_ = std::move(shape);
-  tensor.dtype_ = dtype;
+  Tensor tensor(std::move(shape), dtype);
   tensor.data_ = memory.get();
   tensor.storage_ = std::make_shared<Storage>(std::move(device), std::move(memory));
   return tensor;
@@ -100,11 +100,9 @@ Tensor Tensor::Slice(int64_t offset, Shape shape) const {
 
 Tensor Tensor::SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const {
   Require(defined(), "an undefined tensor has no slices");
-  Tensor view = *this;
+  Tensor view(std::move(shape), dtype);
+  view.storage_ = storage_;
   view.data_ = static_cast<std::byte*>(data_) + offset_bytes;
-  view.numel_ = Numel(shape);
-  view.shape_ = std::move(shape);
-  view.dtype_ = dtype;
   Require(offset_bytes <= nbytes() && view.nbytes() <= nbytes() - offset_bytes, "bytes [", offset_bytes, ", ",
           offset_bytes + view.nbytes(), ") do not lie in a tensor of ", nbytes(), " bytes");
   Require(reinterpret_cast<uintptr_t>(view.data_) % SizeOf(dtype) == 0, "offset of ", offset_bytes,
@@ -119,9 +117,28 @@ void Tensor::CopyFrom(const Tensor& source) const {
   // Whichever side is not the host knows how to reach the other.
   Device& mover = device()->is_cpu() ? *source.device() : *device();
   mover.Copy(data_, source.data_, nbytes());
+  CountWrite();
 }
 
-void Tensor::Zero() const { device()->Zero(data_, nbytes()); }
+void Tensor::Zero() const {
+  device()->Zero(data_, nbytes());
+  CountWrite();
+}
+
+Tensor::Version Tensor::version() const {
+  Version version;
+  if (!defined()) return version;
+  version.storage_ = storage_;
+  version.num_writes_ = storage_->num_writes;
+  return version;
+}
+
+bool Tensor::Version::changed() const {
+  const std::shared_ptr<const Storage> storage = storage_.lock();
+  return storage != nullptr && storage->num_writes != num_writes_;
+}
+
+void Tensor::CountWrite() const { ++storage_->num_writes; }
 
 Tensor Tensor::To(const DevicePtr& device) const {
   Tensor copy = Empty(device, shape_, dtype_);

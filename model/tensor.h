@@ -27,7 +27,7 @@ class Tensor {
   // Undefined: only defined(), assignment and destruction are allowed.
   Tensor() = default;
 
-  // Contents are whatever the allocator left there.
+  // Not initialised.
   static Tensor Empty(DevicePtr device, Shape shape, DType dtype);
   static Tensor Zeros(DevicePtr device, Shape shape, DType dtype);
   // Over memory that does not come from the device's allocator. It is at least as large and as well aligned
@@ -71,10 +71,17 @@ class Tensor {
   // size.
   Tensor SliceBytes(size_t offset_bytes, Shape shape, DType dtype) const;
 
-  // Whether no other Tensor shares the storage, so that writing here changes nobody else's values.
+  // Whether no other Tensor shares the storage, so that writing here changes no other tensor.
   bool unique() const { return storage_.use_count() == 1; }
   // Whether both are the same elements in the same storage.
   bool SameStorage(const Tensor& other) const { return data_ == other.data_ && numel_ == other.numel_; }
+
+  // Tells whether a storage has been written since, without keeping it alive.
+  class Version;
+  Version version() const;
+  // Counts a write to the storage. CopyFrom, Zero and the functions of tensor_ops.h and random.h that write
+  // do so themselves; kernels, collectives and what is written through data() do not.
+  void CountWrite() const;
 
   // Overwrites the elements with those of `source`, from this device or the host's.
   // Throws InvalidInput if shape or dtype differ.
@@ -98,6 +105,8 @@ class Tensor {
  private:
   struct Storage;
 
+  // Throws InvalidInput if memory cannot be that large.
+  Tensor(Shape shape, DType dtype);
   [[noreturn]] void ThrowWrongDType(DType expected) const;
 
   std::shared_ptr<Storage> storage_;
@@ -105,6 +114,18 @@ class Tensor {
   Shape shape_;
   int64_t numel_ = 0;
   DType dtype_ = DType::kF32;
+};
+
+class Tensor::Version {
+ public:
+  Version() = default;
+  // False if the storage is gone.
+  bool changed() const;
+
+ private:
+  friend class Tensor;
+  std::weak_ptr<const Storage> storage_;
+  uint64_t num_writes_ = 0;
 };
 
 }  // namespace gradsync::model

@@ -21,6 +21,7 @@ void AddTo(const Tensor& source, const Tensor& target) {
                                     .n = target.numel(),
                                     .y = {.data = target.data<T>(), .accumulate = true}});
   });
+  target.CountWrite();
 }
 
 void Store(const Tensor& source, const Destination<Tensor>& to) {
@@ -33,6 +34,7 @@ void Scale(const Tensor& tensor, double factor) {
     kernels::Run("scale", *tensor.device(),
                  kernels::Scaled<T>{.x = y, .factor = factor, .n = tensor.numel(), .y = {.data = y}});
   });
+  tensor.CountWrite();
 }
 
 void Fill(const Tensor& tensor, double value) {
@@ -40,6 +42,7 @@ void Fill(const Tensor& tensor, double value) {
     kernels::Run("fill", *tensor.device(),
                  kernels::Fill<T>{.value = value, .n = tensor.numel(), .y = tensor.data<T>()});
   });
+  tensor.CountWrite();
 }
 
 void Cast(const Tensor& source, const Tensor& target) {

@@ -69,6 +69,14 @@ TEST(TensorTest, BoundsAndTypesAreChecked) {
   EXPECT_THROW(tensor.data<double>(), InvalidInput);
   EXPECT_THROW(Tensor::Empty(CpuDevice(), {-1}, DType::kF32), InvalidInput);
   EXPECT_THROW(Tensor::Empty(CpuDevice(), {int64_t{1} << 40, int64_t{1} << 40}, DType::kF32), InvalidInput);
+  // Elements that can be counted, in bytes that cannot.
+  const int64_t many = int64_t{1} << 61;
+  EXPECT_THROW(Tensor::Empty(CpuDevice(), {many}, DType::kF64), InvalidInput);
+  EXPECT_THROW(Tensor::Empty(CpuDevice(), {many + 1}, DType::kF64), InvalidInput);
+  EXPECT_THROW(Tensor::Zeros(CpuDevice(), {2, many}, DType::kBF16), InvalidInput);
+  EXPECT_THROW(Tensor::From<double>(CpuDevice(), {many}, std::span<const double>()), InvalidInput);
+  EXPECT_THROW(Tensor::Over(CpuDevice(), std::make_shared<double>(), {many}, DType::kF64), InvalidInput);
+  EXPECT_THROW(tensor.SliceBytes(0, {many}, DType::kF64), InvalidInput);
   EXPECT_THROW(AddTo(tensor, tensor.View({12})), InvalidInput);
   EXPECT_THROW(CpuDevice(0), InvalidInput);
 }
@@ -157,6 +165,14 @@ TEST(AllocatorTest, SaysWhatThereWasNoMemoryFor) {
   } catch (const std::bad_alloc& error) {
     EXPECT_STREQ(error.what(), "out of memory on cpu: asked for 1125899906842624 bytes");
   }
+}
+
+TEST(AllocatorTest, NoSizeIsTooLargeToBeRefused) {
+  CachingAllocator allocator(HostMemory());
+  for (const size_t bytes : {SIZE_MAX, SIZE_MAX - 63, SIZE_MAX / 2 + 1, SIZE_MAX / 2}) {
+    EXPECT_THROW(allocator.Allocate(bytes), std::bad_alloc) << bytes;
+  }
+  EXPECT_EQ(allocator.stats().bytes_held, 0u);
 }
 
 TEST(AllocatorTest, BlocksAreAlignedAndDistinct) {

@@ -70,7 +70,7 @@ class Transformer : public Model {
 
   Parameter* NewParameter(std::string name, Shape shape);
   void Initialize(uint64_t seed);
-  // x plus what the block's half makes of it.
+  // x plus the output of this half of the block (residual connection).
   Var Attention(const Block& block, const Var& x) const;
   Var FeedForward(const Block& block, const Var& x) const;
 

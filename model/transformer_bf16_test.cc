@@ -21,7 +21,7 @@ TEST(TransformerBF16, ParametersAreF32WithCopiesOfMatrices) {
     Parameter& p = *model.parameters()[i];
     EXPECT_EQ(p.value().ToVector<float>(), wide.parameters()[i]->value().ToVector<float>()) << p.name();
     EXPECT_EQ(p.grad().dtype(), DType::kF32) << p.name();
-    EXPECT_EQ(p.compute().dtype(), p.value().rank() == 2 ? DType::kBF16 : DType::kF32) << p.name();
+    EXPECT_EQ(p.ForwardValue().dtype(), p.value().rank() == 2 ? DType::kBF16 : DType::kF32) << p.name();
   }
   const Batch batch = RandomTokens(device, MicroTransformer(), 2, 6, 0);
   EXPECT_EQ(model.Logits(batch.inputs).value().dtype(), DType::kBF16);

@@ -20,10 +20,7 @@ struct Image {
   Shape shape() const { return {batch, channels / block, height, width, block}; }
   int64_t pixels() const { return height * width; }
   int64_t numel() const { return batch * channels * pixels(); }
-  std::string label() const {
-    return std::to_string(batch) + "_" + std::to_string(channels) + "_" + std::to_string(height) + "_" +
-           std::to_string(width) + "_block_" + std::to_string(block);
-  }
+  std::string label() const { return Join(batch, "_", channels, "_", height, "_", width, "_block_", block); }
 };
 
 // Where the element (n, c, pixel) is in channel blocks, for each in the order of (batch, channels, pixels).
@@ -95,9 +92,8 @@ FunctionCase ConvCase(Image in, Conv conv) {
                   .width = (in.width + 2 * conv.padding - conv.size) / conv.stride + 1,
                   .block = conv.out_block};
   const Conv2dOptions options{.stride = conv.stride, .padding = conv.padding, .out_block = conv.out_block};
-  return {.name = "Conv2d_" + in.label() + "_to_" + std::to_string(conv.out) + "_size_" +
-                  std::to_string(conv.size) + "_stride_" + std::to_string(conv.stride) + "_padding_" +
-                  std::to_string(conv.padding) + "_block_" + std::to_string(conv.out_block),
+  return {.name = Join("Conv2d_", in.label(), "_to_", conv.out, "_size_", conv.size, "_stride_", conv.stride,
+                       "_padding_", conv.padding, "_block_", conv.out_block),
           .inputs = {in.shape(), {conv.out, in.channels, conv.size, conv.size}},
           .roles = {Role::kActivation, Role::kMatrix},
           .function = [=](const std::vector<Var>& v) { return Conv2d(v[0], v[1], options); },

@@ -5,8 +5,9 @@
 #include "model/function_support.h"
 #include "model/kernels/batch_norm.h"
 #include "model/kernels/conv.h"
+#include "model/kernels/elementwise.h"
+#include "model/kernels/loss.h"
 #include "model/kernels/pool.h"
-#include "model/kernels/regression.h"
 
 namespace gradsync::model {
 namespace {
@@ -240,7 +241,7 @@ Var MeanSquaredError(const Var& x_var, const Tensor& target) {
   Run("squared_error", x, [&]<class T>() {
     return kernels::SquaredError<T>{.x = Data(x), .target = Data(target), .n = n, .loss = Data(loss)};
   });
-  return Var::FromOp("squared_error", loss, {x_var}, [=](OpGradient& op) {
+  return Var::FromOp("squared_error", loss, {x_var, Var(target)}, [=](OpGradient& op) {
     const Tensor& dloss = op.output_grad();
     // dx = 2 (x - target) / n dloss
     Contribute(op, 0, x, [&]<class T>(const Grad& dx) {

@@ -61,6 +61,18 @@ TEST(VisionFunctionsTest, TheSameVariableTwice) {
   }));
 }
 
+// A batch that is filled again between forward and backward.
+TEST(VisionFunctionsTest, ATargetThatWasChangedIsAnError) {
+  const DevicePtr device = CpuDevice();
+  Parameter x("x", Normal(device, {2, 8}, DType::kF32, 0));
+  std::vector<Parameter*> list{&x};
+  const Tensor target = Normal(device, {2, 8}, DType::kF32, 1);
+  Backward(MeanSquaredError(x, target), list);
+  const Var loss = MeanSquaredError(x, target);
+  FillUniform(target, 0, 1, /*seed=*/0, /*stream=*/0);
+  EXPECT_THROW(Backward(loss, list), std::logic_error);
+}
+
 Tensor Rounded(const Tensor& x) {
   Tensor rounded = Tensor::Empty(x.device(), x.shape(), DType::kBF16);
   Cast(x, rounded);

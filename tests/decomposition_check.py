@@ -4,15 +4,15 @@
   bazel-bin/tools/summarize --format=json DIR >tables.json
   python3 tests/decomposition_check.py tables.json DIR...
 
-Shares no code with the tools, and needs Python's standard library only. Per round i and strategy s, with the
-maximum over ranks:
+Shares no code with the tools, and needs Python's standard library only. A step of every rank begins when the last
+rank of its host has left the barrier. With the maximum over ranks, in each round:
 
-  computed = max(forward + backward)         averaged = max(forward + backward + sync_exposed)
-  sync_cost = step_s - step_none             exposed  = averaged_s - computed_s
-  tax       = computed_s - computed_none     rest     = sync_cost - exposed - tax
-  skew      = mean over the other ranks of (computed - their own forward + backward)
+  computed = forward + backward    worked = computed + begin_step + hooks    averaged = worked + sync_exposed
+  sync_cost = step - floor's step - c (forward - floor's forward)           exposed = averaged - worked
+  own = worked - computed    tax = computed - floor's - c (forward - floor's)    rest = what is left
 
-The tables show the means over the rounds that s and `none` have in common, launch by launch.
+c is the coefficient that the rows of a cell have in common, where the table says that it is used. The table shows the
+means over the rounds that are left when a fifth is taken from both ends of sync_cost.
 """
 
 import glob
@@ -22,8 +22,9 @@ import os
 import sys
 from collections import defaultdict
 
-PARTS = ("sync_cost", "exposed", "tax", "rest")
-PRINTED = 1e-9  # of a number's size; tables in JSON have all digits
+PARTS = ("sync_cost", "exposed", "own", "tax", "rest")
+RUN = ("seed", "placement", "steps", "warmup_steps", "precision", "max_steps", "time")
+VARIANT = ("variant", "strategy", "backend", "bucket_bytes", "bucket_elements", "published_size")
 
 
 def fail(text):
@@ -31,151 +32,124 @@ def fail(text):
 
 
 def records_of(directories):
-    """Records of /1 and /2; continuation lines of /2 are merged into theirs."""
     for directory in directories:
         for path in sorted(glob.glob(os.path.join(directory, "*.jsonl"))):
             own = {}
             with open(path, encoding="utf-8", errors="replace") as lines:
-                for number, line in enumerate(lines):
+                for line in lines:
                     try:
                         part = json.loads(line)
                     except ValueError:
                         continue  # cut off
-                    if not isinstance(part, dict) or "schema" not in part:
-                        continue
                     if "of" not in part:
-                        own[part.get("record", number)] = part
+                        own[part.get("record", len(own))] = part
                         continue
-                    record = own.get(part["of"])
-                    if record is None:
-                        fail(f"{path}:{number + 1}: continues record {part['of']}, which is not there")
                     for name, values in part.get("samples", {}).items():
-                        record["samples"].setdefault(name, []).extend(values)
-                    for name in ("facts", "checks"):
-                        record.setdefault(name, {}).update(part.get(name, {}))
+                        own[part["of"]]["samples"].setdefault(name, []).extend(values)
             yield from own.values()
 
 
-def times_of(ranks):
-    """Per step of one launch, in seconds: step, computed, averaged (None where unknown), skew."""
-    steps = min(len(rank["samples"]["step_ns"]) for rank in ranks)
+def rounds_of(ranks):
+    """Per step of one launch, in seconds."""
     result = []
-    for i in range(steps):
-        own = [{name: 1e-9 * values[i] for name, values in rank["samples"].items()} for rank in ranks]
-        ready = [each["forward_ns"] + each["backward_ns"] for each in own] if "backward_ns" in own[0] else None
-        done = None
-        if ready is not None and "sync_exposed_ns" in own[0]:
-            done = max(r + each["sync_exposed_ns"] for r, each in zip(ready, own))
-        computed = max(ready) if ready else None
-        skew = None
-        if ready:
-            skew = (len(ready) * computed - sum(ready)) / (len(ready) - 1) if len(ready) > 1 else 0.0
-        result.append({"step": max(each["step_ns"] for each in own), "computed": computed, "averaged": done,
-                       "skew": skew})
+    for i in range(min(len(rank["samples"]["step_ns"]) for rank in ranks)):
+        at = [{name: 1e-9 * values[i] for name, values in rank["samples"].items() if i < len(values)} for rank in ranks]
+        hosts = [rank["provenance"]["host"] for rank in ranks]
+        is_aligned = all("begin_ns" in rank["samples"] for rank in ranks)
+        begins = [rank["samples"]["begin_ns"][i] if is_aligned else 0 for rank in ranks]
+        early = [1e-9 * (max(b for b, h in zip(begins, hosts) if h == host) - begin)
+                 for begin, host in zip(begins, hosts)]
+        own = [a.get("begin_step_ns", 0) + a.get("hooks_ns", 0) for a in at]
+        computed = [a["forward_ns"] + a.get("backward_ns", math.nan) - e for a, e in zip(at, early)]
+        result.append({"step": max(a["step_ns"] - e for a, e in zip(at, early)),
+                       "forward": max(a["forward_ns"] for a in at),
+                       "computed": max(computed),
+                       "worked": max(c + w for c, w in zip(computed, own)),
+                       "averaged": max(c + w + a.get("sync_exposed_ns", math.nan)
+                                       for c, w, a in zip(computed, own, at))})
     return result
 
 
-def floor_of(strategy):
-    if not strategy.startswith("pytorch_"):
-        return "none"
-    return "pytorch_none" + ("_compiled" if strategy.endswith("_compiled") else "")
-
-
-def expected_of(directories):
-    """(experiment, run, strategy, batch, sequence, bucket bytes, buffer) -> means."""
-    launches = defaultdict(lambda: defaultdict(list))  # configuration -> launch -> ranks
-    first_run = {}
+def cells_of(directories):
+    """cell -> variant -> (first run, floor, run -> rounds)."""
+    ranks = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for record in records_of(directories):
-        if record["experiment"] not in ("ddp", "compare") or "step_ns" not in record.get("samples", {}):
-            continue
-        config = {k: v for k, v in record["config"].items() if k not in ("seed", "placement")}
-        run_set = record.get("facts", {}).get("launch_set", record["run_id"])
-        key = (record["experiment"], run_set, record["world_size"], json.dumps(config, sort_keys=True))
-        launches[key][record["run_id"]].append(record)
-        first_run.setdefault(key, record["run_id"])
-    shared = ("model", "backend", "device", "dtype", "batch_size", "seq_len", "image_size", "buffer_elements",
-              "threads_per_rank", "order", "steps", "optimizer", "warmup_steps", "units")
-    times = {key: {run: times_of(ranks) for run, ranks in runs.items()} for key, runs in launches.items()}
-    floors = {}
-    for key in times:
-        config = json.loads(key[3])
-        place = key[:3] + tuple(config.get(name) for name in shared)
-        floors.setdefault((place, config["strategy"]), times[key])
-    expected = {}
-    for key in times:
-        config = json.loads(key[3])
-        place = key[:3] + tuple(config.get(name) for name in shared)
-        floor = floors.get((place, floor_of(config["strategy"])))
-        if floor is None or floor is times[key]:
-            continue
-        rounds = [(own, base) for run, steps in times[key].items() for own, base in
-                  zip(steps, floor.get(run, []))]
-        if not rounds:
-            continue
-        mean = {"rounds": len(rounds)}
-        known = all(own["averaged"] is not None and base["computed"] is not None for own, base in rounds)
-        sums = defaultdict(list)
-        for own, base in rounds:
-            sums["sync_cost"].append(own["step"] - base["step"])
-            if known:
-                sums["exposed"].append(own["averaged"] - own["computed"])
-                sums["tax"].append(own["computed"] - base["computed"])
-                sums["rest"].append(sums["sync_cost"][-1] - sums["exposed"][-1] - sums["tax"][-1])
-        for part, values in sums.items():
-            mean[part] = math.fsum(values) / len(values)
-        skews = [step["skew"] for steps in times[key].values() for step in steps]
-        if all(skew is not None for skew in skews):
-            mean["skew"] = math.fsum(skews) / len(skews)
-        row = (key[0], first_run[key], config["strategy"], config.get("batch_size"), config.get("seq_len"),
-               config.get("bucket_bytes"), config.get("buffer_elements"))
-        expected[row] = mean
-    return expected
+        if "strategy" in record["config"] and record.get("samples", {}).get("step_ns"):
+            cell = {k: v for k, v in record["config"].items() if k not in RUN + VARIANT}
+            key = (record["facts"].get("launch_set", record["run_id"]), json.dumps(cell, sort_keys=True))
+            ranks[key][record["config"]["variant"]][record["run_id"]].append(record)
+    for variants in ranks.values():
+        yield {variant: (next(iter(runs.values()))[0], {run: rounds_of(of) for run, of in runs.items()})
+               for variant, runs in variants.items()}
 
 
-def rows_of(path):
-    with open(path, encoding="utf-8") as file:
-        tables = json.load(file)["tables"]
-    for table in tables:
-        if table["name"] not in ("ddp", "compare"):
-            continue
-        names = [column["name"] if isinstance(column, dict) else column for column in table["columns"]]
-        for row in table["rows"]:
-            cells = dict(zip(names, row))
-            if table["name"] == "compare" and cells["phase"] != "step":
-                continue
-            mebi = cells.get("buffer_elements (Mi)")
-            unit = 1.0 if table["name"] == "ddp" else 1e-3
-            name = "s" if table["name"] == "ddp" else "ms"
-            key = (table["name"], cells["run"], cells["strategy"], cells["batch_size"], cells["seq_len"],
-                   cells["bucket_bytes"], None if mebi is None else round(mebi * 2**20))
-            printed = {part: cells[f"{part} ({name})"] for part in PARTS + ("skew",)}
-            yield key, {part: None if value is None else value * unit for part, value in printed.items()}
+def coefficient_of(rows):
+    """Of forward, in steps, once rounds and rows are taken out."""
+    counts = {run: min(len(row.get(run, [])) for row in rows) for run in rows[0]}
+    series = [[rounds[i] for run, rounds in row.items() for i in range(counts.get(run, 0))] for row in rows]
+    n = len(series[0])
+    if n < 10 or len(rows) < 2:
+        return 0.0
+
+    def left(name):
+        values = [[r[name] for r in row] for row in series]
+        rows_, rounds = [math.fsum(v) / n for v in values], [math.fsum(c) / len(rows) for c in zip(*values)]
+        mean = math.fsum(rows_) / len(rows)
+        return [v - a - b + mean for row, a in zip(values, rows_) for v, b in zip(row, rounds)]
+    step, forward = left("step"), left("forward")
+    squares = math.fsum(f * f for f in forward)
+    return math.fsum(s * f for s, f in zip(step, forward)) / squares if squares > 0 else 0.0
+
+
+def costs_of(own, floor, c):
+    rounds = [pair for run in own for pair in zip(own[run], floor.get(run, []))]
+    parts = []
+    for a, b in rounds:
+        shift = c * (a["forward"] - b["forward"])
+        cost, tax = a["step"] - b["step"] - shift, a["computed"] - b["computed"] - shift
+        exposed, work = a["averaged"] - a["worked"], a["worked"] - a["computed"]
+        parts.append((cost, exposed, work, tax, cost - exposed - work - tax))
+    cut = int(0.2 * len(parts))
+    kept = sorted(parts, key=lambda part: part[0])[cut:len(parts) - cut]
+    return [math.fsum(part[i] for part in kept) / len(kept) for i in range(len(PARTS))]
 
 
 def main():
     if len(sys.argv) < 3:
         fail("takes the JSON that summarize printed, and the directories of its records")
-    expected = expected_of(sys.argv[2:])
+    with open(sys.argv[1], encoding="utf-8") as file:
+        table = next((table for table in json.load(file)["tables"] if table["name"] == "ddp"), None)
+    if table is None:
+        fail("no table ddp")
+    rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
     compared = 0
-    for key, printed in rows_of(sys.argv[1]):
-        own = expected.get(key)
-        if own is None:
-            if printed["sync_cost"] is not None:
-                fail(f"{key}: the table has a cost, the records have no `none` beside it")
-            continue
-        for part in PARTS + ("skew",):
-            if (part in own) != (printed[part] is not None):
-                fail(f"{key}: {part}: the table has {printed[part]}, the records give {own.get(part)}")
-            if part in own:
-                if not abs(own[part] - printed[part]) <= PRINTED * max(1e-3, abs(own[part])):
-                    fail(f"{key}: {part}: the table has {printed[part]!r}, the records give {own[part]!r}")
-                compared += 1
-        if "rest" in own:
-            left = own["sync_cost"] - printed["exposed"] - printed["tax"] - printed["rest"]
-            if abs(left) > 1e-9:
-                fail(f"{key}: the parts miss sync_cost by {left} s")
+    for cell in cells_of(sys.argv[2:]):
+        is_peer = {variant: "peer" in record["facts"] for variant, (record, _) in cell.items()}
+        shown = {}
+        for variant, (record, rounds) in cell.items():
+            same = [row for row in rows if row["variant"] == variant and row["run"] == record["run_id"] and
+                    all(row[name] == record["config"].get(name) for name in ("batch_size", "seq_len", "image_size"))]
+            if len(same) != 1:
+                fail(f"{variant} of {record['run_id']}: {len(same)} rows")
+            shown[variant] = same[0]
+        for variant, (record, rounds) in cell.items():
+            floors = [v for v, (r, _) in cell.items() if r["config"]["strategy"] == record["facts"]["floor"]]
+            floor = next((v for v in floors if cell[v][0]["config"]["backend"] == record["config"]["backend"]),
+                         floors[0] if floors else None)
+            printed = [shown[variant][f"{part} (s)"] for part in PARTS]
+            if floor in (None, variant) or record["config"].get("order") != "interleaved":
+                if printed[0] is not None:
+                    fail(f"{variant}: the table has a cost, the records have no floor beside it")
+                continue
+            uses = all(shown[v]["forward as covariate"] == "yes" for v in (variant, floor))
+            c = coefficient_of([of for v, (_, of) in cell.items() if is_peer[v] == is_peer[variant]]) if uses else 0.0
+            for part, own, table_has in zip(PARTS, costs_of(rounds, cell[floor][1], c), printed):
+                if math.isnan(own) != (table_has is None) or not (
+                        table_has is None or abs(own - table_has) <= 1e-9 * max(1e-3, abs(own))):
+                    fail(f"{variant}: {part}: the table has {table_has!r}, the records give {own!r}")
+                compared += table_has is not None
     if compared == 0:
-        fail("nothing to compare: no strategy beside a `none`")
+        fail("nothing to compare: no strategy beside a floor")
     print(f"decomposition_check: {compared} numbers agree with the records")
 
 

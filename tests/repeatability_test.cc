@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/functions.h"
 #include "model/test_models.h"

@@ -33,7 +33,7 @@ draw() {
       srand(seed)
       for (;;) {
         ranks = pick("1 2 2 3 4"); threads = pick("1 1 2"); program = pick("all_reduce ddp ddp compare")
-        flags = " --backend=" pick("gloo shm shm hierarchical") " --world_size=" ranks \
+        flags = " --backend=" (below(2) ? pick("gloo shm shm hierarchical") : some("gloo shm hierarchical")) " --world_size=" ranks \
           " --threads_per_rank=" threads " --comm_threads=" pick("1 2 3") \
           " --seed=" below(100) (ranks * threads <= cpus ? maybe("--placement=pin") : "")
         if (program == "all_reduce") flags = flags " --sizes=" some("4KiB 8 64KiB 1MiB 3MiB") " --op=" pick("sum mean") \
@@ -41,12 +41,37 @@ draw() {
         if (program == "ddp") flags = flags " --model=tiny --num_layers=" below(3) + 1 " --d_model=" pick("32 64") \
           " --num_heads=" pick("1 2 4") " --d_ff=" pick("33 128") " --vocab_size=" pick("300 1001") \
           " --batch_size=" some("1 2 3") " --seq_len=" some("7 16 33") " --dtype=" pick("f32 f64 bf16") \
-          " --bucket_bytes=" pick("1 4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
+          " --bucket_bytes=" some("4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
         if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") \
           (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training()
         print program flags
       }
     }'
+}
+
+# Runs $command; of backend hierarchical every rank by itself, on two hosts if their number is even.
+# shellcheck disable=SC2086  # flags are words
+run_ranks() {
+  local ranks rank pids=() worst=0
+  ranks=$(sed -n 's/.*--backend=hierarchical.* --world_size=\([0-9]*\) .*/\1/p' <<<"$command")
+  if ((${ranks:-1} % 2)); then
+    timeout --kill-after=20 "$limit_s" $command
+    return
+  fi
+  for ((rank = 0; rank < ranks; ++rank)); do
+    GRADSYNC_RANK=$rank GRADSYNC_WORLD_SIZE=$ranks GRADSYNC_RENDEZVOUS=file://$scratch/place \
+      GRADSYNC_HOST=host$((rank * 2 / ranks)) timeout --kill-after=20 "$limit_s" ${command/ --world_size=$ranks/} &
+    pids+=($!)
+  done
+  for rank in "${!pids[@]}"; do
+    wait "${pids[$rank]}" || worst=$?
+  done
+  if ((worst == 0)) && grep -L --include='*.jsonl' -r "\"hosts\":\"2 of $((ranks / 2)) ranks\?, by GRADSYNC_HOST\"" "$out" | grep .; then
+    echo "did not use the link"
+    worst=1
+  fi
+  rm -rf "$scratch/place"
+  return "$worst"
 }
 
 fell() {
@@ -75,8 +100,7 @@ while ((SECONDS < end)) && read -r program flags; do
   rm -rf "$out"
   command="bazel-bin/bench/$program $flags --out=$out"
   shared=$(find /dev/shm -mindepth 1 2>/dev/null | sort)
-  # shellcheck disable=SC2086  # flags are words
-  timeout --kill-after=20 "$limit_s" $command >"$scratch/log" 2>&1 </dev/null
+  run_ranks >"$scratch/log" 2>&1 </dev/null
   status=$?
   ran[$program]=$((${ran[$program]:-0} + 1))
   ((status == 0)) || fell "exit status $status"

@@ -1,7 +1,6 @@
 #include "tools/summarize_cli.h"
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -10,15 +9,13 @@
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/render/render.h"
+#include "tools/run_tool.h"
 #include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
-constexpr int kBadArguments = 2;
 constexpr int kWorseThanBaseline = 3;
 
 constexpr char kSummary[] =
@@ -28,13 +25,17 @@ constexpr char kSummary[] =
     "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
     "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "
-    "wrong or unequal results.";
+    "wrong or unequal results. With one launch on a side a slower row is only warned of, unless "
+    "--one_launch.";
 
 struct CommandLine {
   SummarizeOptions summarize;
   std::string format = "markdown";
   std::string out;
   int64_t resamples = 2000;
+  bool details = false;
+  std::string table;
+  bool one_launch = false;
   std::string baseline;
   double threshold_percent = 0;
 };
@@ -43,40 +44,44 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->summarize.inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->AddChoice("format", &line->format, {"markdown", "csv", "latex", "json"},
-                   "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
-  flags->AddText(
-      "baseline_row", &line->summarize.baseline_row, "a strategy of the records",
-      "The row that others are compared with. Without it core in tables of compare and naive in others, or "
-      "the first row where there is none.");
-  flags->AddInt(
-      "resamples", &line->resamples, 100, 1000000,
-      "Of the bootstrap behind an interval. Where there are more than 20000 records it is 200 unless given.");
-  flags->AddPath(
-      "baseline", &line->baseline, "a directory or file with records",
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json"}),
+             "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
+  flags->Add("baseline_row", &line->summarize.baseline_row,
+             bench::Text("a strategy or a variant of the records"),
+             "The row that others are compared with, over the same backend and at the same size if it is "
+             "there. Without it core, which decides most, or the first row where there is none.");
+  flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
+  flags->Add("details", &line->details, bench::Switch(),
+             "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
+  flags->Add("resamples", &line->resamples, bench::Integer(100, 1000000),
+             "Of the bootstrap behind the intervals.");
+  flags->Add(
+      "baseline", &line->baseline, bench::Path("a directory or file with records"),
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or "
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) cannot fail.");
-  flags->AddPositiveDouble("threshold", &line->threshold_percent,
-                           "With --baseline: percent by which a row may be slower. Without it, 0.");
-  flags->AddPath(
-      "out", &line->out, "a file, or with --format=csv a directory (existing, or named with a / at its end)",
-      "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
+  flags->Add("one_launch", &line->one_launch, bench::Switch(),
+             "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
+  flags->Add("threshold", &line->threshold_percent, bench::PositiveNumber(),
+             "With --baseline: percent by which a row may be slower. Without it, 0.");
+  flags->Add("out", &line->out,
+             bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
+             "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
 }
 
-void Render(const Report& report, const std::string& format, std::ostream& out) {
-  if (format == "markdown") RenderMarkdown(report, out);
-  if (format == "csv") RenderCsv(report, out);
-  if (format == "latex") RenderLatex(report, out);
-  if (format == "json") RenderJson(report, out);
+void Render(const Report& report, const CommandLine& line, std::ostream& out) {
+  if (line.format == "markdown") RenderMarkdown(report, out, line.details);
+  if (line.format == "csv") RenderCsv(report, out);
+  if (line.format == "latex") RenderLatex(report, out, line.details);
+  if (line.format == "json") RenderJson(report, out);
 }
 
 void Write(const Report& report, const CommandLine& line, std::ostream& out) {
   const std::filesystem::path path(line.out);
   if (line.out.empty()) {
-    Render(report, line.format, out);
+    Render(report, line, out);
     out.flush();
   } else if (line.format == "csv" && (line.out.ends_with('/') || std::filesystem::is_directory(path))) {
     std::filesystem::create_directories(path);
@@ -85,8 +90,14 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
       WriteFile(path / (table.name() + ".csv"), [&](std::ostream& file) { RenderCsvTable(table, file); });
     }
   } else {
-    WriteFile(line.out, [&](std::ostream& file) { Render(report, line.format, file); });
+    WriteFile(line.out, [&](std::ostream& file) { Render(report, line, file); });
   }
+}
+
+void KeepTable(const std::string& name, Report* report) {
+  report->header.clear();
+  std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
+  Require(!report->tables.empty(), "--table=", name, ": the records make no such table");
 }
 
 // Names what was left out.
@@ -105,8 +116,8 @@ int Fail(int status, const std::string& message, std::ostream& err) {
 }
 
 int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
-  const Comparison comparison = CompareDirs(
-      {line.summarize.inputs, line.baseline, line.threshold_percent / 100, line.summarize.resamples});
+  const Comparison comparison =
+      CompareDirs({line.summarize.inputs, line.baseline, line.threshold_percent / 100});
   PrintProblems(comparison.summary, err);
   if (comparison.num_matched == 0) {
     return Fail(kFailed, "--baseline=" + line.baseline + ": has no row of what was given: nothing compared",
@@ -117,8 +128,14 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   const auto fail_if_any = [&](int64_t count, const std::string& what) {
     if (count > 0) status = Fail(kWorseThanBaseline, what, err);
   };
-  fail_if_any(comparison.num_slower, Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
-                                          comparison.num_compared, " rows"));
+  const int64_t num_slower = comparison.num_slower + (line.one_launch ? comparison.num_one_launch : 0);
+  fail_if_any(num_slower, Join("slower than ", line.baseline, ": ", num_slower, " of ",
+                               comparison.num_compared, " rows"));
+  if (!line.one_launch && comparison.num_one_launch > 0) {
+    err << "summarize: warning: slower than " << line.baseline
+        << " with one launch on a side: " << comparison.num_one_launch
+        << " rows; launches may differ by as much\n";
+  }
   fail_if_any(comparison.num_vanished,
               Join("in ", line.baseline, ", but not here: ", comparison.num_vanished, " rows"));
   fail_if_any(comparison.num_wrong, Join("wrong or unequal results: ", comparison.num_wrong, " rows"));
@@ -131,31 +148,24 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   CommandLine line;
   bench::FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
-  try {
-    flags.Parse(argc, argv);
-    if (flags.help_requested()) {
-      out << flags.Usage();
-      return kDone;
-    }
+  return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.summarize.inputs.empty(),
             "no input: takes directories or files with records, such as results/");
     if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
     Require(line.baseline.empty() || line.summarize.baseline_row.empty(),
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
+    Require(!line.one_launch || !line.baseline.empty(), "--one_launch: needs --baseline");
     Require(!flags.given("threshold") || !line.baseline.empty(), "--threshold: needs --baseline");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    const Summary summary = Summarize(line.summarize);
+    Summary summary = Summarize(line.summarize);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
                   err);
+    if (!line.table.empty()) KeepTable(line.table, &summary.report);
     Write(summary.report, line, out);
-  } catch (const InvalidInput& error) {
-    return Fail(kBadArguments, error.what(), err);
-  } catch (const std::exception& error) {
-    return Fail(kFailed, error.what(), err);
-  }
-  return kDone;
+    return kDone;
+  });
 }
 
 }  // namespace gradsync::tools

@@ -83,12 +83,23 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
   EXPECT_THAT(outcome.out, HasSubstr("host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm)"));
   EXPECT_THAT(outcome.out, HasSubstr("gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0"));
   EXPECT_THAT(outcome.out, HasSubstr("`bench/ddp --model=small`"));
-  EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MB) | time_taken |"));
-  EXPECT_THAT(outcome.out, HasSubstr("| strategy  | model_size | backend | time_per_step |"));
-  EXPECT_THAT(outcome.out, HasSubstr("| **naive** | small      | gloo    |       0.02000 |"));
-  EXPECT_THAT(outcome.out, HasSubstr("[+50.0, +50.0]"));
+  EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MB) | time (s) |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| variant        | step (s) | delta (%) [simultaneous 95 % CI] | "
+                                     "sync_cost (s) [simultaneous 95 % CI] |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| **naive@gloo** |  0.02000 |                              0.0 |"));
+  EXPECT_THAT(outcome.out, HasSubstr("+50.0 [+50.0, +50.0]"));
+  EXPECT_THAT(outcome.out, HasSubstr("**naive is 33.3 to 33.3 % faster than flat;"));
   EXPECT_THAT(outcome.out, HasSubstr("- `n<100`: fewer than 100 steps"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("outliers")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("p99_step")));
+}
+
+TEST(SummarizeTest, DetailsHaveEveryColumn) {
+  const Outcome outcome = RunWith({SampleDir("details"), "--details"});
+  for (const char* const column :
+       {"p99_step (s)", "time_per_sync", "rest (s)", "optimizer (s)", "time_taken", "back_to_back"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(column));
+  }
 }
 
 TEST(SummarizeTest, PrintsTheSameTablesForMachines) {
@@ -97,9 +108,10 @@ TEST(SummarizeTest, PrintsTheSameTablesForMachines) {
   EXPECT_EQ(outcome.status, 0);
   const json ddp = TableNamed(outcome, "ddp");
   EXPECT_THAT(ColumnValues(ddp, "strategy"), ElementsAre("none", "naive", "flat"));
-  EXPECT_THAT(ColumnValues(ddp, "baseline"), ElementsAre("naive", "naive", "naive"));
-  EXPECT_NEAR(CellOf(ddp, 0, "delta (%)").get<double>(), -50, 1e-9);
-  EXPECT_TRUE(CellOf(ddp, 1, "ci95_low (%)").is_null());
+  EXPECT_THAT(ColumnValues(ddp, "baseline"), ElementsAre("", "naive@gloo", "naive@gloo"));
+  EXPECT_TRUE(CellOf(ddp, 0, "delta (%)").is_null());
+  EXPECT_NEAR(CellOf(ddp, 2, "delta (%)").get<double>(), 50, 1e-9);
+  EXPECT_TRUE(CellOf(ddp, 1, "delta_low (%)").is_null());
   EXPECT_EQ(CellOf(TableNamed(outcome, "all_reduce"), 1, "data_size (MB)"), 10);
   EXPECT_THAT(ColumnValues(TableNamed(outcome, "runs"), "experiment"), ElementsAre("all_reduce", "ddp"));
 
@@ -107,7 +119,7 @@ TEST(SummarizeTest, PrintsTheSameTablesForMachines) {
   EXPECT_THAT(csv.out, StartsWith("# all_reduce\r\nbackend,data_size (MB),time_taken,std_time,"));
   EXPECT_THAT(csv.out, HasSubstr("\r\n\r\n# ddp\r\nmodel_size,backend,time_per_step,"));
   const Outcome latex = RunWith({dir, "--format=latex"});
-  EXPECT_THAT(latex.out, HasSubstr("strategy & model\\_size & backend & time\\_per\\_step"));
+  EXPECT_THAT(latex.out, HasSubstr("variant & step (s) & delta (\\%)"));
   EXPECT_THAT(latex.out, HasSubstr("\\toprule"));
 }
 
@@ -116,12 +128,15 @@ TEST(SummarizeTest, TheBaselineCanBeChosen) {
   const Outcome outcome = RunWith({dir, "--format=json", "--baseline_row=none"});
   EXPECT_NEAR(CellOf(TableNamed(outcome, "ddp"), 2, "delta (%)").get<double>(), 200, 1e-9);
   EXPECT_EQ(CellOf(TableNamed(outcome, "ddp"), 2, "baseline"), "none");
+  const Outcome variant = RunWith({dir, "--format=json", "--baseline_row=flat@gloo"});
+  EXPECT_EQ(CellOf(TableNamed(variant, "ddp"), 1, "baseline"), "flat@gloo");
 
   const Outcome unknown = RunWith({dir, "--baseline_row=fast"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_EQ(
       unknown.err,
-      "summarize: --baseline_row=fast: expected a strategy of the records, which have none, naive, flat\n");
+      "summarize: --baseline_row=fast: expected a strategy or a variant of the records, which have none, "
+      "naive and flat\n");
 }
 
 TEST(SummarizeTest, WhereTheBaselineIsMissingTheFirstRowTakesItsPlace) {
@@ -131,8 +146,10 @@ TEST(SummarizeTest, WhereTheBaselineIsMissingTheFirstRowTakesItsPlace) {
   WriteLines(dir + "/a.jsonl",
              {DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("core", 0, Repeat(kMs, 12)), other});
   EXPECT_THAT(ColumnValues(TableNamed(RunWith({dir, "--format=json"}), "ddp"), "baseline"),
-              ElementsAre("flat", "flat", "core"));
+              ElementsAre("core@gloo", "core@gloo", "core@gloo"));
   const Outcome outcome = RunWith({dir, "--format=json", "--baseline_row=flat"});
+  EXPECT_THAT(ColumnValues(TableNamed(outcome, "ddp"), "baseline"),
+              ElementsAre("flat@gloo", "flat@gloo", "core@gloo"));
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.err,
             "--baseline_row=flat: missing from 1 of the comparisons, where the first row takes its place\n");
@@ -144,7 +161,7 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
   std::string text = ReadTestFile(rank1);
   text.resize(text.size() - 100);
   std::ofstream(rank1) << text;
-  Record foreign = DdpRecord("naive", 0, {kMs});
+  Record foreign = AllReduceRecord(1, 0, {kMs});
   foreign.experiment = "weather";
   Record hollow = DdpRecord("core", 0, {});
   Record no_step = DdpRecord("overlap", 0, {kMs});
@@ -166,12 +183,12 @@ TEST(SummarizeTest, NamesWhatItCannotUse) {
 
 TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
   const std::string dir = FreshTestDir("spoilt_baseline");
-  Record naive = DdpRecord("naive", 0, Repeat(kMs, 12));
-  naive.samples.erase("step_ns");
+  Record core = DdpRecord("core", 0, Repeat(kMs, 12));
+  core.samples.erase("step_ns");
   WriteLines(dir + "/a.jsonl",
-             {naive, DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("core", 0, Repeat(kMs, 12))});
+             {core, DdpRecord("flat", 0, Repeat(kMs, 12)), DdpRecord("naive", 0, Repeat(kMs, 12))});
   const Outcome outcome = RunWith({dir, "--format=json"});
-  EXPECT_THAT(ColumnValues(TableNamed(outcome, "ddp"), "baseline"), ElementsAre("flat", "flat"));
+  EXPECT_THAT(ColumnValues(TableNamed(outcome, "ddp"), "baseline"), ElementsAre("flat@gloo", "flat@gloo"));
   EXPECT_EQ(outcome.err, dir +
                              "/a.jsonl:1: no samples \"step_ns\"\n"
                              "summarize: used 2 records, left out 1 lines or files, named above\n");

@@ -1,19 +1,14 @@
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <iostream>
-#include <stdexcept>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "bench/launch/flags.h"
-#include "comm/run_command.h"
 #include "model/error.h"
 #include "tools/render/file.h"
-#include "tools/timelines/timeline.h"
+#include "tools/reports/timeline.h"
+#include "tools/run_tool.h"
 
 namespace gradsync::tools {
 namespace {
@@ -29,69 +24,37 @@ std::vector<std::string> LatestRun(const std::string& directory) {
       ->second;
 }
 
-void ConvertToPng(const std::string& svg, const std::string& png) {
-  std::string cause;
-  try {
-    cause = comm::RunCommand({"rsvg-convert", "--zoom=2", "--output=" + png, svg}, std::chrono::minutes(1))
-                .message;
-  } catch (const std::system_error& error) {
-    cause = Join(error.code().message(), " (it comes with the package librsvg2-bin)");
-  }
-  if (!cause.empty()) {
-    throw std::runtime_error(Join("cannot make ", png, ": rsvg-convert: ", cause, "; the SVG is there"));
-  }
-}
-
-int Main(int argc, char** argv) {
-  std::vector<std::string> inputs, strategies;
-  std::string out, strategy_list;
+int RunTimeline(int argc, char** argv) {
+  std::vector<std::string> inputs;
+  std::string out;
   TimelineOptions options;
-  bench::FlagTable flags(
-      "timeline",
-      "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG and PNG.\n"
-      "  bazel run //tools:timeline -- DIR --out=timeline");
+  bench::FlagTable flags("timeline",
+                         "Draws one step of each strategy from the traces of //bench:ddp --trace, as SVG.\n"
+                         "  bazel run //tools:timeline -- DIR --out=timeline.svg");
   flags.AllowPaths(&inputs, "the trace files of one run, or a directory, of whose runs it takes the latest");
-  flags.AddText("strategies", &strategy_list, "strategies of the trace, comma separated",
-                "What to draw. Default: all.");
-  flags.AddOptionalInt("batch_size", &options.batch_size, "The cell to draw. Default: the first.");
-  flags.AddOptionalInt("seq_len", &options.seq_len, "The cell to draw. Default: the first.");
-  flags.AddPath("out", &out, "a path without extension",
-                "Where to write PATH.svg and PATH.png. Default: beside the traces.");
-  flags.Parse(argc, argv);
-  if (flags.help_requested()) {
-    std::fputs(flags.Usage().c_str(), stdout);
-    return 0;
-  }
-  Require(!inputs.empty(), "timeline: no traces given, expected files or a directory");
-  for (const std::string_view name : bench::SplitCommas(strategy_list)) {
-    if (!name.empty()) options.strategies.emplace_back(name);
-  }
-  std::vector<std::string> paths;
-  for (const std::string& input : inputs) {
-    const std::vector<std::string> found = fs::is_directory(input) ? LatestRun(input) : std::vector{input};
-    paths.insert(paths.end(), found.begin(), found.end());
-  }
-  const Trace trace = ReadTraces(paths);
-  const std::vector<StepKey> steps = ChooseSteps(trace, options);
-  if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline").string();
-  WriteFile(out + ".svg", [&](std::ostream& file) { file << DrawTimeline(trace, steps); });
-  std::printf("%s.svg\n", out.c_str());
-  ConvertToPng(out + ".svg", out + ".png");
-  std::printf("%s.png\n", out.c_str());
-  return 0;
+  flags.Add("strategies", &options.strategies, bench::Text("a strategy of the trace"),
+            "What to draw. Default: all.");
+  flags.Add("batch_size", &options.batch_size, bench::Integer(1), "The cell to draw. Default: the first.");
+  flags.Add("seq_len", &options.seq_len, bench::Integer(1), "The cell to draw. Default: the first.");
+  flags.Add("out", &out, bench::Path("a file such as timeline.svg"),
+            "Where the picture goes. Default: timeline.svg beside the traces.");
+  return RunTool("timeline", &flags, argc, argv, std::cout, std::cerr, [&] {
+    Require(!inputs.empty(), "no traces given, expected files or a directory");
+    std::vector<std::string> paths;
+    for (const std::string& input : inputs) {
+      const std::vector<std::string> found = fs::is_directory(input) ? LatestRun(input) : std::vector{input};
+      paths.insert(paths.end(), found.begin(), found.end());
+    }
+    const Trace trace = ReadTraces(paths);
+    const std::string picture = DrawTimeline(trace, ChooseSteps(trace, options));
+    if (out.empty()) out = (fs::path(paths.front()).parent_path() / "timeline.svg").string();
+    WriteFile(out, [&](std::ostream& file) { file << picture; });
+    std::cout << out << std::endl;
+    return kDone;
+  });
 }
 
 }  // namespace
 }  // namespace gradsync::tools
 
-int main(int argc, char** argv) {
-  try {
-    return gradsync::tools::Main(argc, argv);
-  } catch (const gradsync::InvalidInput& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "timeline: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return gradsync::tools::RunTimeline(argc, argv); }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/launch/rank_main.h"
-#include "comm/file_descriptor.h"
+#include "comm/processes/file_descriptor.h"
 #include "model/error.h"
 
 namespace gradsync::bench {

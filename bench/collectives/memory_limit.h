@@ -8,7 +8,7 @@
 
 #include "bench/records/strategy_name.h"
 #include "comm/process_group.h"
-#include "comm/shared_memory.h"
+#include "comm/shm/shared_memory.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {

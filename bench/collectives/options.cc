@@ -23,19 +23,17 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Collectives");
   std::vector<std::string> names = comm::BackendNames();
   names.emplace_back(kMemoryLimit);
-  flags.AddChoiceList(
-      "backend", &backends, std::move(names),
-      "Backends to measure, one after the other; memory_limit is a plain loop in shared memory, "
-      "to judge them by.");
-  flags.AddChoiceList("collectives", &collectives,
-                      {"all_reduce", "reduce_scatter", "all_gather", "broadcast"},
-                      "Collectives to measure, one after the other.");
-  flags.AddByteCountList("sizes", &sizes_bytes,
-                         "Sizes of the vector that all ranks reduce or have at the end.");
-  flags.AddChoice("op", &op, {"sum", "mean"}, "The reduction, where there is one.");
-  flags.AddChoice("dtype", &dtype, {"f32", "f64", "bf16"}, "The type of an element.");
-  flags.AddInt("iterations", &iterations, 1, kMaxIterations, "Timed collectives of each size.");
-  flags.AddInt("warmup_iterations", &warmup_iterations, 0, kMaxIterations, "Untimed ones before them.");
+  flags.Add("backend", &backends, OneOf(std::move(names)),
+            "Backends to measure, one after the other; memory_limit is a plain loop in shared memory, "
+            "to judge them by.");
+  flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
+            "Collectives to measure, one after the other.");
+  flags.Add("sizes", &sizes_bytes, BytesOrRange(),
+            "Sizes of the vector that all ranks reduce or have at the end.");
+  flags.Add("op", &op, OneOf({"sum", "mean"}), "The reduction, where there is one.");
+  flags.Add("dtype", &dtype, OneOf({"f32", "f64", "bf16"}), "The type of an element.");
+  flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Timed collectives of each size.");
+  flags.Add("warmup_iterations", &warmup_iterations, Integer(0, kMaxIterations), "Untimed ones before them.");
   ranks.AddTo(flags);
 }
 

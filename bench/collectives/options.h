@@ -8,7 +8,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_main.h"
 #include "comm/process_group.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/dtype.h"
 
 namespace gradsync::bench {

@@ -1,13 +1,13 @@
 #include "bench/collectives/run.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "bench/collectives/exercise.h"
 #include "bench/collectives/memory_limit.h"
 #include "bench/launch/progress.h"
@@ -175,14 +175,13 @@ class AllReduceJob : public RankJob {
   }
 
   void Summarize() const {
-    std::printf("%-32s %12s %12s %10s\n", "rank 0, medians", "time", "in a row", "wrong");
+    absl::PrintF("%-32s %12s %12s %10s\n", "rank 0, medians", "time", "in a row", "wrong");
     for (const Row& row : summary_) {
-      std::printf("%-32s %12s %12s %10lld\n", row.what.c_str(),
-                  ApproximateDuration(static_cast<double>(row.median_ns)).c_str(),
-                  ApproximateDuration(static_cast<double>(row.in_a_row_ns)).c_str(),
-                  static_cast<long long>(row.wrong));
+      absl::PrintF("%-32s %12s %12s %10d\n", row.what,
+                   ApproximateDuration(static_cast<double>(row.median_ns)),
+                   ApproximateDuration(static_cast<double>(row.in_a_row_ns)), row.wrong);
     }
-    std::printf("records: %s\n", out_.c_str());
+    absl::PrintF("records: %s\n", out_);
   }
 
   struct Row {

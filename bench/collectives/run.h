@@ -5,7 +5,7 @@
 
 #include "bench/collectives/options.h"
 #include "bench/launch/rank_main.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 
 namespace gradsync::bench {
 

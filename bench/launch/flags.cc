@@ -1,67 +1,35 @@
 #include "bench/launch/flags.h"
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <numeric>
-#include <set>
-#include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "bench/records/units.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
-constexpr char kByteCount[] = "a byte count such as 4096, 64KiB, 1MiB, 1GiB";
-
-template <class T, class ToText>
-std::string JoinList(const std::vector<T>& values, ToText&& to_text) {
-  std::string joined;
-  for (const T& value : values) joined += (joined.empty() ? "" : ",") + to_text(value);
-  return joined;
-}
-
-// Reads text into the target with `parse` (text -> optional), which leaves it unchanged where it reads
-// nothing.
+// A kind whose texts stand for one value, which `parse` reads (text -> optional).
 template <class T, class Parse>
-std::function<bool(std::string_view)> Into(T* target, Parse parse) {
-  return [target, parse](std::string_view text) {
-    auto value = parse(text);
-    if (!value) return false;
-    *target = *std::move(value);
-    return true;
+Kind<T> KindOf(std::string takes, Parse parse, std::function<std::string(const T&)> print) {
+  const auto to_list = [parse](std::string_view text) {
+    const std::optional<T> value = parse(text);
+    return value ? std::vector<T>{*value} : std::vector<T>();
   };
+  return {std::move(takes), to_list, std::move(print)};
 }
 
-// Reads a comma-separated list whose items `parse` reads.
-template <class Parse>
-auto ListOf(Parse parse) {
-  return [parse](std::string_view text) {
-    std::optional<std::vector<typename decltype(parse(text))::value_type>> values(std::in_place);
-    for (const std::string_view item : SplitCommas(text)) {
-      auto value = parse(item);
-      if (!value) return decltype(values)();
-      values->push_back(*std::move(value));
-    }
-    return values;
-  };
-}
+std::string PrintText(const std::string& text) { return text; }
 
-auto IntegerIn(int64_t min, int64_t max) {
-  return [=](std::string_view text) {
-    const std::optional<int64_t> value = ParseInteger(text);
-    return value && *value >= min && *value <= max ? value : std::nullopt;
-  };
-}
-
-auto OneOf(const std::vector<std::string>& choices) {
-  return [choices](std::string_view text) {
-    const bool is_one = std::find(choices.begin(), choices.end(), text) != choices.end();
-    return is_one ? std::optional<std::string>(text) : std::nullopt;
-  };
+std::optional<double> ParsePositiveNumber(std::string_view text) {
+  double value = 0;
+  const bool is_number = absl::SimpleAtod({text.data(), text.size()}, &value);
+  return is_number && value > 0 && value < 1e300 ? std::optional(value) : std::nullopt;
 }
 
 std::optional<int64_t> ParsePositiveBytes(std::string_view text) {
@@ -69,62 +37,36 @@ std::optional<int64_t> ParsePositiveBytes(std::string_view text) {
   return bytes && *bytes > 0 ? bytes : std::nullopt;
 }
 
-// Byte counts, and ranges of them: "8..1GiB" is 8, 16, ..., "8..1GiB*4" 8, 32, ...; the last one is the
-// largest that the range holds.
-std::optional<std::vector<int64_t>> ParseByteCounts(std::string_view text) {
+// "8..1GiB" is 8, 16, ..., "8..1GiB*4" 8, 32, ...; the last one is the largest that the range holds.
+std::vector<int64_t> ParseBytesOrRange(std::string_view text) {
+  const size_t dots = text.find("..");
+  const bool is_range = dots != text.npos;
+  const size_t star = is_range ? text.find('*', dots) : text.npos;
+  const auto first = ParsePositiveBytes(text.substr(0, dots));
+  const auto last = is_range ? ParsePositiveBytes(text.substr(dots + 2, star - dots - 2)) : first;
+  const int64_t factor = star == text.npos ? 2 : ParseInteger(text.substr(star + 1)).value_or(0);
   std::vector<int64_t> counts;
-  for (const std::string_view item : SplitCommas(text)) {
-    const size_t dots = item.find("..");
-    const size_t star = dots == item.npos ? item.npos : item.find('*', dots);
-    const bool is_range = dots != item.npos;
-    const auto first = ParsePositiveBytes(item.substr(0, dots));
-    const auto last = is_range ? ParsePositiveBytes(item.substr(dots + 2, star - dots - 2)) : first;
-    const auto factor = star == item.npos ? 2 : ParseInteger(item.substr(star + 1)).value_or(0);
-    if (!first || !last || *first > *last || factor < 2) return std::nullopt;
-    for (int64_t count = *first;; count *= factor) {
-      counts.push_back(count);
-      if (count > *last / factor) break;
-    }
+  if (!first || !last || *first > *last || factor < 2) return counts;
+  for (int64_t count = *first;; count *= factor) {
+    counts.push_back(count);
+    if (count > *last / factor) return counts;
   }
-  return counts;
 }
 
-// Up to a number whose bytes can still be counted.
-std::optional<int64_t> ParseElements(std::string_view text) {
-  const std::optional<int64_t> elements = ParseElementCount(text);
-  return elements && *elements > 0 && *elements <= int64_t{1} << 50 ? elements : std::nullopt;
+std::optional<std::chrono::milliseconds> ParseMilliseconds(std::string_view text) {
+  absl::Duration duration;
+  const bool fits = absl::ParseDuration({text.data(), text.size()}, &duration) &&
+                    duration >= absl::Milliseconds(1) && duration < absl::Hours(1'000'000);
+  return fits ? std::optional(absl::ToChronoMilliseconds(duration)) : std::nullopt;
 }
 
-std::string Range(int64_t min, int64_t max) {
-  if (max == std::numeric_limits<int64_t>::max()) return Join("of at least ", min);
-  return Join("from ", min, " to ", max);
-}
-
-std::optional<bool> ParseBool(std::string_view text) {
-  if (text == "true") return true;
-  if (text == "false") return false;
-  return std::nullopt;
-}
-
-std::string FormatDuration(std::chrono::milliseconds duration) {
-  const int64_t ms = duration.count();
-  return ms % 1000 == 0 ? Join(ms / 1000, "s") : Join(ms, "ms");
-}
-
-std::optional<double> ParsePositiveDouble(std::string_view text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !(value > 0 && value < 1e300)) return std::nullopt;
-  return value;
-}
-
-std::optional<std::string> ParseText(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional<std::string>(text);
-}
-
-std::optional<std::string> ParsePath(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional<std::string>(ResolvePath(text));
+// "a", "a or b", "a, b or c".
+std::string JoinChoices(const std::vector<std::string>& choices) {
+  std::string joined;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    absl::StrAppend(&joined, i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
+  }
+  return joined;
 }
 
 // In how few characters, put in, left out or replaced, they differ (Levenshtein).
@@ -144,23 +86,8 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string_view> SplitCommas(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
-std::string JoinChoices(const std::vector<std::string>& choices) {
-  std::string joined;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    if (i > 0) joined += i + 1 == choices.size() ? " or " : ", ";
-    joined += choices[i];
-  }
-  return joined;
+std::vector<std::string> SplitCommas(std::string_view text) {
+  return absl::StrSplit(absl::string_view(text.data(), text.size()), ',');
 }
 
 std::string ResolvePath(std::string_view path) {
@@ -170,97 +97,83 @@ std::string ResolvePath(std::string_view path) {
   return (base / fs::path(path)).lexically_normal().string();
 }
 
-void FlagTable::Add(Flag flag) {
-  flag.group = group_;
-  flags_.push_back(std::move(flag));
-}
-
-void FlagTable::AddBool(std::string name, bool* target, std::string help) {
-  Add({std::move(name), "true or false", *target ? "true" : "false", std::move(help), Into(target, ParseBool),
-       /*is_bool=*/true});
-}
-
-void FlagTable::AddInt(std::string name, int64_t* target, int64_t min, int64_t max, std::string help) {
-  Add({std::move(name), "an integer " + Range(min, max), std::to_string(*target), std::move(help),
-       Into(target, IntegerIn(min, max))});
-}
-
-void FlagTable::AddOptionalInt(std::string name, std::optional<int64_t>* target, std::string help) {
-  Add({std::move(name), "an integer of at least 1", "", std::move(help),
-       Into(target, IntegerIn(1, std::numeric_limits<int32_t>::max()))});
-}
-
-void FlagTable::AddIntList(std::string name, std::vector<int64_t>* target, int64_t min, int64_t max,
-                           std::string help) {
-  Add({std::move(name), "integers " + Range(min, max) + ", comma separated",
-       JoinList(*target, [](int64_t value) { return std::to_string(value); }), std::move(help),
-       Into(target, ListOf(IntegerIn(min, max)))});
-}
-
-void FlagTable::AddChoice(std::string name, std::string* target, std::vector<std::string> choices,
-                          std::string help) {
-  Add({std::move(name), JoinChoices(choices), *target, std::move(help), Into(target, OneOf(choices))});
-}
-
-void FlagTable::AddChoiceList(std::string name, std::vector<std::string>* target,
-                              std::vector<std::string> choices, std::string help) {
-  const auto each_once = [parse = ListOf(OneOf(choices))](std::string_view text) {
-    auto values = parse(text);
-    if (values && std::set<std::string>(values->begin(), values->end()).size() < values->size())
-      values.reset();
-    return values;
+Kind<bool> Switch() {
+  const auto parse = [](std::string_view text) {
+    return text == "true" ? std::optional(true) : text == "false" ? std::optional(false) : std::nullopt;
   };
-  Add({std::move(name), "a comma-separated list of " + JoinChoices(choices) + ", each at most once",
-       JoinList(*target, [](const std::string& value) { return value; }), std::move(help),
-       Into(target, each_once)});
+  return KindOf<bool>("true or false", parse, [](bool value) { return value ? "true" : "false"; });
 }
 
-void FlagTable::AddByteCount(std::string name, int64_t* target, std::string help) {
-  Add({std::move(name), kByteCount, FormatByteCount(*target), std::move(help),
-       Into(target, ParsePositiveBytes)});
+Kind<int64_t> Integer(int64_t min, int64_t max) {
+  const auto parse = [=](std::string_view text) {
+    const std::optional<int64_t> value = ParseInteger(text);
+    return value && *value >= min && *value <= max ? value : std::nullopt;
+  };
+  const bool is_bounded = max < std::numeric_limits<int32_t>::max();
+  return KindOf<int64_t>(
+      is_bounded ? Join("an integer from ", min, " to ", max) : Join("an integer of at least ", min), parse,
+      [](int64_t value) { return std::to_string(value); });
 }
 
-void FlagTable::AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help) {
-  Add({std::move(name), Join(kByteCount, ", or a range such as 8..1GiB (doubling) or 8..1GiB*4"),
-       JoinList(*target, FormatByteCount), std::move(help), Into(target, ParseByteCounts)});
+Kind<double> PositiveNumber() {
+  return KindOf<double>("a positive number such as 0.001", ParsePositiveNumber,
+                        [](double value) { return Join(value); });
 }
 
-void FlagTable::AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help) {
-  Add({std::move(name), "numbers of elements such as 4096, 512Ki, 3Mi, comma separated",
-       JoinList(*target, FormatElementCount), std::move(help), Into(target, ListOf(ParseElements))});
-}
-
-void FlagTable::AddDuration(std::string name, std::chrono::milliseconds* target, std::string help) {
-  Add({std::move(name), "a duration such as 500ms, 60s, 2m", FormatDuration(*target), std::move(help),
-       Into(target, ParseDuration)});
-}
-
-void FlagTable::AddPositiveDouble(std::string name, double* target, std::string help) {
-  Add({std::move(name), "a positive number such as 0.001", Join(*target), std::move(help),
-       Into(target, ParsePositiveDouble)});
-}
-
-void FlagTable::AddOptionalDouble(std::string name, std::optional<double>* target, std::string what,
-                                  std::string help) {
-  Add({std::move(name), std::move(what), "", std::move(help), Into(target, ParsePositiveDouble)});
-}
-
-void FlagTable::AddOptionalPercent(std::string name, std::optional<double>* target, std::string help) {
-  const auto parse = [](std::string_view text) -> std::optional<double> {
-    if (!text.ends_with('%')) return std::nullopt;
-    text.remove_suffix(1);
-    const std::optional<double> percent = ParsePositiveDouble(text);
+Kind<double> Percent() {
+  const auto parse = [](std::string_view text) {
+    const auto percent =
+        text.ends_with('%') ? ParsePositiveNumber(text.substr(0, text.size() - 1)) : std::nullopt;
     return percent ? std::optional(*percent / 100) : std::nullopt;
   };
-  Add({std::move(name), "a percentage such as 2%", "", std::move(help), Into(target, parse)});
+  return KindOf<double>("a percentage such as 2%", parse,
+                        [](double share) { return Join(100 * share, "%"); });
 }
 
-void FlagTable::AddPath(std::string name, std::string* target, std::string what, std::string help) {
-  Add({std::move(name), std::move(what), *target, std::move(help), Into(target, ParsePath)});
+Kind<int64_t> Bytes() {
+  return KindOf<int64_t>("a byte count such as 4096, 64KiB, 1MiB, 1GiB", ParsePositiveBytes, FormatByteCount);
 }
 
-void FlagTable::AddText(std::string name, std::string* target, std::string what, std::string help) {
-  Add({std::move(name), std::move(what), *target, std::move(help), Into(target, ParseText)});
+Kind<int64_t> BytesOrRange() {
+  return {Bytes().takes + ", a range such as 8..1GiB (doubling) or 8..1GiB*4", ParseBytesOrRange,
+          FormatByteCount};
+}
+
+Kind<int64_t> Elements() {
+  // Up to a number whose bytes can still be counted.
+  const auto parse = [](std::string_view text) {
+    const std::optional<int64_t> elements = ParseCount(text);
+    return elements && *elements > 0 && *elements <= int64_t{1} << 50 ? elements : std::nullopt;
+  };
+  return KindOf<int64_t>("a number of elements such as 4096, 512Ki, 3Mi", parse, FormatCount);
+}
+
+Kind<std::chrono::milliseconds> Duration() {
+  return KindOf<std::chrono::milliseconds>(
+      "a duration such as 500ms, 60s, 2m", ParseMilliseconds,
+      [](std::chrono::milliseconds value) { return absl::FormatDuration(absl::FromChrono(value)); });
+}
+
+Kind<std::string> OneOf(std::vector<std::string> choices) {
+  std::string takes = JoinChoices(choices);
+  const auto parse = [choices = std::move(choices)](std::string_view text) {
+    return std::ranges::count(choices, text) > 0 ? std::optional<std::string>(text) : std::nullopt;
+  };
+  return KindOf<std::string>(std::move(takes), parse, PrintText);
+}
+
+Kind<std::string> Path(std::string what) {
+  const auto parse = [](std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(ResolvePath(text));
+  };
+  return KindOf<std::string>(std::move(what), parse, PrintText);
+}
+
+Kind<std::string> Text(std::string what) {
+  const auto parse = [](std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional<std::string>(text);
+  };
+  return KindOf<std::string>(std::move(what), parse, PrintText);
 }
 
 void FlagTable::AllowPaths(std::vector<std::string>* target, std::string what) {
@@ -299,7 +212,7 @@ void FlagTable::Parse(int argc, const char* const* argv) {
     std::string_view value = "true";
     if (equals != std::string_view::npos) {
       value = argument.substr(equals + 1);
-    } else if (!flag.is_bool) {
+    } else if (!flag.is_switch) {
       Require(i + 1 < argc, "--", flag.name, ": expected ", flag.takes, " after it");
       value = argv[++i];
     }
@@ -317,7 +230,7 @@ std::vector<std::pair<std::string, std::string>> FlagTable::Values(
   std::vector<std::pair<std::string, std::string>> values;
   for (const Flag& flag : flags_) {
     if (std::find(except.begin(), except.end(), flag.name) != except.end()) continue;
-    values.emplace_back("--" + flag.name, flag.given ? flag.text : flag.default_value);
+    values.emplace_back("--" + flag.name, flag.text);
   }
   return values;
 }
@@ -330,7 +243,7 @@ std::string FlagTable::Usage() const {
   for (const Flag& flag : flags_) {
     if (flag.group != group) usage += Join("\n", group = flag.group, ":\n");
     usage += "  --" + flag.name + "\n      " + flag.help + "\n      Takes " + flag.takes + ".";
-    if (!flag.default_value.empty()) usage += " Default: " + flag.default_value + ".";
+    if (!flag.text.empty()) usage += " Default: " + flag.text + ".";
     usage += "\n";
   }
   return usage + "  --help\n      Prints this.\n";

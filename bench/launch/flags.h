@@ -1,12 +1,15 @@
 #ifndef GRADSYNC_BENCH_LAUNCH_FLAGS_H_
 #define GRADSYNC_BENCH_LAUNCH_FLAGS_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,8 +20,41 @@
 // can parse a command line without touching globals.
 namespace gradsync::bench {
 
-// The flags of one program. The targets given to Add... must outlive the table; their values at that moment
-// are the defaults that Usage shows.
+// The parts of `text` between commas.
+std::vector<std::string> SplitCommas(std::string_view text);
+
+// What a flag takes.
+template <class T>
+struct Kind {
+  std::string takes;  // for errors and the usage: "a byte count such as 4096"
+  // The values that a text stands for: one, or several if it is a range; none if it is not what the flag
+  // takes.
+  std::function<std::vector<T>(std::string_view)> parse;
+  std::function<std::string(const T&)> print;
+};
+
+Kind<bool> Switch();
+// In [min, max].
+Kind<int64_t> Integer(int64_t min, int64_t max = std::numeric_limits<int32_t>::max());
+Kind<double> PositiveNumber();
+// A positive share: "2%" is 0.02.
+Kind<double> Percent();
+// A positive number of bytes, see ParseByteCount.
+Kind<int64_t> Bytes();
+// The same, or a range: "8..1GiB*4" is 8, 32, ... in steps of a factor, 2 unless given. For lists.
+Kind<int64_t> BytesOrRange();
+// A positive number of elements, see ParseCount.
+Kind<int64_t> Elements();
+// At least a millisecond.
+Kind<std::chrono::milliseconds> Duration();
+Kind<std::string> OneOf(std::vector<std::string> choices);
+// Not empty. Relative ones count from where the user typed the command, also under `bazel run`.
+Kind<std::string> Path(std::string what);
+// Not empty.
+Kind<std::string> Text(std::string what);
+
+// The flags of one program. The targets given to Add must outlive the table; their values at that moment are
+// the defaults that Usage shows.
 class FlagTable {
  public:
   // `summary`: what the program does, in one or more lines.
@@ -28,38 +64,37 @@ class FlagTable {
   // Usage shows the flags that are added from here on under this title.
   void BeginGroup(std::string title) { group_ = std::move(title); }
 
-  // --name and --name=true|false.
-  void AddBool(std::string name, bool* target, std::string help);
-  // A decimal integer in [min, max].
-  void AddInt(std::string name, int64_t* target, int64_t min, int64_t max, std::string help);
-  // The same, comma separated, at least one.
-  void AddIntList(std::string name, std::vector<int64_t>* target, int64_t min, int64_t max, std::string help);
-  // One of `choices`.
-  void AddChoice(std::string name, std::string* target, std::vector<std::string> choices, std::string help);
-  // Some of `choices`, comma separated, at least one, none twice.
-  void AddChoiceList(std::string name, std::vector<std::string>* target, std::vector<std::string> choices,
-                     std::string help);
-  // A positive number of bytes, see ParseByteCount.
-  void AddByteCount(std::string name, int64_t* target, std::string help);
-  // The same, comma separated, and ranges: "4KiB,8..1GiB*4" is 4096, 8, 32, ... in steps of a factor, 2
-  // unless given.
-  void AddByteCountList(std::string name, std::vector<int64_t>* target, std::string help);
-  // Positive numbers of elements, see ParseElementCount.
-  void AddElementCountList(std::string name, std::vector<int64_t>* target, std::string help);
-  // See ParseDuration.
-  void AddDuration(std::string name, std::chrono::milliseconds* target, std::string help);
-  // A positive decimal number.
-  void AddPositiveDouble(std::string name, double* target, std::string help);
+  // --name=value, or --name alone for a Switch.
+  template <class T>
+  void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
+    AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help),
+               [target](std::vector<T> values) { *target = std::move(values.front()); });
+  }
   // The same, left empty unless given.
-  void AddOptionalDouble(std::string name, std::optional<double>* target, std::string what, std::string help);
-  // A positive share such as "2%", which is 0.02; left empty unless given.
-  void AddOptionalPercent(std::string name, std::optional<double>* target, std::string help);
-  // A path, not empty. Relative ones count from where the user typed the command, also under `bazel run`.
-  void AddPath(std::string name, std::string* target, std::string what, std::string help);
-  // Any text but none.
-  void AddText(std::string name, std::string* target, std::string what, std::string help);
-  // An integer of at least 1, left empty unless given.
-  void AddOptionalInt(std::string name, std::optional<int64_t>* target, std::string help);
+  template <class T>
+  void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help) {
+    AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help),
+               [target](std::vector<T> values) { *target = std::move(values.front()); });
+  }
+  // Values with commas between them, none twice.
+  template <class T>
+  void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help) {
+    const auto parse_list = [parse = kind.parse](std::string_view text) {
+      std::vector<T> all;
+      for (const std::string& item : SplitCommas(text)) {
+        const std::vector<T> some = parse(item);
+        const auto is_repeat = [&](const T& value) { return std::ranges::count(all, value) > 0; };
+        if (some.empty() || std::ranges::any_of(some, is_repeat)) return std::vector<T>();
+        all.insert(all.end(), some.begin(), some.end());
+      }
+      return all;
+    };
+    std::string text;
+    for (const T& value : *target) text += (text.empty() ? "" : ",") + kind.print(value);
+    AddFlag<T>(std::move(name), {kind.takes + ", or a comma-separated list without repeats", parse_list, {}},
+               std::move(text), std::move(help),
+               [target](std::vector<T> values) { *target = std::move(values); });
+  }
 
   // Files or directories that are named without a flag; none unless allowed so. `what`: for the usage.
   void AllowPaths(std::vector<std::string>* target, std::string what);
@@ -80,18 +115,27 @@ class FlagTable {
 
  private:
   struct Flag {
-    std::string name;
-    std::string takes;          // "a byte count such as ..."
-    std::string default_value;  // empty: none
+    std::string name, takes;
+    std::string text;  // the value: by default, until one is given; empty: none
     std::string help;
     std::function<bool(std::string_view)> set;  // false: not what the flag takes
-    bool is_bool = false;
+    bool is_switch = false;
     std::string group = {};
     bool given = false;
-    std::string text{};  // the value, if given
   };
 
-  void Add(Flag flag);
+  template <class T, class Store>
+  void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Store store) {
+    const auto set = [parse = kind.parse, store](std::string_view value) {
+      std::vector<T> values = parse(value);
+      if (values.empty()) return false;
+      store(std::move(values));
+      return true;
+    };
+    flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set,
+                      std::is_same_v<T, bool>, group_});
+  }
+
   Flag& Find(std::string_view name);
 
   const std::string program_;
@@ -106,12 +150,6 @@ class FlagTable {
 // `path` made absolute: a relative one counts from BUILD_WORKING_DIRECTORY, which `bazel run` sets, and
 // otherwise from the current directory.
 std::string ResolvePath(std::string_view path);
-
-// The parts of `text` between commas.
-std::vector<std::string_view> SplitCommas(std::string_view text);
-
-// "a", "a or b", "a, b or c".
-std::string JoinChoices(const std::vector<std::string>& choices);
 
 }  // namespace gradsync::bench
 

@@ -30,20 +30,20 @@ struct Options {
 
   FlagTable Table() {
     FlagTable table("demo", "Does nothing.");
-    table.AddBool("trace", &trace, "Writes a trace.");
-    table.AddInt("steps", &steps, 1, 1000, "Timed steps.");
-    table.AddIntList("batch_size", &batch_sizes, 1, 100, "Sequences of one rank.");
-    table.AddChoice("order", &order, {"interleaved", "blocks"}, "Order of steps.");
-    table.AddChoiceList("strategies", &strategies, {"none", "naive", "core"}, "Strategies.");
-    table.AddByteCount("bucket_bytes", &bucket_bytes, "Bucket capacity.");
-    table.AddByteCountList("sizes", &sizes, "Buffer sizes.");
-    table.AddDuration("timeout", &timeout, "Deadline.");
-    table.AddPositiveDouble("learning_rate", &learning_rate, "Rate.");
-    table.AddPath("weights", &weights, "a safetensors file", "Initial weights.");
-    table.AddText("interface", &interface_name, "a network interface", "Network.");
-    table.AddOptionalInt("num_layers", &layers, "Overrides the model's.");
-    table.AddOptionalDouble("peak", &peak, "a positive number such as 790e12", "Per second.");
-    table.AddOptionalPercent("share", &share, "Of it.");
+    table.Add("trace", &trace, Switch(), "Writes a trace.");
+    table.Add("steps", &steps, Integer(1, 1000), "Timed steps.");
+    table.Add("batch_size", &batch_sizes, Integer(1, 100), "Sequences of one rank.");
+    table.Add("order", &order, OneOf({"interleaved", "blocks"}), "Order of steps.");
+    table.Add("strategies", &strategies, OneOf({"none", "naive", "core"}), "Strategies.");
+    table.Add("bucket_bytes", &bucket_bytes, Bytes(), "Bucket capacity.");
+    table.Add("sizes", &sizes, BytesOrRange(), "Buffer sizes.");
+    table.Add("timeout", &timeout, Duration(), "Deadline.");
+    table.Add("learning_rate", &learning_rate, PositiveNumber(), "Rate.");
+    table.Add("weights", &weights, Path("a safetensors file"), "Initial weights.");
+    table.Add("interface", &interface_name, Text("a network interface"), "Network.");
+    table.Add("num_layers", &layers, Integer(1), "Overrides the model's.");
+    table.Add("peak", &peak, PositiveNumber(), "Per second.");
+    table.Add("share", &share, Percent(), "Of it.");
     return table;
   }
 };
@@ -81,6 +81,19 @@ TEST(FlagTableTest, ReadsEveryKind) {
   EXPECT_EQ(options.share, 0.025);
   EXPECT_EQ(options.interface_name, "eth0");
   EXPECT_TRUE(table.given("steps"));
+}
+
+TEST(FlagTableTest, DurationsTakeUnits) {
+  const std::pair<const char*, int> durations[] = {{"--timeout=1.5s", 1500},
+                                                   {"--timeout=2m", 120'000},
+                                                   {"--timeout=1h", 3'600'000},
+                                                   {"--timeout=1m30s", 90'000}};
+  for (const auto& [argument, ms] : durations) {
+    Options options;
+    FlagTable table = options.Table();
+    Parse(table, {argument});
+    EXPECT_EQ(options.timeout, std::chrono::milliseconds(ms)) << argument;
+  }
 }
 
 TEST(FlagTableTest, KeepsDefaults) {
@@ -136,34 +149,46 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadFlagTest,
     ::testing::Values(
         BadCase{{"--sizes=10XB"},
-                "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
-                "8..1GiB (doubling) or 8..1GiB*4"},
+                "--sizes=10XB: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4, or a comma-separated list without repeats"},
         BadCase{{"--sizes=1MiB,"},
-                "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
-                "8..1GiB (doubling) or 8..1GiB*4"},
+                "--sizes=1MiB,: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4, or a comma-separated list without repeats"},
         BadCase{{"--sizes=1KiB..8"},
-                "--sizes=1KiB..8: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such as "
-                "8..1GiB (doubling) or 8..1GiB*4"},
+                "--sizes=1KiB..8: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4, or a comma-separated list without repeats"},
         BadCase{{"--sizes=8..1KiB*1"},
-                "--sizes=8..1KiB*1: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, or a range such "
-                "as 8..1GiB (doubling) or 8..1GiB*4"},
+                "--sizes=8..1KiB*1: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4, or a comma-separated list without repeats"},
+        BadCase{{"--sizes=8..64,16"},
+                "--sizes=8..64,16: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB, a range such as "
+                "8..1GiB (doubling) or 8..1GiB*4, or a comma-separated list without repeats"},
         BadCase{{"--bucket_bytes=0"},
                 "--bucket_bytes=0: expected a byte count such as 4096, 64KiB, 1MiB, 1GiB"},
         BadCase{{"--share=2"}, "--share=2: expected a percentage such as 2%"},
-        BadCase{{"--peak=790T"}, "--peak=790T: expected a positive number such as 790e12"},
+        BadCase{{"--peak=790T"}, "--peak=790T: expected a positive number such as 0.001"},
         BadCase{{"--steps=0"}, "--steps=0: expected an integer from 1 to 1000"},
         BadCase{{"--steps=ten"}, "--steps=ten: expected an integer from 1 to 1000"},
         BadCase{{"--steps="}, "--steps=: expected an integer from 1 to 1000"},
         BadCase{{"--steps"}, "--steps: expected an integer from 1 to 1000 after it"},
-        BadCase{{"--batch_size=2,x"}, "--batch_size=2,x: expected integers from 1 to 100, comma separated"},
+        BadCase{
+            {"--batch_size=2,x"},
+            "--batch_size=2,x: expected an integer from 1 to 100, or a comma-separated list without repeats"},
         BadCase{{"--order=random"}, "--order=random: expected interleaved or blocks"},
-        BadCase{{"--strategies=core,ddp"},
-                "--strategies=core,ddp: expected a comma-separated list of none, naive or core, each at most "
-                "once"},
+        BadCase{
+            {"--strategies=core,ddp"},
+            "--strategies=core,ddp: expected none, naive or core, or a comma-separated list without repeats"},
         BadCase{{"--strategies=core,core"},
-                "--strategies=core,core: expected a comma-separated list of none, naive or core, each at "
-                "most once"},
+                "--strategies=core,core: expected none, naive or core, or a comma-separated list without "
+                "repeats"},
         BadCase{{"--timeout=60"}, "--timeout=60: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=s"}, "--timeout=s: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=0s"}, "--timeout=0s: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=-1s"}, "--timeout=-1s: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=0.1ms"}, "--timeout=0.1ms: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=1e3s"}, "--timeout=1e3s: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=1d"}, "--timeout=1d: expected a duration such as 500ms, 60s, 2m"},
+        BadCase{{"--timeout=inf"}, "--timeout=inf: expected a duration such as 500ms, 60s, 2m"},
         BadCase{{"--learning_rate=-1"}, "--learning_rate=-1: expected a positive number such as 0.001"},
         BadCase{{"--learning_rate=nan"}, "--learning_rate=nan: expected a positive number such as 0.001"},
         BadCase{{"--weights="}, "--weights=: expected a safetensors file"},
@@ -195,20 +220,20 @@ TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   EXPECT_TRUE(table.help_requested());
   const std::string usage = table.Usage();
   EXPECT_THAT(usage, HasSubstr("Does nothing."));
-  EXPECT_THAT(usage,
-              HasSubstr("--sizes\n      Buffer sizes.\n      Takes a byte count such as 4096, 64KiB, 1MiB, "
-                        "1GiB, or a range such as 8..1GiB (doubling) or 8..1GiB*4. Default: 1MiB,10MiB."));
+  EXPECT_THAT(usage, HasSubstr("--sizes\n      Buffer sizes.\n      Takes a byte count such as 4096, 64KiB, "
+                               "1MiB, 1GiB, a range such as 8..1GiB (doubling) or 8..1GiB*4, or a "
+                               "comma-separated list without repeats. Default: 1MiB,10MiB."));
   EXPECT_THAT(usage, HasSubstr("--timeout"));
-  EXPECT_THAT(usage, HasSubstr("Default: 60s."));
+  EXPECT_THAT(usage, HasSubstr("Default: 1m."));
   EXPECT_THAT(usage, HasSubstr("--help"));
 }
 
 TEST(FlagTableTest, UsageShowsFlagsByGroups) {
   int64_t steps = 1, batch_size = 2;
   FlagTable table("demo", "Demonstrates flags.");
-  table.AddInt("steps", &steps, 1, 10, "Steps to take.");
+  table.Add("steps", &steps, Integer(1, 10), "Steps to take.");
   table.BeginGroup("Data");
-  table.AddInt("batch_size", &batch_size, 1, 10, "Rows of a batch.");
+  table.Add("batch_size", &batch_size, Integer(1, 10), "Rows of a batch.");
   EXPECT_THAT(table.Usage(), ::testing::ContainsRegex("--steps(.|\n)*\nData:\n  --batch_size\n"));
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/launch/run_program.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {
 namespace {
@@ -29,10 +29,7 @@ TEST(InterfaceKindTest, IsReadFromTheSystemsFilesAndTheDriver) {
 TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThemAndMeasureIt) {
   auto groups = comm::MakeGroups("gloo", 2);
   comm::RunRanks(2, [&](int rank) {
-    comm::World world;
-    world.rank = world.local_rank = rank;
-    world.size = world.local_size = 2;
-    const Fields link = DescribeLink(*groups[static_cast<size_t>(rank)], model::CpuDevice(), world, "");
+    const Fields link = DescribeLink(*groups[static_cast<size_t>(rank)], model::CpuDevice());
     EXPECT_EQ(link.StringOr("kind", ""), "loopback");
     EXPECT_EQ(link.StringOr("interface", ""), "lo");
     EXPECT_EQ(link.Find("rate_bits_per_second"), nullptr);
@@ -45,11 +42,9 @@ TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThemAndMeasureIt) {
 
 TEST(DescribeLinkTest, ThreadsAndASingleRankHaveNone) {
   auto groups = comm::MakeGroups("local", 2);
-  comm::World world;
-  world.size = world.local_size = 2;
-  EXPECT_EQ(DescribeLink(*groups[0], model::CpuDevice(), world, "").StringOr("kind", ""), "none");
+  EXPECT_EQ(DescribeLink(*groups[0], model::CpuDevice()).StringOr("kind", ""), "none");
   auto alone = comm::MakeGroups("gloo", 1);
-  EXPECT_EQ(DescribeLink(*alone[0], model::CpuDevice(), comm::World{}, "").StringOr("kind", ""), "none");
+  EXPECT_EQ(DescribeLink(*alone[0], model::CpuDevice()).StringOr("kind", ""), "none");
 }
 
 }  // namespace

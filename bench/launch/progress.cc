@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "absl/strings/str_format.h"
 #include "comm/process_group.h"
 #include "model/error.h"
 
@@ -22,14 +23,8 @@ std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int
   const double left_s =
       static_cast<double>(elapsed_ns) / 1e9 * static_cast<double>(total - done) / static_cast<double>(done);
   const int64_t seconds = std::llround(left_s);
-  char text[32];
-  if (seconds < 60) {
-    std::snprintf(text, sizeof(text), ", %ds left", static_cast<int>(seconds));
-  } else {
-    std::snprintf(text, sizeof(text), ", %lldm%02ds left", static_cast<long long>(seconds / 60),
-                  static_cast<int>(seconds % 60));
-  }
-  return line + text;
+  return seconds < 60 ? absl::StrFormat("%s, %ds left", line, seconds)
+                      : absl::StrFormat("%s, %dm%02ds left", line, seconds / 60, seconds % 60);
 }
 
 Progress::Progress(int64_t total, bool visible)

@@ -20,8 +20,8 @@
 #include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/factory.h"
-#include "comm/job.h"
-#include "comm/launch.h"
+#include "comm/processes/launch.h"
+#include "comm/rendezvous/job.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/tensor.h"
@@ -32,6 +32,8 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kRankFailed = 1;
 constexpr int kBadArguments = 2;
+// Before what a rank tells the others of an argument that it cannot use.
+constexpr std::string_view kBadArgument = "bad argument: ";
 // "<launch set>,<launch>"
 constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";
 
@@ -63,34 +65,34 @@ void CheckOutputDirectory(const RankOptions& options) {
           ": cannot be written to: ", std::strerror(errno));
 }
 
-// Runs what may still find fault with the arguments.
-template <class Step>
-std::optional<std::string> BadArguments(Step&& step) {
-  try {
-    step();
-    return std::nullopt;
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-}
-
+// Throws InvalidInput if what the flags name cannot be used.
 int RunRank(const RankProgram& program, const comm::World& world) {
   constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   int64_t& seed = program.options.seed;
   seed = static_cast<int64_t>((static_cast<uint64_t>(seed) + static_cast<uint64_t>(ThisLaunch().index)) &
                               kLargest);
+  const auto rank_failed = [&](const std::exception& error) {
+    return Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
+  };
   // Outlives what it throws: when its connections close, the others have something to say too, and that is
   // not the cause.
   std::unique_ptr<RankJob> job;
   try {
-    if (const auto bad = BadArguments([&] { job = program.prepare(world); }))
-      return Fail(kBadArguments, *bad);
+    job = program.prepare(world);
     job->Run();
     return kDone;
+  } catch (const InvalidInput& error) {
+    if (job != nullptr) return rank_failed(error);
+    // A file that one rank alone reads: the others say the same, or they would report that this one is gone.
+    if (world.job != nullptr) world.job->store().Fail(Join(kBadArgument, error.what()));
+    throw;
   } catch (const comm::CollectiveError& error) {
-    return Fail(kRankFailed, error.what());
+    const std::string line = error.what();
+    const size_t found = line.find(kBadArgument);
+    if (found == std::string::npos) return Fail(kRankFailed, line);
+    throw InvalidInput(line.substr(found + kBadArgument.size()));
   } catch (const std::exception& error) {
-    return Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
+    return rank_failed(error);
   }
 }
 
@@ -127,22 +129,23 @@ void RankOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxRanks = 4096;
   constexpr int64_t kMaxThreads = 1024;
   flags.BeginGroup("Ranks");
-  flags.AddChoice("device", &device, {"cpu", "cuda"}, "Where tensors live and are computed.");
-  flags.AddInt("world_size", &world_size, 1, kMaxRanks,
-               "How many ranks to start. Under a launcher it may be left out, or must agree.");
-  flags.AddInt("threads_per_rank", &threads_per_rank, 1, kMaxThreads,
-               "Compute threads of each rank, on the CPU.");
-  flags.AddInt("comm_threads", &comm_threads, 1, kMaxThreads,
-               "Communication threads of each rank: so many collectives progress at the same time.");
-  flags.AddChoice("placement", &placement, {"none", "pin"},
-                  "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
-  flags.AddText(
-      "interface", &interface_or_address, "a network interface such as eth0, or an address of this host",
+  flags.Add("device", &device, OneOf({"cpu", "cuda"}), "Where tensors live and are computed.");
+  flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
+            "How many ranks to start. Under a launcher it may be left out, or must agree.");
+  flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+            "Compute threads of each rank, on the CPU.");
+  flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
+            "Communication threads of each rank: so many collectives progress at the same time.");
+  flags.Add("placement", &placement, OneOf({"none", "pin"}),
+            "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
+  flags.Add(
+      "interface", &interface_or_address,
+      Text("a network interface such as eth0, or an address of this host"),
       "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
       "the one on which their ranks met.");
-  flags.AddDuration("timeout", &timeout, "How long a rank waits for one that makes no progress.");
-  flags.AddInt("seed", &seed, 0, std::numeric_limits<int64_t>::max(), "Of everything random.");
-  flags.AddPath("out", &out, "a directory", "Where records go; made if it is missing.");
+  flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
+  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max()), "Of everything random.");
+  flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
 }
 
 Launch ThisLaunch() {
@@ -155,32 +158,31 @@ Launch ThisLaunch() {
 }
 
 int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
-  std::optional<comm::World> world;
-  const auto bad = BadArguments([&] {
-    program.flags.Parse(argc, argv);
-    if (program.flags.help_requested()) return;
-    world = comm::WorldFromEnvironment();
-    if (world) CheckWorld(program.flags, program.options, *world);
-    // Before anything else. What only concerns one host, or has been compared already, may differ.
-    if (world) {
-      world =
-          comm::JoinJob(*world, program.flags.Values({"interface", "world_size"}), program.options.timeout);
-    }
-    // Ranks that this program started have been checked by the process that started them.
-    if (world && world->launcher == "self") return;
-    comm::World checked = world.value_or(comm::World{});
-    if (!world) checked.size = checked.local_size = static_cast<int>(program.options.world_size);
-    CheckPlacement(program.options, checked);
-    program.check(checked);
-    CheckOutputDirectory(program.options);
-  });
-  if (bad) return Fail(kBadArguments, *bad);
-  if (program.flags.help_requested()) {
-    std::fputs(program.flags.Usage().c_str(), stdout);
+  FlagTable& flags = program.flags;
+  const RankOptions& options = program.options;
+  flags.Parse(argc, argv);
+  if (flags.help_requested()) {
+    std::fputs(flags.Usage().c_str(), stdout);
     return kDone;
   }
+  std::optional<comm::World> world = comm::WorldFromEnvironment();
+  if (world) {
+    CheckWorld(flags, options, *world);
+    // Before anything else. What only concerns one host, or has been compared already, may differ.
+    world = comm::JoinJob(*world, flags.Values({"interface", "world_size"}), options.timeout);
+  }
+  // Ranks that this program started have been checked by the process that started them.
+  if (!world || world->launcher != "self") {
+    comm::World checked = world.value_or(comm::World{});
+    if (!world) checked.size = checked.local_size = static_cast<int>(options.world_size);
+    CheckPlacement(options, checked);
+    program.check(checked);
+    CheckOutputDirectory(options);
+  }
   if (world) return RunRank(program, *world);
-  return LaunchRanks(program.options, std::span<char* const>(argv, static_cast<size_t>(argc)));
+  return LaunchRanks(options, std::span<char* const>(argv, static_cast<size_t>(argc)));
+} catch (const InvalidInput& error) {
+  return Fail(kBadArguments, error.what());
 } catch (const comm::CollectiveError& error) {
   return Fail(kRankFailed, error.what());
 }
@@ -289,11 +291,13 @@ void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, con
   facts.Set("launch_set", launch.set);
   facts.Set("launch", launch.index);
   facts.Set("launches", options.repeats);
-  record.link = DescribeLink(group, device, world, options.interface_or_address);
+  record.link = DescribeLink(group, device);
   facts.Set("launcher", world.launcher);
   facts.Set("local_size", world.local_size);
   facts.Set("collectives_in_flight", group.num_threads());
-  for (const auto& [name, value] : group.facts()) facts.Set(name, value);
+  for (const auto& [name, value] : group.facts()) {
+    if (name != "interface") facts.Set(name, value);  // the link has that
+  }
   record.provenance.clock = ClockName(*device);
   if (!device->is_cpu()) {
     const auto& gpu = model::CudaDevice::Of(*device, "record");

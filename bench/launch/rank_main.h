@@ -14,7 +14,7 @@
 #include "bench/records/host.h"
 #include "bench/records/record.h"
 #include "comm/recording_process_group.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 // What a benchmark that runs as several ranks needs around its measurement: flags, launch, exit status, the

@@ -8,7 +8,7 @@
 
 #include "bench/launch/unreachable_device.h"
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 

@@ -1,6 +1,5 @@
 #include "bench/launch/run_program.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +13,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "comm/file_descriptor.h"
+#include "comm/processes/file_descriptor.h"
+#include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
@@ -28,14 +28,6 @@ std::map<std::string, std::optional<std::string>> Environment(
   }
   for (const auto& [name, value] : changes) environment[name] = value;
   return environment;
-}
-
-// The parent in /proc/<pid>/stat, which comes after a name in brackets that may hold anything.
-pid_t ParentOf(const std::string& pid) {
-  const std::string stat = ReadText("/proc/" + pid + "/stat");
-  const size_t name_end = stat.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 > stat.size()) return 0;
-  return static_cast<pid_t>(std::atoi(stat.c_str() + name_end + 4));
 }
 
 }  // namespace
@@ -92,18 +84,11 @@ std::string RunningProgram::err() const { return ReadText(err_path_); }
 pid_t RunningProgram::ChildWith(const std::string& name, const std::string& value) const {
   // Variables in /proc/<pid>/environ end with a zero.
   const std::string wanted = name + "=" + value + std::string(1, '\0');
-  DIR* const processes = opendir("/proc");
-  if (processes == nullptr) return 0;
-  pid_t child = 0;
-  while (const dirent* const entry = readdir(processes)) {
-    const std::string pid = entry->d_name;
-    if (pid.find_first_not_of("0123456789") != std::string::npos || ParentOf(pid) != child_->pid()) continue;
-    if (ReadText("/proc/" + pid + "/environ").find(wanted) != std::string::npos) {
-      child = static_cast<pid_t>(std::atoi(pid.c_str()));
-    }
+  std::istringstream children(ReadText(Join("/proc/", pid(), "/task/", pid(), "/children")));
+  for (std::string child; children >> child;) {
+    if (ReadText("/proc/" + child + "/environ").find(wanted) != std::string::npos) return std::stoi(child);
   }
-  closedir(processes);
-  return child;
+  return 0;
 }
 
 ProgramResult RunningProgram::Wait(std::chrono::seconds patience) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "comm/child_process.h"
+#include "comm/processes/child_process.h"
 
 // For tests: other programs, run and watched.
 namespace gradsync::bench {

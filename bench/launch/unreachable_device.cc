@@ -70,22 +70,12 @@ class UnreachableDeviceImpl : public model::Device {
 
 class LoneGroupImpl : public comm::ProcessGroup {
  public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
+  LoneGroupImpl() : ProcessGroup(0, 1, UnreachableDevice()->name()) {}
   std::string_view backend() const override { return "none"; }
-  int num_threads() const override { return 1; }
-
-  comm::Work AllReduce(model::Tensor, comm::ReduceOp) override { return {}; }
-  comm::Work Broadcast(model::Tensor, int) override { return {}; }
-  comm::Work ReduceScatter(model::Tensor input, model::Tensor output, comm::ReduceOp) override {
-    output.CopyFrom(input);
+  comm::Work Issue(comm::Request request) override {
+    if (request.output.defined()) request.output.CopyFrom(request.input);
     return {};
   }
-  comm::Work AllGather(model::Tensor input, model::Tensor output) override {
-    output.CopyFrom(input);
-    return {};
-  }
-  void Barrier() override {}
 };
 
 }  // namespace

@@ -46,10 +46,12 @@ Json TakeStep(const Json& command, const std::string& fault) {
           {"optimizer_ns", 300}, {"peak_bytes_in_use", 4096}, {"strategies_in_memory", 1}};
 }
 
-Json FactsOfCompiled(const Json& begin) {
+Json FactsOf(const Json& begin) {
   Json facts = Json::object();
   for (const auto& [strategy, bucket_bytes] : begin.at("bucket_bytes").items()) {
-    if (strategy.ends_with("_compiled")) facts[strategy] = {{"compiled", "a model"}, {"compile_ns", 77}};
+    if (strategy.starts_with("ddp")) facts[strategy] = {{"bucket_sizes", "4096, 8192"}};
+    if (strategy.ends_with("_compiled"))
+      facts[strategy].update({{"compiled", "a model"}, {"compile_ns", 77}});
   }
   return facts;
 }
@@ -73,7 +75,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): a peer 
     if (what == "begin" && !Variable("FAKE_PEER_LOG").empty()) {
       std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app) << line << "\n";
     }
-    if (what == "begin") answer["facts"] = FactsOfCompiled(command);
+    if (what == "begin") answer["facts"] = FactsOf(command);
     for (const char* const part : {"inputs", "targets"}) SkipTensor(command, part);
     if (what == "step") answer = TakeStep(command, fault);
     if (what == "check") std::filesystem::copy_file(Variable("FAKE_PEER_RESULT"), command.at("path"));

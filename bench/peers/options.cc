@@ -9,32 +9,21 @@ namespace gradsync::bench {
 
 void PeerOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Other frameworks");
-  flags.AddChoice(
-      "with_peers", &with_peers, {"none", "pytorch"},
+  flags.Add(
+      "with_peers", &with_peers, OneOf({"none", "pytorch"}),
       "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync's "
       "own strategies: none, naive, flat and overlap as they are, DistributedDataParallel for those "
       "with buckets, for core with its gradient_as_bucket_view. Its gradients are checked, but for images "
       "in bf16, where rounding leaves too little of them to compare.");
-  flags.AddChoiceList(
-      "peer_modes", &modes, {"eager", "compiled"},
+  flags.Add(
+      "peer_modes", &modes, OneOf({"eager", "compiled"}),
       "How peers run the model. compiled: under torch.compile in its default mode, beside or instead of "
       "operation by operation; compilation, which may take minutes, comes before the first step.");
-  flags.AddText("peer_python", &peer_python, "a Python interpreter that has PyTorch",
-                "Default: what PYTHON in the environment names, else python3.");
+  flags.Add("peer_python", &peer_python, Text("a Python interpreter that has PyTorch"),
+            "Default: what PYTHON in the environment names, else python3.");
 }
 
 bool PeerOptions::compiled() const { return wanted() && std::ranges::count(modes, "compiled") > 0; }
-
-std::vector<std::string> PeerOptions::Arguments() const {
-  std::vector<std::string> arguments;
-  if (wanted()) {
-    arguments.push_back("--with_peers=" + with_peers);
-    arguments.push_back("--peer_modes=" + modes.front());
-    for (size_t i = 1; i < modes.size(); ++i) arguments.back() += "," + modes[i];
-  }
-  if (!peer_python.empty()) arguments.push_back("--peer_python=" + peer_python);
-  return arguments;
-}
 
 std::string PeerOptions::python() const {
   if (!peer_python.empty()) return peer_python;

@@ -19,8 +19,6 @@ struct PeerOptions {
 
   bool wanted() const { return with_peers != "none"; }
   bool compiled() const;
-  // Flags that say the same on another command line.
-  std::vector<std::string> Arguments() const;
   // The interpreter that --peer_python names, or the environment, or by default "python3".
   std::string python() const;
 };

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/child_process.h"
-#include "comm/file_descriptor.h"
-#include "comm/run_command.h"
+#include "comm/processes/child_process.h"
+#include "comm/processes/file_descriptor.h"
+#include "comm/processes/run_command.h"
 
 namespace gradsync::bench {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/records/strategy_name.h"
-#include "comm/run_command.h"
+#include "comm/processes/run_command.h"
 #include "model/device.h"
 #include "model/error.h"
 #include "model/tensor.h"
@@ -111,31 +111,6 @@ void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::stri
     throw InvalidInput(Join("--peer_python=", program.python, ": cannot be run: ", error.code().message()));
   }
 }
-
-std::string PeerStrategy(const std::string& strategy) {
-  for (const char* const same : {"none", "naive", "flat", "overlap"}) {
-    if (strategy == same) return strategy;
-  }
-  return strategy == "core" ? "ddp_view" : "ddp";
-}
-
-std::string InMode(const std::string& peer_strategy, const std::string& mode) {
-  return mode == "compiled" ? Join(peer_strategy, kCompiled) : peer_strategy;
-}
-
-std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies,
-                                        const std::vector<std::string>& modes) {
-  std::vector<std::string> peers;
-  for (const std::string& strategy : strategies) {
-    for (const std::string& mode : modes) {
-      std::string peer = InMode(PeerStrategy(strategy), mode);
-      if (std::ranges::find(peers, peer) == peers.end()) peers.push_back(std::move(peer));
-    }
-  }
-  return peers;
-}
-
-std::string PeerName(const std::string& peer_strategy) { return Join(kPeerPrefix, peer_strategy); }
 
 PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
                          const comm::World& world, const ThreadPlacement& placement,

@@ -12,7 +12,7 @@
 #include "bench/records/record.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/process_group.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/model.h"
 
 // PyTorch, trained step by step in turn with gradsync: every rank has a process of bench/peers/pytorch_ddp.py
@@ -32,18 +32,6 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 // Throws InvalidInput, saying how to install PyTorch, if the interpreter cannot be run or has no PyTorch;
 // also if its models are to be compiled for `device`, "cpu" or "cuda", and it cannot.
 void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device);
-
-// What PyTorch calls the way that compares with gradsync's `strategy`: the same name, or "ddp" for the
-// strategies that have buckets, and "ddp_view" for `core`, whose gradients stay in them as well.
-std::string PeerStrategy(const std::string& strategy);
-// What it calls the same way with the model run in a mode of PeerOptions: for "compiled" with "_compiled"
-// behind it.
-std::string InMode(const std::string& peer_strategy, const std::string& mode);
-// Those of several in several modes, each once.
-std::vector<std::string> PeerStrategies(const std::vector<std::string>& strategies,
-                                        const std::vector<std::string>& modes);
-// The name in records: "pytorch_" before it.
-std::string PeerName(const std::string& peer_strategy);
 
 // What a peer says of one step.
 struct PeerStep {
@@ -74,7 +62,8 @@ class PyTorchPeer {
   void Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
 
-  // For the record of one of these strategies: "compiled", what torch.compile was given, and "compile_ns" if
+  // For the record of one of these strategies: "bucket_sizes" of one with buckets, in bytes; "compiled", what
+  // torch.compile was given, and "compile_ns", if
   // it was given something.
   const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 

@@ -17,7 +17,8 @@ long as OpenBLAS. Strategies:
   ddp_view  the same with gradient_as_bucket_view, whose averaged gradients are not copied back
 
 Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes PyTorch 2.0
-and a C++ compiler, on a GPU Triton. Compilation comes before the first step. The optimizer is the same.
+and a C++ compiler, on a GPU Triton. Compilation comes before the first step, as do two passes in which
+DistributedDataParallel finds its buckets. The optimizer is the same.
 
 With all of them forward begins with the broadcast of rank 0's buffers, if the model has any. On --device=cuda times
 are between CUDA events, else the host's. --dtype=bf16 is autocast: weights, gradients and what is averaged stay f32.
@@ -91,19 +92,17 @@ def require_compiler(device):
         sys.exit(f"torch.compile does not work with {sys.executable} on this machine: {in_a_line(error)}")
 
 
-def compile_all(case, config):
-    """See Case.compile; for batches of the shapes that steps will have."""
-    if not any(variant.compiled for variant in case.variants.values()):
-        return {}
+def warm_up(case, config):
+    """See Case.warm_up; on batches of the shapes that steps will have."""
     # Compilers may have all CPUs; threads that will compute are there before, on theirs.
     torch.ones(1 << 20).sin()
     own_cpus = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, range(os.cpu_count()))
+    if any(variant.compiled for variant in case.variants.values()):
+        os.sched_setaffinity(0, range(os.cpu_count()))
     try:
-        batch = [part.to(case.device) for part in random_batch(config, torch.Generator())]
-        return case.compile(batch)
+        return case.warm_up([part.to(case.device) for part in random_batch(config, torch.Generator())])
     except Exception as error:
-        sys.exit(f"torch.compile: {in_a_line(error)}")
+        sys.exit(f"before the first step: {in_a_line(error)}")
     finally:
         os.sched_setaffinity(0, own_cpus)
 
@@ -146,7 +145,7 @@ class Server:
             return model
 
         self.case = Case(command, self.device, make)
-        return {"facts": compile_all(self.case, command)}
+        return {"facts": warm_up(self.case, command)}
 
     def load(self, model):
         if self.rank == 0:

@@ -13,6 +13,7 @@ TRANSFORMERS = {
     "2.7b": (2560, 10240, 32, 32),
 }
 NUM_CLASSES = 1000
+EPSILON = 1e-5  # of RmsNorm
 
 
 class RmsNorm(torch.nn.Module):
@@ -21,7 +22,9 @@ class RmsNorm(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.ones(d_model))
 
     def forward(self, x):
-        return x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-5).type_as(x) * self.weight
+        if hasattr(F, "rms_norm"):  # PyTorch 2.4. With 2.15 on a CPU 4 % of a step of `tiny`, 2 x 64, faster than by hand
+            return F.rms_norm(x, self.weight.shape, self.weight, EPSILON)
+        return x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + EPSILON).type_as(x) * self.weight
 
 
 def linear(d_in, d_out):

@@ -35,8 +35,8 @@ struct Experiment {
 //
 //   smoke      every strategy, the all-reduce and the comparison over bucket sizes once, on small sizes:
 //              whether everything works
-//   quick      a comparison of all strategies on `small`, and over bucket sizes, in minutes; on a CPU over
-//              gloo and shm
+//   quick      all strategies on `tiny` and on `small`, several sizes of batches and of buckets, in minutes;
+//              on a CPU over gloo and shm
 //   reference  the published experiments: xl over the published batches and sequences, and its traces; the
 //              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
 //              for xl, the largest model that fits takes its place

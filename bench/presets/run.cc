@@ -15,7 +15,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -24,10 +23,10 @@
 #include "bench/presets/options.h"
 #include "bench/presets/state.h"
 #include "bench/records/record.h"
-#include "comm/child_process.h"
-#include "comm/file_descriptor.h"
-#include "comm/stop_signals.h"
-#include "comm/world.h"
+#include "comm/processes/child_process.h"
+#include "comm/processes/file_descriptor.h"
+#include "comm/processes/stop_signals.h"
+#include "comm/rendezvous/world.h"
 #include "model/error.h"
 #include "tools/cpp/runfiles/runfiles.h"
 
@@ -36,26 +35,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::bazel::tools::cpp::runfiles::Runfiles;
-
-// The programs that this one runs, found where Bazel put them.
-class Programs {
- public:
-  explicit Programs(const char* argv0) {
-    std::string error;
-    runfiles_.reset(Runfiles::Create(argv0, &error));
-    Require(runfiles_ != nullptr, "suite: cannot find the programs it runs: ", error);
-  }
-
-  // "bench/ddp" -> its path.
-  std::string Path(const std::string& target) const {
-    std::string path = runfiles_->Rlocation("gradsync/" + target);
-    Require(access(path.c_str(), X_OK) == 0, "suite: cannot run ", path, ": ", std::strerror(errno));
-    return path;
-  }
-
- private:
-  std::unique_ptr<Runfiles> runfiles_;
-};
 
 // The files of records in `directory` itself: what lies below, such as traced runs, is in no table.
 std::vector<std::string> RecordFiles(const std::string& directory) {
@@ -80,7 +59,10 @@ void MakeDirectory(const std::string& out) {
 class Suite {
  public:
   Suite(const char* argv0, std::string out, SuiteState state)
-      : programs_(argv0), out_(std::move(out)), state_(std::move(state)) {
+      : out_(std::move(out)), state_(std::move(state)) {
+    std::string error;
+    runfiles_.reset(Runfiles::Create(argv0, &error));
+    Require(runfiles_ != nullptr, "suite: cannot find the programs it runs: ", error);
     SetUnfinishedAside(state_, out_);
     SaveState(state_, out_);
   }
@@ -97,18 +79,24 @@ class Suite {
       RunExperiment(next, title);
       SaveState(state_, out_);
     }
-    if (!stopped_by_) WriteTables();
-    if (!stopped_by_) WritePage();
+    WriteReports();
     return Report();
   }
 
  private:
+  // "bench/ddp" -> its path, where Bazel put it.
+  std::string ProgramPath(const std::string& target) const {
+    std::string path = runfiles_->Rlocation("gradsync/" + target);
+    Require(access(path.c_str(), X_OK) == 0, "suite: cannot run ", path, ": ", std::strerror(errno));
+    return path;
+  }
+
   void RunExperiment(Progressed& progressed, const std::string& title) {
     const Experiment& experiment = progressed.experiment;
     std::cout << title << std::endl;
     const auto begin = std::chrono::steady_clock::now();
     const std::vector<std::string> before = FilesOf(experiment, out_);
-    std::vector<std::string> command = {programs_.Path("bench/" + experiment.program)};
+    std::vector<std::string> command = {ProgramPath("bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
@@ -120,41 +108,31 @@ class Suite {
     std::fflush(stdout);
   }
 
-  // Has a program make a file beside its place, and puts it there if it did: on its standard output, or else
-  // where the last of `command`, with the file's name behind it, says.
-  bool Make(const std::string& doing, const std::string& path, std::vector<std::string> command,
-            const char* program, bool to_stdout) {
-    const std::string beside = path + ".new";
-    const comm::FileDescriptor file =
-        comm::OpenFile(to_stdout ? beside.c_str() : "/dev/null", O_WRONLY | O_CREAT | O_TRUNC);
-    if (!to_stdout) command.back() += beside;
+  // Has a program make a file, beside its place until it is whole.
+  void Make(const std::string& name, const char* program, std::vector<std::string> command) {
+    const std::string path = Join(out_, "/", name), beside = path + ".new";
+    command.insert(command.begin(), ProgramPath(Join("tools/", program)));
+    command.push_back("--out=" + beside);
     std::error_code error;
-    if (!RunProgram(doing, command, file.get(), Join(path, ": ", program))) {
+    if (!RunProgram("writing " + name, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
+                    Join(path, ": ", program))) {
       fs::remove(beside, error);
-      return false;
+      return;
     }
     fs::rename(beside, path);
     written_.push_back(path);
-    return true;
+    if (name.ends_with(".md")) std::cout << std::ifstream(path).rdbuf() << std::flush;
   }
 
-  void WriteTables() {
-    const std::string summarize = programs_.Path("tools/summarize");
+  // The tables, and one page of them, the traces below and figures of both.
+  void WriteReports() {
     for (const auto& [format, extension] : {std::pair{"markdown", "md"}, std::pair{"csv", "csv"},
                                             std::pair{"json", "json"}, std::pair{"latex", "tex"}}) {
       std::vector<std::string> command = RecordFiles(out_);
-      command.insert(command.begin(), summarize);
       command.push_back(Join("--format=", format));
-      const std::string path = Join(out_, "/tables.", extension);
-      if (!Make("writing tables", path, command, "summarize", true)) continue;
-      if (std::string_view(extension) == "md") std::cout << std::ifstream(path).rdbuf() << std::flush;
+      Make(Join("tables.", extension), "summarize", std::move(command));
     }
-  }
-
-  // Makes one page of the tables, the traces below and figures of both.
-  void WritePage() {
-    Make("writing the report", out_ + "/report.html", {programs_.Path("tools/report"), out_, "--out="},
-         "report", false);
+    Make("report.html", "report", {out_});
   }
 
   // Runs a program to its end and returns whether it did what it should; if not, it is among the failures,
@@ -162,12 +140,14 @@ class Suite {
   // want to wait.
   bool RunProgram(const std::string& doing, const std::vector<std::string>& command, int stdout_fd,
                   const std::string& name) {
+    if (stopped_by_) return false;
     std::cout.flush();
     // In a group of its own, so that no program is left of those that it starts.
     comm::ChildProcess child(command, {.stdout_fd = stdout_fd, .own_group = true});
     while (!child.end().has_value()) {
-      pollfd signals{.fd = signals_.fd(), .events = POLLIN, .revents = 0};
-      poll(&signals, 1, -1);  // the end of a child wakes it too
+      pollfd events[] = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+                         {.fd = child.fd(), .events = POLLIN, .revents = 0}};
+      poll(events, 2, -1);
       while (const auto signal = signals_.Next()) {
         child.Signal(stopped_by_.has_value() ? SIGKILL : *signal);
         if (!stopped_by_) stopped_doing_ = doing;
@@ -193,7 +173,7 @@ class Suite {
   }
 
   comm::StopSignals signals_;
-  const Programs programs_;
+  std::unique_ptr<Runfiles> runfiles_;
   const std::string out_;
   SuiteState state_;
   std::vector<std::string> written_;

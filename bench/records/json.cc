@@ -201,7 +201,7 @@ Line FromJson(const Json& json) {
   if (!json.contains("schema")) throw Malformed{"no \"schema\": not a gradsync record"};
   std::string schema;
   TakeField(json, "schema", &schema);
-  if (schema != kRecordSchema && schema != kOldRecordSchema)
+  if (schema != kRecordSchema)
     throw Malformed{Join("schema \"", schema, "\", expected \"", kRecordSchema, "\"")};
   Line line;
   Record& record = line.record;
@@ -212,17 +212,11 @@ Line FromJson(const Json& json) {
   } else {
     RequireNames(json, {"experiment", "run_id", "rank", "world_size", "config", "samples"});
     ForEachField(record, take);
-    // What older records are all of, and published ones.
-    if (record.experiment == "all_reduce" && record.config.Find("collective") == nullptr) {
-      record.config.Set("collective", "all_reduce");
-    }
     if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
       throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
     }
   }
-  if (schema == kRecordSchema) {
-    for (const std::string& fault : WrongTypes(record)) throw Malformed{fault};
-  }
+  for (const std::string& fault : WrongTypes(record)) throw Malformed{fault};
   Record empty;
   if (std::string fault = Append(record, &empty); !fault.empty()) throw Malformed{std::move(fault)};
   return line;

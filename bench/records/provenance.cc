@@ -18,7 +18,7 @@
 #include <system_error>
 #include <vector>
 
-#include "comm/run_command.h"
+#include "comm/processes/run_command.h"
 #include "model/error.h"
 
 namespace gradsync::bench {

@@ -19,9 +19,7 @@
 // statistics are computed here.
 namespace gradsync::bench {
 
-inline constexpr std::string_view kRecordSchema = "gradsync.record/2";
-// Without numbers, continuation lines and moments; read as before.
-inline constexpr std::string_view kOldRecordSchema = "gradsync.record/1";
+inline constexpr std::string_view kRecordSchema = "gradsync.record/3";
 
 // One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
 // double that is not finite is written as null, and null is read as NaN.
@@ -83,7 +81,7 @@ struct Provenance {
 
 struct Record {
   int64_t number = -1;     // in its file, from 0; negative: none
-  std::string experiment;  // "ddp", "all_reduce", "compare"
+  std::string experiment;  // "ddp", "all_reduce"
   std::string run_id;      // NewRunId() of rank 0: the same on all ranks and for all configurations of a run
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;

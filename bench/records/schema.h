@@ -20,6 +20,16 @@ enum class Type { kBool, kInt, kNumber, kText, kKnown, kInts, kObject, kObjects 
 
 enum class Presence { kSometimes, kAlways };
 
+// What a name of a configuration tells apart. Rows of a table are variants of cells: two records are of one
+// row if all of both agree, whatever the run was.
+//
+//   kVariant  what takes turns with others in a run: strategy, backend, options
+//   kCell     what all of them share: model, batch, dtype, device, threads
+//   kRun      how the launch measured: how many steps, which seed, on which CPUs
+//
+// kNone: not of a configuration.
+enum class Scope { kNone, kVariant, kCell, kRun };
+
 struct SchemaName {
   Part part;
   std::string_view name;  // "*": anything, in its place
@@ -27,9 +37,13 @@ struct SchemaName {
   std::string_view writers;  // experiments, and "import"
   Presence presence;         // kAlways: in each record that these programs have written to its end
   std::string_view meaning;
+  Scope scope = Scope::kNone;
 };
 
 std::span<const SchemaName> Schema();
+
+// Of a name of a configuration; kCell for one that is not in the schema.
+Scope ScopeOf(std::string_view config_name);
 
 // The values of `record` that have another type than the schema's, each in a line: "\"batch_size\" is a text,
 // expected a whole number".

@@ -9,31 +9,6 @@
 namespace gradsync::bench {
 namespace {
 
-class AnnotatedTimer : public PhaseTimer {
- public:
-  AnnotatedTimer(std::unique_ptr<PhaseTimer> timer, RangeSink& sink)
-      : timer_(std::move(timer)), sink_(sink) {}
-
-  // The measured time is inside the ranges or outside of them, never around them.
-  void Take(Mark mark) override {
-    if (mark == Mark::kStepBegin) {
-      sink_.Push(RangeKind::kPhase, "forward");
-      timer_->Take(mark);
-      return;
-    }
-    timer_->Take(mark);
-    sink_.Pop();
-    if (mark == Mark::kForwardEnd) sink_.Push(RangeKind::kPhase, "backward");
-    if (mark == Mark::kBackwardEnd) sink_.Push(RangeKind::kPhase, "sync_exposed");
-    if (mark == Mark::kSyncEnd) sink_.Push(RangeKind::kPhase, "optimizer");
-  }
-  StepMarks Read() override { return timer_->Read(); }
-
- private:
-  const std::unique_ptr<PhaseTimer> timer_;
-  RangeSink& sink_;
-};
-
 // Ends its range when it has been waited for, or when nobody can wait any more.
 class AnnotatedWork : public comm::Work::State {
  public:
@@ -51,7 +26,7 @@ class AnnotatedWork : public comm::Work::State {
 
  private:
   void Done() {
-    if (!std::exchange(done_, true)) sink_.End(range_);
+    if (!std::exchange(done_, true)) sink_.Stop(range_);
   }
 
   comm::Work work_;
@@ -60,72 +35,28 @@ class AnnotatedWork : public comm::Work::State {
   bool done_ = false;
 };
 
-class AnnotatedGroup : public comm::ProcessGroup {
+class AnnotatedGroup : public comm::GroupDecorator {
  public:
-  AnnotatedGroup(comm::ProcessGroup& group, RangeSink& sink) : group_(group), sink_(sink) {}
+  AnnotatedGroup(comm::ProcessGroup& group, RangeSink& sink) : GroupDecorator(group), sink_(sink) {}
 
-  int rank() const override { return group_.rank(); }
-  int size() const override { return group_.size(); }
-  std::string_view backend() const override { return group_.backend(); }
-  int num_threads() const override { return group_.num_threads(); }
-
-  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
-    return group_.Allocate(device, std::move(shape), dtype);
-  }
-  comm::Work AllReduce(model::Tensor tensor, comm::ReduceOp op) override {
-    return Annotate(comm::Collective::kAllReduce, tensor.nbytes(),
-                    [&] { return group_.AllReduce(std::move(tensor), op); });
-  }
-  comm::Work Broadcast(model::Tensor tensor, int root) override {
-    return Annotate(comm::Collective::kBroadcast, tensor.nbytes(),
-                    [&] { return group_.Broadcast(std::move(tensor), root); });
-  }
-  comm::Work ReduceScatter(model::Tensor input, model::Tensor output, comm::ReduceOp op) override {
-    return Annotate(comm::Collective::kReduceScatter, std::max(input.nbytes(), output.nbytes()),
-                    [&] { return group_.ReduceScatter(std::move(input), std::move(output), op); });
-  }
-  comm::Work AllGather(model::Tensor input, model::Tensor output) override {
-    return Annotate(comm::Collective::kAllGather, std::max(input.nbytes(), output.nbytes()),
-                    [&] { return group_.AllGather(std::move(input), std::move(output)); });
-  }
-  void Barrier() override {
-    sink_.Push(RangeKind::kCollective, comm::Name(comm::Collective::kBarrier));
-    group_.Barrier();
-    sink_.Pop();
+  comm::Work Issue(comm::Request request) override {
+    if (request.collective == comm::Collective::kBarrier) {
+      sink_.Push(RangeKind::kCollective, comm::Name(comm::Collective::kBarrier));
+      GroupDecorator::Issue(std::move(request)).Wait();
+      sink_.Pop();
+      return {};
+    }
+    const uint64_t range = sink_.Start(RangeKind::kCollective,
+                                       Join(comm::Name(request.collective), " ", request.bytes(), " bytes"));
+    return comm::Work(
+        std::make_shared<AnnotatedWork>(GroupDecorator::Issue(std::move(request)), sink_, range));
   }
 
  private:
-  template <class Issue>
-  comm::Work Annotate(comm::Collective collective, size_t bytes, Issue&& issue) {
-    const uint64_t range =
-        sink_.Start(RangeKind::kCollective, Join(comm::Name(collective), " ", bytes, " bytes"));
-    return comm::Work(std::make_shared<AnnotatedWork>(issue(), sink_, range));
-  }
-
-  comm::ProcessGroup& group_;
   RangeSink& sink_;
 };
 
 }  // namespace
-
-void OpAnnotator::Begin(std::string_view name) {
-  sink_.Push(RangeKind::kOp, name);
-  if (next_ != nullptr) next_->Begin(name);
-}
-
-void OpAnnotator::End() {
-  if (next_ != nullptr) next_->End();
-  sink_.Pop();
-}
-
-void OpAnnotator::Computed(std::string_view name, const model::Tensor& output,
-                           std::span<const model::Var> inputs) {
-  if (next_ != nullptr) next_->Computed(name, output, inputs);
-}
-
-std::unique_ptr<PhaseTimer> AnnotatePhases(std::unique_ptr<PhaseTimer> timer, RangeSink& sink) {
-  return std::make_unique<AnnotatedTimer>(std::move(timer), sink);
-}
 
 std::unique_ptr<comm::ProcessGroup> AnnotateCollectives(comm::ProcessGroup& group, RangeSink& sink) {
   return std::make_unique<AnnotatedGroup>(group, sink);

@@ -8,7 +8,7 @@
 
 #include "bench/timing/op_recorder.h"
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -27,7 +27,7 @@ class ListSink : public RangeSink {
     lines.push_back(Join("start ", ++ranges_, " ", Name(kind), " ", name));
     return ranges_;
   }
-  void End(uint64_t range) override { lines.push_back(Join("end ", range)); }
+  void Stop(uint64_t range) override { lines.push_back(Join("end ", range)); }
 
   std::vector<std::string> lines;
 
@@ -35,15 +35,14 @@ class ListSink : public RangeSink {
   uint64_t ranges_ = 0;
 };
 
-TEST(AnnotateTest, OperationsNestAndReachTheNextTracer) {
+TEST(AnnotateTest, OperationsNestBehindARecorder) {
   ListSink sink;
-  OpRecorder recorder;
-  OpAnnotator both(sink, &recorder);
-  both.Begin("attention");
-  both.Begin("softmax");
-  both.End();
-  both.End();
-  OpAnnotator alone(sink, nullptr);
+  OpRecorder recorder(*model::CpuDevice(), &sink);
+  recorder.Begin("attention");
+  recorder.Begin("softmax");
+  recorder.End();
+  recorder.End();
+  model::Tracer& alone = sink;
   alone.Begin("linear");
   alone.End();
   EXPECT_THAT(sink.lines,
@@ -51,20 +50,6 @@ TEST(AnnotateTest, OperationsNestAndReachTheNextTracer) {
   ASSERT_EQ(recorder.ops().size(), 2u);
   EXPECT_EQ(recorder.ops()[1].name, "softmax");
   EXPECT_EQ(recorder.ops()[1].parent, 0);
-}
-
-TEST(AnnotateTest, PhasesFollowOneAnotherAndAreStillTimed) {
-  ListSink sink;
-  const auto timer = AnnotatePhases(MakePhaseTimer(*model::CpuDevice()), sink);
-  for (const Mark mark :
-       {Mark::kStepBegin, Mark::kForwardEnd, Mark::kBackwardEnd, Mark::kSyncEnd, Mark::kStepEnd}) {
-    timer->Take(mark);
-  }
-  EXPECT_THAT(sink.lines, ElementsAre("push phase forward", "pop", "push phase backward", "pop",
-                                      "push phase sync_exposed", "pop", "push phase optimizer", "pop"));
-  const StepMarks marks = timer->Read();
-  EXPECT_GT(marks[Mark::kStepBegin], 0);
-  EXPECT_GE(marks[Mark::kStepEnd], marks[Mark::kStepBegin]);
 }
 
 TEST(AnnotateTest, ACollectiveEndsWhenItHasBeenWaitedFor) {

@@ -66,8 +66,7 @@ TEST(CudaOpRecorderTest, OperationsLieWhereTheGpuWasInThem) {
       EXPECT_LE(op.end_ns, marks[Mark::kBackwardEnd] + kRoundingNs);
     }
 
-    StepProfile profile({.peaks = {1e12, 1e12}, .flops_source = "given", .bytes_source = "given"}, "none",
-                        {});
+    StepProfile profile({.flops = {1e12, "given"}, .bandwidth = {1e12, "given"}}, "none", {});
     profile.Add(marks, computed, recorder.ops());
     Record record;
     profile.WriteTo(record);

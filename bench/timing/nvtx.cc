@@ -30,7 +30,7 @@ class NvtxSink : public RangeSink {
     const nvtxEventAttributes_t event = Event(kind, text);
     return nvtxDomainRangeStartEx(domain_, &event);
   }
-  void End(uint64_t range) override { nvtxDomainRangeEnd(domain_, range); }
+  void Stop(uint64_t range) override { nvtxDomainRangeEnd(domain_, range); }
 
  private:
   // The event points to the text.

@@ -38,7 +38,7 @@ TEST(NvtxTest, AProfilerSeesNamedRangesInTheDomain) {
   const uint64_t range = sink->Start(RangeKind::kCollective, "all_reduce 8 bytes");
   sink->Pop();
   sink->Pop();
-  sink->End(range);
+  sink->Stop(range);
   EXPECT_THAT(Lines(log + "." + std::to_string(getpid())),
               testing::ElementsAre("domain gradsync", "category 1 step", "category 2 phase", "category 3 op",
                                    "category 4 collective", "push 2 backward", "push 3 linear",

@@ -105,16 +105,12 @@ OpCost OptimizerCost(std::string_view optimizer, std::span<model::Parameter* con
   const double passes = optimizer == "adamw" ? 7 : 3;
   OpCost cost;
   for (const model::Parameter* const param : params) {
-    const bool has_copy = param->compute().dtype() != param->dtype();
+    const bool has_copy = param->ForwardValue().dtype() != param->dtype();
     cost.bytes += static_cast<double>(param->numel()) *
                   (passes * static_cast<double>(SizeOf(param->dtype())) +
-                   (has_copy ? static_cast<double>(SizeOf(param->compute().dtype())) : 0));
+                   (has_copy ? static_cast<double>(SizeOf(param->ForwardValue().dtype())) : 0));
   }
   return cost;
-}
-
-double LimitNs(const OpCost& cost, const Peaks& peaks) {
-  return 1e9 * std::max(cost.flops / peaks.flops_per_second, cost.bytes / peaks.bytes_per_second);
 }
 
 }  // namespace gradsync::bench

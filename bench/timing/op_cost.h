@@ -53,15 +53,6 @@ class FlopCounter : public model::Tracer {
 // and the values' copies in bf16 are written once.
 OpCost OptimizerCost(std::string_view optimizer, std::span<model::Parameter* const> params);
 
-// How fast a device computes and how fast it reads and writes its memory.
-struct Peaks {
-  double flops_per_second = 0;
-  double bytes_per_second = 0;
-};
-
-// The time that an operation takes at least: its arithmetic's or its bytes', whichever takes longer.
-double LimitNs(const OpCost& cost, const Peaks& peaks);
-
 }  // namespace gradsync::bench
 
 #endif  // GRADSYNC_BENCH_TIMING_OP_COST_H_

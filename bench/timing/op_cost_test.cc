@@ -157,11 +157,5 @@ TEST(OpCostTest, AnOptimizerPassesOverItsState) {
   EXPECT_EQ(OptimizerCost("sgd", params).flops, 0);
 }
 
-TEST(OpCostTest, TheLimitIsWhatTakesLonger) {
-  const Peaks peaks{.flops_per_second = 1e12, .bytes_per_second = 1e9};
-  EXPECT_DOUBLE_EQ(LimitNs({.flops = 3e6, .bytes = 1e3}, peaks), 3000);
-  EXPECT_DOUBLE_EQ(LimitNs({.flops = 3e6, .bytes = 5e3}, peaks), 5000);
-}
-
 }  // namespace
 }  // namespace gradsync::bench

@@ -6,10 +6,12 @@
 
 namespace gradsync::bench {
 
-OpRecorder::OpRecorder(model::Device& device)
-    : gpu_(device.is_cpu() ? nullptr : &model::CudaDevice::Of(device, "recorder of operations")) {}
+OpRecorder::OpRecorder(model::Device& device, model::Tracer* next)
+    : next_(next),
+      gpu_(device.is_cpu() ? nullptr : &model::CudaDevice::Of(device, "recorder of operations")) {}
 
 void OpRecorder::Begin(std::string_view name) {
+  if (next_ != nullptr) next_->Begin(name);
   ops_.push_back({std::string(name), comm::Now(), 0, open_});
   open_ = static_cast<int>(ops_.size()) - 1;
   if (gpu_ != nullptr) RecordEvent(events_, 2 * ops_.size() - 2);
@@ -20,6 +22,7 @@ void OpRecorder::End() {
   op.end_ns = comm::Now();
   if (gpu_ != nullptr) RecordEvent(events_, 2 * static_cast<size_t>(open_) + 1);
   open_ = op.parent;
+  if (next_ != nullptr) next_->End();
 }
 
 void OpRecorder::Computed(std::string_view name, const model::Tensor& output,

@@ -42,8 +42,8 @@ class OpRecorder : public model::Tracer {
  public:
   // Of the CPU.
   OpRecorder() = default;
-  // Of `device`, which must outlive it.
-  explicit OpRecorder(model::Device& device);
+  // Of `device`. `next`, if there is one, hears of all ranges too. Both must outlive it.
+  explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;
   void End() override;
@@ -64,6 +64,7 @@ class OpRecorder : public model::Tracer {
   // Puts one of the events where the compute stream is now.
   void RecordEvent(Events& events, size_t index);
 
+  model::Tracer* const next_ = nullptr;
   std::vector<TracedOp> ops_;
   int open_ = -1;
   model::CudaDevice* gpu_ = nullptr;  // null on the CPU

@@ -9,32 +9,30 @@
 
 namespace gradsync::bench {
 
-// What a device does per second at best, and where that is from: "a copy of 256 MiB" where it was measured,
-// or "given".
+// What a device does per second at best, and how that was measured: "a copy of 256 MiB".
 struct Peak {
   double per_second = 0;
   std::string source;
 };
 
-// Floating-point operations of `dtype`: f32, f64 or bf16. Of the CPU as many threads as the device has do
-// independent multiplications with additions in registers, in the widest vectors that the processor has (of
-// f32 for bf16); of a GPU it is the product of large square matrices by the vendor's library. The best of
-// several; takes a quarter of a second. To be called on all ranks of a host at once, because they compute at
-// once.
+// Floating-point operations: the fastest of several products of large square matrices of `dtype` (on the CPU
+// of f32 for bf16), in a quarter of a second. To be called on all ranks of a host at once, because they
+// compute at once.
 Peak MeasureFlops(const model::DevicePtr& device, model::DType dtype);
 
 // Bytes that are read and written: whichever is faster of a large copy and of the same with a multiplication.
 // Takes about a second, and gives its memory back.
 Peak MeasureBandwidth(const model::DevicePtr& device);
 
-// Both, of one rank.
-struct KnownPeaks {
-  Peaks peaks;
-  std::string flops_source, bytes_source;
+struct Peaks {
+  Peak flops, bandwidth;
 };
 
+// The time that an operation takes at least: its arithmetic's or its bytes', whichever takes longer.
+double LimitNs(const OpCost& cost, const Peaks& peaks);
+
 // "105 GFLOP/s (...) and 11.8 GB/s (...)".
-std::string ToString(const KnownPeaks& peaks);
+std::string ToString(const Peaks& peaks);
 
 }  // namespace gradsync::bench
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "model/device.h"
+
 namespace gradsync::bench {
 
 // What a range stands for. A profiler can filter by it.
@@ -25,16 +27,20 @@ constexpr std::string_view Name(RangeKind kind) {
   return "";
 }
 
-// Takes named ranges as they begin and end, for a profiler that keeps the time itself.
-class RangeSink {
+// Hears of all that a training step does: takes named ranges as they begin and end, for a profiler that keeps
+// the time itself.
+class RangeSink : public model::Tracer {
  public:
-  virtual ~RangeSink() = default;
   // Ranges that nest, on the calling thread: Pop ends the one pushed last.
   virtual void Push(RangeKind kind, std::string_view name) = 0;
   virtual void Pop() = 0;
-  // Ranges that overlap others, and may end on another thread. End takes what Start returned.
+  // Ranges that overlap others, and may end on another thread. Stop takes what Start returned.
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
-  virtual void End(uint64_t range) = 0;
+  virtual void Stop(uint64_t range) = 0;
+
+  // Of a device's tracer: a nested range for each operation.
+  void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
+  void End() final { Pop(); }
 };
 
 }  // namespace gradsync::bench

@@ -28,9 +28,13 @@ std::vector<int> Shuffled(int n, Drawn what, int64_t block, uint64_t seed) {
 
 }  // namespace
 
+int64_t RoundsPerBlock(int num_configs) {
+  return num_configs == 1 || num_configs % 2 == 0 ? num_configs : 2 * num_configs;
+}
+
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed) {
   const int n = num_configs;
-  const int rounds_per_block = n % 2 == 0 ? n : 2 * n;
+  const int rounds_per_block = static_cast<int>(RoundsPerBlock(n));
   const int64_t block = round / rounds_per_block;
   const std::vector<int> configs = Shuffled(n, Drawn::kConfigs, block, seed);
   const std::vector<int> rounds = Shuffled(rounds_per_block, Drawn::kRounds, block, seed);

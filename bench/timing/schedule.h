@@ -17,6 +17,9 @@ namespace gradsync::bench {
 // and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
+// The rounds of such a block. A run should take whole blocks.
+int64_t RoundsPerBlock(int num_configs);
+
 }  // namespace gradsync::bench
 
 #endif  // GRADSYNC_BENCH_TIMING_SCHEDULE_H_

@@ -41,6 +41,7 @@ class BalanceTest : public ::testing::TestWithParam<int> {};
 // Whatever the block.
 TEST_P(BalanceTest, EachTakesEachPlaceAndFollowsEachOtherEquallyOften) {
   const int n = GetParam(), times = n % 2 == 0 ? 1 : 2;
+  EXPECT_EQ(RoundsPerBlock(n), n * times);
   for (const int64_t block : {0, 1, 7}) {
     std::map<std::pair<int, int>, int> at_place, followed;
     for (int64_t round = block * n * times; round < (block + 1) * n * times; ++round) {
@@ -60,7 +61,10 @@ TEST_P(BalanceTest, EachTakesEachPlaceAndFollowsEachOtherEquallyOften) {
 
 INSTANTIATE_TEST_SUITE_P(All, BalanceTest, ::testing::Values(2, 3, 4, 5, 6, 7, 8, 13));
 
-TEST(RoundOrderTest, OneConfigurationIsAlone) { EXPECT_THAT(RoundOrder(1, 5, 9), ElementsAre(0)); }
+TEST(RoundOrderTest, OneConfigurationIsAlone) {
+  EXPECT_THAT(RoundOrder(1, 5, 9), ElementsAre(0));
+  EXPECT_EQ(RoundsPerBlock(1), 1);
+}
 
 }  // namespace
 }  // namespace gradsync::bench

@@ -1,12 +1,12 @@
 #include "bench/timing/step_profile.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -20,17 +20,13 @@ double Sum(const std::vector<int64_t>& values) {
 
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-std::string Milliseconds(double ns) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3f ms", ns / 1e6);
-  return text;
-}
+std::string Milliseconds(double ns) { return absl::StrFormat("%.3f ms", ns / 1e6); }
 
 }  // namespace
 
 double StepProfile::Row::total_ns() const { return Sum(own_ns); }
 
-StepProfile::StepProfile(KnownPeaks peaks, std::string optimizer, const OpCost& optimizer_cost)
+StepProfile::StepProfile(Peaks peaks, std::string optimizer, const OpCost& optimizer_cost)
     : peaks_(std::move(peaks)), optimizer_(std::move(optimizer)), optimizer_cost_(optimizer_cost) {}
 
 StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view name) {
@@ -45,7 +41,7 @@ StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view na
 
 void StepProfile::AddCost(Row& row, const OpCost& cost) {
   row.cost += cost;
-  row.limit_ns += LimitNs(cost, peaks_.peaks);
+  row.limit_ns += LimitNs(cost, peaks_);
 }
 
 void StepProfile::AddRest(std::string_view phase, std::string_view name, int64_t left_ns) {
@@ -97,10 +93,9 @@ std::string StepProfile::Summary(const std::vector<Row>& rows) const {
     gaps.emplace_back((row.total_ns() - row.limit_ns) / steps, Join(row.phase, " ", row.name));
   }
   std::ranges::stable_sort(gaps, std::greater<>(), &std::pair<double, std::string>::first);
-  std::string text = Join("The limit is ", Milliseconds(limit_ns), " of the step's ", Milliseconds(step_ns));
-  char percent[32];
-  std::snprintf(percent, sizeof percent, " (%.1f%%)", Percent(limit_ns, step_ns));
-  text += Join(percent, ", at ", bench::ToString(peaks_), ". Largest gaps:");
+  std::string text = absl::StrFormat(
+      "The limit is %s of the step's %s (%.1f%%), at %s. Largest gaps:", Milliseconds(limit_ns),
+      Milliseconds(step_ns), Percent(limit_ns, step_ns), bench::ToString(peaks_));
   for (size_t i = 0; i < std::min(kGapsShown, gaps.size()); ++i) {
     text += Join(i == 0 ? " " : ", ", gaps[i].second, " ", Milliseconds(gaps[i].first));
   }
@@ -111,42 +106,25 @@ std::string StepProfile::ToString() const {
   std::vector<Row> rows = rows_;
   std::ranges::stable_sort(rows, std::greater<>(), &Row::total_ns);
   const double steps = static_cast<double>(step_ns_.size());
-  char line[160];
-  std::snprintf(line, sizeof line, "%-10s %-18s %7s %10s %7s %10s %10s %10s %8s\n", "phase", "operation",
-                "calls", "ms", "share", "GFLOP", "MB", "limit, ms", "reached");
-  std::string table = line;
+  std::string table = absl::StrFormat("%-10s %-18s %7s %10s %7s %10s %10s %10s %8s\n", "phase", "operation",
+                                      "calls", "ms", "share", "GFLOP", "MB", "limit, ms", "reached");
   for (const Row& row : rows) {
     const double own_ns = row.total_ns();
-    std::snprintf(line, sizeof line, "%-10s %-18s %7.1f %10.3f %6.1f%% %10.3f %10.2f %10.3f %7.1f%%\n",
-                  row.phase.c_str(), row.name.c_str(), static_cast<double>(row.calls) / steps,
-                  own_ns / steps / 1e6, Percent(own_ns, Sum(step_ns_)), row.cost.flops / steps / 1e9,
-                  row.cost.bytes / steps / 1e6, row.limit_ns / steps / 1e6, Percent(row.limit_ns, own_ns));
-    table += line;
+    absl::StrAppendFormat(&table, "%-10s %-18s %7.1f %10.3f %6.1f%% %10.3f %10.2f %10.3f %7.1f%%\n",
+                          row.phase, row.name, static_cast<double>(row.calls) / steps, own_ns / steps / 1e6,
+                          Percent(own_ns, Sum(step_ns_)), row.cost.flops / steps / 1e9,
+                          row.cost.bytes / steps / 1e6, row.limit_ns / steps / 1e6,
+                          Percent(row.limit_ns, own_ns));
   }
   return table + Summary(rows);
 }
 
 void StepProfile::WriteTo(Record& record) const {
-  const double steps = static_cast<double>(step_ns_.size());
-  const auto set = [&](const std::string& name, double of_all_steps) {
-    record.facts.Set(name, Value(of_all_steps / steps));
-  };
-  double limit_ns = 0;
   for (const Row& row : rows_) {
-    const std::string name = Join(row.phase, ".", row.name);
-    std::vector<int64_t>& samples = record.samples[name + "_ns"];
+    std::vector<int64_t>& samples = record.samples[Join(row.phase, ".", row.name, "_ns")];
     samples = row.own_ns;
     samples.resize(step_ns_.size());
-    limit_ns += row.limit_ns;
-    set(name + ".calls", static_cast<double>(row.calls));
-    set(name + ".flops", row.cost.flops);
-    set(name + ".bytes", row.cost.bytes);
-    set(name + ".limit_ns", row.limit_ns);
   }
-  set("limit_ns", limit_ns);
-  record.facts.Set("rank_peak_flops_per_second", Value(peaks_.peaks.flops_per_second));
-  record.facts.Set("rank_peak_bytes_per_second", Value(peaks_.peaks.bytes_per_second));
-  record.facts.Set("rank_peak_bytes_source", peaks_.bytes_source);
 }
 
 }  // namespace gradsync::bench

@@ -25,7 +25,7 @@ namespace gradsync::bench {
 class StepProfile {
  public:
   // `optimizer`: its name.
-  StepProfile(KnownPeaks peaks, std::string optimizer, const OpCost& optimizer_cost);
+  StepProfile(Peaks peaks, std::string optimizer, const OpCost& optimizer_cost);
 
   // Adds a step: its marks, its forward pass's operations, and the ranges of its tracer.
   void Add(const StepMarks& marks, const std::vector<ComputedOp>& forward,
@@ -35,9 +35,7 @@ class StepProfile {
   // at the peaks, and what part of the time that is. Then a line about the whole step. Of at least one step.
   std::string ToString() const;
 
-  // Samples "<phase>.<operation>_ns"; facts "<phase>.<operation>.flops", ".bytes" and ".limit_ns" per step,
-  // "limit_ns" of the step, "rank_peak_flops_per_second", "rank_peak_bytes_per_second" and where the latter
-  // is from.
+  // Samples "<phase>.<operation>_ns".
   void WriteTo(Record& record) const;
 
  private:
@@ -58,7 +56,7 @@ class StepProfile {
   void AddRest(std::string_view phase, std::string_view name, int64_t left_ns);
   std::string Summary(const std::vector<Row>& rows) const;
 
-  const KnownPeaks peaks_;
+  const Peaks peaks_;
   const std::string optimizer_;
   const OpCost optimizer_cost_;
   std::vector<Row> rows_;

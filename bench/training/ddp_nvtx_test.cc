@@ -95,16 +95,16 @@ TEST(DdpNvtxTest, StepsPhasesOperationsAndCollectivesAreNamedAndNested) {
     EXPECT_THAT(text, HasSubstr(" domain gradsync\n"));
     const Seen seen = Replay(text);
     EXPECT_THAT(seen.faults, testing::IsEmpty());
-    EXPECT_EQ(seen.steps, (std::map<std::string, int>{{"naive, batch 2, sequence 8", 2},
-                                                      {"overlap, batch 2, sequence 8", 2}}));
+    EXPECT_EQ(seen.steps, (std::map<std::string, int>{{"naive@gloo, batch 2, sequence 8", 2},
+                                                      {"overlap@gloo, batch 2, sequence 8", 2}}));
     EXPECT_EQ(seen.phases, (std::map<std::string, int>{
-                               {"backward", 4}, {"forward", 4}, {"optimizer", 4}, {"sync_exposed", 4}}));
+                               {"backward", 4}, {"forward", 4}, {"optimizer", 4}, {"synchronisation", 4}}));
     EXPECT_GE(seen.ops.size(), 5u);
     // 21 parameters: what naive issues after backward, overlap issues during it. After its first step it
     // broadcasts their order.
-    EXPECT_EQ(seen.issued_in,
-              (std::map<std::string, int>{
-                  {"naive sync_exposed", 42}, {"overlap backward", 42}, {"overlap sync_exposed", 1}}));
+    EXPECT_EQ(seen.issued_in, (std::map<std::string, int>{{"naive@gloo synchronisation", 42},
+                                                          {"overlap@gloo backward", 42},
+                                                          {"overlap@gloo synchronisation", 1}}));
     EXPECT_EQ(seen.ended, 85);
     EXPECT_THAT(seen.open, testing::IsEmpty());
     ++ranks;

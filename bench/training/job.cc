@@ -1,6 +1,9 @@
 #include "bench/training/job.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,16 +19,19 @@
 #include "bench/timing/nvtx.h"
 #include "bench/timing/peaks.h"
 #include "bench/timing/schedule.h"
+#include "bench/training/disturbance.h"
 #include "bench/training/memory.h"
 #include "bench/training/observers.h"
 #include "bench/training/record.h"
-#include "bench/training/stop_rule.h"
+#include "bench/training/stepper.h"
 #include "bench/training/summary.h"
+#include "bench/training/tasks.h"
 #include "bench/training/trainer.h"
-#include "bench/training/variant.h"
 #include "bench/training/verifier.h"
+#include "bench/training/verify.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
+#include "model/random.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {
@@ -35,19 +41,34 @@ using model::Batch;
 using model::Parameter;
 using model::Tensor;
 
+// With --time.
+constexpr int64_t kFewestRounds = 10;
+// After one in so many timed steps of a variant, ranks compare their gradients.
+constexpr int64_t kRoundsPerSpotCheck = 8;
+
 // What is known of a variant: its record, which grows, on disk too.
-struct Measured {
-  std::unique_ptr<Variant> variant;
+struct Series {
+  std::unique_ptr<Stepper> stepper;
   Record record;
   int64_t number = -1;  // in its file, once it is there
   std::optional<int64_t> allocations = {};
+  std::vector<int64_t> disturbance_ns = {};  // this rank's terms
+  int64_t spot_checks = 0, equal_spot_checks = 0;
 };
 
-// An order of its own for each case of each launch, the same on all ranks.
-uint64_t OrderSeed(int64_t seed, const std::string& run_id, const std::string& case_name) {
+// An order of its own for each cell of each launch, the same on all ranks.
+uint64_t OrderSeed(int64_t seed, const std::string& run_id, const std::string& cell_name) {
   uint64_t hash = static_cast<uint64_t>(seed) ^ 0xcbf29ce484222325;  // Fowler, Noll and Vo
-  for (const char c : run_id + case_name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  for (const char c : run_id + cell_name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
+}
+
+// One round of each `rounds_per_check`, drawn, for each variant.
+bool IsSpotChecked(int64_t round, size_t variant, int64_t rounds_per_check, uint64_t seed) {
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  const uint32_t drawn = model::Philox4x32(
+      key, {static_cast<uint32_t>(round / rounds_per_check), static_cast<uint32_t>(variant), 0x5b07, 0})[0];
+  return round % rounds_per_check == drawn % rounds_per_check;
 }
 
 class TrainingJob : public RankJob {
@@ -59,42 +80,43 @@ class TrainingJob : public RankJob {
         provenance_(CollectProvenance(argc, argv)),
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
-        task_(make_task(world, device_)),
+        task_(make_task ? make_task(world, device_) : MakeTask(options, world, device_)),
         ranges_(options.nvtx ? MakeNvtxSink() : std::move(task_.ranges)),
         source_(std::move(task_.source)),
         threads_before_(ThreadIds()),
-        group_(JoinGroup(options.ranks, options.backend, world, device_, placement_)),
-        trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, *group_,
+        groups_(JoinGroups()),
+        group_(*groups_.at(options.GroupBackends().front())),
+        trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, group_,
                  CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_),
-        recorder_(*device_) {
+        disturbance_(group_, device_),
+        recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     if (ranges_) trainer_.Annotate(*ranges_);
     if (options.check_gradients) trainer_.CheckGradients();
-    const Peak peak_flops = SetRunRecord();
+    const Peak peak_flops = SetGroupRecords();
     if (options.peers.wanted()) {
-      peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks, options.backend, world,
-                     placement_, trainer_);
+      peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks,
+                     groups_.contains("nccl") ? "nccl" : "gloo", world, placement_, trainer_);
     }
-    const std::string& run_id = run_record_.run_id;
-    const std::string out =
-        OutputDirectory(options.ranks, task_.experiment + "-" + run_record_.facts.StringOr("launch_set", ""));
-    writer_.emplace(out, task_.experiment, run_id, world.rank);
-    observers_ = MakeObservers(options, task_, out, run_id, peak_flops, trainer_);
+    const Record& first = group_records_.begin()->second;
+    const std::string out = OutputDirectory(options.ranks, "ddp-" + first.facts.StringOr("launch_set", ""));
+    writer_.emplace(out, "ddp", first.run_id, world.rank);
+    observers_ = MakeObservers(options, task_, out, first.run_id, peak_flops, trainer_);
   }
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
     for (const auto& observer : observers_) observer->OnBegin();
-    for (const Case& the_case : task_.cases) {
+    for (const Cell& cell : task_.cells) {
       trainer_.Restart();
       if (options_.interleaved()) {
-        Measure(the_case, the_case.variants);
+        Measure(cell, options_.variants);
       } else {
-        for (const VariantSpec& spec : the_case.variants) Measure(the_case, {&spec, 1});
+        for (const Variant& variant : options_.variants) Measure(cell, {&variant, 1});
       }
     }
-    group_->Barrier();
+    group_.Barrier();
     for (const auto& observer : observers_) observer->OnEnd();
     if (world_.rank == 0 && !verifier_.first_fault().empty()) {
       throw std::runtime_error(verifier_.first_fault());
@@ -102,152 +124,210 @@ class TrainingJob : public RankJob {
   }
 
  private:
-  void Measure(const Case& the_case, std::span<const VariantSpec> specs) {
-    std::vector<Measured> all = Prepare(the_case, specs);
-    TakeTurns(the_case, all);
-    for (Measured& measured : all) {
-      const StepTimes times = MaxOverRanks(TimesForSummary(measured.record), *group_, device_);
+  std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> JoinGroups() {
+    std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups;
+    for (const std::string& backend : options_.GroupBackends())
+      groups[backend] = JoinGroup(options_.ranks, backend, world_, device_, placement_);
+    return groups;
+  }
+
+  // That of a variant; the run's own for one that never communicates.
+  comm::RecordingProcessGroup& GroupOf(const Variant& variant) {
+    const auto group = groups_.find(variant.backend);
+    return group == groups_.end() ? group_ : *group->second;
+  }
+
+  void Measure(const Cell& cell, std::span<const Variant> variants) {
+    std::vector<Series> all = Prepare(cell, variants);
+    TakeTurns(cell, all);
+    for (Series& series : all) {
       Record more;
+      if (series.stepper->is_own()) {
+        const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
+        if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
+      }
+      const std::vector<int64_t> steps_ns =
+          MaxOverRanks(series.record.samples.at("step_ns"), group_, device_);
       more.facts.Set("allocations_in_timed_steps",
-                     measured.allocations ? Value(*measured.allocations) : Value(std::string("unknown")));
-      measured.variant->Describe(more.facts);
-      for (const auto& observer : observers_) observer->OnTimed(*measured.variant, times, more);
-      Add(more, measured);
+                     series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
+      series.stepper->Describe(more.facts);
+      for (const auto& observer : observers_) observer->OnTimed(*series.stepper, steps_ns, more);
+      Add(more, series);
     }
+    group_.Clear();
     writer_->WriteToDisk();
-    for (Measured& measured : all) {
+    for (Series& series : all) {
       Record more;
-      more.checks = verifier_.Check(*measured.variant);
-      for (const auto& observer : observers_) observer->OnChecked(*measured.variant, more.checks);
-      Add(more, measured);
+      more.checks = verifier_.Check(*series.stepper);
+      more.checks.Set("spot_checks", series.spot_checks);
+      more.checks.Set("equal_spot_checks", series.equal_spot_checks);
+      for (const auto& observer : observers_) observer->OnChecked(*series.stepper, more.checks);
+      Add(more, series);
       writer_->WriteToDisk();
     }
   }
 
-  std::vector<Measured> Prepare(const Case& the_case, std::span<const VariantSpec> specs) {
-    if (peers_) peers_->Begin(specs, ConfigOf(the_case, {}));
-    const int64_t num_own = std::ranges::count(specs, "", &VariantSpec::peer);
-    const double flops = trainer_.CountFlops(NewBatch(the_case));
-    std::vector<Measured> all;
-    for (const VariantSpec& spec : specs) {
-      Record record = run_record_;
-      record.config = ConfigOf(the_case, spec);
-      for (const auto& [name, value] : the_case.facts) record.facts.Set(name, value);
-      record.facts.Set("flops_per_step", Value(flops));
-      all.push_back({spec.peer.empty() ? MakeOwnVariant(the_case, spec, num_own, trainer_)
-                                       : peers_->Make(the_case, spec),
-                     std::move(record)});
+  std::vector<Series> Prepare(const Cell& cell, std::span<const Variant> variants) {
+    if (peers_) peers_->Begin(variants, RecordOf(cell, variants.back(), 0).config);
+    const double flops = trainer_.CountFlops(NewBatch(cell));
+    std::vector<Series> all;
+    for (const Variant& variant : variants) {
+      all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
+                                       : MakeOwnStepper(cell, variant, trainer_, GroupOf(variant)),
+                     RecordOf(cell, variant, flops)});
     }
     return all;
   }
 
-  Batch NewBatch(const Case& the_case) {
-    Batch batch = the_case.batch.NewBatch(device_);
+  // As it is before the first step.
+  Record RecordOf(const Cell& cell, const Variant& variant, double flops) const {
+    const auto group_record = group_records_.find(variant.backend);
+    Record record =
+        group_record == group_records_.end() ? group_records_.at(FirstBackend()) : group_record->second;
+    SetTrainingConfig(options_, variant, record);
+    for (const auto& [name, value] : cell.config) record.config.Set(name, value);
+    for (const auto& [name, value] : cell.facts) record.facts.Set(name, value);
+    record.facts.Set("flops_per_step", Value(flops));
+    return record;
+  }
+
+  std::string FirstBackend() const { return options_.GroupBackends().front(); }
+
+  Batch NewBatch(const Cell& cell) {
+    Batch batch = cell.batch.NewBatch(device_);
     source_->Fill(world_.rank, 0, batch);
     return batch;
   }
 
   // In an order of its own in each round.
-  void TakeTurns(const Case& the_case, std::vector<Measured>& all) {
-    const Batch batch = NewBatch(the_case);
-    device_->allocator().ResetPeak();
-    StopRule stop(options_.steps, options_.max_steps, options_.precision);
-    const uint64_t seed = OrderSeed(options_.ranks.seed, run_record_.run_id, the_case.name());
+  void TakeTurns(const Cell& cell, std::vector<Series>& all) {
+    const Batch batch = NewBatch(cell);
+    const uint64_t seed = OrderSeed(options_.ranks.seed, run_id_, cell.name);
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < options_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
         TakeStep(all[static_cast<size_t>(i)], round, /*sample=*/-1, batch);
       }
     }
-    std::vector<int64_t> steps_ns(all.size());
-    int64_t sample = 0;
-    do {
-      for (const int i : RoundOrder(num_variants, sample, seed)) {
-        steps_ns[static_cast<size_t>(i)] =
-            TakeStep(all[static_cast<size_t>(i)], options_.warmup_steps + sample, sample, batch);
+    const int64_t per_check =
+        options_.time ? kRoundsPerSpotCheck : std::min(options_.steps, kRoundsPerSpotCheck);
+    const auto begin = std::chrono::steady_clock::now();
+    for (int64_t round = 0; !IsEnough(round, num_variants, begin); ++round) {
+      for (const int i : RoundOrder(num_variants, round, seed)) {
+        Series& series = all[static_cast<size_t>(i)];
+        TakeStep(series, options_.warmup_steps + round, round, batch);
+        if (IsSpotChecked(round, static_cast<size_t>(i), per_check, seed)) SpotCheck(series, round);
       }
-      ++sample;
       // In the order of the command line, which is that of tables, and not of the first round.
-      for (Measured& measured : all) {
-        if (measured.number < 0) measured.number = writer_->Begin(measured.record);
+      for (Series& series : all) {
+        if (series.number < 0) series.number = writer_->Begin(series.record);
       }
       writer_->Write();
-    } while (!stop.IsLast(steps_ns, *group_, device_));
+    }
   }
 
-  // Returns how long it took. `sample`: negative for a step that warms up.
-  int64_t TakeStep(Measured& measured, int64_t round, int64_t sample, const Batch& batch) {
-    Variant& variant = *measured.variant;
+  // Whether so many rounds are all. With --time: whether they are whole blocks, and another block would, by
+  // the mean of those so far, end too late; rank 0 says so, and how long which variant took plays no part.
+  bool IsEnough(int64_t rounds, int num_variants, std::chrono::steady_clock::time_point begin) {
+    if (!options_.time) return rounds >= options_.steps;
+    const int64_t block = RoundsPerBlock(num_variants);
+    if (rounds < kFewestRounds || rounds % block != 0) return false;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    const double share = options_.interleaved() ? 1 : 1.0 / static_cast<double>(options_.variants.size());
+    const std::chrono::duration<double> budget = share * *options_.time;
+    const bool is_enough = spent * (1 + static_cast<double>(block) / static_cast<double>(rounds)) > budget;
+    const int64_t of_rank_zero = world_.rank == 0 && is_enough ? 1 : 0;
+    const bool agreed = MaxOverRanks({of_rank_zero}, group_, device_).front() != 0;
+    group_.Clear();
+    return agreed;
+  }
+
+  // `sample`: negative for a step that warms up.
+  void TakeStep(Series& series, int64_t round, int64_t sample, const Batch& batch) {
+    Stepper& stepper = *series.stepper;
     source_->Fill(world_.rank, round, batch);
-    const bool listen = sample >= 0 && variant.traceable() && (options_.trace || options_.profile);
+    const bool listen = sample >= 0 && stepper.is_own() && (options_.trace || options_.profile);
     OpRecorder* const recorder = listen ? &recorder_ : nullptr;
-    const StepResult result = variant.Step(batch, recorder);
+    const int64_t before_ns = disturbance_.NowNs();
+    const StepResult result = stepper.Step(batch, recorder);
     if (sample >= 0) {
-      if (measured.number < 0) {
-        measured.record.time_utc = NowUtc();
-        variant.Introduce(measured.record);
+      series.disturbance_ns.push_back(disturbance_.NowNs() - before_ns);
+      if (series.number < 0) {
+        series.record.time_utc = NowUtc();
+        stepper.Introduce(series.record);
       }
-      Add(SamplesOf(result, position_++), measured);
-      if (result.allocations) measured.allocations = measured.allocations.value_or(0) + *result.allocations;
+      Add(SamplesOf(result, position_++), series);
+      if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
     }
-    for (const auto& observer : observers_) observer->OnStep({variant, sample, result, recorder});
+    for (const auto& observer : observers_) observer->OnStep({stepper, sample, result, recorder});
     recorder_.Clear();
-    return result.marks.step_ns();
+  }
+
+  // Whether all ranks have the same gradients after a step.
+  void SpotCheck(Series& series, int64_t round) {
+    if (!series.stepper->is_own()) return;
+    const std::vector<int> ranks = RanksThatDiffer(HashOfGradients(trainer_.params()), group_, device_);
+    group_.Clear();
+    ++series.spot_checks;
+    if (ranks.empty()) ++series.equal_spot_checks;
+    const Variant& variant = series.stepper->variant();
+    if (ranks.empty() || variant.drifts()) return;
+    std::string names;
+    for (const int rank : ranks) names += Join(names.empty() ? "" : ", ", rank);
+    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", series.stepper->cell().name,
+                                  ": after it the gradients of rank ", names,
+                                  " differ from those of the other ranks"));
   }
 
   // To the record, and, once that is begun, to its file when that is written next.
-  void Add(const Record& more, Measured& measured) {
-    const std::string fault = Append(more, &measured.record);
+  void Add(const Record& more, Series& series) {
+    const std::string fault = Append(more, &series.record);
     if (!fault.empty()) throw std::logic_error(fault);
-    if (measured.number >= 0) writer_->Continue(measured.number, more);
+    if (series.number >= 0) writer_->Continue(series.number, more);
   }
 
-  Fields ConfigOf(const Case& the_case, const VariantSpec& spec) const {
-    Fields config;
-    SetTrainingConfig(options_, spec.name, spec.bucket_bytes, config);
-    for (const auto& [name, value] : the_case.config) config.Set(name, value);
-    return config;
-  }
-
-  // What all records of this rank have. Returns its own part of the peak.
-  Peak SetRunRecord() {
-    Record& record = run_record_;
+  // What all records of this rank have, by backend. Returns its own part of the peak.
+  Peak SetGroupRecords() {
     Launch launch = ThisLaunch();
-    record.experiment = task_.experiment;
-    record.run_id = AgreeOnRunId(*group_, device_, launch);
+    Record record;
+    record.experiment = "ddp";
+    record.run_id = run_id_ = AgreeOnRunId(group_, device_, launch);
     record.rank = world_.rank;
     record.world_size = world_.size;
-    record.provenance = provenance_;
-    SetRankFacts(*group_, device_, world_, options_.ranks, launch, placement_, record);
     const int64_t elements = trainer_.num_elements();
     record.facts.Set("num_parameters", elements);
     record.facts.Set("num_tensors", trainer_.params().size());
     record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.gradient_type())));
-    group_->Barrier();
+    group_.Barrier();
     Peak peak = MeasureFlops(device_, options_.element_type());
     const Tensor sum = Tensor::From<double>(device_, {}, std::vector<double>{peak.per_second});
-    group_->AllReduce(sum, comm::ReduceOp::kSum).Wait();
+    group_.AllReduce(sum, comm::ReduceOp::kSum).Wait();
     record.facts.Set("peak_flops_per_second", Value(sum.ToVector<double>().front()));
     record.facts.Set("peak_flops_source", peak.source);
-    group_->Clear();
+    for (const auto& [backend, group] : groups_) {
+      Record& of_group = group_records_[backend] = record;
+      of_group.provenance = provenance_;
+      SetRankFacts(*group, device_, world_, options_.ranks, launch, placement_, of_group);
+      group->Clear();
+    }
     return peak;
   }
 
-  // The first step of the first strategy, from the initial weights and before anything else.
+  // The first step of the first variant, from the initial weights and before anything else.
   void DumpGradients() {
-    const Case& the_case = task_.cases.front();
-    const VariantSpec& spec = the_case.variants.front();
-    const std::unique_ptr<ddp::Strategy> strategy = trainer_.NewStrategy(spec.name, spec.bucket_bytes);
-    const Batch batch = NewBatch(the_case);
+    const Variant& variant = options_.variants.front();
+    const std::unique_ptr<ddp::Strategy> strategy =
+        trainer_.NewStrategy(variant.strategy, variant.bucket_bytes, GroupOf(variant));
+    const Batch batch = NewBatch(task_.cells.front());
     trainer_.Restart();
     const double my_loss = trainer_.Gradients(*strategy, batch);
     const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{my_loss});
-    group_->AllReduce(loss, comm::ReduceOp::kMean).Wait();
-    group_->Clear();
+    group_.AllReduce(loss, comm::ReduceOp::kMean).Wait();
+    group_.Clear();
     if (world_.rank != 0) return;
     std::vector<std::pair<std::string, Tensor>> tensors = {{"loss", loss}};
     for (Parameter* const param : trainer_.params()) tensors.emplace_back(param->name(), param->grad());
-    model::WriteSafetensors(options_.dump_grads, tensors, {{"strategy", spec.name}});
+    model::WriteSafetensors(options_.dump_grads, tensors, {{"strategy", variant.strategy}});
   }
 
   const TrainingOptions& options_;
@@ -258,11 +338,14 @@ class TrainingJob : public RankJob {
   TrainingTask task_;                        // its model is the trainer's, its source and ranges below
   const std::unique_ptr<RangeSink> ranges_;  // null if nobody listens
   const std::unique_ptr<BatchSource> source_;
-  const std::vector<int> threads_before_;  // the group's are not among them
-  const std::unique_ptr<comm::RecordingProcessGroup> group_;
+  const std::vector<int> threads_before_;  // the groups' are not among them
+  const std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
+  comm::RecordingProcessGroup& group_;                                                // the run's own
   Trainer trainer_;
   Verifier verifier_;
-  Record run_record_;
+  Disturbance disturbance_;
+  std::string run_id_;
+  std::map<std::string, Record> group_records_;  // by backend
   std::optional<RecordWriter> writer_;
   std::optional<Peers> peers_;
   std::vector<std::unique_ptr<Observer>> observers_;

@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "bench/launch/flags.h"
-#include "bench/training/case.h"
+#include "bench/training/cell.h"
 #include "bench/training/options.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 namespace gradsync::bench {
@@ -15,23 +15,26 @@ namespace gradsync::bench {
 using MakeTrainingTask =
     std::function<TrainingTask(const comm::World& world, const model::DevicePtr& device)>;
 
-// The main function of a training benchmark: RunRankProgram's, after a look at whether this host has the
+// The main function of the training benchmark: RunRankProgram's, after a look at whether this host has the
 // memory and PyTorch, where it is wanted. Returns the exit status.
 //
-// On every rank, in each case all variants train one replica of the model, step by step, and are timed; their
-// records are written, round by round; then each one is compared with a single process that trains on the
-// batches of all ranks, and the records get what came of that. A rank fails, after that has been done for all
-// of them, if a variant that is not meant to drift was wrong.
+// Ranks join a group for each backend that occurs; the first also carries the run's own business. In each
+// cell all variants train one replica of the model, step by step in turn, and are timed; their records are
+// written, round by round; then each one is compared with a single process that trains on the batches of all
+// ranks, and the records get what came of that. A rank fails, after that has been done for all of them, if a
+// variant that is not meant to drift was wrong; and at once, if after a timed step, drawn at random, ranks
+// have different gradients.
 //
-// A step is forward, backward, synchronisation and optimizer. Outside of it, untimed: making the batch,
-// putting gradients to their places, a barrier of all ranks. With `none` replicas drift apart, which costs no
-// time and which no other strategy's check sees: checks start again from the initial weights.
+// A step is the strategy's preparation, forward, backward, synchronisation and optimizer. Outside of it,
+// untimed: making the batch, putting gradients to their places, a barrier of all ranks. With `none` replicas
+// drift apart, which costs no time and which no other strategy's check sees: checks start again from the
+// initial weights.
 //
-// `make_task` is called once, before the group is joined: whoever waits for a rank that found fault with a
-// file is just stopped. Variants of peers take their steps in another program, in turn with the others, and
-// are checked against the same reference.
+// `make_task` (by default MakeTask) is called once, before the groups are joined: whoever waits for a rank
+// that found fault with a file is just stopped. Variants of peers take their steps in another program, in
+// turn with the others, and are checked against the same reference.
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
-                       const MakeTrainingTask& make_task);
+                       const MakeTrainingTask& make_task = {});
 
 }  // namespace gradsync::bench
 

@@ -23,12 +23,11 @@ double ReplicaCopies(const TrainingOptions& options) { return 2 + (options.optim
 
 // Copies of the gradients that the strategies keep at the same time.
 double BufferCopies(const TrainingOptions& options) {
-  double all = 0;
-  double largest = 0;
-  for (const std::string& strategy : options.strategies) {
-    const bool in_place = strategy == "none" || strategy == "naive" || strategy == "overlap";
-    all += in_place ? 0 : 1;
-    largest = std::max(largest, in_place ? 0.0 : 1.0);
+  double all = 0, largest = 0;
+  for (const Variant& variant : options.variants) {
+    if (variant.is_peer()) continue;
+    all += variant.traits->gradient_copies;
+    largest = std::max(largest, variant.traits->gradient_copies);
   }
   return options.interleaved() ? all : largest;
 }
@@ -36,12 +35,17 @@ double BufferCopies(const TrainingOptions& options) {
 // Of the model, in the process of a rank's peer: all share values and the optimizer's state.
 // DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
 // share their gradients, of which flat makes two copies. Compiled or not is all the same.
-double PeerCopies(const TrainingOptions& options, const std::vector<std::string>& peers) {
-  const auto count = [&](const char* beginning) {
-    return std::ranges::count_if(peers, [&](const std::string& peer) { return peer.starts_with(beginning); });
-  };
-  return ReplicaCopies(options) - 1 + (std::ssize(peers) > count("ddp") ? 1 : 0) +
-         (count("flat") > 0 ? 2 : 0) + static_cast<double>(2 * count("ddp") - count("ddp_view"));
+double PeerCopies(const TrainingOptions& options) {
+  double copies = ReplicaCopies(options) - 1;
+  bool any_shares = false, any_flat = false;
+  for (const Variant& variant : options.variants) {
+    if (!variant.is_peer()) continue;
+    const bool is_ddp = variant.traits->has_buckets;
+    if (is_ddp) copies += variant.peer.starts_with("ddp_view") ? 1 : 2;
+    any_shares = any_shares || !is_ddp;
+    any_flat = any_flat || variant.peer.starts_with("flat");
+  }
+  return copies + (any_shares ? 1 : 0) + (any_flat ? 2 : 0);
 }
 
 // Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.
@@ -57,16 +61,15 @@ double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size) 
   constexpr double kEagerActivations = 2;
   const double own =
       (ReplicaCopies(options) + BufferCopies(options)) * size.params + Narrow(options, size) + size.batch;
-  const std::vector<std::string> peers = options.PeersStrategies();
-  if (peers.empty()) return own;
-  return own + PeerCopies(options, peers) * size.params + kEagerActivations * size.activations + size.batch;
+  if (!options.peers.wanted()) return own;
+  return own + PeerCopies(options) * size.params + kEagerActivations * size.activations + size.batch;
 }
 
 std::string Line(const TrainingOptions& options, const std::string& who, double needed_bytes,
                  const char* where, int64_t available_bytes, const char* are) {
   return Join("--model=", options.model, ": ", who, " about ", ApproximateBytes(needed_bytes), " on ", where,
               ", ", ApproximateBytes(static_cast<double>(available_bytes)), " ", are,
-              "; fewer --strategies, --order=blocks, ", options.peers.wanted() ? "--with_peers=none, " : "",
+              "; fewer variants, --order=blocks, ", options.peers.wanted() ? "--with_peers=none, " : "",
               "--verify=false or a smaller --batch_size need less");
 }
 
@@ -131,19 +134,19 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
   const bool with_peers = options.peers.wanted();
   const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
   const double programs = kProgramBytes + (with_peers ? kPythonBytes : 0);
-  // Rank 0 keeps initial values, and to verify the reference's gradients and the variant's values, on the
-  // host.
-  const double kept = (options.verify ? 3 : 1) * size.params;
-  // To verify it also needs all ranks' batches.
+  // Rank 0 keeps initial values on the host. To verify, every rank has the reference's gradients and the
+  // variant's values there.
+  const double kept = size.params + (options.verify ? 2 * world.local_size * size.params : 0);
+  // And all ranks' batches, where it computes.
   const double batches = options.verify ? world.size * size.batch : 0;
   const double rank = ElementsOfRank(options, size);
   if (options.ranks.device == "cpu") {
-    return {.host_bytes = (world.local_size * rank + kept + batches) * bytes + programs * world.local_size};
+    return {.host_bytes = (world.local_size * (rank + batches) + kept) * bytes + programs * world.local_size};
   }
   const int ranks_per_gpu = RanksPerGpu(world, num_gpus);
   const double contexts = kCudaContextBytes * (with_peers ? 2 : 1);
   return {.host_bytes = kept * bytes + programs * world.local_size,
-          .gpu_bytes = (ranks_per_gpu * rank + batches) * bytes + contexts * ranks_per_gpu};
+          .gpu_bytes = ranks_per_gpu * (rank + batches) * bytes + contexts * ranks_per_gpu};
 }
 
 std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,

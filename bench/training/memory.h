@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/training/options.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
 #include "model/resnet.h"
 #include "model/transformer.h"
 

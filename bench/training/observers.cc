@@ -20,13 +20,13 @@ class ProgressObserver : public Observer {
   ProgressObserver(int64_t total_steps, bool visible) : total_steps_(total_steps), visible_(visible) {}
 
   void OnBegin() override { progress_.emplace(total_steps_, visible_); }
-  void OnStep(const StepEvent& event) override { Show(event.variant, ""); }
-  void OnChecked(const Variant& variant, const Fields& /*checks*/) override { Show(variant, ", check"); }
+  void OnStep(const StepEvent& event) override { Show(event.stepper, ""); }
+  void OnChecked(const Stepper& stepper, const Fields& /*checks*/) override { Show(stepper, ", check"); }
   void OnEnd() override { progress_.reset(); }
 
  private:
-  void Show(const Variant& variant, const char* what) {
-    progress_->Step(Join(variant.the_case().name(), ", ", variant.spec().name, what));
+  void Show(const Stepper& stepper, const char* what) {
+    progress_->Step(Join(stepper.cell().name, ", ", stepper.variant().name(), what));
   }
 
   const int64_t total_steps_;
@@ -38,12 +38,12 @@ class SummaryObserver : public Observer {
  public:
   explicit SummaryObserver(std::string out) : out_(std::move(out)) {}
 
-  void OnTimed(const Variant& variant, const StepTimes& times, Record& /*more*/) override {
-    places_[&variant] = summary_.size();
-    summary_.Add(variant.the_case(), variant.spec(), times);
+  void OnTimed(const Stepper& stepper, const std::vector<int64_t>& steps_ns, Record& /*more*/) override {
+    places_[&stepper] = summary_.size();
+    summary_.Add(stepper.cell().name, stepper.variant(), steps_ns);
   }
-  void OnChecked(const Variant& variant, const Fields& checks) override {
-    summary_.SetVerdict(places_.at(&variant), VerdictWord(checks, variant.spec().drifts()));
+  void OnChecked(const Stepper& stepper, const Fields& checks) override {
+    summary_.SetVerdict(places_.at(&stepper), VerdictWord(checks, stepper.variant().drifts()));
   }
   void OnEnd() override {
     std::printf("%sMeans of the slowest rank. Records: %s\n", summary_.ToString().c_str(), out_.c_str());
@@ -52,40 +52,33 @@ class SummaryObserver : public Observer {
  private:
   const std::string out_;
   Summary summary_;
-  std::map<const Variant*, size_t> places_;  // in it
+  std::map<const Stepper*, size_t> places_;  // in it
 };
 
 class ProfileObserver : public Observer {
  public:
   ProfileObserver(const TrainingOptions& options, const Peak& peak_flops, Trainer& trainer)
-      : options_(options), trainer_(trainer), flops_(peak_flops) {
-    if (options.peak_flops) flops_ = {*options.peak_flops, kGiven};
-  }
+      : options_(options), trainer_(trainer), peaks_{peak_flops, {}} {}
 
   // On all ranks at once, because they compute at once.
   void OnBegin() override {
-    if (options_.peak_bandwidth) {
-      bandwidth_ = {*options_.peak_bandwidth, kGiven};
-      return;
-    }
     trainer_.group().Barrier();
-    bandwidth_ = MeasureBandwidth(trainer_.device());
+    peaks_.bandwidth = MeasureBandwidth(trainer_.device());
   }
 
   void OnStep(const StepEvent& event) override {
     if (event.operations == nullptr) return;
-    const KnownPeaks peaks = {{flops_.per_second, bandwidth_.per_second}, flops_.source, bandwidth_.source};
     const auto [profile, is_new] = profiles_.try_emplace(
-        &event.variant, peaks, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
+        &event.stepper, peaks_, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
     profile->second.Add(event.result.marks, event.operations->computed(), event.operations->ops());
   }
 
-  void OnTimed(const Variant& variant, const StepTimes& times, Record& more) override {
-    const auto profile = profiles_.find(&variant);
+  void OnTimed(const Stepper& stepper, const std::vector<int64_t>& steps_ns, Record& more) override {
+    const auto profile = profiles_.find(&stepper);
     if (profile == profiles_.end()) return;
     profile->second.WriteTo(more);
-    text_ += Join("\n", variant.spec().name, ", ", variant.the_case().name(), ", mean of ",
-                  times.front().size(), " steps:\n", profile->second.ToString());
+    text_ += Join("\n", stepper.variant().name(), ", ", stepper.cell().name, ", mean of ", steps_ns.size(),
+                  " steps:\n", profile->second.ToString());
     profiles_.erase(profile);
   }
 
@@ -94,29 +87,30 @@ class ProfileObserver : public Observer {
   }
 
  private:
-  static constexpr char kGiven[] = "given";
-
   const TrainingOptions& options_;
   Trainer& trainer_;
-  Peak flops_, bandwidth_;
-  std::map<const Variant*, StepProfile> profiles_;  // of those that take turns
+  Peaks peaks_;
+  std::map<const Stepper*, StepProfile> profiles_;  // of those that take turns
   std::string text_;
 };
 
 class TraceObserver : public Observer {
  public:
-  TraceObserver(std::string path, std::string origin, const std::vector<std::string>& strategies,
-                Trainer& trainer)
+  TraceObserver(std::string path, const TrainingOptions& options, Trainer& trainer)
       : path_(std::move(path)), trainer_(trainer), log_(trainer.group().rank()) {
-    log_.SetOrigin(std::move(origin), strategies);
+    std::string origin = Join(options.model, ", ", trainer.group().size(), " ranks");
+    for (const std::string& backend : options.GroupBackends()) origin += ", " + backend;
+    std::vector<std::string> names;
+    for (const Variant& variant : options.variants) names.push_back(variant.name());
+    log_.SetOrigin(std::move(origin), std::move(names));
   }
 
   void OnStep(const StepEvent& event) override {
     if (event.operations == nullptr) return;
-    const Fields& config = event.variant.the_case().config;
-    log_.AddStep(
-        {event.variant.spec().name, event.sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
-        event.result.marks, event.operations->ops(), trainer_.group().entries());
+    const Fields& config = event.stepper.cell().config;
+    log_.AddStep({event.stepper.variant().name(), event.sample, config.IntOr("batch_size", 0),
+                  config.IntOr("seq_len", 0)},
+                 event.result.marks, event.operations->ops(), event.stepper.collectives());
   }
 
   void OnEnd() override {
@@ -130,18 +124,9 @@ class TraceObserver : public Observer {
   TraceLog log_;
 };
 
-// "tiny, 2 ranks, gloo"
-std::string Origin(const TrainingTask& task, int num_ranks, const std::string& backend) {
-  const std::string model = task.cases.front().config.StringOr("model", "");
-  return Join(model, model.empty() ? "" : ", ", num_ranks, num_ranks == 1 ? " rank, " : " ranks, ", backend);
-}
-
-// With those of checks.
+// With those of checks; of a run that is given a time, as if it took as many as without one.
 int64_t TotalSteps(const TrainingOptions& options, const TrainingTask& task) {
-  int64_t num_variants = 0;
-  for (const Case& the_case : task.cases) num_variants += static_cast<int64_t>(the_case.variants.size());
-  const int64_t steps = options.precision ? options.max_steps : options.steps;
-  return num_variants * (options.warmup_steps + steps + 1);
+  return std::ssize(task.cells) * std::ssize(options.variants) * (options.warmup_steps + options.steps + 1);
 }
 
 }  // namespace
@@ -150,16 +135,13 @@ std::vector<std::unique_ptr<Observer>> MakeObservers(const TrainingOptions& opti
                                                      const std::string& out, const std::string& run_id,
                                                      const Peak& peak_flops, Trainer& trainer) {
   const int rank = trainer.group().rank();
-  const std::string path = Join(out, "/", task.experiment, ".", run_id, ".rank", rank);
+  const std::string path = Join(out, "/ddp.", run_id, ".rank", rank);
   std::vector<std::unique_ptr<Observer>> observers;
   observers.push_back(std::make_unique<ProgressObserver>(TotalSteps(options, task), rank == 0));
   if (rank == 0) observers.push_back(std::make_unique<SummaryObserver>(out));
   if (options.profile) observers.push_back(std::make_unique<ProfileObserver>(options, peak_flops, trainer));
-  if (options.trace) {
-    observers.push_back(std::make_unique<TraceObserver>(path + ".trace.json",
-                                                        Origin(task, trainer.group().size(), options.backend),
-                                                        options.strategies, trainer));
-  }
+  if (options.trace)
+    observers.push_back(std::make_unique<TraceObserver>(path + ".trace.json", options, trainer));
   return observers;
 }
 

@@ -9,20 +9,19 @@
 #include "bench/records/record.h"
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/peaks.h"
-#include "bench/training/case.h"
+#include "bench/training/cell.h"
 #include "bench/training/options.h"
-#include "bench/training/stop_rule.h"
+#include "bench/training/stepper.h"
 #include "bench/training/trainer.h"
-#include "bench/training/variant.h"
 
 namespace gradsync::bench {
 
 // A step that a variant has just taken.
 struct StepEvent {
-  const Variant& variant;
+  const Stepper& stepper;
   int64_t sample = 0;  // its index among the variant's timed steps; negative: it warmed up
   const StepResult& result;
-  // What it did, operation by operation; null if it warmed up, is not traceable, or nobody asked for that.
+  // What it did, operation by operation; null if it warmed up, is a peer's, or nobody asked for that.
   OpRecorder* operations = nullptr;
 };
 
@@ -34,11 +33,12 @@ class Observer {
   // Before the first step. All ranks are here.
   virtual void OnBegin() {}
   virtual void OnStep(const StepEvent& /*event*/) {}
-  // All steps of those that take turns have been timed, and on the slowest rank took `times`. `more` will be
-  // added to the variant's record.
-  virtual void OnTimed(const Variant& /*variant*/, const StepTimes& /*times*/, Record& /*more*/) {}
+  // All steps of those that take turns have been timed, and on the slowest rank took `steps_ns`. `more` will
+  // be added to the variant's record.
+  virtual void OnTimed(const Stepper& /*stepper*/, const std::vector<int64_t>& /*steps_ns*/,
+                       Record& /*more*/) {}
   // What came of its check.
-  virtual void OnChecked(const Variant& /*variant*/, const Fields& /*checks*/) {}
+  virtual void OnChecked(const Stepper& /*stepper*/, const Fields& /*checks*/) {}
   // After everything.
   virtual void OnEnd() {}
 };

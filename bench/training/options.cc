@@ -1,10 +1,14 @@
 #include "bench/training/options.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
-#include "bench/peers/pytorch.h"
+#include "bench/records/units.h"
 #include "bench/timing/nvtx.h"
+#include "bench/training/batches.h"
+#include "bench/training/memory.h"
 #include "comm/factory.h"
 #include "ddp/factory.h"
 #include "model/error.h"
@@ -14,98 +18,276 @@ namespace {
 
 constexpr int64_t kMaxSteps = 10'000'000;
 constexpr int64_t kMaxRepeats = 1000;
+constexpr int64_t kMaxImageSize = 4096;
+constexpr int64_t kMebi = int64_t{1} << 20;
+constexpr char kResNet[] = "resnet50";
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names = model::TransformerNames();
+  names.emplace_back(kResNet);
+  return names;
+}
+
+// Sets what no flag was given for.
+template <class T>
+void SetDefault(const FlagTable& flags, const char* flag, T& target, T value) {
+  if (!flags.given(flag)) target = std::move(value);
+}
+
+// The published experiment: 25 sizes; 40 iterations, of which 20 count.
+void ApplyPublished(const FlagTable& flags, TrainingOptions& options) {
+  std::vector<int64_t> sizes;
+  for (int64_t mebi = 3; mebi <= 27; ++mebi) sizes.push_back(mebi * kMebi);
+  SetDefault(flags, "buffer_elements", options.sweep->buffer_elements, std::move(sizes));
+  SetDefault(flags, "batch_size", options.batch_sizes, {32});
+  SetDefault(flags, "image_size", options.image_size, int64_t{224});
+  SetDefault(flags, "warmup_steps", options.warmup_steps, int64_t{20});
+  SetDefault(flags, "steps", options.steps, int64_t{20});
+}
+
+// A batch norm needs two pixels or more of each channel.
+void CheckPixels(const TrainingOptions& options) {
+  const int64_t side = (options.image_size + 31) / 32;  // after five strides of 2
+  const int64_t smallest = std::ranges::min(options.batch_sizes);
+  Require(smallest * side * side >= 2, "--batch_size=", smallest,
+          ": the last layers see one pixel of images of ", options.image_size, " x ", options.image_size,
+          ", and cannot be normalised over a batch of it; expected a batch of at least 2, or larger images");
+}
 
 }  // namespace
 
 TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
 
+TrainingOptions CompareDefaults() {
+  TrainingOptions options;
+  options.model = kResNet;
+  std::erase_if(options.strategies, [](const std::string& name) { return !ddp::TraitsOf(name).has_buckets; });
+  std::ranges::reverse(options.strategies);  // the best first: the others are compared with it
+  options.sweep.emplace();
+  options.sweep->buffer_elements = {3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi};
+  options.optimizer = "sgd";
+  options.warmup_steps = 2;
+  options.steps = 15;
+  return options;
+}
+
+std::vector<std::string> Sweep::Variants(const std::vector<std::string>& strategies) const {
+  const char* const option = units == "published" ? "published_size" : "bucket_elements";
+  std::vector<std::string> variants;
+  for (const int64_t size : buffer_elements) {
+    for (const std::string& strategy : strategies) {
+      const bool has_buckets = ddp::TraitsOf(strategy).has_buckets;
+      if (has_buckets) variants.push_back(Join(strategy, ":", option, "=", FormatCount(size)));
+      if (!has_buckets && size == buffer_elements.front()) variants.push_back(strategy);
+    }
+  }
+  return variants;
+}
+
 void TrainingOptions::AddTo(FlagTable& flags) {
-  flags.BeginGroup("Training");
-  flags.AddChoice(
-      "dtype", &dtype, {"f32", "f64", "bf16"},
-      "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
-      "and convolutions read; weights, gradients and the optimizer's state are f32.");
-  flags.AddBool(
-      "tf32", &tf32,
-      "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
-  flags.AddChoice("optimizer", &optimizer, {"adamw", "sgd"}, "What changes the weights.");
-  flags.AddPositiveDouble("learning_rate", &learning_rate, "The optimizer's.");
-  flags.BeginGroup("What is compared");
-  flags.AddChoiceList("strategies", &strategies, ddp::StrategyNames(),
-                      "Ways of averaging gradients to compare.");
-  flags.AddChoice("backend", &backend, comm::BackendNames(), "What moves the gradients.");
-
-  flags.BeginGroup("Steps");
-  flags.AddInt("warmup_steps", &warmup_steps, 0, kMaxSteps,
-               "Untimed steps of each strategy before the timed ones.");
-  flags.AddInt("steps", &steps, 1, kMaxSteps,
-               "Timed steps of each strategy, among each set of strategies that are compared.");
-  flags.AddChoice(
-      "order", &order, {"interleaved", "blocks"},
-      "interleaved: in every round each strategy takes one step, in random order. blocks: one strategy "
-      "after the other.");
-  flags.AddOptionalPercent(
-      "precision", &precision,
-      "Go on, beyond --steps, until half the 95% interval of each strategy's difference to the first one is "
-      "no more than this part of the first one's step.");
-  flags.AddInt("max_steps", &max_steps, 1, kMaxSteps,
-               "Timed steps of each strategy, at most, with --precision.");
-  flags.AddInt("repeats", &ranks.repeats, 1, kMaxRepeats,
-               "Launches, one after the other, each of fresh processes with another seed and another order: "
-               "what a launch brings about by chance differs between them too.");
+  AddModelTo(flags);
+  AddVariantsTo(flags);
+  AddStepsTo(flags);
   ranks.AddTo(flags);
-
-  flags.BeginGroup("Checks, traces, profiles");
-  flags.AddBool("verify", &verify,
-                "After timing, compare each strategy with one process that trains on the batches of all "
-                "ranks.");
-  flags.AddBool(
-      "check_gradients", &check_gradients,
-      "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
-      "it. Takes a pass over every gradient, so that the steps count as traced.");
-  flags.AddBool("trace", &trace, "Write what happened when in the timed steps, for ui.perfetto.dev.");
-  flags.AddBool(
-      "profile", &profile,
-      "Print where the time of a step goes, by operation, beside the least that each can take on this "
-      "device; the record has it too.");
-  const char* const peak = "a positive number such as 790e12";
-  flags.AddOptionalDouble("peak_flops", &peak_flops, peak,
-                          "For --profile: what the device computes per second, a multiplication with its "
-                          "addition being two. Default: measured before the first step.");
-  flags.AddOptionalDouble(
-      "peak_bandwidth", &peak_bandwidth, peak,
-      "For --profile: bytes that the device reads and writes per second. Default: measured "
-      "before the first step.");
-  flags.AddBool(
-      "nvtx", &nvtx,
-      "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
-      "nsys profile --trace=nvtx,cuda,osrt.");
-  flags.AddPath(
-      "dump_grads", &dump_grads, "a file",
-      "Write the averaged gradients and the loss of a first step with the first strategy, as safetensors.");
+  AddChecksTo(flags);
   peers.AddTo(flags);
 }
 
-void TrainingOptions::Complete(const FlagTable& /*flags*/, const comm::World& world) {
-  CheckDevice(ranks, {&backend, 1}, world);
+void TrainingOptions::AddModelTo(FlagTable& flags) {
+  if (sweep) {
+    flags.Add("preset", &sweep->preset, OneOf({"scaled", "published"}),
+              "published: the original's 25 sizes from 3Mi to 27Mi, batches of 32 images of 224 x 224, 20 "
+              "untimed steps and 20 timed ones. scaled: the defaults below, minutes on a CPU. Other flags "
+              "override either.");
+  }
+  flags.BeginGroup("Model");
+  flags.Add("model", &model, OneOf(ModelNames()), "The model that is trained.");
+  flags.Add("num_layers", &num_layers, Integer(1), "Instead of a transformer's number of blocks.");
+  flags.Add("d_model", &d_model, Integer(1), "Instead of a transformer's width.");
+  flags.Add("d_ff", &d_ff, Integer(1), "Instead of a transformer's feed-forward width.");
+  flags.Add("num_heads", &num_heads, Integer(1), "Instead of a transformer's number of attention heads.");
+  flags.Add("vocab_size", &vocab_size, Integer(1), "Instead of a transformer's vocabulary, 10000.");
+  flags.Add("context_length", &context_length, Integer(1), "The longest sequence that a transformer takes.");
+  flags.Add("width", &width, Integer(1), "Instead of ResNet-50's number of channels in the first layer, 64.");
+  flags.Add("weights", &weights, Path("a safetensors file"),
+            "Initial weights by name, instead of random ones.");
+
+  flags.BeginGroup("Batches");
+  flags.Add("batch_size", &batch_sizes, Integer(1), "Sequences, or images, in the batch of one rank.");
+  flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
+  flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
+            "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
+  flags.Add("corpus", &corpus, Path("a text file"), "Train on its bytes as tokens, instead of random ones.");
+  flags.Add("batch_file", &batch_file, Path("a safetensors file with inputs and targets"),
+            "Train on this batch in every step; each rank takes its part of the rows.");
+
+  flags.BeginGroup("Training");
+  flags.Add(
+      "dtype", &dtype, OneOf({"f32", "f64", "bf16"}),
+      "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
+      "and convolutions read; weights, gradients and the optimizer's state are f32.");
+  flags.Add(
+      "tf32", &tf32, Switch(),
+      "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
+  flags.Add("optimizer", &optimizer, OneOf({"adamw", "sgd"}), "What changes the weights.");
+  flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's.");
+}
+
+void TrainingOptions::AddVariantsTo(FlagTable& flags) {
+  flags.BeginGroup("What is compared");
+  flags.Add("variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
+            "What takes turns. Options: bucket_bytes=12Mi, or bucket_elements=3Mi. Without a backend or a "
+            "size: once for each of --backend and of --bucket_bytes. Default: --strategies.");
+  std::string help = "Ways of averaging gradients.";
+  for (const std::string& name : ddp::StrategyNames())
+    help += Join(" ", name, ": ", ddp::TraitsOf(name).summary, ".");
+  flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
+  flags.Add("backend", &backends, OneOf(comm::BackendNames()), "What moves the gradients.");
+  if (!sweep) {
+    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "Capacity of a bucket.");
+    return;
+  }
+  flags.Add("buffer_elements", &sweep->buffer_elements, Elements(), "Sizes of a bucket to compare.");
+  flags.Add("units", &sweep->units, OneOf({"bytes", "published"}),
+            "bytes: buckets of as many bytes for every strategy. published: as in the original, whose sizes "
+            "are MiB "
+            "for one strategy and Mi elements for the others.");
+}
+
+void TrainingOptions::AddStepsTo(FlagTable& flags) {
+  flags.BeginGroup("Steps");
+  flags.Add("warmup_steps", &warmup_steps, Integer(0, kMaxSteps),
+            "Untimed steps of each variant before the timed ones.");
+  flags.Add("steps", &steps, Integer(1, kMaxSteps), "Timed steps of each variant in each cell.");
+  flags.Add("time", &time, Duration(),
+            "Instead of --steps: how long to measure each cell, in whole blocks of rounds in which every "
+            "variant takes every place equally often; at least one block, and ten rounds.");
+  flags.Add("order", &order, OneOf({"interleaved", "blocks"}),
+            "interleaved: in every round each variant takes one step, in random order. blocks: one variant "
+            "after the other.");
+  flags.Add("repeats", &ranks.repeats, Integer(1, kMaxRepeats),
+            "Launches, one after the other, each of fresh processes with another seed and another order: "
+            "what a launch brings about by chance differs between them too.");
+}
+
+void TrainingOptions::AddChecksTo(FlagTable& flags) {
+  flags.BeginGroup("Checks, traces, profiles");
+  flags.Add("verify", &verify, Switch(),
+            "After timing, compare each variant with one process that trains on the batches of all ranks.");
+  flags.Add("check_gradients", &check_gradients, Switch(),
+            "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
+            "it. Takes a pass over every gradient, so that the steps count as traced.");
+  flags.Add("trace", &trace, Switch(), "Write what happened when in the timed steps, for ui.perfetto.dev.");
+  flags.Add("profile", &profile, Switch(),
+            "Print where the time of a step goes, by operation, beside the least that each can take on this "
+            "device; the record has it too.");
+  flags.Add("nvtx", &nvtx, Switch(),
+            "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
+            "nsys profile --trace=nvtx,cuda,osrt.");
+  flags.Add(
+      "dump_grads", &dump_grads, Path("a file"),
+      "Write the averaged gradients and the loss of a first step with the first variant, as safetensors.");
+}
+
+bool TrainingOptions::on_images() const { return model == kResNet; }
+
+model::TransformerConfig TrainingOptions::transformer_config() const {
+  model::TransformerConfig config = model::TransformerByName(model);
+  config.num_layers = num_layers.value_or(config.num_layers);
+  config.d_model = d_model.value_or(config.d_model);
+  config.d_ff = d_ff.value_or(config.d_ff);
+  config.num_heads = num_heads.value_or(config.num_heads);
+  config.vocab_size = vocab_size.value_or(config.vocab_size);
+  config.context_length = context_length.value_or(longest_seq_len());
+  return config;
+}
+
+model::ResNetConfig TrainingOptions::resnet_config() const {
+  model::ResNetConfig config = model::ResNet50Config();
+  config.width = width.value_or(config.width);
+  return config;
+}
+
+int64_t TrainingOptions::longest_seq_len() const { return std::ranges::max(seq_lens); }
+
+std::vector<std::string> TrainingOptions::GroupBackends() const {
+  std::vector<std::string> groups;
+  for (const Variant& variant : variants) {
+    const bool is_new = std::ranges::count(groups, variant.backend) == 0;
+    if (!variant.is_peer() && variant.traits->communicates && is_new) groups.push_back(variant.backend);
+  }
+  return groups.empty() ? std::vector{backends.front()} : groups;
+}
+
+void TrainingOptions::CompleteModel(const FlagTable& flags, const comm::World& world) {
+  const auto refuse = [&](std::initializer_list<const char*> names, const char* what) {
+    for (const char* const name : names)
+      Require(!flags.given(name), "--", name, ": --model=", model, " takes no ", what);
+  };
+  if (on_images()) {
+    refuse({"seq_len", "corpus", "batch_file"}, "sequences");
+    refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size", "context_length"},
+           "sizes of a transformer");
+    Validate(resnet_config());
+    CheckPixels(*this);
+    return;
+  }
+  refuse({"image_size"}, "images");
+  refuse({"width"}, "width");
+  if (!batch_file.empty()) {
+    for (const char* const name : {"batch_size", "seq_len", "corpus"}) {
+      Require(!flags.given(name), "--", name,
+              ": cannot be given beside --batch_file, which says what the batch is");
+    }
+    const model::Shape rows = ReadBatchFileShape(batch_file, world.size);
+    batch_sizes = {rows[0] / world.size};
+    seq_lens = {rows[1]};
+  }
+  const model::TransformerConfig config = transformer_config();
+  Validate(config);
+  Require(longest_seq_len() <= config.context_length, "--seq_len=", longest_seq_len(),
+          ": the model's context has ", config.context_length, " tokens");
+  if (!corpus.empty()) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
+}
+
+void TrainingOptions::CompleteVariants(const FlagTable& flags) {
+  const bool from_text = flags.given("variants");
+  for (const char* const name : {"strategies", "buffer_elements", "units"}) {
+    Require(!from_text || !flags.given(name), "--", name, ": cannot be given beside --variants");
+  }
+  const std::vector<std::string> texts = from_text ? SplitVariants(variants_text)
+                                         : sweep   ? sweep->Variants(strategies)
+                                                   : strategies;
+  variants = MakeVariants(
+      from_text ? "variants" : "strategies", texts,
+      {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
+  if (!peers.wanted()) return;
+  const std::vector<Variant> all_peers = PeersOf(variants, peers.modes);
+  variants.insert(variants.end(), all_peers.begin(), all_peers.end());
+}
+
+void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world) {
+  if (sweep && sweep->preset == "published") ApplyPublished(flags, *this);
+  CompleteModel(flags, world);
+  CheckPeerOptions(peers, dtype);
+  CompleteVariants(flags);
+  CheckDevice(ranks, GroupBackends(), world);
+  Require(!flags.given("time") || !flags.given("steps"), "--steps: cannot be given beside --time");
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),
           "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device, " and ", dtype);
-  Require(profile || (!peak_flops && !peak_bandwidth),
-          "--peak_flops, --peak_bandwidth: expected --profile beside them");
-  Require(!precision || interleaved(),
-          "--precision: steps are compared round by round, expected --order=interleaved");
   const std::filesystem::path directory = std::filesystem::path(dump_grads).parent_path();
   std::error_code ignored;
   Require(dump_grads.empty() || std::filesystem::is_directory(directory, ignored),
           "--dump_grads=", dump_grads, ": there is no directory ", directory.string());
   Require(dump_grads.empty() || ranks.repeats == 1,
           "--dump_grads: one launch writes the file, expected --repeats=1, found ", ranks.repeats);
-  CheckPeerOptions(peers, dtype);
 }
 
-std::vector<std::string> TrainingOptions::PeersStrategies() const {
-  return peers.wanted() ? PeerStrategies(strategies, peers.modes) : std::vector<std::string>();
+TrainingSize TrainingOptions::Size() const {
+  const int64_t batch_size = std::ranges::max(batch_sizes);
+  if (on_images()) return SizeOf(resnet_config(), batch_size, image_size);
+  return SizeOf(transformer_config(), batch_size * longest_seq_len());
 }
 
 }  // namespace gradsync::bench

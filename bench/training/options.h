@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_BENCH_TRAINING_OPTIONS_H_
 #define GRADSYNC_BENCH_TRAINING_OPTIONS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,8 +10,12 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_main.h"
 #include "bench/peers/options.h"
-#include "comm/world.h"
+#include "bench/training/variant.h"
+#include "comm/rendezvous/world.h"
 #include "model/dtype.h"
+#include "model/resnet.h"
+#include "model/tensor.h"
+#include "model/transformer.h"
 
 namespace gradsync::bench {
 
@@ -21,47 +26,80 @@ struct TrainingSize {
   double batch = 0;        // of one rank's batch itself
 };
 
-// What the benchmarks that train a model have in common on their command lines.
+// Sizes of a bucket to compare, see //bench:compare: flags that make variants with bucket_elements or
+// published_size of the strategies that have buckets.
+struct Sweep {
+  std::string preset = "scaled";
+  std::vector<int64_t> buffer_elements;
+  std::string units = "bytes";
+
+  // Every strategy at every size; those without buckets once.
+  std::vector<std::string> Variants(const std::vector<std::string>& strategies) const;
+};
+
+// What the benchmark that trains a model takes on its command line.
 struct TrainingOptions {
   TrainingOptions();
-  virtual ~TrainingOptions() = default;
 
-  std::string model;
+  std::string model = "tiny";
+  std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size,
+      context_length;            // override a transformer's
+  std::optional<int64_t> width;  // overrides ResNet-50's
+  std::string weights;           // a file; empty: drawn from the seed
+
+  std::vector<std::string> strategies;  // all of them
+  std::string variants_text;            // instead of strategies
+  std::vector<std::string> backends = {"gloo"};
+  std::vector<int64_t> bucket_bytes = {kDefaultBucketBytes};
+  std::optional<Sweep> sweep;  // of a program that has its flags
+
+  // Every combination is a cell.
+  std::vector<int64_t> batch_sizes = {4};  // of one rank
+  std::vector<int64_t> seq_lens = {128};   // of a language model
+  int64_t image_size = 96;                 // pixels on each side, of a model on images
+  std::string corpus;                      // a text; empty: uniform tokens
+  std::string batch_file;                  // a fixed batch instead, whose shape is that of the only cell
+
   RankOptions ranks;
-  std::string backend = "gloo";
   std::string dtype = "f32";
   bool tf32 = false;
   std::string optimizer = "adamw";
   double learning_rate = 1e-3;
-  std::vector<std::string> strategies;  // all of them
 
   int64_t warmup_steps = 5;
   int64_t steps = 10;
+  std::optional<std::chrono::milliseconds> time;  // instead of steps
   std::string order = "interleaved";
-  std::optional<double> precision;  // of differences, as a part of the first strategy's step
-  int64_t max_steps = 1000;         // with a precision
 
   bool verify = true;
   bool check_gradients = false;
   bool trace = false;
   bool profile = false;
-  // Per second, instead of what is measured; for profile.
-  std::optional<double> peak_flops, peak_bandwidth;
   bool nvtx = false;
   std::string dump_grads;
 
   PeerOptions peers;
 
-  virtual void AddTo(FlagTable& flags);
+  // What Complete makes of them: all that take turns, peers behind gradsync's own.
+  std::vector<Variant> variants;
+
+  void AddTo(FlagTable& flags);
   // Fills in what the flags left out. Throws InvalidInput if they do not fit together, a file that they name
   // cannot be used, or this build has not the device. Reads no tensor. To be called once, after Parse, in
   // every process.
-  virtual void Complete(const FlagTable& flags, const comm::World& world);
-  // Of the largest case of completed options; what a forward pass keeps is estimated from the model's shape.
-  virtual TrainingSize Size() const = 0;
+  void Complete(const FlagTable& flags, const comm::World& world);
 
-  // What PyTorch trains beside each rank, see PeerStrategy.
-  std::vector<std::string> PeersStrategies() const;
+  // Of the largest cell of completed options; what a forward pass keeps is estimated from the model's shape.
+  TrainingSize Size() const;
+  bool on_images() const;
+  // The named model with the overrides; a transformer's context is as long as the longest sequence unless it
+  // is overridden too.
+  model::TransformerConfig transformer_config() const;
+  model::ResNetConfig resnet_config() const;
+  int64_t longest_seq_len() const;
+  // The backends that variants communicate over, the first of which the run itself uses.
+  std::vector<std::string> GroupBackends() const;
+
   bool interleaved() const { return order == "interleaved"; }
   // Of activations.
   model::DType element_type() const {
@@ -69,7 +107,18 @@ struct TrainingOptions {
   }
   // Of gradients, and of what is communicated and kept from step to step.
   model::DType gradient_type() const { return WideDType(element_type()); }
+
+ private:
+  void AddModelTo(FlagTable& flags);
+  void AddVariantsTo(FlagTable& flags);
+  void AddStepsTo(FlagTable& flags);
+  void AddChecksTo(FlagTable& flags);
+  void CompleteModel(const FlagTable& flags, const comm::World& world);
+  void CompleteVariants(const FlagTable& flags);
 };
+
+// The defaults of //bench:compare: ResNet-50, the strategies with buckets, four sizes of a bucket.
+TrainingOptions CompareDefaults();
 
 }  // namespace gradsync::bench
 

@@ -1,21 +1,21 @@
 #include "bench/training/record.h"
 
+#include "absl/time/time.h"
 #include "bench/launch/rank_main.h"
 
 namespace gradsync::bench {
 
-void SetTrainingConfig(const TrainingOptions& options, const std::string& variant, int64_t bucket_bytes,
-                       Fields& config) {
-  config.Set("strategy", variant);
-  SetRankConfig(options.ranks, options.backend, config);
+void SetTrainingConfig(const TrainingOptions& options, const Variant& variant, Record& record) {
+  Fields& config = record.config;
+  variant.Describe(record);
+  SetRankConfig(options.ranks, variant.backend, config);
   config.Set("dtype", options.tf32 ? "tf32" : options.dtype);
-  config.Set("bucket_bytes", bucket_bytes);
   config.Set("order", options.order);
   config.Set("warmup_steps", options.warmup_steps);
-  config.Set("steps", options.steps);
-  if (options.precision) {
-    config.Set("precision", Value(*options.precision));
-    config.Set("max_steps", options.max_steps);
+  if (options.time) {
+    config.Set("time", absl::FormatDuration(absl::FromChrono(*options.time)));
+  } else {
+    config.Set("steps", options.steps);
   }
   config.Set("optimizer", options.optimizer);
   config.Set("learning_rate", options.learning_rate);
@@ -25,15 +25,19 @@ void SetTrainingConfig(const TrainingOptions& options, const std::string& varian
 Record SamplesOf(const StepResult& step, int64_t position) {
   Record record;
   const auto add = [&](const char* name, int64_t value) { record.samples[name] = {value}; };
+  const int64_t begin_step_ns = step.begin_step_ns.value_or(0), hooks_ns = step.hooks_ns.value_or(0);
   add("step_ns", step.marks.step_ns());
-  add("forward_ns", step.marks.forward_ns());
+  add("forward_ns", step.marks.forward_ns() - begin_step_ns);
   add("backward_and_sync_ns", step.marks.backward_and_sync_ns());
   add("optimizer_ns", step.marks.optimizer_ns());
   add("position", position);
   if (step.tells_sync) {
-    add("backward_ns", step.marks.backward_ns());
+    add("backward_ns", step.marks.backward_ns() - hooks_ns);
     add("sync_exposed_ns", step.marks.sync_exposed_ns());
   }
+  if (step.begin_ns) add("begin_ns", *step.begin_ns);
+  if (step.begin_step_ns) add("begin_step_ns", begin_step_ns);
+  if (step.hooks_ns) add("hooks_ns", hooks_ns);
   if (step.comm_busy_ns) add("comm_busy_ns", *step.comm_busy_ns);
   if (step.cpu) {
     add("compute_cpu_ns", step.cpu->compute_ns);

@@ -2,7 +2,6 @@
 #define GRADSYNC_BENCH_TRAINING_RECORD_H_
 
 #include <cstdint>
-#include <string>
 
 #include "bench/records/record.h"
 #include "bench/training/options.h"
@@ -11,9 +10,8 @@
 
 namespace gradsync::bench {
 
-// What every training has in its configuration.
-void SetTrainingConfig(const TrainingOptions& options, const std::string& variant, int64_t bucket_bytes,
-                       Fields& config);
+// What a record says of its variant, and what every training has in its configuration.
+void SetTrainingConfig(const TrainingOptions& options, const Variant& variant, Record& record);
 
 // The samples and moments of a timed step. `position`: in the launch's own order.
 Record SamplesOf(const StepResult& step, int64_t position);

@@ -22,12 +22,18 @@ StepResult StepOf(int64_t forward_ns, int64_t backward_ns) {
 
 TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   StepResult step = StepOf(30, 40);
+  step.begin_ns = 100;
+  step.begin_step_ns = 2;
+  step.hooks_ns = 3;
   step.moments = {{3, 4}, {5, 6}, {7, 8}, {9, 10}};
   const Record record = SamplesOf(step, 9);
   const auto sample = [&](const char* name) { return record.samples.at(name); };
   EXPECT_THAT(sample("step_ns"), ElementsAre(82));
-  EXPECT_THAT(sample("forward_ns"), ElementsAre(30));
-  EXPECT_THAT(sample("backward_ns"), ElementsAre(40));
+  EXPECT_THAT(sample("begin_ns"), ElementsAre(100));
+  EXPECT_THAT(sample("begin_step_ns"), ElementsAre(2));
+  EXPECT_THAT(sample("forward_ns"), ElementsAre(28));
+  EXPECT_THAT(sample("backward_ns"), ElementsAre(37));
+  EXPECT_THAT(sample("hooks_ns"), ElementsAre(3));
   EXPECT_THAT(sample("sync_exposed_ns"), ElementsAre(5));
   EXPECT_THAT(sample("optimizer_ns"), ElementsAre(7));
   EXPECT_THAT(sample("comm_busy_ns"), ElementsAre(9));
@@ -35,7 +41,7 @@ TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   EXPECT_THAT(sample("compute_cpu_ns"), ElementsAre(60));
   EXPECT_THAT(sample("communication_cpu_ns"), ElementsAre(4));
   EXPECT_THAT(sample("position"), ElementsAre(9));
-  EXPECT_EQ(record.samples.size(), 10u);
+  EXPECT_EQ(record.samples.size(), 13u);
   EXPECT_THAT(record.moments.at("ready_ns"), ElementsAre(3, 4));
   EXPECT_THAT(record.moments.at("issued_ns"), ElementsAre(5, 6));
   EXPECT_THAT(record.moments.at("started_ns"), ElementsAre(7, 8));

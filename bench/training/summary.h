@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "bench/training/case.h"
-#include "bench/training/stop_rule.h"
+#include "bench/training/variant.h"
+#include "comm/process_group.h"
+#include "model/device.h"
 
 namespace gradsync::bench {
 
@@ -15,18 +16,17 @@ namespace gradsync::bench {
 // checked".
 std::string VerdictWord(const Fields& checks, bool drifts);
 
-// What a summary needs of the steps of one rank's record, to be put together by MaxOverRanks: the step;
-// forward, backward and synchronisation; forward and backward, empty if that is not known.
-StepTimes TimesForSummary(const Record& record);
+// The maximum over ranks of each of these numbers, of which all ranks have as many. All ranks call.
+std::vector<int64_t> MaxOverRanks(const std::vector<int64_t>& numbers, comm::ProcessGroup& group,
+                                  const model::DevicePtr& device);
 
-// A line for each variant, with the same statistics as the tables of //tools:summarize, which has their
-// intervals too: means over steps, each step being as long as on its slowest rank. What a strategy costs is
-// its step less that of `none` in the same case; a part of that is exposed (forward, backward and
-// synchronisation less forward and backward), another is tax (forward and backward less those of `none`).
+// A line for each variant of each cell: the mean of its steps, each as long as on its slowest rank; how much
+// longer that is than its floor's mean; and what came of its check. //tools:summarize has the parts and the
+// intervals.
 class Summary {
  public:
-  // All cases have labels of the same names. `times`: of the slowest rank.
-  void Add(const Case& the_case, const VariantSpec& variant, const StepTimes& times);
+  // Those of a cell one after the other. `steps_ns`: on the slowest rank.
+  void Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns);
   // Of the variant that was added as number `i`.
   void SetVerdict(size_t i, std::string word) { rows_[i].verdict = std::move(word); }
   size_t size() const { return rows_.size(); }
@@ -34,12 +34,12 @@ class Summary {
 
  private:
   struct Row {
-    CaseLabels labels;
-    std::string variant;
-    double step_ns = 0, synced_ns = 0, computed_ns = 0;  // NaN: not known
+    std::string cell;
+    Variant variant;
+    double step_ns = 0;
     std::string verdict = "not checked";
   };
-  std::vector<std::string> CellsOf(const Row& row) const;
+  std::string CostOf(const Row& row) const;
 
   std::vector<Row> rows_;
 };

@@ -68,8 +68,10 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
   if (group.rank() == 0) {
     // Not on a GPU: what is measured there is the memory of training alone.
     const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
+    bytes_apart_ = -bytes_in_use();
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
     for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
+    bytes_apart_ += bytes_in_use();
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   ready_.reserve(params().size());
@@ -98,18 +100,22 @@ void Trainer::Restart() {
   optimizer_->Reset();
 }
 
-void Trainer::Annotate(RangeSink& sink) {
-  ranges_ = &sink;
-  timer_ = AnnotatePhases(std::move(timer_), sink);
-  annotated_group_ = AnnotateCollectives(group_, sink);
+void Trainer::SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now) {
+  timer_ = std::move(timer);
+  now_ = std::move(now);
 }
 
-std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes) const {
-  comm::ProcessGroup& group = annotated_group_ ? *annotated_group_ : group_;
-  return ddp::MakeStrategy(
-      name, {params(),
-             group,
-             {.bucket_bytes = static_cast<size_t>(bucket_bytes), .check_gradients = check_gradients_}});
+std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes,
+                                                    comm::RecordingProcessGroup& group) {
+  comm::ProcessGroup* used = &group;
+  if (ranges_ != nullptr) {
+    std::unique_ptr<comm::ProcessGroup>& annotated = annotated_groups_[&group];
+    if (annotated == nullptr) annotated = AnnotateCollectives(group, *ranges_);
+    used = annotated.get();
+  }
+  ddp::StrategyOptions options = {.check_gradients = check_gradients_};
+  if (bucket_bytes > 0) options.bucket_bytes = static_cast<size_t>(bucket_bytes);
+  return ddp::MakeStrategy(name, {params(), *used, options});
 }
 
 void Trainer::BeginGradients() {
@@ -119,50 +125,67 @@ void Trainer::BeginGradients() {
   }
 }
 
-StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer) {
+void Trainer::Enter(std::string_view phase, Mark mark) {
+  // What is measured lies inside the ranges or outside of them, never around them.
+  const bool is_first = mark == Mark::kStepBegin, is_last = mark == Mark::kStepEnd;
+  phase_ = phase;
+  if (ranges_ != nullptr && is_first) ranges_->Push(RangeKind::kPhase, phase);
+  timer_->Take(mark);
+  if (ranges_ == nullptr || is_first) return;
+  ranges_->Pop();
+  if (!is_last) ranges_->Push(RangeKind::kPhase, phase);
+}
+
+StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
+                         comm::RecordingProcessGroup* group) {
+  comm::RecordingProcessGroup& log = group == nullptr ? group_ : *group;
   const int64_t allocations = device_->allocator().stats().source_allocations;
   const ddp::BucketPlan plan = strategy.plan();
+  int64_t hooks_ns = 0;
   phase_ = "start";
   BeginGradients();
   ready_.clear();
   device_->Synchronize();
   group_.Barrier();
   group_.Clear();
+  log.Clear();
 
   const CpuTimes cpu_before = cpu_clock_.Read();
-  phase_ = "forward";
-  timer_->Take(Mark::kStepBegin);
+  Enter("forward", Mark::kStepBegin);
+  strategy.BeginStep();
+  const int64_t begun_ns = now_();
   if (!model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
     buffer_broadcast_->Run(group_);
   }
-  strategy.BeginStep();
   {
     const Listening listening(*device_, tracer);
     const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
-    phase_ = "backward";
-    timer_->Take(Mark::kForwardEnd);
+    Enter("backward", Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
-      ready_.push_back({&param, comm::Now()});
+      const int64_t ready_ns = now_();
+      ready_.push_back({&param, ready_ns});
       strategy.OnGradReady(param);
+      hooks_ns += now_() - ready_ns;
     });
   }
-  phase_ = "synchronisation";
-  timer_->Take(Mark::kBackwardEnd);
+  Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
-  phase_ = "optimizer";
-  timer_->Take(Mark::kSyncEnd);
+  Enter("optimizer", Mark::kSyncEnd);
   optimizer_->Step();
-  timer_->Take(Mark::kStepEnd);
+  Enter("end", Mark::kStepEnd);
 
   StepResult result{.marks = timer_->Read()};
   result.cpu = cpu_clock_.Read() - cpu_before;
-  result.comm_busy_ns = comm::BusyNs(comm::Intervals(group_.Finish()), result.marks[Mark::kForwardEnd],
+  result.begin_ns = result.marks[Mark::kStepBegin];
+  result.comm_busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), result.marks[Mark::kForwardEnd],
                                      result.marks[Mark::kStepEnd]);
   result.allocations = device_->allocator().stats().source_allocations - allocations;
-  // The host's clock says nothing of a GPU's gradients.
+  // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
-    result.moments = MomentsOf(plan, result.marks[Mark::kStepBegin], ready_, group_.entries());
+    result.begin_step_ns = begun_ns - *result.begin_ns;
+    result.hooks_ns = hooks_ns;
+    result.moments = MomentsOf(plan, result.marks[Mark::kStepBegin], ready_, log.entries());
     const ddp::BucketPlan next = strategy.plan();
     if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
   }

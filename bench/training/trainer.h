@@ -2,6 +2,8 @@
 #define GRADSYNC_BENCH_TRAINING_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +27,11 @@ namespace gradsync::bench {
 struct StepResult {
   StepMarks marks;
   bool tells_sync = true;  // false: of backward and synchronisation only the sum is known
+  // When this rank left the barrier before the step, on the host's clock.
+  std::optional<int64_t> begin_ns = {};
+  // The strategy's own work, on the CPU: in BeginStep, which the marks count as forward, and in OnGradReady,
+  // which they count as backward.
+  std::optional<int64_t> begin_step_ns = {}, hooks_ns = {};
   // How long, from the end of forward, at least one collective of the step was in flight.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
@@ -40,7 +47,8 @@ struct OptimizerOptions {
 // One rank's replica of the model, which all strategies train in turn: they then compute on the same memory.
 class Trainer {
  public:
-  // Of the initial weights, rank 0's count. `group` must outlive the trainer.
+  // Of the initial weights, rank 0's count. `group` must outlive the trainer, as must the other groups that
+  // it is given: it serves barriers, initial weights and buffers, whatever strategies communicate in.
   Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
           const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -55,22 +63,26 @@ class Trainer {
 
   // From now on `sink`, which must outlive the trainer, hears of the phases of each step, and of the
   // collectives of strategies that are made from now on.
-  void Annotate(RangeSink& sink);
+  void Annotate(RangeSink& sink) { ranges_ = &sink; }
   RangeSink* ranges() const { return ranges_; }  // null: nobody hears
   // Strategies that are made from now on look for NaN and infinity in every gradient of this rank.
   void CheckGradients() { check_gradients_ = true; }
 
   // Throws InvalidInput for an unknown name. It must not outlive the trainer.
-  std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, int64_t bucket_bytes) const;
+  std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, int64_t bucket_bytes,
+                                             comm::RecordingProcessGroup& group);
 
   // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
   void Restart();
 
   // One training step, timed between barriers of all ranks. Whatever the strategy, forward begins with giving
   // all ranks rank 0's buffers, if the model has any. Afterwards the parameters hold the step's gradients,
-  // the group's log holds its collectives, and `tracer`, if there is one, has heard of its operations, and of
-  // the broadcast of buffers.
-  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer);
+  // the log of `group`, the strategy's (null: the trainer's), holds its collectives, and `tracer`, if there
+  // is one, has heard of its operations, and of the broadcast of buffers.
+  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
+                  comm::RecordingProcessGroup* group = nullptr);
+  // For tests: steps are timed by this timer, and the strategy's own work on this clock.
+  void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
   // "synchronisation", "optimizer".
   std::string_view phase() const { return phase_; }
@@ -80,6 +92,12 @@ class Trainer {
 
   // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
   double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
+
+  // Bytes in use of the device's memory; and, of these, what not every variant needs: buffers of strategies,
+  // initial values, what checks keep.
+  int64_t bytes_in_use() const { return static_cast<int64_t>(device_->allocator().stats().bytes_in_use); }
+  int64_t bytes_apart() const { return bytes_apart_; }
+  void AddBytesApart(int64_t bytes) { bytes_apart_ += bytes; }
 
   // The optimizer's step alone, with the gradients that are there.
   void StepOptimizer() { optimizer_->Step(); }
@@ -91,11 +109,15 @@ class Trainer {
   void GradientsAlone(std::span<const model::Batch> batches, double loss_scale = 1);
 
  private:
+  // Takes the mark, at which one phase ends and this one begins.
+  void Enter(std::string_view phase, Mark mark);
+
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
-  std::vector<ReadyGradient> ready_;                     // of a step
-  std::unique_ptr<comm::ProcessGroup> annotated_group_;  // that of strategies, if there are ranges_
+  std::vector<ReadyGradient> ready_;  // of a step
+  // What strategies get in the place of a group, if there are ranges_.
+  std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   RangeSink* ranges_ = nullptr;
   bool check_gradients_ = false;
   std::string_view phase_ = "start";
@@ -104,9 +126,11 @@ class Trainer {
   std::vector<model::Tensor> default_grads_;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // likewise
+  int64_t bytes_apart_ = 0;
   std::unique_ptr<ddp::BufferBroadcast> buffer_broadcast_;
   std::unique_ptr<model::Optimizer> optimizer_;
   std::unique_ptr<PhaseTimer> timer_;
+  std::function<int64_t()> now_ = comm::Now;
 };
 
 }  // namespace gradsync::bench

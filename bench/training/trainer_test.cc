@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "bench/timing/op_recorder.h"
+#include "bench/timing/range_sink.h"
 #include "bench/training/batches.h"
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/resnet.h"
 #include "model/transformer.h"
@@ -103,6 +104,39 @@ void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std
       }
     }
   }
+}
+
+// Writes down the phases, and how many operations were in each.
+class PhaseSink : public RangeSink {
+ public:
+  void Push(RangeKind kind, std::string_view name) override {
+    if (kind == RangeKind::kPhase) phases.emplace_back(name, 0);
+    if (kind == RangeKind::kOp && !phases.empty()) ++phases.back().second;
+    ++depth;
+  }
+  void Pop() override { --depth; }
+  uint64_t Start(RangeKind, std::string_view) override { return 0; }
+  void Stop(uint64_t) override {}
+
+  std::vector<std::pair<std::string, int>> phases;
+  int depth = 0;
+};
+
+TEST(TrainerTest, PhasesAndOperationsAreRangesOfTheSink) {
+  OnTwoRanks([](Rank& rank) {
+    PhaseSink sink;
+    rank.trainer.Annotate(sink);
+    const auto strategy = rank.Make("naive");
+    rank.trainer.Step(*strategy, BatchOf(rank.device, 0), &sink);
+    ASSERT_EQ(sink.phases.size(), 4u);
+    const char* const names[] = {"forward", "backward", "synchronisation", "optimizer"};
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(sink.phases[i].first, names[i]);
+      EXPECT_EQ(sink.phases[i].second > 0, sink.phases[i].first == "backward");
+    }
+    EXPECT_EQ(sink.depth, 0);
+    EXPECT_EQ(rank.trainer.phase(), "end");
+  });
 }
 
 TEST(TrainerTest, StrategiesInTurnOnOneReplicaAllEqualTheSingleProcess) {

@@ -1,168 +1,149 @@
 #include "bench/training/variant.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string_view>
 #include <utility>
 
-#include "bench/timing/annotate.h"
+#include "bench/launch/flags.h"
+#include "bench/records/strategy_name.h"
+#include "bench/records/units.h"
+#include "comm/factory.h"
+#include "ddp/factory.h"
 #include "model/error.h"
-#include "model/safetensors.h"
 
 namespace gradsync::bench {
 namespace {
 
-using model::Batch;
-using model::Parameter;
+constexpr char kNoBackend[] = "none";
+constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
-class OwnVariant : public Variant {
- public:
-  OwnVariant(const Case& the_case, const VariantSpec& spec, int64_t num_in_memory, Trainer& trainer)
-      : Variant(the_case, spec),
-        num_in_memory_(num_in_memory),
-        trainer_(trainer),
-        strategy_(trainer.NewStrategy(spec.name, spec.bucket_bytes)) {}
-
-  bool traceable() const override { return true; }
-
-  StepResult Step(const Batch& batch, model::Tracer* tracer) override {
-    RangeSink* const ranges = trainer_.ranges();
-    if (ranges == nullptr) return TakeStep(batch, tracer);
-    OpAnnotator ops(*ranges, tracer);
-    ranges->Push(RangeKind::kStep, Join(spec().name, ", ", the_case().name()));
-    StepResult result = TakeStep(batch, &ops);
-    ranges->Pop();
-    return result;
-  }
-
-  double loss_scale() const override { return strategy_->loss_scale(); }
-
-  void StepFromStart(const Batch& batch) override {
-    trainer_.Restart();
-    TakeStep(batch, nullptr);
-  }
-
-  void Introduce(Record& record) const override {
-    for (const ddp::Bucket& bucket : strategy_->plan().buckets) {
-      record.buckets.push_back(
-          {static_cast<int64_t>(bucket.sent_bytes()), static_cast<int64_t>(bucket.params.size())});
-    }
-  }
-
-  void Describe(Fields& facts) const override {
-    const model::CachingAllocator::Stats memory = trainer_.device()->allocator().stats();
-    facts.Set("peak_bytes_in_use", memory.peak_bytes_in_use);
-    facts.Set("bytes_held", memory.bytes_held);
-    facts.Set("strategies_in_memory", num_in_memory_);
-  }
-
- private:
-  // What fails says where that was.
-  StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
-    const auto where = [&] {
-      return Join("; in ", trainer_.phase(), " of ", spec().name, ", ", the_case().name());
-    };
-    try {
-      return trainer_.Step(*strategy_, batch, tracer);
-    } catch (const comm::CollectiveError& error) {
-      throw comm::CollectiveError(error.what() + where());
-    } catch (const std::exception& error) {
-      throw std::runtime_error(error.what() + where());
-    }
-  }
-
-  const int64_t num_in_memory_;
-  Trainer& trainer_;
-  const std::unique_ptr<ddp::Strategy> strategy_;
+// One text, with what it leaves out left empty.
+struct Parsed {
+  const ddp::Traits& traits;
+  std::string backend, option;
+  int64_t size = 0;
 };
 
-class PeerVariant : public Variant {
- public:
-  // `path`: of a file for what it has trained.
-  PeerVariant(const Case& the_case, const VariantSpec& spec, int64_t num_in_memory, std::string path,
-              PyTorchPeer& process, Trainer& trainer)
-      : Variant(the_case, spec),
-        num_in_memory_(num_in_memory),
-        path_(std::move(path)),
-        process_(process),
-        trainer_(trainer) {}
-
-  bool traceable() const override { return false; }
-
-  StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
-    const PeerStep step = process_.Step(spec().peer, batch);
-    peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
-    if (step.strategies_in_memory > 0) num_in_memory_ = step.strategies_in_memory;
-    return {.marks = step.marks, .tells_sync = step.tells_sync};
+Parsed Parse(const std::string& error_start, std::string_view text) {
+  const size_t at = text.rfind('@');
+  const std::string_view head = text.substr(0, at);
+  const size_t colon = head.find(':');
+  const std::string strategy(head.substr(0, colon));
+  const std::vector<std::string> strategies = ddp::StrategyNames(), backends = comm::BackendNames();
+  Require(std::ranges::count(strategies, strategy) > 0, error_start, "unknown strategy '", strategy,
+          "', expected ", OneOf(strategies).takes);
+  Parsed parsed = {ddp::TraitsOf(strategy), "", "", 0};
+  if (at != std::string_view::npos) {
+    parsed.backend = text.substr(at + 1);
+    Require(parsed.traits.communicates, error_start, strategy, " sends nothing, and takes no backend");
+    Require(std::ranges::count(backends, parsed.backend) > 0, error_start, "unknown backend '",
+            parsed.backend, "', expected ", OneOf(backends).takes);
   }
-
-  double loss_scale() const override { return 1; }
-
-  void StepFromStart(const Batch& batch) override {
-    process_.Train(spec().peer, batch, path_);
-    trainer_.BeginGradients();
-    const model::SafetensorsFile file = model::SafetensorsFile::Open(path_);
-    for (Parameter* const param : trainer_.params()) {
-      file.LoadInto(param->name(), param->MutableValue());
-      file.LoadInto("grad." + param->name(), param->grad());
-      param->MarkGrad();
-    }
+  if (colon == std::string_view::npos) return parsed;
+  Require(parsed.traits.has_buckets, error_start, strategy, " has no buckets, and takes no option");
+  for (const std::string& option : SplitCommas(head.substr(colon + 1))) {
+    const size_t equals = std::min(option.find('='), option.size());
+    const std::string name = option.substr(0, equals);
+    Require(name == kBytes || name == kElements || name == kPublished, error_start, strategy,
+            " has no option '", name, "', expected ", OneOf({kBytes, kElements, kPublished}).takes);
+    Require(parsed.option.empty(), error_start, "expected one of ", parsed.option, " and ", name);
+    const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
+    const std::vector<int64_t> values = kind.parse(option.substr(std::min(equals + 1, option.size())));
+    Require(values.size() == 1, error_start, name, ": expected ", kind.takes);
+    parsed.option = name;
+    parsed.size = values.front();
   }
+  return parsed;
+}
 
-  void Introduce(Record& record) const override {
-    for (const auto& [name, value] : process_.FactsOf(spec().peer)) record.facts.Set(name, value);
-    record.provenance.libraries = process_.libraries();
-    record.provenance.compiler = "";
-    record.provenance.clock = process_.clock();
-  }
-
-  // It says nothing of the host's memory.
-  void Describe(Fields& facts) const override {
-    const std::string unknown = "unknown";
-    facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(unknown));
-    facts.Set("bytes_held", unknown);
-    facts.Set("strategies_in_memory", num_in_memory_);
-  }
-
- private:
-  int64_t num_in_memory_;
-  const std::string path_;
-  PyTorchPeer& process_;
-  Trainer& trainer_;
-  int64_t peak_bytes_ = 0;
-};
+Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::string& option, int64_t size,
+                   size_t element_bytes) {
+  const ddp::Traits& traits = parsed.traits;
+  Variant variant = {.strategy = std::string(traits.name),
+                     .traits = &traits,
+                     .floor = std::string(ddp::FloorTraits().name),
+                     .backend = backend};
+  if (!traits.has_buckets) return variant;
+  const bool counts_bytes = option == kBytes || (option == kPublished && traits.published_in_bytes);
+  variant.size = size;
+  variant.bucket_bytes = counts_bytes ? size : size * static_cast<int64_t>(element_bytes);
+  if (option != kBytes || size != kDefaultBucketBytes) variant.option = option;
+  return variant;
+}
 
 }  // namespace
 
-std::unique_ptr<Variant> MakeOwnVariant(const Case& the_case, const VariantSpec& spec, int64_t num_in_memory,
-                                        Trainer& trainer) {
-  return std::make_unique<OwnVariant>(the_case, spec, num_in_memory, trainer);
+std::string Variant::name() const {
+  return Join(strategy, option.empty() ? "" : Join(":", option, "=", FormatCount(size)),
+              backend == kNoBackend ? "" : Join("@", backend));
 }
 
-Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-             const comm::World& world, const ThreadPlacement& placement, Trainer& trainer)
-    : trainer_(trainer),
-      process_(program, options, backend, world, placement, trainer.group(), trainer.device()) {}
-
-void Peers::Begin(std::span<const VariantSpec> specs, const Fields& config) {
-  bucket_bytes_.clear();
-  for (const VariantSpec& spec : specs) {
-    if (!spec.peer.empty()) bucket_bytes_[spec.peer] = spec.bucket_bytes;
-  }
-  if (bucket_bytes_.empty()) return;
-  // The process starts from what the replica holds.
-  trainer_.Restart();
-  const std::string weights = files_.Path("weights");
-  if (trainer_.group().rank() == 0) {
-    model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
-  }
-  process_.Begin(config, bucket_bytes_, weights);
+void Variant::Describe(Record& record) const {
+  record.config.Set("variant", name());
+  record.config.Set("strategy", strategy);
+  record.config.Set("backend", backend);
+  if (bucket_bytes > 0) record.config.Set(kBytes, bucket_bytes);
+  if (option == kElements || option == kPublished) record.config.Set(option, size);
+  record.facts.Set("floor", floor);
+  record.facts.Set("agreement", Name(traits->agreement));
+  record.facts.Set("overlaps", Value(traits->overlaps));
+  if (!is_peer()) return;
+  record.facts.Set("peer", "pytorch");
+  record.facts.Set("twin", traits->name);
 }
 
-std::unique_ptr<Variant> Peers::Make(const Case& the_case, const VariantSpec& spec) {
-  return std::make_unique<PeerVariant>(the_case, spec, static_cast<int64_t>(bucket_bytes_.size()),
-                                       files_.Path(Join("rank", trainer_.group().rank())), process_,
-                                       trainer_);
+std::vector<Variant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
+                                  const VariantDefaults& defaults) {
+  std::vector<Variant> variants;
+  for (const std::string& text : texts) {
+    const std::string error_start = Join("--", flag, "=", text, ": ");
+    const Parsed parsed = Parse(error_start, text);
+    std::vector<std::string> backends = defaults.backends;
+    if (!parsed.traits.communicates) backends = {kNoBackend};
+    if (!parsed.backend.empty()) backends = {parsed.backend};
+    std::vector<int64_t> sizes = defaults.bucket_bytes;
+    if (!parsed.option.empty() || !parsed.traits.has_buckets) sizes = {parsed.size};
+    for (const std::string& backend : backends) {
+      for (const int64_t size : sizes) {
+        variants.push_back(OwnVariant(parsed, backend, parsed.option.empty() ? kBytes : parsed.option, size,
+                                      defaults.element_bytes));
+        Require(std::ranges::count(variants, variants.back().name(), &Variant::name) == 1, error_start,
+                variants.back().name(), " is there twice");
+      }
+    }
+  }
+  return variants;
+}
+
+std::vector<std::string> SplitVariants(std::string_view text) {
+  std::vector<std::string> variants;
+  for (std::string& part : SplitCommas(text)) {
+    const size_t equals = part.find('=');
+    if (!variants.empty() && equals != std::string::npos && part.find(':') > equals) {
+      variants.back() += "," + part;
+    } else {
+      variants.push_back(std::move(part));
+    }
+  }
+  return variants;
+}
+
+std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const std::string> modes) {
+  const bool on_nccl = std::ranges::count(variants, "nccl", &Variant::backend) > 0;
+  std::vector<Variant> peers;
+  for (const Variant& variant : variants) {
+    for (const std::string& mode : modes) {
+      const std::string_view end = mode == "compiled" ? kCompiled : "";
+      Variant peer = variant;
+      peer.strategy = Join(kPeerPrefix, variant.traits->pytorch_twin, end);
+      peer.floor = Join(kPeerPrefix, ddp::FloorTraits().pytorch_twin, end);
+      // It has no other backends.
+      if (variant.traits->communicates) peer.backend = on_nccl ? "nccl" : "gloo";
+      const std::string size = variant.option.empty() ? "" : Join(":", variant.bucket_bytes);
+      peer.peer = Join(variant.traits->pytorch_twin, size, end);
+      if (std::ranges::count(peers, peer.peer, &Variant::peer) == 0) peers.push_back(std::move(peer));
+    }
+  }
+  return peers;
 }
 
 }  // namespace gradsync::bench

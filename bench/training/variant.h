@@ -1,80 +1,64 @@
 #ifndef GRADSYNC_BENCH_TRAINING_VARIANT_H_
 #define GRADSYNC_BENCH_TRAINING_VARIANT_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "bench/launch/rank_main.h"
-#include "bench/peers/pytorch.h"
 #include "bench/records/record.h"
-#include "bench/training/case.h"
-#include "bench/training/trainer.h"
-#include "comm/temporary_directory.h"
-#include "model/model.h"
+#include "ddp/traits.h"
 
 namespace gradsync::bench {
 
-// One variant of a case at work on this rank: what takes its steps.
-class Variant {
- public:
-  // Both must outlive it.
-  Variant(const Case& the_case, const VariantSpec& spec) : case_(the_case), spec_(spec) {}
-  virtual ~Variant() = default;
-  Variant(const Variant&) = delete;
-  Variant& operator=(const Variant&) = delete;
+inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
-  const Case& the_case() const { return case_; }
-  const VariantSpec& spec() const { return spec_; }
+// What takes turns with others in a run: a strategy with its options, on a backend. As a text:
+// strategy[:option=value,...][@backend], with only those options that differ from their defaults. The options
+// are different ways to give the capacity of buckets, for strategies that have buckets:
+//
+//   bucket_bytes     in bytes
+//   bucket_elements  in elements of gradients
+//   published_size   as in the published experiment: for `core` in bytes, for the others in elements
+struct Variant {
+  std::string strategy;                // in records; a peer's begins with the framework's name
+  const ddp::Traits* traits;           // the strategy's; a peer's: those of its twin among gradsync's
+  std::string floor;                   // the strategy that its cost is measured from
+  std::string backend;                 // "none" if it never communicates
+  std::string option = {};             // empty: the default
+  int64_t size = kDefaultBucketBytes;  // the option's value
+  int64_t bucket_bytes = 0;            // what that means; 0: it has no buckets
+  std::string peer = {};               // what PyTorch calls it; empty: one of gradsync's own
 
-  // Whether a tracer hears of its steps.
-  virtual bool traceable() const = 0;
-  // One training step. `tracer`, if there is one, must be null unless it is traceable.
-  virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
-
-  // What its step scales the loss by.
-  virtual double loss_scale() const = 0;
-  // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
-  // variant's gradients and values. After others, because `core` moves its buckets after its first.
-  virtual void StepFromStart(const model::Batch& batch) = 0;
-
-  // Adds to a record what is known after a first timed step: provenance and buckets.
-  virtual void Introduce(Record& record) const = 0;
-  // The facts of all steps so far.
-  virtual void Describe(Fields& facts) const = 0;
-
- private:
-  const Case& case_;
-  const VariantSpec& spec_;
+  std::string name() const;
+  bool is_peer() const { return !peer.empty(); }
+  // Whether its replicas are meant to part.
+  bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
+  // Adds the names of a record that tell it from the others, and what its traits say.
+  void Describe(Record& record) const;
 };
 
-// One of gradsync's own strategies, with buffers in this process beside those of others: `num_in_memory`
-// together.
-std::unique_ptr<Variant> MakeOwnVariant(const Case& the_case, const VariantSpec& spec, int64_t num_in_memory,
-                                        Trainer& trainer);
-
-// Peers' variants, whose steps another process takes, and the files by which it and the trainer exchange
-// weights and gradients. All ranks call.
-class Peers {
- public:
-  // Starts the process. What is given by reference must outlive this.
-  Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
-        const comm::World& world, const ThreadPlacement& placement, Trainer& trainer);
-
-  // Of those among `specs` that are peers: has the process make what they train, from rank 0's initial
-  // weights. `config`: what all their records have. To be called before Make, for each set of variants that
-  // take turns.
-  void Begin(std::span<const VariantSpec> specs, const Fields& config);
-  std::unique_ptr<Variant> Make(const Case& the_case, const VariantSpec& spec);
-
- private:
-  Trainer& trainer_;
-  const comm::TemporaryDirectory files_;
-  PyTorchPeer process_;
-  std::map<std::string, int64_t> bucket_bytes_;  // of those that take turns
+// What variants that leave it out have.
+struct VariantDefaults {
+  std::vector<std::string> backends;
+  std::vector<int64_t> bucket_bytes;
+  size_t element_bytes = 4;  // of a gradient
 };
+
+// The variants that `texts` ask for, in that order: those without a backend or without a size once for each
+// of the defaults that the strategy takes. `none` takes neither. Throws InvalidInput with a line that begins
+// with --`flag` and says what is wrong: an unknown strategy, option or backend, one that the strategy does
+// not take, or a variant that is there twice.
+std::vector<Variant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
+                                  const VariantDefaults& defaults);
+
+// The variants between commas: a comma may also stand between options.
+std::vector<std::string> SplitVariants(std::string_view text);
+
+// PyTorch's ways that compare with these variants, each once in each of the modes of PeerOptions.
+std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const std::string> modes);
 
 }  // namespace gradsync::bench
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/rank_zero.h"
 #include "bench/training/record.h"
+#include "ddp/traits.h"
 
 namespace gradsync::bench {
 namespace {
@@ -15,61 +15,70 @@ using model::Batch;
 
 // Whose batch checks take.
 constexpr int64_t kCheckStep = 1;
+// ResNet-50's rectifiers and batch norms make much of rounding errors: under PyTorch, with images of 64 to 96
+// pixels and batches of 2 to 8, the gradients of f32 and of f64 differ by up to 0.04, where those of one rank
+// and of all differ by 1.2 to 2. In bf16 those of PyTorch's autocast differ from gradsync's, and either's
+// from f64's, by up to 1 or 2, which says nothing of a peer.
+constexpr double kImagePeerTolerance = 0.25;
 
 }  // namespace
 
-Fields Verifier::Check(Variant& variant) {
+Fields Verifier::Check(Stepper& stepper) {
   Fields checks;
-  const bool wanted = options_.verify && variant.spec().verifiable;
+  const bool tells = !stepper.variant().is_peer() || !options_.on_images() || options_.dtype != "bf16";
+  const bool wanted = options_.verify && tells;
   if (wanted) {
-    MakeReference(variant.the_case().batch, variant.loss_scale());
-    const Batch batch = variant.the_case().batch.NewBatch(trainer_.device());
+    MakeReference(stepper.cell().batch, stepper.loss_scale());
+    const Batch batch = stepper.cell().batch.NewBatch(trainer_.device());
     source_.Fill(trainer_.group().rank(), kCheckStep, batch);
-    variant.StepFromStart(batch);
+    stepper.StepFromStart(batch);
     const auto step_again = [&] {
       trainer_.Restart();
       trainer_.StepOptimizer();
     };
     const Verdict verdict =
-        Verify(trainer_.params(), reference_, step_again, ToleranceOf(variant), trainer_.group());
+        Verify(trainer_.params(), reference_, step_again, ToleranceOf(stepper), trainer_.group());
     trainer_.group().Clear();
     SetChecks(verdict, checks);
-    if (first_fault_.empty() && !variant.spec().drifts()) first_fault_ = Fault(variant.spec().name, verdict);
+    if (first_fault_.empty() && !stepper.variant().drifts())
+      first_fault_ = Fault(stepper.variant().name(), verdict);
   }
   checks.Set("reference", wanted ? "single_process" : "none");
   return checks;
 }
 
-// Unless there is one for such batches already: all ranks restart; rank 0 then computes a check's gradients
-// alone, on the batches of all ranks.
+// Unless there is one for such batches already: restarts, and computes a check's gradients alone, on the
+// batches of all ranks.
 void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
-  comm::RecordingProcessGroup& group = trainer_.group();
+  const int num_ranks = trainer_.group().size();
   // A power of two rounds nothing: one reference is good for all strategies.
-  if (std::has_single_bit(static_cast<unsigned>(group.size()))) loss_scale = 1;
+  if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
   const std::pair of(shape, loss_scale);
   if (reference_of_ == of) return;
+  const int64_t with_last = trainer_.bytes_in_use();
   reference_ = {};  // Its memory is needed for the next one.
+  trainer_.AddBytesApart(trainer_.bytes_in_use() - with_last);
   trainer_.Restart();
-  OnRankZero(group, trainer_.device(), options_.ranks.timeout / 4, [&] {
-    std::vector<Batch> batches;
-    for (int rank = 0; rank < group.size(); ++rank) {
-      batches.push_back(shape.NewBatch(trainer_.device()));
-      source_.Fill(rank, kCheckStep, batches.back());
-    }
-    trainer_.GradientsAlone(batches, loss_scale);
-    reference_ = CopyGrads(trainer_.params());
-  });
-  group.Clear();
+  std::vector<Batch> batches;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    batches.push_back(shape.NewBatch(trainer_.device()));
+    source_.Fill(rank, kCheckStep, batches.back());
+  }
+  trainer_.GradientsAlone(batches, loss_scale);
+  const int64_t without = trainer_.bytes_in_use();
+  reference_ = CopyGrads(trainer_.params());
+  trainer_.AddBytesApart(trainer_.bytes_in_use() - without);
+  trainer_.group().Clear();
   reference_of_ = of;
 }
 
-double Verifier::ToleranceOf(const Variant& variant) const {
+double Verifier::ToleranceOf(const Stepper& stepper) const {
   const model::DType dtype = options_.element_type();
   const int num_ranks = trainer_.group().size();
-  if (variant.spec().peer.empty()) return Tolerance(dtype, num_ranks);
-  const int64_t positions = variant.the_case().positions * num_ranks;
+  if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks);
+  const int64_t positions = stepper.cell().positions * num_ranks;
   const double rounding = options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions);
-  return std::max(rounding, variant.spec().min_tolerance);
+  return options_.on_images() ? std::max(rounding, kImagePeerTolerance) : rounding;
 }
 
 }  // namespace gradsync::bench

@@ -8,15 +8,16 @@
 
 #include "bench/records/record.h"
 #include "bench/training/batches.h"
-#include "bench/training/case.h"
+#include "bench/training/cell.h"
 #include "bench/training/options.h"
+#include "bench/training/stepper.h"
 #include "bench/training/trainer.h"
-#include "bench/training/variant.h"
 #include "bench/training/verify.h"
 
 namespace gradsync::bench {
 
-// Compares what variants compute with a single process that has the batches of all ranks.
+// Compares what variants compute with a single process that has the batches of all ranks, which every rank
+// is for itself.
 class Verifier {
  public:
   // All must outlive it.
@@ -25,19 +26,19 @@ class Verifier {
 
   // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
   // came of that, for its record's checks. All ranks call.
-  Fields Check(Variant& variant);
+  Fields Check(Stepper& stepper);
 
   // Of the first variant that was wrong and is not meant to drift, in one line; empty if there is none.
   const std::string& first_fault() const { return first_fault_; }
 
  private:
   void MakeReference(const BatchShape& shape, double loss_scale);
-  double ToleranceOf(const Variant& variant) const;
+  double ToleranceOf(const Stepper& stepper) const;
 
   const TrainingOptions& options_;
   BatchSource& source_;
   Trainer& trainer_;
-  std::vector<model::Tensor> reference_;                       // gradients; rank 0 only
+  std::vector<model::Tensor> reference_;                       // gradients, on the CPU
   std::optional<std::pair<BatchShape, double>> reference_of_;  // batches and loss scale
   std::string first_fault_;
 };

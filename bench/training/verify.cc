@@ -87,6 +87,15 @@ struct Worst {
   }
 };
 
+Worst WorstOf(std::span<const Tensor> found, std::span<const Tensor> expected) {
+  const double scale = RootMeanSquare(expected);
+  Worst worst;
+  for (size_t i = 0; i < found.size(); ++i) {
+    worst.Take(RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale), i);
+  }
+  return worst;
+}
+
 // The largest error of all ranks, and the first tensor that has it.
 Worst WorstOfRanks(const Worst& mine, const Reduce& reduce) {
   const double error = reduce({mine.error}, comm::ReduceOp::kMax).front();
@@ -133,6 +142,26 @@ std::string Fault(const std::string& variant, const Verdict& verdict) {
   return variant + ": gradients or parameters are not bitwise equal on all ranks";
 }
 
+uint64_t HashOfGradients(std::span<Parameter* const> params) {
+  uint64_t hash = 0;
+  for (Parameter* const param : params) hash = HashBytes(param->grad(), hash);
+  return hash;
+}
+
+std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device) {
+  const Tensor own = Tensor::From<int64_t>(device, {1}, std::vector{static_cast<int64_t>(number)});
+  const Tensor all = Tensor::Empty(device, {group.size()}, DType::kI64);
+  group.AllGather(own, all).Wait();
+  const std::vector<int64_t> numbers = all.ToVector<int64_t>();
+  const int64_t most = *std::ranges::max_element(
+      numbers, {}, [&](int64_t candidate) { return std::ranges::count(numbers, candidate); });
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < numbers.size(); ++rank) {
+    if (numbers[rank] != most) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
 std::vector<Tensor> CopyGrads(std::span<Parameter* const> params) {
   std::vector<Tensor> grads;
   for (Parameter* const param : params) grads.push_back(param->grad());
@@ -149,34 +178,12 @@ Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> refer
     return tensor.ToVector<double>();
   };
   const bool replicas_equal = SameOnAllRanks(params, reduce);
-  int64_t largest = 0;
-  for (Parameter* const param : params) largest = std::max(largest, param->numel());
-  const Tensor scratch = Tensor::Empty(first.device(), {largest}, first.dtype());
-
-  // Only rank 0 has more than zero to say.
-  const double root_mean_square = reduce({RootMeanSquare(reference)}, comm::ReduceOp::kMax).front();
-  Worst grad;
-  for (size_t i = 0; i < params.size(); ++i) {
-    const Tensor& found = params[i]->grad();
-    const Tensor expected = scratch.Slice(0, found.shape());
-    if (group.rank() == 0) expected.CopyFrom(reference[i]);
-    group.Broadcast(expected, 0).Wait();
-    grad.Take(RelativeError(SumSquares(found, expected), found.numel(), root_mean_square), i);
-  }
-  grad = WorstOfRanks(grad, reduce);
-
-  std::vector<Tensor> found;
-  if (group.rank() == 0) found = Copies(ValuesOf(params));
+  std::vector<Tensor> grads;
+  for (Parameter* const param : params) grads.push_back(param->grad());
+  const Worst grad = WorstOfRanks(WorstOf(grads, reference), reduce);
+  const std::vector<Tensor> found = Copies(ValuesOf(params));
   step_again();
-  Worst value;
-  if (group.rank() == 0) {
-    const std::vector<Tensor> expected = ValuesOf(params);
-    const double scale = RootMeanSquare(expected);
-    for (size_t i = 0; i < params.size(); ++i) {
-      value.Take(RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale), i);
-    }
-  }
-  value = WorstOfRanks(value, reduce);
+  const Worst value = WorstOfRanks(WorstOf(found, ValuesOf(params)), reduce);
   return {grad.error,     value.error, params[grad.index]->name(), params[value.index]->name(),
           replicas_equal, tolerance};
 }

@@ -39,10 +39,16 @@ struct Verdict {
 // One line with the variant, the tensor and the error, if it did not pass; else empty.
 std::string Fault(const std::string& variant, const Verdict& verdict);
 
-// Compares every rank's gradients with rank 0's reference, which is sent one tensor at a time, and rank 0's
-// parameters with what they are after `step_again`, which lets the optimizer take its step once more, with
-// these gradients, from the weights before it. Every rank gets the same verdict. `reference`: empty on ranks
-// other than 0. Throws CollectiveError.
+// A number made of all bytes of the gradients.
+uint64_t HashOfGradients(std::span<model::Parameter* const> params);
+
+// The ranks whose number differs from that of most ranks (of rank 0's, if no more have another); on all of
+// them.
+std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device);
+
+// Compares gradients with `reference`, which every rank has, and parameters with what they are after
+// `step_again`, which lets the optimizer take its step once more, with these gradients, from the weights
+// before it. Every rank gets the same verdict. Throws CollectiveError.
 Verdict Verify(std::span<model::Parameter* const> params, std::span<const model::Tensor> reference,
                const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group);
 

@@ -10,7 +10,7 @@
 
 #include "bench/launch/unreachable_device.h"
 #include "comm/local_process_group.h"
-#include "comm/rank_threads.h"
+#include "comm/testing/rank_threads.h"
 #include "model/tensor_ops.h"
 
 namespace gradsync::bench {
@@ -51,13 +51,13 @@ std::function<void()> StepAgain(Replica& replica) {
   };
 }
 
-// The verdict on two ranks whose replicas `spoil` has been at; rank 0's reference is unspoilt.
+// The verdict on two ranks whose replicas `spoil` has been at; the reference is unspoilt.
 std::vector<Verdict> VerdictsAfter(const std::function<void(Replica&, int rank)>& spoil) {
   const auto groups = comm::MakeLocalGroups(2);
   std::vector<Verdict> verdicts(2);
   comm::RunRanks(2, [&](int rank) {
     Replica replica;
-    const std::vector<Tensor> reference = rank == 0 ? CopyGrads(replica.params) : std::vector<Tensor>{};
+    const std::vector<Tensor> reference = CopyGrads(replica.params);
     spoil(replica, rank);
     const size_t index = static_cast<size_t>(rank);
     verdicts[index] = Verify(replica.params, reference, StepAgain(replica), kTolerance, *groups[index]);
@@ -128,6 +128,20 @@ TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
   const Verdict wrong = Verify(replica.params, reference, StepAgain(replica), kTolerance, *group);
   EXPECT_EQ(wrong.grad_rel_error, 1);
   EXPECT_EQ(wrong.worst_grad, "large");
+}
+
+TEST(HashTest, NamesTheRanksThatDifferFromMost) {
+  const auto groups = comm::MakeLocalGroups(4);
+  std::vector<std::vector<int>> found(4);
+  comm::RunRanks(4, [&](int rank) {
+    Replica replica;
+    const uint64_t before = HashOfGradients(replica.params);
+    if (rank == 2) replica.params[1]->grad().data<float>()[3] += 0x1p-20f;
+    EXPECT_EQ(HashOfGradients(replica.params) != before, rank == 2);
+    const auto r = static_cast<size_t>(rank);
+    found[r] = RanksThatDiffer(HashOfGradients(replica.params), *groups[r], replica.device);
+  });
+  for (const std::vector<int>& ranks : found) EXPECT_EQ(ranks, std::vector<int>{2});
 }
 
 Verdict GoodVerdict() { return {1e-7, 2e-7, "a.weight", "b.weight", true, kTolerance}; }

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "model/destination.h"
-#include "model/kernels/heads.h"
 #include "model/kernels/kernel.h"
+#include "model/kernels/layouts.h"
 
 // Causal softmax attention. For BF16 scores, probabilities and all sums are f32.
 //

@@ -201,8 +201,8 @@ __device__ void ForScores(const Fn& fn) {
 // One block per tile of queries.
 template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
-    AttentionKernel(HeadShape shape, int64_t tiles, float scale, const BF16* q, const BF16* k, const BF16* v,
-                    BF16* out, float* log_sum_exp) {
+    AttentionKernel(CausalAttention<BF16> op, int64_t tiles, float scale) {
+  const HeadShape& shape = op.shape;
   __shared__ float of_rows[kTile];  // log-sum-exp
   SharedMemory memory;
   Number* const queries = memory.Take<Number>(Tiles::kBytes);
@@ -215,12 +215,12 @@ __global__ void __launch_bounds__(kThreads)
   // The scores of the block's queries with a tile of keys; `other` has been read. The barrier between loading
   // and multiplying also stands between a thread's reading of scores and the next ones.
   const auto compute_scores = [&](int64_t first_key) {
-    LoadTile<Tiles>(shape, k, here.columns, first_key, other);
+    LoadTile<Tiles>(shape, op.k, here.columns, first_key, other);
     __syncthreads();
     MultiplyRows<Tiles>(queries, other, scores);
     __syncthreads();
   };
-  LoadTile<Tiles>(shape, q, here.columns, here.first, queries);
+  LoadTile<Tiles>(shape, op.q, here.columns, here.first, queries);
   float max = -INFINITY, sum = 0;
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     compute_scores(key_tile * kTile);
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(kThreads)
   const int row = static_cast<int>(threadIdx.x) / 4;
   if (threadIdx.x % 4 == 0) {
     of_rows[row] = max + log(sum);
-    if (here.first + row < shape.seq) log_sum_exp[here.positions + here.first + row] = of_rows[row];
+    if (here.first + row < shape.seq) op.log_sum_exp[here.positions + here.first + row] = of_rows[row];
   }
   Sums<Tiles> sums;
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
@@ -240,25 +240,19 @@ __global__ void __launch_bounds__(kThreads)
       const float value = seen ? exp(scores[i * kScoreStride + j] * scale - of_rows[i]) : 0.0f;
       p[i * kNarrowStride + j] = __float2bfloat16_rn(value);
     });
-    LoadTile<Tiles>(shape, v, here.columns, first_key, other);
+    LoadTile<Tiles>(shape, op.v, here.columns, first_key, other);
     __syncthreads();
     AddProduct<wmma::row_major>(p, other, sums);
     __syncthreads();  // the values and probabilities have been read
   }
-  StoreTile(shape, here, sums, 1.0f, reinterpret_cast<float*>(queries), {.data = out});
+  StoreTile(shape, here, sums, 1.0f, reinterpret_cast<float*>(queries), {.data = op.out});
 }
-
-// What the kernels of the gradient read.
-struct GradInputs {
-  const BF16 *q, *k, *v, *dout;     // (batch, seq, d_model)
-  const float *log_sum_exp, *dots;  // (batch, num_heads, seq)
-};
 
 // Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
 // the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. `scores` is room
 // for two tiles of scores. On return all threads may read p and ds.
 template <class Tiles>
-__device__ void ScoreGradients(const HeadShape& shape, const GradInputs& in, const HeadTile& here,
+__device__ void ScoreGradients(const CausalAttentionGrad<BF16>& op, const float* dots, const HeadTile& here,
                                int64_t first_query, int64_t first_key, float scale, const Number* queries,
                                const Number* keys, const Number* values, const Number* out_grads,
                                float* scores, Number* p, Number* ds) {
@@ -269,10 +263,10 @@ __device__ void ScoreGradients(const HeadShape& shape, const GradInputs& in, con
   ForScores([&](int i, int j) {
     const int64_t query = first_query + i, key = first_key + j;
     float probability = 0, gradient = 0;
-    if (query < shape.seq && key <= query) {
+    if (query < op.shape.seq && key <= query) {
       const int at = i * kScoreStride + j;
-      probability = exp(scores[at] * scale - in.log_sum_exp[here.positions + query]);
-      gradient = probability * (p_grads[at] - in.dots[here.positions + query]);
+      probability = exp(scores[at] * scale - op.log_sum_exp[here.positions + query]);
+      gradient = probability * (p_grads[at] - dots[here.positions + query]);
     }
     p[i * kNarrowStride + j] = __float2bfloat16_rn(probability);
     ds[i * kNarrowStride + j] = __float2bfloat16_rn(gradient);
@@ -283,7 +277,8 @@ __device__ void ScoreGradients(const HeadShape& shape, const GradInputs& in, con
 // One block per tile of queries.
 template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
-    QueryGradKernel(HeadShape shape, int64_t tiles, float scale, GradInputs in, Destination<BF16*> dq) {
+    QueryGradKernel(CausalAttentionGrad<BF16> op, int64_t tiles, float scale, const float* dots) {
+  const HeadShape& shape = op.shape;
   SharedMemory memory;
   Number* const queries = memory.Take<Number>(Tiles::kBytes);
   Number* const out_grads = memory.Take<Number>(Tiles::kBytes);
@@ -296,26 +291,26 @@ __global__ void __launch_bounds__(kThreads)
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> sums;
-  LoadTile<Tiles>(shape, in.q, here.columns, here.first, queries);
-  LoadTile<Tiles>(shape, in.dout, here.columns, here.first, out_grads);
+  LoadTile<Tiles>(shape, op.q, here.columns, here.first, queries);
+  LoadTile<Tiles>(shape, op.dout, here.columns, here.first, out_grads);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * kTile;
-    LoadTile<Tiles>(shape, in.k, here.columns, first_key, keys);
-    LoadTile<Tiles>(shape, in.v, here.columns, first_key, values);
+    LoadTile<Tiles>(shape, op.k, here.columns, first_key, keys);
+    LoadTile<Tiles>(shape, op.v, here.columns, first_key, values);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, here, here.first, first_key, scale, queries, keys, values, out_grads,
+    ScoreGradients<Tiles>(op, dots, here, here.first, first_key, scale, queries, keys, values, out_grads,
                           scores, p, ds);
     AddProduct<wmma::row_major>(ds, keys, sums);
     __syncthreads();  // keys, values and scores have been read
   }
-  StoreTile(shape, here, sums, scale, reinterpret_cast<float*>(queries), dq);
+  StoreTile(shape, here, sums, scale, reinterpret_cast<float*>(queries), op.dq);
 }
 
 // One block per tile of keys, with the queries from that tile on, which alone see it.
 template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
-    KeyValueGradKernel(HeadShape shape, int64_t tiles, float scale, GradInputs in, Destination<BF16*> dk,
-                       Destination<BF16*> dv) {
+    KeyValueGradKernel(CausalAttentionGrad<BF16> op, int64_t tiles, float scale, const float* dots) {
+  const HeadShape& shape = op.shape;
   SharedMemory memory;
   Number* const keys = memory.Take<Number>(Tiles::kBytes);
   Number* const values = memory.Take<Number>(Tiles::kBytes);
@@ -328,63 +323,46 @@ __global__ void __launch_bounds__(kThreads)
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> key_sums, value_sums;
-  LoadTile<Tiles>(shape, in.k, here.columns, here.first, keys);
-  LoadTile<Tiles>(shape, in.v, here.columns, here.first, values);
+  LoadTile<Tiles>(shape, op.k, here.columns, here.first, keys);
+  LoadTile<Tiles>(shape, op.v, here.columns, here.first, values);
   for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
     const int64_t first_query = query_tile * kTile;
-    LoadTile<Tiles>(shape, in.q, here.columns, first_query, queries);
-    LoadTile<Tiles>(shape, in.dout, here.columns, first_query, out_grads);
+    LoadTile<Tiles>(shape, op.q, here.columns, first_query, queries);
+    LoadTile<Tiles>(shape, op.dout, here.columns, first_query, out_grads);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, here, first_query, here.first, scale, queries, keys, values, out_grads,
+    ScoreGradients<Tiles>(op, dots, here, first_query, here.first, scale, queries, keys, values, out_grads,
                           scores, p, ds);
     AddProduct<wmma::col_major>(p, out_grads, value_sums);
     AddProduct<wmma::col_major>(ds, queries, key_sums);
     __syncthreads();  // queries, their gradients and the scores have been read
   }
   float* const room = reinterpret_cast<float*>(keys);
-  if (dk.data != nullptr) StoreTile(shape, here, key_sums, scale, room, dk);
+  if (op.dk.data != nullptr) StoreTile(shape, here, key_sums, scale, room, op.dk);
   __syncthreads();  // the room has been read
-  if (dv.data != nullptr) StoreTile(shape, here, value_sums, 1.0f, room, dv);
-}
-
-// Launches a kernel with a block per tile of each head.
-template <class Kernel, class... Args>
-void LaunchTiles(const Device& device, const char* name, Kernel kernel, const HeadShape& shape,
-                 int shared_bytes, const Args&... args) {
-  Gpu(device).MakeCurrent();
-  // Blocks get 48 KiB unless more is asked for.
-  GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes));
-  const int64_t tiles = (shape.seq + kTile - 1) / kTile;
-  const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
-  Launch(device, name, kernel, shape.batch * shape.num_heads * tiles, kThreads,
-         static_cast<size_t>(shared_bytes), shape, tiles, scale, args...);
+  if (op.dv.data != nullptr) StoreTile(shape, here, value_sums, 1.0f, room, op.dv);
 }
 
 }  // namespace
 
-void AttentionBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k, const BF16* v,
-                   BF16* out, float* log_sum_exp) {
-  WithDim(shape.head_dim, [&]<int kDim>() {
+void AttentionBF16(const Device& device, const CausalAttention<BF16>& op) {
+  WithDim(op.shape.head_dim, [&]<int kDim>() {
     using Tiles = Tiling<kDim>;
-    LaunchTiles(device, "CausalAttention", AttentionKernel<Tiles>, shape,
-                2 * Tiles::kBytes + kScoresBytes + kNarrowBytes, q, k, v, out, log_sum_exp);
+    LaunchTiles(device, "CausalAttention", AttentionKernel<Tiles>, op, kTile, kThreads,
+                2 * Tiles::kBytes + kScoresBytes + kNarrowBytes);
   });
 }
 
-void AttentionGradBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k,
-                       const BF16* v, const BF16* dout, const float* log_sum_exp, const float* dots,
-                       Destination<BF16*> dq, Destination<BF16*> dk, Destination<BF16*> dv) {
-  const GradInputs in{.q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots};
-  WithDim(shape.head_dim, [&]<int kDim>() {
+void AttentionGradBF16(const Device& device, const CausalAttentionGrad<BF16>& op, const float* dots) {
+  WithDim(op.shape.head_dim, [&]<int kDim>() {
     using Tiles = Tiling<kDim>;
-    constexpr int kBytes = 4 * Tiles::kBytes + 2 * kScoresBytes + 2 * kNarrowBytes;
-    if (dk.data != nullptr || dv.data != nullptr) {
-      LaunchTiles(device, "AttentionKeyValueGrad", KeyValueGradKernel<Tiles>, shape, kBytes, in, dk, dv);
+    const auto launch = [&](const char* name, auto kernel) {
+      LaunchTiles(device, name, kernel, op, kTile, kThreads,
+                  4 * Tiles::kBytes + 2 * kScoresBytes + 2 * kNarrowBytes, dots);
+    };
+    if (op.dk.data != nullptr || op.dv.data != nullptr) {
+      launch("AttentionKeyValueGrad", KeyValueGradKernel<Tiles>);
     }
-    if (dq.data != nullptr) {
-      LaunchTiles(device, "AttentionQueryGrad", QueryGradKernel<Tiles>, shape, kBytes, in, dq);
-    }
+    if (op.dq.data != nullptr) launch("AttentionQueryGrad", QueryGradKernel<Tiles>);
   });
 }
 

@@ -88,8 +88,8 @@ struct HeadResult {
 
   Wide<T>* row(int64_t i) const { return data + i * stride; }
 
-  // Brings rows [begin, end) to where they belong.
-  void Finish(int64_t begin, int64_t end) const {
+  // Rounds rows [begin, end) from scratch to their place.
+  void WriteBack(int64_t begin, int64_t end) const {
     if constexpr (kIsNarrow<T>) {
       if (data == nullptr) return;
       for (int64_t i = begin; i < end; ++i) {
@@ -215,7 +215,7 @@ void CausalAttention<T>::OnCpu(Device& device) const {
                         inverse_sum.data());
       SerialGemm(block.rows, dim, block.keys(), {p, p_stride}, values, result.row(row), result.stride, false);
       for (int64_t i = 0; i < block.rows; ++i) ArrayMap<W>(result.row(row + i), dim) *= inverse_sum[i];
-      result.Finish(row, row + block.rows);
+      result.WriteBack(row, row + block.rows);
     }
   });
 }
@@ -261,7 +261,8 @@ void CausalAttentionGrad<T>::OnCpu(Device& device) const {
                    key_grads.stride, key_grads.accumulate || add);
       }
     }
-    for (const HeadResult<T>* grads : {&query_grads, &key_grads, &value_grads}) grads->Finish(0, shape.seq);
+    for (const HeadResult<T>* grads : {&query_grads, &key_grads, &value_grads})
+      grads->WriteBack(0, shape.seq);
   });
 }
 GRADSYNC_INSTANTIATE_KERNEL(CausalAttentionGrad, OnCpu);

@@ -125,8 +125,8 @@ __device__ void StoreTile(const HeadShape& shape, const HeadTile& here, int ty, 
 // the largest score so far as max: when it grows, what has been summed is scaled down.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
-    AttentionKernel(HeadShape shape, int64_t tiles, T scale, const T* q, const T* k, const T* v, T* out,
-                    T* log_sum_exp) {
+    AttentionKernel(CausalAttention<T> op, int64_t tiles, T scale) {
+  const HeadShape& shape = op.shape;
   constexpr int kRows = Tiles::kRows;
   T* const queries = DynamicShared<T>();
   T* const other = queries + Tiles::kTileNumel;  // keys, then values
@@ -143,10 +143,10 @@ __global__ void __launch_bounds__(kSide* kSide)
 #pragma unroll
     for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] = 0;
   }
-  LoadTile<Tiles>(shape, q, here.columns, here.first, scale, queries);
+  LoadTile<Tiles>(shape, op.q, here.columns, here.first, scale, queries);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * Tiles::kTile;
-    LoadTile<Tiles>(shape, k, here.columns, first_key, T{1}, other);
+    LoadTile<Tiles>(shape, op.k, here.columns, first_key, T{1}, other);
     __syncthreads();
     MultiplyRows<Tiles>(queries, other, ty, tx, p);
 #pragma unroll
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kSide* kSide)
     }
     Share<Tiles>(p, ty, tx, shared_p);
     __syncthreads();  // the keys have been read, the numerators written
-    LoadTile<Tiles>(shape, v, here.columns, first_key, T{1}, other);
+    LoadTile<Tiles>(shape, op.v, here.columns, first_key, T{1}, other);
     __syncthreads();
     AddProduct<Tiles, false>(shared_p, other, ty, tx, sums);
     __syncthreads();  // the values and numerators have been read
@@ -186,39 +186,33 @@ __global__ void __launch_bounds__(kSide* kSide)
     const int64_t query = here.first + ty * kRows + i;
 #pragma unroll
     for (int j = 0; j < Tiles::kCols; ++j) sums[i][j] /= sum[i];
-    if (tx == 0 && query < shape.seq) log_sum_exp[here.positions + query] = max[i] + log(sum[i]);
+    if (tx == 0 && query < shape.seq) op.log_sum_exp[here.positions + query] = max[i] + log(sum[i]);
   }
-  StoreTile<Tiles>(shape, here, ty, tx, sums, T{1}, {.data = out});
+  StoreTile<Tiles>(shape, here, ty, tx, sums, T{1}, {.data = op.out});
 }
 
 // dots (batch, num_heads, seq): the product of a position's output with its gradient. A warp per position.
 template <class T>
-__global__ void OutputDotsKernel(HeadShape shape, const T* out, const T* dout, int64_t n, Wide<T>* dots) {
+__global__ void OutputDotsKernel(CausalAttentionGrad<T> op, Wide<T>* dots) {
+  const HeadShape& shape = op.shape;
   const int64_t index = GridIndex() / 32;
-  if (index >= n) return;  // the same for all threads of a warp
+  if (index >= shape.batch * shape.num_heads * shape.seq) return;  // the same for all threads of a warp
   const int64_t position = index % shape.seq, head = index / shape.seq;
   const int64_t row = (head / shape.num_heads * shape.seq + position) * shape.d_model() +
                       head % shape.num_heads * shape.head_dim;
   Wide<T> dot = 0;
   for (int64_t col = threadIdx.x % 32; col < shape.head_dim; col += 32) {
-    dot += Widen(out[row + col]) * Widen(dout[row + col]);
+    dot += Widen(op.out[row + col]) * Widen(op.dout[row + col]);
   }
   dot = CombineLanes<32>(dot, SumOf{});
   if (threadIdx.x % 32 == 0) dots[index] = dot;
 }
 
-// What the kernels of the gradient read.
-template <class T>
-struct GradInputs {
-  const T *q, *k, *v, *dout;    // (batch, seq, d_model)
-  const T *log_sum_exp, *dots;  // (batch, num_heads, seq)
-};
-
 // Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
 // the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. Queries are
 // scaled.
 template <class Tiles, class T>
-__device__ void ScoreGradients(const HeadShape& shape, const GradInputs<T>& in, const HeadTile& here,
+__device__ void ScoreGradients(const CausalAttentionGrad<T>& op, const T* dots, const HeadTile& here,
                                int64_t first_query, int64_t first_key, const T* queries, const T* keys,
                                const T* values, const T* out_grads, int ty, int tx,
                                T (&p)[Tiles::kRows][Tiles::kRows], T (&ds)[Tiles::kRows][Tiles::kRows]) {
@@ -227,9 +221,9 @@ __device__ void ScoreGradients(const HeadShape& shape, const GradInputs<T>& in, 
 #pragma unroll
   for (int i = 0; i < Tiles::kRows; ++i) {
     const int64_t query = first_query + ty * Tiles::kRows + i;
-    const bool inside = query < shape.seq;
-    const T log_sum_exp = inside ? in.log_sum_exp[here.positions + query] : T{0};
-    const T dot = inside ? in.dots[here.positions + query] : T{0};
+    const bool inside = query < op.shape.seq;
+    const T log_sum_exp = inside ? op.log_sum_exp[here.positions + query] : T{0};
+    const T dot = inside ? dots[here.positions + query] : T{0};
 #pragma unroll
     for (int j = 0; j < Tiles::kRows; ++j) {
       const int64_t key = first_key + tx + kSide * j;
@@ -243,7 +237,8 @@ __device__ void ScoreGradients(const HeadShape& shape, const GradInputs<T>& in, 
 // One block per tile of queries.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
-    QueryGradKernel(HeadShape shape, int64_t tiles, T scale, GradInputs<T> in, Destination<T*> dq) {
+    QueryGradKernel(CausalAttentionGrad<T> op, int64_t tiles, T scale, const T* dots) {
+  const HeadShape& shape = op.shape;
   T* const queries = DynamicShared<T>();
   T* const out_grads = queries + Tiles::kTileNumel;
   T* const keys = out_grads + Tiles::kTileNumel;
@@ -255,28 +250,28 @@ __global__ void __launch_bounds__(kSide* kSide)
 
   T sums[Tiles::kRows][Tiles::kCols] = {};
   T p[Tiles::kRows][Tiles::kRows], ds[Tiles::kRows][Tiles::kRows];
-  LoadTile<Tiles>(shape, in.q, here.columns, here.first, scale, queries);
-  LoadTile<Tiles>(shape, in.dout, here.columns, here.first, T{1}, out_grads);
+  LoadTile<Tiles>(shape, op.q, here.columns, here.first, scale, queries);
+  LoadTile<Tiles>(shape, op.dout, here.columns, here.first, T{1}, out_grads);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * Tiles::kTile;
-    LoadTile<Tiles>(shape, in.k, here.columns, first_key, T{1}, keys);
-    LoadTile<Tiles>(shape, in.v, here.columns, first_key, T{1}, values);
+    LoadTile<Tiles>(shape, op.k, here.columns, first_key, T{1}, keys);
+    LoadTile<Tiles>(shape, op.v, here.columns, first_key, T{1}, values);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, here, here.first, first_key, queries, keys, values, out_grads, ty, tx, p,
+    ScoreGradients<Tiles>(op, dots, here, here.first, first_key, queries, keys, values, out_grads, ty, tx, p,
                           ds);
     Share<Tiles>(ds, ty, tx, shared_ds);
     __syncthreads();
     AddProduct<Tiles, false>(shared_ds, keys, ty, tx, sums);
     __syncthreads();  // keys, values and scores have been read
   }
-  StoreTile<Tiles>(shape, here, ty, tx, sums, scale, dq);
+  StoreTile<Tiles>(shape, here, ty, tx, sums, scale, op.dq);
 }
 
 // One block per tile of keys, with the queries from that tile on, which alone see it.
 template <class Tiles, class T>
 __global__ void __launch_bounds__(kSide* kSide)
-    KeyValueGradKernel(HeadShape shape, int64_t tiles, T scale, GradInputs<T> in, Destination<T*> dk,
-                       Destination<T*> dv) {
+    KeyValueGradKernel(CausalAttentionGrad<T> op, int64_t tiles, T scale, const T* dots) {
+  const HeadShape& shape = op.shape;
   T* const keys = DynamicShared<T>();
   T* const values = keys + Tiles::kTileNumel;
   T* const queries = values + Tiles::kTileNumel;
@@ -288,14 +283,14 @@ __global__ void __launch_bounds__(kSide* kSide)
 
   T key_sums[Tiles::kRows][Tiles::kCols] = {}, value_sums[Tiles::kRows][Tiles::kCols] = {};
   T p[Tiles::kRows][Tiles::kRows], ds[Tiles::kRows][Tiles::kRows];
-  LoadTile<Tiles>(shape, in.k, here.columns, here.first, T{1}, keys);
-  LoadTile<Tiles>(shape, in.v, here.columns, here.first, T{1}, values);
+  LoadTile<Tiles>(shape, op.k, here.columns, here.first, T{1}, keys);
+  LoadTile<Tiles>(shape, op.v, here.columns, here.first, T{1}, values);
   for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
     const int64_t first_query = query_tile * Tiles::kTile;
-    LoadTile<Tiles>(shape, in.q, here.columns, first_query, scale, queries);
-    LoadTile<Tiles>(shape, in.dout, here.columns, first_query, T{1}, out_grads);
+    LoadTile<Tiles>(shape, op.q, here.columns, first_query, scale, queries);
+    LoadTile<Tiles>(shape, op.dout, here.columns, first_query, T{1}, out_grads);
     __syncthreads();
-    ScoreGradients<Tiles>(shape, in, here, first_query, here.first, queries, keys, values, out_grads, ty, tx,
+    ScoreGradients<Tiles>(op, dots, here, first_query, here.first, queries, keys, values, out_grads, ty, tx,
                           p, ds);
     Share<Tiles>(p, ty, tx, shared_scores);
     __syncthreads();
@@ -307,24 +302,14 @@ __global__ void __launch_bounds__(kSide* kSide)
     __syncthreads();  // queries, their gradients and the scores have been read
   }
   // The scale is in the queries already.
-  if (dk.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, key_sums, T{1}, dk);
-  if (dv.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, value_sums, T{1}, dv);
+  if (op.dk.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, key_sums, T{1}, op.dk);
+  if (op.dv.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, value_sums, T{1}, op.dv);
 }
 
-// Launches a kernel with a block per tile of each head, and room in shared memory for `matrices` tiles of a
-// head and one of scores.
-template <class Tiles, class T, class Kernel, class... Args>
-void LaunchTiles(const Device& device, const char* name, Kernel kernel, const HeadShape& shape, int matrices,
-                 const Args&... args) {
-  Gpu(device).MakeCurrent();
-  const int bytes = static_cast<int>(sizeof(T)) * (matrices * Tiles::kTileNumel + Tiles::kScoresNumel);
-  // Blocks get 48 KiB unless more is asked for.
-  GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                     cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  const int64_t tiles = (shape.seq + Tiles::kTile - 1) / Tiles::kTile;
-  const T scale = T{1} / std::sqrt(static_cast<T>(shape.head_dim));
-  Launch(device, name, kernel, shape.batch * shape.num_heads * tiles, kSide * kSide,
-         static_cast<size_t>(bytes), shape, tiles, scale, args...);
+// Of dynamic shared memory: room for `matrices` tiles of a head and one of scores.
+template <class Tiles, class T>
+constexpr size_t SharedBytes(int matrices) {
+  return sizeof(T) * (matrices * Tiles::kTileNumel + Tiles::kScoresNumel);
 }
 
 }  // namespace
@@ -332,12 +317,12 @@ void LaunchTiles(const Device& device, const char* name, Kernel kernel, const He
 template <class T>
 void CausalAttention<T>::OnCuda(Device& device) const {
   if constexpr (std::is_same_v<T, BF16>) {
-    AttentionBF16(device, shape, q, k, v, out, log_sum_exp);
+    AttentionBF16(device, *this);
   } else {
     WithDim(shape.head_dim, [&]<int kDim>() {
       using Tiles = Tiling<T, kDim>;
-      LaunchTiles<Tiles, T>(device, "CausalAttention", AttentionKernel<Tiles, T>, shape, 2, q, k, v, out,
-                            log_sum_exp);
+      LaunchTiles(device, "CausalAttention", AttentionKernel<Tiles, T>, *this, Tiles::kTile, kSide * kSide,
+                  SharedBytes<Tiles, T>(2));
     });
   }
 }
@@ -349,21 +334,20 @@ void CausalAttentionGrad<T>::OnCuda(Device& device) const {
   const Scratch<Wide<T>> dots(device, positions);
   constexpr int64_t kWarps = kThreads / 32;
   Launch(device, "AttentionOutputDots", OutputDotsKernel<T>, (positions + kWarps - 1) / kWarps, kThreads, 0,
-         shape, out, dout, positions, dots.data());
+         *this, dots.data());
   if constexpr (std::is_same_v<T, BF16>) {
-    AttentionGradBF16(device, shape, q, k, v, dout, log_sum_exp, dots.data(), dq, dk, dv);
+    AttentionGradBF16(device, *this, dots.data());
   } else {
-    const GradInputs<T> in{
-        .q = q, .k = k, .v = v, .dout = dout, .log_sum_exp = log_sum_exp, .dots = dots.data()};
     WithDim(shape.head_dim, [&]<int kDim>() {
       using Tiles = Tiling<T, kDim>;
+      const auto launch = [&](const char* name, auto kernel) {
+        LaunchTiles(device, name, kernel, *this, Tiles::kTile, kSide * kSide, SharedBytes<Tiles, T>(4),
+                    static_cast<const T*>(dots.data()));
+      };
       if (dk.data != nullptr || dv.data != nullptr) {
-        LaunchTiles<Tiles, T>(device, "AttentionKeyValueGrad", KeyValueGradKernel<Tiles, T>, shape, 4, in, dk,
-                              dv);
+        launch("AttentionKeyValueGrad", KeyValueGradKernel<Tiles, T>);
       }
-      if (dq.data != nullptr) {
-        LaunchTiles<Tiles, T>(device, "AttentionQueryGrad", QueryGradKernel<Tiles, T>, shape, 4, in, dq);
-      }
+      if (dq.data != nullptr) launch("AttentionQueryGrad", QueryGradKernel<Tiles, T>);
     });
   }
 }

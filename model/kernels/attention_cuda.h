@@ -1,6 +1,8 @@
 #ifndef GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_
 #define GRADSYNC_MODEL_KERNELS_ATTENTION_CUDA_H_
 
+#include <cmath>
+
 #include "model/error.h"
 #include "model/kernels/attention.h"
 #include "model/kernels/cuda_support.h"
@@ -36,15 +38,28 @@ void WithDim(int64_t head_dim, const Fn& fn) {
   throw InvalidInput(Join("attention: a head has size ", head_dim, ", on CUDA expected at most 128"));
 }
 
+// Launches kernel(op, tiles, scale, args...) with a block per tile of each head. Scores are multiplied by
+// `scale`.
+template <template <class> class Op, class T, class Kernel, class... Args>
+void LaunchTiles(const Device& device, const char* name, Kernel kernel, const Op<T>& op, int tile_rows,
+                 int threads, size_t shared_bytes, const Args&... args) {
+  Gpu(device).MakeCurrent();
+  // Blocks get 48 KiB unless more is asked for.
+  GRADSYNC_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                     cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     static_cast<int>(shared_bytes)));
+  const int64_t tiles = (op.shape.seq + tile_rows - 1) / tile_rows;
+  const Wide<T> scale = Wide<T>{1} / std::sqrt(static_cast<Wide<T>>(op.shape.head_dim));
+  Launch(device, name, kernel, op.shape.batch * op.shape.num_heads * tiles, threads, shared_bytes, op, tiles,
+         scale, args...);
+}
+
 // CausalAttention and its gradient in bf16, on tensor cores. Probabilities and the gradients of scores are
 // rounded to bf16 where they are multiplied; scores, sums and exponentials are f32.
-void AttentionBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k, const BF16* v,
-                   BF16* out, float* log_sum_exp);
+void AttentionBF16(const Device& device, const CausalAttention<BF16>& op);
 
 // dots (batch, num_heads, seq): the product of each position's output with its gradient.
-void AttentionGradBF16(const Device& device, const HeadShape& shape, const BF16* q, const BF16* k,
-                       const BF16* v, const BF16* dout, const float* log_sum_exp, const float* dots,
-                       Destination<BF16*> dq, Destination<BF16*> dk, Destination<BF16*> dv);
+void AttentionGradBF16(const Device& device, const CausalAttentionGrad<BF16>& op, const float* dots);
 
 }  // namespace gradsync::model::kernels
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "model/destination.h"
-#include "model/kernels/activation.h"
 #include "model/kernels/kernel.h"
+#include "model/kernels/layouts.h"
 
 // Batch normalisation with the statistics of the batch, arXiv:1502.03167, together with what follows it in a
 // residual network, so that the activation is written once:

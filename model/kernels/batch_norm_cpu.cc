@@ -119,32 +119,13 @@ inline T Relu(T value) {
   return T{0} > value ? T{0} : value;  // NaN passes
 }
 
-template <bool kRelu, class T>
-void Normalize(const T* x, int64_t n, const Affine<T>& affine, T* y) {
+template <bool kRelu, bool kAdds, class T>
+void Normalize(const T* x, const T* residual, int64_t n, const Affine<T>& affine, T* y) {
   ForLanes(n, [&](int64_t i, int64_t l) {
-    const T value = affine.Of(x[i], l);
+    T value = affine.Of(x[i], l);
+    if constexpr (kAdds) value += residual[i];
     y[i] = kRelu ? Relu(value) : value;
   });
-}
-
-template <bool kRelu, class T>
-void NormalizeAndAdd(const T* x, const T* residual, int64_t n, const Affine<T>& affine, T* y) {
-  ForLanes(n, [&](int64_t i, int64_t l) {
-    const T value = affine.Of(x[i], l) + residual[i];
-    y[i] = kRelu ? Relu(value) : value;
-  });
-}
-
-// g = dy where the relu let its input through. Without a residual, its input is computed again from x, which
-// is read anyway; with one, its output says the same.
-template <class T>
-void MaskFromInput(const T* x, const T* dy, int64_t n, const Affine<T>& affine, T* g) {
-  ForLanes(n, [&](int64_t i, int64_t l) { g[i] = affine.Of(x[i], l) <= T{0} ? T{0} : dy[i]; });
-}
-
-template <class T>
-void MaskFromOutput(const T* y, const T* dy, int64_t n, T* g) {
-  ForLanes(n, [&](int64_t i, int64_t) { g[i] = y[i] <= T{0} ? T{0} : dy[i]; });
 }
 
 // out = or += value(i, l).
@@ -229,14 +210,16 @@ void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
   const Affine<W> affine = AffineOf(shape, in, channel, grads.mean, grads.r);
   Reader<T> read_x(kPiece), read_y(kPiece), read_dy(kPiece);
   alignas(64) W masked[kPiece];
-  // x is the piece of in.x.
+  // dy where the relu let its input through; x is the piece of in.x. Without a residual, the relu's input is
+  // computed again from x, which is read anyway; with one, its output says the same.
   const auto mask = [&](int64_t at, int64_t n, const W* x) -> const W* {
     const W* const out_grad = read_dy(dy + at, n).data();
     if (!in.relu) return out_grad;
     if (y != nullptr) {
-      MaskFromOutput(read_y(y + at, n).data(), out_grad, n, masked);
+      const W* const out = read_y(y + at, n).data();
+      ForLanes(n, [&](int64_t i, int64_t) { masked[i] = out[i] <= W{0} ? W{0} : out_grad[i]; });
     } else {
-      MaskFromInput(x, out_grad, n, affine, masked);
+      ForLanes(n, [&](int64_t i, int64_t l) { masked[i] = affine.Of(x[i], l) <= W{0} ? W{0} : out_grad[i]; });
     }
     return masked;
   };
@@ -295,10 +278,11 @@ void BatchNorm<T>::OnCpu(Device& device) const {
       write(y + at, n, /*accumulate=*/false, [&](ArrayMap<W> out) {
         if (in.residual != nullptr) {
           const W* residual = read_residual(in.residual + at, n).data();
-          in.relu ? NormalizeAndAdd<true>(x, residual, n, affine, out.data())
-                  : NormalizeAndAdd<false>(x, residual, n, affine, out.data());
+          (in.relu ? Normalize<true, true, W> : Normalize<false, true, W>)(x, residual, n, affine,
+                                                                           out.data());
         } else {
-          in.relu ? Normalize<true>(x, n, affine, out.data()) : Normalize<false>(x, n, affine, out.data());
+          (in.relu ? Normalize<true, false, W> : Normalize<false, false, W>)(x, nullptr, n, affine,
+                                                                             out.data());
         }
       });
     });

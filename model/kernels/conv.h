@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "model/destination.h"
-#include "model/kernels/activation.h"
 #include "model/kernels/kernel.h"
+#include "model/kernels/layouts.h"
 
 namespace gradsync::model::kernels {
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <ostream>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -66,12 +65,11 @@ struct Key {
   bool tf32;
 
   friend auto operator<=>(const Key&, const Key&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Key& key) {
-    const ConvShape& s = key.shape;
-    return out << " of " << s.in.batch << "x" << s.in.channels << "x" << s.in.height << "x" << s.in.width
-               << " by " << s.out_channels << "x" << s.in.channels << "x" << s.size << "x" << s.size
-               << ", stride " << s.stride << ", padding " << s.padding << ", in "
-               << (key.tf32 ? "tf32" : Name(key.dtype));
+  std::string ToString() const {
+    const ConvShape& s = shape;
+    return Join(" of ", s.in.batch, "x", s.in.channels, "x", s.in.height, "x", s.in.width, " by ",
+                s.out_channels, "x", s.in.channels, "x", s.size, "x", s.size, ", stride ", s.stride,
+                ", padding ", s.padding, ", in ", tf32 ? "tf32" : Name(dtype));
   }
 };
 
@@ -241,8 +239,8 @@ class Plan {
   cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last
 };
 
-// The device's convolutions. Each pass is planned when it first runs: of a network's first layer nobody wants
-// the input's gradient.
+// The device's convolutions. Each pass is planned when it first runs, because the first layer never computes
+// its input's gradient.
 class Plans {
  public:
   explicit Plans(Device& device) : device_(static_cast<CudaDevice&>(device)) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "model/cuda_device.h"
+#include "model/destination.h"
 #include "model/dtype.h"
 
 // What the kernels for CUDA share. For .cu files only.
@@ -19,13 +20,6 @@ inline const CudaDevice& Gpu(const Device& device) { return static_cast<const Cu
 
 // Threads of a block, unless a kernel has reasons for another number.
 constexpr int kThreads = 256;
-
-// Blocks for a loop over n elements that strides by the whole grid: enough to fill the GPU twice. 0 for n =
-// 0.
-inline int64_t LoopBlocks(const Device& device, int64_t n) {
-  const int64_t wanted = (n + kThreads - 1) / kThreads;
-  return std::min<int64_t>(wanted, int64_t{16} * Gpu(device).num_multiprocessors());
-}
 
 // Puts a kernel into the device's compute stream. Nothing happens if there are no blocks. Throws CudaError,
 // with the kernel's name, if the launch is refused (more blocks than a grid has, another configuration that
@@ -45,6 +39,14 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   if (status != cudaSuccess) {
     ThrowCudaError(static_cast<int>(status), name, __FILE__, __LINE__);
   }
+}
+
+// Launches a kernel that loops over n elements, striding by the grid: with enough blocks to fill the GPU
+// twice.
+template <class Kernel, class... Args>
+void LaunchLoop(const Device& device, const char* name, Kernel kernel, int64_t n, const Args&... args) {
+  const int64_t full = int64_t{16} * Gpu(device).num_multiprocessors();
+  Launch(device, name, kernel, std::min((n + kThreads - 1) / kThreads, full), kThreads, 0, args...);
 }
 
 // This thread's first element of a loop over the whole grid, and the step to its next.
@@ -75,6 +77,11 @@ __device__ inline BF16 Narrow<BF16>(float x) {
 template <class T>
 __device__ inline void Store(T* out, Wide<T> value, bool accumulate) {
   *out = Narrow<T>(accumulate ? Widen(*out) + value : value);
+}
+
+template <class T>
+__device__ inline void StoreIfWanted(const Destination<T*>& out, int64_t i, Wide<T> value) {
+  if (out.data != nullptr) Store(out.data + i, value, out.accumulate);
 }
 
 struct SumOf {

@@ -54,6 +54,29 @@ struct Cast {
   void OnCuda(Device& device) const;
 };
 
+// y = x + bias.
+template <class T>
+struct AddBias {
+  const T* x;           // (rows, d)
+  const Wide<T>* bias;  // (d)
+  int64_t rows, d;
+  T* y;  // (rows, d)
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dbias = the sum of dy over its rows.
+template <class T>
+struct BiasGrad {
+  const T* dy;  // (rows, d)
+  int64_t rows, d;
+  Destination<Wide<T>*> dbias;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
 // y = gate * s * up, where s = 1 / (1 + exp(-gate)).
 template <class T>
 struct SwiGlu {

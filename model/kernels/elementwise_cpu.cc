@@ -76,6 +76,38 @@ template void Cast<float, BF16>::OnCpu(Device&) const;
 template void Cast<BF16, float>::OnCpu(Device&) const;
 
 template <class T>
+void AddBias<T>::OnCpu(Device& device) const {
+  using W = Wide<T>;
+  const ConstArrayMap<W> addend(bias, d);
+  ParallelFor(
+      device, rows,
+      [&](int64_t begin, int64_t end) {
+        Reader<T> read(d);
+        Writer<T> write(d);
+        for (int64_t row = begin; row < end; ++row) {
+          write(y + row * d, d, /*accumulate=*/false,
+                [&](ArrayMap<W> out) { out = read(x + row * d, d) + addend; });
+        }
+      },
+      std::max<int64_t>(1, 4096 / d));
+}
+GRADSYNC_INSTANTIATE_KERNEL(AddBias, OnCpu);
+
+template <class T>
+void BiasGrad<T>::OnCpu(Device& device) const {
+  ParallelFor(
+      device, d,
+      [&](int64_t begin, int64_t end) {
+        Reader<T> read(end - begin);
+        ArrayMap<Wide<T>> sum(dbias.data + begin, end - begin);
+        if (!dbias.accumulate) sum.setZero();
+        for (int64_t row = 0; row < rows; ++row) sum += read(dy + row * d + begin, end - begin);
+      },
+      256);
+}
+GRADSYNC_INSTANTIATE_KERNEL(BiasGrad, OnCpu);
+
+template <class T>
 void SwiGlu<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {

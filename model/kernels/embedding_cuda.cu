@@ -9,15 +9,13 @@ namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
-__global__ void EmbeddingKernel(const int32_t* ids,  // (n)
-                                const T* table,      // (vocab, d)
-                                int64_t vocab, int64_t d,
-                                T* y) {  // (n, d)
-  const int64_t i = blockIdx.x;
-  const int32_t id = ids[i];
-  const bool valid = id >= 0 && id < vocab;
+__global__ void EmbeddingKernel(Embedding<T> op, int64_t* wrong_id) {
+  const int64_t i = blockIdx.x, d = op.d;
+  const int32_t id = op.ids[i];
+  const bool valid = id >= 0 && id < op.vocab;
+  if (!valid && threadIdx.x == 0) *wrong_id = i + 1;
   for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
-    y[i * d + col] = valid ? table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
+    op.y[i * d + col] = valid ? op.table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
   }
 }
 
@@ -25,18 +23,14 @@ __global__ void EmbeddingKernel(const int32_t* ids,  // (n)
 constexpr int kColumnsPerThread = 4;
 
 template <class T>
-__global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
-                                    const T* dy,         // (n, d)
-                                    int64_t n, int64_t d,
-                                    Wide<T>* dtable,  // (vocab, d)
-                                    bool accumulate) {
+__global__ void EmbeddingGradKernel(EmbeddingGrad<T> op) {
   __shared__ int32_t some_ids[kThreads];
-  const int64_t row = blockIdx.x;
+  const int64_t row = blockIdx.x, n = op.n, d = op.d;
   for (int64_t first_col = 0; first_col < d; first_col += kThreads * kColumnsPerThread) {
     Wide<T> sums[kColumnsPerThread] = {};
     for (int64_t first = 0; first < n; first += kThreads) {
       const int64_t mine = first + threadIdx.x;
-      const int32_t id = mine < n ? ids[mine] : -1;
+      const int32_t id = mine < n ? op.ids[mine] : -1;
       some_ids[threadIdx.x] = id;
       // Also the barrier between writing and reading some_ids.
       if (__syncthreads_or(id == row) != 0) {
@@ -44,7 +38,7 @@ __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
           if (some_ids[i] != row) continue;
           for (int k = 0; k < kColumnsPerThread; ++k) {
             const int64_t col = first_col + k * kThreads + threadIdx.x;
-            if (col < d) sums[k] += Widen(dy[(first + i) * d + col]);
+            if (col < d) sums[k] += Widen(op.dy[(first + i) * d + col]);
           }
         }
       }
@@ -52,7 +46,7 @@ __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
     }
     for (int k = 0; k < kColumnsPerThread; ++k) {
       const int64_t col = first_col + k * kThreads + threadIdx.x;
-      if (col < d) Store(dtable + row * d + col, sums[k], accumulate);
+      if (col < d) Store(op.dtable.data + row * d + col, sums[k], op.dtable.accumulate);
     }
   }
 }
@@ -61,14 +55,13 @@ __global__ void EmbeddingGradKernel(const int32_t* ids,  // (n)
 
 template <class T>
 void Embedding<T>::OnCuda(Device& device) const {
-  Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, ids, table, vocab, d, y);
+  Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, *this, &Gpu(device).wrong_indices().id);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Embedding, OnCuda);
 
 template <class T>
 void EmbeddingGrad<T>::OnCuda(Device& device) const {
-  Launch(device, "EmbeddingGrad", EmbeddingGradKernel<T>, vocab, kThreads, 0, ids, dy, n, d, dtable.data,
-         dtable.accumulate);
+  Launch(device, "EmbeddingGrad", EmbeddingGradKernel<T>, vocab, kThreads, 0, *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(EmbeddingGrad, OnCuda);
 

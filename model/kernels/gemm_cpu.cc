@@ -6,92 +6,123 @@
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 
 #include "model/error.h"
+#include "model/kernels/eigen.h"
 #include "model/kernels/gemm.h"
-#include "model/kernels/gemm_bf16.h"
 #include "model/kernels/gemm_onednn.h"
 #include "model/kernels/onednn.h"
-#include "model/kernels/padded_copy.h"
 #include "model/kernels/parallel.h"
+#include "model/kernels/scratch.h"
 
 namespace gradsync::model::kernels {
 namespace {
 
-// c = 0 (m, n), the product of matrices with nothing between them. The libraries refuse a stride of 0.
+using GemmF32 = Gemm<float, float>;
+
+// An operand of `rows` rows of `cols` elements, as f32, with its rows where caches take them best: the stride
+// is PaddedStride's.
 template <class T>
-void StoreEmptySum(int64_t m, int64_t n, T* c, int64_t c_stride, bool accumulate) {
-  if (accumulate) return;
-  for (int64_t i = 0; i < m; ++i) std::fill_n(c + i * c_stride, n, T{});
+class PaddedCopy {
+ public:
+  PaddedCopy(Device& device, int64_t rows, int64_t cols, Operand<T> x)
+      : stride_(PaddedStride<float>(x.transposed ? rows : cols)),
+        scratch_(device, (x.transposed ? cols : rows) * stride_),
+        transposed_(x.transposed) {
+    if (transposed_) std::swap(rows, cols);  // as it is stored
+    ParallelFor(
+        device, rows,
+        [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            CastSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_);
+          }
+        },
+        16);
+  }
+
+  Operand<float> operand() const { return {scratch_.data(), stride_, transposed_}; }
+
+ private:
+  const int64_t stride_;
+  const Scratch<float> scratch_;
+  const bool transposed_;
+};
+
+// c = 0 (m, n), the product of matrices with nothing between them. The libraries refuse a stride of 0.
+template <class T, class C>
+void StoreEmptySum(const Gemm<T, C>& g) {
+  if (g.c.accumulate) return;
+  for (int64_t i = 0; i < g.m; ++i) std::fill_n(g.c.data + i * g.c_stride, g.n, C{});
 }
 
 // oneDNN's sgemm, which has nothing to prepare and keep per shape.
-void Multiply(int num_threads, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b, float* c,
-              int64_t c_stride, bool accumulate) {
+void Sgemm(int num_threads, const GemmF32& g) {
   // OpenMP's setting belongs to the calling thread, so ranks in one process do not disturb each other.
   omp_set_num_threads(num_threads);
   const dnnl_status_t status =
-      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, a.data, a.stride, b.data,
-                 b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
+      dnnl_sgemm(g.a.transposed ? 'T' : 'N', g.b.transposed ? 'T' : 'N', g.m, g.n, g.k, 1.0f, g.a.data,
+                 g.a.stride, g.b.data, g.b.stride, g.c.accumulate ? 1.0f : 0.0f, g.c.data, g.c_stride);
   if (status != dnnl_success) {
-    throw std::runtime_error(Join("dnnl_sgemm of m=", m, " n=", n, " k=", k, ": status ", status));
+    throw std::runtime_error(Join("dnnl_sgemm of m=", g.m, " n=", g.n, " k=", g.k, ": status ", status));
   }
 }
 
 // With some hundred rows m, oneDNN's AVX2 code reads b where it lies, down its columns. When b's rows are a
 // multiple of 4 KiB apart, the product takes twice as long (44 instead of 90 GFLOP/s, 256 x 3072 x 768, Zen
 // 3), and for most other strides up to 10 % longer. So b is copied, some rows at a time.
-void MultiplyCopyingB(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b,
-                      float* c, int64_t c_stride, bool accumulate) {
+void MultiplyCopyingB(Device& device, const GemmF32& g) {
   constexpr int64_t kPanelRows = 256;
-  for (int64_t row = 0; row < k; row += kPanelRows) {
-    const int64_t rows = std::min(kPanelRows, k - row);
-    const PaddedCopy<float> panel(device, rows, n, {b.data + row * b.stride, b.stride});
-    Multiply(device.num_threads(), m, n, rows, {a.data + row, a.stride}, panel.operand(), c, c_stride,
-             accumulate || row > 0);
+  for (int64_t row = 0; row < g.k; row += kPanelRows) {
+    GemmF32 part = g;
+    part.k = std::min(kPanelRows, g.k - row);
+    const PaddedCopy<float> panel(device, part.k, g.n, {g.b.data + row * g.b.stride, g.b.stride});
+    part.a.data += row;
+    part.b = panel.operand();
+    part.c.accumulate |= row > 0;
+    Sgemm(device.num_threads(), part);
   }
 }
 
 // A transposed b is read along its rows, which are best taken as many at a time as stay in the caches (up to
 // 5 %).
-void MultiplyPanelsOfB(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b,
-                       float* c, int64_t c_stride, bool accumulate) {
+void MultiplyPanelsOfB(Device& device, const GemmF32& g) {
   const int64_t panel_rows = 768 * device.num_threads();
-  for (int64_t row = 0; row < n; row += panel_rows) {
-    Multiply(device.num_threads(), m, std::min(panel_rows, n - row), k, a,
-             {b.data + row * b.stride, b.stride, true}, c + row, c_stride, accumulate);
+  for (int64_t row = 0; row < g.n; row += panel_rows) {
+    GemmF32 part = g;
+    part.n = std::min(panel_rows, g.n - row);
+    part.b.data += row * g.b.stride;
+    part.c.data += row;
+    Sgemm(device.num_threads(), part);
   }
 }
 
 // A transposed a and b are both read down their columns, and with rows a multiple of 4 KiB apart it takes
 // twice as long (45 instead of 91 GFLOP/s, 256 x 1024 x 256).
-void MultiplyDownColumns(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b,
-                         float* c, int64_t c_stride, bool accumulate) {
+void MultiplyDownColumns(Device& device, GemmF32 g) {
   constexpr int64_t kPageNumel = 4096 / sizeof(float);
   std::optional<PaddedCopy<float>> a_copy, b_copy;
-  if (a.stride % kPageNumel == 0) a = a_copy.emplace(device, m, k, a).operand();
-  if (b.stride % kPageNumel == 0) b = b_copy.emplace(device, k, n, b).operand();
-  Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
+  if (g.a.stride % kPageNumel == 0) g.a = a_copy.emplace(device, g.m, g.k, g.a).operand();
+  if (g.b.stride % kPageNumel == 0) g.b = b_copy.emplace(device, g.k, g.n, g.b).operand();
+  Sgemm(device.num_threads(), g);
 }
 
 // How each kind of product is fastest; docs/machines.md has the figures.
-void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<float> a, Operand<float> b, float* c,
-              int64_t c_stride, bool accumulate) {
+void Multiply(Device& device, const GemmF32& g) {
   // Below this a copy costs more than it saves.
   constexpr int64_t kCopyRows = 64, kCopyCols = 256;
   if (UsesInstructions(dnnl::cpu_isa::avx512_core)) {
     // Its AVX-512 code packs what it reads. The primitive multiplies by a transposed b faster than sgemm.
-    if (!a.transposed && b.transposed && MatmulByOneDnn(device, m, n, k, a, b, c, c_stride, accumulate))
-      return;
-    Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
-  } else if (!a.transposed && b.transposed) {
-    MultiplyPanelsOfB(device, m, n, k, a, b, c, c_stride, accumulate);
-  } else if (!a.transposed && m >= kCopyRows && n >= kCopyCols) {
-    MultiplyCopyingB(device, m, n, k, a, b, c, c_stride, accumulate);
-  } else if (a.transposed && !b.transposed && m >= kCopyRows && n >= kCopyRows) {
-    MultiplyDownColumns(device, m, n, k, a, b, c, c_stride, accumulate);
+    if (!g.a.transposed && g.b.transposed && MatmulByOneDnn(device, g)) return;
+    Sgemm(device.num_threads(), g);
+  } else if (!g.a.transposed && g.b.transposed) {
+    MultiplyPanelsOfB(device, g);
+  } else if (!g.a.transposed && g.m >= kCopyRows && g.n >= kCopyCols) {
+    MultiplyCopyingB(device, g);
+  } else if (g.a.transposed && !g.b.transposed && g.m >= kCopyRows && g.n >= kCopyRows) {
+    MultiplyDownColumns(device, g);
   } else {
-    Multiply(device.num_threads(), m, n, k, a, b, c, c_stride, accumulate);
+    Sgemm(device.num_threads(), g);
   }
 }
 
@@ -100,55 +131,87 @@ using Stride = Eigen::OuterStride<>;
 using MatrixMap = Eigen::Map<Matrix, Eigen::Unaligned, Stride>;
 using ConstMatrixMap = Eigen::Map<const Matrix, Eigen::Unaligned, Stride>;
 
-template <class A, class B>
-void StoreProduct(const A& a, const B& b, MatrixMap& c, bool accumulate) {
-  if (accumulate) {
-    c.noalias() += a * b;
-  } else {
-    c.noalias() = a * b;
-  }
-}
-
 // f64 is there to check f32 and gradients against: it must be right, not fast.
-void Multiply(int64_t m, int64_t n, int64_t k, Operand<double> a, Operand<double> b, double* c,
-              int64_t c_stride, bool accumulate) {
+void Multiply(const Gemm<double, double>& g) {
   const auto stored = [](const Operand<double>& x, int64_t rows, int64_t cols) {
     return x.transposed ? ConstMatrixMap(x.data, cols, rows, Stride(x.stride))
                         : ConstMatrixMap(x.data, rows, cols, Stride(x.stride));
   };
-  const ConstMatrixMap a_map = stored(a, m, k);
-  const ConstMatrixMap b_map = stored(b, k, n);
-  MatrixMap c_map(c, m, n, Stride(c_stride));
-  if (a.transposed && b.transposed) {
-    StoreProduct(a_map.transpose(), b_map.transpose(), c_map, accumulate);
-  } else if (a.transposed) {
-    StoreProduct(a_map.transpose(), b_map, c_map, accumulate);
-  } else if (b.transposed) {
-    StoreProduct(a_map, b_map.transpose(), c_map, accumulate);
+  const ConstMatrixMap a = stored(g.a, g.m, g.k), b = stored(g.b, g.k, g.n);
+  MatrixMap c(g.c.data, g.m, g.n, Stride(g.c_stride));
+  const auto store = [&](const auto& left, const auto& right) {
+    if (!g.c.accumulate) c.setZero();
+    c.noalias() += left * right;
+  };
+  if (g.a.transposed && g.b.transposed) {
+    store(a.transpose(), b.transpose());
+  } else if (g.a.transposed) {
+    store(a.transpose(), b);
+  } else if (g.b.transposed) {
+    store(a, b.transpose());
   } else {
-    StoreProduct(a_map, b_map, c_map, accumulate);
+    store(a, b);
   }
 }
 
+// m, n, k > 0, without an addend. C is float or BF16.
+template <class C>
+void Multiply(Device& device, const Gemm<BF16, C>& g) {
+  if (UsesBF16Instructions() && MatmulByOneDnn(device, g)) return;
+  const PaddedCopy<BF16> a(device, g.m, g.k, g.a), b(device, g.k, g.n, g.b);
+  const auto multiply = [&](Destination<float*> to, int64_t stride) {
+    Gemm<float, float>{
+        .m = g.m, .n = g.n, .k = g.k, .a = a.operand(), .b = b.operand(), .c = to, .c_stride = stride}
+        .OnCpu(device);
+  };
+  if constexpr (std::is_same_v<C, float>) {
+    multiply(g.c, g.c_stride);
+  } else {
+    const int64_t stride = PaddedStride<float>(g.n);
+    const Scratch<float> sums(device, g.m * stride);
+    multiply({.data = sums.data()}, stride);
+    ParallelFor(
+        device, g.m,
+        [&](int64_t begin, int64_t end) {
+          Writer<BF16> write(g.n);
+          for (int64_t i = begin; i < end; ++i) {
+            const ConstArrayMap<float> row(sums.data() + i * stride, g.n);
+            write(g.c.data + i * g.c_stride, g.n, g.c.accumulate,
+                  [&](ArrayMap<float> out) { Store(out, row, g.c.accumulate); });
+          }
+        },
+        16);
+  }
+}
 }  // namespace
 
 template <class T>
 void SerialGemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t c_stride,
                 bool accumulate) {
+  const Gemm<T, T> g{.m = m,
+                     .n = n,
+                     .k = k,
+                     .a = a,
+                     .b = b,
+                     .c = {.data = c, .accumulate = accumulate},
+                     .c_stride = c_stride};
   if (m == 0 || n == 0) return;
-  if (k == 0) return StoreEmptySum(m, n, c, c_stride, accumulate);
+  if (k == 0) return StoreEmptySum(g);
   if constexpr (std::is_same_v<T, float>) {
-    Multiply(1, m, n, k, a, b, c, c_stride, accumulate);
+    Sgemm(1, g);
   } else {
-    Multiply(m, n, k, a, b, c, c_stride, accumulate);
+    Multiply(g);
   }
 }
+template void SerialGemm(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*, int64_t, bool);
+template void SerialGemm(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*, int64_t, bool);
 
 template <class T, class C>
 void Gemm<T, C>::OnCpu(Device& device) const {
   if (m == 0 || n == 0) return;
-  const bool accumulate = c.accumulate || addend != nullptr;
+  Gemm g = *this;
   if (addend != nullptr) {
+    g.c.accumulate = true;
     ParallelFor(
         device, m,
         [&](int64_t begin, int64_t end) {
@@ -156,28 +219,23 @@ void Gemm<T, C>::OnCpu(Device& device) const {
         },
         16);
   }
-  if (k == 0) return StoreEmptySum(m, n, c.data, c_stride, accumulate);
-  if constexpr (std::is_same_v<T, BF16>) {
-    GemmBF16(device, m, n, k, a, b, c.data, c_stride, accumulate);
-  } else if constexpr (std::is_same_v<T, float>) {
-    Multiply(device, m, n, k, a, b, c.data, c_stride, accumulate);
+  if (k == 0) return StoreEmptySum(g);
+  if constexpr (!std::is_same_v<T, double>) {
+    Multiply(device, g);
   } else {
     constexpr int64_t kRowGrain = 16;
     ParallelFor(
         device, m,
         [&](int64_t begin, int64_t end) {
-          Operand<T> rows = a;
-          rows.data += a.transposed ? begin : begin * a.stride;
-          Multiply(end - begin, n, k, rows, b, c.data + begin * c_stride, c_stride, accumulate);
+          Gemm rows = g;
+          rows.m = end - begin;
+          rows.a.data += a.transposed ? begin : begin * a.stride;
+          rows.c.data += begin * c_stride;
+          Multiply(rows);
         },
         kRowGrain);
   }
 }
 GRADSYNC_INSTANTIATE_GEMM(OnCpu);
-
-template void SerialGemm<float>(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*, int64_t,
-                                bool);
-template void SerialGemm<double>(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
-                                 int64_t, bool);
 
 }  // namespace gradsync::model::kernels

@@ -32,17 +32,8 @@ constexpr Types TypesOf() {
 }
 
 constexpr std::string_view Name(Types types) {
-  switch (types) {
-    case Types::kF32:
-      return "f32";
-    case Types::kF64:
-      return "f64";
-    case Types::kBF16:
-      return "bf16";
-    case Types::kBF16ToF32:
-      return "bf16 to f32";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"f32", "f64", "bf16", "bf16 to f32"};
+  return kNames[static_cast<size_t>(types)];
 }
 
 // Everything that the choice of an algorithm depends on.
@@ -114,14 +105,14 @@ class Plan {
   // CUBLAS_STATUS_SUCCESS, or why there is no algorithm.
   cublasStatus_t status() const { return status_; }
 
-  // c = addend + a b, the addend being c itself, another array, or null for none.
   template <class T, class C>
-  void Run(cublasLtHandle_t library, const Key& p, const T* a, const T* b, const C* addend, C* c,
-           void* workspace, cudaStream_t stream) const {
-    const Wide<T> alpha = 1, beta = addend != nullptr ? 1 : 0;
-    const C* const read = addend != nullptr ? addend : c;
-    Check(cublasLtMatmul(library, operation_.get(), &alpha, b, first_.get(), a, second_.get(), &beta, read,
-                         result_.get(), c, result_.get(), &algorithm_, workspace, kWorkspaceBytes, stream),
+  void Run(cublasLtHandle_t library, const Key& p, const Gemm<T, C>& g, void* workspace,
+           cudaStream_t stream) const {
+    const Wide<T> alpha = 1, beta = g.addend != nullptr ? 1 : 0;
+    const C* const read = g.addend != nullptr ? g.addend : g.c.data;
+    Check(cublasLtMatmul(library, operation_.get(), &alpha, g.b.data, first_.get(), g.a.data, second_.get(),
+                         &beta, read, result_.get(), g.c.data, result_.get(), &algorithm_, workspace,
+                         kWorkspaceBytes, stream),
           "cublasLtMatmul", p);
   }
 
@@ -149,7 +140,7 @@ class Plan {
             "cublasLtMatmulPreferenceSetAttribute", p);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-    // Gradients lie in buckets, wherever their turn put them: the default, 256 bytes, does not hold.
+    // Gradients lie anywhere in buckets, so the default alignment, 256 bytes, does not hold.
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.b_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.a_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c_alignment);
@@ -197,8 +188,8 @@ class Plans {
   }
 
   template <class T, class C>
-  void Run(const Key& p, const T* a, const T* b, const C* addend, C* c) {
-    Get(p).Run(library_.get(), p, a, b, addend, c, workspace_, device_.compute_stream().get());
+  void Run(const Key& p, const Gemm<T, C>& g) {
+    Get(p).Run(library_.get(), p, g, workspace_, device_.compute_stream().get());
   }
 
  private:
@@ -246,63 +237,70 @@ class AlignedMatrix {
   const cudaStream_t stream_;
 };
 
-// c (m, n) = addend: a product of matrices with nothing between them.
-template <class C>
-void AddNothing(const CudaDevice& device, int64_t m, int64_t n, const C* addend, C* c, int64_t c_stride) {
-  const size_t pitch = static_cast<size_t>(c_stride) * sizeof(C), width = static_cast<size_t>(n) * sizeof(C);
+// c = addend: a product of matrices with nothing between them.
+template <class T, class C>
+void AddNothing(const CudaDevice& device, const Gemm<T, C>& g) {
+  const size_t pitch = static_cast<size_t>(g.c_stride) * sizeof(C);
+  const size_t width = static_cast<size_t>(g.n) * sizeof(C), height = static_cast<size_t>(g.m);
   const cudaStream_t stream = device.compute_stream().get();
-  if (addend == nullptr) {
-    GRADSYNC_CUDA(cudaMemset2DAsync(c, pitch, 0, width, static_cast<size_t>(m), stream));
-  } else if (addend != c) {
-    GRADSYNC_CUDA(cudaMemcpy2DAsync(c, pitch, addend, pitch, width, static_cast<size_t>(m),
-                                    cudaMemcpyDeviceToDevice, stream));
+  if (g.addend == nullptr) {
+    GRADSYNC_CUDA(cudaMemset2DAsync(g.c.data, pitch, 0, width, height, stream));
+  } else if (g.addend != g.c.data) {
+    GRADSYNC_CUDA(
+        cudaMemcpy2DAsync(g.c.data, pitch, g.addend, pitch, width, height, cudaMemcpyDeviceToDevice, stream));
   }
 }
 
-// c = addend + a b, as in Plan::Run.
+// Of g.c only the place is used: c = addend + a b, the addend being c itself, another array, or null.
 template <class T, class C>
-void Multiply(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, const C* addend,
-              C* c, int64_t c_stride) {
-  if (m == 0 || n == 0) return;
+void Multiply(Device& device, const Gemm<T, C>& g) {
+  if (g.m == 0 || g.n == 0) return;
   CudaDevice& gpu = static_cast<CudaDevice&>(device);
   gpu.MakeCurrent();
-  if (k == 0) return AddNothing(gpu, m, n, addend, c, c_stride);
+  if (g.k == 0) return AddNothing(gpu, g);
   const Key key{.types = TypesOf<T, C>(),
                 .tf32 = std::is_same_v<T, float> && gpu.allow_tf32(),
-                .m = m,
-                .n = n,
-                .k = k,
-                .a_transposed = a.transposed,
-                .b_transposed = b.transposed,
-                .a_stride = a.stride,
-                .b_stride = b.stride,
-                .c_stride = c_stride,
-                .a_alignment = AlignmentOf(a.data),
-                .b_alignment = AlignmentOf(b.data),
-                .c_alignment = std::min(AlignmentOf(c), AlignmentOf(addend))};
+                .m = g.m,
+                .n = g.n,
+                .k = g.k,
+                .a_transposed = g.a.transposed,
+                .b_transposed = g.b.transposed,
+                .a_stride = g.a.stride,
+                .b_stride = g.b.stride,
+                .c_stride = g.c_stride,
+                .a_alignment = AlignmentOf(g.a.data),
+                .b_alignment = AlignmentOf(g.b.data),
+                .c_alignment = std::min(AlignmentOf(g.c.data), AlignmentOf(g.addend))};
   Plans& plans = device.Resource<Plans>();
   const cublasStatus_t status = plans.Get(key).status();
-  if (status == CUBLAS_STATUS_SUCCESS) return plans.Run(key, a.data, b.data, addend, c);
+  if (status == CUBLAS_STATUS_SUCCESS) return plans.Run(key, g);
   // Nothing promises an algorithm for rows that begin anywhere, as those of bf16 with an odd number of
   // columns do. For aligned ones there has to be one.
-  if (IsAligned(a.data, a.stride) && IsAligned(b.data, b.stride) && IsAligned(c, c_stride) &&
-      IsAligned(addend, c_stride)) {
+  if (IsAligned(g.a.data, g.a.stride) && IsAligned(g.b.data, g.b.stride) && IsAligned(g.c.data, g.c_stride) &&
+      IsAligned(g.addend, g.c_stride)) {
     Check(status, "cublasLtMatmulAlgoGetHeuristic", key);
   }
-  const AlignedMatrix<T> aligned_a(gpu, a.transposed ? k : m, a.transposed ? m : k, a.data, a.stride);
-  const AlignedMatrix<T> aligned_b(gpu, b.transposed ? n : k, b.transposed ? k : n, b.data, b.stride);
-  const AlignedMatrix<C> aligned_c(gpu, m, n, addend, c_stride);
-  Multiply<T, C>(device, m, n, k, {aligned_a.data(), aligned_a.stride(), a.transposed},
-                 {aligned_b.data(), aligned_b.stride(), b.transposed},
-                 addend != nullptr ? aligned_c.data() : nullptr, aligned_c.data(), aligned_c.stride());
-  aligned_c.CopyTo(c, c_stride);
+  const AlignedMatrix<T> a(gpu, g.a.transposed ? g.k : g.m, g.a.transposed ? g.m : g.k, g.a.data, g.a.stride);
+  const AlignedMatrix<T> b(gpu, g.b.transposed ? g.n : g.k, g.b.transposed ? g.k : g.n, g.b.data, g.b.stride);
+  const AlignedMatrix<C> c(gpu, g.m, g.n, g.addend, g.c_stride);
+  Multiply(device, Gemm<T, C>{.m = g.m,
+                              .n = g.n,
+                              .k = g.k,
+                              .a = {a.data(), a.stride(), g.a.transposed},
+                              .b = {b.data(), b.stride(), g.b.transposed},
+                              .c = {.data = c.data()},
+                              .c_stride = c.stride(),
+                              .addend = g.addend != nullptr ? c.data() : nullptr});
+  c.CopyTo(g.c.data, g.c_stride);
 }
 
 }  // namespace
 
 template <class T, class C>
 void Gemm<T, C>::OnCuda(Device& device) const {
-  Multiply(device, m, n, k, a, b, c.accumulate ? c.data : addend, c.data, c_stride);
+  Gemm g = *this;
+  if (c.accumulate) g.addend = c.data;
+  Multiply(device, g);
 }
 GRADSYNC_INSTANTIATE_GEMM(OnCuda);
 

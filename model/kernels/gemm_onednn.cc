@@ -91,27 +91,23 @@ class OneDnnProducts {
 }  // namespace
 
 template <class T, class C>
-bool MatmulByOneDnn(Device& device, int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, C* c,
-                    int64_t c_stride, bool accumulate) {
-  const Key key{.m = m,
-                .n = n,
-                .k = k,
-                .a_transposed = a.transposed,
-                .b_transposed = b.transposed,
-                .a_stride = a.stride,
-                .b_stride = b.stride,
-                .c_stride = c_stride,
+bool MatmulByOneDnn(Device& device, const Gemm<T, C>& g) {
+  const Key key{.m = g.m,
+                .n = g.n,
+                .k = g.k,
+                .a_transposed = g.a.transposed,
+                .b_transposed = g.b.transposed,
+                .a_stride = g.a.stride,
+                .b_stride = g.b.stride,
+                .c_stride = g.c_stride,
                 .inputs = kOneDnnType<T>,
                 .output = kOneDnnType<C>,
-                .accumulate = accumulate};
-  return device.Resource<OneDnnProducts>().Run(key, const_cast<T*>(a.data), const_cast<T*>(b.data), c);
+                .accumulate = g.c.accumulate};
+  return device.Resource<OneDnnProducts>().Run(key, const_cast<T*>(g.a.data), const_cast<T*>(g.b.data),
+                                               g.c.data);
 }
-
-template bool MatmulByOneDnn<float, float>(Device&, int64_t, int64_t, int64_t, Operand<float>, Operand<float>,
-                                           float*, int64_t, bool);
-template bool MatmulByOneDnn<BF16, float>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>,
-                                          float*, int64_t, bool);
-template bool MatmulByOneDnn<BF16, BF16>(Device&, int64_t, int64_t, int64_t, Operand<BF16>, Operand<BF16>,
-                                         BF16*, int64_t, bool);
+template bool MatmulByOneDnn(Device&, const Gemm<float, float>&);
+template bool MatmulByOneDnn(Device&, const Gemm<BF16, float>&);
+template bool MatmulByOneDnn(Device&, const Gemm<BF16, BF16>&);
 
 }  // namespace gradsync::model::kernels

@@ -8,44 +8,36 @@ namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
-__global__ void RmsNormKernel(const T* x,             // (rows, d)
-                              const Wide<T>* weight,  // (d)
-                              int64_t d, Wide<T> eps,
-                              T* y,          // (rows, d)
-                              Wide<T>* r) {  // (rows)
+__global__ void RmsNormKernel(RmsNorm<T> norm) {
   using W = Wide<T>;
-  const int64_t row = blockIdx.x;
-  const T* in = x + row * d;
+  const int64_t row = blockIdx.x, d = norm.d;
+  const T* in = norm.x + row * d;
   W squares = 0;
   for (int64_t i = threadIdx.x; i < d; i += blockDim.x) squares += Widen(in[i]) * Widen(in[i]);
   squares = CombineBlock(squares, W{0}, SumOf{});
-  const W scale = W{1} / sqrt(squares / static_cast<W>(d) + eps);
+  const W scale = W{1} / sqrt(squares / static_cast<W>(d) + static_cast<W>(norm.eps));
   for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
-    y[row * d + i] = Narrow<T>(Widen(in[i]) * scale * weight[i]);
+    norm.y[row * d + i] = Narrow<T>(Widen(in[i]) * scale * norm.weight[i]);
   }
-  if (threadIdx.x == 0) r[row] = scale;
+  if (threadIdx.x == 0) norm.r[row] = scale;
 }
 
 template <class T>
-__global__ void RmsNormInputGradKernel(const T* x,             // (rows, d)
-                                       const Wide<T>* weight,  // (d)
-                                       const Wide<T>* r,       // (rows)
-                                       const T* dy,            // (rows, d)
-                                       int64_t d,
-                                       T* dx,  // (rows, d)
-                                       bool accumulate) {
+__global__ void RmsNormInputGradKernel(RmsNormInputGrad<T> grad) {
   using W = Wide<T>;
-  const int64_t row = blockIdx.x;
-  const T* in = x + row * d;
-  const T* out_grad = dy + row * d;
+  const int64_t row = blockIdx.x, d = grad.d;
+  const T* in = grad.x + row * d;
+  const T* out_grad = grad.dy + row * d;
+  const W* weight = grad.weight;
   W along = 0;
   for (int64_t i = threadIdx.x; i < d; i += blockDim.x)
     along += Widen(out_grad[i]) * weight[i] * Widen(in[i]);
   along = CombineBlock(along, W{0}, SumOf{});
-  const W scale = r[row];
+  const W scale = grad.r[row];
   along = along / static_cast<W>(d) * scale * scale;
   for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
-    Store(dx + row * d + i, (Widen(out_grad[i]) * weight[i] - Widen(in[i]) * along) * scale, accumulate);
+    Store(grad.dx.data + row * d + i, (Widen(out_grad[i]) * weight[i] - Widen(in[i]) * along) * scale,
+          grad.dx.accumulate);
   }
 }
 
@@ -53,50 +45,44 @@ __global__ void RmsNormInputGradKernel(const T* x,             // (rows, d)
 constexpr int kColumns = 32;
 
 template <class T>
-__global__ void RmsNormWeightGradKernel(const T* x,        // (rows, d)
-                                        const Wide<T>* r,  // (rows)
-                                        const T* dy,       // (rows, d)
-                                        int64_t rows, int64_t d,
-                                        Wide<T>* dweight,  // (d)
-                                        bool accumulate) {
+__global__ void RmsNormWeightGradKernel(RmsNormWeightGrad<T> grad) {
   using W = Wide<T>;
   __shared__ W sums[kThreads];  // (warps, kColumns)
   const int lane = static_cast<int>(threadIdx.x) % kColumns, warp = static_cast<int>(threadIdx.x) / kColumns;
-  const int64_t column = int64_t{blockIdx.x} * kColumns + lane;
+  const int64_t column = int64_t{blockIdx.x} * kColumns + lane, d = grad.d;
   W sum = 0;
   if (column < d) {
-    // Several rows under way at a time: there are not enough blocks to hide the memory's latency otherwise.
+    // Several rows at a time: there are not enough blocks to hide the memory's latency otherwise.
 #pragma unroll 8
-    for (int64_t row = warp; row < rows; row += kThreads / kColumns) {
-      sum += Widen(dy[row * d + column]) * Widen(x[row * d + column]) * r[row];
+    for (int64_t row = warp; row < grad.rows; row += kThreads / kColumns) {
+      sum += Widen(grad.dy[row * d + column]) * Widen(grad.x[row * d + column]) * grad.r[row];
     }
   }
   sums[threadIdx.x] = sum;
   __syncthreads();
   if (warp != 0 || column >= d) return;
   for (int other = 1; other < kThreads / kColumns; ++other) sum += sums[other * kColumns + lane];
-  Store(dweight + column, sum, accumulate);
+  Store(grad.dweight.data + column, sum, grad.dweight.accumulate);
 }
 
 }  // namespace
 
 template <class T>
 void RmsNorm<T>::OnCuda(Device& device) const {
-  Launch(device, "RmsNorm", RmsNormKernel<T>, rows, kThreads, 0, x, weight, d, eps, y, r);
+  Launch(device, "RmsNorm", RmsNormKernel<T>, rows, kThreads, 0, *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNorm, OnCuda);
 
 template <class T>
 void RmsNormWeightGrad<T>::OnCuda(Device& device) const {
   Launch(device, "RmsNormWeightGrad", RmsNormWeightGradKernel<T>, (d + kColumns - 1) / kColumns, kThreads, 0,
-         x, r, dy, rows, d, dweight.data, dweight.accumulate);
+         *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNormWeightGrad, OnCuda);
 
 template <class T>
 void RmsNormInputGrad<T>::OnCuda(Device& device) const {
-  Launch(device, "RmsNormInputGrad", RmsNormInputGradKernel<T>, rows, kThreads, 0, x, weight, r, dy, d,
-         dx.data, dx.accumulate);
+  Launch(device, "RmsNormInputGrad", RmsNormInputGradKernel<T>, rows, kThreads, 0, *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNormInputGrad, OnCuda);
 

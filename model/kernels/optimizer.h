@@ -1,69 +1,104 @@
 #ifndef GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
 #define GRADSYNC_MODEL_KERNELS_OPTIMIZER_H_
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "model/kernels/kernel.h"
 
-// Updates of n parameters in one pass over memory, which is what bounds them. Arrays do not overlap.
-// T is float or double. What matrix products read of a value in their own type, its copy, is written in the
-// same pass.
+// Updates of parameters in one pass over memory, which is what bounds them. T is float or double. Arrays do
+// not overlap.
 namespace gradsync::model::kernels {
 
-// The factors of one step of AdamW, the same for all parameters.
-struct AdamWFactors {
-  double decay;      // of the value: 1 - learning_rate * weight_decay
-  double beta1;      // of the mean
-  double beta2;      // of the mean square
-  double step_size;  // learning_rate / (1 - beta1^step)
-  double scale;      // of the root of the mean square: 1 / sqrt(1 - beta2^step)
-  double eps;
-};
+// Rules: what becomes of an element of a parameter, and of its states. Both devices compute them, so they are
+// constexpr, which nvcc takes for device functions.
 
-// A tensor of n elements. Without momentum velocity is null, without a copy in bf16 copy is.
-template <class T>
-struct SgdTensor {
-  const T* grad;
-  T* velocity;
-  T* value;
-  BF16* copy;
-  int64_t n;
-};
-
-// The same for AdamW.
-template <class T>
-struct AdamWTensor {
-  const T* grad;
-  T* mean;
-  T* square;
-  T* value;
-  BF16* copy;
-  int64_t n;
-};
-
-// velocity = momentum * velocity + grad; value -= learning_rate * velocity. 20 bytes per element in f32.
-// Without momentum value -= learning_rate * grad, 12 bytes. A copy takes 2 more.
+// 12 bytes per element in f32.
 template <class T>
 struct Sgd {
-  std::span<const SgdTensor<T>> tensors;
-  double learning_rate, momentum;
+  T learning_rate;
 
-  void OnCpu(Device& device) const;
-  void OnCuda(Device& device) const;
+  constexpr T operator()(T value, T grad) const { return value - learning_rate * grad; }
 };
 
-// mean = beta1 * mean + (1 - beta1) * grad; square = beta2 * square + (1 - beta2) * grad^2;
-// value = decay * value - step_size * mean / (scale * sqrt(square) + eps). 28 bytes per element in f32. A
-// copy takes 2 more.
+// 20 bytes.
+template <class T>
+struct SgdMomentum {
+  T learning_rate, momentum;
+
+  constexpr T operator()(T value, T grad, T& velocity) const {
+    velocity = momentum * velocity + grad;
+    return value - learning_rate * velocity;
+  }
+};
+
+// 28 bytes.
 template <class T>
 struct AdamW {
-  std::span<const AdamWTensor<T>> tensors;
-  AdamWFactors factors;
+  T decay;         // of the value: 1 - learning_rate * weight_decay
+  T beta1, rest1;  // of the mean, and 1 - beta1
+  T beta2, rest2;  // of the mean square
+  T step_size;     // learning_rate / (1 - beta1^step)
+  T scale;         // of the root of the mean square: 1 / sqrt(1 - beta2^step)
+  T eps;
+
+  constexpr T operator()(T value, T grad, T& mean, T& square) const {
+    mean = beta1 * mean + rest1 * grad;
+    square = beta2 * square + rest2 * grad * grad;
+    return decay * value - step_size * mean / (scale * std::sqrt(square) + eps);
+  }
+};
+
+// A tensor of n elements. What matrix products read of a value in their own type, its copy (null without
+// one), is written in the same pass, for 2 bytes more per element.
+template <class T>
+struct UpdatedTensor {
+  const T* grad;
+  T* value;
+  T* states[2];  // as many as the rule has
+  BF16* copy;
+  int64_t n;
+};
+
+template <template <class> class Rule, class T>
+struct Update {
+  std::span<const UpdatedTensor<T>> tensors;
+  Rule<T> rule;
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
 };
+
+// Updates element i, but for its copy. All is read before anything is written, as no compiler knows that
+// arrays do not overlap. Returns the new value.
+template <class Rule, class T>
+constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, int64_t i) {
+  T value = tensor.value[i];
+  const T grad = tensor.grad[i];
+  if constexpr (requires(T x) { rule(x, x); }) {
+    value = rule(value, grad);
+  } else if constexpr (requires(T x) { rule(x, x, x); }) {
+    T state = tensor.states[0][i];
+    value = rule(value, grad, state);
+    tensor.states[0][i] = state;
+  } else {
+    T first = tensor.states[0][i], second = tensor.states[1][i];
+    value = rule(value, grad, first, second);
+    tensor.states[0][i] = first;
+    tensor.states[1][i] = second;
+  }
+  return tensor.value[i] = value;
+}
+
+// Stands after a body, OnCpu or OnCuda, and compiles it for every rule.
+#define GRADSYNC_INSTANTIATE_UPDATE(Body)                         \
+  template void Update<Sgd, float>::Body(Device&) const;          \
+  template void Update<Sgd, double>::Body(Device&) const;         \
+  template void Update<SgdMomentum, float>::Body(Device&) const;  \
+  template void Update<SgdMomentum, double>::Body(Device&) const; \
+  template void Update<AdamW, float>::Body(Device&) const;        \
+  template void Update<AdamW, double>::Body(Device&) const
 
 }  // namespace gradsync::model::kernels
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "model/destination.h"
-#include "model/kernels/activation.h"
 #include "model/kernels/kernel.h"
+#include "model/kernels/layouts.h"
 
 // Pooling of images.
 namespace gradsync::model::kernels {

@@ -23,9 +23,10 @@ __device__ int64_t Element(const ActivationShape& shape, const Position& of_plan
 }
 
 template <class T>
-__global__ void MaxPoolKernel(PoolShape shape, ActivationShape out, const T* x, T* y, uint8_t* largest) {
+__global__ void MaxPoolKernel(MaxPool<T> pool) {
   using W = Wide<T>;
-  const ActivationShape in = shape.in;
+  const PoolShape& shape = pool.shape;
+  const ActivationShape &in = shape.in, out = shape.out();
   for (int64_t i = GridIndex(); i < out.numel(); i += GridStride()) {
     const Position to(out, i);
     const int64_t top = to.row * shape.stride - shape.padding, left = to.col * shape.stride - shape.padding;
@@ -35,15 +36,15 @@ __global__ void MaxPoolKernel(PoolShape shape, ActivationShape out, const T* x, 
       for (int64_t window_col = 0; window_col < shape.size; ++window_col) {
         const int64_t row = top + window_row, col = left + window_col;
         if (row < 0 || row >= in.height || col < 0 || col >= in.width) continue;
-        const W value = Widen(x[Element(in, to, row, col)]);
+        const W value = Widen(pool.x[Element(in, to, row, col)]);
         if (best_at < 0 || value > best || value != value) {
           best = value;
           best_at = static_cast<int>(window_row * shape.size + window_col);
         }
       }
     }
-    y[i] = Narrow<T>(best);
-    largest[i] = static_cast<uint8_t>(best_at);
+    pool.y[i] = Narrow<T>(best);
+    pool.largest[i] = static_cast<uint8_t>(best_at);
   }
 }
 
@@ -53,9 +54,9 @@ __device__ int64_t FirstWindow(const PoolShape& shape, int64_t padded) {
 }
 
 template <class T>
-__global__ void MaxPoolGradKernel(PoolShape shape, ActivationShape out, const uint8_t* largest, const T* dy,
-                                  T* dx, bool accumulate) {
-  const ActivationShape in = shape.in;
+__global__ void MaxPoolGradKernel(MaxPoolGrad<T> grad) {
+  const PoolShape& shape = grad.shape;
+  const ActivationShape &in = shape.in, out = shape.out();
   for (int64_t i = GridIndex(); i < in.numel(); i += GridStride()) {
     const Position at(in, i);
     const int64_t padded_row = at.row + shape.padding, padded_col = at.col + shape.padding;
@@ -67,35 +68,35 @@ __global__ void MaxPoolGradKernel(PoolShape shape, ActivationShape out, const ui
         const int64_t place =
             (padded_row - row * shape.stride) * shape.size + padded_col - col * shape.stride;
         const int64_t from = Element(out, at, row, col);
-        if (largest[from] == place) sum += Widen(dy[from]);
+        if (grad.largest[from] == place) sum += Widen(grad.dy[from]);
       }
     }
-    Store(dx + i, sum, accumulate);
+    Store(grad.dx.data + i, sum, grad.dx.accumulate);
   }
 }
 
 // y (batch, channels): a warp each.
 template <class T>
-__global__ void AveragePoolKernel(ActivationShape shape, const T* x, T* y) {
-  const int64_t index = GridIndex() / 32;
-  if (index >= shape.batch * shape.channels) return;  // the same for all threads of a warp
-  // The channels of an image lie as its blocks of channels do.
-  const int64_t plane = index / shape.block, lane = index % shape.block;
+__global__ void AveragePoolKernel(AveragePool<T> pool) {
   using W = Wide<T>;
+  const ActivationShape& shape = pool.shape;
+  const int64_t index = GridIndex() / 32, image = index / shape.channels, channel = index % shape.channels;
+  if (image >= shape.batch) return;  // the same for all threads of a warp
   W sum = 0;
   for (int64_t pixel = threadIdx.x % 32; pixel < shape.pixels(); pixel += 32) {
-    sum += Widen(x[plane * shape.plane() + pixel * shape.block + lane]);
+    sum += Widen(pool.x[shape.ElementOf(channel, image * shape.pixels() + pixel)]);
   }
   sum = CombineLanes<32>(sum, SumOf{});
-  if (threadIdx.x % 32 == 0) y[index] = Narrow<T>(sum / static_cast<W>(shape.pixels()));
+  if (threadIdx.x % 32 == 0) pool.y[index] = Narrow<T>(sum / static_cast<W>(shape.pixels()));
 }
 
 template <class T>
-__global__ void AveragePoolGradKernel(ActivationShape shape, const T* dy, T* dx, bool accumulate) {
+__global__ void AveragePoolGradKernel(AveragePoolGrad<T> grad) {
+  const ActivationShape& shape = grad.shape;
   for (int64_t i = GridIndex(); i < shape.numel(); i += GridStride()) {
     const Position at(shape, i);
-    const Wide<T> out_grad = Widen(dy[at.plane * shape.block + at.lane]);
-    Store(dx + i, out_grad / static_cast<Wide<T>>(shape.pixels()), accumulate);
+    const Wide<T> out_grad = Widen(grad.dy[at.plane * shape.block + at.lane]);
+    Store(grad.dx.data + i, out_grad / static_cast<Wide<T>>(shape.pixels()), grad.dx.accumulate);
   }
 }
 
@@ -103,16 +104,13 @@ __global__ void AveragePoolGradKernel(ActivationShape shape, const T* dy, T* dx,
 
 template <class T>
 void MaxPool<T>::OnCuda(Device& device) const {
-  const ActivationShape out = shape.out();
-  Launch(device, "MaxPool", MaxPoolKernel<T>, LoopBlocks(device, out.numel()), kThreads, 0, shape, out, x, y,
-         largest);
+  LaunchLoop(device, "MaxPool", MaxPoolKernel<T>, shape.out().numel(), *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(MaxPool, OnCuda);
 
 template <class T>
 void MaxPoolGrad<T>::OnCuda(Device& device) const {
-  Launch(device, "MaxPoolGrad", MaxPoolGradKernel<T>, LoopBlocks(device, shape.in.numel()), kThreads, 0,
-         shape, shape.out(), largest, dy, dx.data, dx.accumulate);
+  LaunchLoop(device, "MaxPoolGrad", MaxPoolGradKernel<T>, shape.in.numel(), *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(MaxPoolGrad, OnCuda);
 
@@ -120,14 +118,13 @@ template <class T>
 void AveragePool<T>::OnCuda(Device& device) const {
   constexpr int64_t kWarps = kThreads / 32;
   Launch(device, "AveragePool", AveragePoolKernel<T>, (shape.batch * shape.channels + kWarps - 1) / kWarps,
-         kThreads, 0, shape, x, y);
+         kThreads, 0, *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(AveragePool, OnCuda);
 
 template <class T>
 void AveragePoolGrad<T>::OnCuda(Device& device) const {
-  Launch(device, "AveragePoolGrad", AveragePoolGradKernel<T>, LoopBlocks(device, shape.numel()), kThreads, 0,
-         shape, dy, dx.data, dx.accumulate);
+  LaunchLoop(device, "AveragePoolGrad", AveragePoolGradKernel<T>, shape.numel(), *this);
 }
 GRADSYNC_INSTANTIATE_KERNEL(AveragePoolGrad, OnCuda);
 

@@ -2,8 +2,8 @@
 #define GRADSYNC_MODEL_KERNELS_ROPE_H_
 
 #include "model/destination.h"
-#include "model/kernels/heads.h"
 #include "model/kernels/kernel.h"
+#include "model/kernels/layouts.h"
 
 namespace gradsync::model::kernels {
 

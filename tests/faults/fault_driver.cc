@@ -1,8 +1,9 @@
 // Lets one rank of a training run meet with an accident, at a random place, and looks at what comes of it:
-// the run ends with status 1 within its deadline, says which rank it was, and where if the rank could;
-// records of what was finished are intact, and tools/summarize reads them; nothing is left behind. Prints a
-// count by outcome, and fails if one was not right. On a machine with time:
-//   bazel run //tests/faults:fault_test -- --runs=500 --first_seed=1 [--backend=NAME]
+// the run ends with status 1 within its deadline, says which rank it was, and where if the rank could, and
+// blames no other rank; records of what was finished are intact, name the links that were used, and
+// tools/summarize reads them; nothing is left behind. Prints a count by outcome, and fails if one was not
+// right. On a machine with time:
+//   bazel run //tests/faults:fault_test -- --runs=500 --first_seed=1 [--backend=NAME [--ranks_per_host=N]]
 #include <dirent.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -22,7 +24,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/run_program.h"
 #include "bench/records/record.h"
-#include "comm/temporary_directory.h"
+#include "comm/processes/temporary_directory.h"
 #include "ddp/factory.h"
 #include "model/error.h"
 
@@ -66,7 +68,8 @@ struct Accident {
   }
 };
 
-Accident RandomAccident(int seed) {
+// With `ranks_per_host`, of a world of two hosts.
+Accident RandomAccident(int seed, int ranks_per_host) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   const auto one_of = [&](const std::vector<std::string>& values) {
@@ -77,14 +80,17 @@ Accident RandomAccident(int seed) {
   Accident accident;
   accident.seed = seed;
   accident.world_size = 2 + below(3);
+  if (ranks_per_host > 0) accident.world_size = 2 * ranks_per_host;
   accident.strategy = one_of(strategies);
   accident.rank = below(accident.world_size);
   accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
                            "synchronisation", "optimizer", "records"});
   // Before it has a handler for them, a rank that throws just aborts.
-  accident.kind = accident.place == "start" || accident.place == "soon"
-                      ? one_of({"kill", "stop", "exit", "leave"})
-                      : one_of({"kill", "stop", "exit", "leave", "throw", "memory"});
+  // What happens soon, happens to a thread that nobody waits for.
+  accident.kind = accident.place == "soon" ? one_of({"kill", "stop", "exit", "leave"})
+                  : accident.place == "start"
+                      ? one_of({"kill", "stop", "exit", "leave", "hang", "silent"})
+                      : one_of({"kill", "stop", "exit", "leave", "throw", "memory", "hang", "silent"});
   const bool many = accident.strategy == "naive" || accident.strategy == "overlap";
   const std::map<std::string, int> counts = {{"start", 1},
                                              {"join", 1},
@@ -112,8 +118,11 @@ int ProcessesWith(const std::string& variable) {
 // One run with an accident.
 class Run {
  public:
-  Run(const Accident& accident, const std::string& backend, int timeout_s)
-      : accident_(accident), out_(bench::FreshDirectory()), temporary_(bench::FreshDirectory()) {
+  Run(const Accident& accident, const std::string& backend, int ranks_per_host, int timeout_s)
+      : accident_(accident),
+        ranks_per_host_(ranks_per_host),
+        out_(bench::FreshDirectory()),
+        temporary_(bench::FreshDirectory()) {
     mark_ = "GRADSYNC_TEST_RUN=" + temporary_;
     const std::vector<std::string> arguments = {"--d_model=16",
                                                 "--d_ff=32",
@@ -130,11 +139,13 @@ class Run {
                                                 Join("--world_size=", accident.world_size),
                                                 Join("--timeout=", timeout_s, "s"),
                                                 "--out=" + out_};
-    bench::RunningProgram program(kProgram, arguments,
-                                  {{"GRADSYNC_TEST_FAULT", Join(accident.rank, " ", accident.place, " ",
-                                                                accident.count, " ", accident.kind)},
-                                   {"GRADSYNC_TEST_RUN", temporary_},
-                                   {"TMPDIR", temporary_}});
+    bench::RunningProgram program(
+        kProgram, arguments,
+        {{"GRADSYNC_TEST_FAULT",
+          Join(accident.rank, " ", accident.place, " ", accident.count, " ", accident.kind)},
+         {"GRADSYNC_TEST_RANKS_PER_HOST", Join(ranks_per_host > 0 ? ranks_per_host : accident.world_size)},
+         {"GRADSYNC_TEST_RUN", temporary_},
+         {"TMPDIR", temporary_}});
     // Beyond the deadline: what the launcher takes to stop the others, and a machine that has no time.
     result_ = program.Wait(std::chrono::seconds(timeout_s + 40));
   }
@@ -149,6 +160,7 @@ class Run {
     if (result_.status == 0) return Spared() ? "spared" : "status 0";
     if (result_.status != 1) return Join("status ", result_.status);
     if (!Named()) return "cause not named";
+    if (!InnocentsSpared()) return "an innocent rank blamed";
     if (!RecordsIntact()) return "records damaged";
     if (!Summarized()) return "not summarised";
     if (LeftBehind()) return "something left behind";
@@ -170,7 +182,7 @@ class Run {
                                                 : ") exited with status 7;") != std::string::npos;
     }
     // By its peers.
-    if (accident_.kind == "stop" || accident_.kind == "leave") return Said(rank + " ");
+    if (accident_.kind != "throw" && accident_.kind != "memory") return Said(rank + " ");
     const std::string what = accident_.kind == "throw" ? "the fault of the test"
                                                        : "out of memory on cpu: asked for 1125899906842624";
     return Said(Join(rank, ": ", what)) &&
@@ -178,7 +190,20 @@ class Run {
             Said(Join("; in ", accident_.said_phase(), " of ", accident_.strategy)));
   }
 
-  // Every line but the one that was being written, and one of each rank if there must be.
+  // Nobody says of another rank than that of the accident what a rank can do wrong.
+  bool InnocentsSpared() const {
+    static const std::regex blame(
+        "rank ([0-9]+) (made no progress|closed the connection|did not arrive|left|has left|failed)");
+    const std::string own = std::to_string(accident_.rank);
+    for (auto found = std::sregex_iterator(result_.err.begin(), result_.err.end(), blame);
+         found != std::sregex_iterator(); ++found) {
+      if ((*found)[1] != own) return false;
+    }
+    return true;
+  }
+
+  // Every line but the one that was being written, and one of each rank if there must be; of runs over the
+  // links that they should be.
   bool RecordsIntact() const {
     int ranks_with_record = 0;
     for (const auto& file : std::filesystem::directory_iterator(out_)) {
@@ -191,6 +216,12 @@ class Run {
                        file.path().string().find(Join(".rank", accident_.rank, ".")) != std::string::npos;
       if (bad > (cut ? 1 : 0)) return false;
       if (!records.empty()) ++ranks_with_record;
+      for (const bench::Record& record : records) {
+        if (ranks_per_host_ > 0 && record.facts.StringOr("hosts", "") !=
+                                       Join("2 of ", ranks_per_host_, " ranks, by GRADSYNC_HOST")) {
+          return false;
+        }
+      }
     }
     return !accident_.after_first_case() || ranks_with_record == accident_.world_size;
   }
@@ -211,6 +242,7 @@ class Run {
   }
 
   const Accident accident_;
+  const int ranks_per_host_;
   const std::string out_;
   const std::string temporary_;
   std::string mark_;
@@ -218,13 +250,16 @@ class Run {
 };
 
 int Main(int argc, char** argv) {
-  int64_t first_seed = 1, runs = 16, timeout_s = 10;
+  int64_t first_seed = 1, runs = 16, ranks_per_host = 0, timeout_s = 10;
   std::string backend = "gloo";
   bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
-  flags.AddInt("first_seed", &first_seed, 0, 1'000'000'000, "Of the first run; the next has the next one.");
-  flags.AddInt("runs", &runs, 1, 1'000'000, "How many.");
-  flags.AddInt("timeout_s", &timeout_s, 1, 3600, "Their --timeout, in seconds.");
-  flags.AddText("backend", &backend, "a backend", "Their --backend.");
+  flags.Add("first_seed", &first_seed, bench::Integer(0, 1'000'000'000),
+            "Of the first run; the next has the next one.");
+  flags.Add("runs", &runs, bench::Integer(1, 1'000'000), "How many.");
+  flags.Add("timeout_s", &timeout_s, bench::Integer(1, 3600), "Their --timeout, in seconds.");
+  flags.Add("backend", &backend, bench::Text("a backend"), "Their --backend.");
+  flags.Add("ranks_per_host", &ranks_per_host, bench::Integer(0, 64),
+            "Of backend hierarchical: so many ranks on each of two hosts. 0: all on one.");
   flags.Parse(argc, argv);
 
   const comm::TemporaryDirectory directory;
@@ -232,8 +267,8 @@ int Main(int argc, char** argv) {
   std::map<std::string, std::map<std::string, int>> outcomes;  // by kind
   bool ok = true;
   for (int64_t seed = first_seed; seed < first_seed + runs; ++seed) {
-    const Accident accident = RandomAccident(static_cast<int>(seed));
-    const Run run(accident, backend, static_cast<int>(timeout_s));
+    const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(ranks_per_host));
+    const Run run(accident, backend, static_cast<int>(ranks_per_host), static_cast<int>(timeout_s));
     const std::string outcome = run.Outcome();
     ++outcomes[accident.kind][outcome];
     const bool right = outcome == "as it should" || outcome == "spared";

@@ -12,8 +12,12 @@
 //   records    half a record has been written
 //
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
-// none).
+// none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but
+// its other threads live).
+//
+// With GRADSYNC_TEST_RANKS_PER_HOST=N the ranks pretend to be on hosts of N ranks each.
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,10 +33,12 @@
 #include <thread>
 
 #include "bench/timing/range_sink.h"
-#include "bench/training/ddp_options.h"
 #include "bench/training/job.h"
+#include "bench/training/options.h"
 #include "bench/training/tasks.h"
-#include "comm/world.h"
+#include "comm/rendezvous/world.h"
+#include "model/error.h"
+#include "model/model.h"
 #include "model/tensor.h"
 
 namespace gradsync {
@@ -58,6 +64,12 @@ const Fault& OwnFault() {
   return fault;
 }
 
+// The replica, once there is one.
+model::Model*& Replica() {
+  static model::Model* replica = nullptr;
+  return replica;
+}
+
 void Commit() {
   const std::string& kind = OwnFault().kind;
   if (kind == "kill") raise(SIGKILL);
@@ -65,6 +77,13 @@ void Commit() {
   if (kind == "exit") std::_Exit(7);
   if (kind == "leave") std::_Exit(0);
   if (kind == "throw") throw std::runtime_error("the fault of the test");
+  if (kind == "corrupt") Replica()->parameters().front()->grad().data<float>()[0] += 1;
+  if (kind == "hang") {
+    for (volatile int forever = 1; forever != 0;) continue;
+  }
+  if (kind == "silent") {
+    for (;;) pause();
+  }
   if (kind == "memory") model::Tensor::Empty(model::CpuDevice(), {int64_t{1} << 50}, model::DType::kU8);
 }
 
@@ -76,7 +95,7 @@ void Pass(std::string_view place) {
 class FaultSink : public bench::RangeSink {
  public:
   void Push(bench::RangeKind kind, std::string_view name) override {
-    if (kind == bench::RangeKind::kPhase) Pass(name == "sync_exposed" ? "synchronisation" : name);
+    if (kind == bench::RangeKind::kPhase) Pass(name);
     if (kind == bench::RangeKind::kOp) Pass("operation");
   }
   void Pop() override {}
@@ -84,12 +103,20 @@ class FaultSink : public bench::RangeSink {
     Pass("collective");
     return 0;
   }
-  void End(uint64_t) override {}
+  void Stop(uint64_t) override {}
 };
 
+void PretendHost() {
+  const char* const ranks_per_host = std::getenv("GRADSYNC_TEST_RANKS_PER_HOST");
+  const char* const rank = std::getenv("GRADSYNC_RANK");
+  if (ranks_per_host == nullptr || rank == nullptr) return;
+  setenv("GRADSYNC_HOST", Join("host", std::atoi(rank) / std::atoi(ranks_per_host)).c_str(), 1);
+}
+
 int Main(int argc, char** argv) {
+  PretendHost();
   Pass("start");
-  bench::DdpOptions options;
+  bench::TrainingOptions options;
   bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");
   options.AddTo(flags);
   return bench::RunTrainingProgram(
@@ -102,6 +129,7 @@ int Main(int argc, char** argv) {
           }).detach();
         }
         bench::TrainingTask task = bench::MakeTask(options, world, device);
+        Replica() = task.model.get();
         if (!OwnFault().place.empty()) task.ranges = std::make_unique<FaultSink>();
         return task;
       });

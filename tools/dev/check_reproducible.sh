@@ -5,15 +5,20 @@
 # fetched.
 set -euo pipefail
 
-workspace=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# shellcheck source=tools/dev/tree.sh
-source "$workspace/tools/dev/tree.sh"
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 targets=("$@")
 ((${#targets[@]} > 0)) || targets=(//...)
 
 scratch=$(mktemp -d)
 trees=("$scratch/one/gradsync" "$scratch/the-other/longer/path")
+
+# Copies what git tracks, and what it would track, as it is on disk now.
+copy_tree() {  # copy_tree TO
+  mkdir -p "$1"
+  git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read --create |
+    tar --directory="$1" --extract
+}
 
 bazel_in() {  # bazel_in TREE ARGS...
   local tree=$1
@@ -56,7 +61,7 @@ build() {  # build TREE TARGET...
 }
 export -f build
 
-for tree in "${trees[@]}"; do copy_tree "$workspace" "$tree"; done
+for tree in "${trees[@]}"; do copy_tree "$tree"; done
 build "${trees[0]}" "${targets[@]}"
 without_network build "${trees[1]}" "${targets[@]}"
 

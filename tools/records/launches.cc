@@ -16,8 +16,7 @@ std::string LaunchKeyOf(const Measurement& measurement) {
   const bench::Record& record = measurement.record;
   const std::string set = record.facts.StringOr("launch_set", "");
   if (set.empty()) return "";
-  return Join(set, "\n", record.experiment, "\n", record.world_size, "\n",
-              KeyOf(ConfigurationOf(record, {"seed", "placement"})));
+  return Join(set, "\n", record.experiment, "\n", record.world_size, "\n", KeyOf(ConfigurationOf(record)));
 }
 
 }  // namespace

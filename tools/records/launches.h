@@ -6,8 +6,8 @@
 namespace gradsync::tools {
 
 // Puts the launches of one set (`--repeats`) together: measurements whose records name the same
-// facts.launch_set, and whose experiment, world size and configuration are the same but for seed and
-// placement, become one, with the steps of each launch after those of the one before it
+// facts.launch_set, and whose experiment, world size and configuration are the same but for what the run
+// decided, become one, with the steps of each launch after those of the one before it
 // (Measurement::launches). The first launch gives configuration, provenance and run id. A second measurement
 // of one launch stays alone.
 void JoinLaunches(RecordSet* records);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "bench/records/schema.h"
 #include "model/error.h"
 #include "tools/records/moments.h"
 #include "tools/statistics/statistics.h"
@@ -67,10 +68,57 @@ const Samples* SamplesOf(const Record& rank, const char* name) {
   return found == rank.samples.end() ? nullptr : &found->second;
 }
 
-void AddSum(const char* name, const Samples* a, const Samples* b, Record* rank) {
-  if (a == nullptr || b == nullptr) return;
-  Samples& sum = rank->samples[name];
-  for (size_t i = 0; i < std::min(a->size(), b->size()); ++i) sum.push_back((*a)[i] + (*b)[i]);
+void AddTo(const Samples* more, Samples* sum) {
+  if (more == nullptr) return;
+  for (size_t i = 0; i < std::min(more->size(), sum->size()); ++i) (*sum)[i] += (*more)[i];
+}
+
+// Since the step's beginning; nothing of a peer that waits inside backward.
+void AddSums(Record* rank) {
+  const Samples *const forward = SamplesOf(*rank, "forward_ns"),
+                       *const backward = SamplesOf(*rank, "backward_ns"),
+                       *const sync = SamplesOf(*rank, "sync_exposed_ns");
+  if (forward == nullptr || backward == nullptr) return;
+  Samples sum = *forward;
+  AddTo(backward, &sum);
+  Samples worked = sum;
+  AddTo(SamplesOf(*rank, "begin_step_ns"), &worked);
+  AddTo(SamplesOf(*rank, "hooks_ns"), &worked);
+  Samples averaged = worked;
+  AddTo(sync, &averaged);
+  rank->samples[kComputed] = std::move(sum);
+  rank->samples[kWorked] = std::move(worked);
+  if (sync != nullptr) rank->samples[kAveraged] = std::move(averaged);
+}
+
+// Makes the steps of a host's ranks begin when the last of them has left the barrier. Only clocks of one host
+// compare.
+void Align(std::vector<Record>* ranks) {
+  std::map<std::string, Samples> last;  // by host
+  for (const Record& rank : *ranks) {
+    const Samples* const begins = SamplesOf(rank, "begin_ns");
+    if (begins == nullptr) return;
+    Samples& own = last.try_emplace(rank.provenance.host, *begins).first->second;
+    own.resize(std::min(own.size(), begins->size()));
+    for (size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], (*begins)[i]);
+  }
+  for (Record& rank : *ranks) {
+    Samples earlier = last[rank.provenance.host];
+    const Samples& begins = rank.samples["begin_ns"];
+    for (size_t i = 0; i < earlier.size(); ++i) earlier[i] = begins[i] - earlier[i];  // not above 0
+    for (const char* const name : {"step_ns", kComputed, kWorked, kAveraged}) {
+      if (const auto found = rank.samples.find(name); found != rank.samples.end())
+        AddTo(&earlier, &found->second);
+    }
+    const auto ready = rank.moments.find("ready_ns");
+    for (size_t i = 0; ready != rank.moments.end() && i < ready->second.size(); ++i) {
+      const size_t step = i / std::max<size_t>(1, rank.buckets.size());
+      int64_t& since_begin = ready->second[i];
+      if (since_begin >= 0 && step < earlier.size()) {
+        since_begin = std::max<int64_t>(0, since_begin + earlier[step]);
+      }
+    }
+  }
 }
 
 void TakeSkew(const std::vector<Record>& ranks, Measurement* measurement) {
@@ -144,10 +192,15 @@ std::optional<bool> Measurement::equal() const {
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
-Configuration ConfigurationOf(const Record& record, const std::vector<std::string_view>& left_out) {
+std::string Measurement::variant() const {
+  const std::string own = record.config.StringOr("variant", strategy());
+  return own.empty() ? record.config.StringOr("backend", "") : own;
+}
+
+Configuration ConfigurationOf(const Record& record) {
   Configuration configuration;
   for (const auto& [name, value] : record.config) {
-    if (std::ranges::count(left_out, name) > 0) continue;
+    if (bench::ScopeOf(name) == bench::Scope::kRun) continue;
     const bool* const flag = std::get_if<bool>(&value);
     std::visit([&, key = &name](const auto& held) { configuration[*key] = Join(held); }, value);
     if (flag != nullptr) configuration[name] = *flag ? "true" : "false";
@@ -170,9 +223,10 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   measurement.steps_differ = measurement.num_steps != StepsOf(*most);
   std::map<std::string, int64_t> hosts;
   std::map<std::string, int64_t> gpus;
+  for (Record& rank : ranks) AddSums(&rank);
+  Align(&ranks);
   for (Record& rank : ranks) {
-    AddSum(kComputed, SamplesOf(rank, "forward_ns"), SamplesOf(rank, "backward_ns"), &rank);
-    AddSum(kAveraged, SamplesOf(rank, kComputed), SamplesOf(rank, "sync_exposed_ns"), &rank);
+    rank.samples.erase("begin_ns");
     TakeSamples(rank, &measurement);
     TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);

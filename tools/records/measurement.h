@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "bench/records/strategy_name.h"
 
 namespace gradsync::tools {
 
-// Samples that are computed here from those of all ranks.
+// Samples that are computed here from those of all ranks. A step of all ranks on a host begins when the last
+// of them has left the barrier before it: step_ns, moments and the first three here count from there.
 inline constexpr char kComputed[] = "computed_ns";  // forward + backward
-inline constexpr char kAveraged[] = "averaged_ns";  // forward + backward + exposed synchronisation
+inline constexpr char kWorked[] = "worked_ns";      // and the strategy's own work: BeginStep and hooks
+inline constexpr char kAveraged[] = "averaged_ns";  // and exposed synchronisation
 // How much earlier than the last rank the others had computed, on average: no communication, though they
 // wait.
 inline constexpr char kSkew[] = "skew_ns";
@@ -54,11 +55,6 @@ struct Series {
   double percentile(double p) const;
   size_t num_steps() const;
 };
-
-using bench::EagerName;
-using bench::IsFloor;
-using bench::kCompiled;
-using bench::kPeerPrefix;
 
 // One start of all ranks.
 struct Launch {
@@ -106,14 +102,20 @@ struct Measurement {
   // Of those three, the ones that are known. Empty if none is.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.config.StringOr("strategy", ""); }
-  // Whether it does not synchronise, the floor for time: replicas are meant to part.
-  bool is_floor() const { return IsFloor(strategy()); }
+  // What takes turns with others: "core@gloo"; of all_reduce the backend.
+  std::string variant() const;
+  // The strategy that its cost is measured from; empty: unknown.
+  std::string floor() const { return record.facts.StringOr("floor", ""); }
+  // Whether it does not synchronise: a floor for time, whose replicas are meant to part.
+  bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
+  // Whether another framework took its steps.
+  bool is_peer() const { return record.facts.Find("peer") != nullptr; }
   int64_t world_size() const { return record.world_size; }
 };
 
-// What tells a record from others: its configuration as text, by name, but for the names left out.
+// What tells a row from others: the configuration as text, by name, but for what the run alone decided.
 using Configuration = std::map<std::string, std::string>;
-Configuration ConfigurationOf(const bench::Record& record, const std::vector<std::string_view>& left_out);
+Configuration ConfigurationOf(const bench::Record& record);
 // All of it as one text.
 std::string KeyOf(const Configuration& configuration);
 

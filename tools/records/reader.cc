@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "bench/records/schema.h"
 #include "model/error.h"
 
 namespace gradsync::tools {
@@ -21,15 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using bench::Record;
-
-// What strategies of one comparison have in common. Fields that belong to a strategy, such as its bucket
-// size, are not here.
-constexpr std::string_view kGroupFields[] = {
-    "model", "backend", "device",    "dtype",        "batch_size", "seq_len", "threads_per_rank", "order",
-    "seed",  "steps",   "optimizer", "warmup_steps", "image_size", "units",   "buffer_elements"};
-
-// Each rank's own, so no part of what ranks share.
-constexpr std::string_view kRankField = "placement";
 
 std::vector<std::string> FilesIn(const std::string& dir, Problems* problems) {
   std::vector<std::string> files;
@@ -132,19 +124,18 @@ void AddNumbers(std::vector<Found>* found) {
   };
   for (Found& each : *found) {
     const Record& record = each.record;
-    Json group = Json::object();
+    Json cell = Json::object();
     Json all = Json::object();
     for (const auto& [name, value] : record.config) {
-      if (name == kRankField) continue;
+      const bench::Scope scope = bench::ScopeOf(name);
+      if (scope == bench::Scope::kRun) continue;  // placement may be each rank's own
       Json& entry = all[name];
       std::visit([&](const auto& v) { entry = v; }, value);
-      if (std::ranges::find(kGroupFields, name) != std::end(kGroupFields)) group[name] = entry;
+      if (scope == bench::Scope::kCell) cell[name] = entry;
     }
-    // Where there are no strategies there is nothing to compare.
-    if (!all.contains("strategy")) group = all;
     const std::string run = Json{record.experiment, record.run_id, record.world_size}.dump();
     each.run = number_of(run);
-    each.group = number_of(run + group.dump());
+    each.group = number_of(run + cell.dump());
     each.measurement = number_of(run + all.dump());
   }
 }
@@ -167,11 +158,6 @@ void Problems::Print(std::ostream& out) const {
     if (last_line > first_line) out << " (" << last_line - first_line + 1 << " lines)";
     out << "\n";
   }
-}
-
-const Measurement* FindStrategy(const Group& group, std::string_view strategy) {
-  const auto found = std::ranges::find(group, strategy, &Measurement::strategy);
-  return found == group.end() ? nullptr : &*found;
 }
 
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,

@@ -38,12 +38,8 @@ class Problems {
   std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // by path and line
 };
 
-// Measurements that are compared with each other, at least one: one run, model, backend, device, dtype,
-// batch, sequence and so on, by different strategies. A measurement without a strategy is alone.
+// The variants of a cell of one run, at least one: what bench/records/schema.h calls kCell is the same.
 using Group = std::vector<Measurement>;
-
-// The group's first measurement of that strategy; null if there is none.
-const Measurement* FindStrategy(const Group& group, std::string_view strategy);
 
 struct RecordSet {
   // Groups of a run are neighbours. Runs, the groups of a run and the measurements of a group are in the
@@ -59,9 +55,8 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 // their names, but nothing that lies below. A file given twice is read once. A record has what all lines of
 // its file say of it. What cannot be read or used is named in `problems` and left out; so is a second record
 // of a rank. The ranks of one measurement are the
-// records with the same experiment, run_id, world_size and configuration (placement aside, which is each
-// rank's own). All is held in memory, at most 20 KiB for a record of 2.4 KB. Throws InvalidInput if there is
-// nothing at an input.
+// records with the same experiment, run_id, world_size, cell and variant. All is held in memory. Throws
+// InvalidInput if there is nothing at an input.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 

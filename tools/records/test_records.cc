@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "model/error.h"
+
 namespace gradsync::tools {
 namespace {
 
@@ -18,7 +20,7 @@ Record CommonRecord(std::string_view experiment, int64_t rank) {
   record.time_utc = "2026-11-21T10:15:00Z";
   record.rank = rank;
   record.world_size = 2;
-  record.config.Set("backend", "gloo");
+  record.config.Set("backend", "gloo");  // DdpRecord's `none` has none
   record.config.Set("device", "cpu");
   record.config.Set("dtype", "f32");
   record.config.Set("threads_per_rank", 1);
@@ -46,10 +48,33 @@ std::vector<int64_t> Tenths(const std::vector<int64_t>& values, int64_t tenths) 
 
 }  // namespace
 
+void SetBackend(std::string_view backend, Record* record) {
+  const std::string variant = record->config.StringOr("variant", "");
+  record->config.Set("backend", backend);
+  record->config.Set("variant", Join(variant.substr(0, variant.find('@')), "@", backend));
+}
+
 Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int64_t>& steps_ns) {
   Record record = CommonRecord("ddp", rank);
+  const bool is_peer = strategy.starts_with("pytorch_");
   record.config.Set("model", "small");
   record.config.Set("strategy", strategy);
+  record.config.Set("variant", strategy);
+  if (strategy == "none") {
+    record.config.Set("backend", "none");
+  } else {
+    SetBackend("gloo", &record);
+  }
+  record.facts.Set(
+      "floor", is_peer ? strategy.ends_with("_compiled") ? "pytorch_none_compiled" : "pytorch_none" : "none");
+  record.facts.Set("agreement", strategy.ends_with("none") ? "drifts" : "exact");
+  record.facts.Set("overlaps", !strategy.ends_with("none") && !strategy.ends_with("naive") &&
+                                   !strategy.ends_with("flat") && strategy != "bucketed_sync");
+  if (is_peer) {
+    record.facts.Set("peer", "pytorch");
+    const std::string_view twin = strategy.substr(8);
+    record.facts.Set("twin", twin.starts_with("ddp") ? "core" : twin.substr(0, twin.find('_')));
+  }
   record.config.Set("batch_size", 2);
   record.config.Set("seq_len", 128);
   record.config.Set("order", "interleaved");
@@ -68,26 +93,22 @@ Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int6
   return record;
 }
 
-Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t rank,
+Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
                      const std::vector<int64_t>& steps_ns) {
-  Record record = CommonRecord("compare", rank);
+  const Record ddp = DdpRecord(strategy, rank, steps_ns);
+  Record record = CommonRecord("ddp", rank);
   record.config.Set("model", "resnet50");
   record.config.Set("strategy", strategy);
+  record.config.Set("variant", Join(strategy, ":bucket_elements=", mebi, "Mi@gloo"));
   record.config.Set("batch_size", 8);
   record.config.Set("image_size", 64);
-  record.config.Set("units", "bytes");
-  record.config.Set("buffer_elements", buffer_mebi << 20);
-  record.config.Set("bucket_bytes", buffer_mebi << 22);
+  record.config.Set("bucket_elements", mebi << 20);
+  record.config.Set("bucket_bytes", mebi << 22);
   record.config.Set("order", "interleaved");
-  record.samples["step_ns"] = steps_ns;
-  record.samples["forward_ns"] = Tenths(steps_ns, 2);
-  record.samples["backward_ns"] = Tenths(steps_ns, 4);
-  record.samples["backward_and_sync_ns"] = Tenths(steps_ns, 7);
-  record.samples["comm_busy_ns"] = Tenths(steps_ns, 6);
-  record.buckets = {{1000, 2}, {2000, 3}};
-  record.checks.Set("reference", "single_process");
-  record.checks.Set("grads_equal", true);
-  record.facts.Set("gradient_bytes", 3000);
+  record.samples = ddp.samples;
+  record.buckets = ddp.buckets;
+  record.checks = ddp.checks;
+  record.facts = ddp.facts;
   return record;
 }
 

@@ -11,12 +11,16 @@
 // Records for tests of the tools, with nothing about them that a flag would mention but few steps.
 namespace gradsync::tools {
 
-// Rank `rank` of 2, on one host of 8 CPUs. `steps_ns`: the steps; every phase is a part of them: forward
-// 2/10, backward 4/10, sync_exposed 3/10, optimizer 1/10; comm_busy is 6/10.
+// Rank `rank` of 2, on one host of 8 CPUs, over gloo. `steps_ns`: the steps; every phase is a part of them:
+// forward 2/10, backward 4/10, sync_exposed 3/10, optimizer 1/10; comm_busy is 6/10. A strategy that begins
+// with "pytorch_" is a peer; one that ends with "none" is a floor.
 bench::Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int64_t>& steps_ns);
 
-// The same of experiment `compare`: ResNet-50 with buffers of `buffer_mebi` Mi elements.
-bench::Record CompareRecord(std::string_view strategy, int64_t buffer_mebi, int64_t rank,
+// Moves it to another backend.
+void SetBackend(std::string_view backend, bench::Record* record);
+
+// The same of ResNet-50 with buckets of `mebi` Mi elements.
+bench::Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
                             const std::vector<int64_t>& steps_ns);
 
 bench::Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns);

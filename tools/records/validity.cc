@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "model/error.h"
-#include "tools/statistics/statistics.h"
+#include "tools/statistics/estimates.h"
 
 namespace gradsync::tools {
 namespace {
@@ -16,6 +16,8 @@ constexpr size_t kFewestForP99 = 100;
 constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
+// Of the processor time that a host has in a step.
+constexpr double kOthersMayTake = 0.03;
 
 // The detail of a flag; nothing if there is no reason for it.
 using Detail = std::optional<std::string>;
@@ -91,11 +93,26 @@ Detail UnitsDiffer(const Judged& judged) {
   if (judged.baseline == nullptr) return std::nullopt;
   const bench::Fields& own = judged.measurement.record.config;
   const bench::Fields& base = judged.baseline->record.config;
-  const int64_t label = own.IntOr("buffer_elements", 0);
+  const int64_t label = own.IntOr("published_size", 0);
   const double own_bytes = own.DoubleOr("bucket_bytes", 0);
   const double base_bytes = base.DoubleOr("bucket_bytes", 0);
-  const bool is_comparable = label > 0 && label == base.IntOr("buffer_elements", 0) && base_bytes > 0;
+  const bool is_comparable = label > 0 && label == base.IntOr("published_size", 0) && base_bytes > 0;
   return If(is_comparable && own_bytes != base_bytes, Join(own_bytes / base_bytes, "x"));
+}
+
+Detail Disturbed(const Judged& judged) {
+  const Series* const others = judged.measurement.Find("others_cpu_ns");
+  const auto cpus = static_cast<double>(judged.measurement.record.provenance.cpu_count);
+  if (others == nullptr || cpus <= 0) return std::nullopt;
+  const double part = others->mean() / (cpus * judged.times.mean());
+  return If(part > kOthersMayTake, Join(std::llround(100 * part), "%"));
+}
+
+// It stops when its differences look precise enough.
+Detail StoppedEarly(const Judged& judged) {
+  const int64_t most = judged.config().IntOr("max_steps", 0);
+  const auto steps = static_cast<int64_t>(judged.measurement.launches.front().num_steps);
+  return If(judged.config().DoubleOr("precision", 0) > 0 && (most == 0 || steps < most));
 }
 
 struct Check {
@@ -122,9 +139,11 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(!judged.measurement.is_floor() && !judged.measurement.equal().value_or(true));
      }},
-    {Flag::kDrifts, "drifts", "no synchronisation: the floor for time, but replicas part",
+    {Flag::kDrifts, "drifts", "replicas part: they are not synchronised in every step",
      [](const Judged& judged) {
-       return If(judged.measurement.is_floor() && judged.measurement.world_size() != 1);
+       const bool drifts =
+           judged.measurement.is_floor() || judged.facts().StringOr("agreement", "") == "drifts";
+       return If(drifts && judged.measurement.world_size() != 1);
      }},
     {Flag::kTooFast, "too-fast",
      "more bytes per second than memory or link can carry, so not all of it was measured", TooFast},
@@ -141,10 +160,12 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        return If(!judged.measurement.is_published() && judged.config().StringOr("order", "") == "blocks");
      }},
+    {Flag::kDisturbed, "disturbed",
+     "other programs took this part of the host's processor time during the steps", Disturbed},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
     {Flag::kUnitsDiffer, "units-differ",
-     "buckets of so many times the baseline's bytes: the same number was taken in another unit", UnitsDiffer},
+     "buckets of so many times the baseline's bytes: the same size was given in another unit", UnitsDiffer},
     {Flag::kUnsyncedTimer, "unsynced-timer",
      "synchronisation was timed without waiting for the end of backward, and holds the tail of it",
      [](const Judged& judged) { return If(!judged.facts().BoolOr("phases_synchronised", true)); }},
@@ -161,13 +182,10 @@ constexpr Check kChecks[] = {
        const bench::Record& record = judged.measurement.record;
        return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
      }},
-    {Flag::kOneLaunch, "one-launch", "one launch: nothing tells how much the next would differ (`--repeats`)",
+    {Flag::kOneLaunch, "one-launch", "one launch: launch-to-launch variation is unknown (`--repeats`)",
      [](const Judged& judged) {
        return If(judged.measurement.launches.size() < 2 && !judged.measurement.is_published());
      }},
-    {Flag::kOutlierCell, "outlier-cell",
-     "departs by more than 50 % from what each of the other strategies leads to expect",
-     [](const Judged&) { return Detail(); }},
     {Flag::kOutliers, "outliers", "so many steps lie beyond 10 scaled median absolute deviations",
      [](const Judged& judged) {
        const size_t outliers = CountOutliers(judged.times.max, kOutlierMads, kOutlierRelative);
@@ -183,6 +201,9 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
+    {Flag::kStoppedEarly, "stopped-early",
+     "stopped when the differences looked precise enough (`--precision`): intervals are a little too narrow",
+     StoppedEarly},
     {Flag::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
      [](const Judged& judged) { return If(judged.config().BoolOr("traced", false)); }},
     {Flag::kDirty, "dirty", "built from files that differ from the commit",

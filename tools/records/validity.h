@@ -16,13 +16,14 @@ enum class Flag {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
   kWrong,              // "wrong:3"
-  kUnequal,            // "unequal"; not with `none`
+  kUnequal,            // "unequal"; not of floors
   kDrifts,             // "drifts"
   kTooFast,            // "too-fast:779GB/s"
   kRanksMissing,       // "ranks-missing:1/4"
   kStepsDiffer,        // "steps-differ"
   kRanksDisagree,      // "ranks-disagree"
   kInBlocks,           // "in-blocks"
+  kDisturbed,          // "disturbed:12%"
   kOversubscribed,     // "oversubscribed"
   kUnitsDiffer,        // "units-differ:4x"
   kUnsyncedTimer,      // "unsynced-timer"
@@ -31,12 +32,12 @@ enum class Flag {
   kNoOptimizer,        // "no-optimizer"
   kRankZeroOnly,       // "rank0-only"
   kOneLaunch,          // "one-launch"
-  kOutlierCell,        // "outlier-cell"; only a whole table can tell
   kOutliers,           // "outliers:2"
   kTooFewForInterval,  // "n<10": see statistics.h
   kTooFewForP95,       // "n<20"
   kTooFewForP99,       // "n<100"
   kPublished,          // "published"
+  kStoppedEarly,       // "stopped-early"
   kTraced,             // "traced"
   kDirty,              // "dirty"
 };
@@ -68,7 +69,7 @@ struct Judged {
   const bench::Fields& facts() const { return measurement.record.facts; }
 };
 
-// All that there is against it, but for what only a whole table can tell.
+// All that there is against it.
 Flags FlagsOf(const Judged& judged);
 
 // Bytes per second that each rank's link has to carry for a collective on `bytes` in `seconds` (nccl-tests,

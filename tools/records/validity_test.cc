@@ -106,6 +106,44 @@ TEST(ValidityTest, TooFewSteps) {
   EXPECT_EQ(with_steps(100), "");
 }
 
+// Of what two ranks on a host of eight CPUs have in a step of 1 ms.
+TEST(ValidityTest, Disturbed) {
+  const auto others = [](int64_t ns) {
+    return AllFlags([ns](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(ns, 100); });
+  };
+  EXPECT_EQ(others(kMs), "disturbed:13%");
+  EXPECT_EQ(others(kMs / 5), "");
+}
+
+TEST(ValidityTest, StoppedEarly) {
+  const auto with = [](double precision, int64_t max_steps) {
+    return AllFlags([&](Record& rank) {
+      if (precision > 0) rank.config.Set("precision", precision);
+      rank.config.Set("max_steps", max_steps);
+    });
+  };
+  EXPECT_EQ(with(0.02, 200), "stopped-early");
+  EXPECT_EQ(with(0.02, 100), "");
+  EXPECT_EQ(with(0, 200), "");
+}
+
+TEST(ValidityTest, WhatDriftsSaysSo) {
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("agreement", "drifts"); }), "drifts");
+  EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("agreement", "lossy"); }), "");
+}
+
+// Steps with a deviation of 1 %: one at five deviations is none, one at fifteen is.
+TEST(ValidityTest, OutliersLieBeyondTenDeviations) {
+  const auto with = [](int64_t last_ns) {
+    std::vector<int64_t> steps;
+    for (int64_t i = 0; i < 99; ++i) steps.push_back(100 * kMs + (i % 3 - 1) * 2 * kMs);
+    steps.push_back(last_ns);
+    return AllFlags([&](Record& rank) { rank.samples = DdpRecord("naive", 0, steps).samples; });
+  };
+  EXPECT_EQ(with(115 * kMs), "");
+  EXPECT_EQ(with(145 * kMs), "outliers:1");
+}
+
 // 7.99 GB in 10.3 ms, as the reference has it.
 TEST(ValidityTest, TooFast) {
   const double bandwidth = BusBandwidth(7.99e9, 0.0102613, 1);
@@ -201,6 +239,7 @@ TEST(ValidityTest, NoneDrifts) {
   for (const char* const floor : {"none", "pytorch_none"}) {
     EXPECT_EQ(AllFlags([&](Record& rank) {
                 rank.config.Set("strategy", floor);
+                rank.facts.Set("floor", floor);
                 rank.checks.Set("grads_equal", false);
               }),
               "drifts");
@@ -252,10 +291,10 @@ TEST(ValidityTest, NoOptimizer) {
 }
 
 TEST(ValidityTest, UnitsDiffer) {
-  const auto with_bytes = [](int64_t bucket_bytes, int64_t buffer_elements) {
+  const auto with_bytes = [](int64_t bucket_bytes, int64_t size) {
     return Measure([=](Record& rank) {
       rank.config.Set("bucket_bytes", bucket_bytes);
-      if (buffer_elements > 0) rank.config.Set("buffer_elements", buffer_elements);
+      if (size > 0) rank.config.Set("published_size", size);
     });
   };
   const auto flags = [](const Measurement& measurement, const Measurement& baseline) {

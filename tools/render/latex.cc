@@ -62,17 +62,17 @@ void WriteSection(const Section& section, std::ostream& out) {
 
 }  // namespace
 
-void RenderLatex(const Report& report, std::ostream& out) {
+void RenderLatex(const Report& report, std::ostream& out, bool with_details) {
   for (const std::string& line : report.header) out << "% " << line << "\n";
   for (const Table& table : report.tables) {
-    if (table.audience() == Audience::kMachines) continue;
+    if (!IsShown(table, with_details)) continue;
     out << "\n\\begin{table}\n\\centering\n\\caption{" << Escaped(table.title());
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << " (" << Escaped(constants) << ")";
     out << "}\n\\small\n";
     for (const std::string& finding : table.findings()) out << Escaped(finding) << "\n\n\\smallskip\n";
     const char* gap = "";
-    for (const Section& section : SectionsOf(table)) {
+    for (const Section& section : SectionsOf(table, with_details)) {
       out << std::exchange(gap, "\n\\medskip\n");
       WriteSection(section, out);
     }

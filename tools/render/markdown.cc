@@ -54,15 +54,15 @@ void WriteSection(const Section& section, std::ostream& out) {
 
 }  // namespace
 
-void RenderMarkdown(const Report& report, std::ostream& out) {
+void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) {
   for (const std::string& line : report.header) out << line << "\n";
   for (const Table& table : report.tables) {
-    if (table.audience() == Audience::kMachines) continue;
+    if (!IsShown(table, with_details)) continue;
     out << "\n## " << table.title() << "\n";
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out << "\nAll rows: " << constants << ".\n";
     for (const std::string& finding : table.findings()) out << "\n**" << finding << "**\n";
-    for (const Section& section : SectionsOf(table)) {
+    for (const Section& section : SectionsOf(table, with_details)) {
       out << "\n";
       WriteSection(section, out);
     }
@@ -70,6 +70,8 @@ void RenderMarkdown(const Report& report, std::ostream& out) {
     for (const std::string& note : table.notes()) out << "- " << note << "\n";
   }
   const std::vector<std::string> legend = LegendOf(FlagsIn(report.tables));
+  if (!with_details)
+    out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
   if (!legend.empty()) out << "\n## Flags\n\n";
   for (const std::string& line : legend) out << "- " << line << "\n";
 }

@@ -9,11 +9,12 @@
 
 namespace gradsync::tools {
 
-// Padded so that columns align in the source too.
-void RenderMarkdown(const Report& report, std::ostream& out);
+// Padded so that columns align in the source too. Without details: of each table the findings and the first
+// section, and no detail tables.
+void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
 // For \usepackage{booktabs}. The header becomes comments.
-void RenderLatex(const Report& report, std::ostream& out);
+void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
 
 // {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...]}, numbers as numbers, no value as null.
 // Tables with findings have "findings":[...] too.

@@ -17,15 +17,16 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 Report Sample() {
   Table table("runs_of", "Title & more",
               {{.name = "time", .digits = 3, .section = 1},
-               {.name = "low", .kind = Kind::kPercent, .section = 1, .interval_name = "95 %"},
-               {.name = "high", .kind = Kind::kPercent, .audience = Audience::kMachines},
+               {.name = "delta", .kind = Kind::kPercent, .section = 1, .has_interval = true},
+               {.name = "delta_low", .kind = Kind::kPercent, .audience = Audience::kMachines},
+               {.name = "delta_high", .kind = Kind::kPercent, .audience = Audience::kMachines},
                {.name = "who", .kind = Kind::kText, .leads = true},
                {.name = "size", .kind = Kind::kPlain, .section = 2},
                {.name = "share", .kind = Kind::kFraction, .section = 2},
                {.name = "error", .kind = Kind::kScientific, .section = 2},
                {.name = "ranks", .kind = Kind::kInteger, .said_once = true}});
-  table.AddRow({0.0123456, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2.0});
-  table.AddRow({1.5, kNaN, kNaN, "é", 1024.0, kNaN, 0.0, 2.0});
+  table.AddRow({0.0123456, -2.5, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2.0});
+  table.AddRow({1.5, kNaN, kNaN, kNaN, "é", 1024.0, kNaN, 0.0, 2.0});
   table.MarkLast("time");
   table.SetSectionTitle(2, "second");
   table.AddNote("a note with 5 %");
@@ -38,23 +39,45 @@ Report Sample() {
   return report;
 }
 
-std::string Text(void (*render)(const Report&, std::ostream&), const Report& report) {
+template <class Render>
+std::string Text(const Render& render, const Report& report) {
   std::ostringstream out;
   render(report, out);
   return out.str();
 }
 
+void Markdown(const Report& report, std::ostream& out) { RenderMarkdown(report, out); }
+void Latex(const Report& report, std::ostream& out) { RenderLatex(report, out); }
+
+TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
+  Report report = Sample();
+  Table detail("detail", "A detail", {{.name = "x"}});
+  detail.AddRow({1.0});
+  detail.SetDetail();
+  report.tables.push_back(std::move(detail));
+  std::ostringstream markdown, latex;
+  RenderMarkdown(report, markdown, false);
+  RenderLatex(report, latex, false);
+  for (const std::string& text : {markdown.str(), latex.str()}) {
+    EXPECT_NE(text.find("0.0123"), std::string::npos);
+    EXPECT_EQ(text.find("second"), std::string::npos);
+    EXPECT_EQ(text.find("A detail"), std::string::npos);
+  }
+  EXPECT_NE(Text(Markdown, report).find("A detail"), std::string::npos);
+  EXPECT_NE(Text(RenderJson, report).find("\"detail\""), std::string::npos);
+}
+
 TEST(RenderTest, Markdown) {
-  EXPECT_EQ(Text(RenderMarkdown, Sample()), R"(# head
+  EXPECT_EQ(Text(Markdown, Sample()), R"(# head
 
 ## Title & more
 
 All rows: ranks 2.
 
-| who       |    time |         95 % |
-|:----------|--------:|-------------:|
-| a\|b_"c", |  0.0123 | [-3.1, -1.2] |
-| é         | 1.5000* |              |
+| who       |    time | delta [simultaneous 95 % CI] |
+|:----------|--------:|-----------------------------:|
+| a\|b_"c", |  0.0123 |            -2.5 [-3.1, -1.2] |
+| é         | 1.5000* |                              |
 
 second:
 
@@ -68,7 +91,7 @@ second:
 }
 
 TEST(RenderTest, Latex) {
-  EXPECT_EQ(Text(RenderLatex, Sample()), R"(% # head
+  EXPECT_EQ(Text(Latex, Sample()), R"(% # head
 
 \begin{table}
 \centering
@@ -76,9 +99,9 @@ TEST(RenderTest, Latex) {
 \small
 \begin{tabular}{lrr}
 \toprule
-who & time & 95 \% \\
+who & time & delta [simultaneous 95 \% CI] \\
 \midrule
-a|b\_"c", & 0.0123 & [-3.1, -1.2] \\
+a|b\_"c", & 0.0123 & -2.5 [-3.1, -1.2] \\
 é & 1.5000* &  \\
 \bottomrule
 \end{tabular}
@@ -106,7 +129,7 @@ TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
   Report report;
   Table table("t", R"(\ { } ~ ^ # $ < >)", {{.name = "x"}});
   report.tables.push_back(std::move(table));
-  EXPECT_NE(Text(RenderLatex, report)
+  EXPECT_NE(Text(Latex, report)
                 .find(R"(\caption{\textbackslash{} \{ \} \textasciitilde{} )"
                       R"(\textasciicircum{} \# \$ \textless{} \textgreater{}})"),
             std::string::npos);
@@ -115,9 +138,9 @@ TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
 TEST(RenderTest, Csv) {
   EXPECT_EQ(Text(RenderCsv, Sample()),
             "# runs_of\r\n"
-            "time,low,high,who,size,share,error,ranks\r\n"
-            "0.0123456,-3.14,-1.25,\"a|b_\"\"c\"\",\",0.25,0.5,1.26e-07,2\r\n"
-            "1.5,,,é,1024,,0,2\r\n"
+            "time,delta,delta_low,delta_high,who,size,share,error,ranks\r\n"
+            "0.0123456,-2.5,-3.14,-1.25,\"a|b_\"\"c\"\",\",0.25,0.5,1.26e-07,2\r\n"
+            "1.5,,,,é,1024,,0,2\r\n"
             "\r\n"
             "# machines\r\n"
             "x\r\n"
@@ -129,11 +152,11 @@ TEST(RenderTest, Json) {
   const nlohmann::json json = nlohmann::json::parse(text);
   const nlohmann::json& table = json.at("tables").at(0);
   EXPECT_EQ(table.at("name"), "runs_of");
-  EXPECT_EQ(table.at("columns"),
-            nlohmann::json({"time", "low", "high", "who", "size", "share", "error", "ranks"}));
+  EXPECT_EQ(table.at("columns"), nlohmann::json({"time", "delta", "delta_low", "delta_high", "who", "size",
+                                                 "share", "error", "ranks"}));
   EXPECT_EQ(table.at("rows").at(0),
-            nlohmann::json({0.0123456, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2}));
-  EXPECT_TRUE(table.at("rows").at(0).at(7).is_number_integer());
+            nlohmann::json({0.0123456, -2.5, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2}));
+  EXPECT_TRUE(table.at("rows").at(0).at(8).is_number_integer());
   EXPECT_TRUE(table.at("rows").at(1).at(1).is_null());
   EXPECT_EQ(json.at("tables").at(1).at("name"), "machines");
 }
@@ -141,7 +164,7 @@ TEST(RenderTest, Json) {
 TEST(RenderTest, NothingIsValidToo) {
   EXPECT_EQ(nlohmann::json::parse(Text(RenderJson, {})), nlohmann::json::parse(R"({"tables":[]})"));
   EXPECT_EQ(Text(RenderCsv, {}), "");
-  EXPECT_EQ(Text(RenderMarkdown, {}), "");
+  EXPECT_EQ(Text(Markdown, {}), "");
 }
 
 TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
@@ -154,8 +177,8 @@ TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
   }
   const std::string outliers = "`outliers`: so many steps lie beyond 10 scaled median absolute deviations.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
-  EXPECT_TRUE(Text(RenderMarkdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
-  const std::string latex = Text(RenderLatex, report);
+  EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
+  const std::string latex = Text(Latex, report);
   EXPECT_EQ(latex.find(outliers), latex.rfind(outliers));
   EXPECT_NE(latex.find(outliers), std::string::npos);
 }
@@ -199,9 +222,8 @@ TEST(RenderTest, FindingsAreShownWithTheirTable) {
   table.AddFinding("core is fastest by 5 %.");
   Report report;
   report.tables.push_back(std::move(table));
-  EXPECT_NE(Text(RenderMarkdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"),
-            std::string::npos);
-  EXPECT_NE(Text(RenderLatex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
+  EXPECT_NE(Text(Markdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"), std::string::npos);
+  EXPECT_NE(Text(Latex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
   EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
 }
@@ -215,7 +237,7 @@ TEST(RenderTest, ManyRowsKeepTheirOrder) {
   report.tables.push_back(std::move(table));
   const nlohmann::json rows = nlohmann::json::parse(Text(RenderJson, report))["tables"][0]["rows"];
   std::istringstream csv(Text(RenderCsv, report));
-  std::istringstream markdown(Text(RenderMarkdown, report));
+  std::istringstream markdown(Text(Markdown, report));
   std::string line;
   for (int i = 0; i < 2; ++i) std::getline(csv, line);
   while (std::getline(markdown, line) && !line.starts_with("|--")) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "model/error.h"
@@ -57,7 +58,7 @@ bool IsSaidOnce(const Table& table, size_t column) {
   return table.columns()[column].said_once && table.is_constant(column);
 }
 
-bool IsShown(const Table& table, size_t column) {
+bool IsColumnShown(const Table& table, size_t column) {
   if (table.columns()[column].audience == Audience::kMachines || IsSaidOnce(table, column)) return false;
   const bool is_empty =
       !table.is_text(column) && table.is_constant(column) && std::isnan(table.number(0, column));
@@ -66,9 +67,14 @@ bool IsShown(const Table& table, size_t column) {
 
 void AddColumn(const Table& table, size_t i, Section* section) {
   const Column& column = table.columns()[i];
-  const bool is_interval = !column.interval_name.empty();
   const int decimals = column.kind == Kind::kDecimal ? DecimalsOf(table, i) : 0;
-  section->headers.push_back(is_interval ? column.interval_name : column.name);
+  const auto has_ends = [&](size_t row) {
+    return column.has_interval && !std::isnan(table.number(row, i + 1)) &&
+           !std::isnan(table.number(row, i + 2));
+  };
+  bool is_interval = false;
+  for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);
+  section->headers.push_back(is_interval ? column.name + " [simultaneous 95 % CI]" : column.name);
   section->is_text.push_back(table.is_text(i));
   for (size_t row = 0; row < section->rows.size(); ++row) {
     Shown& shown = section->rows[row].emplace_back();
@@ -81,22 +87,27 @@ void AddColumn(const Table& table, size_t i, Section* section) {
     }
     cell = Format(table.number(row, i), column, decimals);
     if (cell.empty()) continue;
-    if (is_interval) {
-      cell = "[" + cell + ", " + Format(table.number(row, i + 1), column, decimals) + "]";
-    } else if (table.marked(row, i)) {
-      cell += "*";
+    if (has_ends(row)) {
+      cell += Join(" [", Format(table.number(row, i + 1), column, decimals), ", ",
+                   Format(table.number(row, i + 2), column, decimals), "]");
     }
+    if (table.marked(row, i)) cell += "*";
   }
 }
 
 }  // namespace
 
-std::vector<Section> SectionsOf(const Table& table, size_t max_rows) {
+bool IsShown(const Table& table, bool with_details) {
+  return table.audience() != Audience::kMachines && (with_details || !table.is_detail());
+}
+
+std::vector<Section> SectionsOf(const Table& table, bool with_details, size_t max_rows) {
   std::set<int> numbers;
   for (size_t i = 0; i < table.columns().size(); ++i) {
-    if (table.columns()[i].section > 0 && IsShown(table, i)) numbers.insert(table.columns()[i].section);
+    if (table.columns()[i].section > 0 && IsColumnShown(table, i)) numbers.insert(table.columns()[i].section);
   }
   if (numbers.empty()) numbers.insert(1);
+  if (!with_details) numbers.erase(std::next(numbers.begin()), numbers.end());
   std::vector<Section> sections;
   for (const int number : numbers) {
     Section& section = sections.emplace_back();
@@ -106,7 +117,7 @@ std::vector<Section> SectionsOf(const Table& table, size_t max_rows) {
       for (size_t i = 0; i < table.columns().size(); ++i) {
         const Column& column = table.columns()[i];
         const bool is_here = column.section == 0 || column.section == number;
-        if (column.leads == leads && is_here && IsShown(table, i)) AddColumn(table, i, &section);
+        if (column.leads == leads && is_here && IsColumnShown(table, i)) AddColumn(table, i, &section);
       }
     }
   }

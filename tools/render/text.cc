@@ -1,7 +1,6 @@
 #include "tools/render/text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 
@@ -30,11 +29,6 @@ size_t SequenceLength(std::string_view text) {
   const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
   const bool is_allowed = code <= 0x10FFFF && code != 0xFFFE && code != 0xFFFF;
   return is_shortest && !is_surrogate && is_allowed ? length : 0;
-}
-
-std::string Formatted(double value, std::chars_format format, int decimals) {
-  char text[400];
-  return std::string(text, std::to_chars(text, std::end(text), value, format, decimals).ptr);
 }
 
 }  // namespace
@@ -82,23 +76,6 @@ std::string WithCode(std::string_view text) {
     text.remove_prefix(close + 1);
   }
   return html;
-}
-
-std::string Fixed(double value, int decimals) {
-  std::string text = Formatted(value, std::chars_format::fixed, decimals);
-  // "-0.0" says something that is not there.
-  if (text.starts_with('-') && text.find_first_of("123456789") == std::string::npos) text.erase(0, 1);
-  return text;
-}
-
-std::string Scientific(double value, int digits) {
-  return value == 0 ? "0" : Formatted(value, std::chars_format::scientific, digits - 1);
-}
-
-std::string Significant(double value, int digits) {
-  if (std::abs(value) < kSmallestFixed) return Scientific(value, digits);
-  const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
-  return Fixed(value, std::max(decimals, 0));
 }
 
 std::string Readable(double value, int digits) {

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-// Numbers as text, and text for people and for HTML that is well-formed XML too.
+#include "tools/tables/words.h"
+
+// Text for people, and for HTML that is well-formed XML too.
 namespace gradsync::tools {
 
 // As character data, or between double or single quotes. What XML cannot hold (control characters, bytes that
@@ -14,17 +16,6 @@ std::string EscapeXml(std::string_view text);
 
 // Escaped, with what stands between backquotes in <code>. A backquote without its partner stays.
 std::string WithCode(std::string_view text);
-
-// A finite number with `decimals` decimals. What is rounded to zero has no sign.
-std::string Fixed(double value, int decimals);
-
-// A finite number with `digits` significant digits and an exponent; "0" for zero.
-std::string Scientific(double value, int digits);
-
-// A finite number with `digits` significant digits; with an exponent only below this, where leading zeros are
-// harder to read.
-inline constexpr double kSmallestFixed = 1e-5;
-std::string Significant(double value, int digits);
 
 // A number for people: `digits` significant digits, a true minus sign, "n/a" for none.
 std::string Readable(double value, int digits);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/tables/table.h"
+#include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 
@@ -18,21 +18,26 @@ struct TimelinePicture {
 
 struct ReportContents {
   std::string title;
-  std::vector<Table> tables;  // as Summarize makes them; "runs" says where they come from
-  std::vector<TimelinePicture> timelines;
-  std::vector<Table> timeline_runs;  // tables "runs" of what the timelines show
-  int64_t num_records = 0;
+  Summary summary{};  // of the records
+  std::vector<TimelinePicture> timelines{};
+  Summary traced{};          // of the records of what the timelines show, where they are not in `summary`
   int64_t num_problems = 0;  // lines and files that were left out
 };
 
 // Writes one HTML page that needs nothing beside itself: no script, no font, no picture, no connection. It is
-// well-formed XML. In this order: title, what the tables find, figures, tables, machines,
-// commands to reproduce, the validity flags that occur. What there is nothing for is left out.
+// well-formed XML. In this order: title, models and machines, what the tables find, what a step is made of,
+// other figures, tables, runs with their commands, the validity flags that occur. Anything without data is
+// left out.
 void WriteReport(const ReportContents& contents, std::ostream& out);
 
-// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; what is no program of
-// Bazel's stays as it is.
+// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; other programs' stay as
+// they are.
 std::string ReproducingCommand(const std::string& command_line);
+
+// The program //tools:report. Writes nothing to `out` but the path of the report, or the usage. Returns the
+// exit status: 0 done, 1 the report could not be written, 2 bad arguments, such as a directory with nothing
+// to report; then there is one line on `err`.
+int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
 
 }  // namespace gradsync::tools
 

@@ -1,39 +1,13 @@
 #include "tools/reports/style.h"
 
-#include <string_view>
-
-#include "model/error.h"
-#include "tools/records/measurement.h"
-#include "tools/reports/rows.h"
-
 namespace gradsync::tools {
 
-StrategyStyles::StrategyStyles(const std::vector<Table>& tables) {
-  constexpr std::string_view kPeer = "pytorch_";
-  constexpr size_t kNumColours = 11;  // beside grey, in the style sheet
-  std::map<std::string, size_t> numbers;
-  for (const Table& table : tables) {
-    for (const std::string& strategy : TableReader(table).Values("strategy")) {
-      const bool is_peer = strategy.starts_with(kPeer);
-      const std::string own = is_peer ? strategy.substr(kPeer.size()) : strategy;
-      const size_t number = IsFloor(own) ? 0 : numbers.emplace(own, numbers.size() + 1).first->second;
-      const size_t colour = number == 0 ? 0 : 1 + (number - 1) % kNumColours;
-      styles_.emplace(strategy, StrategyStyle{Join("c-", colour, is_peer ? " peer" : ""), number});
-    }
-  }
-}
-
-StrategyStyle StrategyStyles::Of(const std::string& strategy) const {
-  const auto found = styles_.find(strategy);
-  return found == styles_.end() ? StrategyStyle{"c-0"} : found->second;
-}
-
-const char kReportStyleSheet[] = R"css(
+const char kChartStyleSheet[] = R"css(
 :root {
   color-scheme: light dark;
   --paper: #fdfdfb; --ink: #1b1d20; --ink-2: #474b51; --ink-3: #656a71;
   --rule: #dcdcd6; --strong-rule: #55595e; --wash: #f3f3ee; --shadow: #0000002e; --link: #1f4fa3;
-  --forward: #d5d8db; --backward: #aab0b6; --optimizer: #757d86;
+  --computation: #c3c8cd; --optimizer: #757d86;
   --c0: #6a6d70; --c1: #8c2304; --c2: #c78424; --c3: #1a794c; --c4: #e73c86;
   --c5: #4d95c4; --c6: #2c4497; --c7: #6f4ac7; --c8: #1f8a9e; --c9: #8a6d3b; --c10: #3f7f86; --c11: #84506f;
 }
@@ -41,7 +15,7 @@ const char kReportStyleSheet[] = R"css(
   :root {
     --paper: #15171a; --ink: #e9e7e2; --ink-2: #bfc2c5; --ink-3: #979ca2;
     --rule: #33373c; --strong-rule: #a5a9ae; --wash: #1e2125; --shadow: #000000b0; --link: #8db7f5;
-    --forward: #3b4046; --backward: #5a6169; --optimizer: #838b94;
+    --computation: #4d535a; --optimizer: #838b94;
     --c0: #8a8d8f; --c1: #e74e0e; --c2: #e5c555; --c3: #75eab8; --c4: #e7849f;
     --c5: #6fbbee; --c6: #3f7bd0; --c7: #9485ef; --c8: #4fc3d6; --c9: #c2a06a; --c10: #62b3bb; --c11: #c58bb0;
   }
@@ -58,6 +32,32 @@ const char kReportStyleSheet[] = R"css(
 .c-8 { --c: var(--c8); } .c-9 { --c: var(--c9); } .c-10 { --c: var(--c10); } .c-11 { --c: var(--c11); }
 .b-0 { --c: var(--ink); } .b-1 { --c: var(--ink-3); } .b-2 { --c: var(--c10); } .b-3 { --c: var(--c9); }
 
+.chart text { font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
+.chart .tick { fill: var(--ink-3); font-size: 11.5px; }
+.chart .axis { fill: var(--ink-2); }
+.chart .name, .chart .value { fill: var(--ink); }
+.grid { stroke: var(--rule); stroke-width: 1; }
+.axis-line { stroke: var(--ink-3); stroke-width: 1; }
+.reference { stroke: var(--ink-2); stroke-width: 1.25; stroke-dasharray: 3 3; }
+.line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
+.line.peer { stroke-dasharray: 5 4; }
+.marker { fill: var(--c); stroke: var(--paper); stroke-width: 1; }
+.marker.peer { fill: var(--paper); stroke: var(--c); stroke-width: 1.5; }
+.band { fill: var(--c); opacity: 0.15; }
+.band-line { stroke: var(--c); stroke-width: 5; opacity: 0.25; }
+.part { stroke: var(--paper); stroke-width: 0.75; }
+.part.computation { fill: var(--computation); } .part.rest { fill: var(--optimizer); }
+.part.exposed { fill: var(--c); } .part.peer { opacity: 0.6; }
+.part.own { fill: var(--c); fill-opacity: 0.7; }
+.part.tax { fill: var(--c); fill-opacity: 0.4; }
+.part.whole { fill: var(--wash); stroke: var(--ink-3); }
+.total { fill: var(--ink); stroke: var(--paper); stroke-width: 1; }
+.interval { stroke: var(--ink); stroke-width: 1.25; }
+
+.paper { fill: var(--paper); }
+)css";
+
+const char kPageStyleSheet[] = R"css(
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
 body {
@@ -73,12 +73,10 @@ p { max-width: 44rem; margin: 0 0 0.9rem; }
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 0.15em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 0.84em; }
-.eyebrow, nav, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .chart text, .panel-title, .chart-title, .chart-facts {
+.eyebrow, summary, .undecided, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .chart text, .panel-title, .chart-title {
   font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
 }
 .eyebrow { font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; color: var(--ink-3); margin: 0 0 0.5rem; }
-nav { font-size: 0.875rem; margin: 1.5rem 0 0; }
-nav a { margin-right: 1.1rem; white-space: nowrap; }
 .findings { max-width: 44rem; margin: 0; padding-left: 1.2rem; }
 .findings li { margin-bottom: 0.35rem; }
 
@@ -100,36 +98,11 @@ figcaption strong { color: var(--ink); font-weight: 600; }
 .wide svg { display: block; width: 100%; min-width: 52rem; height: auto; }
 .wide .gradsync-timeline .paper { fill: transparent; }
 
-.chart text { font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
-.chart-title, .chart-facts { font-size: 0.8125rem; line-height: 1.35; max-width: 28rem; margin: 0 0 0.3rem; }
-.chart-title { font-size: 0.875rem; font-weight: 600; }
-.chart-facts { color: var(--ink-2); margin-top: -0.2rem; }
-.chart .tick { fill: var(--ink-3); font-size: 11.5px; }
-.chart .axis { fill: var(--ink-2); }
-.chart .name, .chart .value { fill: var(--ink); }
-.grid { stroke: var(--rule); stroke-width: 1; }
-.axis-line { stroke: var(--ink-3); stroke-width: 1; }
-.reference { stroke: var(--ink-2); stroke-width: 1.25; stroke-dasharray: 3 3; }
-.line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
-.line.peer { stroke-dasharray: 5 4; }
-.marker { fill: var(--c); stroke: var(--paper); stroke-width: 1; }
-.marker.peer { fill: var(--paper); stroke: var(--c); stroke-width: 1.5; }
-.band { fill: var(--c); opacity: 0.15; }
-.band-line { stroke: var(--c); stroke-width: 5; opacity: 0.25; }
-.leader { stroke: var(--c); stroke-width: 1.25; }
-.part { stroke: var(--paper); stroke-width: 0.75; }
-.part.forward { fill: var(--forward); } .part.backward { fill: var(--backward); }
-.part.optimizer { fill: var(--optimizer); } .part.sync { fill: var(--c); } .part.peer.sync { opacity: 0.6; }
-.part.whole { fill: var(--wash); stroke: var(--ink-3); }
-.part.tax { fill: var(--backward); fill: color-mix(in srgb, var(--c) 45%, var(--backward)); }
-.total { fill: var(--ink); stroke: var(--paper); stroke-width: 1; }
-.interval { stroke: var(--ink); stroke-width: 1.25; }
-
+.chart-title { font-size: 0.875rem; font-weight: 600; line-height: 1.35; max-width: 28rem; margin: 0 0 0.3rem; }
 .table { margin: 0 0 2.75rem; }
 .table h3 { margin-top: 0; }
 .constants { font-size: 0.8125rem; color: var(--ink-2); max-width: 60rem; margin: 0 0 0.7rem; }
 .table .findings { font-size: 0.9375rem; line-height: 1.45; margin: 0 0 0.8rem; }
-.table .findings li { margin-bottom: 0.15rem; }
 .panel-title { max-width: none; font-size: 0.875rem; font-weight: 600; margin: 1.1rem 0 0.4rem; }
 .scroll {
   overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 0 0 0.9rem;
@@ -143,22 +116,19 @@ th { font-weight: 600; }
 thead th { border-bottom: 1px solid var(--strong-rule); vertical-align: bottom; color: var(--ink-2); white-space: normal; line-height: 1.2; }
 tbody th { font-weight: 400; }
 .t { text-align: left; }
-td.flags { white-space: normal; min-width: 9rem; }
 tr > :first-child { position: sticky; left: 0; background: var(--paper); padding-left: 0.15rem; }
 tbody tr:hover > * { background: var(--wash); }
-tr.group > * { border-top: 1px solid var(--rule); }
 .flag { display: inline-block; font-size: 0.75rem; line-height: 1.25; padding: 0 0.3em; margin-right: 0.25em; border: 1px solid var(--rule); border-radius: 3px; color: var(--ink-2); text-decoration: none; white-space: nowrap; background: var(--wash); }
 a.flag:hover { border-color: var(--ink-3); }
-.dot { display: inline-block; width: 0.6em; height: 0.6em; border-radius: 50%; background: var(--c, transparent); margin-right: 0.5em; }
-.dot.peer { background: transparent; box-shadow: inset 0 0 0 2px var(--c); }
 .notes { font-size: 0.8125rem; line-height: 1.5; color: var(--ink-2); max-width: 46rem; margin: 0; padding-left: 1.1rem; }
 .notes li { margin-bottom: 0.2rem; }
 
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.3rem 1.5rem; font-size: 0.875rem; margin: 0 0 1.5rem; max-width: 56rem; }
 dt { color: var(--ink-3); } dd { margin: 0; overflow-wrap: anywhere; }
-dl.flag-list dt { color: var(--ink); }
+dl.subject { margin: 0 0 1rem; }
+summary { cursor: pointer; font-size: 0.875rem; color: var(--ink-2); margin: 0 0 0.6rem; }
+.undecided { font-size: 0.9375rem; color: var(--ink-2); max-width: 46rem; }
 pre { margin: 0 0 1.25rem; padding: 0.7rem 0.9rem; background: var(--wash); border-left: 2px solid var(--strong-rule); white-space: pre-wrap; overflow-wrap: anywhere; max-width: 56rem; line-height: 1.5; }
-.argument { display: inline-block; max-width: 100%; }
 .meta { font-size: 0.8125rem; color: var(--ink-2); margin: 0 0 0.4rem; max-width: 56rem; }
 footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--rule); margin-top: 3.5rem; padding-top: 0.8rem; }
 
@@ -174,12 +144,11 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   @page wide { size: landscape; }
   html { font-size: 10pt; }
   main { max-width: none; padding: 0; }
-  nav { display: none; }
   h2, h3, .panel-title, .constants, thead { break-after: avoid; }
   .chart, .panels > div, .wide, tr { break-inside: avoid; }
   figcaption { break-before: avoid; break-inside: avoid; }
   .panels, .panels.pairs { grid-template-columns: 1fr 1fr; }
-  .part, .band, .marker, .dot, .flag, .key svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  .part, .band, .marker, .flag, .key svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .scroll, .wide { overflow: visible; }
   .wide svg { min-width: 0; }
   #tables, .table { page: wide; }

@@ -1,115 +1,205 @@
+#include <algorithm>
+#include <cmath>
 #include <limits>
-#include <optional>
-#include <utility>
+#include <map>
+#include <set>
 
+#include "bench/records/strategy_name.h"
+#include "bench/records/units.h"
 #include "model/error.h"
-#include "tools/records/validity.h"
-#include "tools/tables/all_reduce_findings.h"
-#include "tools/tables/builder.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/words.h"
 
+// The table about collectives alone: rows are backends, cells are sizes.
 namespace gradsync::tools {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMiB = 1 << 20;
 constexpr double kGB = 1e9;
+// Bandwidths within this part of the highest are at saturation.
+constexpr double kSaturated = 0.9;
 
 constexpr char kTime[] = "time_ns";
 
-struct Row : Measured {
-  double bytes = 0;
-  double mean_s = 0;
-  double bus_bytes_per_s = 0;
-  Flags flags;
+double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
-  const Series& times() const { return *own.Find(kTime); }
-};
+std::string SizeOf(const View& view) {
+  const double bytes = BytesOf(view);
+  return bytes < kMiB ? bench::FormatByteCount(static_cast<int64_t>(bytes)) : Join(bytes / kMiB, " MB");
+}
 
-std::vector<Field<Row>> Fields() {
-  std::vector<Field<Row>> fields = {
+std::vector<Field<View>> Fields() {
+  enum Section { kHeadline = 1, kDetails };
+  std::vector<Field<View>> fields = {
       {{.name = "backend", .kind = Kind::kText}, Text("backend")},
-      {{.name = "data_size (MB)", .kind = Kind::kPlain}, [](const Row& row) { return row.bytes / kMiB; }},
-      {{.name = "time_taken"}, [](const Row& row) { return Mean(row.times().rank_means); }},
-      {{.name = "std_time", .digits = 3}, [](const Row& row) { return Mean(row.times().rank_stds); }},
-      {{.name = "time_max (s)"}, &Row::mean_s},
-      {{.name = "back_to_back (s)"}, MeanTime("back_to_back_ns")},
-      {{.name = "algbw (GB/s)"}, [](const Row& row) { return row.bytes / row.mean_s / kGB; }},
-      {{.name = "busbw (GB/s)"}, [](const Row& row) { return row.bus_bytes_per_s / kGB; }},
-      {{.name = "p50 (s)"}, TimePercentile(kTime, 0.5)},
-      {{.name = "p95 (s)"}, TimePercentile(kTime, 0.95)},
-      {{.name = "p99 (s)"}, TimePercentile(kTime, 0.99)},
-      {{.name = "wrong elements", .kind = Kind::kInteger},
-       [](const Row& row) {
-         const std::optional<int64_t>& wrong = row.own.wrong_elements;
-         return wrong ? static_cast<double>(*wrong) : std::numeric_limits<double>::quiet_NaN();
+      {{.name = "data_size (MB)", .kind = Kind::kPlain},
+       [](const View& view) { return BytesOf(view) / kMiB; }},
+      {{.name = "time_taken", .section = kDetails},
+       OfTimes(kTime, [](const Series& series) { return Mean(series.rank_means); })},
+      {{.name = "std_time", .digits = 3, .section = kDetails},
+       OfTimes(kTime, [](const Series& series) { return Mean(series.rank_stds); })},
+      {{.name = "time (s)", .section = kHeadline}, [](const View& view) { return view.row.step_s; }},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
+       [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
+      {{.name = "time_max (s)", .section = kDetails}, MeanTime(kTime)},
+      {{.name = "back_to_back (s)", .section = kDetails}, MeanTime("back_to_back_ns")},
+      {{.name = "algbw (GB/s)", .section = kDetails},
+       [](const View& view) { return BytesOf(view) / view.row.MeanOf(kTime) / kGB; }},
+      {{.name = "busbw (GB/s)", .section = kHeadline},
+       [](const View& view) { return view.row.bus_bytes_per_second / kGB; }},
+      {{.name = "p50 (s)", .section = kDetails}, TimePercentile(kTime, 0.5)},
+      {{.name = "p95 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP95},
+       TimePercentile(kTime, 0.95)},
+      {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99},
+       TimePercentile(kTime, 0.99)},
+      {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline},
+       [](const View& view) {
+         const std::optional<int64_t>& wrong = view.measured().wrong_elements;
+         return wrong ? static_cast<double>(*wrong) : kNaN;
        }},
-      {{.name = "collective", .kind = Kind::kText, .said_once = true}, Text("collective")},
-      {{.name = "op", .kind = Kind::kText, .said_once = true}, Text("op")},
+      {{.name = "collective", .kind = Kind::kText, .section = kHeadline, .said_once = true},
+       Text("collective")},
+      {{.name = "op", .kind = Kind::kText, .section = kDetails, .said_once = true}, Text("op")},
+      {{.name = "baseline", .kind = Kind::kText, .section = kDetails, .said_once = true},
+       [](const View& view) { return view.base() == nullptr ? "" : view.base()->backend(); }},
   };
-  AppendRunFields(&fields);
-  fields.push_back({{.name = "flags", .kind = Kind::kText}, &Row::flags});
+  Append(RunFields(kDetails), &fields);
+  fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kHeadline}, FlagsOfRow});
   return fields;
 }
 
-class AllReduceTable : public TableBuilder {
- public:
-  explicit AllReduceTable(const TableOptions& options) : options_(options) {}
+// One backend's sizes in one run.
+using Curve = std::map<double, View>;
 
-  std::string_view experiment() const override { return "all_reduce"; }
-  std::string_view main_samples() const override { return kTime; }
-
-  void Add(const Measured& measured) override {
-    const Measurement& measurement = measured.own;
-    const Series& times = *measurement.Find(kTime);
-    Row row{measured, ConfigNumber(measurement, "size_bytes"), times.mean(), 0, {}};
-    const std::string collective = Text("collective")(row);
-    row.bus_bytes_per_s = BusBandwidth(row.bytes, row.mean_s, measurement.world_size(), collective);
-    row.flags = FlagsOf({measurement, times, row.bus_bytes_per_s});
-    RunKey run = RunKeyOf(measurement, {"collective", "device", "op", "dtype"});
-    run.push_back(Join(measurement.world_size(), " ranks"));
-    Transfer transfer{.backend = Text("backend")(row),
-                      .size_bytes = row.bytes,
-                      .world_size = measurement.world_size(),
-                      .times = SampleOf(measurement, times),
-                      .wrong_elements = measurement.wrong_elements,
-                      .flags = row.flags,
-                      .collective = collective,
-                      .run = std::move(run)};
-    transfers_.push_back(std::move(transfer));
-    table_.Add(row);
-    if (Has(row.flags, Flag::kTooFewForP95)) table_.MarkLast("p95 (s)");
-    if (Has(row.flags, Flag::kTooFewForP99)) table_.MarkLast("p99 (s)");
-  }
-
-  void Finish(std::vector<Table>* tables) override {
-    if (table_.num_rows() == 0) return;
-    for (std::string& sentence : TransferSentences(transfers_, options_.bootstrap)) {
-      table_.AddFinding(std::move(sentence));
+std::map<std::string, Curve> CurvesOf(const std::vector<Cell>& cells) {
+  std::map<std::string, Curve> curves;
+  std::set<std::string> runs;
+  for (const Cell& cell : cells) runs.insert(cell.any().measured->record.run_id);
+  for (const Cell& cell : cells) {
+    if (!cell.void_reason.empty()) continue;
+    for (const Row& row : cell.rows) {
+      const View view{cell, row};
+      if (row.measured->wrong_elements.value_or(0) > 0 || !(BytesOf(view) > 0)) continue;
+      std::string name = row.backend();
+      if (const std::string collective = Text("collective")(view); collective != "all_reduce")
+        name += " " + collective;
+      if (runs.size() > 1) name += " (" + row.measured->record.run_id + ")";
+      curves[name].emplace(BytesOf(view), view);
     }
-    table_.AddNote("data_size: 1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. Times in seconds.");
-    table_.AddNote(
-        "time_taken, std_time: as the reference has them, the mean over ranks of each rank's own mean "
-        "and population std.");
-    table_.AddNote(
-        "time_max: the mean of each iteration's slowest rank; algbw, busbw, p50, p95, p99 are of these. "
-        "busbw = algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
-    table_.AddNote(
-        "back_to_back: of each of several without a barrier between them, as nccl-tests has it; ranks that "
-        "are "
-        "late are not waited for.");
-    tables->push_back(std::move(table_));
   }
+  return curves;
+}
 
- private:
-  const TableOptions options_;
-  std::vector<Transfer> transfers_;
-  TableOf<Row> table_{"all_reduce", "All-reduce", Fields()};
-};
+// "gloo reaches 1.24 GB/s at 100 MB, and 90 % of that from 10 MB on".
+std::string BandwidthOf(const std::string& name, const Curve& curve) {
+  const auto bandwidth = [](const auto& point) { return point.second.row.bus_bytes_per_second; };
+  const auto highest = std::ranges::max_element(curve, {}, bandwidth);
+  auto from = curve.end();
+  while (from != curve.begin() && bandwidth(*std::prev(from)) > kSaturated * bandwidth(*highest)) --from;
+  std::string text = Join(name, " reaches ", Significant(bandwidth(*highest) / kGB, 3), " GB/s at ",
+                          SizeOf(highest->second));
+  if (std::distance(from, curve.end()) > 1)
+    text += Join(", and 90 % of that from ", SizeOf(from->second), " on");
+  return text;
+}
+
+// At which sizes a backend is shown faster than the baseline, or slower.
+std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
+  struct Sizes {
+    std::vector<std::string> faster, slower, open;
+  };
+  std::map<std::pair<std::string, std::string>, Sizes> all;  // by backend and baseline
+  for (const Cell& cell : cells) {
+    if (!cell.void_reason.empty()) continue;
+    for (const Row& row : cell.rows) {
+      if (row.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
+      const View view{cell, row};
+      Sizes& sizes = all[{row.backend(), view.base()->backend()}];
+      const Interval& by = row.against_baseline.interval;
+      const std::string size = SizeOf(view);
+      if (row.verdict == Verdict::kFaster) {
+        sizes.faster.push_back(Join(size, " (", PercentRange({-by.high, -by.low}), ")"));
+      } else if (row.verdict == Verdict::kSlower) {
+        sizes.slower.push_back(Join(size, " (", PercentRange(by), ")"));
+      } else {
+        sizes.open.push_back(size);
+      }
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [names, sizes] : all) {
+    std::vector<std::string> parts;
+    const auto add = [&](const char* word, const std::vector<std::string>& own) {
+      if (!own.empty())
+        parts.push_back(Join(word, " at ", own.size() > 6 ? Join(own.size(), " sizes") : Listed(own)));
+    };
+    add("faster", sizes.faster);
+    add("slower", sizes.slower);
+    add("not shown different", sizes.open);
+    sentences.push_back(Join(names.first, " against ", names.second, ": ", Listed(parts), "."));
+  }
+  return sentences;
+}
+
+std::vector<std::string> WrongOf(const std::vector<Cell>& cells) {
+  std::vector<std::string> wrong;
+  bool were_all_checked = true;
+  for (const Cell& cell : cells) {
+    for (const Row& row : cell.rows) {
+      were_all_checked &= row.measured->wrong_elements.has_value();
+      const int64_t count = row.measured->wrong_elements.value_or(0);
+      if (count > 0) wrong.push_back(Join(count, " by ", row.backend(), " at ", SizeOf({cell, row})));
+    }
+  }
+  if (wrong.size() > 3) {
+    const size_t more = wrong.size() - 2;
+    wrong.resize(2);
+    wrong.push_back(Join(more, " times more"));
+  }
+  if (!wrong.empty())
+    return {Join("Wrong elements: ", Listed(wrong), ". Times of wrong results are not compared.")};
+  if (!were_all_checked) return {};
+  return {"No element of any result was wrong."};
+}
+
+std::vector<std::string> SentencesOf(const std::vector<Cell>& cells) {
+  std::vector<std::string> sentences = WrongOf(cells);
+  const bool is_wrong = !sentences.empty() && sentences[0].starts_with("Wrong");
+  std::vector<std::string> bandwidths;
+  for (const auto& [name, curve] : CurvesOf(cells)) bandwidths.push_back(BandwidthOf(name, curve));
+  std::vector<std::string> shown = OrdersOf(cells);
+  if (!bandwidths.empty()) shown.insert(shown.begin(), Join("Bus bandwidth: ", Listed(bandwidths), "."));
+  if (bandwidths.empty() && !cells.empty() && !cells[0].void_reason.empty()) {
+    shown.push_back(Join("Bandwidths are not compared. ", cells[0].void_reason));
+  }
+  sentences.insert(is_wrong ? sentences.end() : sentences.begin(), shown.begin(), shown.end());
+  return sentences;
+}
 
 }  // namespace
 
-std::unique_ptr<TableBuilder> MakeAllReduceTable(const TableOptions& options) {
-  return std::make_unique<AllReduceTable>(options);
+void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
+  std::vector<Cell> cells;
+  std::ranges::copy_if(all, std::back_inserter(cells),
+                       [](const Cell& cell) { return cell.any().measured->Find(kTime) != nullptr; });
+  if (cells.empty()) return;
+  TableOf<View> table("all_reduce", "All-reduce", Fields());
+  for (const Cell& cell : cells) {
+    for (const Row& row : cell.rows) table.Add({cell, row});
+  }
+  for (std::string& sentence : SentencesOf(cells)) table.AddFinding(std::move(sentence));
+  table.AddNote(
+      "1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
+      "slowest rank; "
+      "delta: of that against the first backend's, with a simultaneous 95 % CI at each size, unpaired.");
+  table.AddNote(
+      "busbw: algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
+  table.SetSectionTitle(
+      2,
+      "time_taken, std_time: the mean over ranks of each rank's own mean and population std. time_max, "
+      "algbw, p50, p95, p99: of each iteration's slowest rank. back_to_back: without a barrier in between");
+  tables->push_back(std::move(table));
 }
 
 }  // namespace gradsync::tools

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_COMPARE_DIRS_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,23 +12,23 @@ namespace gradsync::tools {
 struct CompareOptions {
   std::vector<std::string> here;  // files, or directories with *.jsonl in them
   std::string there;              // the same, of the results to compare with
-  double threshold = 0;           // see GateOptions
-  std::optional<int> resamples;
+  double threshold = 0;           // a difference up to this, such as 0.05, is no verdict
 };
 
 struct Comparison {
-  Summary summary;           // with one table, "regression"
-  int64_t num_matched = 0;   // rows that both have
-  int64_t num_compared = 0;  // of these, the ones with steps enough
-  int64_t num_slower = 0;
-  int64_t num_vanished = 0;  // rows of the other results that are not here
-  int64_t num_wrong = 0;     // rows here whose results are wrong or unequal
+  Summary summary;             // with one table, "regression"
+  int64_t num_matched = 0;     // rows that both have
+  int64_t num_compared = 0;    // of these, the ones with steps enough
+  int64_t num_slower = 0;      // with several launches on both sides
+  int64_t num_one_launch = 0;  // slower too, but with one launch on a side: the next launch may not be
+  int64_t num_vanished = 0;    // rows of the other results that are not here
+  int64_t num_wrong = 0;       // rows here whose results are wrong or unequal
 };
 
-// Compares two sets of results row by row. A row is an experiment, a world size and a configuration; what may
-// differ is the run, its seed, commit and host, the placement, and how many steps were taken. The steps of
-// several runs of one configuration are put together, as launches. A remark says where host, processor, build
-// or link differ. Throws InvalidInput if an input does not exist.
+// Compares two sets of results row by row. A row is an experiment, a world size, a cell and a variant; what a
+// run decided for itself (seed, placement, how many steps) may differ, and so may commit and host. The steps
+// of several runs of one row are put together, as launches. A remark says where host, processor, build or
+// link differ. Throws InvalidInput if an input does not exist.
 Comparison CompareDirs(const CompareOptions& options);
 
 }  // namespace gradsync::tools

@@ -1,6 +1,8 @@
 #include "tools/tables/fields.h"
 
-#include <limits>
+#include <optional>
+
+#include "absl/strings/str_format.h"
 
 namespace gradsync::tools {
 namespace {
@@ -9,35 +11,49 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-double ConfigNumber(const Measurement& measurement, std::string_view name) {
-  return measurement.record.config.DoubleOr(name, kNaN);
-}
-
-double MeanOf(const Measurement& measurement, std::string_view samples) {
-  const Series* series = measurement.Find(samples);
-  return series == nullptr ? kNaN : series->mean();
-}
-
-std::vector<Field<Measured>> RunFields() {
-  return {
-      {{.name = "device", .kind = Kind::kText, .said_once = true}, Text("device")},
-      {{.name = "dtype", .kind = Kind::kText, .said_once = true}, Text("dtype")},
-      {{.name = "world_size", .kind = Kind::kInteger, .said_once = true},
-       [](const Measured& row) { return row.own.world_size(); }},
-      {{.name = "threads_per_rank", .kind = Kind::kInteger, .said_once = true}, Number("threads_per_rank")},
-      {{.name = "comm_threads", .kind = Kind::kInteger, .said_once = true}, Number("comm_threads")},
+std::vector<Field<View>> RunFields(int section) {
+  std::vector<Field<View>> fields = {
+      {{.name = "device", .kind = Kind::kText}, Text("device")},
+      {{.name = "dtype", .kind = Kind::kText}, Text("dtype")},
+      {{.name = "world_size", .kind = Kind::kInteger},
+       [](const View& view) { return view.measured().world_size(); }},
+      {{.name = "threads_per_rank", .kind = Kind::kInteger}, Number("threads_per_rank")},
+      {{.name = "comm_threads", .kind = Kind::kInteger}, Number("comm_threads")},
       // Of published figures it may not be known.
-      {{.name = "steps", .kind = Kind::kInteger, .said_once = true},
-       [](const Measured& row) {
-         return row.own.num_steps == 0 ? kNaN : static_cast<double>(row.own.num_steps);
+      {{.name = "steps", .kind = Kind::kInteger},
+       [](const View& view) {
+         return view.measured().num_steps == 0 ? kNaN : static_cast<double>(view.measured().num_steps);
        }},
-      {{.name = "launches", .kind = Kind::kInteger, .said_once = true},
-       [](const Measured& row) {
-         return row.own.is_published() ? kNaN : static_cast<double>(row.own.launches.size());
+      {{.name = "launches", .kind = Kind::kInteger},
+       [](const View& view) {
+         return view.measured().is_published() ? kNaN : static_cast<double>(view.measured().launches.size());
        }},
-      {{.name = "run", .kind = Kind::kText, .said_once = true},
-       [](const Measured& row) { return row.own.record.run_id; }},
+      {{.name = "run", .kind = Kind::kText}, [](const View& view) { return view.measured().record.run_id; }},
   };
+  for (Field<View>& field : fields) {
+    field.column.said_once = true;
+    field.column.section = section;
+  }
+  return fields;
+}
+
+std::string EqualityOf(const Measurement& measurement) {
+  if (measurement.is_floor()) return "floor: no sync";
+  const std::string reference = measurement.record.checks.StringOr("reference", "none");
+  if (reference == "none" || !measurement.equal()) return "not checked";
+  if (*measurement.equal()) return "yes";
+  if (!measurement.grads_equal.value_or(true)) {
+    return absl::StrFormat("no (%.1e)", measurement.grad_rel_error.value_or(kNaN));
+  }
+  if (!measurement.params_equal.value_or(true)) {
+    return absl::StrFormat("no (parameters %.1e)", measurement.param_rel_error.value_or(kNaN));
+  }
+  return "no (replicas differ)";
+}
+
+double PeakBytesPerParameter(const Measurement& measurement) {
+  const bench::Fields& facts = measurement.record.facts;
+  return facts.DoubleOr("peak_bytes_in_use", kNaN) / facts.DoubleOr("num_parameters", kNaN);
 }
 
 }  // namespace gradsync::tools

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
-#include "tools/records/measurement.h"
-#include "tools/tables/builder.h"
+#include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
 // Columns that know what they show, so that a column's name and its value stand in one line.
@@ -22,64 +22,108 @@ void Append(std::vector<T> more, std::vector<T>* all) {
   all->insert(all->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// A column, and its cell in the row that shows a Row.
-template <class Row>
+// A column, and its value of a Subject: whatever a line of the table is about.
+template <class Subject>
 struct Field {
-  // `value_of`: a function of the Row, or a member of it: a number, a text or flags.
-  template <class Value>
-  Field(Column shown, Value value_of)
-      : column(std::move(shown)), value([value_of = std::move(value_of)](const Row& row) -> Cell {
-          using Result = std::decay_t<std::invoke_result_t<Value, const Row&>>;
+  using Value = std::variant<double, std::string, Flags, Estimate>;
+
+  // `value_of`: a function of the Subject, or a member of it. An Estimate makes three columns: "delta (%)",
+  // "delta_low (%)" and "delta_high (%)", which people see as one.
+  template <class Function>
+  Field(Column shown, Function value_of)
+      : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {
+          using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
           if constexpr (std::is_arithmetic_v<Result>) {
-            return static_cast<double>(std::invoke(value_of, row));
+            return static_cast<double>(std::invoke(value_of, subject));
           } else {
-            return std::invoke(value_of, row);
+            return std::invoke(value_of, subject);
           }
-        }) {}
+        }) {
+    column.has_interval =
+        std::is_same_v<std::decay_t<std::invoke_result_t<Function, const Subject&>>, Estimate>;
+  }
 
   Column column;
-  std::function<Cell(const Row&)> value;
+  std::function<Value(const Subject&)> value;
 };
 
-// A table of Rows.
-template <class Row>
+// A table of Subjects.
+template <class Subject>
 class TableOf : public Table {
  public:
-  TableOf(std::string name, std::string title, std::vector<Field<Row>> fields,
+  TableOf(std::string name, std::string title, std::vector<Field<Subject>> fields,
           Audience audience = Audience::kAll)
       : Table(std::move(name), std::move(title), ColumnsOf(fields), audience), fields_(std::move(fields)) {}
 
-  std::vector<Cell> CellsOf(const Row& row) const {
-    std::vector<Cell> cells;
-    for (const Field<Row>& field : fields_) cells.push_back(field.value(row));
+  void Add(const Subject& subject) { AddRow(CellsOf(fields_, subject)); }
+
+  static std::vector<TableCell> CellsOf(const std::vector<Field<Subject>>& fields, const Subject& subject) {
+    std::vector<TableCell> cells;
+    for (const Field<Subject>& field : fields) {
+      typename Field<Subject>::Value value = field.value(subject);
+      if (const Estimate* const estimate = std::get_if<Estimate>(&value)) {
+        for (const double number : {estimate->value, estimate->interval.low, estimate->interval.high}) {
+          cells.emplace_back(number);
+        }
+      } else if (const double* const number = std::get_if<double>(&value)) {
+        cells.emplace_back(*number);
+      } else if (std::string* const text = std::get_if<std::string>(&value)) {
+        cells.emplace_back(std::move(*text));
+      } else {
+        cells.emplace_back(std::get<Flags>(std::move(value)));
+      }
+    }
     return cells;
   }
-  void Add(const Row& row) { AddRow(CellsOf(row)); }
 
- private:
-  static std::vector<Column> ColumnsOf(const std::vector<Field<Row>>& fields) {
+  static std::vector<Column> ColumnsOf(const std::vector<Field<Subject>>& fields) {
     std::vector<Column> columns;
-    for (const Field<Row>& field : fields) columns.push_back(field.column);
+    for (const Field<Subject>& field : fields) {
+      columns.push_back(field.column);
+      if (!field.column.has_interval) continue;
+      // Before the unit.
+      const size_t end = std::min(field.column.name.find(" ("), field.column.name.size());
+      for (const char* const suffix : {"_low", "_high"}) {
+        Column limit{.name = field.column.name, .kind = field.column.kind, .audience = Audience::kMachines};
+        columns.push_back(std::move(limit));
+        columns.back().name.insert(end, suffix);
+      }
+    }
     return columns;
   }
 
-  std::vector<Field<Row>> fields_;
+ private:
+  std::vector<Field<Subject>> fields_;
 };
 
-// Values of the row's own measurement: of its configuration (empty, NaN without such a name), and of one kind
-// of time, in seconds (NaN without such samples).
+// A row in its cell, of which a table may show a part: a phase of its step, a bucket.
+struct View {
+  const Cell& cell;
+  const Row& row;
+  size_t part = 0;
+
+  const Measurement& measured() const { return *row.measured; }
+  // Null if there is none.
+  const Row* base() const { return row.baseline == Row::kNone ? nullptr : &cell.rows[row.baseline]; }
+};
+
+// Values of the row: of its configuration and facts (empty, NaN without such a name), and of one kind of
+// time, in seconds (NaN without such samples).
 inline auto Text(std::string_view name) {
-  return [name](const Measured& row) { return row.own.record.config.StringOr(name, ""); };
+  return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
-double ConfigNumber(const Measurement& measurement, std::string_view name);
 inline auto Number(std::string_view name) {
-  return [name](const Measured& row) { return ConfigNumber(row.own, name); };
+  return [name](const View& view) { return ConfigNumber(view.measured(), name); };
 }
-double MeanOf(const Measurement& measurement, std::string_view samples);
+inline auto Fact(std::string_view name) {
+  return [name](const View& view) {
+    return view.row.facts().DoubleOr(name, std::numeric_limits<double>::quiet_NaN());
+  };
+}
 template <class Statistic>
 auto OfTimes(std::string_view samples, Statistic statistic) {
-  return [=](const Measured& row) -> double {
-    const Series* const series = row.own.Find(samples);
+  return [=](const View& view) -> double {
+    const Series* const series = view.measured().Find(samples);
     return series == nullptr ? std::numeric_limits<double>::quiet_NaN() : std::invoke(statistic, *series);
   };
 }
@@ -89,14 +133,24 @@ inline auto StdTime(std::string_view samples) { return OfTimes(samples, &Series:
 inline auto TimePercentile(std::string_view samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
+inline Flags FlagsOfRow(const View& view) { return view.row.flags; }
 
 // What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
 // run (the first launch's). People are told once what is the same in all rows.
-std::vector<Field<Measured>> RunFields();
-template <class Row>
-void AppendRunFields(std::vector<Field<Row>>* fields) {
-  for (Field<Measured>& field : RunFields()) fields->push_back({field.column, std::move(field.value)});
-}
+std::vector<Field<View>> RunFields(int section = 0);
+
+// Every table of these cells: each file of tables has such a function, and summarize.cc lists them.
+void AddTrainingTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+
+// Whether it computed what the reference did: "yes", "not checked", "no (1.2e-03)", ...
+std::string EqualityOf(const Measurement& measurement);
+
+// Memory of the device at the peak of the timed steps that this variant needs, for each parameter of the
+// model; NaN if the buffers of others were there as well, or nobody knows.
+double PeakBytesPerParameter(const Measurement& measurement);
 
 }  // namespace gradsync::tools
 

@@ -2,346 +2,246 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <limits>
 #include <map>
-#include <string_view>
+#include <set>
+#include <utility>
 
 #include "model/error.h"
-#include "tools/tables/fields.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
 
-// Flags that leave nothing to compare, and why.
-constexpr std::pair<Flag, std::string_view> kVoid[] = {
-    {Flag::kWorldOfOne, "a single rank communicates with nobody"},
-    {Flag::kTraced, "every step also wrote a trace"},
-    {Flag::kPublished, "published figures have no samples"},
-    {Flag::kInBlocks, "strategies took their steps one after the other, not in turn"},
-    {Flag::kTooFewForInterval, "there are fewer than 10 steps"},
+// More baselines than these are counted.
+constexpr size_t kMostClauses = 4;
+constexpr size_t kMostOpen = 4;
+
+// A baseline, and the rows that are compared with it.
+struct Contest {
+  const Cell* cell = nullptr;
+  const Row* base = nullptr;
+  std::vector<const Row*> others{};  // right, with an interval
+  std::string place{};               // "batch 2, sequence 128 over gloo"
+
+  std::vector<const Row*> With(Verdict verdict) const {
+    std::vector<const Row*> rows;
+    std::ranges::copy_if(others, std::back_inserter(rows),
+                         [verdict](const Row* row) { return row->verdict == verdict; });
+    return rows;
+  }
 };
 
-bool Competes(const Variant& variant) {
-  return !IsFloor(variant.name) && !Has(variant.flags, Flag::kUnequal) && !Has(variant.flags, Flag::kWrong);
-}
-
-// The variants that compete, the fastest mean first.
-std::vector<const Variant*> FieldOf(const std::vector<Variant>& variants) {
-  std::vector<const Variant*> field;
-  for (const Variant& variant : variants) {
-    if (Competes(variant)) field.push_back(&variant);
-  }
-  std::ranges::stable_sort(field, std::less<>(),
-                           [](const Variant* variant) { return Mean(variant->steps.values); });
-  return field;
-}
-
-// "8 to 18 %", of parts; one number where both are the same.
-std::string PercentRange(double from, double to) {
-  const long low = std::lround(100 * from), high = std::lround(100 * to);
-  return low == high ? Join(low, " %") : Join(low, " to ", high, " %");
-}
-
-// Whether names leave a sentence of 25 words room for what is said of them.
-bool Fit(const std::vector<std::string>& names) { return std::ranges::count(Listed(names), ' ') < 10; }
-
-// "a, b and c"; of too many "a and ten others".
-std::string FirstOf(const std::vector<std::string>& names) {
-  return Fit(names) ? Listed(names) : Join(names[0], " and ", CountWord(names.size() - 1), " others");
-}
-
-// "a, b and c"; of too many "eleven others".
-std::string OthersOf(const std::vector<std::string>& names) {
-  return Fit(names) ? Listed(names) : CountWord(names.size()) + " others";
-}
-
-}  // namespace
-
-RunKey RunKeyOf(const Measurement& measurement, std::initializer_list<const char*> config_names) {
-  RunKey key = {"Run " + measurement.record.run_id};
-  for (const char* const name : config_names) key.push_back(measurement.record.config.StringOr(name, ""));
-  return key;
-}
-
-std::vector<std::string> PrefixesOf(const std::vector<RunKey>& runs) {
-  std::vector<std::string> prefixes(runs.size());
-  for (size_t i = 0; i < runs.size(); ++i) {
-    for (size_t field = 0; field < runs[i].size(); ++field) {
-      const bool differs =
-          std::ranges::any_of(runs, [&](const RunKey& other) { return other[field] != runs[i][field]; });
-      if (differs) prefixes[i] += Join(prefixes[i].empty() ? "" : ", ", runs[i][field]);
-    }
-    if (!prefixes[i].empty()) prefixes[i] += ": ";
-  }
-  return prefixes;
-}
-
-bool Contest::Case::HasFlag(Flag flag) const {
-  return std::ranges::any_of(variants, [&](const Variant& variant) { return Has(variant.flags, flag); });
-}
-
-Contest::Place Contest::Add(const RunKey& run, const std::string& name, const std::string& baseline,
-                            Variant variant) {
-  if (++num_variants_ > kMaxVariants) return {};
-  auto found = std::ranges::find_if(
-      cases_, [&](const Case& one_case) { return one_case.name == name && one_case.run == run; });
-  if (found == cases_.end()) found = cases_.insert(found, {run, name, baseline});
-  const bool is_taken = std::ranges::count(found->variants, variant.name, &Variant::name) > 0;
-  if (is_taken && !variant.detail.empty()) variant.name += Join(" (", variant.detail, ")");
-  found->variants.push_back(std::move(variant));
-  return {static_cast<size_t>(found - cases_.begin()), found->variants.size() - 1};
-}
-
-void Contest::Compare(Intervals* intervals) {
-  if (num_variants_ > kMaxVariants) cases_.clear();
-  for (Case& one_case : cases_) {
-    const std::vector<const Variant*> field = FieldOf(one_case.variants);
-    for (size_t i = 0; i < field.size(); ++i) {
-      for (size_t j = i + 1; j < field.size(); ++j) {
-        const Sample& a = field[i]->steps;
-        const Sample& b = field[j]->steps;
-        one_case.pairs.push_back({field[i]->name, field[j]->name, RelativeDifference(a.values, b.values),
-                                  intervals->AddRatio(a, b)});
+std::vector<Contest> ContestsOf(const std::vector<Cell>& cells) {
+  std::vector<Contest> contests;
+  std::set<std::string> backends;
+  for (const Cell& cell : cells) {
+    if (!cell.void_reason.empty()) continue;
+    for (size_t i = 0; i < cell.rows.size(); ++i) {
+      const Row& base = cell.rows[i];
+      if (base.baseline != i || Has(base.flags, Flag::kUnequal)) continue;
+      Contest contest{.cell = &cell, .base = &base};
+      for (const Row& row : cell.rows) {
+        if (row.baseline == i && row.verdict != Verdict::kNone && !row.is_floor())
+          contest.others.push_back(&row);
       }
+      if (contest.others.empty() && !base.cost.total.interval.is_known()) continue;
+      backends.insert(base.backend());
+      contests.push_back(std::move(contest));
     }
   }
-}
-
-Contest::Result Contest::ResultOf(const Case& one_case, const Intervals& intervals) {
-  const std::vector<Pair>& pairs = one_case.pairs;
-  Result result{.baseline = one_case.baseline};
-  if (pairs.empty()) return result;
-  std::map<std::pair<std::string, std::string>, Interval> faster;  // what is shown, by how much
-  for (const Pair& pair : pairs) {
-    const Interval interval = intervals[pair.number];
-    if (interval.high < 0) faster[{pair.a, pair.b}] = {-interval.high, -interval.low};
-    result.shown_faster.insert(interval.high < 0 ? pair.a : interval.low > 0 ? pair.b : "");
+  // The label of a size is part of the baseline's variant.
+  std::set<std::pair<const Cell*, std::string>> seen;
+  bool has_sizes = false;
+  for (const Contest& contest : contests) {
+    has_sizes |= !seen.emplace(contest.cell, contest.base->backend()).second;
   }
-  result.best = {pairs.front().a};
-  result.least_gain = std::numeric_limits<double>::infinity();
-  for (const Pair& pair : pairs) {
-    if (pair.a != result.best.front()) continue;
-    const auto gain = faster.find({pair.a, pair.b});
-    (gain == faster.end() ? result.best : result.slower).push_back(pair.b);
-    if (gain != faster.end()) result.least_gain = std::min(result.least_gain, gain->second.low);
-  }
-  Interval gain{std::numeric_limits<double>::infinity(), 0};
-  bool are_ahead_of_baseline = true;
-  for (const std::string& best : result.best) {
-    for (const std::string& other : result.best) result.are_apart |= faster.contains({best, other});
-    for (const std::string& other : result.slower) result.are_ahead &= faster.contains({best, other});
-    const auto own = faster.find({best, result.baseline});
-    are_ahead_of_baseline &= own != faster.end();
-    if (own != faster.end()) {
-      gain = {std::min(gain.low, own->second.low), std::max(gain.high, own->second.high)};
+  for (Contest& contest : contests) {
+    contest.place = contest.cell->name;
+    if (backends.size() > 1)
+      contest.place += Join(contest.place.empty() ? "" : " ", "over ", contest.base->backend());
+    if (has_sizes) {
+      const std::string variant = contest.base->variant();
+      const size_t begin = variant.find(':');
+      const std::string options = variant.substr(std::min(begin, variant.size()),
+                                                 variant.find('@') - std::min(begin, variant.size()));
+      contest.place +=
+          Join(contest.place.empty() ? "" : " ", "at ", options.empty() ? variant : options.substr(1));
     }
   }
-  if (are_ahead_of_baseline) result.gain = gain;
-  return result;
+  return contests;
 }
 
-std::string Contest::WhyVoid(const std::vector<const Case*>& cases) {
-  for (const auto& [flag, reason] : kVoid) {
-    for (const Case* const one_case : cases) {
-      if (one_case->HasFlag(flag)) return Join(reason, " (`", WordOf(flag), "`)");
-    }
-  }
-  return "";
+// Of the faster one's time, what it saves of the slower one's: +25 % is 20 % less.
+Interval FasterBy(const Interval& slower_by) {
+  return {slower_by.low / (1 + slower_by.low), slower_by.high / (1 + slower_by.high)};
 }
 
-std::string Contest::OneCase(const Result& result) const {
-  const std::string best = FirstOf(result.best);
-  const std::string gain =
-      result.gain ? Join(PercentRange(result.gain->low, result.gain->high), " faster than ", result.baseline)
-                  : "";
-  if (result.best.size() == 1) {
-    const std::string least =
-        Join("at least ", PercentRange(result.least_gain, result.least_gain), " faster than ",
-             result.slower.size() > 1 ? "any other" : result.slower[0]);
-    return Join(best, " is fastest, ", gain.empty() ? least : gain);
-  }
-  if (result.slower.empty()) {
-    return result.are_apart ? Join("No ", words_.variant, " is shown to be fastest")
-                            : Join(best, " cannot be told apart");
-  }
-  const char* const open = result.are_apart ? "which is fastest is open" : "they cannot be told apart";
-  if (!gain.empty()) return Join(best, " are ", gain, "; ", open);
-  if (result.are_ahead) {
-    return Join(best, " are faster than ", result.slower.size() > 1 ? "the others" : result.slower[0], "; ",
-                open);
-  }
-  return Join("No ", words_.variant, " is shown to be fastest, but ", result.best[0], " is faster than ",
-              OthersOf(result.slower));
+std::string NamesOf(const std::vector<const Row*>& rows) {
+  std::vector<std::string> names;
+  for (const Row* row : rows) names.push_back(row->strategy());
+  // Of several sizes each once.
+  std::ranges::sort(names);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return Listed(names);
 }
 
-std::string Contest::ManyCases(const std::vector<Result>& results) const {
-  constexpr size_t kMostWinners = 3;
-  std::map<std::string, size_t> wins;
-  size_t open = 0;
-  std::optional<Interval> gain = Interval{std::numeric_limits<double>::infinity(), 0};
-  for (const Result& result : results) {
-    if (result.best.size() == 1) ++wins[result.best[0]];
-    open += result.best.size() > 1 ? 1 : 0;
-    if (!result.gain || result.baseline != results[0].baseline) gain.reset();
-    if (gain) gain = {std::min(gain->low, result.gain->low), std::max(gain->high, result.gain->high)};
+const Row* Nearest(const std::vector<const Row*>& rows) {
+  return *std::ranges::min_element(rows, {}, [](const Row* row) { return row->against_baseline.value; });
+}
+
+// "core is fastest: 14 to 19 % faster than naive, the next".
+std::string OrderOf(const Contest& contest) {
+  const std::string base = contest.base->strategy();
+  const std::vector<const Row*> slower = contest.With(Verdict::kSlower),
+                                faster = contest.With(Verdict::kFaster),
+                                equal = contest.With(Verdict::kEqual), open = contest.With(Verdict::kOpen);
+  const auto than = [](const Row* row) {
+    return Join(PercentRange(FasterBy(row->against_baseline.interval)), " faster than ", row->strategy());
+  };
+  std::vector<std::string> parts;
+  if (!faster.empty()) {
+    const Row* const best = Nearest(faster);
+    const Interval& interval = best->against_baseline.interval;
+    parts.push_back(
+        Join(best->strategy(), " is ", PercentRange({-interval.high, -interval.low}), " faster than ", base));
+    if (faster.size() > 1)
+      parts.push_back(
+          Join(faster.size() - 1, faster.size() == 2 ? " other is faster too" : " others are faster too"));
+    if (!slower.empty()) parts.push_back(Join(base, " is faster than ", NamesOf(slower)));
+  } else if (slower.size() == contest.others.size() && !slower.empty()) {
+    parts.push_back(slower.size() == 1 ? Join(base, " is ", than(slower[0]))
+                                       : Join(base, " is fastest, ", than(Nearest(slower)), ", the next"));
+  } else if (!slower.empty()) {
+    parts.push_back(
+        Join(base, " is ", than(Nearest(slower)),
+             slower.size() == 1 ? "" : Join(", the next of ", slower.size(), " that are slower")));
   }
-  const std::string all = Join(results.size(), " ", words_.of_case, "s");
-  if (wins.empty()) {
-    return Join(words_.at == "in" ? "In" : "At", " none of ", all, " is a ", words_.variant,
-                " shown to be fastest");
-  }
-  std::vector<std::pair<std::string, size_t>> winners(wins.begin(), wins.end());
-  if (winners.size() > kMostWinners) {
-    std::ranges::stable_sort(winners, std::greater<>(), &std::pair<std::string, size_t>::second);
-    size_t of_others = 0;
-    for (size_t i = kMostWinners - 1; i < winners.size(); ++i) of_others += winners[i].second;
-    winners.resize(kMostWinners - 1);
-    winners.emplace_back("others", of_others);
-  }
+  if (!equal.empty())
+    parts.push_back(Join(base, " equals ", NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
+  if (!open.empty()) parts.push_back(Join(NamesOf(open), " against ", base, " is open"));
   std::string text;
-  for (const auto& [name, count] : winners) {
-    text += Join(text.empty() ? "" : ", ", name, text.empty() ? " is fastest " : " ", words_.at, " ", count,
-                 text.empty() ? " of " + all : "");
-  }
-  if (open > 0) return Join(text, "; ", words_.at, " ", open, " it is open");
-  if (!gain) return text;
-  return Join(text, ", ", PercentRange(gain->low, gain->high), " faster than ", results[0].baseline);
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
 }
 
-std::vector<std::string> Contest::SentencesOf(const std::vector<const Case*>& cases,
-                                              const Intervals& intervals) const {
-  std::vector<Result> results;
-  for (const Case* const one_case : cases) {
-    if (!one_case->pairs.empty()) results.push_back(ResultOf(*one_case, intervals));
+// "costs 0.31 to 0.36 s", "costs at most 0.02 s".
+std::string CostText(const Row& row) {
+  const Interval& cost = row.cost.total.interval;
+  if (!cost.is_known()) return "";
+  if (cost.low > 0) return Join("costs ", TimeRange(cost));
+  return cost.high > 0 ? Join("costs at most ", TimeText(cost.high)) : "costs nothing";
+}
+
+std::string CostOf(const Contest& contest) {
+  std::string text = CostText(*contest.base);
+  if (text.empty()) return "";
+  text = Join(contest.base->strategy(), " ", text, " of a ", TimeText(contest.base->step_s), " step");
+  const Row* cheapest = contest.base;
+  for (const Row* row : contest.others) {
+    if (row->cost.total.value < cheapest->cost.total.value) cheapest = row;
   }
-  if (results.empty()) return {};
-  const std::string reason = WhyVoid(cases);
-  if (!reason.empty()) return {Join("No ", words_.variant, " is called fastest: ", reason, ".")};
-  std::vector<std::string> sentences = {
-      Join(results.size() == 1 ? OneCase(results[0]) : ManyCases(results), ".")};
-  const bool is_oversubscribed = std::ranges::any_of(
-      cases, [](const Case* one_case) { return one_case->HasFlag(Flag::kOversubscribed); });
-  if (is_oversubscribed) sentences.push_back("Measured with more threads than CPUs.");
+  // The smallest estimate, shown to be above zero or not.
+  if (cheapest != contest.base)
+    text += Join("; the cheapest, ", cheapest->strategy(), ", ", CostText(*cheapest));
+  return text;
+}
+
+std::string ClauseOf(const Contest& contest) {
+  const std::string order = OrderOf(contest), cost = CostOf(contest);
+  std::string place = contest.place;
+  if (place.starts_with("over ")) place[0] = 'O';
+  return Join(place, place.empty() ? "" : ": ", order, order.empty() || cost.empty() ? "" : "; ", cost, ".");
+}
+
+// Where there are too many places to name each.
+std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
+  std::map<std::string, std::map<Verdict, size_t>> verdicts;  // by strategy
+  std::set<std::string> bases;
+  for (const Contest& contest : contests) {
+    bases.insert(contest.base->strategy());
+    for (const Row* row : contest.others) ++verdicts[row->strategy()][row->verdict];
+  }
+  const std::string base = bases.size() == 1 ? *bases.begin() : "the baseline";
+  std::vector<std::string> parts;
+  for (auto& [strategy, counts] : verdicts) {
+    std::string part = strategy;
+    const char* gap = " is ";
+    for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "slower"},
+                                        {Verdict::kFaster, "faster"},
+                                        {Verdict::kEqual, "equal"},
+                                        {Verdict::kOpen, "open"}}) {
+      if (counts[verdict] == 0) continue;
+      part += Join(std::exchange(gap, ", "), word, " in ", counts[verdict]);
+    }
+    parts.push_back(part);
+  }
+  std::vector<std::string> sentences;
+  if (!parts.empty()) {
+    sentences.push_back(
+        Join("Against ", base, " in ", contests.size(), " comparisons each: ", Listed(parts), "."));
+  }
+  // Of the step, in the places where that is least and most.
+  std::vector<std::pair<Interval, const Contest*>> shares;
+  for (const Contest& contest : contests) {
+    const Interval share = Scaled(contest.base->cost.total, 1 / contest.base->step_s).interval;
+    if (share.is_known()) shares.emplace_back(share, &contest);
+  }
+  if (shares.empty()) return sentences;
+  const auto [least, most] =
+      std::ranges::minmax(shares, {}, [](const auto& share) { return share.first.low; });
+  sentences.push_back(Join("Of a step, ", base, " costs ", PercentRange(least.first), " (",
+                           least.second->place, ") to ", PercentRange(most.first), " (", most.second->place,
+                           ")."));
   return sentences;
 }
 
-std::vector<std::vector<const Contest::Case*>> Contest::CasesByRun() const {
-  std::vector<std::vector<const Case*>> by_run;
-  for (const Case& one_case : cases_) {
-    auto found = std::ranges::find_if(
-        by_run, [&](const std::vector<const Case*>& cases) { return cases[0]->run == one_case.run; });
-    if (found == by_run.end()) found = by_run.emplace(found);
-    found->push_back(&one_case);
-  }
-  return by_run;
-}
-
-std::vector<std::string> Contest::Sentences(const Intervals& intervals) const {
-  const std::vector<std::vector<const Case*>> by_run = CasesByRun();
-  std::vector<const Case*> sound;  // of runs in which a winner may be named
-  std::vector<RunKey> runs;
-  for (const std::vector<const Case*>& cases : by_run) {
-    if (WhyVoid(cases).empty()) sound.insert(sound.end(), cases.begin(), cases.end());
-    runs.push_back(cases[0]->run);
-  }
-  if (by_run.empty()) return {};
-  std::vector<std::string> all = SentencesOf(sound.empty() ? by_run[0] : sound, intervals);
-  if (by_run.size() == 1 || all.empty()) return all;
-  all.resize(1);
-  if (by_run.size() > kMaxRuns) return all;
-  const std::vector<std::string> prefixes = PrefixesOf(runs);
-  for (size_t i = 0; i < by_run.size(); ++i) {
-    for (const std::string& sentence : SentencesOf(by_run[i], intervals))
-      all.push_back(prefixes[i] + sentence);
-  }
-  return all;
-}
-
-bool Contest::IsAmongFastest(const Place& place, const Intervals& intervals) const {
-  if (place.of_case >= cases_.size()) return false;
-  const Case& own = cases_[place.of_case];
-  const bool is_void = std::ranges::any_of(CasesByRun(), [&](const std::vector<const Case*>& cases) {
-    return cases[0]->run == own.run && !WhyVoid(cases).empty();
-  });
-  if (is_void) return false;
-  const Result result = ResultOf(own, intervals);
-  const std::string& name = own.variants[place.variant].name;
-  return std::ranges::count(result.best, name) > 0 && result.shown_faster.contains(name);
-}
-
-void Contest::AddDifferences(const std::string& prefix, const Intervals& intervals, Table* table) const {
-  for (const Case& one_case : cases_) {
-    for (const Pair& pair : one_case.pairs) {
-      const Interval interval = InPercent(intervals[pair.number]);
-      table->AddRow(
-          {prefix + one_case.name, pair.a, pair.b, 100 * pair.difference, interval.low, interval.high});
+std::string OpenSentence(const std::vector<Contest>& contests) {
+  std::vector<std::string> parts;
+  size_t count = 0;
+  for (const Contest& contest : contests) {
+    for (const Row* row : contest.With(Verdict::kOpen)) {
+      if (++count > kMostOpen) continue;
+      parts.push_back(Join(contest.base->strategy(), " against ", row->variant(),
+                           contest.cell->name.empty() ? "" : " at " + contest.cell->name, " about ",
+                           DurationText(SecondsToDecide(*contest.cell, *row))));
     }
   }
-}
-
-Table DifferencesTable(std::string name) {
-  return Table(std::move(name), "Differences of all pairs",
-               {{.name = "case", .kind = Kind::kText},
-                {.name = "strategy", .kind = Kind::kText},
-                {.name = "against", .kind = Kind::kText},
-                {.name = "difference (%)", .kind = Kind::kPercent},
-                {.name = "ci95_low (%)", .kind = Kind::kPercent},
-                {.name = "ci95_high (%)", .kind = Kind::kPercent}},
-               Audience::kMachines);
-}
-
-namespace {
-
-// "falls" or "rises" if it does with each step of `along`, at every value of the other; else empty.
-std::string DirectionOf(const std::vector<ShareInCell>& shares, double ShareInCell::*along,
-                        double ShareInCell::*fixed) {
-  bool falls = true;
-  bool rises = true;
-  size_t steps = 0;
-  for (const ShareInCell& share : shares) {
-    const ShareInCell* next = nullptr;
-    for (const ShareInCell& other : shares) {
-      const bool is_beyond = other.*fixed == share.*fixed && other.*along > share.*along;
-      if (is_beyond && (next == nullptr || other.*along < next->*along)) next = &other;
-    }
-    if (next == nullptr) continue;
-    ++steps;
-    falls &= next->interval.high < share.interval.low;
-    rises &= next->interval.low > share.interval.high;
-  }
-  return steps == 0 ? "" : falls ? "falls" : rises ? "rises" : "";
+  if (count > kMostOpen) parts.push_back(Join(count - kMostOpen, " more"));
+  return parts.empty() ? "" : Join("To decide what is open, measure longer: ", Listed(parts), ".");
 }
 
 }  // namespace
 
-std::string TrendSentence(const std::vector<ShareInCell>& shares) {
-  std::map<std::string, std::vector<ShareInCell>> by_strategy;
-  for (const ShareInCell& share : shares) {
-    if (!std::isnan(share.interval.low)) by_strategy[share.strategy].push_back(share);
+double SecondsToDecide(const Cell& cell, const Row& row) {
+  const auto& [value, interval] = row.against_baseline;
+  if (row.verdict != Verdict::kOpen) return 0;
+  const double half_width = (interval.high - interval.low) / 2;
+  const double wanted = std::max(std::abs(value), kEqualWithin - std::abs(value));
+  const double factor = std::pow(half_width / wanted, 2);
+  return std::max(0.0, factor - 1) * static_cast<double>(cell.num_rounds) * cell.round_s;
+}
+
+std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
+  const std::vector<Contest> contests = ContestsOf(cells);
+  std::vector<std::string> sentences;
+  if (contests.empty()) {
+    const auto is_void =
+        std::ranges::find_if(cells, [](const Cell& cell) { return !cell.void_reason.empty(); });
+    if (is_void == cells.end()) return {};
+    return {Join("Which strategy is fastest is not said. ", is_void->void_reason)};
   }
-  if (by_strategy.empty()) return "";
-  std::map<std::string, std::vector<std::string>> found;  // strategies, by what is found
-  for (const auto& entry : by_strategy) {
-    const std::vector<ShareInCell>& own = entry.second;
-    const auto note = [&](const std::string& direction, const char* along) {
-      if (!direction.empty()) found[Join(direction, " with every larger ", along)].push_back(entry.first);
-    };
-    note(DirectionOf(own, &ShareInCell::batch_size, &ShareInCell::seq_len), "batch");
-    note(DirectionOf(own, &ShareInCell::seq_len, &ShareInCell::batch_size), "sequence");
+  if (contests.size() <= kMostClauses) {
+    std::string text;
+    for (const Contest& contest : contests) text += (text.empty() ? "" : " ") + ClauseOf(contest);
+    sentences.push_back(std::move(text));
+  } else {
+    sentences = CountsOf(contests);
   }
-  if (found.empty()) return "No trend of the cost's share over batch or sequence is shown.";
-  if (found.size() > 2)
-    return "How the cost's share changes with batch and sequence differs between strategies.";
-  std::string text;
-  for (const auto& [what, strategies] : found) {
-    const bool are_all = strategies.size() == by_strategy.size();
-    std::string who = are_all ? "every strategy" : Listed(strategies);
-    if (std::ranges::count(who, ' ') > 3) who = CountWord(strategies.size()) + " strategies";
-    text += Join(text.empty() ? "The cost's share " : ", and ", what, " under ", who);
-  }
-  return text + ".";
+  if (std::string open = OpenSentence(contests); !open.empty()) sentences.push_back(std::move(open));
+  const bool is_oversubscribed = std::ranges::any_of(
+      contests, [](const Contest& contest) { return Has(contest.base->flags, Flag::kOversubscribed); });
+  if (is_oversubscribed) sentences.push_back("Measured with more threads than CPUs.");
+  return sentences;
 }
 
 }  // namespace gradsync::tools

@@ -1,209 +1,166 @@
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
 #include <limits>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "model/error.h"
-#include "tools/tables/builder.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/intervals.h"
-#include "tools/tables/training_rows.h"
+#include "tools/tables/words.h"
 
-// gradsync's strategies against another framework's that took their steps in turn with them.
+// Another framework's rows beside gradsync's, which took turns with them.
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-// How peers ran the model, as their names end.
-constexpr std::string_view kModes[] = {"", kCompiled};
+// gradsync's row, and the peer's that does the same.
+struct Pair {
+  View own;
+  View peer;
+  Estimate slower{};  // the difference of steps, as a part of the peer's
 
-struct Phase {
-  const char* name;
-  const char* samples;
-};
-constexpr Phase kPhases[] = {{"step", "step_ns"},
-                             {"forward", "forward_ns"},
-                             {"backward", "backward_ns"},
-                             {"sync", "sync_exposed_ns"},
-                             {"backward + sync", "backward_and_sync_ns"},
-                             {"optimizer", "optimizer_ns"}};
-
-// What does the same under PyTorch, best first.
-std::vector<std::string> Namesakes(const std::string& strategy) {
-  for (const char* const same : {"none", "naive", "flat", "overlap"}) {
-    if (strategy == same) return {Join(kPeerPrefix, same)};
+  // What is against either.
+  Flags flags() const {
+    Flags flags = own.row.flags;
+    for (const FlagOfRow& flag : peer.row.flags) {
+      if (std::ranges::find(flags, flag) == flags.end()) flags.push_back(flag);
+    }
+    std::ranges::sort(flags);
+    return flags;
   }
-  if (strategy == "core") return {Join(kPeerPrefix, "ddp_view"), Join(kPeerPrefix, "ddp")};
-  return {Join(kPeerPrefix, "ddp")};
+};
+
+template <class Value>
+auto OfOwn(Value value) {
+  return [value](const Pair& pair) { return value(pair.own); };
 }
+template <class Value>
+auto OfPeer(Value value) {
+  return [value](const Pair& pair) { return value(pair.peer); };
+}
+Estimate CostOf(const View& view) { return view.row.cost.total; }
+std::string VariantOf(const View& view) {
+  return Join(view.cell.name, view.cell.name.empty() ? "" : ": ", view.row.variant());
+}
+double MemoryOf(const View& view) { return PeakBytesPerParameter(view.measured()); }
 
-// A phase of one of gradsync's strategies beside its peer's; of each step the slowest rank's.
-struct Row : Measured {
-  const Measurement& peer;
-  const Phase& phase;
-  const std::vector<double>& own_times;
-  const std::vector<double>& peer_times;
-  size_t number = Intervals::kNone;
-  Interval interval{};  // of the difference
-
-  // Memory is that of whole steps.
-  double BytesOf(const Measurement& measurement) const {
-    return &phase == kPhases ? PeakBytesPerParameter(measurement) : kNaN;
-  }
-};
-
-std::vector<Field<Row>> Fields() {
-  std::vector<Field<Row>> fields = {
-      {{.name = "strategy", .kind = Kind::kText, .leads = true}, Text("strategy")},
+std::vector<Field<Pair>> Fields() {
+  enum Section { kHeadline = 1, kDetails, kPhases };
+  std::vector<Field<Pair>> fields = {
+      {{.name = "variant", .kind = Kind::kText, .leads = true}, OfOwn(VariantOf)},
       {{.name = "peer", .kind = Kind::kText, .leads = true},
-       [](const Row& row) { return row.peer.strategy(); }},
-      {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
-       Number("batch_size")},
-      {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true, .leads = true}, Number("seq_len")},
-      {{.name = "image_size", .kind = Kind::kInteger, .said_once = true, .leads = true},
-       Number("image_size")},
-      {{.name = "bucket_bytes", .kind = Kind::kInteger, .said_once = true, .leads = true},
-       Number("bucket_bytes")},
-      {{.name = "phase", .kind = Kind::kText, .leads = true}, [](const Row& row) { return row.phase.name; }},
-      {{.name = "time (s)"}, [](const Row& row) { return Mean(row.own_times); }},
-      {{.name = "peer's time (s)"}, [](const Row& row) { return Mean(row.peer_times); }},
-      {{.name = "ratio_to_pytorch", .kind = Kind::kFraction},
-       [](const Row& row) { return 1 + RelativeDifference(row.own_times, row.peer_times); }},
-      {{.name = "ci95_low", .kind = Kind::kFraction, .interval_name = "95 % CI"},
-       [](const Row& row) { return 1 + row.interval.low; }},
-      {{.name = "ci95_high", .kind = Kind::kFraction, .audience = Audience::kMachines},
-       [](const Row& row) { return 1 + row.interval.high; }},
-      {{.name = "memory (B/param)", .kind = Kind::kPlain, .said_once = true},
-       [](const Row& row) { return row.BytesOf(row.own); }},
-      {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .said_once = true},
-       [](const Row& row) { return row.BytesOf(row.peer); }},
-      {{.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .said_once = true},
-       [](const Row& row) { return row.BytesOf(row.own) / row.BytesOf(row.peer); }},
-      {{.name = "peer equals single process", .kind = Kind::kText},
-       [](const Row& row) { return EqualityOf(row.peer); }},
+       [](const Pair& pair) { return pair.peer.row.variant(); }},
+      {{.name = "step (s)", .section = kHeadline}, [](const Pair& pair) { return pair.own.row.step_s; }},
+      {{.name = "peer's step (s)", .section = kHeadline},
+       [](const Pair& pair) { return pair.peer.row.step_s; }},
+      {{.name = "ratio_to_pytorch", .kind = Kind::kFraction, .section = kHeadline},
+       [](const Pair& pair) {
+         const Interval& interval = pair.slower.interval;
+         return Estimate{1 + pair.slower.value, {1 + interval.low, 1 + interval.high}};
+       }},
+      {{.name = "sync_cost (s)", .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
+      {{.name = "peer's sync_cost (s)", .digits = 3, .section = kHeadline}, OfPeer(CostOf)},
+
+      {{.name = "strategy", .kind = Kind::kText, .section = kDetails}, OfOwn(Text("strategy"))},
+      {{.name = "batch_size", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("batch_size"))},
+      {{.name = "seq_len", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("seq_len"))},
+      {{.name = "image_size", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("image_size"))},
+      {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("bucket_bytes"))},
+      {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfOwn(MemoryOf)},
+      {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfPeer(MemoryOf)},
+      {{.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .section = kDetails},
+       [](const Pair& pair) { return MemoryOf(pair.own) / MemoryOf(pair.peer); }},
+      {{.name = "equals single process", .kind = Kind::kText, .section = kDetails},
+       [](const Pair& pair) { return EqualityOf(pair.own.measured()); }},
+      {{.name = "peer equals single process", .kind = Kind::kText, .section = kDetails},
+       [](const Pair& pair) { return EqualityOf(pair.peer.measured()); }},
   };
-  AppendRunFields(&fields);
+  for (const char* const phase : {"forward", "backward", "sync_exposed", "backward_and_sync", "optimizer"}) {
+    const std::string samples = Join(phase, "_ns");
+    const auto mean = [samples](const View& view) { return view.row.MeanOf(samples); };
+    fields.push_back({{.name = Join(phase, " (s)"), .section = kPhases}, OfOwn(mean)});
+    fields.push_back({{.name = Join("peer's ", phase, " (s)"), .section = kPhases}, OfPeer(mean)});
+  }
+  for (const Field<View>& field : RunFields(kDetails)) fields.push_back({field.column, OfOwn(field.value)});
+  fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kHeadline}, &Pair::flags});
   return fields;
 }
 
-class PeersTable : public TableBuilder {
- public:
-  PeersTable(const TableOptions& options, std::string experiment, std::string title)
-      : intervals_(options.bootstrap),
-        experiment_(std::move(experiment)),
-        table_(experiment_ == "ddp" ? "peers" : experiment_ + "_peers", std::move(title), Fields()) {}
+// Whether the peer says that it does the same, over the same backend if gradsync's rows have it.
+bool AreTwins(const Cell& cell, const Row& own, const Row& peer) {
+  const std::string twin = peer.facts().StringOr("twin", "");
+  const auto matches = [&](const Row& row) { return !row.is_peer() && row.strategy() == twin; };
+  const bool has_backend = std::ranges::any_of(
+      cell.rows, [&](const Row& row) { return matches(row) && row.backend() == peer.backend(); });
+  return matches(own) && (own.backend() == peer.backend() || !has_backend);
+}
 
-  std::string_view experiment() const override { return experiment_; }
-  std::string_view main_samples() const override { return "step_ns"; }
-
-  void AddGroup(const std::vector<Measured>& rows) override {
-    std::map<std::string, const Measurement*> peers;
-    for (const Measured& row : rows) {
-      if (row.own.strategy().starts_with(kPeerPrefix)) peers[row.own.strategy()] = &row.own;
-    }
-    for (const Measured& row : rows) {
-      if (row.own.strategy().starts_with(kPeerPrefix)) continue;
-      for (const std::string_view mode : kModes) {
-        for (const std::string& namesake : Namesakes(row.own.strategy())) {
-          const auto peer = peers.find(Join(namesake, mode));
-          if (peer == peers.end()) continue;
-          for (const Phase& phase : kPhases) AddRow(row.own, *peer->second, phase);
-          has_compiled_ |= mode == kCompiled;
-          const std::string backend = row.own.record.config.StringOr("backend", "");
-          has_own_backend_ |= backend != "gloo" && backend != "nccl";
-          break;
-        }
-      }
-    }
+// The rules for claims are those of all rows.
+std::string Headline(const std::vector<Pair>& pairs) {
+  std::string reason;
+  size_t faster = 0, slower = 0;
+  std::vector<const Pair*> sound;
+  for (const Pair& pair : pairs) {
+    const bool is_wrong = Has(pair.flags(), Flag::kUnequal);
+    if (!pair.own.cell.void_reason.empty()) reason = pair.own.cell.void_reason;
+    if (is_wrong || !pair.slower.interval.is_known() || pair.own.row.is_floor()) continue;
+    sound.push_back(&pair);
+    faster += pair.slower.interval.high < 0;
+    slower += pair.slower.interval.low > 0;
   }
-  void Add(const Measured& row) override { AddGroup({row}); }
-
-  void Finish(std::vector<Table>* tables) override {
-    intervals_.Compute();
-    for (Row& row : rows_) {
-      row.interval = intervals_[row.number];
-      has_memory_ |= row.BytesOf(row.own) > 0 || row.BytesOf(row.peer) > 0;
-      table_.Add(row);
+  if (sound.empty()) return reason.empty() ? "" : Join("Which is faster is not said. ", reason);
+  std::string text;
+  for (const Pair* pair : sound) {
+    if (sound.size() > 2) break;
+    const Interval& interval = pair->slower.interval;
+    text +=
+        Join(text.empty() ? "" : " ", "Steps of ", VariantOf(pair->own), " take ", Fixed(1 + interval.low, 2),
+             " to ", Fixed(1 + interval.high, 2), " times as long as those of ", pair->peer.row.variant());
+    const Interval &own = pair->own.row.cost.total.interval, &other = pair->peer.row.cost.total.interval;
+    if (own.is_known() && other.is_known()) {
+      text += Join("; synchronisation costs ", TimeRange(own), " and ", TimeRange(other),
+                   " over their own floors");
     }
-    if (table_.num_rows() == 0) return;
-    table_.AddFinding(Headline());
-    table_.AddNote(
-        "ratio_to_pytorch: mean time by PyTorch's, of steps that were taken in turn in one run; below 1 "
-        "gradsync is faster. An interval that holds 1 shows no difference; all of the table hold at once.");
-    table_.AddNote(
-        "pytorch_ddp: DistributedDataParallel, which waits for gradients inside backward and tells only both "
-        "together. pytorch_ddp_view: the same with gradient_as_bucket_view, so that averaged gradients are "
-        "not copied back; core does without copies too.");
-    if (has_own_backend_) table_.AddNote("PyTorch's ranks communicate over gloo: it has not this backend.");
-    if (has_compiled_) {
-      table_.AddNote(
-          "_compiled: the model under torch.compile, in its default mode. Compilation came before the first "
-          "step; the optimizer is the same as without.");
-    }
-    if (has_memory_) {
-      table_.AddNote(
-          "memory: of the device, at the peak of the timed steps, for each parameter; in each program only "
-          "what the one strategy needs.");
-    }
-    tables->push_back(std::move(table_));
+    text += ".";
   }
-
- private:
-  void AddRow(const Measurement& own, const Measurement& peer, const Phase& phase) {
-    const Series* const own_series = own.Find(phase.samples);
-    const Series* const peer_series = peer.Find(phase.samples);
-    if (own_series == nullptr || peer_series == nullptr) return;
-    rows_.push_back({{own, own},
-                     peer,
-                     phase,
-                     own_series->max,
-                     peer_series->max,
-                     intervals_.AddRatio(SampleOf(own, *own_series), SampleOf(peer, *peer_series))});
+  if (sound.size() > 2) {
+    text = Join("Of ", sound.size(), " pairs, gradsync's step is shown faster in ", faster, " and slower in ",
+                slower, ".");
   }
-
-  // Of whole steps, in at most 25 words.
-  std::string Headline() const {
-    size_t faster = 0;
-    size_t slower = 0;
-    size_t all = 0;
-    double least = std::numeric_limits<double>::infinity();
-    double most = 0;
-    for (const Row& row : rows_) {
-      if (&row.phase != kPhases) continue;
-      ++all;
-      faster += row.interval.high < 0 ? 1 : 0;
-      slower += row.interval.low > 0 ? 1 : 0;
-      const double ratio = 1 + RelativeDifference(row.own_times, row.peer_times);
-      least = std::min(least, ratio);
-      most = std::max(most, ratio);
-    }
-    char range[64];
-    std::snprintf(range, sizeof range, "%.2f to %.2f", least, most);
-    return Join("Steps take ", range, " times as long as PyTorch's: of ", all, " pairs ", faster,
-                " are shown faster, ", slower, " slower.");
-  }
-
-  Intervals intervals_;
-  std::vector<Row> rows_;
-  const std::string experiment_;
-  bool has_own_backend_ = false;  // which PyTorch does without
-  bool has_compiled_ = false;
-  bool has_memory_ = false;
-  TableOf<Row> table_;
-};
+  const bool is_oversubscribed =
+      std::ranges::any_of(sound, [](const Pair* pair) { return Has(pair->flags(), Flag::kOversubscribed); });
+  return text + (is_oversubscribed ? " Measured with more threads than CPUs." : "");
+}
 
 }  // namespace
 
-std::unique_ptr<TableBuilder> MakePeersTable(const TableOptions& options) {
-  return std::make_unique<PeersTable>(options, "ddp", "gradsync beside PyTorch");
-}
-
-std::unique_ptr<TableBuilder> MakeComparePeersTable(const TableOptions& options) {
-  return std::make_unique<PeersTable>(options, "compare", "gradsync beside PyTorch, over bucket sizes");
+void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+  std::vector<Pair> pairs;
+  for (const Cell& cell : cells) {
+    std::vector<Pair> own;
+    for (const Row& peer : cell.rows) {
+      for (const Row& row : cell.rows) {
+        if (peer.is_peer() && AreTwins(cell, row, peer)) own.push_back({{cell, row}, {cell, peer}});
+      }
+    }
+    std::vector<std::pair<const Row*, const Row*>> compared;
+    for (const Pair& pair : own) compared.emplace_back(&pair.own.row, &pair.peer.row);
+    const std::vector<Estimate> estimates = CompareSteps(cell, compared);
+    for (size_t i = 0; i < own.size(); ++i) {
+      own[i].slower = estimates[i];
+      pairs.push_back(own[i]);
+    }
+  }
+  if (pairs.empty()) return;
+  TableOf<Pair> table("peers", "gradsync beside PyTorch", Fields());
+  for (const Pair& pair : pairs) table.Add(pair);
+  if (const std::string headline = Headline(pairs); !headline.empty()) table.AddFinding(headline);
+  table.AddNote(
+      "ratio_to_pytorch: of steps that took turns in one run, with a simultaneous 95 % CI; below 1 gradsync "
+      "is faster. "
+      "Each sync_cost is over the floor of its own framework: what a step takes longer than the same step "
+      "without "
+      "synchronisation.");
+  table.SetSectionTitle(2, "Memory at the peak of the timed steps, verification, and the run");
+  table.SetSectionTitle(3, "Phases: means in seconds, of each step's slowest rank");
+  tables->push_back(std::move(table));
 }
 
 }  // namespace gradsync::tools

@@ -1,152 +1,114 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "tools/records/test_records.h"
-#include "tools/tables/builder.h"
 #include "tools/tables/test_tables.h"
 
 namespace gradsync::tools {
 namespace {
 
 using bench::Record;
-
-std::vector<Table> TablesOf(std::unique_ptr<TableBuilder> builder,
-                            const std::vector<Measurement>& measurements) {
-  // As the reader groups them.
-  const auto place = [](const Measurement& measurement) {
-    const bench::Fields& config = measurement.record.config;
-    return std::tuple(measurement.record.run_id, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0));
-  };
-  for (size_t i = 0; i < measurements.size();) {
-    std::vector<Measured> group;
-    const size_t first = i;
-    for (; i < measurements.size() && place(measurements[i]) == place(measurements[first]); ++i) {
-      group.push_back({measurements[i], measurements[i]});
-    }
-    builder->AddGroup(group);
-  }
-  std::vector<Table> tables;
-  builder->Finish(&tables);
-  return tables;
-}
-
-std::vector<Table> PeersOf(const std::vector<Measurement>& measurements) {
-  return TablesOf(MakePeersTable({}), measurements);
-}
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 
 TEST(PeersTableTest, WithoutPeersThereIsNone) {
-  EXPECT_TRUE(PeersOf({AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1)}).empty());
+  EXPECT_FALSE(Tabled({{AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1)}}).has("peers"));
 }
 
-TEST(PeersTableTest, ComparesWithTheNamesakeAtTheSamePlaceOfTheSameRun) {
-  const std::vector<Table> tables =
-      PeersOf({AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1), AtPlace("pytorch_naive", 2, 128, 4),
-               AtPlace("naive", 4, 128, 1), AtPlace("pytorch_naive", 4, 128, 2), AtPlace("naive", 8, 128, 1),
-               AtPlace("pytorch_naive", 8, 128, 2, "run2")});
-  ASSERT_EQ(tables.size(), 1u);
-  const Table& table = tables[0];
-  ASSERT_EQ(table.num_rows(), 12u);
-  EXPECT_EQ(Text(table, 0, "strategy"), "naive");
-  EXPECT_EQ(Text(table, 0, "peer"), "pytorch_naive");
-  EXPECT_EQ(Text(table, 0, "phase"), "step");
-  EXPECT_DOUBLE_EQ(Number(table, 0, "ratio_to_pytorch"), 0.25);
-  EXPECT_EQ(Text(table, 3, "phase"), "sync");
-  EXPECT_DOUBLE_EQ(Number(table, 3, "ratio_to_pytorch"), 0.25);
-  EXPECT_EQ(Number(table, 6, "batch_size"), 4);
-  EXPECT_DOUBLE_EQ(Number(table, 6, "ratio_to_pytorch"), 0.5);
+TEST(PeersTableTest, ComparesWithTheTwinOfTheSameCell) {
+  const Tabled t(
+      {{AtPlace("naive", 2, 128, 1), AtPlace("core", 2, 128, 1), AtPlace("pytorch_naive", 2, 128, 4)},
+       {AtPlace("naive", 4, 128, 1), AtPlace("pytorch_naive", 4, 128, 2)},
+       {AtPlace("naive", 8, 128, 1)}});
+  const Table& table = t.table("peers");
+  ASSERT_EQ(table.num_rows(), 2u);
+  EXPECT_EQ(Text(table, 0, "variant"), "batch 2: naive@gloo");
+  EXPECT_EQ(Text(table, 0, "peer"), "pytorch_naive@gloo");
+  EXPECT_NEAR(Number(table, 0, "ratio_to_pytorch"), 0.25, 1e-9);
+  EXPECT_NEAR(Number(table, 1, "ratio_to_pytorch"), 0.5, 1e-9);
+  EXPECT_NEAR(Number(table, 0, "sync_exposed (s)"), 0.25 * Number(table, 0, "peer's sync_exposed (s)"), 1e-9);
 }
 
-// Like a peer that waits inside backward.
-Measurement WaitsInside(const char* strategy, int64_t factor) {
-  return Ddp(strategy, factor, [](Record& rank) {
-    rank.samples.erase("backward_ns");
-    rank.samples.erase("sync_exposed_ns");
-  });
-}
-
-TEST(PeersTableTest, WhatWaitsInsideBackwardIsComparedWithBackwardAndSynchronisation) {
-  for (const char* const strategy : {"bucketed_sync", "bucketed_async", "core"}) {
-    const std::vector<Table> tables =
-        PeersOf({Ddp(strategy, 1, [](Record&) {}), WaitsInside("pytorch_ddp", 2)});
-    ASSERT_EQ(tables.size(), 1u);
-    ASSERT_EQ(tables[0].num_rows(), 4u);
-    EXPECT_EQ(Text(tables[0], 2, "phase"), "backward + sync");
-    EXPECT_NEAR(Number(tables[0], 2, "time (s)"), 0.5 * Number(tables[0], 2, "peer's time (s)"), 1e-12);
-  }
-}
-
-TEST(PeersTableTest, CoreIsComparedWithThePeerThatCopiesAsLittle) {
-  const std::vector<Table> tables =
-      PeersOf({Ddp("bucketed_async", 1, [](Record&) {}), Ddp("core", 1, [](Record&) {}),
-               WaitsInside("pytorch_ddp", 2), WaitsInside("pytorch_ddp_view", 4)});
-  ASSERT_EQ(tables.size(), 1u);
-  ASSERT_EQ(tables[0].num_rows(), 8u);
-  EXPECT_EQ(Text(tables[0], 0, "peer"), "pytorch_ddp");
-  EXPECT_EQ(Text(tables[0], 4, "strategy"), "core");
-  EXPECT_EQ(Text(tables[0], 4, "peer"), "pytorch_ddp_view");
-}
-
-TEST(PeersTableTest, EagerAndCompiledStandBesideEachOther) {
+TEST(PeersTableTest, EagerAndCompiledStandBelowEachOther) {
   const auto with_memory = [](std::string_view strategy, int64_t factor, int64_t bytes) {
     return Ddp(strategy, factor, [bytes](Record& rank) {
       rank.facts.Set("num_parameters", 1000);
       rank.facts.Set("peak_bytes_in_use", bytes);
-      rank.facts.Set("strategies_in_memory", 1);
     });
   };
-  const std::vector<Table> tables =
-      PeersOf({with_memory("none", 2, 18000), with_memory("pytorch_none_compiled", 1, 20000),
-               with_memory("pytorch_none", 4, 24000)});
-  ASSERT_EQ(tables.size(), 1u);
-  ASSERT_EQ(tables[0].num_rows(), 12u);
-  EXPECT_EQ(Text(tables[0], 0, "peer"), "pytorch_none");
-  EXPECT_DOUBLE_EQ(Number(tables[0], 0, "ratio_to_pytorch"), 0.5);
-  EXPECT_EQ(Number(tables[0], 0, "memory (B/param)"), 18);
-  EXPECT_EQ(Number(tables[0], 0, "peer's memory (B/param)"), 24);
-  EXPECT_DOUBLE_EQ(Number(tables[0], 0, "memory_ratio_to_pytorch"), 0.75);
-  EXPECT_TRUE(std::isnan(Number(tables[0], 1, "memory (B/param)")));
-  EXPECT_EQ(Text(tables[0], 6, "peer"), "pytorch_none_compiled");
-  EXPECT_DOUBLE_EQ(Number(tables[0], 6, "ratio_to_pytorch"), 2);
-  EXPECT_DOUBLE_EQ(Number(tables[0], 6, "memory_ratio_to_pytorch"), 0.9);
-  EXPECT_EQ(Text(tables[0], 0, "peer equals single process"), "floor: no sync");
-  EXPECT_EQ(Text(tables[0], 6, "peer equals single process"), "floor: no sync");
+  const Tabled t({{with_memory("core", 2, 18000), with_memory("pytorch_ddp", 4, 24000),
+                   with_memory("pytorch_ddp_compiled", 1, 20000)}});
+  const Table& table = t.table("peers");
+  ASSERT_EQ(table.num_rows(), 2u);
+  EXPECT_NEAR(Number(table, 0, "ratio_to_pytorch"), 0.5, 1e-9);
+  EXPECT_EQ(Number(table, 0, "memory (B/param)"), 18);
+  EXPECT_EQ(Number(table, 0, "peer's memory (B/param)"), 24);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "memory_ratio_to_pytorch"), 0.75);
+  EXPECT_EQ(Text(table, 1, "peer"), "pytorch_ddp_compiled@gloo");
+  EXPECT_NEAR(Number(table, 1, "ratio_to_pytorch"), 2, 1e-9);
+  EXPECT_EQ(Text(table, 1, "peer equals single process"), "yes");
 }
 
-TEST(PeersTableTest, BucketSizesAreComparedEachWithItsOwn) {
-  const auto measured = [](const char* strategy, int64_t mebi, int64_t bucket_bytes, int64_t factor) {
-    std::vector<Record> ranks;
-    for (const int64_t rank : {0, 1}) {
-      ranks.push_back(CompareRecord(strategy, mebi, rank, Repeat(factor * kMs, 12)));
-      ranks.back().config.Set("bucket_bytes", bucket_bytes);
-    }
-    return CombineRanks(ranks);
-  };
-  std::vector<Measurement> measurements;
-  for (const int64_t mebi : {3, 4}) {
-    for (const Measurement& one :
-         {measured("core", mebi, mebi, 6), measured("bucketed_sync", mebi, 4 * mebi, 6),
-          measured("pytorch_ddp", mebi, 4 * mebi, 3), measured("pytorch_ddp_view", mebi, mebi, 2)}) {
-      measurements.push_back(one);
-    }
-  }
-  const std::vector<Table> tables = TablesOf(MakeComparePeersTable({}), measurements);
-  ASSERT_EQ(tables.size(), 1u);
-  EXPECT_EQ(tables[0].name(), "compare_peers");
-  ASSERT_EQ(tables[0].num_rows(), 16u);
-  for (const size_t size : {0u, 8u}) {
-    EXPECT_EQ(Text(tables[0], size, "peer"), "pytorch_ddp_view");
-    EXPECT_DOUBLE_EQ(Number(tables[0], size, "ratio_to_pytorch"), 3);
-    EXPECT_EQ(Text(tables[0], size + 4, "peer"), "pytorch_ddp");
-    EXPECT_DOUBLE_EQ(Number(tables[0], size + 4, "ratio_to_pytorch"), 2);
-  }
+// PyTorch has no shm: its rows are compared over the backend that they have, if gradsync's rows do.
+TEST(PeersTableTest, BackendsAreThePeers) {
+  const auto over_shm = [](Record& rank) { SetBackend("shm", &rank); };
+  const Tabled both({{Ddp("core", 1), Ddp("core", 1, over_shm), Ddp("pytorch_ddp", 1)}});
+  ASSERT_EQ(both.table("peers").num_rows(), 1u);
+  EXPECT_EQ(Text(both.table("peers"), 0, "variant"), "core@gloo");
+  const Tabled shm({{Ddp("core", 1, over_shm), Ddp("pytorch_ddp", 1)}});
+  EXPECT_EQ(Text(shm.table("peers"), 0, "variant"), "core@shm");
+}
+
+Group Pair(size_t steps, const Change& change = {}) {
+  return {Steady("none", Wobble(90, steps, 0), change), Steady("core", Wobble(100, steps, 1), change),
+          Steady("pytorch_none", Wobble(100, steps, 2), change),
+          Steady("pytorch_ddp", Wobble(130, steps, 3), change)};
+}
+
+TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
+  const Tabled t({Pair(24)});
+  const Table& table = t.table("peers");
+  EXPECT_NEAR(Number(table, 1, "sync_cost (s)"), 0.010, 0.001);
+  EXPECT_NEAR(Number(table, 1, "peer's sync_cost (s)"), 0.030, 0.001);
+  EXPECT_LT(Number(table, 1, "peer's sync_cost_low (s)"), Number(table, 1, "peer's sync_cost (s)"));
+  EXPECT_THAT(
+      t.findings("peers"),
+      MatchesRegex("Steps of core@gloo take 0\\.7[0-9] to 0\\.7[0-9] times as long as those of "
+                   "pytorch_ddp@gloo; synchronisation costs .* ms and .* ms over their own floors\\."));
+}
+
+// As for all rows: ten rounds, taken in turn, not traced; more threads than CPUs are mentioned.
+TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
+  const Tabled few({Pair(9)});
+  EXPECT_TRUE(std::isnan(Number(few.table("peers"), 0, "ratio_to_pytorch_low")));
+  EXPECT_TRUE(std::isnan(Number(few.table("peers"), 1, "peer's sync_cost_low (s)")));
+  EXPECT_THAT(few.findings("peers"), HasSubstr("Which is faster is not said. `n<10`"));
+  EXPECT_THAT(Text(few.table("peers"), 0, "flags"), HasSubstr("n<10"));
+  const Tabled blocks({Pair(24, [](Record& rank) { rank.config.Set("order", "blocks"); })});
+  EXPECT_THAT(blocks.findings("peers"), HasSubstr("Which is faster is not said. `in-blocks`"));
+  const Tabled crowded({Pair(24, [](Record& rank) { rank.provenance.cpu_count = 1; })});
+  EXPECT_THAT(crowded.findings("peers"), HasSubstr("Measured with more threads than CPUs."));
+  EXPECT_THAT(Text(crowded.table("peers"), 0, "flags"), HasSubstr("oversubscribed"));
+}
+
+TEST(PeersTableTest, AWrongPeerIsNotCompared) {
+  Group group = Pair(24);
+  group[3] =
+      Steady("pytorch_ddp", Wobble(130, 24, 3), [](Record& rank) { rank.checks.Set("grads_equal", false); });
+  const Tabled t({group});
+  EXPECT_EQ(t.findings("peers"), "");
+  EXPECT_THAT(Text(t.table("peers"), 1, "flags"), HasSubstr("unequal"));
+}
+
+TEST(PeersTableTest, ManyPairsAreCounted) {
+  Group group = Pair(24);
+  group.push_back(Steady("pytorch_ddp_view", Wobble(120, 24, 4)));
+  group.push_back(Steady("pytorch_ddp_compiled", Wobble(80, 24, 5)));
+  EXPECT_EQ(Tabled({group}).findings("peers"),
+            "Of 3 pairs, gradsync's step is shown faster in 2 and slower in 1.");
 }
 
 }  // namespace

@@ -1,57 +1,73 @@
 #include "tools/tables/pivot.h"
 
-#include <limits>
+#include <algorithm>
 #include <map>
-#include <utility>
+
+#include "model/error.h"
 
 namespace gradsync::tools {
-namespace {
 
-// The rows that stand in one line, by heading.
-using Line = std::map<std::string, size_t>;
-
-}  // namespace
-
-void AddLines(const Table& rows, const std::vector<size_t>& numbers,
-              const std::function<std::string(size_t row)>& heading_of,
-              const std::vector<WideColumn>& columns, Table* wide) {
-  std::vector<size_t> sources;
-  for (const WideColumn& column : columns) sources.push_back(rows.column(column.from));
-  const auto belongs = [&](const Line& line, size_t row) {
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const Cell& other = rows.cell(line.begin()->second, sources[i]);
-      if (columns[i].heading.empty() && !AreSame(rows.cell(row, sources[i]), other)) return false;
+Table Pivot(const PivotOptions& options, const std::vector<View>& views,
+            const std::vector<Field<View>>& place, const std::function<std::string(const View&)>& heading_of,
+            const std::vector<Field<View>>& values) {
+  std::vector<std::string> headings;
+  // NaN, such as of a sequence length where there is none, would have no order.
+  std::map<std::vector<std::pair<double, std::string>>, std::map<std::string, const View*>> lines;
+  for (const View& view : views) {
+    const std::string heading = heading_of(view);
+    if (std::ranges::count(headings, heading) == 0) headings.push_back(heading);
+    std::vector<std::pair<double, std::string>> key;
+    for (const TableCell& cell : TableOf<View>::CellsOf(place, view)) {
+      const double* const number = std::get_if<double>(&cell);
+      const bool is_number = number != nullptr && !std::isnan(*number);
+      key.emplace_back(is_number ? *number : -1, number == nullptr ? std::get<std::string>(cell) : "");
     }
-    return true;
-  };
-  std::vector<Line> lines;
-  for (const size_t row : numbers) {
-    std::string heading = heading_of(row);
-    if (lines.empty() || !belongs(lines.back(), row) || lines.back().contains(heading)) lines.emplace_back();
-    lines.back().emplace(std::move(heading), row);
+    lines[key].emplace(heading, &view);
   }
-  for (const Line& line : lines) {
-    std::vector<Cell> cells;
+  struct Source {
+    std::string heading;
+    const Field<View>* field;
+  };
+  std::vector<Source> sources;
+  std::vector<Column> columns = TableOf<View>::ColumnsOf(place);
+  const size_t num_outer = options.by_heading ? headings.size() : values.size();
+  const size_t num_inner = options.by_heading ? values.size() : headings.size();
+  for (size_t outer = 0; outer < num_outer; ++outer) {
+    for (size_t inner = 0; inner < num_inner; ++inner) {
+      const Field<View>& field = values[options.by_heading ? inner : outer];
+      const std::string& heading = headings[options.by_heading ? outer : inner];
+      sources.push_back({heading, &field});
+      for (Column& column : TableOf<View>::ColumnsOf({field})) {
+        column.section = static_cast<int>(outer) + 1;
+        if (!options.by_heading) column.name = heading;
+        columns.push_back(std::move(column));
+      }
+    }
+  }
+  Table table(options.name, options.title, columns, Audience::kPeople);
+  table.SetDetail();
+  for (size_t outer = 0; outer < num_outer; ++outer) {
+    table.SetSectionTitle(static_cast<int>(outer) + 1,
+                          options.by_heading ? Join("[", headings[outer], "]") : values[outer].column.name);
+  }
+  for (const auto& [key, line] : lines) {
+    std::vector<TableCell> cells = TableOf<View>::CellsOf(place, *line.begin()->second);
     std::vector<size_t> marked;
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const auto row = columns[i].heading.empty() ? line.begin() : line.find(columns[i].heading);
-      if (row == line.end()) {
-        const bool is_text = rows.is_text(sources[i]);
-        cells.push_back(is_text ? Cell("") : Cell(std::numeric_limits<double>::quiet_NaN()));
+    for (const auto& [heading, field] : sources) {
+      const auto view = line.find(heading);
+      if (view == line.end()) {
+        const size_t width = field->column.has_interval ? 3 : 1;
+        cells.insert(cells.end(), width, std::numeric_limits<double>::quiet_NaN());
         continue;
       }
-      cells.push_back(rows.cell(row->second, sources[i]));
-      if (rows.marked(row->second, sources[i])) marked.push_back(i);
+      const std::optional<Flag>& flag = field->column.marked_with;
+      if (flag && Has(view->second->row.flags, *flag)) marked.push_back(cells.size());
+      Append(TableOf<View>::CellsOf({*field}, *view->second), &cells);
     }
-    wide->AddRow(std::move(cells));
-    for (const size_t column : marked) wide->MarkLast(column);
+    table.AddRow(std::move(cells));
+    for (const size_t column : marked) table.MarkLast(column);
   }
-}
-
-std::vector<Column> ColumnsOf(const std::vector<WideColumn>& columns) {
-  std::vector<Column> all;
-  for (const WideColumn& column : columns) all.push_back(column.column);
-  return all;
+  return table;
 }
 
 }  // namespace gradsync::tools

@@ -5,26 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "tools/tables/table.h"
+#include "tools/tables/fields.h"
 
-// Rows of a table beside each other, for people.
+// Rows beside each other, for people.
 namespace gradsync::tools {
 
-// A column of a wide table, and where its cells come from.
-struct WideColumn {
-  Column column;
-  std::string from{};     // a column of the long table
-  std::string heading{};  // of the rows that they come from; empty: the same in all rows of a line
+struct PivotOptions {
+  std::string name;
+  std::string title;
+  // A section for each heading, with a column for each value. Otherwise a section for each value, with a
+  // column for each heading.
+  bool by_heading = false;
 };
 
-// Adds to `wide`, which must have those columns, a line for neighbours among the rows of `rows` with these
-// numbers that agree in all columns without a heading. A heading that its line has already begins another.
-// What is marked stays so.
-void AddLines(const Table& rows, const std::vector<size_t>& numbers,
-              const std::function<std::string(size_t row)>& heading_of,
-              const std::vector<WideColumn>& columns, Table* wide);
-
-std::vector<Column> ColumnsOf(const std::vector<WideColumn>& columns);
+// A detail table: a line for the views that agree in `place`, and in each the values of the views with each
+// heading. Lines are in the order of their places.
+Table Pivot(const PivotOptions& options, const std::vector<View>& views,
+            const std::vector<Field<View>>& place, const std::function<std::string(const View&)>& heading_of,
+            const std::vector<Field<View>>& values);
 
 }  // namespace gradsync::tools
 

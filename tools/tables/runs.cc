@@ -22,19 +22,6 @@ std::string LibrariesOf(const Provenance& provenance) {
   return text;
 }
 
-std::string MachineOf(const Provenance& provenance) {
-  const double memory_gib = static_cast<double>(provenance.memory_bytes) / (1 << 30);
-  std::string text = Join("host ", provenance.host, ", ", provenance.cpu_count, " x ", provenance.cpu_model,
-                          ", ", std::llround(memory_gib), " GiB");
-  if (!provenance.gpu.empty()) text += ", " + provenance.gpu;
-  return Join(text, ", ", provenance.os, ", ", provenance.kernel);
-}
-
-std::string SoftwareOf(const Provenance& provenance) {
-  return Join("gradsync ", provenance.gradsync_commit.substr(0, 12), provenance.dirty ? " with changes" : "",
-              " (", provenance.build, ", ", provenance.compiler, "), ", LibrariesOf(provenance));
-}
-
 // "2 ranks, each 1 compute and 2 communication threads"
 std::string RanksOf(const Record& record) {
   std::string text = Join(record.world_size, record.world_size == 1 ? " rank" : " ranks");
@@ -62,6 +49,19 @@ std::string Code(std::string text) {
 }
 
 }  // namespace
+
+std::string MachineOf(const Provenance& provenance) {
+  const double memory_gib = static_cast<double>(provenance.memory_bytes) / (1 << 30);
+  std::string text = Join("host ", provenance.host, ", ", provenance.cpu_count, " x ", provenance.cpu_model,
+                          ", ", std::llround(memory_gib), " GiB");
+  if (!provenance.gpu.empty()) text += ", " + provenance.gpu;
+  return Join(text, ", ", provenance.os, ", ", provenance.kernel);
+}
+
+std::string SoftwareOf(const Provenance& provenance) {
+  return Join("gradsync ", provenance.gradsync_commit.substr(0, 12), provenance.dirty ? " with changes" : "",
+              " (", provenance.build, ", ", provenance.compiler, "), ", LibrariesOf(provenance));
+}
 
 std::vector<Column> RunsTable::Columns() {
   std::vector<Column> columns;

@@ -9,6 +9,11 @@
 
 namespace gradsync::tools {
 
+// "host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm), Linux 6.1.0".
+std::string MachineOf(const bench::Provenance& provenance);
+// "gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0".
+std::string SoftwareOf(const bench::Provenance& provenance);
+
 // Describes where the tables come from: a few runs in sentences, for people, and all of them as a table, for
 // machines.
 class RunsTable {

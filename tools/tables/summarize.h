@@ -1,31 +1,42 @@
 #ifndef GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_
 #define GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tools/records/reader.h"
+#include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
 namespace gradsync::tools {
 
 struct SummarizeOptions {
   std::vector<std::string> inputs;  // files, or directories with *.jsonl in them
-  // A strategy; empty: of `compare` core, of others naive. Where a cell has none of that name, its first.
+  // A strategy or a variant; empty: kDefaultBaseline. Where a cell has none of that name, its first row.
   std::string baseline_row;
-  std::optional<int> resamples;  // of a bootstrap; empty: 2000, fewer for very many rows
+  std::optional<int> resamples;  // of a bootstrap; empty: 2000
 };
 
 struct Summary {
-  Report report;
+  std::vector<Group> groups;  // that the cells are of; moving a Summary leaves them where they are
+  std::vector<Cell> cells;
+  Report report;  // tables of the cells
   Problems problems;
   int64_t num_records = 0;           // used
   std::vector<std::string> remarks;  // a line each, about the tables as a whole
+
+  Summary() = default;
+  Summary(Summary&&) = default;
+  Summary& operator=(Summary&&) = default;
 };
 
+// Why no table can hold the record; empty if one can.
+std::string WhyUnusable(const bench::Record& record);
+
 // Reads the records and makes the tables. Throws InvalidInput if an input does not exist, or if no record has
-// the strategy `baseline_row`.
+// the strategy or variant `baseline_row`.
 Summary Summarize(const SummarizeOptions& options);
 
 }  // namespace gradsync::tools

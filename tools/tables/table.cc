@@ -15,7 +15,7 @@ Table::Table(std::string name, std::string title, std::vector<Column> columns, A
       audience_(audience),
       varies_(columns_.size()) {}
 
-void Table::AddRow(std::vector<Cell> cells) {
+void Table::AddRow(std::vector<TableCell> cells) {
   Require(cells.size() == columns_.size(), "table ", name_, ": a row of ", cells.size(), " cells, expected ",
           columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
@@ -23,6 +23,12 @@ void Table::AddRow(std::vector<Cell> cells) {
             columns_[i].name, " takes ", is_text(i) ? "text" : "a number");
   }
   rows_.push_back({std::move(cells), {}});
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    for (const TableCell& cell : rows_.back().cells) {
+      const Flags* const flags = std::get_if<Flags>(&cell);
+      if (columns_[i].marked_with && flags != nullptr && Has(*flags, *columns_[i].marked_with)) MarkLast(i);
+    }
+  }
   for (size_t i = 0; i < columns_.size(); ++i) {
     varies_[i] = varies_[i] || !AreSame(rows_.back().cells[i], rows_[0].cells[i]);
   }
@@ -48,7 +54,7 @@ std::set<Flag> FlagsIn(const std::vector<Table>& tables) {
   std::set<Flag> found;
   for (const Table& table : tables) {
     for (size_t row = 0; row < table.num_rows(); ++row) {
-      for (const Cell& cell : table.row(row)) {
+      for (const TableCell& cell : table.row(row)) {
         const Flags* const flags = std::get_if<Flags>(&cell);
         if (flags == nullptr) continue;
         for (const FlagOfRow& own : *flags) found.insert(own.flag);
@@ -58,8 +64,8 @@ std::set<Flag> FlagsIn(const std::vector<Table>& tables) {
   return found;
 }
 
-bool AreSame(const Cell& a, const Cell& b) {
-  const auto is_none = [](const Cell& cell) {
+bool AreSame(const TableCell& a, const TableCell& b) {
+  const auto is_none = [](const TableCell& cell) {
     const double* const number = std::get_if<double>(&cell);
     return number != nullptr && std::isnan(*number);
   };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tools/records/validity.h"
+#include "tools/statistics/estimates.h"
 
 namespace gradsync::tools {
 
@@ -35,16 +37,16 @@ struct Column {
 
   // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
-  int digits = 4;          // of kDecimal
-  int section = 0;         // where the column is shown; 0: in every section
-  bool said_once = false;  // with one value in all rows it is said above the table instead
-  bool leads = false;      // comes before those that do not
-  std::string
-      interval_name{};  // not empty: this and the next column, itself for machines, are one, "[low, high]"
+  int digits = 4;                     // of kDecimal
+  int section = 0;                    // where the column is shown; 0: in every section
+  bool said_once = false;             // with one value in all rows it is said above the table instead
+  bool leads = false;                 // comes before those that do not
+  bool has_interval = false;          // the next two columns, for machines, are the ends of its interval
+  std::optional<Flag> marked_with{};  // numbers are marked in rows with this flag
 };
 
 // A value: a number (NaN: none), or text, which may be that of flags.
-using Cell = std::variant<double, std::string, Flags>;
+using TableCell = std::variant<double, std::string, Flags>;
 
 // Rows under columns.
 class Table {
@@ -53,12 +55,13 @@ class Table {
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
   // One cell for each column, of its kind. Throws InvalidInput otherwise.
-  void AddRow(std::vector<Cell> cells);
-  // Marks a number of the last row: people see an asterisk behind it. Throws InvalidInput, as all below that
-  // take a name do, if there is no such column.
+  void AddRow(std::vector<TableCell> cells);
+  // Marks a cell of the last row: people see an asterisk behind a number, and text in bold. Throws
+  // InvalidInput, as all below that take a name do, if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
-  void SetAudience(Audience audience) { audience_ = audience; }
+  // People see it with --details only; of other tables they see the first section without it.
+  void SetDetail() { is_detail_ = true; }
   // What people read above a section.
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
   // A sentence that says what the data show, no more than they carry. People read it above the table.
@@ -69,6 +72,7 @@ class Table {
   const std::string& name() const { return name_; }
   const std::string& title() const { return title_; }
   Audience audience() const { return audience_; }
+  bool is_detail() const { return is_detail_; }
   const std::vector<Column>& columns() const { return columns_; }
   const std::vector<std::string>& findings() const { return findings_; }
   const std::vector<std::string>& notes() const { return notes_; }
@@ -84,15 +88,15 @@ class Table {
   // Of flags, what they say.
   std::string text(size_t row, size_t column) const;
   std::string text(size_t row, std::string_view name) const { return text(row, column(name)); }
-  const Cell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
-  const std::vector<Cell>& row(size_t row) const { return rows_[row].cells; }
+  const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
+  const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
   // Whether all rows have the same value there; false without rows.
   bool is_constant(size_t column) const { return !rows_.empty() && !varies_[column]; }
 
  private:
   struct Line {
-    std::vector<Cell> cells;
+    std::vector<TableCell> cells;
     std::set<size_t> marked;  // columns
   };
 
@@ -100,6 +104,7 @@ class Table {
   std::string title_;
   std::vector<Column> columns_;
   Audience audience_;
+  bool is_detail_ = false;
   std::vector<Line> rows_;
   std::vector<bool> varies_;  // by column
   std::map<int, std::string> section_titles_;
@@ -111,7 +116,7 @@ class Table {
 std::set<Flag> FlagsIn(const std::vector<Table>& tables);
 
 // Whether two cells say the same. No value is the same as no value.
-bool AreSame(const Cell& a, const Cell& b);
+bool AreSame(const TableCell& a, const TableCell& b);
 
 struct Report {
   std::vector<std::string> header;  // Markdown, for people: what was run, where, how

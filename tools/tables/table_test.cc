@@ -8,7 +8,6 @@
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/pivot.h"
 
 namespace gradsync::tools {
 namespace {
@@ -29,7 +28,7 @@ TEST(TableTest, KeepsWhatItIsGiven) {
   EXPECT_FALSE(table.marked(1, 0));
   EXPECT_TRUE(table.is_constant(0));
   EXPECT_FALSE(table.is_constant(1));
-  EXPECT_EQ(table.row(0), (std::vector<Cell>{"x", 1.5}));
+  EXPECT_EQ(table.row(0), (std::vector<TableCell>{"x", 1.5}));
 }
 
 TEST(TableTest, FindsColumnsByName) {
@@ -64,30 +63,27 @@ TEST(TableTest, ColumnsSayWhatTheyShow) {
                       {{.name = "half"}, &Row::half},
                       {{.name = "next"}, [](const Row& row) { return row.count + 1; }}});
   table.Add({"x", 3});
-  EXPECT_EQ(table.row(0), (std::vector<Cell>{"x", 3.0, 1.5, 4.0}));
+  EXPECT_EQ(table.row(0), (std::vector<TableCell>{"x", 3.0, 1.5, 4.0}));
 }
 
-TEST(PivotTest, PutsRowsBesideEachOther) {
-  Table rows("long", "",
-             {{.name = "key", .kind = Kind::kText}, {.name = "what", .kind = Kind::kText}, {.name = "n"}});
-  rows.AddRow({"k", "a", 1.0});
-  rows.AddRow({"k", "b", 2.0});
-  rows.MarkLast("n");
-  rows.AddRow({"k", "b", 3.0});
-  rows.AddRow({"l", "a", 4.0});
-  const std::vector<WideColumn> columns = {{{.name = "key", .kind = Kind::kText}, "key"},
-                                           {{.name = "a's"}, "n", "a"},
-                                           {{.name = "b's"}, "n", "b"}};
-  Table wide("wide", "", ColumnsOf(columns));
-  AddLines(
-      rows, {0, 1, 2, 3}, [&](size_t row) { return rows.text(row, "what"); }, columns, &wide);
-  ASSERT_EQ(wide.num_rows(), 3u);
-  EXPECT_EQ(wide.row(0), (std::vector<Cell>{"k", 1.0, 2.0}));
-  EXPECT_TRUE(wide.marked(0, 2));
-  EXPECT_FALSE(wide.marked(0, 1));
-  EXPECT_TRUE(std::isnan(wide.number(1, "a's")));  // b was there already
-  EXPECT_EQ(wide.number(1, "b's"), 3);
-  EXPECT_EQ(wide.text(2, "key"), "l");
+TEST(TableTest, AnEstimateMakesThreeColumns) {
+  TableOf<Estimate> table(
+      "t", "", {{{.name = "delta (%)", .kind = Kind::kPercent}, [](const Estimate& all) { return all; }}});
+  table.Add({1, {0.5, 2}});
+  ASSERT_EQ(table.columns().size(), 3u);
+  EXPECT_EQ(table.number(0, "delta (%)"), 1);
+  EXPECT_EQ(table.number(0, "delta_low (%)"), 0.5);
+  EXPECT_EQ(table.number(0, "delta_high (%)"), 2);
+  EXPECT_EQ(table.columns()[2].audience, Audience::kMachines);
+}
+
+TEST(TableTest, NumbersAreMarkedWithTheirRowsFlags) {
+  Table table("t", "",
+              {{.name = "p99", .marked_with = Flag::kTooFewForP99}, {.name = "flags", .kind = Kind::kText}});
+  table.AddRow({1.0, Flags{{Flag::kTooFewForP99}}});
+  table.AddRow({1.0, Flags{{Flag::kDirty}}});
+  EXPECT_TRUE(table.marked(0, 0));
+  EXPECT_FALSE(table.marked(1, 0));
 }
 
 TEST(TableTest, RefusesRowsThatDoNotFit) {

@@ -1,10 +1,12 @@
 #include "tools/tables/test_tables.h"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "tools/records/test_records.h"
+#include "tools/tables/fields.h"
 
 namespace gradsync::tools {
 
@@ -12,7 +14,8 @@ using bench::Record;
 
 size_t ColumnOf(const Table& table, std::string_view name) {
   for (size_t i = 0; i < table.columns().size(); ++i) {
-    if (table.columns()[i].name == name) return i;
+    // People's version of a column may have the same name.
+    if (table.columns()[i].name == name && table.columns()[i].audience != Audience::kPeople) return i;
   }
   throw std::out_of_range(std::string(name));
 }
@@ -22,10 +25,10 @@ double Number(const Table& table, size_t row, std::string_view column) {
 }
 
 std::string Text(const Table& table, size_t row, std::string_view column) {
-  return std::string(table.text(row, ColumnOf(table, column)));
+  return table.text(row, ColumnOf(table, column));
 }
 
-Measurement Ddp(std::string_view strategy, int64_t factor, const std::function<void(Record&)>& change) {
+Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change) {
   const int64_t ms = factor * kMs;
   std::vector<Record> ranks = {DdpRecord(strategy, 0, {10 * ms, 20 * ms, 30 * ms, 40 * ms}),
                                DdpRecord(strategy, 1, {20 * ms, 10 * ms, 30 * ms, 40 * ms})};
@@ -42,6 +45,57 @@ Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_l
     rank.config.Set("seq_len", seq_len);
     rank.run_id = run;
   });
+}
+
+Measurement Steady(std::string_view strategy, const std::vector<double>& steps_ms, const Change& change) {
+  std::vector<int64_t> steps;
+  for (const double step : steps_ms) steps.push_back(std::llround(step * kMs));
+  std::vector<Record> ranks;
+  for (const int64_t rank : {0, 1}) {
+    Record& record = ranks.emplace_back(DdpRecord(strategy, rank, steps));
+    record.samples["forward_ns"] = Repeat(2 * kMs, steps.size());
+    if (change) change(record);
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+std::vector<double> Wobble(double mean_ms, size_t count, int phase) {
+  std::vector<double> steps;
+  for (size_t i = 0; i < count; ++i) {
+    steps.push_back(mean_ms * (1 + 0.02 * std::sin(1.7 * static_cast<double>(i) + 2.3 * phase)));
+  }
+  return steps;
+}
+
+Tabled::Tabled(std::vector<Group> all, const RowOptions& options) : groups(std::move(all)) {
+  cells = CellsOf(groups, options);
+  AddAllReduceTables(cells, &tables);
+  AddTrainingTables(cells, &tables);
+  AddPeersTables(cells, &tables);
+}
+
+const Table& Tabled::table(std::string_view name) const {
+  const auto found = std::ranges::find(tables, name, &Table::name);
+  if (found == tables.end()) throw std::out_of_range(std::string(name));
+  return *found;
+}
+
+bool Tabled::has(std::string_view name) const { return std::ranges::count(tables, name, &Table::name) > 0; }
+
+const Row& Tabled::row(std::string_view variant) const {
+  for (const Cell& cell : cells) {
+    for (const Row& row : cell.rows) {
+      if (row.variant() == variant) return row;
+    }
+  }
+  throw std::out_of_range(std::string(variant));
+}
+
+std::string Tabled::findings(std::string_view name) const {
+  std::string text;
+  if (!has(name)) return text;
+  for (const std::string& finding : table(name).findings()) text += (text.empty() ? "" : " ") + finding;
+  return text;
 }
 
 }  // namespace gradsync::tools

@@ -6,9 +6,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/records/record.h"
 #include "tools/records/measurement.h"
+#include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
 // What tests of tables put in, and how they read what comes out.
@@ -21,13 +23,36 @@ size_t ColumnOf(const Table& table, std::string_view name);
 double Number(const Table& table, size_t row, std::string_view column);
 std::string Text(const Table& table, size_t row, std::string_view column);
 
+using Change = std::function<void(bench::Record&)>;
+
 // Two ranks of DdpRecord, after `change`. The slowest ranks' steps: 20, 20, 30, 40 ms, times `factor`.
-Measurement Ddp(std::string_view strategy, int64_t factor,
-                const std::function<void(bench::Record&)>& change = {});
+Measurement Ddp(std::string_view strategy, int64_t factor, const Change& change = {});
 
 // The same at a batch size and sequence length.
 Measurement AtPlace(std::string_view strategy, int64_t batch_size, int64_t seq_len, int64_t factor,
                     std::string_view run = "run1");
+
+// Two ranks whose steps are `steps_ms` long, all phases in proportion but for forward, which takes 2 ms.
+Measurement Steady(std::string_view strategy, const std::vector<double>& steps_ms, const Change& change = {});
+// `mean_ms` and a deterministic wobble of up to 2 %, in `count` rounds; `phase` tells variants apart.
+std::vector<double> Wobble(double mean_ms, size_t count, int phase);
+
+// Everything that is made of groups; the groups live here.
+struct Tabled {
+  std::vector<Group> groups;
+  std::vector<Cell> cells;
+  std::vector<Table> tables;
+
+  Tabled(std::vector<Group> all, const RowOptions& options = {});
+  Tabled(const Tabled&) = delete;
+
+  // Throws std::out_of_range if there is none of that name.
+  const Table& table(std::string_view name) const;
+  bool has(std::string_view name) const;
+  const Row& row(std::string_view variant) const;  // of any cell
+  // All sentences of a table, one after the other.
+  std::string findings(std::string_view name) const;
+};
 
 }  // namespace gradsync::tools
 

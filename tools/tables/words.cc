@@ -1,6 +1,10 @@
 #include "tools/tables/words.h"
 
-#include <iterator>
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "model/error.h"
 
 namespace gradsync::tools {
 
@@ -12,10 +16,59 @@ std::string Listed(const std::vector<std::string>& items) {
   return text;
 }
 
-std::string CountWord(size_t count) {
-  constexpr const char* kWords[] = {"no",    "one",   "two",  "three", "four",   "five",  "six",
-                                    "seven", "eight", "nine", "ten",   "eleven", "twelve"};
-  return count < std::size(kWords) ? kWords[count] : std::to_string(count);
+std::string Fixed(double value, int decimals) {
+  std::string text = absl::StrFormat("%.*f", decimals, value);
+  if (text.starts_with('-') && text.find_first_of("123456789") == std::string::npos) text.erase(0, 1);
+  return text;
+}
+
+std::string Scientific(double value, int digits) {
+  return value == 0 ? "0" : absl::StrFormat("%.*e", digits - 1, value);
+}
+
+std::string Significant(double value, int digits) {
+  if (std::abs(value) < kSmallestFixed) return Scientific(value, digits);
+  const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
+  return Fixed(value, std::max(decimals, 0));
+}
+
+int DecimalsOf(const Interval& interval) {
+  const double width = interval.high - interval.low;
+  const double size = std::max(std::abs(interval.low), std::abs(interval.high));
+  int decimals =
+      width > 1e-6 * size ? std::clamp(-static_cast<int>(std::floor(std::log10(width / 2))), 0, 9) : 1;
+  const double smaller = std::min(std::abs(interval.low), std::abs(interval.high));
+  while (smaller > 0 && decimals < 9 && std::round(smaller * std::pow(10, decimals)) == 0) ++decimals;
+  return decimals;
+}
+
+std::string PercentRange(const Interval& interval) {
+  const Interval percent{100 * interval.low, 100 * interval.high};
+  const int decimals = DecimalsOf(percent);
+  return Join(Fixed(percent.low, decimals), " to ", Fixed(percent.high, decimals), " %");
+}
+
+std::string TimeRange(const Interval& seconds) {
+  const bool is_long = std::max(std::abs(seconds.low), std::abs(seconds.high)) >= 0.1;
+  const double scale = is_long ? 1 : 1e3;
+  const Interval scaled{scale * seconds.low, scale * seconds.high};
+  const int decimals = DecimalsOf(scaled);
+  return Join(Fixed(scaled.low, decimals), " to ", Fixed(scaled.high, decimals), is_long ? " s" : " ms");
+}
+
+std::string TimeText(double seconds) {
+  const bool is_long = std::abs(seconds) >= 1;
+  return Significant(is_long ? seconds : 1e3 * seconds, is_long ? 2 : 3) + (is_long ? " s" : " ms");
+}
+
+std::string DurationText(double seconds) {
+  const auto count = [](double value, const char* unit) {
+    const auto rounded = static_cast<int64_t>(std::max(1.0, std::round(value)));
+    return Join(rounded, " ", unit, rounded == 1 ? "" : "s");
+  };
+  if (seconds < 90) return count(seconds, "second");
+  if (seconds < 90 * 60) return count(seconds / 60, "minute");
+  return seconds < 24 * 3600 ? count(seconds / 3600, "hour") : "over a day";
 }
 
 }  // namespace gradsync::tools

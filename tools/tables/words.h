@@ -1,17 +1,39 @@
 #ifndef GRADSYNC_TOOLS_TABLES_WORDS_H_
 #define GRADSYNC_TOOLS_TABLES_WORDS_H_
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "tools/statistics/estimates.h"
+
+// Numbers and lists as people read them, in tables, sentences and figures.
 namespace gradsync::tools {
 
 // "a", "a and b", "a, b and c".
 std::string Listed(const std::vector<std::string>& items);
 
-// `count` as a word up to twelve, as digits above.
-std::string CountWord(size_t count);
+// A finite number with `decimals` decimals. What is rounded to zero has no sign.
+std::string Fixed(double value, int decimals);
+
+// A finite number with `digits` significant digits and an exponent; "0" for zero.
+std::string Scientific(double value, int digits);
+
+// A finite number with `digits` significant digits; with an exponent only below this, where leading zeros are
+// harder to read.
+inline constexpr double kSmallestFixed = 1e-5;
+std::string Significant(double value, int digits);
+
+// How many decimals tell the ends of an interval apart, and a positive end from zero.
+int DecimalsOf(const Interval& interval);
+// "14 to 19 %" for {0.14, 0.19}.
+std::string PercentRange(const Interval& interval);
+
+// "31 to 36 ms", "0.31 to 0.36 s".
+std::string TimeRange(const Interval& seconds);
+// "118 ms", "1.1 s".
+std::string TimeText(double seconds);
+// How long a measurement takes: "40 seconds", "6 minutes", "3 hours"; "over a day".
+std::string DurationText(double seconds);
 
 }  // namespace gradsync::tools
 

@@ -1,0 +1,36 @@
+#ifndef GRADSYNC_BENCH_TRAINING_CELL_H_
+#define GRADSYNC_BENCH_TRAINING_CELL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/records/record.h"
+#include "bench/timing/range_sink.h"
+#include "bench/training/batches.h"
+#include "model/model.h"
+
+namespace gradsync::bench {
+
+// One model trained on batches of one shape, by variants that take turns and are compared with each other.
+struct Cell {
+  std::string name;  // for people: "batch 2, sequence 128"
+  BatchShape batch;
+  int64_t positions = 0;  // see PeerTolerance; of one rank's batch
+  // What its records say beside what those of every training do.
+  Fields config;
+  Fields facts;
+};
+
+// What a rank trains.
+struct TrainingTask {
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<BatchSource> source;
+  std::vector<Cell> cells;                 // at least one; measured in this order
+  std::unique_ptr<RangeSink> ranges = {};  // hears what each step does, if there is one and no --nvtx
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_CELL_H_

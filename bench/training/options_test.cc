@@ -1,0 +1,306 @@
+#include "bench/training/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/training/memory.h"
+#include "ddp/factory.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+constexpr int64_t kMebi = int64_t{1} << 20;
+
+comm::World WorldOf(int size) {
+  comm::World world;
+  world.size = world.local_size = size;
+  return world;
+}
+
+TrainingOptions Complete(TrainingOptions options, std::vector<const char*> arguments) {
+  FlagTable flags("program", "");
+  options.AddTo(flags);
+  arguments.insert(arguments.begin(), "program");
+  flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+  options.Complete(flags, WorldOf(2));
+  return options;
+}
+
+TrainingOptions Parse(const std::vector<const char*>& arguments) {
+  return Complete(TrainingOptions(), arguments);
+}
+
+TrainingOptions ParseCompare(const std::vector<const char*>& arguments) {
+  return Complete(CompareDefaults(), arguments);
+}
+
+std::vector<std::string> NamesOf(const TrainingOptions& options) {
+  std::vector<std::string> names;
+  for (const Variant& variant : options.variants) names.push_back(variant.name());
+  return names;
+}
+
+TEST(OptionsTest, DefaultsAreASmallRunOfAllStrategies) {
+  const TrainingOptions options = Parse({});
+  EXPECT_THAT(options.strategies, ElementsAreArray(ddp::StrategyNames()));
+  EXPECT_EQ(options.variants.size(), options.strategies.size());
+  EXPECT_EQ(options.variants.front().name(), "none");
+  EXPECT_EQ(options.variants.back().name(), "core@gloo");
+  EXPECT_THAT(options.GroupBackends(), ElementsAre("gloo"));
+  EXPECT_TRUE(options.interleaved());
+  EXPECT_EQ(options.transformer_config().d_model, 256);
+  EXPECT_EQ(options.ranks.world_size, 2);
+}
+
+TEST(OptionsTest, OverridesReplaceTheModelsSizes) {
+  const model::TransformerConfig config =
+      Parse({"--model=small", "--num_layers=2", "--d_ff=100", "--vocab_size=300", "--seq_len=128,512"})
+          .transformer_config();
+  EXPECT_EQ(config.num_layers, 2);
+  EXPECT_EQ(config.d_ff, 100);
+  EXPECT_EQ(config.vocab_size, 300);
+  EXPECT_EQ(config.d_model, 768);
+  EXPECT_EQ(config.context_length, 512);
+}
+
+TEST(OptionsTest, ListsAreMultipliedIntoVariants) {
+  EXPECT_THAT(NamesOf(Parse({"--strategies=none,core", "--backend=shm,gloo", "--bucket_bytes=1MiB,25MiB"})),
+              ElementsAre("none", "core:bucket_bytes=1Mi@shm", "core@shm", "core:bucket_bytes=1Mi@gloo",
+                          "core@gloo"));
+  const TrainingOptions options = Parse({"--variants=none,flat,core@shm", "--backend=gloo"});
+  EXPECT_THAT(NamesOf(options), ElementsAre("none", "flat@gloo", "core@shm"));
+  EXPECT_THAT(options.GroupBackends(), ElementsAre("gloo", "shm"));
+  EXPECT_THAT(Parse({"--variants=none", "--backend=shm"}).GroupBackends(), ElementsAre("shm"));
+  EXPECT_THAT(
+      [] {
+        Parse({"--variants=none", "--strategies=core"});
+      },
+      ThrowsMessage<InvalidInput>("--strategies: cannot be given beside --variants"));
+  EXPECT_THAT(
+      [] {
+        Parse({"--time=1m", "--steps=5"});
+      },
+      ThrowsMessage<InvalidInput>("--steps: cannot be given beside --time"));
+}
+
+TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
+  const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
+  EXPECT_TRUE(options.on_images());
+  EXPECT_EQ(options.resnet_config().width, 8);
+  EXPECT_EQ(options.variants.size(), ddp::StrategyNames().size());
+  const auto refuses = [](const char* model, const char* flag, const char* line) {
+    EXPECT_THAT([&] { Parse({model, flag}); }, ThrowsMessage<InvalidInput>(line));
+  };
+  refuses("--model=resnet50", "--seq_len=128", "--seq_len: --model=resnet50 takes no sequences");
+  refuses("--model=resnet50", "--d_model=8", "--d_model: --model=resnet50 takes no sizes of a transformer");
+  refuses("--model=tiny", "--image_size=96", "--image_size: --model=tiny takes no images");
+  refuses("--model=tiny", "--width=8", "--width: --model=tiny takes no width");
+}
+
+TEST(CompareTest, DefaultsAreTheScaledPreset) {
+  const TrainingOptions options = ParseCompare({});
+  EXPECT_THAT(options.strategies, ElementsAre("core", "bucketed_async", "bucketed_sync"));
+  EXPECT_EQ(options.model, "resnet50");
+  EXPECT_EQ(options.optimizer, "sgd");
+  EXPECT_TRUE(options.interleaved());
+  EXPECT_LT(options.image_size, 224);
+  ASSERT_EQ(options.variants.size(), 12u);
+  EXPECT_EQ(options.variants[1].name(), "bucketed_async:bucket_elements=3Mi@gloo");
+  // The last size holds all 24.37 Mi elements of the model in one bucket, as in the original.
+  EXPECT_EQ(options.variants[11].name(), "bucketed_sync:bucket_elements=27Mi@gloo");
+}
+
+TEST(CompareTest, ThePublishedPresetIsTheOriginal) {
+  const TrainingOptions options = ParseCompare({"--preset=published", "--units=published"});
+  EXPECT_EQ(options.variants.size(), 75u);
+  EXPECT_EQ(options.variants.front().name(), "core:published_size=3Mi@gloo");
+  EXPECT_EQ(options.variants.back().name(), "bucketed_sync:published_size=27Mi@gloo");
+  EXPECT_EQ(options.variants.back().bucket_bytes, 108 * kMebi);
+  EXPECT_THAT(options.batch_sizes, ElementsAre(32));
+  EXPECT_EQ(options.image_size, 224);
+  EXPECT_EQ(options.warmup_steps, 20);
+  EXPECT_EQ(options.steps, 20);
+}
+
+TEST(CompareTest, FlagsOverrideThePreset) {
+  const TrainingOptions options = ParseCompare({"--batch_size=2", "--preset=published", "--steps=100",
+                                                "--buffer_elements=512Ki,3Mi", "--strategies=core,flat"});
+  EXPECT_THAT(options.batch_sizes, ElementsAre(2));
+  EXPECT_EQ(options.steps, 100);
+  EXPECT_EQ(options.image_size, 224);
+  // Without buckets there is one size.
+  EXPECT_THAT(NamesOf(options),
+              ElementsAre("core:bucket_elements=512Ki@gloo", "flat@gloo", "core:bucket_elements=3Mi@gloo"));
+}
+
+// Gradients are f32 under bf16, too.
+TEST(CompareTest, ElementsAreThoseOfGradients) {
+  const auto bytes = [](const char* dtype) { return ParseCompare({dtype}).variants.front().bucket_bytes; };
+  EXPECT_EQ(bytes("--dtype=f32"), 12 * kMebi);
+  EXPECT_EQ(bytes("--dtype=bf16"), 12 * kMebi);
+  EXPECT_EQ(bytes("--dtype=f64"), 24 * kMebi);
+}
+
+// Of an estimate for a batch so large that activations are nearly all of it.
+TEST(MemoryTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
+  for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
+    const auto bytes = [&](const char* dtype) {
+      const TrainingOptions options =
+          Parse({model, dtype, "--batch_size=4096", "--verify=false", "--strategies=naive"});
+      return EstimateMemory(options, WorldOf(1), 0).host_bytes;
+    };
+    EXPECT_NEAR(bytes("--dtype=bf16") / bytes("--dtype=f32"), 0.5, 0.05) << model;
+  }
+}
+
+TEST(OptionsTest, BatchNormsNeedTwoPixels) {
+  const auto parse = [](const char* batch_size, const char* image_size) {
+    return Parse({"--model=resnet50", batch_size, image_size});
+  };
+  parse("--batch_size=2", "--image_size=32");
+  parse("--batch_size=1", "--image_size=33");
+  EXPECT_THAT([&] { parse("--batch_size=4,1", "--image_size=32"); },
+              ThrowsMessage<InvalidInput>(StartsWith("--batch_size=1: the last layers see one pixel")));
+}
+
+TEST(MemoryTest, CountsResNetsParametersExactly) {
+  EXPECT_EQ(Parse({"--model=resnet50"}).Size().params, 25557032);
+  const TrainingOptions narrow = Parse({"--model=resnet50", "--width=8"});
+  const model::ResNet model(narrow.resnet_config(), model::CpuDevice(), model::DType::kF32, 0);
+  double params = 0;
+  for (const model::Parameter* const param : model.parameters())
+    params += static_cast<double>(param->numel());
+  EXPECT_EQ(narrow.Size().params, params);
+}
+
+// What a forward pass really leaves behind.
+TEST(MemoryTest, EstimatesWhatAForwardPassKeeps) {
+  const TrainingOptions options =
+      Parse({"--model=resnet50", "--width=8", "--image_size=64", "--batch_size=2"});
+  const model::DevicePtr device = model::CpuDevice();
+  model::ResNet model(options.resnet_config(), device, model::DType::kF32, 0);
+  const model::Tensor images = model::Tensor::Zeros(device, {2, 3, 64, 64}, model::DType::kF32);
+  const int64_t before = device->allocator().stats().bytes_in_use;
+  const model::Var out = model.Predict(images);
+  const auto kept = static_cast<double>(device->allocator().stats().bytes_in_use - before);
+  EXPECT_NEAR(4 * options.Size().activations / kept, 1, 0.15);
+}
+
+// Without activations to speak of.
+TEST(MemoryTest, CountsWhatEveryRankHolds) {
+  const auto expect_bytes = [&](double per_param, std::vector<const char*> flags) {
+    flags.insert(flags.end(), {"--model=small", "--batch_size=1", "--seq_len=1"});
+    const TrainingOptions options = Parse(flags);
+    const double params = static_cast<double>(NumParameters(options.transformer_config()));
+    const TrainingMemory memory = EstimateMemory(options, WorldOf(2), 0);
+    EXPECT_NEAR(memory.host_bytes, per_param * params, 0.05 * per_param * params + 2 * (64 << 20));
+    EXPECT_EQ(memory.gpu_bytes, 0);
+  };
+  // Values, gradients and two moments on both ranks, 16 bytes for each parameter, and rank 0's initial
+  // values.
+  expect_bytes(2 * 16 + 4, {"--strategies=naive", "--verify=false"});
+  // And buffers: as the strategies' traits say.
+  expect_bytes(2 * 24 + 4, {"--strategies=flat,core", "--verify=false"});
+  expect_bytes(2 * 32 + 4, {"--strategies=flat,core", "--backend=gloo,shm", "--verify=false"});
+  expect_bytes(2 * 20 + 4, {"--strategies=flat,core", "--order=blocks", "--verify=false"});
+  // To verify, gradients and values again on both.
+  expect_bytes(2 * 20 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks"});
+  // A copy of the values in bf16.
+  expect_bytes(2 * 22 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks", "--dtype=bf16"});
+}
+
+TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
+  const TrainingOptions options = Parse({"--model=small", "--verify=false"});
+  comm::World world = WorldOf(8);
+  const auto bytes = [&](const comm::World& of) { return EstimateMemory(options, of, 0).host_bytes; };
+  const double of_eight = bytes(world);
+  world.local_size = 2;
+  const double of_two = bytes(world);
+  world.local_size = 1;
+  EXPECT_NEAR(of_eight - of_two, 6 * (of_two - bytes(world)), 1e-6 * of_eight);
+}
+
+// PyTorch in turn with gradsync: 12 bytes for values and the optimizer's state, 4 for the gradients of none,
+// naive and overlap, 8 more for flat's copies, 8 for the gradients and buckets of DistributedDataParallel, 4
+// where they are the same.
+TEST(MemoryTest, CountsPeers) {
+  const auto peers_bytes = [](const char* strategies, const char* modes = "--peer_modes=eager") {
+    const auto bytes = [&](std::vector<const char*> flags) {
+      flags.insert(flags.end(), {"--model=small", strategies, "--batch_size=1", "--seq_len=1"});
+      return EstimateMemory(Parse(flags), WorldOf(2), 0).host_bytes;
+    };
+    const double params = static_cast<double>(NumParameters(Parse({"--model=small"}).transformer_config()));
+    return (bytes({"--with_peers=pytorch", modes}) - bytes({})) / params;
+  };
+  constexpr double kSlack = 8;  // two interpreters, activations
+  EXPECT_NEAR(peers_bytes("--strategies=naive"), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=naive,overlap"), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=core"), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=bucketed_sync"), 2 * 20, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=none,flat,core,bucketed_sync"), 2 * (12 + 4 + 8 + 8 + 4), kSlack);
+  // Compiled and not, whose weights and gradients are the same but for those in buckets.
+  EXPECT_NEAR(peers_bytes("--strategies=naive", "--peer_modes=eager,compiled"), 2 * 16, kSlack);
+  EXPECT_NEAR(peers_bytes("--strategies=bucketed_sync", "--peer_modes=eager,compiled"), 2 * (12 + 8 + 8),
+              kSlack);
+}
+
+TEST(OptionsTest, PeersTrainInF32OrBF16) {
+  EXPECT_THAT(
+      NamesOf(ParseCompare({"--with_peers=pytorch", "--buffer_elements=3Mi", "--model=tiny"})),
+      ElementsAre("core:bucket_elements=3Mi@gloo", "bucketed_async:bucket_elements=3Mi@gloo",
+                  "bucketed_sync:bucket_elements=3Mi@gloo", "pytorch_ddp_view:bucket_elements=3Mi@gloo",
+                  "pytorch_ddp:bucket_elements=3Mi@gloo"));
+  EXPECT_THAT(
+      [] {
+        Parse({"--with_peers=pytorch", "--dtype=f64"});
+      },
+      ThrowsMessage<InvalidInput>(StartsWith("--dtype=f64: --with_peers takes f32 or bf16")));
+}
+
+// On a GPU there is what computes; on the host what is kept to start again and to compare with.
+TEST(MemoryTest, OfAGpu) {
+  TrainingOptions options = Parse({"--model=small", "--strategies=core", "--batch_size=1", "--seq_len=1"});
+  options.ranks.device = "cuda";
+  const double params = static_cast<double>(NumParameters(options.transformer_config()));
+  const auto memory = [&](int num_gpus) { return EstimateMemory(options, WorldOf(2), num_gpus); };
+  constexpr double kContext = 512 << 20;
+  EXPECT_NEAR(memory(1).gpu_bytes, 2 * 20 * params + 2 * kContext, params);
+  EXPECT_NEAR(memory(2).gpu_bytes, 20 * params + kContext, params);
+  EXPECT_NEAR(memory(2).host_bytes, 20 * params, 2 * params);
+
+  constexpr int64_t kGiB = 1 << 30;
+  const auto line = [&](const MemoryLimits& limits) {
+    return TooLargeFor(limits, options, WorldOf(2)).value_or("none");
+  };
+  EXPECT_EQ(line({.host_bytes = 8 * kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}), "none");
+  EXPECT_THAT(
+      line({.host_bytes = 8 * kGiB, .gpu_bytes = 4 * kGiB, .num_gpus = 1}),
+      StartsWith("--model=small: 2 ranks need about 5.79 GiB on each GPU, 4.00 GiB are there; fewer "));
+  EXPECT_THAT(
+      line({.host_bytes = 8 * kGiB, .gpu_bytes = 2 * kGiB, .num_gpus = 2}),
+      StartsWith("--model=small: 1 rank needs about 2.90 GiB on each GPU, 2.00 GiB are there; fewer "));
+  EXPECT_THAT(line({.host_bytes = kGiB, .gpu_bytes = 8 * kGiB, .num_gpus = 1}),
+              testing::MatchesRegex("--model=small: 2 ranks need about 2... GiB on this host, 1.00 GiB are "
+                                    "available; .*"));
+}
+
+TEST(MemoryTest, SaysWhatWouldHelp) {
+  const TrainingOptions small = Parse({"--num_layers=1"});
+  EXPECT_EQ(TooLargeForThisHost(small, WorldOf(1)), std::nullopt);
+  const TrainingOptions large = Parse({"--model=2.7b", "--batch_size=4096"});
+  const auto line = TooLargeForThisHost(large, WorldOf(1024));
+  ASSERT_TRUE(line.has_value());
+  EXPECT_THAT(*line, StartsWith("--model=2.7b: 1024 ranks need about "));
+}
+
+}  // namespace
+}  // namespace gradsync::bench

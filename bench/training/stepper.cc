@@ -1,0 +1,187 @@
+#include "bench/training/stepper.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "bench/timing/range_sink.h"
+#include "model/error.h"
+#include "model/safetensors.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Batch;
+using model::Parameter;
+
+class OwnStepper : public Stepper {
+ public:
+  OwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer, comm::RecordingProcessGroup& group)
+      : Stepper(cell, variant), trainer_(trainer), group_(group) {
+    const int64_t before = trainer.bytes_in_use();
+    strategy_ = trainer.NewStrategy(variant.strategy, variant.bucket_bytes, group);
+    AddBuffers(trainer.bytes_in_use() - before);
+  }
+  ~OwnStepper() override { AddBuffers(-own_bytes_); }
+  OwnStepper(const OwnStepper&) = delete;
+  OwnStepper& operator=(const OwnStepper&) = delete;
+
+  bool is_own() const override { return true; }
+
+  StepResult Step(const Batch& batch, model::Tracer* tracer) override {
+    RangeSink* const ranges = trainer_.ranges();
+    if (ranges == nullptr) return TakeStep(batch, tracer);
+    ranges->Push(RangeKind::kStep, Join(variant().name(), ", ", cell().name));
+    StepResult result = TakeStep(batch, tracer == nullptr ? ranges : tracer);
+    ranges->Pop();
+    return result;
+  }
+
+  std::span<const comm::RecordingProcessGroup::Entry> collectives() const override {
+    return group_.entries();
+  }
+
+  double loss_scale() const override { return strategy_->loss_scale(); }
+
+  void StepFromStart(const Batch& batch) override {
+    trainer_.Restart();
+    TakeStep(batch, nullptr);
+  }
+
+  void Introduce(Record& record) const override {
+    for (const ddp::Bucket& bucket : strategy_->plan().buckets) {
+      record.buckets.push_back(
+          {static_cast<int64_t>(bucket.sent_bytes()), static_cast<int64_t>(bucket.params.size())});
+    }
+  }
+
+  void Describe(Fields& facts) const override {
+    facts.Set("peak_bytes_in_use", peak_bytes_);
+    facts.Set("bytes_held", trainer_.device()->allocator().stats().bytes_held);
+    facts.Set("strategies_in_memory", 1);
+  }
+
+ private:
+  void AddBuffers(int64_t bytes) {
+    own_bytes_ += bytes;
+    trainer_.AddBytesApart(bytes);
+  }
+
+  // What a step leaves in memory is the strategy's. What fails says where that was.
+  StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
+    const auto where = [&] {
+      return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", cell().name);
+    };
+    const int64_t before = trainer_.bytes_in_use();
+    trainer_.device()->allocator().ResetPeak();
+    try {
+      StepResult result = trainer_.Step(*strategy_, batch, tracer, &group_);
+      AddBuffers(trainer_.bytes_in_use() - before);
+      const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);
+      peak_bytes_ = std::max(peak_bytes_, peak - (trainer_.bytes_apart() - own_bytes_));
+      return result;
+    } catch (const comm::CollectiveError& error) {
+      throw comm::CollectiveError(error.what() + where());
+    } catch (const std::exception& error) {
+      throw std::runtime_error(error.what() + where());
+    }
+  }
+
+  Trainer& trainer_;
+  comm::RecordingProcessGroup& group_;
+  int64_t own_bytes_ = 0;   // its buffers
+  int64_t peak_bytes_ = 0;  // that the variant needs: its own buffers, and what all share
+  std::unique_ptr<ddp::Strategy> strategy_;
+};
+
+class PeerStepper : public Stepper {
+ public:
+  // `path`: of a file for what it has trained.
+  PeerStepper(const Cell& cell, const Variant& variant, int64_t num_in_memory, std::string path,
+              PyTorchPeer& process, Trainer& trainer)
+      : Stepper(cell, variant),
+        num_in_memory_(num_in_memory),
+        path_(std::move(path)),
+        process_(process),
+        trainer_(trainer) {}
+
+  bool is_own() const override { return false; }
+
+  StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
+    const PeerStep step = process_.Step(variant().peer, batch);
+    peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
+    if (step.strategies_in_memory > 0) num_in_memory_ = step.strategies_in_memory;
+    return {.marks = step.marks, .tells_sync = step.tells_sync};
+  }
+
+  double loss_scale() const override { return 1; }
+
+  void StepFromStart(const Batch& batch) override {
+    process_.Train(variant().peer, batch, path_);
+    trainer_.BeginGradients();
+    const model::SafetensorsFile file = model::SafetensorsFile::Open(path_);
+    for (Parameter* const param : trainer_.params()) {
+      file.LoadInto(param->name(), param->MutableValue());
+      file.LoadInto("grad." + param->name(), param->grad());
+      param->MarkGrad();
+    }
+  }
+
+  void Introduce(Record& record) const override {
+    for (const auto& [name, value] : process_.FactsOf(variant().peer)) record.facts.Set(name, value);
+    record.provenance.libraries = process_.libraries();
+    record.provenance.compiler = "";
+    record.provenance.clock = process_.clock();
+  }
+
+  // It says nothing of the host's memory.
+  void Describe(Fields& facts) const override {
+    const std::string unknown = "unknown";
+    facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(unknown));
+    facts.Set("bytes_held", unknown);
+    facts.Set("strategies_in_memory", num_in_memory_);
+  }
+
+ private:
+  int64_t num_in_memory_;
+  const std::string path_;
+  PyTorchPeer& process_;
+  Trainer& trainer_;
+  int64_t peak_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer,
+                                        comm::RecordingProcessGroup& group) {
+  return std::make_unique<OwnStepper>(cell, variant, trainer, group);
+}
+
+Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
+             const comm::World& world, const ThreadPlacement& placement, Trainer& trainer)
+    : trainer_(trainer),
+      process_(program, options, backend, world, placement, trainer.group(), trainer.device()) {}
+
+void Peers::Begin(std::span<const Variant> variants, const Fields& config) {
+  bucket_bytes_.clear();
+  for (const Variant& variant : variants) {
+    if (variant.is_peer()) bucket_bytes_[variant.peer] = variant.bucket_bytes;
+  }
+  if (bucket_bytes_.empty()) return;
+  // The process starts from what the replica holds.
+  trainer_.Restart();
+  const std::string weights = files_.Path("weights");
+  if (trainer_.group().rank() == 0) {
+    model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
+  }
+  process_.Begin(config, bucket_bytes_, weights);
+}
+
+std::unique_ptr<Stepper> Peers::Make(const Cell& cell, const Variant& variant) {
+  return std::make_unique<PeerStepper>(cell, variant, static_cast<int64_t>(bucket_bytes_.size()),
+                                       files_.Path(Join("rank", trainer_.group().rank())), process_,
+                                       trainer_);
+}
+
+}  // namespace gradsync::bench

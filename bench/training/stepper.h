@@ -1,0 +1,84 @@
+#ifndef GRADSYNC_BENCH_TRAINING_STEPPER_H_
+#define GRADSYNC_BENCH_TRAINING_STEPPER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "bench/launch/rank_main.h"
+#include "bench/peers/pytorch.h"
+#include "bench/records/record.h"
+#include "bench/training/cell.h"
+#include "bench/training/trainer.h"
+#include "bench/training/variant.h"
+#include "comm/processes/temporary_directory.h"
+#include "model/model.h"
+
+namespace gradsync::bench {
+
+// What takes the steps of one variant of a cell on this rank.
+class Stepper {
+ public:
+  // Both must outlive it.
+  Stepper(const Cell& cell, const Variant& variant) : cell_(cell), variant_(variant) {}
+  virtual ~Stepper() = default;
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+
+  const Cell& cell() const { return cell_; }
+  const Variant& variant() const { return variant_; }
+
+  // Whether a tracer hears of its steps, and the trainer's parameters have their gradients after each.
+  virtual bool is_own() const = 0;
+  // One training step. `tracer`, if there is one, must be null unless it is one of gradsync's own.
+  virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
+  // The collectives of the last one.
+  virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
+
+  // What its step scales the loss by.
+  virtual double loss_scale() const = 0;
+  // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
+  // variant's gradients and values. After others, because a strategy may move its buckets after its first.
+  virtual void StepFromStart(const model::Batch& batch) = 0;
+
+  // Adds to a record what is known after a first timed step: provenance and buckets.
+  virtual void Introduce(Record& record) const = 0;
+  // The facts of all steps so far.
+  virtual void Describe(Fields& facts) const = 0;
+
+ private:
+  const Cell& cell_;
+  const Variant& variant_;
+};
+
+// One of gradsync's own strategies, which communicates in `group`. What is given by reference must outlive
+// it.
+std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer,
+                                        comm::RecordingProcessGroup& group);
+
+// Peers' variants, whose steps another process takes, and the files by which it and the trainer exchange
+// weights and gradients. All ranks call.
+class Peers {
+ public:
+  // Starts the process. What is given by reference must outlive this.
+  Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
+        const comm::World& world, const ThreadPlacement& placement, Trainer& trainer);
+
+  // Of those among `variants` that are peers: has the process make what they train, from rank 0's initial
+  // weights. `config`: what all their records have. To be called before Make, for each set of variants that
+  // take turns.
+  void Begin(std::span<const Variant> variants, const Fields& config);
+  std::unique_ptr<Stepper> Make(const Cell& cell, const Variant& variant);
+
+ private:
+  Trainer& trainer_;
+  const comm::TemporaryDirectory files_;
+  PyTorchPeer process_;
+  std::map<std::string, int64_t> bucket_bytes_;  // of those that take turns
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_STEPPER_H_

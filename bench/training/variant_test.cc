@@ -1,0 +1,139 @@
+#include "bench/training/variant.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddp/factory.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<Variant> Make(const std::string& text, const VariantDefaults& defaults) {
+  return MakeVariants("variants", SplitVariants(text), defaults);
+}
+
+std::vector<std::string> NamesOf(const std::vector<Variant>& variants) {
+  std::vector<std::string> names;
+  for (const Variant& variant : variants) names.push_back(variant.name());
+  return names;
+}
+
+std::vector<std::string> NamesOf(const std::string& text,
+                                 const VariantDefaults& defaults = {{"gloo"}, {kDefaultBucketBytes}}) {
+  return NamesOf(Make(text, defaults));
+}
+
+TEST(VariantTest, IsNamedByWhatDiffersFromTheDefaults) {
+  EXPECT_THAT(NamesOf("none,core@gloo,core@shm,bucketed_async:bucket_bytes=12Mi@shm"),
+              ElementsAre("none", "core@gloo", "core@shm", "bucketed_async:bucket_bytes=12Mi@shm"));
+  EXPECT_THAT(NamesOf("core:bucket_bytes=25MiB,core:bucket_bytes=12582912,core:bucket_bytes=4KiB@shm"),
+              ElementsAre("core@gloo", "core:bucket_bytes=12Mi@gloo", "core:bucket_bytes=4Ki@shm"));
+  EXPECT_THAT(NamesOf("core:bucket_elements=3Mi,bucketed_sync:published_size=3145728"),
+              ElementsAre("core:bucket_elements=3Mi@gloo", "bucketed_sync:published_size=3Mi@gloo"));
+}
+
+// What is not said is multiplied by the lists, as far as the strategy takes it.
+TEST(VariantTest, TakesWhatItLeavesOutFromTheLists) {
+  const VariantDefaults lists = {{"gloo", "shm"}, {kDefaultBucketBytes, 1 << 20}};
+  EXPECT_THAT(NamesOf("none,naive,core", lists),
+              ElementsAre("none", "naive@gloo", "naive@shm", "core@gloo", "core:bucket_bytes=1Mi@gloo",
+                          "core@shm", "core:bucket_bytes=1Mi@shm"));
+  EXPECT_THAT(NamesOf("core:bucket_bytes=2Mi,flat@shm,bucketed_sync@gloo", lists),
+              ElementsAre("core:bucket_bytes=2Mi@gloo", "core:bucket_bytes=2Mi@shm", "flat@shm",
+                          "bucketed_sync@gloo", "bucketed_sync:bucket_bytes=1Mi@gloo"));
+}
+
+TEST(VariantTest, OptionsSayHowLargeBucketsAre) {
+  const auto bytes = [](const std::string& text, size_t element_bytes) {
+    return Make(text, {{"gloo"}, {kDefaultBucketBytes}, element_bytes}).front().bucket_bytes;
+  };
+  for (const std::string strategy : {"core", "bucketed_async", "bucketed_sync"}) {
+    EXPECT_EQ(bytes(strategy, 4), 25 << 20);
+    EXPECT_EQ(bytes(strategy + ":bucket_bytes=3Mi", 8), 3 << 20);
+    EXPECT_EQ(bytes(strategy + ":bucket_elements=3Mi", 4), 12 << 20);
+    EXPECT_EQ(bytes(strategy + ":bucket_elements=3Mi", 8), 24 << 20);
+    // As in the original: core gets as many MiB as the others get Mi elements.
+    EXPECT_EQ(bytes(strategy + ":published_size=3Mi", 4), strategy == "core" ? 3 << 20 : 12 << 20);
+  }
+  EXPECT_EQ(bytes("naive", 4), 0);
+}
+
+TEST(VariantTest, RecordsSayWhatItIs) {
+  Record record;
+  Make("bucketed_async:bucket_elements=3Mi@shm", {{"gloo"}, {}}).front().Describe(record);
+  EXPECT_EQ(record.config.StringOr("variant", ""), "bucketed_async:bucket_elements=3Mi@shm");
+  EXPECT_EQ(record.config.StringOr("strategy", ""), "bucketed_async");
+  EXPECT_EQ(record.config.StringOr("backend", ""), "shm");
+  EXPECT_EQ(record.config.IntOr("bucket_bytes", 0), 12 << 20);
+  EXPECT_EQ(record.config.IntOr("bucket_elements", 0), 3 << 20);
+  EXPECT_EQ(record.config.Find("published_size"), nullptr);
+  EXPECT_EQ(record.facts.StringOr("floor", ""), "none");
+  EXPECT_EQ(record.facts.StringOr("agreement", ""), "exact");
+  EXPECT_TRUE(record.facts.BoolOr("overlaps", false));
+  EXPECT_EQ(record.facts.Find("peer"), nullptr);
+  Record floor;
+  Make("none", {{"gloo"}, {}}).front().Describe(floor);
+  EXPECT_EQ(floor.config.StringOr("backend", ""), "none");
+  EXPECT_EQ(floor.config.Find("bucket_bytes"), nullptr);
+  EXPECT_EQ(floor.facts.StringOr("floor", ""), "none");
+  EXPECT_EQ(floor.facts.StringOr("agreement", ""), "drifts");
+}
+
+TEST(VariantTest, PeersAreTheTwinsOfEach) {
+  const std::vector<Variant> own =
+      Make("none,naive@shm,core:bucket_bytes=1Mi@shm,bucketed_sync@gloo,bucketed_async@shm",
+           {{"gloo"}, {kDefaultBucketBytes}});
+  const std::vector<Variant> peers = PeersOf(own, std::vector<std::string>{"eager", "compiled"});
+  EXPECT_THAT(NamesOf(peers),
+              ElementsAre("pytorch_none", "pytorch_none_compiled", "pytorch_naive@gloo",
+                          "pytorch_naive_compiled@gloo", "pytorch_ddp_view:bucket_bytes=1Mi@gloo",
+                          "pytorch_ddp_view_compiled:bucket_bytes=1Mi@gloo", "pytorch_ddp@gloo",
+                          "pytorch_ddp_compiled@gloo"));
+  EXPECT_EQ(peers[5].peer, "ddp_view:1048576_compiled");
+  Record record;
+  peers[5].Describe(record);
+  EXPECT_EQ(record.facts.StringOr("peer", ""), "pytorch");
+  EXPECT_EQ(record.facts.StringOr("twin", ""), "core");
+  EXPECT_EQ(record.facts.StringOr("floor", ""), "pytorch_none_compiled");
+}
+
+class BadVariantTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(BadVariantTest, IsOneLineThatNamesTheFlag) {
+  try {
+    NamesOf(GetParam().first);
+    FAIL() << GetParam().first;
+  } catch (const InvalidInput& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith(GetParam().second));
+    EXPECT_THAT(error.what(), ::testing::Not(::testing::HasSubstr("\n")));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadVariantTest,
+    ::testing::Values(
+        std::pair{"magic", "--variants=magic: unknown strategy 'magic', expected none, naive, "},
+        std::pair{"core,", "--variants=: unknown strategy '', expected none, naive, "},
+        std::pair{"core@smoke", "--variants=core@smoke: unknown backend 'smoke', expected "},
+        std::pair{"core@", "--variants=core@: unknown backend '', expected "},
+        std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
+        std::pair{"naive:bucket_bytes=1Mi",
+                  "--variants=naive:bucket_bytes=1Mi: naive has no buckets, and takes no option"},
+        std::pair{
+            "core:size=3",
+            "--variants=core:size=3: core has no option 'size', expected bucket_bytes, bucket_elements "},
+        std::pair{"core:bucket_bytes", "--variants=core:bucket_bytes: bucket_bytes: expected a byte count "},
+        std::pair{"core:bucket_bytes=0", "--variants=core:bucket_bytes=0: bucket_bytes: expected "},
+        std::pair{"core:bucket_bytes=1,bucket_elements=1",
+                  "--variants=core:bucket_bytes=1,bucket_elements=1: expected one of bucket_bytes and "},
+        std::pair{"core,core@gloo", "--variants=core@gloo: core@gloo is there twice"}));
+
+}  // namespace
+}  // namespace gradsync::bench

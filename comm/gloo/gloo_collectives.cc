@@ -1,0 +1,318 @@
+#include "comm/gloo/gloo_collectives.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "comm/queue/chunks.h"
+#include "comm/queue/reduction.h"
+
+namespace gradsync::comm {
+namespace {
+
+// A slot is the sequence number, what the collective is, and the stream's number. Because the middle part
+// differs between different collectives, ranks that disagree do not take each other's messages for their own.
+enum Stream : uint64_t { kWhole = 0, kContributions = 1, kResults = 2, kReceipt = 3 };
+
+uint64_t BaseSlot(const Request& request) {
+  const Signature signature(request);
+  uint64_t hash = static_cast<uint64_t>(signature.bytes);
+  for (const uint64_t value :
+       {static_cast<uint64_t>(signature.collective), static_cast<uint64_t>(signature.op),
+        static_cast<uint64_t>(signature.dtype), static_cast<uint64_t>(signature.root + 1),
+        static_cast<uint64_t>(request.chunk)}) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  }
+  return static_cast<uint64_t>(request.sequence) << 32 | (hash >> 36 << 3);
+}
+
+// A vector cut into one part per rank, and each part into segments.
+struct Layout {
+  Slices parts;
+  size_t segment_bytes;
+
+  Slices segments(int part) const { return {parts.bytes(static_cast<size_t>(part)), segment_bytes}; }
+  size_t num_segments(int part) const { return segments(part).count(); }
+  size_t begin(int part, size_t segment) const {
+    return parts.begin(static_cast<size_t>(part)) + segments(part).begin(segment);
+  }
+  // Gives `fn` offset and bytes of the message of this number: a segment, after the last one an empty one,
+  // and then none.
+  template <class Fn>
+  void WithMessage(int part, size_t number, const Fn& fn) const {
+    if (number < num_segments(part)) fn(begin(part, number), segments(part).bytes(number));
+    if (number == num_segments(part)) fn(size_t{0}, size_t{0});
+  }
+  template <class Fn>
+  void ForEachMessage(int part, const Fn& fn) const {
+    for (size_t number = 0; number <= num_segments(part); ++number) WithMessage(part, number, fn);
+  }
+};
+
+// Everything that one collective's functions share.
+struct Call {
+  GlooMesh& mesh;
+  const Request& request;
+  const GlooTuning& tuning;
+  Scratch& scratch;
+  const uint64_t slot;
+
+  std::byte* input() const { return Bytes(request.input); }
+  std::byte* output() const { return Bytes(request.output); }
+  size_t input_bytes() const { return request.input.nbytes(); }
+  size_t output_bytes() const { return request.output.nbytes(); }
+  // Reduces everyone's `bytes`, by rank.
+  void Reduce(const std::vector<std::byte*>& parts, std::byte* result, size_t bytes) const {
+    comm::Reduce(request.dtype(), request.op, parts, {&result, 1},
+                 static_cast<int64_t>(bytes / SizeOf(request.dtype())));
+  }
+
+  std::vector<Outgoing> OutgoingToOthers(Stream stream, const void* data, size_t bytes) const {
+    std::vector<Outgoing> streams;
+    for (const int peer : mesh.others()) streams.emplace_back(mesh, peer, slot + stream, data, bytes);
+    return streams;
+  }
+  std::vector<Incoming> IncomingFromOthers(Stream stream, std::byte* data, size_t bytes) const {
+    std::vector<Incoming> streams;
+    for (const int peer : mesh.others()) streams.emplace_back(mesh, peer, slot + stream, data, bytes);
+    return streams;
+  }
+};
+
+template <class Streams>
+void WaitAll(Streams& streams) {
+  for (auto& stream : streams) stream.Wait();
+}
+
+void SendAll(std::vector<Outgoing>& streams, size_t offset_bytes, size_t bytes) {
+  for (Outgoing& stream : streams) stream.Send(offset_bytes, bytes);
+}
+
+// Reductions of short vectors: everybody gets all of them.
+void AllReduceDirect(const Call& call) {
+  const auto& others = call.mesh.others();
+  const int size = call.mesh.size();
+  const size_t bytes = call.output_bytes();
+  std::byte* const received = call.scratch.Get(bytes * static_cast<size_t>(size));
+  std::vector<Incoming> incoming =
+      call.IncomingFromOthers(kWhole, received, bytes * static_cast<size_t>(size));
+  for (size_t i = 0; i < others.size(); ++i)
+    incoming[i].Expect(bytes * static_cast<size_t>(others[i]), bytes);
+  std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.output(), bytes);
+  SendAll(outgoing, 0, bytes);
+  WaitAll(incoming);
+  WaitAll(outgoing);
+
+  std::vector<std::byte*> vectors;
+  for (int rank = 0; rank < size; ++rank) {
+    vectors.push_back(rank == call.mesh.rank() ? call.output()
+                                               : received + bytes * static_cast<size_t>(rank));
+  }
+  call.Reduce(vectors, call.output(), bytes);
+}
+
+// Segments small enough that what arrives from all ranks together stays within bounds.
+size_t SegmentBytes(const Call& call, size_t window) {
+  constexpr size_t kMaxScratchBytes = size_t{96} << 20;
+  return WholeLines(std::min(call.tuning.segment_bytes,
+                             kMaxScratchBytes / (window * static_cast<size_t>(call.mesh.size()))));
+}
+
+// The part of a reduction that brings this rank's part of the vector together, segment by segment.
+class PartReduction {
+ public:
+  // So many segments may arrive from each rank before the first of them is reduced.
+  static constexpr size_t kWindow = 3;
+
+  // `parts` cut the input; the result of this rank's part goes to `result`.
+  PartReduction(const Call& call, const Slices& parts, std::byte* result)
+      : call_(call),
+        layout_{parts, SegmentBytes(call, kWindow)},
+        result_(result),
+        received_(call.scratch.Get(layout_.segment_bytes * kWindow * static_cast<size_t>(call.mesh.size()))),
+        outgoing_(call.OutgoingToOthers(kContributions, call.input(), call.input_bytes())) {
+    for (const int peer : call.mesh.others()) {
+      incoming_.emplace_back(call.mesh, peer, call.slot + kContributions, Received(peer, 0),
+                             layout_.segment_bytes * kWindow);
+    }
+    for (size_t segment = 0; segment < kWindow; ++segment) Expect(segment);
+  }
+
+  const Layout& layout() const { return layout_; }
+
+  // Reduces all segments. `sent` is called when this rank's contributions to the others' segments of a number
+  // have been sent, `reduced` when its own segment has; sending is ahead. Returns when everything has come
+  // in.
+  template <class Sent, class Reduced>
+  void Run(const Sent& sent, const Reduced& reduced) {
+    // The first part is the longest. After it comes an empty message.
+    const auto num_messages = static_cast<int64_t>(layout_.num_segments(0)) + 1;
+    Pipeline(
+        num_messages, kWindow,
+        [&](int64_t number) {
+          Send(static_cast<size_t>(number));
+          sent(static_cast<size_t>(number));
+        },
+        [&](int64_t number) {
+          const auto segment = static_cast<size_t>(number);
+          if (segment >= layout_.num_segments(call_.mesh.rank())) return;
+          Reduce(segment);
+          reduced(segment);
+        });
+    WaitAll(incoming_);
+  }
+  // Once all others have said that they have everything.
+  void WaitUntilSent() { WaitAll(outgoing_); }
+
+ private:
+  void Send(size_t number) {
+    for (size_t i = 0; i < outgoing_.size(); ++i) {
+      layout_.WithMessage(call_.mesh.others()[i], number,
+                          [&](size_t offset, size_t bytes) { outgoing_[i].Send(offset, bytes); });
+    }
+  }
+
+  void Reduce(size_t segment) {
+    WaitAll(incoming_);
+    const int own = call_.mesh.rank();
+    std::vector<std::byte*> parts;
+    for (int rank = 0; rank < call_.mesh.size(); ++rank) {
+      parts.push_back(rank == own ? call_.input() + layout_.begin(own, segment) : Received(rank, segment));
+    }
+    const Slices segments = layout_.segments(own);
+    call_.Reduce(parts, result_ + segments.begin(segment), segments.bytes(segment));
+    Expect(segment + kWindow);
+  }
+
+  std::byte* Received(int peer, size_t segment) const {
+    return received_ + (static_cast<size_t>(peer) * kWindow + segment % kWindow) * layout_.segment_bytes;
+  }
+
+  void Expect(size_t number) {
+    layout_.WithMessage(call_.mesh.rank(), number, [&](size_t, size_t bytes) {
+      for (Incoming& stream : incoming_) stream.Expect(number % kWindow * layout_.segment_bytes, bytes);
+    });
+  }
+
+  const Call& call_;
+  const Layout layout_;
+  std::byte* const result_;
+  std::byte* const received_;
+  std::vector<Outgoing> outgoing_;
+  std::vector<Incoming> incoming_;
+};
+
+void AllReduceInParts(const Call& call) {
+  const GlooMesh& mesh = call.mesh;
+  const int own = mesh.rank();
+  const size_t bytes = call.output_bytes();
+  const Slices parts = Slices::OfRanks(bytes, mesh.size());
+  std::vector<Incoming> results = call.IncomingFromOthers(kResults, call.output(), bytes);
+  std::vector<Outgoing> own_results = call.OutgoingToOthers(kResults, call.output(), bytes);
+  PartReduction reduction(call, parts, call.output() + parts.begin(static_cast<size_t>(own)));
+  const Layout& layout = reduction.layout();
+  reduction.Run(
+      // The others' results go where this rank's contributions to them come from, and are asked for when
+      // those have been sent. That is safe: a result of a segment comes only when all contributions to it
+      // have been received.
+      [&](size_t number) {
+        for (size_t i = 0; i < results.size(); ++i) {
+          layout.WithMessage(mesh.others()[i], number,
+                             [&](size_t offset, size_t length) { results[i].Expect(offset, length); });
+        }
+      },
+      [&](size_t segment) {
+        SendAll(own_results, layout.begin(own, segment), layout.segments(own).bytes(segment));
+      });
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (size_t segment = 0; segment < layout.num_segments(mesh.others()[i]); ++segment) results[i].Wait();
+  }
+  SendAll(own_results, 0, 0);  // "I have everything"
+  WaitAll(results);
+  WaitAll(own_results);
+  reduction.WaitUntilSent();
+}
+
+void ReduceScatter(const Call& call) {
+  std::vector<Incoming> receipts = call.IncomingFromOthers(kReceipt, nullptr, 0);
+  for (Incoming& receipt : receipts) receipt.Expect(0, 0);
+  PartReduction reduction(call, {call.input_bytes(), call.output_bytes()}, call.output());
+  reduction.Run([](size_t) {}, [](size_t) {});
+  std::vector<Outgoing> own_receipts = call.OutgoingToOthers(kReceipt, nullptr, 0);
+  SendAll(own_receipts, 0, 0);
+  WaitAll(receipts);
+  WaitAll(own_receipts);
+  reduction.WaitUntilSent();
+}
+
+void AllGather(const Call& call) {
+  const int own = call.mesh.rank();
+  const size_t bytes = call.input_bytes();
+  const Layout layout{{call.output_bytes(), bytes}, SegmentBytes(call, 1)};
+  std::vector<Incoming> incoming = call.IncomingFromOthers(kWhole, call.output(), call.output_bytes());
+  std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.input(), bytes);
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    layout.ForEachMessage(call.mesh.others()[i],
+                          [&](size_t offset, size_t length) { incoming[i].Expect(offset, length); });
+  }
+  const Slices segments = layout.segments(own);
+  for (size_t i = 0; i < segments.count(); ++i) SendAll(outgoing, segments.begin(i), segments.bytes(i));
+  CopyBytes(call.output() + layout.begin(own, 0), call.input(), bytes);
+  for (size_t i = 0; i < segments.count(); ++i) WaitAll(incoming);
+  SendAll(outgoing, 0, 0);  // "I have everything"
+  WaitAll(incoming);
+  WaitAll(outgoing);
+}
+
+// From the root to everyone: initial weights are not worth a tree.
+void Broadcast(const Call& call) {
+  GlooMesh& mesh = call.mesh;
+  const int root = call.request.root;
+  const size_t bytes = call.output_bytes();
+  const Layout layout{{bytes, bytes}, SegmentBytes(call, 1)};
+  if (mesh.rank() == root) {
+    std::vector<Incoming> receipts = call.IncomingFromOthers(kReceipt, nullptr, 0);
+    for (Incoming& receipt : receipts) receipt.Expect(0, 0);
+    std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.output(), bytes);
+    layout.ForEachMessage(0, [&](size_t offset, size_t length) { SendAll(outgoing, offset, length); });
+    WaitAll(receipts);
+    WaitAll(outgoing);
+    return;
+  }
+  Incoming incoming(mesh, root, call.slot + kWhole, call.output(), bytes);
+  layout.ForEachMessage(0, [&](size_t offset, size_t length) { incoming.Expect(offset, length); });
+  layout.ForEachMessage(0, [&](size_t, size_t) { incoming.Wait(); });
+  Outgoing receipt(mesh, root, call.slot + kReceipt, nullptr, 0);
+  receipt.Send(0, 0);
+  receipt.Wait();
+}
+
+}  // namespace
+
+std::byte* Scratch::Get(size_t bytes) {
+  const size_t num_lines = (bytes + kCacheLineBytes - 1) / kCacheLineBytes;
+  if (num_lines > lines_.size()) lines_ = std::vector<Line>(num_lines);
+  return lines_.empty() ? nullptr : lines_.front().bytes;
+}
+
+void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch) {
+  const Call call{mesh, request, tuning, scratch, BaseSlot(request)};
+  if (request.collective == Collective::kBarrier) return mesh.WaitForOthers(call.slot);
+  if (request.bytes() == 0) return;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+      return call.output_bytes() * (static_cast<size_t>(mesh.size()) - 1) <= tuning.direct_bytes
+                 ? AllReduceDirect(call)
+                 : AllReduceInParts(call);
+    case Collective::kReduceScatter:
+      return ReduceScatter(call);
+    case Collective::kAllGather:
+      return AllGather(call);
+    case Collective::kBroadcast:
+      return Broadcast(call);
+    case Collective::kBarrier:
+      return;
+  }
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,136 @@
+#ifndef GRADSYNC_COMM_GLOO_GLOO_MESH_H_
+#define GRADSYNC_COMM_GLOO_GLOO_MESH_H_
+
+#include <gloo/rendezvous/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/unbound_buffer.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "comm/queue/request_queue.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/world.h"
+
+namespace gradsync::comm {
+
+// Blocks SIGPIPE for this thread and those it starts, because gloo writes to sockets that may be closed.
+class BlockSigpipe {
+ public:
+  BlockSigpipe();
+  ~BlockSigpipe();
+  BlockSigpipe(const BlockSigpipe&) = delete;
+  BlockSigpipe& operator=(const BlockSigpipe&) = delete;
+
+ private:
+  sigset_t old_mask_{};
+};
+
+// TCP connections between every two ranks.
+//
+// There are two for each pair of ranks, one for either direction: gloo handles a socket under one lock, and
+// its thread that receives would spin on that lock while another one sends. Messages carry a 64-bit slot; a
+// message is sent when its receiver has asked for one of that slot, so nothing that is not wanted yet can
+// block the way for what is.
+class GlooMesh {
+ public:
+  // Connects to all ranks, and returns when they have connected too. interface_or_address may be empty: then
+  // loopback if all ranks are on one host, else the network on which ranks met at a tcp:// rendezvous, or
+  // what the host's name stands for, or what leads out of the host, if they met in a directory. Threads
+  // inherit a blocked SIGPIPE. Throws CollectiveError; InvalidInput for an unknown interface or address, and
+  // for loopback between hosts.
+  GlooMesh(const World& world, const std::string& interface_or_address, Rendezvous& rendezvous,
+           std::chrono::milliseconds timeout);
+  ~GlooMesh();
+  GlooMesh(const GlooMesh&) = delete;
+  GlooMesh& operator=(const GlooMesh&) = delete;
+
+  int rank() const { return rank_; }
+  // What messages call a rank.
+  int NameOf(int rank) const { return MemberName(members_, rank); }
+  int size() const { return size_; }
+  // The other ranks, starting after this one, so that not everybody sends to the same one first.
+  const std::vector<int>& others() const { return others_; }
+  std::chrono::milliseconds timeout() const { return timeout_; }
+  // The network interface that it communicates over, such as "lo"; empty if gloo does not say.
+  std::string interface() const;
+
+  // Returns when all ranks have called this with the same slot. Throws PeerError.
+  void WaitForOthers(uint64_t slot);
+
+  // Closes all connections: whoever waits for a message gets a PeerError, here and on the other ranks.
+  void Abort() noexcept;
+
+ private:
+  friend class Outgoing;
+  friend class Incoming;
+  struct Forget {
+    void operator()(gloo::transport::UnboundBuffer* buffer) const;
+    GlooMesh* mesh;
+  };
+  using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
+
+  // For messages between these ranks, of which this is one.
+  Buffer NewBuffer(int from, int to, void* data, size_t bytes);
+
+  const int rank_;
+  const int size_;
+  const std::vector<int> members_;  // see World
+  const std::chrono::milliseconds timeout_;
+  std::vector<int> others_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::vector<std::shared_ptr<gloo::rendezvous::Context>> contexts_;  // to higher ranks, to lower ranks
+  std::mutex mutex_;
+  std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
+};
+
+// Messages to one peer, all of one slot. They arrive in the order in which they were sent.
+//
+// gloo does not tell a receiver that the connection broke in the midst of the last message it waits for, nor
+// a sender that it broke in the midst of one it writes: both would sit there until the deadline. So an
+// algorithm that sends long messages
+// - ends every stream with an empty one, so that there is always one more to wait for, and
+// - waits for its own messages to have left only when the peer has said, by its empty one, that they arrived.
+// Its own empty messages may still be behind those of another collective, which breaks: then that one
+// notices, and Abort ends all waits of this rank.
+class Outgoing {
+ public:
+  Outgoing(GlooMesh& mesh, int peer, uint64_t slot, const void* data, size_t bytes);
+  // Starts to send a part of `data`, which must not change until Wait. Throws PeerError, like all of these.
+  void Send(size_t offset_bytes, size_t bytes);
+  // Returns when all messages have been handed to the system.
+  void Wait();
+
+ private:
+  GlooMesh* mesh_;
+  int peer_;
+  uint64_t slot_;
+  GlooMesh::Buffer buffer_;
+  int num_pending_ = 0;
+};
+
+// Messages from one peer, all of one slot.
+class Incoming {
+ public:
+  Incoming(GlooMesh& mesh, int peer, uint64_t slot, void* data, size_t bytes);
+  // The next message goes to this part of `data`, and is exactly that long.
+  void Expect(size_t offset_bytes, size_t bytes);
+  // Waits for the first expected message that has not been waited for.
+  void Wait();
+
+ private:
+  GlooMesh* mesh_;
+  int peer_;
+  uint64_t slot_;
+  GlooMesh::Buffer buffer_;
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_GLOO_GLOO_MESH_H_

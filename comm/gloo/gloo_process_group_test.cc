@@ -1,0 +1,193 @@
+#include "comm/gloo/gloo_process_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comm/rendezvous/network.h"
+#include "comm/testing/rank_threads.h"
+#include "model/error.h"
+
+// What is special about gloo: its tuning, its networks, a mismatch that it cannot see.
+namespace gradsync::comm {
+namespace {
+
+using model::DType;
+using model::Tensor;
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+const model::DevicePtr& Cpu() {
+  static const model::DevicePtr device = model::CpuDevice();
+  return device;
+}
+
+Tensor Zeros(int64_t numel, DType dtype = DType::kF32) { return Tensor::Zeros(Cpu(), {numel}, dtype); }
+
+GlooOptions OptionsFor(int rank, int size, const TemporaryDirectory& directory) {
+  GlooOptions options;
+  options.world = {.rank = rank,
+                   .size = size,
+                   .local_rank = rank,
+                   .local_size = size,
+                   .rendezvous = "file://" + directory.path(),
+                   .launcher = "self"};
+  return options;
+}
+
+std::vector<std::unique_ptr<ProcessGroup>> Connect(int size,
+                                                   const std::function<void(GlooOptions&)>& change) {
+  const TemporaryDirectory directory;
+  std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
+  RunRanks(size, [&](int rank) {
+    GlooOptions options = OptionsFor(rank, size, directory);
+    change(options);
+    groups[static_cast<size_t>(rank)] = MakeGlooGroup(options);
+  });
+  return groups;
+}
+
+// Values whose sums depend on the order of additions.
+Tensor Uneven(int rank, int64_t numel) {
+  std::vector<float> values(static_cast<size_t>(numel));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] =
+        static_cast<float>((i * 7919 + static_cast<size_t>(rank) * 104729) % 100003) * 0.37f + 1e5f * rank;
+  }
+  return Tensor::From<float>(Cpu(), {numel}, values);
+}
+
+// Every collective on `numel` elements, against results computed here.
+void CheckResults(ProcessGroup& group, int64_t numel) {
+  const int rank = group.rank();
+  const int size = group.size();
+  std::vector<float> sum = Uneven(0, numel).ToVector<float>();
+  for (int peer = 1; peer < size; ++peer) {
+    const std::vector<float> values = Uneven(peer, numel).ToVector<float>();
+    for (size_t i = 0; i < values.size(); ++i) sum[i] += values[i];
+  }
+  const Tensor reduced = Uneven(rank, numel);
+  const Tensor copied = Uneven(rank, numel);
+  const Tensor gathered = Zeros(numel * size);
+  const Tensor scattered = Zeros(numel);
+  const Work reduce = group.AllReduce(reduced, ReduceOp::kSum);
+  const Work broadcast = group.Broadcast(copied, size - 1);
+  const Work gather = group.AllGather(Uneven(rank, numel), gathered);
+  for (Work work : {reduce, broadcast, gather}) work.Wait();
+  EXPECT_EQ(reduced.ToVector<float>(), sum);
+  EXPECT_EQ(copied.ToVector<float>(), Uneven(size - 1, numel).ToVector<float>());
+  for (int peer = 0; peer < size; ++peer) {
+    EXPECT_EQ(gathered.Slice(peer * numel, {numel}).ToVector<float>(), Uneven(peer, numel).ToVector<float>());
+  }
+  // Everyone gathered the same, so a maximum changes nothing.
+  group.ReduceScatter(gathered, scattered, ReduceOp::kMax).Wait();
+  EXPECT_EQ(scattered.ToVector<float>(), Uneven(rank, numel).ToVector<float>());
+}
+
+// How results are cut into messages must not be seen in them. Small segments also make every window wrap
+// around.
+TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
+  for (const int size : {2, 3, 4}) {
+    for (const size_t segment_bytes : {64, 1000}) {
+      auto groups = Connect(size, [&](GlooOptions& options) {
+        options.tuning = {.direct_bytes = 0, .segment_bytes = segment_bytes};
+      });
+      RunRanks(size, [&](int rank) {
+        for (const int64_t numel : {1, 5, 999, static_cast<int>(segment_bytes) * 3 + 17}) {
+          CheckResults(*groups[static_cast<size_t>(rank)], numel);
+        }
+      });
+    }
+  }
+}
+
+TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
+  auto groups = Connect(2, [](GlooOptions& options) { options.timeout = std::chrono::seconds(3); });
+  const auto errors = ErrorsOfRanks(2, [&](int rank) {
+    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+    group.AllReduce(Zeros(rank == 0 ? 1000 : 2000), ReduceOp::kSum).Wait();
+  });
+  EXPECT_THAT(errors[0] + errors[1], HasSubstr("GRADSYNC_CHECK_COLLECTIVES=1 shows whether"));
+  for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of "));
+}
+
+TEST(GlooOptionsTest, ThreadsMustBePositive) {
+  GlooOptions options;
+  options.num_threads = 0;
+  const auto errors = ErrorsOfRanks(1, [&](int) { MakeGlooGroup(options); });
+  EXPECT_EQ(errors[0], "gloo: 0 communication threads, expected at least 1");
+}
+
+TEST(GlooOptionsTest, AnUnknownInterfaceIsNamed) {
+  const TemporaryDirectory directory;
+  const auto errors = ErrorsOfRanks(2, [&](int rank) {
+    GlooOptions options = OptionsFor(rank, 2, directory);
+    options.interface_or_address = "203.0.113.7";
+    MakeGlooGroup(options);
+  });
+  for (const std::string& error : errors) {
+    EXPECT_EQ(
+        error,
+        "interface or address is '203.0.113.7', expected a network interface or an address of this host");
+  }
+}
+
+TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
+  for (const std::string name : {"lo", "127.0.0.1", "localhost"}) {
+    auto groups = Connect(2, [&](GlooOptions& options) { options.interface_or_address = name; });
+    RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+  }
+}
+
+// The world of a rank on a host of its own, whose launcher says nothing of hosts.
+void PutOnOwnHost(World& world, const std::string& rendezvous) {
+  world.local_size = 0;
+  world.host = Join("host", world.rank);
+  world.rendezvous = rendezvous;
+}
+
+std::string FreeUrl(const std::string& host) {
+  const auto listeners = Listen({.host = host, .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  return Join("tcp://", host, ":", PortOf(listeners[0]));
+}
+
+// Ranks of several hosts use the network on which they met, or the one that leads out.
+TEST(GlooOptionsTest, RanksOnDifferentHostsFindTheirNetwork) {
+  const std::string outer = OuterAddress();
+  if (outer.empty()) GTEST_SKIP() << "this machine has no network";
+  const TemporaryDirectory directory;
+  for (const std::string& place : {FreeUrl(outer), "file://" + directory.path()}) {
+    auto groups = Connect(3, [&](GlooOptions& options) { PutOnOwnHost(options.world, place); });
+    RunRanks(3, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+  }
+}
+
+TEST(GlooOptionsTest, LoopbackDoesNotServeDifferentHosts) {
+  const std::string url = FreeUrl("127.0.0.1");
+  for (const std::string chosen : {"", "lo", "localhost"}) {
+    const auto errors = ErrorsOfRanks(2, [&](int rank) {
+      GlooOptions options = OptionsFor(rank, 2, TemporaryDirectory());
+      PutOnOwnHost(options.world, url);
+      options.interface_or_address = chosen;
+      MakeGlooGroup(options);
+    });
+    for (const std::string& error : errors) {
+      EXPECT_EQ(error,
+                Join("gloo would use ", chosen.empty() ? "127.0.0.1" : chosen,
+                     ", which no other host reaches, but ranks 0 and 1 are on different hosts (name an "
+                     "interface or an address)"));
+    }
+  }
+}
+
+// What the launcher says of hosts is not believed.
+TEST(GlooOptionsTest, ALauncherThatSaysNothingOfHosts) {
+  const std::string url = FreeUrl("127.0.0.1");
+  auto groups = Connect(2, [&](GlooOptions& options) {
+    options.world.local_size = 0;
+    options.world.rendezvous = url;
+  });
+  RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
+}
+
+}  // namespace
+}  // namespace gradsync::comm

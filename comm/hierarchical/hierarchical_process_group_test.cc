@@ -1,0 +1,116 @@
+#include "comm/hierarchical/hierarchical_process_group.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/testing/rank_threads.h"
+#include "model/error.h"
+
+// What is special about hierarchical: which rank is where, and chunks.
+namespace gradsync::comm {
+namespace {
+
+using model::DType;
+using model::Tensor;
+
+constexpr int kHosts = 2;
+constexpr int kSize = 4;
+
+const model::DevicePtr& Cpu() {
+  static const model::DevicePtr device = model::CpuDevice();
+  return device;
+}
+
+// Small integers: all sums are exact.
+float Value(int rank, int64_t i) { return static_cast<float>((i * 7919 + rank * 31) % 1009); }
+
+float SumOfRanks(int64_t i) {
+  float sum = 0;
+  for (int rank = 0; rank < kSize; ++rank) sum += Value(rank, i);
+  return sum;
+}
+
+void Fill(const Tensor& tensor, int rank) {
+  for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data<float>()[i] = Value(rank, i);
+}
+
+int64_t CountWrong(const Tensor& tensor, const std::function<float(int64_t i)>& expected) {
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i) wrong += tensor.data<float>()[i] != expected(i) ? 1 : 0;
+  return wrong;
+}
+
+// Every collective, `numel` elements for each rank, all on their way at once.
+void CheckResults(ProcessGroup& group, const std::function<Tensor(int64_t numel)>& make, int64_t numel) {
+  const int rank = group.rank();
+  const Tensor reduced = make(numel);
+  const Tensor copied = make(numel);
+  const Tensor input = make(kSize * numel);
+  const Tensor scattered = make(numel);
+  const Tensor gathered = make(kSize * numel);
+  const Tensor own = gathered.Slice(rank * numel, {numel});
+  for (const Tensor& tensor : {reduced, copied, input, own}) Fill(tensor, rank);
+  std::vector<Work> works = {group.AllReduce(reduced, ReduceOp::kSum), group.Broadcast(copied, 2),
+                             group.ReduceScatter(input, scattered, ReduceOp::kSum),
+                             group.AllGather(own, gathered)};
+  for (Work& work : works) work.Wait();
+  EXPECT_EQ(CountWrong(reduced, SumOfRanks), 0) << numel;
+  EXPECT_EQ(CountWrong(copied, [](int64_t i) { return Value(2, i); }), 0) << numel;
+  EXPECT_EQ(CountWrong(scattered, [&](int64_t i) { return SumOfRanks(rank * numel + i); }), 0) << numel;
+  EXPECT_EQ(CountWrong(input, [&](int64_t i) { return Value(rank, i); }), 0) << numel << ": input changed";
+  EXPECT_EQ(CountWrong(gathered, [&](int64_t i) { return Value(static_cast<int>(i / numel), i % numel); }), 0)
+      << numel;
+}
+
+// By `host_of` rank.
+std::vector<std::unique_ptr<ProcessGroup>> Connect(const std::function<int(int rank)>& host_of) {
+  const TemporaryDirectory directory;
+  std::vector<std::unique_ptr<ProcessGroup>> groups(kSize);
+  RunRanks(kSize, [&](int rank) {
+    GlooOptions options;
+    options.world = {.rank = rank,
+                     .size = kSize,
+                     .rendezvous = "file://" + directory.path(),
+                     .host = Join("host", host_of(rank))};
+    groups[static_cast<size_t>(rank)] = MakeHierarchicalGroup(options);
+  });
+  return groups;
+}
+
+// Vectors of one chunk and of several, with and without a rest that the ranks of a host cannot share; in
+// memory of the group and in any.
+TEST(HierarchicalTest, RanksOfAHostNeedNotFollowEachOther) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  for (const bool follow : {true, false}) {
+    auto groups = Connect([&](int rank) { return follow ? rank / (kSize / kHosts) : rank % kHosts; });
+    RunRanks(kSize, [&](int rank) {
+      ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+      EXPECT_EQ(group.facts()[0].second, "2 of 2 ranks, by GRADSYNC_HOST");
+      for (const int64_t numel : {1, 1000, 1'500'001}) {
+        CheckResults(
+            group, [&](int64_t n) { return group.Allocate(Cpu(), {n}, DType::kF32); }, numel);
+        CheckResults(
+            group, [&](int64_t n) { return Tensor::Zeros(Cpu(), {n}, DType::kF32); }, numel);
+      }
+    });
+  }
+}
+
+TEST(RanksByHostTest, InTheOrderOfTheLowestRanks) {
+  EXPECT_EQ(RanksByHost({"b", "a", "b", "c", "c", "a"}),
+            (std::vector<std::vector<int>>{{0, 2}, {1, 5}, {3, 4}}));
+}
+
+TEST(RanksByHostTest, HostsWithUnequalNumbersAreRefused) {
+  const auto errors = ErrorsOfRanks(1, [](int) { RanksByHost({"a", "b", "b", "a", "b"}); });
+  EXPECT_EQ(errors[0],
+            "backend hierarchical: 2 ranks are on the host of rank 0, 3 on that of rank 1, expected equally "
+            "many on every host");
+}
+
+}  // namespace
+}  // namespace gradsync::comm

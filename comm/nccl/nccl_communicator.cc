@@ -1,0 +1,208 @@
+#include "comm/nccl/nccl_communicator.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "comm/rendezvous/rendezvous.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using model::DType;
+
+// Between two looks at a call that is not done.
+constexpr std::chrono::microseconds kPollPeriod{20};
+// How long an abort leaves others to come out of their calls by themselves, which is most often at once.
+constexpr std::chrono::milliseconds kLeaveWithin{100};
+
+ncclDataType_t NcclType(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kBF16:
+      return ncclBfloat16;
+    case DType::kI32:
+      return ncclInt32;
+    case DType::kI64:
+      return ncclInt64;
+    case DType::kU8:
+      return ncclUint8;
+  }
+  throw InvalidInput("unknown dtype");
+}
+
+ncclRedOp_t NcclOp(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return ncclSum;
+    case ReduceOp::kMean:
+      return ncclAvg;
+    case ReduceOp::kMax:
+      return ncclMax;
+    case ReduceOp::kMin:
+      return ncclMin;
+  }
+  throw InvalidInput("unknown reduction");
+}
+
+// How NCCL begins the lines of this process in its log.
+std::string LogPrefix() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) return gradsync::Join("unknown:", getpid());
+  const std::string name = host.data();
+  return gradsync::Join(name.substr(0, name.find('.')), ":", getpid());
+}
+
+ncclResult_t Call(const Request& request, ncclComm_t comm, cudaStream_t stream) {
+  const void* const input = request.input.raw_data();
+  void* const output = request.output.raw_data();
+  const auto input_numel = static_cast<size_t>(request.input.numel());
+  const auto output_numel = static_cast<size_t>(request.output.numel());
+  const ncclDataType_t type = NcclType(request.dtype());
+  switch (request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBarrier:  // of the group's own tensor
+      return ncclAllReduce(input, output, input_numel, type, NcclOp(request.op), comm, stream);
+    case Collective::kBroadcast:
+      return ncclBroadcast(input, output, input_numel, type, request.root, comm, stream);
+    case Collective::kReduceScatter:
+      return ncclReduceScatter(input, output, output_numel, type, NcclOp(request.op), comm, stream);
+    case Collective::kAllGather:
+      return ncclAllGather(input, output, input_numel, type, comm, stream);
+  }
+  throw InvalidInput("unknown collective");
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const World& world, const model::CudaDevice& device,
+                                   std::chrono::milliseconds timeout)
+    : timeout_(timeout), log_prefix_(LogPrefix()) {
+  device.MakeCurrent();
+  try {
+    Join(world);
+  } catch (const NcclError& error) {
+    Abort();
+    throw CollectiveError(gradsync::Join("rank ", world.rank, ": cannot connect ", world.size,
+                                         " ranks (nccl): ", error.what()));
+  } catch (...) {
+    Abort();
+    throw;
+  }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  try {
+    Run([](ncclComm_t comm) { return ncclCommFinalize(comm); });
+    ncclCommDestroy(std::exchange(comm_, nullptr));
+  } catch (const NcclError&) {
+    // Nobody waits for results any more, so there is nobody to tell.
+    Abort();
+  }
+}
+
+void NcclCommunicator::Join(const World& world) {
+  constexpr char kKey[] = "nccl_unique_id";
+  std::optional<Rendezvous> rendezvous;
+  if (world.size > 1) rendezvous.emplace(world, timeout_);
+
+  ncclUniqueId id{};
+  if (world.rank == 0) {
+    if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) Throw(result);
+    if (rendezvous) rendezvous->Set(kKey, std::string_view(id.internal, sizeof(id.internal)));
+  } else {
+    const std::string received = rendezvous->Get(kKey, /*from=*/0);
+    if (received.size() != sizeof(id.internal)) {
+      throw NcclError(gradsync::Join("the unique id has ", received.size(), " bytes, expected ",
+                                     sizeof(id.internal), ": another version of NCCL on rank 0"));
+    }
+    std::memcpy(id.internal, received.data(), received.size());
+  }
+
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (const auto result = ncclCommInitRankConfig(&comm_, world.size, id, world.rank, &config);
+      result != ncclSuccess && result != ncclInProgress) {
+    Throw(result);
+  }
+  Run([](ncclComm_t) { return ncclInProgress; });
+}
+
+void NcclCommunicator::Launch(const Request& request, const model::CudaStream& stream) {
+  Run([&](ncclComm_t comm) { return Call(request, comm, stream.get()); });
+}
+
+ncclResult_t NcclCommunicator::CallOnce(std::unique_lock<std::mutex>& lock,
+                                        const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const ncclComm_t comm = comm_;
+  if (comm == nullptr) throw NcclError("aborted");
+  is_in_call_ = true;
+  lock.unlock();
+  ncclResult_t result = ncclSuccess;
+  {
+    const CallWatch watch(in_call_since_ns_);
+    result = call(comm);
+  }
+  lock.lock();
+  is_in_call_ = false;
+  call_ended_.notify_all();
+  if (comm_ == nullptr) throw NcclError("aborted");  // and gone: not to be asked what happened
+  return result;
+}
+
+void NcclCommunicator::Run(const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  std::unique_lock lock(mutex_);
+  call_ended_.wait(lock, [this] { return !is_in_call_; });  // of the other thread, which only asks
+  ncclResult_t result = CallOnce(lock, call);
+  while (result == ncclInProgress) {
+    lock.unlock();
+    std::this_thread::sleep_for(kPollPeriod);
+    lock.lock();
+    call_ended_.wait(lock, [this] { return !is_in_call_; });
+    const ncclResult_t asked =
+        CallOnce(lock, [&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &result); });
+    if (asked != ncclSuccess) Throw(asked);
+    if (result == ncclInProgress && std::chrono::steady_clock::now() >= deadline) {
+      throw NcclError(gradsync::Join("no answer from all ranks within ", Seconds(timeout_)));
+    }
+  }
+  if (result != ncclSuccess) Throw(result);
+}
+
+void NcclCommunicator::CheckAsyncError() {
+  std::unique_lock lock(mutex_);
+  if (comm_ == nullptr || is_in_call_) return;
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t asked =
+      CallOnce(lock, [&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &state); });
+  if (asked != ncclSuccess) Throw(asked);
+  if (state != ncclSuccess && state != ncclInProgress) Throw(state);
+}
+
+void NcclCommunicator::Abort() noexcept {
+  ncclComm_t comm = nullptr;
+  {
+    std::unique_lock lock(mutex_);
+    std::swap(comm, comm_);
+    // Whoever does not come out is stuck, and only the abort itself gets it out.
+    call_ended_.wait_for(lock, kLeaveWithin, [this] { return !is_in_call_; });
+  }
+  if (comm != nullptr) ncclCommAbort(comm);
+}
+
+void NcclCommunicator::Throw(ncclResult_t result) {
+  const std::string_view detail = ncclGetLastError(comm_);
+  throw NcclError(gradsync::Join(ncclGetErrorString(result), detail.empty() ? "" : ": ", detail));
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,86 @@
+#ifndef GRADSYNC_COMM_NCCL_NCCL_COMMUNICATOR_H_
+#define GRADSYNC_COMM_NCCL_NCCL_COMMUNICATOR_H_
+
+#include <nccl.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "comm/queue/request.h"
+#include "comm/rendezvous/world.h"
+#include "model/cuda_device.h"
+
+namespace gradsync::comm {
+
+// NCCL refused, failed, or did not answer within the timeout; what() is the cause alone.
+class NcclError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Notes, for those who watch, since when a call that may block has been in progress: on the clock of Now(); 0
+// while there is none.
+class CallWatch {
+ public:
+  explicit CallWatch(std::atomic<int64_t>& since_ns) : since_ns_(since_ns) { since_ns_ = Now(); }
+  ~CallWatch() { since_ns_ = 0; }
+  CallWatch(const CallWatch&) = delete;
+  CallWatch& operator=(const CallWatch&) = delete;
+
+ private:
+  std::atomic<int64_t>& since_ns_;
+};
+
+// An NCCL communicator. It does not wait for other ranks in a call: every call is followed by asking whether
+// it is done, up to the timeout. But a launch into a stream whose queue is full does block, for ever if a
+// peer is dead. So no lock is held during a call, and another thread may abort it meanwhile, as NCCL allows:
+// then the kernels return, the queue drains, and whoever was in here gets an NcclError.
+class NcclCommunicator {
+ public:
+  // Meets the other ranks, and returns when all are connected. Throws CollectiveError.
+  NcclCommunicator(const World& world, const model::CudaDevice& device, std::chrono::milliseconds timeout);
+  // Waits up to the timeout for the other ranks to have closed what connects them; else aborts.
+  ~NcclCommunicator();
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  // Puts the collective into the stream. Usually returns at once; the first of its kind waits for the other
+  // ranks to issue it too. Throws NcclError.
+  void Launch(const Request& request, const model::CudaStream& stream);
+  // Throws NcclError if something went wrong since. Does not ask while another thread is in a call.
+  void CheckAsyncError();
+  // Makes kernels that wait for other ranks return. What they leave behind is undefined. Idempotent.
+  void Abort() noexcept;
+  // See CallWatch.
+  int64_t in_call_since_ns() const { return in_call_since_ns_; }
+
+  // "host:pid", with which NCCL_DEBUG=INFO begins what it says of this process.
+  const std::string& log_prefix() const { return log_prefix_; }
+
+ private:
+  void Join(const World& world);
+  // Makes one call, and returns once the communicator is done with it. Throws NcclError.
+  void Run(const std::function<ncclResult_t(ncclComm_t)>& call);
+  // `lock` is held, but not during the call.
+  ncclResult_t CallOnce(std::unique_lock<std::mutex>& lock,
+                        const std::function<ncclResult_t(ncclComm_t)>& call);
+  [[noreturn]] void Throw(ncclResult_t result);
+
+  const std::chrono::milliseconds timeout_;
+  const std::string log_prefix_;
+  std::mutex mutex_;           // of the two below, and never held during a call
+  ncclComm_t comm_ = nullptr;  // null once aborted
+  bool is_in_call_ = false;    // NCCL takes one at a time
+  std::condition_variable call_ended_;
+  std::atomic<int64_t> in_call_since_ns_{0};
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_NCCL_NCCL_COMMUNICATOR_H_

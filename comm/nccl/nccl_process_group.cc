@@ -1,0 +1,375 @@
+#include "comm/nccl/nccl_process_group.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/nccl/nccl_communicator.h"
+#include "comm/queue/request.h"
+#include "model/cuda_clock.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using model::CudaDevice;
+using model::CudaEvent;
+using model::CudaStream;
+using model::Tensor;
+
+constexpr std::string_view kBackend = "nccl";
+// Between two looks of the thread that watches. Waits of the host look for themselves.
+constexpr std::chrono::milliseconds kWatchPeriod{10};
+constexpr std::chrono::microseconds kHostWaitPeriod{20};
+
+// The times of one collective on the communication stream.
+struct EventPair {
+  CudaEvent start;
+  CudaEvent end;
+};
+
+// One collective. Everything but the signature is under the engine's mutex, once it is in flight.
+struct Flight {
+  Flight(Request r, EventPair e, std::shared_ptr<const model::CudaAnchor> a)
+      : signature(r), request(std::move(r)), events(std::move(e)), anchor(std::move(a)) {}
+
+  void DropTensors() { request.input = request.output = Tensor(); }
+
+  const Signature signature;
+  Request request;
+  EventPair events;
+  std::shared_ptr<const model::CudaAnchor> anchor;
+  const int64_t issue_ns = Now();
+  bool done = false;  // the GPU has passed its end
+  std::string error;  // empty unless it failed
+};
+
+// What the group and its Works share: handles may outlive the group.
+class Engine {
+ public:
+  Engine(const NcclOptions& options, std::shared_ptr<CudaDevice> device)
+      : options_(options),
+        device_(std::move(device)),
+        clock_(device_->Resource<model::CudaClock>()),
+        stream_(*device_, CudaStream::Priority::kHigh),
+        issued_(*device_),
+        barrier_(Tensor::Zeros(device_, {1}, model::DType::kF32)),
+        communicator_(std::in_place, options.world, *device_, options.timeout),
+        watcher_([this] { Watch(); }) {}
+  ~Engine() = default;  // Close was called
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  std::shared_ptr<Flight> Issue(Request request) {
+    const std::lock_guard issuing(issue_mutex_);
+    device_->MakeCurrent();
+    std::shared_ptr<Flight> flight = Prepare(std::move(request));
+    if (!flight->error.empty()) return flight;
+    const std::string cause = Launch(*flight);
+    std::unique_lock lock(mutex_);
+    launching_.reset();
+    if (in_flight_.empty()) progress_ns_ = Now();
+    if (!cause.empty() || !failure_.empty()) Reject(*flight, failure_.empty() ? cause : failure_);
+    if (!cause.empty()) Fail(lock, flight->signature, cause);
+    in_flight_.push_back(flight);
+    issued_something_.notify_one();
+    return flight;
+  }
+
+  void Wait(Flight& flight) {
+    if (flight.signature.collective == Collective::kBarrier) return WaitForBarrier(flight);
+    {
+      const std::lock_guard lock(mutex_);
+      ThrowIfFailed(flight);
+      if (flight.done) return;
+    }
+    // May block if the queue is full.
+    device_->MakeCurrent();
+    device_->compute_stream().Wait(flight.events.end);
+    const std::lock_guard lock(mutex_);
+    flight.DropTensors();
+  }
+
+  // Returns when the GPU has passed the barrier, and so everything before it.
+  void WaitForBarrier(Flight& flight) {
+    {
+      std::unique_lock lock(mutex_);
+      WaitOnHost(lock, flight);
+    }
+    clock_.Anchor();
+  }
+
+  Interval IntervalOf(Flight& flight) {
+    std::unique_lock lock(mutex_);
+    WaitOnHost(lock, flight);
+    return {.start_ns = flight.anchor->TimeOf(flight.events.start),
+            .end_ns = flight.anchor->TimeOf(flight.events.end)};
+  }
+
+  void Recycle(Flight& flight) {
+    const std::lock_guard lock(mutex_);
+    if (!is_closed_) free_events_.push_back(std::move(flight.events));
+  }
+
+  void Close() {
+    {
+      std::unique_lock lock(mutex_);
+      is_closed_ = true;
+      try {
+        Reap();
+        if (!in_flight_.empty())
+          Fail(lock, in_flight_.front()->signature, "the group was destroyed before it finished");
+      } catch (const model::CudaError&) {
+        // Seen elsewhere: an error of CUDA comes out of every call.
+      }
+    }
+    issued_something_.notify_one();
+    watcher_.join();
+    communicator_.reset();
+    const std::lock_guard lock(mutex_);
+    // What the GPU may still use, should it ever go on, is never let go.
+    if (!WaitUntilEmpty()) new std::deque<std::shared_ptr<Flight>>(in_flight_);
+    in_flight_.clear();
+  }
+
+  std::string log_prefix() const { return communicator_->log_prefix(); }
+
+ private:
+  // Whether the GPU has passed the end of everything, which it does within the timeout unless it hangs
+  // itself.
+  bool WaitUntilEmpty() {
+    const int64_t begin_ns = Now();
+    try {
+      while (!in_flight_.empty() && !in_flight_.back()->events.end.done()) {
+        if (std::chrono::nanoseconds(Now() - begin_ns) >= options_.timeout) return false;
+        std::this_thread::sleep_for(kHostWaitPeriod);
+      }
+    } catch (const model::CudaError&) {
+      // Nothing runs any more on a GPU that has failed.
+    }
+    return true;
+  }
+
+  // Numbers it; with an error if it need not be tried.
+  std::shared_ptr<Flight> Prepare(Request request) {
+    const std::lock_guard lock(mutex_);
+    if (request.sequence < 0) request.sequence = next_sequence_++;
+    auto flight = std::make_shared<Flight>(std::move(request), TakeEvents(), clock_.anchor());
+    if (flight->signature.collective == Collective::kBarrier) {
+      flight->request.input = flight->request.output = barrier_;
+    }
+    if (!failure_.empty()) Reject(*flight, failure_);
+    if (flight->error.empty()) launching_ = flight->signature;
+    issued_something_.notify_one();
+    return flight;
+  }
+
+  // Puts it into the stream. Returns why that failed; empty if it did not. Any of these calls may block as
+  // long as the GPU's queue is full, and the first collective of a kind waits for the other ranks. So the
+  // watcher's mutex is free.
+  std::string Launch(const Flight& flight) {
+    std::string cause;
+    {
+      const CallWatch watch(in_cuda_since_ns_);
+      issued_.Record(device_->compute_stream());
+      stream_.Wait(issued_);
+      flight.events.start.Record(stream_);
+    }
+    try {
+      if (flight.request.output.numel() > 0) communicator_->Launch(flight.request, stream_);
+    } catch (const NcclError& error) {
+      cause = error.what();
+    }
+    // Behind what was put in, whatever became of it: the tensors stay until the GPU is here.
+    const CallWatch watch(in_cuda_since_ns_);
+    flight.events.end.Record(stream_);
+    return cause;
+  }
+
+  EventPair TakeEvents() {
+    if (free_events_.empty()) {
+      return {CudaEvent(*device_, CudaEvent::Timing::kOn), CudaEvent(*device_, CudaEvent::Timing::kOn)};
+    }
+    EventPair events = std::move(free_events_.back());
+    free_events_.pop_back();
+    return events;
+  }
+
+  static void ThrowIfFailed(const Flight& flight) {
+    if (!flight.error.empty()) throw CollectiveError(flight.error);
+  }
+
+  // Blocks the host until the GPU has passed the collective's end. Throws CollectiveError.
+  void WaitOnHost(std::unique_lock<std::mutex>& lock, Flight& flight) {
+    device_->MakeCurrent();
+    while (true) {
+      Reap();
+      ThrowIfFailed(flight);
+      if (flight.done) return;
+      lock.unlock();
+      std::this_thread::sleep_for(kHostWaitPeriod);
+      lock.lock();
+    }
+  }
+
+  // Lets go of what the GPU is done with.
+  void Reap() {
+    while (!in_flight_.empty() && in_flight_.front()->events.end.done()) {
+      Flight& flight = *in_flight_.front();
+      flight.done = true;
+      flight.DropTensors();
+      progress_ns_ = Now();
+      in_flight_.pop_front();
+    }
+  }
+
+  void Reject(Flight& flight, const std::string& cause) {
+    flight.error = Failure(options_.world.rank, flight.signature, kBackend, Now() - flight.issue_ns, cause);
+  }
+
+  // Makes this failure, unless there was one before, that of everything unfinished and all that comes.
+  void Fail(std::unique_lock<std::mutex>& lock, const Signature& first, const std::string& cause) {
+    if (!failure_.empty()) return;
+    failure_ = Join(Name(first.collective), " #", first.sequence, " had failed: ", cause);
+    for (const auto& flight : in_flight_) {
+      Reject(*flight, flight->signature == first ? cause : failure_);
+    }
+    lock.unlock();
+    communicator_->Abort();
+    lock.lock();
+  }
+
+  void Watch() {
+    pthread_setname_np(pthread_self(), Join("nccl_", options_.world.rank).substr(0, 15).c_str());
+    std::unique_lock lock(mutex_);
+    while (!is_closed_) {
+      const auto is_idle = [this] { return in_flight_.empty() && !launching_.has_value(); };
+      if (is_idle()) {
+        issued_something_.wait(lock, [&] { return is_closed_ || !is_idle(); });
+      } else {
+        issued_something_.wait_for(lock, kWatchPeriod, [this] { return is_closed_; });
+      }
+      if (is_closed_ || is_idle()) continue;
+      try {
+        LookForBlockedCall(lock);
+        device_->MakeCurrent();
+        Look(lock);
+      } catch (const std::exception& error) {
+        if (!in_flight_.empty()) Fail(lock, in_flight_.front()->signature, error.what());
+      }
+    }
+  }
+
+  // By the clock alone: CUDA might block whoever asks it as well.
+  void LookForBlockedCall(std::unique_lock<std::mutex>& lock) {
+    if (!launching_.has_value() || !failure_.empty()) return;
+    for (const int64_t since_ns : {in_cuda_since_ns_.load(), communicator_->in_call_since_ns()}) {
+      if (since_ns == 0 || std::chrono::nanoseconds(Now() - since_ns) < options_.timeout) continue;
+      return Fail(lock, in_flight_.empty() ? *launching_ : in_flight_.front()->signature, NoProgress());
+    }
+  }
+
+  std::string NoProgress() const {
+    return Join("no progress for ", options_.timeout.count(), " ms: a rank is missing, late or stuck");
+  }
+
+  void Look(std::unique_lock<std::mutex>& lock) {
+    Reap();
+    if (in_flight_.empty() || !failure_.empty()) return;
+    communicator_->CheckAsyncError();
+    const Flight& first = *in_flight_.front();
+    // As long as it waits for this rank's own computation, nobody is late.
+    if (!first.events.start.done()) progress_ns_ = Now();
+    const std::chrono::nanoseconds idle(Now() - progress_ns_);
+    if (idle < options_.timeout) return;
+    Fail(lock, first.signature, NoProgress());
+  }
+
+  const NcclOptions options_;
+  const std::shared_ptr<CudaDevice> device_;
+  model::CudaClock& clock_;
+  const CudaStream stream_;
+  const CudaEvent issued_;  // recorded and waited for at once, so one serves all collectives
+  const Tensor barrier_;
+  std::optional<NcclCommunicator> communicator_;  // until Close
+
+  std::mutex issue_mutex_;  // held while a collective is put in, which may block; never by the watcher
+  std::mutex mutex_;        // of what follows; taken second, and never held during a call that may block
+  std::condition_variable issued_something_;
+  std::optional<Signature> launching_;
+  std::atomic<int64_t> in_cuda_since_ns_{0};       // of the launching thread
+  std::deque<std::shared_ptr<Flight>> in_flight_;  // in order of issue
+  std::vector<EventPair> free_events_;
+  int64_t next_sequence_ = 0;
+  int64_t progress_ns_ = 0;  // when the first in flight got its turn, at the earliest
+  bool is_closed_ = false;
+  std::string failure_;  // the first one's cause; empty while all is well
+  std::thread watcher_;  // last: it uses the others
+};
+
+class NcclWork : public Work::State {
+ public:
+  NcclWork(std::shared_ptr<Engine> engine, std::shared_ptr<Flight> flight)
+      : engine_(std::move(engine)), flight_(std::move(flight)) {}
+  ~NcclWork() override {
+    if (flight_.use_count() == 1) engine_->Recycle(*flight_);
+  }
+  NcclWork(const NcclWork&) = delete;
+  NcclWork& operator=(const NcclWork&) = delete;
+
+  void Wait() override { engine_->Wait(*flight_); }
+  Interval interval() override { return engine_->IntervalOf(*flight_); }
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Flight> flight_;
+};
+
+class NcclProcessGroup : public ProcessGroup {
+ public:
+  NcclProcessGroup(const NcclOptions& options, std::shared_ptr<CudaDevice> device)
+      : ProcessGroup(options.world.rank, options.world.size, device->name()),
+        engine_(std::make_shared<Engine>(options, std::move(device))) {}
+  ~NcclProcessGroup() override { engine_->Close(); }
+
+  std::string_view backend() const override { return kBackend; }
+  std::vector<std::pair<std::string, std::string>> facts() const override {
+    return {{"nccl_log_prefix", engine_->log_prefix()}};
+  }
+
+  Work Issue(Request request) override {
+    return Work(std::make_shared<NcclWork>(engine_, engine_->Issue(std::move(request))));
+  }
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+};
+
+}  // namespace
+
+std::string NcclVersion() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return "";
+  return Join(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+std::unique_ptr<ProcessGroup> MakeNcclGroup(const NcclOptions& options, const model::DevicePtr& device) {
+  Require(device != nullptr && !device->is_cpu(), "backend nccl: device is ",
+          device == nullptr ? "none" : device->name(), ", expected a CUDA device");
+  CheckOptions(kBackend, options.world, options.timeout);
+  // NCCL reads this when it first looks for its host; a value from outside stays.
+  if (options.share_gpu) setenv("NCCL_HOSTID", Join("gradsync-rank-", options.world.rank).c_str(), 0);
+  return std::make_unique<NcclProcessGroup>(options, std::static_pointer_cast<CudaDevice>(device));
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,14 @@
+// For a build without the CUDA toolkit or without NCCL in it.
+
+#include "comm/nccl/nccl_process_group.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+
+std::string NcclVersion() { return ""; }
+
+std::unique_ptr<ProcessGroup> MakeNcclGroup(const NcclOptions&, const model::DevicePtr&) {
+  throw InvalidInput("backend nccl: this program was built without NCCL");
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,52 @@
+#ifndef GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_
+#define GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace gradsync::comm {
+
+// A file, pipe or socket, closed at the end.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() { Close(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void Close();
+
+ private:
+  int fd_;
+};
+
+// Opens with the flags of open(2); a file that is made is the user's alone. Throws std::system_error, which
+// names the path. Like the other functions here it keeps what it opens from programs that are executed.
+FileDescriptor OpenFile(const std::string& path, int flags);
+
+struct Pipe {
+  FileDescriptor read_end;
+  FileDescriptor write_end;
+};
+// Throws std::system_error.
+Pipe MakePipe();
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// The timeout of poll(2) until the deadline: milliseconds, rounded up, or none for Deadline::max().
+int PollTimeout(Deadline deadline);
+// Waits until the file is ready for `events` of poll(2). False at the deadline.
+bool WaitFor(int fd, short events, Deadline deadline);
+inline bool WaitFor(const FileDescriptor& file, short events, Deadline deadline) {
+  return WaitFor(file.get(), events, deadline);
+}
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_PROCESSES_FILE_DESCRIPTOR_H_

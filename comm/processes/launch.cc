@@ -1,0 +1,227 @@
+#include "comm/processes/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "comm/processes/child_process.h"
+#include "comm/processes/file_descriptor.h"
+#include "comm/processes/line_relay.h"
+#include "comm/processes/random.h"
+#include "comm/processes/stop_signals.h"
+#include "comm/processes/temporary_directory.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How long the output of ranks is held back: all of them may only report the same bad arguments.
+constexpr milliseconds kHold{1000};
+constexpr int kBadArguments = 2;
+// While more than this waits to be written to stderr, no more is read from the ranks.
+constexpr size_t kMaxPendingBytes = size_t{1} << 20;
+
+struct Rank {
+  int index = 0;
+  ChildProcess process;
+  std::optional<LineRelay> relay;
+  bool ended = false;
+};
+
+// A rank that did not end as it should have.
+struct Failure {
+  int rank = 0;
+  pid_t pid = 0;
+  ProcessEnd end;
+
+  bool killed() const { return end.signal().has_value(); }
+  bool bad_arguments() const { return end.exit_status() == kBadArguments; }
+};
+
+class Launcher {
+ public:
+  Launcher(const LaunchOptions& options, std::span<char* const> argv)
+      : options_(options), errors_(STDERR_FILENO) {
+    for (char* argument : argv) {
+      if (argument != nullptr) arguments_.emplace_back(argument);
+    }
+  }
+
+  // Returns main's exit status, or the signal that asked this process to stop.
+  std::pair<int, std::optional<int>> Run() {
+    for (int rank = 0; rank < options_.world_size; ++rank) Start(rank);
+    release_ = Clock::now() + kHold;
+    while (AnyAlive()) {
+      WaitForEvents();
+      // In this order: a terminal's Ctrl-C goes to the ranks too, and arrives here before it has ended them.
+      const size_t num_failures = failures_.size();
+      Reap();
+      TakeRequests(num_failures);
+      Stop();
+      if (errors_.pending_bytes() >= kMaxPendingBytes) continue;
+      for (Rank& rank : ranks_) {
+        if (rank.relay.has_value()) rank.relay->Read();
+      }
+    }
+    const int status = Report();
+    const Deadline drain_by = Clock::now() + options_.grace;
+    while (errors_.pending_bytes() > 0 && WaitFor(errors_.fd(), POLLOUT, drain_by)) errors_.Flush();
+    return {status, interruption_};
+  }
+
+ private:
+  void Start(int index) {
+    const std::string rank = std::to_string(index);
+    const std::string size = std::to_string(options_.world_size);
+    const std::string job = std::filesystem::path(directory_.path()).filename();
+    ChildOptions options{.program = options_.program,
+                         .environment = {{"GRADSYNC_RANK", rank},
+                                         {"GRADSYNC_WORLD_SIZE", size},
+                                         {"GRADSYNC_LOCAL_RANK", rank},
+                                         {"GRADSYNC_LOCAL_WORLD_SIZE", size},
+                                         {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
+                                         {"GRADSYNC_JOB", job},
+                                         {"GRADSYNC_SECRET", secret_}}};
+    if (index == 0) {
+      ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options), .relay = {}});
+      return;
+    }
+    const FileDescriptor nothing = OpenFile("/dev/null", O_RDONLY);
+    Pipe output = MakePipe();
+    options.stdin_fd = nothing.get();
+    options.stdout_fd = options.stderr_fd = output.write_end.get();
+    ranks_.push_back(
+        {.index = index,
+         .process = ChildProcess(arguments_, options),
+         .relay = LineRelay(std::move(output.read_end), Join("[rank ", index, "] "), errors_, kHold)});
+  }
+
+  bool AnyAlive() const {
+    return std::ranges::any_of(ranks_, [](const Rank& rank) { return !rank.ended; });
+  }
+
+  void SignalAll(int signal) {
+    for (Rank& rank : ranks_) rank.process.Signal(signal);
+  }
+
+  // Sleeps while the ranks compute: any wake-up here would disturb what they measure.
+  void WaitForEvents() {
+    const bool has_pending = errors_.pending_bytes() > 0;
+    const bool may_read = errors_.pending_bytes() < kMaxPendingBytes;
+    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+                                  {.fd = has_pending ? errors_.fd() : -1, .events = POLLOUT, .revents = 0}};
+    Deadline wake = Clock::now() < release_ ? release_ : Deadline::max();
+    if (stop_at_.has_value() && !killed_)
+      wake = std::min(wake, asked_ ? *stop_at_ + options_.grace : *stop_at_);
+    for (const Rank& rank : ranks_) {
+      if (!rank.ended) polled.push_back({.fd = rank.process.fd(), .events = POLLIN, .revents = 0});
+      if (may_read && rank.relay.has_value() && rank.relay->open()) {
+        polled.push_back({.fd = rank.relay->fd(), .events = POLLIN, .revents = 0});
+      }
+    }
+    poll(polled.data(), polled.size(), PollTimeout(wake));
+    errors_.Flush();
+  }
+
+  void Reap() {
+    for (Rank& rank : ranks_) {
+      if (rank.ended) continue;
+      const std::optional<ProcessEnd> end = rank.process.end();
+      if (!end.has_value()) continue;
+      rank.ended = true;
+      const Failure failure{.rank = rank.index, .pid = rank.process.pid(), .end = *end};
+      if (rank.relay.has_value()) {
+        rank.relay->Read();
+        if (failure.bad_arguments()) {
+          rank.relay->Keep();
+        } else {
+          rank.relay->Close();
+        }
+      }
+      // A rank that ended because it was stopped is not a cause.
+      if (end->ok() || asked_) continue;
+      failures_.push_back(failure);
+      if (!stop_at_.has_value()) stop_at_ = Clock::now() + options_.settle;
+    }
+  }
+
+  // `num_failures`: how many there were before the requests that are there now can have arrived.
+  void TakeRequests(size_t num_failures) {
+    while (const auto signal = signals_.Next()) {
+      if (interruption_.has_value()) {
+        SignalAll(SIGKILL);  // a second request means: do not wait
+        continue;
+      }
+      interruption_ = signal;
+      stop_at_ = Clock::now();
+      // The same signal ended the ranks that ended at the same time.
+      failures_.erase(failures_.begin() + static_cast<std::ptrdiff_t>(num_failures), failures_.end());
+    }
+  }
+
+  // Asks the ranks to stop when it is time to, and kills them after the grace period.
+  void Stop() {
+    if (!stop_at_.has_value() || Clock::now() < *stop_at_) return;
+    if (!asked_) {
+      asked_ = true;
+      SignalAll(interruption_.value_or(SIGTERM));
+    } else if (!killed_ && Clock::now() >= *stop_at_ + options_.grace) {
+      killed_ = true;
+      SignalAll(SIGKILL);
+    }
+  }
+
+  int Report() {
+    // A rank that was killed did not fail because of another one, even if that one was noticed first.
+    auto cause = std::ranges::find_if(failures_, &Failure::killed);
+    if (cause == failures_.end()) cause = failures_.begin();
+    if (cause == failures_.end()) {
+      if (!interruption_.has_value()) return 0;
+      errors_.Write(Join("stopped all ranks on ", SignalName(*interruption_), "\n"));
+      return 1;
+    }
+    if (cause->bad_arguments()) {
+      const int first = std::ranges::min(failures_, {}, &Failure::rank).rank;
+      if (auto& relay = ranks_[static_cast<size_t>(first)].relay; relay.has_value()) relay->Close();
+      return kBadArguments;
+    }
+    errors_.Write(Join("rank ", cause->rank, " (pid ", cause->pid, ") ", ToString(cause->end),
+                       options_.world_size > 1 ? "; stopped the other ranks\n" : "\n"));
+    return 1;
+  }
+
+  const LaunchOptions options_;
+  std::vector<std::string> arguments_;
+  StopSignals signals_;
+  TemporaryDirectory directory_;
+  const std::string secret_ = RandomHex();
+  PatientWriter errors_;
+  std::vector<Rank> ranks_;
+  std::vector<Failure> failures_;  // in the order in which they were noticed
+  std::optional<int> interruption_;
+  Deadline release_{};  // of the output that is held back
+  std::optional<Deadline> stop_at_;
+  bool asked_ = false;   // the ranks were asked to stop
+  bool killed_ = false;  // because they did not
+};
+
+}  // namespace
+
+int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv) {
+  Require(options.world_size >= 1, "world_size is ", options.world_size, ", expected at least 1");
+  const auto [status, signal] = Launcher(options, argv).Run();
+  if (signal.has_value()) EndBySignal(*signal);
+  return status;
+}
+
+}  // namespace gradsync::comm

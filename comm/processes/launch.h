@@ -1,0 +1,43 @@
+#ifndef GRADSYNC_COMM_PROCESSES_LAUNCH_H_
+#define GRADSYNC_COMM_PROCESSES_LAUNCH_H_
+
+#include <chrono>
+#include <span>
+#include <string>
+
+namespace gradsync::comm {
+
+struct LaunchOptions {
+  int world_size = 2;
+  // Between the first failure and asking the other ranks to stop: they may have something to say about it, or
+  // show that the cause was another. Over as soon as all have ended.
+  std::chrono::milliseconds settle{1000};
+  // Between asking ranks to stop (SIGTERM, or the signal that this process got) and making them (SIGKILL). As
+  // long the report waits at most for a stderr that takes nothing.
+  std::chrono::milliseconds grace{2000};
+  // What to run: this very program.
+  std::string program = "/proc/self/exe";
+};
+
+// Starts world_size copies of the program, each by executing it anew with the arguments argv (argv[0]
+// included) and GRADSYNC_RANK, GRADSYNC_WORLD_SIZE, GRADSYNC_LOCAL_RANK, GRADSYNC_LOCAL_WORLD_SIZE,
+// GRADSYNC_RENDEZVOUS, GRADSYNC_JOB and GRADSYNC_SECRET in the environment: WorldFromEnvironment() then
+// answers "self". The rendezvous is a fresh directory under TMPDIR, removed at the end. Waits for all of them
+// and returns the exit status for main:
+//
+//   0  every rank exited with 0
+//   1  a rank failed: the others were stopped, and the last line on stderr names the first cause
+//   2  the first rank to fail exited with 2 (bad arguments): what ranks say about them is shown once
+//
+// Rank 0's output passes through. The other ranks' lines on stderr pass with "[rank N] " before them; their
+// stdout goes to stderr likewise. A stderr that takes nothing holds up nobody but those who write to it.
+//
+// SIGINT, SIGTERM and SIGHUP are handed on to the ranks as they are, a second one of them kills the ranks;
+// when all have ended, this process ends by that signal, and LaunchSelf does not return. Ranks never outlive
+// this process, whose one thread calls it. Throws InvalidInput for a world_size below 1, and
+// std::system_error if a rank cannot be started.
+int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_PROCESSES_LAUNCH_H_

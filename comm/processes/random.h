@@ -1,0 +1,25 @@
+#ifndef GRADSYNC_COMM_PROCESSES_RANDOM_H_
+#define GRADSYNC_COMM_PROCESSES_RANDOM_H_
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+
+namespace gradsync::comm {
+
+// 32 hexadecimal digits that nobody can guess: a name, a nonce or a secret. Throws std::system_error.
+inline std::string RandomHex() {
+  std::string bytes(16, '\0');
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  }
+  return absl::BytesToHexString(bytes);
+}
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_PROCESSES_RANDOM_H_

@@ -1,0 +1,46 @@
+#include "comm/processes/temporary_directory.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gradsync::comm {
+namespace {
+
+std::string MakeDirectory() {
+  std::string path = (std::filesystem::temp_directory_path() / "gradsync.XXXXXX").string();
+  if (mkdtemp(path.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path);
+  return path;
+}
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory() : TemporaryDirectory(MakeDirectory()) {
+  // It reads until no process holds the other end any more. Those that do may still be about to make a file.
+  // It is in a group of its own, because what ends this process may be meant for its whole group.
+  constexpr char kRemover[] =
+      "read -r _; for _ in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- \"$0\" && exit; sleep 0.1; done";
+  Pipe pipe = MakePipe();
+  const FileDescriptor nowhere = OpenFile("/dev/null", O_WRONLY);
+  remover_.emplace(std::vector<std::string>{"/bin/sh", "-c", kRemover, path_},
+                   ChildOptions{.stdin_fd = pipe.read_end.get(),
+                                .stdout_fd = nowhere.get(),
+                                .stderr_fd = nowhere.get(),
+                                .own_group = true,
+                                .dies_with_parent = false});
+  lifeline_ = std::move(pipe.write_end);
+}
+
+TemporaryDirectory::TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace gradsync::comm

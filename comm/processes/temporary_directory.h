@@ -1,0 +1,36 @@
+#ifndef GRADSYNC_COMM_PROCESSES_TEMPORARY_DIRECTORY_H_
+#define GRADSYNC_COMM_PROCESSES_TEMPORARY_DIRECTORY_H_
+
+#include <optional>
+#include <string>
+
+#include "comm/processes/child_process.h"
+#include "comm/processes/file_descriptor.h"
+
+namespace gradsync::comm {
+
+// A fresh directory under TMPDIR for this user alone. It is removed, with everything in it, at the end of its
+// life, or else of this process, however that ends: a shell waits beside it for that.
+class TemporaryDirectory {
+ public:
+  // Throws std::system_error.
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Of a file in it.
+  std::string Path(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  explicit TemporaryDirectory(std::string path);
+
+  const std::string path_;
+  FileDescriptor lifeline_;  // closed when this process ends
+  std::optional<ChildProcess> remover_;
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_PROCESSES_TEMPORARY_DIRECTORY_H_

@@ -1,0 +1,57 @@
+#ifndef GRADSYNC_COMM_QUEUE_CHUNKS_H_
+#define GRADSYNC_COMM_QUEUE_CHUNKS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "model/tensor.h"
+
+// How vectors are divided between ranks and into chunks, and how chunks follow each other.
+namespace gradsync::comm {
+
+inline constexpr size_t kCacheLineBytes = 64;
+
+// So many bytes at most, in whole cache lines, but at least one of them.
+inline size_t WholeLines(size_t bytes) {
+  return std::max<size_t>(bytes / kCacheLineBytes, 1) * kCacheLineBytes;
+}
+
+// Consecutive parts of a vector, in bytes: those before the end have `part_bytes` each, the last one with any
+// has the rest, and those behind it are empty.
+struct Slices {
+  Slices(size_t total, size_t part) : total_bytes(total), part_bytes(part) {}
+  // A part for each rank. Parts begin on cache lines, so that no two ranks write to the same one.
+  static Slices OfRanks(size_t total_bytes, int ranks) {
+    return {total_bytes, (total_bytes / static_cast<size_t>(ranks) / kCacheLineBytes + 1) * kCacheLineBytes};
+  }
+
+  size_t count() const { return (total_bytes + part_bytes - 1) / part_bytes; }
+  size_t begin(size_t part) const { return std::min(total_bytes, part * part_bytes); }
+  size_t bytes(size_t part) const { return begin(part + 1) - begin(part); }
+
+  size_t total_bytes;
+  size_t part_bytes;
+};
+
+// Calls start(i) and finish(i) for `count` chunks, each in order, with at most `depth` of them started and
+// not finished.
+template <class Start, class Finish>
+void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& finish) {
+  for (int64_t i = 0; i < count + depth - 1; ++i) {
+    if (i < count) start(i);
+    if (i >= depth - 1) finish(i - depth + 1);
+  }
+}
+
+inline std::byte* Bytes(const model::Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
+
+// Of memory that is the same or does not overlap.
+inline void CopyBytes(std::byte* target, const std::byte* source, size_t bytes) {
+  if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
+}
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_QUEUE_CHUNKS_H_

@@ -1,0 +1,95 @@
+#include "comm/queue/first_cause.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/testing/rank_threads.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Failures = std::map<int, std::function<void(FirstCause& cause)>>;
+
+std::function<void(FirstCause&)> Late(int peer) {
+  return [peer](FirstCause& cause) {
+    cause.Write(PeerError(peer, "rank " + std::to_string(peer) + " is late"));
+  };
+}
+
+std::function<void(FirstCause&)> Closed(int peer) {
+  return [peer](FirstCause& cause) {
+    cause.Write(PeerClosed(peer, "rank " + std::to_string(peer) + " has gone"));
+  };
+}
+
+// What those of four ranks report that fail. With `rank0_leaves`, rank 0 and its store are gone before.
+std::vector<std::string> Reports(const Failures& failures, bool rank0_leaves = false) {
+  constexpr int kSize = 4;
+  const TemporaryDirectory directory;
+  std::vector<World> worlds(kSize);
+  RunRanks(kSize, [&](int rank) {
+    worlds[static_cast<size_t>(rank)] =
+        JoinJob({.rank = rank, .size = kSize, .rendezvous = "file://" + directory.path()}, {},
+                std::chrono::seconds(30));
+  });
+  std::vector<std::string> reports(kSize);
+  if (rank0_leaves) worlds[0].job.reset();
+  RunRanks(kSize, [&](int rank) {
+    const auto failure = failures.find(rank);
+    if (failure == failures.end()) return;
+    FirstCause cause(worlds[static_cast<size_t>(rank)]);
+    failure->second(cause);
+    reports[static_cast<size_t>(rank)] = cause.Read();
+  });
+  return reports;
+}
+
+TEST(FirstCauseTest, IsWhomThoseAreBlamedForBlame) {
+  // 3 stands still, 2 waits for it, and so on.
+  const auto reports = Reports({{0, Late(1)}, {1, Closed(2)}, {2, Late(3)}});
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(reports[static_cast<size_t>(rank)], "rank 3 is late");
+}
+
+TEST(FirstCauseTest, IsARanksOwnFailure) {
+  const auto fails = [](FirstCause& cause) { cause.Write(std::runtime_error("out of memory")); };
+  const auto reports = Reports({{0, Closed(1)}, {1, Closed(2)}, {2, fails}});
+  EXPECT_EQ(reports[2], "out of memory");
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(reports[static_cast<size_t>(rank)], "rank 2 failed: out of memory");
+  }
+}
+
+TEST(FirstCauseTest, OnlyARanksFirstFailureCounts) {
+  const auto reports = Reports({{0, Late(1)}, {1, [](FirstCause& cause) {
+                                                 Late(3)(cause);
+                                                 Closed(0)(cause);
+                                               }}});
+  EXPECT_EQ(reports[0], "rank 3 is late");
+  EXPECT_EQ(reports[1], "rank 3 is late");
+}
+
+TEST(FirstCauseTest, WhoBlameEachOtherReportWhatTheySaw) {
+  const auto reports = Reports({{1, Closed(2)}, {2, Closed(1)}});
+  EXPECT_EQ(reports[1], "rank 2 has gone");
+  EXPECT_EQ(reports[2], "rank 1 has gone");
+}
+
+TEST(FirstCauseTest, IsARank0ThatTookTheStoreAlong) {
+  const auto reports = Reports({{1, Closed(0)}, {2, Closed(1)}, {3, Late(1)}}, /*rank0_leaves=*/true);
+  EXPECT_EQ(reports[1], "rank 0 closed the connection");
+  EXPECT_EQ(reports[2], "rank 0 closed the connection");
+  EXPECT_EQ(reports[3], "rank 1 is late") << "which it saw itself";
+}
+
+TEST(FirstCauseTest, WithoutAJobIsWhatTheRankSaw) {
+  FirstCause cause(World{.rank = 0, .size = 2});
+  Closed(1)(cause);
+  EXPECT_EQ(cause.Read(), "rank 1 has gone");
+}
+
+}  // namespace
+}  // namespace gradsync::comm

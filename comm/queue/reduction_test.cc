@@ -1,0 +1,89 @@
+#include "comm/queue/reduction.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace gradsync::comm {
+namespace {
+
+using model::BF16;
+using model::DType;
+
+// Lengths around a block's and a vector instruction's.
+const std::vector<int64_t> kNumels = {0, 1, 7, 511, 512, 513, 1500};
+
+// Exact, so that the compiler may add it as it likes; sums of several are not.
+float Value(size_t part, int64_t i) {
+  const int64_t value = (i * 7919 + static_cast<int64_t>(part) * 104729) % 100'003;
+  return static_cast<float>(value) * static_cast<float>(1 << 2 * part);
+}
+
+template <class T>
+std::vector<std::vector<T>> Parts(size_t count, int64_t n) {
+  std::vector<std::vector<T>> parts(count);
+  for (size_t part = 0; part < count; ++part) {
+    for (int64_t i = 0; i < n; ++i) parts[part].push_back(static_cast<T>(Value(part, i)));
+  }
+  return parts;
+}
+
+template <class T>
+std::vector<std::byte*> Pointers(std::vector<std::vector<T>>& parts) {
+  std::vector<std::byte*> pointers;
+  for (std::vector<T>& part : parts) pointers.push_back(reinterpret_cast<std::byte*>(part.data()));
+  return pointers;
+}
+
+// More parts than are read side by side.
+TEST(ReduceTest, GoesFromTheFirstPartToTheLast) {
+  for (size_t count = 1; count <= 10; ++count) {
+    for (const int64_t n : kNumels) {
+      auto parts = Parts<float>(count, n);
+      std::vector<float> sum(static_cast<size_t>(n));
+      std::vector<float> largest(sum);
+      auto* const sum_bytes = reinterpret_cast<std::byte*>(sum.data());
+      auto* const largest_bytes = reinterpret_cast<std::byte*>(largest.data());
+      Reduce(DType::kF32, ReduceOp::kSum, Pointers(parts), {&sum_bytes, 1}, n);
+      Reduce(DType::kF32, ReduceOp::kMax, Pointers(parts), {&largest_bytes, 1}, n);
+      for (int64_t i = 0; i < n; ++i) {
+        float expected_sum = Value(0, i);
+        float expected_largest = Value(0, i);
+        for (size_t part = 1; part < count; ++part) {
+          expected_sum += Value(part, i);
+          expected_largest = std::max(expected_largest, Value(part, i));
+        }
+        ASSERT_EQ(sum[static_cast<size_t>(i)], expected_sum) << count << " parts, element " << i;
+        ASSERT_EQ(largest[static_cast<size_t>(i)], expected_largest) << count << " parts, element " << i;
+      }
+    }
+  }
+}
+
+TEST(ReduceTest, ResultsMayBeTheParts) {
+  for (const size_t count : {2, 5}) {
+    auto parts = Parts<int32_t>(count, 1500);
+    const auto inputs = parts;
+    Reduce(DType::kI32, ReduceOp::kSum, Pointers(parts), Pointers(parts), 1500);
+    for (size_t i = 0; i < 1500; ++i) {
+      int32_t expected = 0;
+      for (const auto& input : inputs) expected += input[i];
+      for (const auto& part : parts) ASSERT_EQ(part[i], expected) << i;
+    }
+  }
+}
+
+TEST(ReduceTest, BF16IsRoundedOnce) {
+  // Of 256 bf16 knows the neighbours 255 and 258.
+  std::vector<std::vector<BF16>> parts = {{BF16(256)}, {BF16(1)}, {BF16(1)}, {BF16(1)}, {BF16(1)}, {BF16(0)}};
+  BF16 result;
+  auto* const bytes = reinterpret_cast<std::byte*>(&result);
+  Reduce(DType::kBF16, ReduceOp::kSum, Pointers(parts), {&bytes, 1}, 1);
+  EXPECT_EQ(static_cast<float>(result), 260);
+  Reduce(DType::kBF16, ReduceOp::kMean, Pointers(parts), {&bytes, 1}, 1);
+  EXPECT_EQ(result.bits, BF16(260.0f / 6).bits);
+}
+
+}  // namespace
+}  // namespace gradsync::comm

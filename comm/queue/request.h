@@ -1,0 +1,49 @@
+#ifndef GRADSYNC_COMM_QUEUE_REQUEST_H_
+#define GRADSYNC_COMM_QUEUE_REQUEST_H_
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "comm/process_group.h"
+#include "comm/rendezvous/world.h"
+
+// What backends share that take requests.
+namespace gradsync::comm {
+
+// What every backend asks of its options. Throws InvalidInput, naming the backend.
+void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout);
+
+// What a collective comes to in a world of one rank.
+void RunAlone(const Request& request);
+
+// What has to be equal on all ranks.
+struct Signature {
+  int64_t sequence = 0;
+  int64_t bytes = 0;
+  Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  model::DType dtype = model::DType::kU8;
+  int32_t root = -1;
+
+  Signature() = default;
+  explicit Signature(const Request& request);
+  bool operator==(const Signature&) const = default;
+};
+static_assert(std::is_trivially_copyable_v<Signature>);  // ranks send each other its bytes
+
+// "all_reduce of 4 bytes i32 (sum)".
+std::string ToString(const Signature& signature);
+// "rank 1 issues broadcast of 8 bytes f32 (root 0) where rank 0 issues all_reduce of 4 bytes i32 (sum) (#3)".
+std::string Mismatch(int rank, const Signature& signature, int other_rank, const Signature& other);
+
+// The text of a CollectiveError: "rank 0: all_reduce #17 of 26214400 bytes (gloo) failed after 60.0 s:
+// CAUSE".
+std::string Failure(int rank, const Signature& signature, std::string_view backend, int64_t elapsed_ns,
+                    std::string_view cause);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_QUEUE_REQUEST_H_

@@ -1,0 +1,176 @@
+#include "comm/queue/request_queue.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::comm {
+
+// One collective, shared by the caller's handles and the thread that runs it.
+class RequestQueue::Item : public Work::State {
+ public:
+  // `helped`: the queue, if those who wait run what is next.
+  Item(Request request, std::function<void()> wait_until_computed, RequestQueue* helped)
+      : request_(std::move(request)),
+        signature_(request_),
+        wait_until_computed_(std::move(wait_until_computed)),
+        helped_(helped) {}
+
+  void Wait() override {
+    // What is done may have outlived its queue.
+    if (helped_ != nullptr && !IsDone()) helped_->RunUpTo(*this);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_; });
+    if (!error_.empty()) throw CollectiveError(error_);
+  }
+  Interval interval() override {
+    Wait();
+    return interval_;
+  }
+
+  bool IsDone() const {
+    const std::lock_guard lock(mutex_);
+    return done_;
+  }
+  const Request& request() const { return request_; }
+  const Signature& signature() const { return signature_; }
+  void WaitUntilComputed() const {
+    if (wait_until_computed_) wait_until_computed_();
+  }
+
+  // With an error if it failed. The tensors are let go first, so that a caller who waited is their only
+  // owner.
+  void Complete(Interval interval, std::string error) {
+    request_.input = model::Tensor();
+    request_.output = model::Tensor();
+    const std::lock_guard lock(mutex_);
+    interval_ = interval;
+    error_ = std::move(error);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  Request request_;  // of the thread that runs it
+  const Signature signature_;
+  const std::function<void()> wait_until_computed_;
+  RequestQueue* const helped_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  Interval interval_;
+  std::string error_;
+};
+
+RequestQueue::RequestQueue(RequestQueueOptions options) : options_(std::move(options)) {
+  for (int i = 0; i < options_.num_threads; ++i) threads_.emplace_back([this, i] { RunThread(i); });
+}
+
+RequestQueue::~RequestQueue() {
+  std::unique_lock lock(mutex_);
+  const bool is_busy = num_unfinished_ > 0;
+  lock.unlock();
+  if (is_busy) Abort("the group was destroyed before it finished");
+  lock.lock();
+  is_stopping_ = true;
+  lock.unlock();
+  issued_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RequestQueue::Abort(std::string_view cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = cause;
+  }
+  failed_.notify_all();
+  // Those that run lose their connections; those that wait fail when they are taken.
+  options_.abort();
+}
+
+Work RequestQueue::Issue(Request request, std::function<void()> wait_until_computed) {
+  const std::lock_guard lock(mutex_);
+  if (request.sequence < 0) request.sequence = next_sequence_++;
+  auto item = std::make_shared<Item>(std::move(request), std::move(wait_until_computed),
+                                     options_.begin ? this : nullptr);
+  const bool is_first = num_unfinished_++ == 0;
+  items_.push_back(item);
+  const bool can_wait = options_.begin && is_first && failure_.empty() && options_.begin(item->request());
+  if (!can_wait) issued_.notify_one();
+  return Work(item);
+}
+
+void RequestQueue::RunThread(int index) {
+  pthread_setname_np(pthread_self(), Join("comm_", options_.rank, "_", index).substr(0, 15).c_str());
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    issued_.wait(lock, [&] { return is_stopping_ || CanRun(); });
+    if (items_.empty()) return;
+    RunNext(lock, index);
+  }
+}
+
+void RequestQueue::RunUpTo(const Item& item) {
+  std::unique_lock lock(mutex_);
+  while (!item.IsDone() && CanRun()) RunNext(lock, RequestQueueOptions::kCaller);
+  if (CanRun()) issued_.notify_one();
+}
+
+void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
+  const auto item = std::move(items_.front());
+  items_.pop_front();
+  const int64_t place = num_taken_++;
+  running_.insert(place);
+  if (item->signature().collective == Collective::kBarrier) {
+    finished_.wait(lock, [&] { return *running_.begin() == place; });
+  }
+  lock.unlock();
+  int64_t start_ns = Now();
+  std::string error;
+  try {
+    ThrowIfFailed();
+    item->WaitUntilComputed();
+    start_ns = Now();
+    options_.run(item->request(), thread);
+  } catch (const std::exception& exception) {
+    const Signature& signature = item->signature();
+    const std::string cause = Fail(Join(Name(signature.collective), " #", signature.sequence), exception);
+    error = Failure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
+  }
+  item->Complete({.start_ns = start_ns, .end_ns = Now()}, std::move(error));
+  lock.lock();
+  running_.erase(place);
+  --num_unfinished_;
+  finished_.notify_all();
+}
+
+void RequestQueue::ThrowIfFailed() {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw PeerError(kNobody, failure_);
+}
+
+std::string RequestQueue::Fail(std::string_view operation, const std::exception& exception) {
+  const auto* const peer_error = dynamic_cast<const PeerError*>(&exception);
+  const bool is_consequence = peer_error != nullptr && peer_error->suspect() == kNobody;
+  std::unique_lock lock(mutex_);
+  // Whoever ran into the cause is about to say so.
+  if (is_consequence && !is_failing_) {
+    failed_.wait_for(lock, std::chrono::seconds(1), [&] { return is_failing_ || !failure_.empty(); });
+  }
+  if (is_failing_) failed_.wait(lock, [&] { return !failure_.empty(); });
+  if (!failure_.empty()) return failure_;
+  is_failing_ = true;
+  lock.unlock();
+  options_.first_cause->Write(exception);
+  options_.abort();
+  std::string cause = options_.is_part ? exception.what() : options_.first_cause->Read();
+  lock.lock();
+  if (failure_.empty()) failure_ = Join(operation, " had failed: ", cause);
+  failed_.notify_all();
+  return cause;
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,209 @@
+#include "comm/rendezvous/job.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "comm/process_group.h"
+#include "comm/processes/random.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Between the parts of terms.
+constexpr char kBetweenNameAndValue[] = "\x1f";
+constexpr char kBetweenTerms[] = "\x1e";
+
+constexpr milliseconds kRetry{20};
+// For an answer of another rank 0. How long it may take to leave.
+constexpr milliseconds kProbe{200};
+constexpr seconds kLeaveWithin{1};
+// Rank 0 knows better what is wrong.
+constexpr milliseconds kLetRank0Speak{500};
+
+std::string Pack(const Terms& terms) {
+  return absl::StrJoin(terms, kBetweenTerms, absl::PairFormatter(kBetweenNameAndValue));
+}
+
+Terms Unpack(const std::string& text) {
+  Terms terms;
+  for (const absl::string_view term : absl::StrSplit(text, kBetweenTerms)) {
+    terms.emplace_back(absl::StrSplit(term, absl::MaxSplits(kBetweenNameAndValue, 1)));
+  }
+  return terms;
+}
+
+// A value within a line.
+std::string InLine(const std::string& value) {
+  return value.empty() ? "nothing" : absl::StrReplaceAll(value, {{"\n", " "}});
+}
+
+// The first difference between a rank's terms and rank 0's, in words; empty if there is none.
+std::string Difference(const Terms& of_rank0, int rank, const Terms& of_rank) {
+  for (size_t i = 0; i < std::max(of_rank0.size(), of_rank.size()); ++i) {
+    if (i >= of_rank0.size() || i >= of_rank.size() || of_rank0[i].first != of_rank[i].first) {
+      const bool more = i < of_rank.size();
+      return Join(more ? of_rank[i].first : of_rank0[i].first, ": only rank ", more ? rank : 0, " has it");
+    }
+    const auto& [name, value] = of_rank[i];
+    const std::string& value0 = of_rank0[i].second;
+    if (value != value0) {
+      return Join(name, ": rank 0 has ", InLine(value0), ", rank ", rank, " has ", InLine(value));
+    }
+  }
+  return "";
+}
+
+// Equal for equal bytes of the program.
+std::string ProgramFingerprint() {
+  std::ostringstream bytes;
+  bytes << std::ifstream("/proc/self/exe", std::ios::binary).rdbuf();
+  return absl::StrCat(absl::Hex(std::hash<std::string>()(bytes.str())));
+}
+
+}  // namespace
+
+std::string MissingRanks(const World& world, milliseconds timeout,
+                         const std::function<bool(int rank)>& has_arrived) {
+  std::vector<int> missing;
+  std::vector<int> arrived;
+  for (int rank = 0; rank < world.size; ++rank) {
+    (has_arrived(rank) ? arrived : missing).push_back(world.NameOf(rank));
+  }
+  return Join(missing.size() > 1 ? "ranks " : "rank ", absl::StrJoin(missing, ", "), " did not arrive at ",
+              world.rendezvous, " within ", Seconds(timeout),
+              arrived.empty() ? "" : "; arrived: ", absl::StrJoin(arrived, ", "));
+}
+
+Job::Job(const World& world, const Terms& terms, milliseconds timeout)
+    : world_(world), timeout_(timeout), deadline_(Clock::now() + timeout) {
+  const Place place(world.rendezvous, world.job_name);
+  const std::string host = world.host.empty() ? HostIdentity() : world.host;
+  Terms all_terms = {{"world size", std::to_string(world.size)}};
+  all_terms.insert(all_terms.end(), terms.begin(), terms.end());
+  try {
+    world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms);
+  } catch (const CollectiveError&) {
+    throw;
+  } catch (const JobFailed& error) {
+    Throw(error.what());
+  } catch (const std::runtime_error& error) {
+    Throw(Join("no rendezvous at ", world.rendezvous, ": ", error.what()));
+  }
+}
+
+bool Job::HasRank0(const Place& place) {
+  const auto rank0 = place.Find();
+  if (!rank0.has_value()) return false;
+  try {
+    StoreClient(rank0->address, identity(), rank0->run, std::min(deadline_, Clock::now() + kProbe));
+  } catch (const Refused&) {
+    throw;
+  } catch (const std::runtime_error&) {
+    return false;  // nobody there, or not any more
+  }
+  other_leaves_by_ = std::min(other_leaves_by_, Clock::now() + kLeaveWithin);
+  if (Clock::now() >= other_leaves_by_) throw Refused("another process is rank 0 there");
+  return true;
+}
+
+void Job::Serve(const Place& place, const std::string& host, const Terms& terms) {
+  const bool is_one_host = world_.local_size == world_.size;
+  Rank0 self = place.Find().value_or(Rank0{});
+  if (place.is_file()) {
+    while (HasRank0(place)) std::this_thread::sleep_for(kRetry);
+    self = {{is_one_host ? "127.0.0.1" : OwnAddress(deadline_), "0"}, RandomHex()};
+  } else if (!is_one_host && IsLoopbackHereAlone(self.address.host, deadline_)) {
+    throw std::runtime_error(Join("rank 0 cannot listen on ", self.address.host,
+                                  " for other hosts, because that name means loopback here: name an "
+                                  "address of this host, or 0.0.0.0 for all that it has"));
+  }
+  auto server = std::make_unique<StoreServer>(
+      Listen(self.address, deadline_, [&] { HasRank0(place); }),
+      StoreServer::Options{.job = identity(),
+                           .run = self.run,
+                           .size = world_.size,
+                           .host = host,
+                           .check = [terms](int rank, const std::string& of_rank) {
+                             return Difference(terms, rank, Unpack(of_rank));
+                           }});
+  self.address.port = std::to_string(server->port());
+  if (place.is_file()) place.Publish(self);
+  const absl::Cleanup withdraw = [&] {
+    if (place.is_file()) place.Withdraw(self.run);
+  };
+  hosts_ = server->WaitForRanks(
+      deadline_, [&](const auto& has_joined) { return MissingRanks(world_, timeout_, has_joined); });
+  store_ = std::move(server);
+}
+
+std::unique_ptr<StoreClient> Job::ConnectToRank0(const Place& place) const {
+  // In each round longer, for a rank 0 that is far away.
+  constexpr seconds kMaxPatience{30};
+  std::string reason;
+  for (seconds patience{1};; patience = std::min(2 * patience, kMaxPatience)) {
+    try {
+      if (const auto rank0 = place.Find(); rank0.has_value()) {
+        return std::make_unique<StoreClient>(rank0->address, identity(), rank0->run,
+                                             std::min(deadline_, Clock::now() + patience));
+      }
+    } catch (const Refused&) {
+      throw;
+    } catch (const std::runtime_error& error) {
+      reason = gradsync::Join(": ", error.what());
+    }
+    if (Clock::now() >= deadline_) {
+      Throw(Join("rank 0 did not arrive at ", world_.rendezvous, " within ", Seconds(timeout_), reason));
+    }
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+void Job::Enter(const Place& place, const std::string& host, const Terms& terms) {
+  for (;;) {
+    auto client = ConnectToRank0(place);
+    const auto hosts = client->Join(world_.rank, host, Pack(terms), deadline_ + kLetRank0Speak);
+    if (hosts.has_value()) {
+      hosts_ = *hosts;
+      store_ = std::move(client);
+      return;
+    }
+    if (Clock::now() >= deadline_) throw std::runtime_error("the run there began without this process");
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+std::string Job::NextGroup(const std::vector<int>& members) {
+  const std::lock_guard lock(mutex_);
+  return absl::StrCat(Mac("", absl::StrJoin(members, ",")), ".", num_groups_[members]++);
+}
+
+void Job::Throw(std::string_view cause) const {
+  throw CollectiveError(Join("rank ", world_.rank, ": ", cause));
+}
+
+World JoinJob(const World& world, const Terms& terms, milliseconds timeout) {
+  if (world.size == 1) return world;
+  Terms all_terms = {{"program", ProgramFingerprint()}};
+  all_terms.insert(all_terms.end(), terms.begin(), terms.end());
+  World joined = world;
+  joined.job = std::make_shared<Job>(world, all_terms, timeout);
+  const std::vector<std::string>& hosts = joined.job->hosts();
+  const auto own = hosts.begin() + world.rank;
+  joined.local_rank = static_cast<int>(std::count(hosts.begin(), own, *own));
+  joined.local_size = static_cast<int>(std::ranges::count(hosts, *own));
+  return joined;
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,277 @@
+#include "comm/rendezvous/network.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kRetry = std::chrono::milliseconds(20);
+
+struct AddressListDeleter {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using AddressList = std::unique_ptr<addrinfo, AddressListDeleter>;
+
+struct Answer {
+  int error = 0;
+  AddressList list;
+};
+
+Answer Ask(const HostPort& where, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  const int error =
+      getaddrinfo(where.host.c_str(), where.port.empty() ? nullptr : where.port.c_str(), &hints, &list);
+  return {error, AddressList(error == 0 ? list : nullptr)};
+}
+
+// Everything that the host stands for. A name server may not answer, and nothing interrupts getaddrinfo: a
+// thread asks, which may outlast this call.
+AddressList Resolve(const HostPort& where, Deadline deadline) {
+  Answer answer = Ask(where, AI_NUMERICHOST);
+  if (answer.error == EAI_NONAME) {
+    std::packaged_task<Answer()> task([where] { return Ask(where, 0); });
+    std::future<Answer> future = task.get_future();
+    std::thread(std::move(task)).detach();
+    if (future.wait_until(deadline) != std::future_status::ready) {
+      throw std::runtime_error(Join("cannot resolve host ", where.host, ": the name server does not answer"));
+    }
+    answer = future.get();
+  }
+  if (answer.error == 0) return std::move(answer.list);
+  throw std::runtime_error(Join("cannot resolve host ", where.host, ": ", gai_strerror(answer.error)));
+}
+
+FileDescriptor NewSocket(const addrinfo& address) {
+  return FileDescriptor(
+      socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
+}
+
+void SetFlag(const FileDescriptor& socket, int level, int option) {
+  const int on = 1;
+  setsockopt(socket.get(), level, option, &on, sizeof(on));
+}
+
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET6) {
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  }
+  constexpr uint32_t kLoopbackNet = 127;
+  const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+  return address.sa_family == AF_INET && ntohl(ipv4.sin_addr.s_addr) >> 24 == kLoopbackNet;
+}
+
+bool AllAreLoopback(const addrinfo* list) {
+  for (; list != nullptr; list = list->ai_next) {
+    if (!IsLoopback(*list->ai_addr)) return false;
+  }
+  return true;
+}
+
+// One attempt. None, and errno, if none of the addresses will do, or one that is this host's is taken.
+std::vector<FileDescriptor> TryListen(const HostPort& where, Deadline deadline) {
+  const AddressList list = Resolve(where, deadline);
+  std::vector<FileDescriptor> sockets;
+  int reason = EADDRNOTAVAIL;
+  for (addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    FileDescriptor socket = NewSocket(*address);
+    if (!socket.valid()) continue;
+    SetFlag(socket, SOL_SOCKET, SO_REUSEADDR);
+    if (address->ai_family == AF_INET6) SetFlag(socket, IPPROTO_IPV6, IPV6_V6ONLY);
+    if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(socket.get(), SOMAXCONN) == 0) {
+      sockets.push_back(std::move(socket));
+    } else {
+      reason = errno;
+      if (reason != EADDRINUSE) continue;
+      sockets.clear();
+      break;
+    }
+  }
+  errno = reason;
+  return sockets;
+}
+
+// What became of a connection that was started: 0, or the error.
+int ErrorOf(const FileDescriptor& socket) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
+}  // namespace
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+HostPort ParseHostPort(const std::string& text, const std::string& url) {
+  const size_t colon = text.rfind(':');
+  HostPort result;
+  if (colon != std::string::npos) {
+    result.host = text.substr(0, colon);
+    result.port = text.substr(colon + 1);
+  }
+  if (result.host.size() > 2 && result.host.front() == '[' && result.host.back() == ']') {
+    result.host = result.host.substr(1, result.host.size() - 2);
+  } else if (result.host.find(':') != std::string::npos) {
+    result.host.clear();
+  }
+  int port = 0;
+  Require(!result.host.empty() && absl::SimpleAtoi(result.port, &port) && port >= 1 && port <= 65535,
+          "rendezvous is '", url, "', expected tcp://host:port with a port from 1 to 65535");
+  return result;
+}
+
+std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
+                                   const std::function<void()>& while_taken) {
+  for (;;) {
+    std::vector<FileDescriptor> sockets = TryListen(address, deadline);
+    if (!sockets.empty()) return sockets;
+    const int error = errno;
+    if (Clock::now() >= deadline || error != EADDRINUSE) {
+      throw std::runtime_error(
+          Join("cannot listen on ", address.host, " port ", address.port, ": ", ErrorText(error)));
+    }
+    while_taken();
+    std::this_thread::sleep_for(kRetry);
+  }
+}
+
+int PortOf(const FileDescriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+FileDescriptor Connect(const HostPort& where, Deadline deadline) {
+  const AddressList list = Resolve(where, deadline);
+  int reason = ETIMEDOUT;
+  std::vector<FileDescriptor> sockets;
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    FileDescriptor socket = NewSocket(*address);
+    if (!socket.valid()) continue;
+    if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
+      sockets.push_back(std::move(socket));
+    } else {
+      reason = errno;
+    }
+  }
+  // To all at once, so that one that never answers does not delay the others.
+  for (bool is_late = false; !sockets.empty() && !is_late;) {
+    std::vector<pollfd> polled;
+    for (const FileDescriptor& socket : sockets) {
+      polled.push_back({.fd = socket.get(), .events = POLLOUT, .revents = 0});
+    }
+    is_late = poll(polled.data(), polled.size(), PollTimeout(deadline)) == 0;
+    for (size_t i = polled.size(); i-- > 0;) {
+      if (polled[i].revents == 0) continue;
+      const int error = ErrorOf(sockets[i]);
+      if (error == 0) {
+        SendAtOnce(sockets[i]);
+        return std::move(sockets[i]);
+      }
+      reason = error;
+      sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  throw std::runtime_error(ErrorText(reason));
+}
+
+void SendAtOnce(const FileDescriptor& socket) { SetFlag(socket, IPPROTO_TCP, TCP_NODELAY); }
+
+std::string OwnAddressTowards(const HostPort& peer, Deadline deadline) {
+  int reason = EHOSTUNREACH;
+  const AddressList list = Resolve(peer, deadline);
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    // Connected, a datagram socket has the address that it would send from.
+    const FileDescriptor socket(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t length = sizeof(own);
+    char text[NI_MAXHOST];
+    if (socket.valid() && connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      return text;
+    }
+    reason = errno;
+  }
+  throw std::runtime_error(Join("no way to host ", peer.host, ": ", ErrorText(reason)));
+}
+
+std::string OwnAddress(Deadline deadline) {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  const bool is_known = IsOwnAddress(name.data(), deadline) && !IsLoopback(name.data(), deadline);
+  try {
+    // Else an address that is reserved for documents, and nobody's.
+    return OwnAddressTowards({.host = is_known ? name.data() : "192.0.2.1", .port = "9"}, deadline);
+  } catch (const std::runtime_error&) {
+    return "127.0.0.1";
+  }
+}
+
+bool IsOwnAddress(const std::string& host, Deadline deadline) {
+  try {
+    const AddressList list = Resolve({host, ""}, deadline);
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      const FileDescriptor socket = NewSocket(*address);
+      if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
+    }
+  } catch (const std::runtime_error&) {
+    // Of no host.
+  }
+  return false;
+}
+
+bool IsLoopback(const std::string& host, Deadline deadline) {
+  const AddressList list = Resolve({host, ""}, deadline);
+  return AllAreLoopback(list.get());
+}
+
+bool IsLoopbackHereAlone(const std::string& host, Deadline deadline) {
+  return Ask({host, ""}, AI_NUMERICHOST).error != 0 && host != "localhost" && IsLoopback(host, deadline);
+}
+
+std::string HostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  if (!(file >> boot)) {
+    std::array<char, 256> name{};
+    gethostname(name.data(), name.size() - 1);
+    boot = name.data();
+  }
+  struct stat network {};
+  return stat("/proc/self/ns/net", &network) == 0 ? Join(boot, "/", network.st_ino) : boot;
+}
+
+}  // namespace gradsync::comm

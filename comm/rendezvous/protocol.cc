@@ -1,0 +1,94 @@
+#include "comm/rendezvous/protocol.h"
+
+#include <arpa/inet.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "comm/rendezvous/network.h"
+
+namespace gradsync::comm {
+namespace {
+
+constexpr size_t kHeaderBytes = 5;
+
+const uint8_t* Bytes(const std::string& text) { return reinterpret_cast<const uint8_t*>(text.data()); }
+
+}  // namespace
+
+void Channel::Send(const Frame& frame, Deadline deadline) {
+  const uint32_t length = htonl(static_cast<uint32_t>(frame.payload.size()));
+  std::string bytes(1, static_cast<char>(frame.type));
+  bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
+  bytes += frame.payload;
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t sent = send(socket_.get(), bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+    if (sent > 0) {
+      done += static_cast<size_t>(sent);
+    } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(socket_, POLLOUT, deadline))) {
+      throw std::runtime_error("lost the connection to rank 0: " + ErrorText(errno));
+    }
+  }
+}
+
+Frame Channel::Receive(size_t max_bytes, Deadline deadline) {
+  const std::string header = ReceiveExactly(kHeaderBytes, deadline);
+  uint32_t length = 0;
+  std::memcpy(&length, header.data() + 1, sizeof(length));
+  length = ntohl(length);
+  if (length > max_bytes) {
+    throw std::runtime_error(absl::StrCat("what answers for rank 0 announces ", length, " bytes"));
+  }
+  return {static_cast<FrameType>(header[0]), ReceiveExactly(length, deadline)};
+}
+
+std::string Channel::ReceiveExactly(size_t length, Deadline deadline) {
+  std::string bytes(length, '\0');
+  for (size_t done = 0; done < length;) {
+    const ssize_t received = recv(socket_.get(), bytes.data() + done, length - done, 0);
+    if (received > 0) {
+      done += static_cast<size_t>(received);
+    } else if (received == 0) {
+      throw std::runtime_error("rank 0 closed the connection");
+    } else if (errno == EAGAIN && !WaitFor(socket_, POLLIN, deadline)) {
+      throw std::runtime_error("rank 0 does not answer");
+    } else if (errno != EINTR && errno != EAGAIN) {
+      throw std::runtime_error("lost the connection to rank 0: " + ErrorText(errno));
+    }
+  }
+  return bytes;
+}
+
+void Channel::StopReceiving() { shutdown(socket_.get(), SHUT_RD); }
+
+std::string Mac(const std::string& key, const std::string& text) {
+  hmac_sha256_ctx context;
+  hmac_sha256_set_key(&context, key.size(), Bytes(key));
+  hmac_sha256_update(&context, text.size(), Bytes(text));
+  std::string digest(SHA256_DIGEST_SIZE, '\0');
+  hmac_sha256_digest(&context, digest.size(), reinterpret_cast<uint8_t*>(digest.data()));
+  return absl::BytesToHexString(digest);
+}
+
+bool IsSameMac(const std::string& a, const std::string& b) {
+  return a.size() == b.size() && memeql_sec(a.data(), b.data(), a.size()) != 0;
+}
+
+// The roles differ, so that a proof of one cannot be sent back as a proof of the other.
+std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce) {
+  return Mac(secret, absl::StrCat("rank 0\n", hello, "\n", nonce));
+}
+
+std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
+                        const std::string& rest) {
+  return Mac(secret, absl::StrCat("other rank\n", hello, "\n", nonce, "\n", rest));
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,78 @@
+#ifndef GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_
+#define GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "comm/processes/file_descriptor.h"
+
+// What the other ranks and rank 0 send to each other. A frame is its type (1 byte), the length of its payload
+// (4 bytes, big-endian) and the payload: fields separated by newlines, of which the last may contain
+// newlines.
+//
+// The secret of a job is never sent. Each side makes up a nonce, and proves that it knows the secret by an
+// HMAC-SHA256 of both nonces: rank 0 first, so that a stranger who listens in its place learns nothing.
+namespace gradsync::comm {
+
+enum class FrameType : char {
+  kHello = 'h',      // protocol, job, run, nonce
+  kChallenge = 'c',  // nonce, proof of rank 0; or kNo
+  kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined
+  kSet = 's',        // key, value
+  kGet = 'g',        // milliseconds, key; answered when the key is set or the time is over
+  kFail = 'f',       // cause; from now on everyone's requests are answered by kFailed
+  kYes = 'y',        // hosts, a value, or nothing
+  kNone = '0',       // the key has not been set
+  kLater = 'l',      // reason: the run that this rank found there is not its own
+  kFailed = 'x',     // cause of the job's failure; after this, kLater and kNo rank 0 closes the connection
+  kNo = 'n',         // reason
+};
+
+struct Frame {
+  FrameType type;
+  std::string payload;
+};
+
+inline constexpr char kProtocol[] = "gradsync rendezvous 3";
+// Far above what ranks send: a stranger before it has joined, and a rank, whose value may hold a line for
+// each of thousands of ranks.
+inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
+inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
+inline constexpr size_t kMaxKeyBytes = 256;
+
+// A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other side
+// has gone; messages call that side rank 0.
+class Channel {
+ public:
+  explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // that does not block
+
+  void Send(const Frame& frame, Deadline deadline);
+  // Throws std::runtime_error for a payload of more than `max_bytes`.
+  Frame Receive(size_t max_bytes, Deadline deadline);
+  // Makes Receive throw, in other threads too, when nothing more is there; what is being sent is sent.
+  void StopReceiving();
+  // Tells the other side that there is no more.
+  void Close() { socket_.Close(); }
+
+ private:
+  std::string ReceiveExactly(size_t length, Deadline deadline);
+
+  FileDescriptor socket_;
+};
+
+// HMAC-SHA256 in hexadecimal digits.
+std::string Mac(const std::string& key, const std::string& text);
+// Takes equally long wherever the first difference is.
+bool IsSameMac(const std::string& a, const std::string& b);
+
+// `hello`: the payload of the connection's first frame. `nonce`: of rank 0.
+std::string ProofOfRank0(const std::string& secret, const std::string& hello, const std::string& nonce);
+// `rest`: what follows the proof in kJoin.
+std::string ProofOfRank(const std::string& secret, const std::string& hello, const std::string& nonce,
+                        const std::string& rest);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_RENDEZVOUS_PROTOCOL_H_

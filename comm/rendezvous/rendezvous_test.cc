@@ -1,0 +1,457 @@
+#include "comm/rendezvous/rendezvous.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "comm/process_group.h"
+#include "comm/rendezvous/job.h"
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/place.h"
+#include "comm/testing/rank_threads.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong{30'000};
+constexpr milliseconds kShort{300};
+
+World MakeWorld(int rank, int size, const std::string& url) {
+  return {.rank = rank,
+          .size = size,
+          .local_rank = rank,
+          .local_size = size,
+          .rendezvous = url,
+          .launcher = "self"};
+}
+
+// A port that was free a moment ago.
+std::string FreeTcpUrl() {
+  const auto listeners = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  return Join("tcp://127.0.0.1:", PortOf(listeners[0]));
+}
+
+// Rank 0, which keeps the notes, leaves last.
+void Leave(Rendezvous& rendezvous, int rank, int size) {
+  rendezvous.Set(Join("done_", rank), "");
+  for (int other = 1; rank == 0 && other < size; ++other) rendezvous.Get(Join("done_", other), other);
+}
+
+// All ranks meet and read each other's notes.
+void Meet(int size, const std::string& url, const std::string& text) {
+  RunRanks(size, [&](int rank) {
+    Rendezvous rendezvous(MakeWorld(rank, size, url), kLong);
+    rendezvous.Set(Join("from_", rank), Join(text, rank));
+    for (int other = 0; other < size; ++other) {
+      EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(text, other));
+    }
+    Leave(rendezvous, rank, size);
+  });
+}
+
+std::vector<std::string> FilesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+class RendezvousTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::string url() const {
+    return GetParam() == "file" ? "file://" + directory_.path() + "/meet" : FreeTcpUrl();
+  }
+  TemporaryDirectory directory_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Places, RendezvousTest, ::testing::Values("file", "tcp"));
+
+TEST_P(RendezvousTest, RanksMeet) { Meet(4, url(), "hello from "); }
+
+TEST_P(RendezvousTest, TheSamePlaceServesOneRunAfterTheOther) {
+  const std::string place = url();
+  // Nothing cleans up in between: the second run must not take up what the first one left.
+  Meet(3, place, "first ");
+  Meet(3, place, "second ");
+  Meet(2, place, "third ");
+}
+
+TEST_P(RendezvousTest, NamesTheMissingRank) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(4, [&](int rank) {
+    if (rank != 1) Rendezvous(MakeWorld(rank, 4, place), kShort);
+  });
+  for (const int rank : {0, 2, 3}) {
+    EXPECT_EQ(errors[static_cast<size_t>(rank)],
+              Join("rank ", rank, ": rank 1 did not arrive at ", place, " within 0.3 s; arrived: 0, 2, 3"));
+  }
+}
+
+TEST_P(RendezvousTest, NamesTheRankThatLeavesNoNote) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(2, [&](int rank) {
+    Rendezvous rendezvous(MakeWorld(rank, 2, place), kShort);
+    if (rank == 0) rendezvous.Get("address", 1);
+  });
+  EXPECT_EQ(errors[0], Join("rank 0: rendezvous at ", place, ": rank 1 left no note address within 0.3 s"));
+  EXPECT_EQ(errors[1], "");
+}
+
+TEST_P(RendezvousTest, NamesASizeMismatchOnEachRank) {
+  const std::string place = url();
+  const auto errors =
+      ErrorsOfRanks(3, [&](int rank) { Rendezvous(MakeWorld(rank, rank == 2 ? 4 : 3, place), kLong); });
+  for (const int rank : {0, 1, 2}) {
+    EXPECT_EQ(errors[static_cast<size_t>(rank)],
+              Join("rank ", rank, ": world size: rank 0 has 3, rank 2 has 4"));
+  }
+}
+
+TEST(FileRendezvousTest, IgnoresWhatACrashedRunLeft) {
+  const TemporaryDirectory directory;
+  const std::string url = "file://" + directory.path();
+  // Where nobody listens any more, where somebody else does, and nonsense.
+  const auto taken = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  for (const std::string& text :
+       {std::string("127.0.0.1 9 00000000dead0000"), Join("127.0.0.1 ", PortOf(taken[0]), " 0"),
+        std::string("127.0.0.1"), std::string(10'000, 'x'), std::string()}) {
+    std::ofstream(directory.Path("rank0")) << text;
+    Meet(3, url, "fresh ");
+  }
+}
+
+// Where rank 0 of another run has since begun to listen.
+TEST(FileRendezvousTest, IgnoresTheAddressOfAnotherRun) {
+  const TemporaryDirectory directory;
+  const std::string url = FreeTcpUrl();
+  const std::string port = url.substr(url.rfind(':') + 1);
+  const auto meet_elsewhere = [&](int rank) { Job(MakeWorld(rank, 2, url), {}, kLong); };
+  std::thread other(meet_elsewhere, 0);
+  for (bool listens = false; !listens;) {
+    listens = ErrorsOfRanks(1,
+                            [&](int) {
+                              Connect({"127.0.0.1", port}, std::chrono::steady_clock::now());
+                            })[0]
+                  .empty();
+  }
+  std::ofstream(directory.Path("rank0")) << "127.0.0.1 " << port << " 00000000dead0000\n";
+  Meet(2, "file://" + directory.path(), "own ");
+  meet_elsewhere(1);
+  other.join();
+}
+
+// Opened, it would hold a rank until somebody writes to it.
+TEST(FileRendezvousTest, AFifoHoldsNobody) {
+  const TemporaryDirectory directory;
+  const std::string url = "file://" + directory.path();
+  ASSERT_EQ(mkfifo(directory.Path("rank0").c_str(), 0600), 0);
+  const auto errors = ErrorsOfRanks(
+      2, [&](int rank) { rank == 1 ? void(Rendezvous(MakeWorld(1, 2, url), kShort)) : void(); });
+  EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at " + url + " within 0.3 s");
+  Meet(2, url, "");
+}
+
+TEST(FileRendezvousTest, RanksThatHaveMetLeaveNothing) {
+  const TemporaryDirectory directory;
+  RunRanks(2, [&](int rank) {
+    Rendezvous rendezvous(MakeWorld(rank, 2, "file://" + directory.path()), kLong);
+    EXPECT_EQ(FilesIn(directory.path()), std::vector<std::string>());
+    Leave(rendezvous, rank, 2);
+  });
+}
+
+// What rank 0 writes while it waits for rank 1.
+std::vector<std::string> FilesWhileWaiting(const std::string& name, const std::string& secret) {
+  const TemporaryDirectory directory;
+  const auto join = [&](int rank) {
+    World world = MakeWorld(rank, 2, "file://" + directory.path());
+    world.job_name = name;
+    world.job_secret = secret;
+    Job(world, {}, kLong);
+  };
+  std::thread rank0(join, 0);
+  std::vector<std::string> files;
+  while (files.empty() || files[0].starts_with(".rank0.")) files = FilesIn(directory.path());
+  std::ifstream file(directory.Path(files[0]));
+  std::string address, port, run;
+  file >> address >> port >> run;
+  EXPECT_EQ(address, "127.0.0.1");
+  EXPECT_EQ(run.size(), 32u);
+  join(1);
+  rank0.join();
+  return files;
+}
+
+TEST(FileRendezvousTest, NoFileNameDependsOnTheSecret) {
+  EXPECT_EQ(FilesWhileWaiting("", ""), std::vector<std::string>{"rank0"});
+  EXPECT_EQ(FilesWhileWaiting("", "secret"), std::vector<std::string>{"rank0"});
+  EXPECT_EQ(FilesWhileWaiting("a", "secret"), FilesWhileWaiting("a", "another"));
+  EXPECT_NE(FilesWhileWaiting("a", "secret"), FilesWhileWaiting("b", "secret"));
+}
+
+TEST(FileRendezvousTest, FailureLeavesNothing) {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 3; ++i) {
+    ErrorsOfRanks(2, [&](int rank) {
+      Job(MakeWorld(rank, 2, "file://" + directory.path()), {{"rank", std::to_string(rank)}}, kLong);
+    });
+  }
+  EXPECT_EQ(FilesIn(directory.path()), std::vector<std::string>());
+}
+
+TEST(FileRendezvousTest, MakesTheDirectory) {
+  const TemporaryDirectory directory;
+  Meet(2, "file://" + directory.path() + "/a/b", "");
+}
+
+TEST(FileRendezvousTest, NamesADirectoryItCannotMake) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/file";
+  std::ofstream(file) << "not a directory";
+  const auto errors =
+      ErrorsOfRanks(1, [&](int) { Rendezvous(MakeWorld(0, 2, "file://" + file + "/below"), kShort); });
+  EXPECT_EQ(errors[0].find("rank 0: no rendezvous at file://" + file + "/below: cannot write to directory"),
+            0u)
+      << errors[0];
+}
+
+TEST(TcpRendezvousTest, NamesRank0WhenItDoesNotListen) {
+  const std::string url = FreeTcpUrl();
+  const auto errors = ErrorsOfRanks(
+      2, [&](int rank) { rank == 1 ? void(Rendezvous(MakeWorld(1, 2, url), kShort)) : void(); });
+  EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at " + url + " within 0.3 s: Connection refused");
+}
+
+// Where a host's name means loopback, as in Debian's own /etc/hosts, other hosts could not connect.
+TEST(TcpRendezvousTest, SaysWhyRank0CannotListenForOtherHosts) {
+  const std::string free = FreeTcpUrl();
+  const std::string url = "tcp://two.test" + free.substr(free.rfind(':'));
+  World world = MakeWorld(0, 2, url);
+  for (world.local_size = 0; world.local_size < 2; ++world.local_size) {
+    const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(world, kLong); });
+    EXPECT_EQ(errors[0], "rank 0: no rendezvous at " + url +
+                             ": rank 0 cannot listen on two.test for other hosts, because that name means "
+                             "loopback here: name an address of this host, or 0.0.0.0 for all that it has");
+  }
+  Meet(2, url, "");  // on one host
+}
+
+TEST(TcpRendezvousTest, ANameServerThatDoesNotAnswerHoldsNobody) {
+  const auto errors =
+      ErrorsOfRanks(2, [&](int rank) { Rendezvous(MakeWorld(rank, 2, "tcp://silent.test:4000"), kShort); });
+  const std::string cause = ": cannot resolve host silent.test: the name server does not answer";
+  EXPECT_EQ(errors[0], "rank 0: no rendezvous at tcp://silent.test:4000" + cause);
+  EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at tcp://silent.test:4000 within 0.3 s" + cause);
+}
+
+TEST(TcpRendezvousTest, NamesAPortInUse) {
+  const auto taken = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  const int port = PortOf(taken[0]);
+  const std::string url = Join("tcp://127.0.0.1:", port);
+  const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(MakeWorld(0, 2, url), kShort); });
+  EXPECT_EQ(errors[0], Join("rank 0: no rendezvous at ", url, ": cannot listen on 127.0.0.1 port ", port,
+                            ": Address already in use"));
+}
+
+TEST(RendezvousUrlTest, MalformedUrlsAreQuoted) {
+  const auto error_of = [](const std::string& url) {
+    return ErrorsOfRanks(1, [&](int) { Place(url, ""); })[0];
+  };
+  EXPECT_EQ(error_of("/tmp/x"), "rendezvous is '/tmp/x', expected file:///directory or tcp://host:port");
+  EXPECT_EQ(error_of("file://tmp/x"), "rendezvous is 'file://tmp/x', expected file:///absolute/directory");
+  EXPECT_EQ(error_of("tcp://host"),
+            "rendezvous is 'tcp://host', expected tcp://host:port with a port from 1 to 65535");
+}
+
+// Terms: what a rank has, by name.
+TEST_P(RendezvousTest, TheFirstDifferenceIsNamedOnEachRank) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(4, [&](int rank) {
+    const Terms terms = {
+        {"--model", "small"}, {"--seed", rank == 2 ? "1\n2" : ""}, {"--steps", std::to_string(rank)}};
+    // Ranks 1 and 3 would differ in their steps; they come when it is settled.
+    if (rank == 1 || rank == 3) std::this_thread::sleep_for(milliseconds(500));
+    Job(MakeWorld(rank, 4, place), terms, kLong);
+  });
+  EXPECT_EQ(errors[0], "rank 0: --seed: rank 0 has nothing, rank 2 has 1 2");
+  EXPECT_EQ(errors[2], "rank 2: --seed: rank 0 has nothing, rank 2 has 1 2");
+}
+
+TEST_P(RendezvousTest, TermsOfOneRankAloneAreNamed) {
+  for (const int rank_with_more : {0, 1}) {
+    const std::string place = url();
+    const auto errors = ErrorsOfRanks(2, [&](int rank) {
+      Terms terms = {{"a", "1"}};
+      if (rank == rank_with_more) terms.emplace_back("b", "2");
+      Job(MakeWorld(rank, 2, place), terms, kLong);
+    });
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(errors[static_cast<size_t>(rank)],
+                Join("rank ", rank, ": b: only rank ", rank_with_more, " has it"));
+    }
+  }
+}
+
+TEST_P(RendezvousTest, AJobFormsManyGroupsAndKnowsItsHosts) {
+  const std::string place = url();
+  RunRanks(3, [&](int rank) {
+    World world = MakeWorld(rank, 3, place);
+    world.host = rank == 1 ? "elsewhere" : "here";
+    world.local_size = 0;
+    world = JoinJob(world, {{"--seed", "0"}}, kLong);
+    EXPECT_EQ(world.local_rank, rank == 2 ? 1 : 0);
+    EXPECT_EQ(world.local_size, rank == 1 ? 1 : 2);
+    for (int group = 0; group < 3; ++group) {
+      Rendezvous rendezvous(world, kLong);
+      EXPECT_EQ(rendezvous.hosts(), (std::vector<std::string>{"here", "elsewhere", "here"}));
+      rendezvous.Set(Join("from_", rank), Join(group, rank));
+      for (int other = 0; other < 3; ++other) {
+        EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(group, other));
+      }
+      if (group == 2) Leave(rendezvous, rank, 3);
+    }
+  });
+}
+
+TEST_P(RendezvousTest, NamesTheRankThatIsMissingFromAGroup) {
+  const std::string place = url();
+  const auto errors = ErrorsOfRanks(3, [&](int rank) {
+    const World world = JoinJob(MakeWorld(rank, 3, place), {}, kLong);
+    if (rank != 1) Rendezvous(world, kShort);
+    std::this_thread::sleep_for(milliseconds(rank == 1 ? 600 : 0));
+  });
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(errors[static_cast<size_t>(rank)],
+              Join("rank ", rank, ": rank 1 did not arrive at ", place, " within 0.3 s; arrived: 0, 2"));
+  }
+}
+
+TEST_P(RendezvousTest, ASecondProcessOfARankIsTurnedAway) {
+  const std::string place = url();
+  RunRanks(3, [&](int rank) {
+    if (rank == 2) {  // the others wait for this one
+      std::this_thread::sleep_for(milliseconds(200));
+      const auto errors = ErrorsOfRanks(2, [&](int other) { Job(MakeWorld(other, 3, place), {}, kLong); });
+      const std::string cause = "no rendezvous at " + place + ": another process is rank ";
+      EXPECT_EQ(errors[0], "rank 0: " + cause + "0 there");
+      EXPECT_EQ(errors[1],
+                "rank 1: " + cause +
+                    "1 there: each job needs a place of its own, or a GRADSYNC_JOB of its own in the "
+                    "environment");
+    }
+    Rendezvous rendezvous(MakeWorld(rank, 3, place), kLong);  // they are not disturbed
+    Leave(rendezvous, rank, 3);
+  });
+}
+
+// A second run of the same ranks, of which some are there before the first run has ended.
+TEST_P(RendezvousTest, ARunMayBeginWhileAnotherEnds) {
+  const std::string place = url();
+  std::thread first_rank0([&] {
+    {
+      const Job first(MakeWorld(0, 2, place), {}, kLong);
+      std::this_thread::sleep_for(milliseconds(300));
+    }
+    Rendezvous second(MakeWorld(0, 2, place), kLong);
+    second.Set("from_0", "second");
+    second.Get("done_1", 1);
+  });
+  { const Job first(MakeWorld(1, 2, place), {}, kLong); }
+  Rendezvous second(MakeWorld(1, 2, place), kLong);
+  EXPECT_EQ(second.Get("from_0", 0), "second");
+  second.Set("done_1", "");
+  first_rank0.join();
+}
+
+// As when each host's ranks form a group, and only some of the hosts form another.
+TEST_P(RendezvousTest, RanksMayBelongToUnequalNumbersOfGroups) {
+  const std::string place = url();
+  RunRanks(3, [&](int rank) {
+    World all = JoinJob(MakeWorld(rank, 3, place), {}, kLong);
+    const auto meet = [&](const std::vector<int>& members, const std::string& text) {
+      World part = all;
+      part.members = members;
+      part.size = static_cast<int>(members.size());
+      for (part.rank = 0; members[static_cast<size_t>(part.rank)] != rank;) ++part.rank;
+      Rendezvous rendezvous(part, kLong);
+      rendezvous.Set(Join("from_", part.rank), text);
+      for (int other = 0; other < part.size; ++other) {
+        EXPECT_EQ(rendezvous.Get(Join("from_", other), other), text);
+      }
+    };
+    if (rank < 2) meet({0, 1}, "pair");
+    if (rank < 2) meet({0, 1}, "pair again");
+    if (rank != 1) meet({0, 2}, "another pair");
+    meet({0, 1, 2}, "all");
+    if (rank > 0) meet({1, 2}, "a last pair");
+    Rendezvous rendezvous(all, kLong);
+    Leave(rendezvous, rank, 3);
+  });
+}
+
+// Two jobs of two ranks each, all at once at one place. Returns what each of the four got to hear of the
+// other rank of its group, if it found one.
+std::vector<std::string> MeetTwice(const std::string& place, bool have_names,
+                                   std::vector<std::string>& heard) {
+  heard.assign(4, "");
+  return ErrorsOfRanks(4, [&](int i) {
+    const std::string job = i < 2 ? "a" : "b";
+    World world = MakeWorld(i % 2, 2, place);
+    if (have_names) world.job_name = job;
+    world = JoinJob(world, {{"--out", job}}, std::chrono::seconds(3));
+    Rendezvous rendezvous(world, std::chrono::seconds(3));
+    rendezvous.Set(Join("from_", world.rank), job);
+    heard[static_cast<size_t>(i)] = rendezvous.Get(Join("from_", 1 - world.rank), 1 - world.rank);
+    Leave(rendezvous, world.rank, 2);
+  });
+}
+
+TEST_P(RendezvousTest, JobsThatMeetDoNotExchangeRanks) {
+  for (int i = 0; i < 5; ++i) {
+    std::vector<std::string> heard;
+    const auto errors = MeetTwice(url(), /*have_names=*/false, heard);
+    for (size_t process = 0; process < 4; ++process) {
+      // Either it has found its own, or it says why not.
+      EXPECT_EQ(heard[process], errors[process].empty() ? (process < 2 ? "a" : "b") : "") << errors[process];
+    }
+  }
+}
+
+TEST(FileRendezvousTest, JobsWithNamesShareADirectory) {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 10; ++i) {
+    std::vector<std::string> heard;
+    const auto errors = MeetTwice("file://" + directory.path(), /*have_names=*/true, heard);
+    EXPECT_EQ(errors, std::vector<std::string>(4));
+    EXPECT_EQ(heard, (std::vector<std::string>{"a", "a", "b", "b"}));
+  }
+}
+
+TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
+  const std::string url = FreeTcpUrl();
+  RunRanks(2, [&](int rank) {
+    World world = MakeWorld(rank, 2, url);
+    world.job_name = "a";
+    world = JoinJob(world, {}, kLong);
+    Rendezvous rendezvous(world, kLong);
+    for (const int other : {0, 1}) {
+      const auto errors = ErrorsOfRanks(1, [&](int) {
+        World stranger = MakeWorld(other, 2, url);
+        stranger.job_name = "b";
+        JoinJob(stranger, {}, kLong);
+      });
+      EXPECT_EQ(errors[0], Join("rank ", other, ": no rendezvous at ", url,
+                                ": rank 0 is of job 'a', this process of job 'b'"));
+    }
+    Leave(rendezvous, rank, 2);
+  });
+}
+
+}  // namespace
+}  // namespace gradsync::comm

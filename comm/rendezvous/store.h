@@ -1,0 +1,143 @@
+#ifndef GRADSYNC_COMM_RENDEZVOUS_STORE_H_
+#define GRADSYNC_COMM_RENDEZVOUS_STORE_H_
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "comm/processes/file_descriptor.h"
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/protocol.h"
+
+// Where the ranks of a job meet, and leave each other notes before they are connected: rank 0 keeps the
+// notes, the others ask over TCP.
+namespace gradsync::comm {
+
+// Which ranks belong together.
+struct JobIdentity {
+  std::string name{};    // no other job's, unless it is empty: unknown
+  std::string secret{};  // known to its ranks alone, unless it is empty
+};
+
+// This process does not belong to the job there; what() is why. Trying again does not help.
+class Refused : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A rank has made the job fail; what() is the cause.
+class JobFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Throws JobFailed once any rank has called Fail; std::runtime_error, one line, when rank 0 cannot be
+// reached.
+class Store {
+ public:
+  virtual ~Store() = default;
+  // Waits for rank 0's answer until the deadline.
+  virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
+  // Waits until a rank has set the key; nullopt if none has by the deadline.
+  virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
+  // Tells all ranks why the job has failed, if rank 0 can be reached. The first cause stays.
+  virtual void Fail(const std::string& cause) noexcept = 0;
+};
+
+// Rank 0's. Answers each client from a thread, which sleeps while the client asks nothing. Clients of another
+// job or without the secret, too many of them, and requests beyond any that a rank has are turned away.
+// Thread-safe.
+class StoreServer : public Store {
+ public:
+  struct Options {
+    JobIdentity job{};
+    std::string run{};   // what clients must know of this run in advance; empty: nothing
+    int size = 2;        // of the world
+    std::string host{};  // of rank 0
+    // What is wrong with a rank that has these terms, which fails the job; empty if nothing is.
+    std::function<std::string(int rank, const std::string& terms)> check{};
+  };
+  StoreServer(std::vector<FileDescriptor> listeners, Options options);
+  // Before it ends, all joined ranks are told why the job has failed, if it has; but that takes a second at
+  // most.
+  ~StoreServer() override;
+
+  // The hosts of all ranks, once they have joined. If they have not by the deadline, the job fails with what
+  // `missing` says, for which it can ask who has joined. Throws JobFailed.
+  std::vector<std::string> WaitForRanks(
+      Deadline deadline,
+      const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);
+  int port() const { return PortOf(listeners_.front()); }
+
+  void Set(const std::string& key, std::string_view value, Deadline deadline) override;
+  std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
+  void Fail(const std::string& cause) noexcept override;
+
+ private:
+  struct Connection;
+
+  void Accept();
+  void Serve(Connection& connection);
+  // Whether it has joined, and has been told that all ranks have; else it is turned away.
+  bool Admit(Connection& connection);
+  // Waits until all ranks have joined, or one is not as rank 0.
+  Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
+  // Answers its requests until it leaves.
+  void Answer(Connection& connection);
+  // The rank knows the cause.
+  void Told(int rank);
+
+  const Options options_;
+  const std::vector<FileDescriptor> listeners_;
+  const FileDescriptor wake_;  // eventfd: to end the thread's sleep
+  std::mutex mutex_;           // of what follows
+  std::condition_variable changed_;
+  std::set<int> connected_;                        // ranks that have joined, and not left
+  std::set<int> told_;                             // ranks that know the cause
+  std::vector<std::optional<std::string>> hosts_;  // of the ranks that have joined
+  bool has_begun_ = false;                         // all ranks have joined
+  std::string cause_;                              // why the job has failed; empty: it has not
+  std::map<std::string, std::string> values_;
+  bool is_stopping_ = false;
+  std::list<Connection> connections_;  // of the thread
+  std::thread thread_;
+};
+
+// Another rank's. Thread-safe, but calls wait for each other.
+class StoreClient : public Store {
+ public:
+  // Connects, and makes sure that rank 0 knows the secret. Throws Refused, or std::runtime_error if rank 0
+  // cannot be reached by the deadline.
+  StoreClient(const HostPort& rank0, const JobIdentity& job, const std::string& run, Deadline deadline);
+
+  // Joins the job, which all other calls need. Returns the hosts of all ranks when all have joined; nullopt
+  // if the run there has begun without this process. Throws Refused, JobFailed, std::runtime_error.
+  std::optional<std::vector<std::string>> Join(int rank, const std::string& host, const std::string& terms,
+                                               Deadline deadline);
+  void Set(const std::string& key, std::string_view value, Deadline deadline) override;
+  std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
+  void Fail(const std::string& cause) noexcept override;
+
+ private:
+  // Throws Refused if the answer is kNo, JobFailed if it is kFailed.
+  Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
+
+  const std::string secret_;
+  std::mutex mutex_;
+  Channel channel_;
+  const std::string hello_;
+  std::string nonce_;  // of rank 0
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_RENDEZVOUS_STORE_H_

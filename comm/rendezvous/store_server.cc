@@ -1,0 +1,262 @@
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "comm/processes/random.h"
+#include "comm/rendezvous/store.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// How many more connections than ranks there may be: processes that are leaving, and strangers.
+constexpr size_t kSpareConnections = 64;
+constexpr milliseconds kAcceptPause{100};
+constexpr seconds kHelloWithin{5};
+// For a client to take an answer.
+constexpr seconds kTakeWithin{5};
+// How long a process that is about to end may still be the rank that another one wants to be.
+constexpr seconds kLeaveWithin{1};
+// How long rank 0 stays, to tell the cause to ranks that are only starting, and to those that have joined.
+constexpr seconds kTellWithin{2};
+constexpr seconds kFarewell{1};
+constexpr int kMaxWaitMs = 1'000'000'000;
+
+std::pair<std::string, std::string> Cut(const std::string& text) {
+  return absl::StrSplit(text, absl::MaxSplits('\n', 1));
+}
+
+}  // namespace
+
+struct StoreServer::Connection {
+  explicit Connection(FileDescriptor socket) : channel(std::move(socket)) {}
+
+  Channel channel;
+  int rank = 0;  // once it has joined
+  std::atomic<bool> is_over{false};
+  std::thread thread{};
+};
+
+StoreServer::StoreServer(std::vector<FileDescriptor> listeners, Options options)
+    : options_(std::move(options)),
+      listeners_(std::move(listeners)),
+      wake_(eventfd(0, EFD_CLOEXEC)),
+      hosts_(static_cast<size_t>(options_.size)) {
+  if (!wake_.valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
+  hosts_[0] = options_.host;
+  thread_ = std::thread([this] { Accept(); });
+}
+
+StoreServer::~StoreServer() {
+  {
+    // Others may still be meeting, or want to note why they failed.
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
+    is_stopping_ = true;
+    changed_.notify_all();
+  }
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+std::vector<std::string> StoreServer::WaitForRanks(
+    Deadline deadline,
+    const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, deadline, [&] { return has_begun_ || !cause_.empty(); })) {
+    cause_ = missing([&](int rank) { return hosts_[static_cast<size_t>(rank)].has_value(); });
+    changed_.notify_all();
+  }
+  if (cause_.empty()) {
+    std::vector<std::string> hosts;
+    for (const auto& host : hosts_) hosts.push_back(*host);
+    return hosts;
+  }
+  changed_.wait_until(lock, std::min(deadline, Clock::now() + kTellWithin),
+                      [&] { return std::ssize(told_) == options_.size - 1; });
+  throw JobFailed(cause_);
+}
+
+void StoreServer::Set(const std::string& key, std::string_view value, Deadline) {
+  const std::lock_guard lock(mutex_);
+  if (!cause_.empty()) throw JobFailed(cause_);
+  if (is_stopping_) throw std::runtime_error("rank 0 is leaving");
+  values_[key] = value;
+  changed_.notify_all();
+}
+
+std::optional<std::string> StoreServer::Get(const std::string& key, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline,
+                      [&] { return values_.contains(key) || !cause_.empty() || is_stopping_; });
+  if (!cause_.empty()) throw JobFailed(cause_);
+  if (is_stopping_) throw std::runtime_error("rank 0 is leaving");
+  const auto it = values_.find(key);
+  return it == values_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void StoreServer::Fail(const std::string& cause) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (cause_.empty()) cause_ = cause;
+  changed_.notify_all();
+}
+
+void StoreServer::Accept() {
+  Deadline accept_again{};
+  for (;;) {
+    const bool may_accept = Clock::now() >= accept_again;
+    std::vector<pollfd> polled = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    for (const FileDescriptor& listener : listeners_) {
+      polled.push_back({.fd = may_accept ? listener.get() : -1, .events = POLLIN, .revents = 0});
+    }
+    poll(polled.data(), polled.size(), PollTimeout(may_accept ? Deadline::max() : accept_again));
+    if (polled[0].revents != 0) break;
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (polled[1 + i].revents == 0) continue;
+      FileDescriptor socket(accept4(listeners_[i].get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      const bool is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      // Without descriptors, memory or threads the next attempt would fail at once, again and again.
+      const auto pause = [&] { accept_again = Clock::now() + kAcceptPause; };
+      if (!socket.valid() && is_short) pause();
+      connections_.remove_if([](Connection& connection) {
+        if (connection.is_over) connection.thread.join();
+        return connection.is_over.load();
+      });
+      const bool is_full = connections_.size() >= static_cast<size_t>(options_.size) + kSpareConnections;
+      if (!socket.valid() || is_full) continue;
+      SendAtOnce(socket);
+      Connection& connection = connections_.emplace_back(std::move(socket));
+      try {
+        connection.thread = std::thread([&] { Serve(connection); });
+      } catch (const std::system_error&) {
+        connections_.pop_back();
+        pause();
+      }
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (Connection& connection : connections_) connection.channel.StopReceiving();
+  }
+  for (Connection& connection : connections_) connection.thread.join();
+}
+
+void StoreServer::Serve(Connection& connection) {
+  try {
+    if (Admit(connection)) Answer(connection);
+  } catch (const std::exception&) {
+    // It has left, or it is a stranger.
+  }
+  const std::lock_guard lock(mutex_);
+  connection.channel.Close();
+  if (connection.rank > 0) connected_.erase(connection.rank);
+  connection.is_over = true;
+  changed_.notify_all();
+}
+
+bool StoreServer::Admit(Connection& connection) {
+  const Deadline deadline = Clock::now() + kHelloWithin;
+  Channel& channel = connection.channel;
+  const auto refuse = [&](FrameType type, const std::string& reason) {
+    channel.Send({type, reason}, deadline);
+    return false;
+  };
+  const Frame hello = channel.Receive(kMaxStrangerBytes, deadline);
+  const std::vector<std::string> words = absl::StrSplit(hello.payload, '\n');
+  if (hello.type != FrameType::kHello || words.size() != 4 || words[0] != kProtocol) {
+    return refuse(FrameType::kNo, "rank 0 runs another version of this program");
+  }
+  if (words[2] != options_.run) return refuse(FrameType::kLater, "another run is there");
+  if (words[1] != options_.job.name) {
+    return refuse(FrameType::kNo, absl::StrCat("rank 0 is of job '", options_.job.name,
+                                               "', this process of job '", words[1], "'"));
+  }
+  const std::string nonce = RandomHex();
+  const std::string own_proof = ProofOfRank0(options_.job.secret, hello.payload, nonce);
+  channel.Send({FrameType::kChallenge, absl::StrCat(nonce, "\n", own_proof)}, deadline);
+
+  const Frame join = channel.Receive(kMaxStrangerBytes, deadline);
+  const auto [proof, rest] = Cut(join.payload);
+  const std::vector<std::string> parts = absl::StrSplit(rest, absl::MaxSplits('\n', 2));
+  int rank = 0;
+  if (join.type != FrameType::kJoin ||
+      !IsSameMac(proof, ProofOfRank(options_.job.secret, hello.payload, nonce, rest)) || parts.size() != 3 ||
+      !absl::SimpleAtoi(parts[0], &rank) || rank < 1) {
+    return refuse(FrameType::kNo, "GRADSYNC_SECRET is not the one of rank 0");
+  }
+  const Frame answer = AnswerToJoin(connection, rank, parts[1], parts[2]);
+  channel.Send(answer, Clock::now() + kTakeWithin);
+  if (answer.type == FrameType::kFailed) Told(rank);
+  return answer.type == FrameType::kYes;
+}
+
+Frame StoreServer::AnswerToJoin(Connection& connection, int rank, const std::string& host,
+                                const std::string& terms) {
+  std::unique_lock lock(mutex_);
+  const auto is_free = [&] { return !connected_.contains(rank) || is_stopping_; };
+  if (!changed_.wait_until(lock, Clock::now() + kLeaveWithin, is_free)) {
+    return {FrameType::kNo, absl::StrCat("another process is rank ", rank,
+                                         " there: each job needs a place of "
+                                         "its own, or a GRADSYNC_JOB of its own in the environment")};
+  }
+  if (has_begun_) return {FrameType::kLater, "the run there began without this process"};
+  connected_.insert(rank);
+  connection.rank = rank;
+  if (cause_.empty()) cause_ = options_.check(rank, terms);
+  if (cause_.empty() && rank < options_.size) {
+    hosts_[static_cast<size_t>(rank)] = host;
+    has_begun_ = std::ranges::all_of(hosts_, [](const auto& other) { return other.has_value(); });
+  }
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return has_begun_ || !cause_.empty() || is_stopping_; });
+  if (!has_begun_) return {FrameType::kFailed, cause_};
+  const auto append = [](std::string* out, const std::optional<std::string>& other) { out->append(*other); };
+  return {FrameType::kYes, absl::StrJoin(hosts_, "\n", append)};
+}
+
+void StoreServer::Answer(Connection& connection) {
+  for (;;) {
+    const auto [type, payload] = connection.channel.Receive(kMaxPayloadBytes, Deadline::max());
+    const auto [first, rest] = Cut(payload);
+    Frame answer{FrameType::kYes, ""};
+    int wait_ms = 0;
+    try {
+      if (type == FrameType::kSet && first.size() <= kMaxKeyBytes) {
+        Set(first, rest, Deadline::max());
+      } else if (type == FrameType::kGet && absl::SimpleAtoi(first, &wait_ms)) {
+        const auto value = Get(rest, Clock::now() + milliseconds(std::clamp(wait_ms, 0, kMaxWaitMs)));
+        answer = value.has_value() ? Frame{FrameType::kYes, *value} : Frame{FrameType::kNone, ""};
+      } else if (type == FrameType::kFail) {
+        Fail(payload);
+      } else {
+        return;  // no rank asks that
+      }
+    } catch (const JobFailed& failure) {
+      answer = {FrameType::kFailed, failure.what()};
+    }
+    connection.channel.Send(answer, Clock::now() + kTakeWithin);
+    if (answer.type == FrameType::kFailed) return Told(connection.rank);
+  }
+}
+
+void StoreServer::Told(int rank) {
+  const std::lock_guard lock(mutex_);
+  told_.insert(rank);
+  changed_.notify_all();
+}
+
+}  // namespace gradsync::comm

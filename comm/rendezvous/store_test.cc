@@ -1,0 +1,403 @@
+#include "comm/rendezvous/store.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <ctime>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/protocol.h"
+
+namespace gradsync::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kSecret[] = "known to few";
+
+Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
+Deadline Soon() { return In(seconds(60)); }
+
+template <class Error, class Action>
+std::string ErrorOf(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<FileDescriptor> ListenAnywhere() {
+  return Listen({"127.0.0.1", "0"}, Soon(), [] {});
+}
+
+// What connects next.
+FileDescriptor Accepted(const FileDescriptor& listener) {
+  WaitFor(listener, POLLIN, Soon());
+  return FileDescriptor(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+// A job of rank 0, whose server this is, and of two others.
+class StoreTest : public testing::Test {
+ protected:
+  HostPort address() const { return {.host = "127.0.0.1", .port = std::to_string(server_.port())}; }
+  std::unique_ptr<StoreClient> Client() const {
+    return std::make_unique<StoreClient>(address(), job_, "run", Soon());
+  }
+  FileDescriptor Connected() const { return Connect(address(), Soon()); }
+  // Ranks 1 and 2, which have joined.
+  std::vector<std::unique_ptr<StoreClient>> JoinAll() const {
+    std::vector<std::unique_ptr<StoreClient>> clients;
+    for (int i = 0; i < 2; ++i) clients.push_back(Client());
+    std::thread other([&] { clients[1]->Join(2, "host 2", "", Soon()); });
+    EXPECT_EQ(clients[0]->Join(1, "host 1", "", Soon()), hosts_);
+    other.join();
+    return clients;
+  }
+  void ExpectToServe() {
+    const auto clients = JoinAll();
+    clients[0]->Set("alive", "yes", Soon());
+    EXPECT_EQ(clients[1]->Get("alive", Soon()), "yes");
+  }
+
+  const JobIdentity job_{.name = "mine", .secret = kSecret};
+  const std::vector<std::string> hosts_ = {"host 0", "host 1", "host 2"};
+  StoreServer server_{
+      ListenAnywhere(),
+      {.job = job_, .run = "run", .size = 3, .host = "host 0", .check = [](int, const std::string& terms) {
+         return terms;
+       }}};
+};
+
+TEST_F(StoreTest, KeepsValues) {
+  const auto clients = JoinAll();
+  StoreClient& client = *clients[0];
+  EXPECT_EQ(server_.WaitForRanks(Soon(), {}), hosts_);
+  client.Set("key", std::string("a\0b\n\nc", 6), Soon());
+  for (Store* const store : std::initializer_list<Store*>{&client, clients[1].get(), &server_}) {
+    EXPECT_EQ(store->Get("key", Soon()), std::string("a\0b\n\nc", 6));
+    EXPECT_EQ(store->Get("nothing", In(milliseconds(10))), std::nullopt);
+  }
+  server_.Set("kez", "", Soon());
+  EXPECT_EQ(client.Get("kez", Soon()), "");
+  const std::string large(size_t{3} << 20, 'x');
+  client.Set("large", large, Soon());
+  EXPECT_EQ(client.Get("large", Soon()), large);
+}
+
+TEST_F(StoreTest, WaitsForWhatIsSetLater) {
+  const auto clients = JoinAll();
+  const auto get = [](Store& store) {
+    return std::async(std::launch::async, [&] { return store.Get("key", Soon()); });
+  };
+  auto of_client = get(*clients[0]);
+  auto of_rank0 = get(server_);
+  std::this_thread::sleep_for(milliseconds(50));
+  clients[1]->Set("key", "value", Soon());
+  EXPECT_EQ(of_client.get(), "value");
+  EXPECT_EQ(of_rank0.get(), "value");
+}
+
+TEST_F(StoreTest, AFailureReachesThoseWhoWaitAndThoseWhoAskLater) {
+  const auto clients = JoinAll();
+  const auto cause_for = [](Store& store, const std::string& key) {
+    return ErrorOf<JobFailed>([&] { store.Get(key, Soon()); });
+  };
+  auto waiting = std::async(std::launch::async, [&] { return cause_for(*clients[0], "key"); });
+  std::this_thread::sleep_for(milliseconds(50));
+  server_.Set("set", "before", Soon());
+  clients[1]->Fail("first cause");
+  server_.Fail("second cause");
+  EXPECT_EQ(waiting.get(), "first cause");
+  EXPECT_EQ(cause_for(*clients[1], "set"), "first cause");
+  EXPECT_EQ(cause_for(server_, "set"), "first cause");
+}
+
+TEST_F(StoreTest, ASecondProcessOfARankIsTurnedAwayWhileTheFirstIsThere) {
+  const auto first = Client();
+  std::thread join([&] { EXPECT_EQ(first->Join(1, "host 1", "", Soon()), hosts_); });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_THAT(ErrorOf<Refused>([&] { Client()->Join(1, "host 1", "", Soon()); }),
+              HasSubstr("another process is rank 1 there: "));
+  const auto other = Client();
+  EXPECT_EQ(other->Join(2, "host 2", "", Soon()), hosts_);
+  join.join();
+  server_.Set("key", "value", Soon());
+  EXPECT_EQ(first->Get("key", Soon()), "value");  // is not disturbed
+}
+
+TEST_F(StoreTest, AProcessThatComesWhenTheRunHasBegunIsToTryLater) {
+  JoinAll();
+  EXPECT_EQ(Client()->Join(1, "host 1", "", Soon()), std::nullopt);
+}
+
+TEST_F(StoreTest, TurnsOtherJobsAway) {
+  EXPECT_EQ(
+      ErrorOf<Refused>([&] { StoreClient(address(), {.name = "yours", .secret = kSecret}, "run", Soon()); }),
+      "rank 0 is of job 'mine', this process of job 'yours'");
+  for (const std::string secret : {"", "known to feW", "known to few "}) {
+    EXPECT_EQ(
+        ErrorOf<Refused>([&] { StoreClient(address(), {.name = "mine", .secret = secret}, "run", Soon()); }),
+        "GRADSYNC_SECRET is not the one of rank 0");
+  }
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] { StoreClient(address(), job_, "an earlier run", Soon()); }),
+            "what listens there is not rank 0 of this run");
+  ExpectToServe();
+}
+
+// All that goes over one connection, in both directions, frame by frame.
+struct Recording {
+  std::vector<Frame> of_client;
+  std::vector<Frame> of_rank0;
+};
+
+// A rank joins through somebody who hands on every frame, and writes it down.
+Recording RecordJoin(const HostPort& rank0, const JobIdentity& job, int rank) {
+  Recording recording;
+  const auto listeners = ListenAnywhere();
+  std::thread listens_in([&] {
+    Channel client(Accepted(listeners[0]));
+    Channel server(Connect(rank0, Soon()));
+    for (int i = 0; i < 2; ++i) {
+      recording.of_client.push_back(client.Receive(kMaxPayloadBytes, Soon()));
+      server.Send(recording.of_client.back(), Soon());
+      recording.of_rank0.push_back(server.Receive(kMaxPayloadBytes, Soon()));
+      client.Send(recording.of_rank0.back(), Soon());
+    }
+  });
+  StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job, "run", Soon());
+  EXPECT_TRUE(client.Join(rank, "host", "", Soon()).has_value());
+  listens_in.join();
+  return recording;
+}
+
+TEST_F(StoreTest, TheSecretNeverTravelsAndARecordedExchangeIsOfNoUse) {
+  const auto other = Client();
+  std::thread join([&] { other->Join(2, "host 2", "", Soon()); });
+  const Recording recording = RecordJoin(address(), job_, 1);
+  join.join();
+  for (const auto& frames : {recording.of_client, recording.of_rank0}) {
+    for (const Frame& frame : frames) EXPECT_THAT(frame.payload, Not(HasSubstr(kSecret)));
+  }
+
+  // Sent again, what the rank said proves nothing, because rank 0 has another nonce.
+  StoreServer next(ListenAnywhere(),
+                   {.job = job_, .run = "run", .check = [](int, const std::string&) { return ""; }});
+  Channel replay(Connect({"127.0.0.1", std::to_string(next.port())}, Soon()));
+  replay.Send(recording.of_client[0], Soon());
+  EXPECT_EQ(replay.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kChallenge);
+  replay.Send(recording.of_client[1], Soon());
+  const Frame answer = replay.Receive(kMaxPayloadBytes, Soon());
+  EXPECT_EQ(answer.type, FrameType::kNo);
+  EXPECT_EQ(answer.payload, "GRADSYNC_SECRET is not the one of rank 0");
+
+  // Nor does what rank 0 said, because the rank has another nonce.
+  const auto listeners = ListenAnywhere();
+  std::thread impostor([&] {
+    Channel client(Accepted(listeners[0]));
+    client.Receive(kMaxPayloadBytes, Soon());
+    client.Send(recording.of_rank0[0], Soon());
+  });
+  EXPECT_EQ(ErrorOf<Refused>([&] {
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", Soon());
+            }),
+            "GRADSYNC_SECRET is not the one of rank 0");
+  impostor.join();
+}
+
+// Somebody who does not know the secret listens where rank 0 should.
+TEST_F(StoreTest, AStrangerWhoListensLearnsNothingAndCannotAnswer) {
+  const auto guess = [](const std::string& hello) { return Mac("a guess", "rank 0\n" + hello + "\nnonce"); };
+  const auto nothing = [](const std::string&) { return std::string(); };
+  for (const auto proof : {+guess, +nothing}) {
+    const auto listeners = ListenAnywhere();
+    std::vector<Frame> heard;
+    std::thread impostor([&] {
+      Channel client(Accepted(listeners[0]));
+      heard.push_back(client.Receive(kMaxPayloadBytes, Soon()));
+      client.Send({FrameType::kChallenge, "nonce\n" + proof(heard[0].payload)}, Soon());
+      EXPECT_EQ(
+          ErrorOf<std::runtime_error>([&] { heard.push_back(client.Receive(kMaxPayloadBytes, Soon())); }),
+          "rank 0 closed the connection");
+    });
+    EXPECT_EQ(ErrorOf<Refused>([&] {
+                StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, job_, "run", Soon());
+              }),
+              "GRADSYNC_SECRET is not the one of rank 0");
+    impostor.join();
+    // No proof, of which a weak secret could be guessed: only the names and a nonce.
+    ASSERT_EQ(heard.size(), 1u);
+    EXPECT_THAT(heard[0].payload, testing::MatchesRegex("gradsync rendezvous 3\nmine\nrun\n[0-9a-f]{32}"));
+  }
+}
+
+TEST_F(StoreTest, AStrangerWhoConnectsIsTurnedAway) {
+  const std::string hello = std::string(kProtocol) + "\nmine\nrun\nnonce";
+  const auto join =
+      [&](const std::function<std::string(const std::string& nonce, const std::string& proof)>& proof) {
+        Channel stranger(Connected());
+        stranger.Send({FrameType::kHello, hello}, Soon());
+        const std::string challenge = stranger.Receive(kMaxPayloadBytes, Soon()).payload;
+        const size_t end = challenge.find('\n');
+        const std::string own = proof(challenge.substr(0, end), challenge.substr(end + 1));
+        stranger.Send({FrameType::kJoin, own + "\n1\nhost\n"}, Soon());
+        return stranger.Receive(kMaxPayloadBytes, Soon()).type;
+      };
+  EXPECT_EQ(join([](const auto&, const auto&) { return ""; }), FrameType::kNo);
+  EXPECT_EQ(join([](const auto&, const auto& proof) { return proof; }), FrameType::kNo);  // rank 0's own
+  EXPECT_EQ(join([&](const auto& nonce, const auto&) { return ProofOfRank("", hello, nonce, "1\nhost\n"); }),
+            FrameType::kNo);
+  EXPECT_EQ(
+      join([&](const auto& nonce, const auto&) { return ProofOfRank(kSecret, hello, nonce, "2\nhost\n"); }),
+      FrameType::kNo);  // of another rank
+  // Nor can it ask anything without.
+  for (const FrameType type : {FrameType::kSet, FrameType::kGet, FrameType::kFail, FrameType::kJoin}) {
+    Channel stranger(Connected());
+    stranger.Send({type, "1\nkey"}, Soon());
+    EXPECT_EQ(stranger.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kNo);
+  }
+  ExpectToServe();
+}
+
+void Send(const FileDescriptor& socket, const std::string& bytes) {
+  EXPECT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+}
+
+// Whether the other end hangs up within the time.
+bool IsClosed(const FileDescriptor& socket, milliseconds time) {
+  const Deadline deadline = In(time);
+  while (WaitFor(socket, POLLIN, deadline)) {
+    char bytes[4096];
+    const ssize_t count = recv(socket.get(), bytes, sizeof(bytes), 0);
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return true;
+  }
+  return false;
+}
+
+std::string Bytes(char type, uint32_t payload_bytes, const std::string& payload) {
+  const uint32_t length = htonl(payload_bytes);
+  return std::string(1, type) + std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + payload;
+}
+
+TEST_F(StoreTest, HangsUpOnStrangers) {
+  for (const std::string& bytes : {
+           std::string("GET / HTTP/1.1\r\nHost: rank0\r\n\r\n"),
+           Bytes('s', 8, "key\nword"),      // before a hello
+           Bytes('h', 0xffffffff, ""),      // a hello of 4 GiB
+           Bytes('h', (64 << 10) + 1, ""),  // a long one
+           Bytes('h', 3, "old"),            // another protocol
+           Bytes('h', 0, ""),
+           std::string(100'000, '\xff'),
+       }) {
+    const FileDescriptor socket = Connected();
+    Send(socket, bytes);
+    EXPECT_TRUE(IsClosed(socket, seconds(30))) << bytes.substr(0, 30);
+  }
+  ExpectToServe();
+}
+
+TEST_F(StoreTest, HangsUpOnRanksThatAskTooMuch) {
+  for (const std::string& bytes :
+       {Bytes('s', 258, std::string(257, 'k') + "\n"), Bytes('s', (4 << 20) + 1, ""), Bytes('g', 5, "x\nkey"),
+        Bytes('?', 0, "")}) {
+    StoreServer server(ListenAnywhere(), {.check = [](int, const std::string&) { return ""; }});
+    const FileDescriptor socket = Connect({"127.0.0.1", std::to_string(server.port())}, Soon());
+    Channel rank{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0))};
+    const std::string hello = std::string(kProtocol) + "\n\n\nnonce";
+    rank.Send({FrameType::kHello, hello}, Soon());
+    const std::string nonce = rank.Receive(kMaxPayloadBytes, Soon()).payload.substr(0, 32);
+    const std::string rest = "1\nhost\n";
+    rank.Send({FrameType::kJoin, ProofOfRank("", hello, nonce, rest) + "\n" + rest}, Soon());
+    ASSERT_EQ(rank.Receive(kMaxPayloadBytes, Soon()).type, FrameType::kYes);
+    Send(socket, bytes);
+    EXPECT_TRUE(IsClosed(socket, seconds(30)));
+  }
+}
+
+TEST_F(StoreTest, HangsUpOnThoseWhoSayNothing) { EXPECT_TRUE(IsClosed(Connected(), seconds(30))); }
+
+TEST_F(StoreTest, TakesOnlySoManyConnections) {
+  const auto clients = JoinAll();
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 100; ++i) strangers.push_back(Connected());
+  // 3 ranks and 64 to spare. One too many is not answered, but closed.
+  EXPECT_TRUE(IsClosed(strangers.back(), milliseconds(2000)));
+  clients[0]->Set("alive", "yes", Soon());
+  EXPECT_EQ(clients[0]->Get("alive", Soon()), "yes");
+}
+
+// With no descriptor left it waits, and serves when there are some again.
+TEST_F(StoreTest, DoesNotSpinWithoutDescriptors) {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::vector<FileDescriptor> all;
+  do {
+    all.push_back(OpenFile("/dev/null", O_RDONLY));
+  } while (all.back().get() < 100);
+  rlimit old_limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const rlimit limit = {.rlim_cur = static_cast<rlim_t>(all.back().get()) + 1,
+                        .rlim_max = old_limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(server_.port()));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  const std::clock_t begin = std::clock();
+  std::this_thread::sleep_for(milliseconds(1000));
+  const double cpu_seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  setrlimit(RLIMIT_NOFILE, &old_limit);
+  EXPECT_LT(cpu_seconds, 0.5);
+  all.clear();
+  ExpectToServe();
+}
+
+TEST(StoreClientTest, DoesNotTrustLengths) {
+  const auto listeners = ListenAnywhere();
+  std::thread liar([&] {
+    const FileDescriptor socket = Accepted(listeners[0]);
+    Send(socket, "c\xff\xff\xff\xff");
+    IsClosed(socket, seconds(30));
+  });
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+            }),
+            "what answers for rank 0 announces 4294967295 bytes");
+  liar.join();
+}
+
+TEST(StoreClientTest, DoesNotWaitLongerThanItMay) {
+  // Takes connections, but never says a word.
+  const auto listeners = ListenAnywhere();
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", In(milliseconds(200)));
+            }),
+            "rank 0 does not answer");
+}
+
+TEST(MacTest, IsHmacSha256) {  // RFC 4231, test case 2
+  EXPECT_EQ(Mac("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_TRUE(IsSameMac(Mac("a", "b"), Mac("a", "b")));
+  EXPECT_FALSE(IsSameMac(Mac("a", "b"), Mac("a", "c")));
+  EXPECT_FALSE(IsSameMac("", Mac("a", "b")));
+}
+
+}  // namespace
+}  // namespace gradsync::comm

@@ -1,0 +1,114 @@
+#include "comm/rendezvous/world.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+// The names of one launcher's variables. Those for the ranks of a host are optional, as is what it calls the
+// job: by two parts, if one is not enough.
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+  const char* job;
+  const char* job_part;
+};
+
+constexpr Launcher kLaunchers[] = {
+    {"self", "GRADSYNC_RANK", "GRADSYNC_WORLD_SIZE", "GRADSYNC_LOCAL_RANK", "GRADSYNC_LOCAL_WORLD_SIZE",
+     nullptr, nullptr},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", nullptr},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, nullptr},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID", "SLURM_STEP_ID"},
+};
+
+std::string Text(const EnvironmentLookup& environment, const char* name) {
+  constexpr size_t kMaxBytes = 200;
+  std::string text = name == nullptr ? "" : environment(name).value_or("");
+  Require(text.size() <= kMaxBytes && text.find('\n') == std::string::npos, name, " has ", text.size(),
+          " bytes, expected one line of at most ", kMaxBytes);
+  return text;
+}
+
+std::string JobName(const EnvironmentLookup& environment, const Launcher& launcher) {
+  if (std::string own = Text(environment, "GRADSYNC_JOB"); !own.empty()) return own;
+  const std::string name = Text(environment, launcher.job);
+  const std::string part = Text(environment, launcher.job_part);
+  if (name == "none") return "";  // what torchrun calls a job that nobody gave a name
+  return name.empty() || part.empty() ? name : Join(name, ".", part);
+}
+
+// The value of a variable that is a whole number in [minimum, limit).
+std::optional<int> Number(const EnvironmentLookup& environment, const char* name, int minimum, int limit) {
+  const std::optional<std::string> text = name == nullptr ? std::nullopt : environment(name);
+  if (!text.has_value()) return std::nullopt;
+  int value = 0;
+  Require(absl::SimpleAtoi(*text, &value) && value >= minimum && value < limit, name, " is '", *text,
+          "', expected a whole number from ", minimum, " to ", limit - 1);
+  return value;
+}
+
+constexpr int kMaxSize = 1 << 20;
+
+std::string Rendezvous(const EnvironmentLookup& environment, const World& world) {
+  if (auto url = environment("GRADSYNC_RENDEZVOUS"); url.has_value() && !url->empty()) return *url;
+  const std::optional<std::string> host = environment("MASTER_ADDR");
+  const std::optional<int> port = Number(environment, "MASTER_PORT", 1, 65535);
+  if (host.has_value() && !host->empty() && port.has_value()) {
+    const bool is_ipv6 = host->find(':') != std::string::npos && host->front() != '[';
+    return Join("tcp://", is_ipv6 ? "[" : "", *host, is_ipv6 ? "]" : "", ":", *port + 1);
+  }
+  Require(world.size == 1, "GRADSYNC_RENDEZVOUS is not set: ", world.launcher, " started ", world.size,
+          " ranks, which need a place to meet: file:///shared/directory or tcp://host_of_rank_0:port (or set "
+          "MASTER_ADDR and MASTER_PORT)");
+  return "";
+}
+
+}  // namespace
+
+std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) {
+  for (const Launcher& launcher : kLaunchers) {
+    const bool has_rank = environment(launcher.rank).has_value();
+    const bool has_size = environment(launcher.size).has_value();
+    // A batch script of Slurm has the number of tasks without being one.
+    if (!has_rank && !(has_size && launcher.name == std::string("self"))) continue;
+    Require(has_rank, launcher.size, " is set but ", launcher.rank, " is not");
+    Require(has_size, launcher.rank, " is set but ", launcher.size, " is not");
+
+    World world;
+    world.launcher = launcher.name;
+    world.size = *Number(environment, launcher.size, 1, kMaxSize);
+    world.rank = *Number(environment, launcher.rank, 0, kMaxSize);
+    Require(world.rank < world.size, launcher.rank, " is ", world.rank, " but ", launcher.size, " is ",
+            world.size);
+    world.local_rank = Number(environment, launcher.local_rank, 0, kMaxSize).value_or(world.rank);
+    const auto local_size = Number(environment, launcher.local_size, 1, world.size + 1);
+    Require(!local_size || world.local_rank < *local_size, launcher.local_rank, " is ", world.local_rank,
+            " but ", launcher.local_size, " is ", local_size.value_or(0));
+    world.local_size = local_size.value_or(world.size == 1 ? 1 : 0);
+    world.rendezvous = Rendezvous(environment, world);
+    world.job_name = JobName(environment, launcher);
+    world.job_secret = Text(environment, "GRADSYNC_SECRET");
+    world.host = Text(environment, "GRADSYNC_HOST");
+    return world;
+  }
+  return std::nullopt;
+}
+
+std::optional<World> WorldFromEnvironment() {
+  return WorldFromEnvironment([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,73 @@
+#ifndef GRADSYNC_COMM_RENDEZVOUS_WORLD_H_
+#define GRADSYNC_COMM_RENDEZVOUS_WORLD_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+// Who this process is among the ranks, and where they meet.
+namespace gradsync::comm {
+
+class Job;
+
+// By which number messages name rank `index` of a world with these members; none stand for themselves.
+inline int MemberName(const std::vector<int>& members, int index) {
+  return members.empty() ? index : members[static_cast<size_t>(index)];
+}
+
+struct World {
+  int rank = 0;
+  int size = 1;
+  // Among the ranks on this host. A size of 0: not known before the ranks have met (JoinJob in
+  // comm/rendezvous/job.h).
+  int local_rank = 0;
+  int local_size = 1;
+  // "file:///shared/directory" or "tcp://host:port". Empty only for a world of one.
+  std::string rendezvous{};
+  // "self", "torchrun", "mpirun", "srun"; "none" for a process that nobody launched.
+  std::string launcher = "none";
+  // What the launcher calls this job, and a secret of its ranks. Empty: not known, none.
+  std::string job_name{};
+  std::string job_secret{};
+  // Tells hosts apart; empty: as the system does (HostIdentity in comm/rendezvous/network.h).
+  std::string host{};
+  // Of a part of a larger world: its ranks' numbers there, by which messages name them. Empty: their own.
+  std::vector<int> members{};
+  // The ranks, once they have met. Null: every group lets them meet anew.
+  std::shared_ptr<Job> job{};
+
+  int NameOf(int index) const { return MemberName(members, index); }
+};
+
+// The value of an environment variable, or nullopt.
+using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
+
+// The world that a launcher described in the environment; nullopt without a launcher. Looked for, in this
+// order:
+//
+//   self      GRADSYNC_RANK, GRADSYNC_WORLD_SIZE, GRADSYNC_LOCAL_RANK, GRADSYNC_LOCAL_WORLD_SIZE
+//   torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE
+//   mpirun    OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK,LOCAL_SIZE} (Open MPI), or
+//             PMI_{RANK,SIZE} and MPI_LOCAL{RANKID,NRANKS} (MPICH)
+//   srun      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
+//
+// Those for the ranks of a host are optional, and only believed until the ranks have met; a launcher that
+// says nothing leaves local_size 0. The job is GRADSYNC_JOB if set, else what torchrun (TORCHELASTIC_RUN_ID),
+// srun (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE) call it; its secret GRADSYNC_SECRET, if
+// set; the host GRADSYNC_HOST, instead of what the system says.
+//
+// The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
+// own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their
+// ranks. Rank 0 listens on that host's addresses alone; 0.0.0.0 means all that it has. If the host is a name
+// that means loopback there, as a host's own often does, all ranks must be on one host.
+//
+// Throws InvalidInput, naming the variable and its value, for a malformed or contradictory one, and for a
+// world of several ranks without a place to meet.
+std::optional<World> WorldFromEnvironment();
+std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_RENDEZVOUS_WORLD_H_

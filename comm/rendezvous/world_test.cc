@@ -1,0 +1,184 @@
+#include "comm/rendezvous/world.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::optional<World> Read(const Variables& variables) {
+  return WorldFromEnvironment([&](const char* name) -> std::optional<std::string> {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional<std::string>(it->second);
+  });
+}
+
+std::string ErrorOf(const Variables& variables) {
+  try {
+    Read(variables);
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void ExpectWorld(const std::optional<World>& world, const World& expected) {
+  ASSERT_TRUE(world.has_value());
+  EXPECT_EQ(world->rank, expected.rank);
+  EXPECT_EQ(world->size, expected.size);
+  EXPECT_EQ(world->local_rank, expected.local_rank);
+  EXPECT_EQ(world->local_size, expected.local_size);
+  EXPECT_EQ(world->rendezvous, expected.rendezvous);
+  EXPECT_EQ(world->launcher, expected.launcher);
+}
+
+TEST(WorldTest, NobodyLaunched) {
+  EXPECT_FALSE(Read({}).has_value());
+  EXPECT_FALSE(Read({{"MASTER_ADDR", "host"}, {"MASTER_PORT", "29500"}}).has_value());
+  // What a batch script sees that starts no tasks of its own.
+  EXPECT_FALSE(Read({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "17"}}).has_value());
+}
+
+TEST(WorldTest, Self) {
+  ExpectWorld(Read({{"GRADSYNC_RANK", "2"},
+                    {"GRADSYNC_WORLD_SIZE", "3"},
+                    {"GRADSYNC_LOCAL_RANK", "2"},
+                    {"GRADSYNC_LOCAL_WORLD_SIZE", "3"},
+                    {"GRADSYNC_RENDEZVOUS", "file:///tmp/x"}}),
+              {2, 3, 2, 3, "file:///tmp/x", "self"});
+}
+
+TEST(WorldTest, SelfWinsOverTheLauncherAround) {
+  ExpectWorld(Read({{"GRADSYNC_RANK", "1"},
+                    {"GRADSYNC_WORLD_SIZE", "2"},
+                    {"GRADSYNC_RENDEZVOUS", "file:///tmp/x"},
+                    {"SLURM_PROCID", "0"},
+                    {"SLURM_NTASKS", "1"}}),
+              {1, 2, 1, 0, "file:///tmp/x", "self"});
+}
+
+TEST(WorldTest, TorchrunMeetsBesideItsStore) {
+  ExpectWorld(Read({{"RANK", "5"},
+                    {"WORLD_SIZE", "8"},
+                    {"LOCAL_RANK", "1"},
+                    {"LOCAL_WORLD_SIZE", "4"},
+                    {"MASTER_ADDR", "10.0.0.1"},
+                    {"MASTER_PORT", "29500"}}),
+              {5, 8, 1, 4, "tcp://10.0.0.1:29501", "torchrun"});
+}
+
+TEST(WorldTest, MasterMayBeAnIpv6Address) {
+  EXPECT_EQ(Read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "fe80::1"}, {"MASTER_PORT", "1000"}})
+                ->rendezvous,
+            "tcp://[fe80::1]:1001");
+}
+
+TEST(WorldTest, OpenMpi) {
+  ExpectWorld(Read({{"OMPI_COMM_WORLD_RANK", "1"},
+                    {"OMPI_COMM_WORLD_SIZE", "4"},
+                    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                    {"GRADSYNC_RENDEZVOUS", "tcp://node0:4000"}}),
+              {1, 4, 1, 2, "tcp://node0:4000", "mpirun"});
+}
+
+TEST(WorldTest, Mpich) {
+  ExpectWorld(Read({{"PMI_RANK", "3"},
+                    {"PMI_SIZE", "4"},
+                    {"MPI_LOCALRANKID", "1"},
+                    {"MPI_LOCALNRANKS", "2"},
+                    {"MASTER_ADDR", "node0"},
+                    {"MASTER_PORT", "4000"}}),
+              {3, 4, 1, 2, "tcp://node0:4001", "mpirun"});
+}
+
+TEST(WorldTest, Srun) {
+  ExpectWorld(Read({{"SLURM_PROCID", "3"},
+                    {"SLURM_NTASKS", "4"},
+                    {"SLURM_LOCALID", "1"},
+                    {"GRADSYNC_RENDEZVOUS", "file:///nfs/run7"}}),
+              {3, 4, 1, 0, "file:///nfs/run7", "srun"});  // how many there are on its host it does not say
+}
+
+std::string JobNameOf(Variables variables) {
+  variables.merge(Variables{{"GRADSYNC_RENDEZVOUS", "file:///x"}});
+  return Read(variables)->job_name;
+}
+
+TEST(WorldTest, TheJobHasTheLaunchersName) {
+  const Variables torchrun = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "17"}};
+  EXPECT_EQ(JobNameOf(torchrun), "17");
+  EXPECT_EQ(JobNameOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}}), "");
+  EXPECT_EQ(JobNameOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), "");
+  EXPECT_EQ(
+      JobNameOf(
+          {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1234"}, {"SLURM_STEP_ID", "5"}}),
+      "1234.5");
+  EXPECT_EQ(
+      JobNameOf(
+          {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_NAMESPACE", "prterun-1@2"}}),
+      "prterun-1@2");
+  Variables named = torchrun;
+  named["GRADSYNC_JOB"] = "mine";
+  EXPECT_EQ(JobNameOf(named), "mine");
+}
+
+TEST(WorldTest, SecretAndHost) {
+  const auto world = Read({{"RANK", "0"},
+                           {"WORLD_SIZE", "2"},
+                           {"GRADSYNC_RENDEZVOUS", "file:///x"},
+                           {"GRADSYNC_SECRET", "s3"},
+                           {"GRADSYNC_HOST", "h"}});
+  EXPECT_EQ(world->job_secret, "s3");
+  EXPECT_EQ(world->host, "h");
+  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"GRADSYNC_JOB", std::string(201, 'x')}}),
+            "GRADSYNC_JOB has 201 bytes, expected one line of at most 200");
+}
+
+TEST(WorldTest, RendezvousOfTheUserWins) {
+  EXPECT_EQ(Read({{"RANK", "0"},
+                  {"WORLD_SIZE", "2"},
+                  {"MASTER_ADDR", "a"},
+                  {"MASTER_PORT", "1"},
+                  {"GRADSYNC_RENDEZVOUS", "file:///mine"}})
+                ->rendezvous,
+            "file:///mine");
+}
+
+TEST(WorldTest, OneRankNeedsNoRendezvous) {
+  ExpectWorld(Read({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}),
+              {0, 1, 0, 1, "", "mpirun"});
+}
+
+TEST(WorldTest, MalformedVariablesAreNamed) {
+  EXPECT_EQ(ErrorOf({{"RANK", "one"}, {"WORLD_SIZE", "2"}}),
+            "RANK is 'one', expected a whole number from 0 to 1048575");
+  EXPECT_EQ(ErrorOf({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}),
+            "RANK is '-1', expected a whole number from 0 to 1048575");
+  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "0"}}),
+            "WORLD_SIZE is '0', expected a whole number from 1 to 1048575");
+  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "65535"}}),
+            "MASTER_PORT is '65535', expected a whole number from 1 to 65534");
+}
+
+TEST(WorldTest, ContradictionsAreNamed) {
+  EXPECT_EQ(ErrorOf({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK is 2 but WORLD_SIZE is 2");
+  EXPECT_EQ(ErrorOf({{"SLURM_PROCID", "0"}}), "SLURM_PROCID is set but SLURM_NTASKS is not");
+  EXPECT_EQ(ErrorOf({{"GRADSYNC_WORLD_SIZE", "2"}}), "GRADSYNC_WORLD_SIZE is set but GRADSYNC_RANK is not");
+  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
+            "LOCAL_RANK is 2 but LOCAL_WORLD_SIZE is 2");
+}
+
+TEST(WorldTest, RanksNeedAPlaceToMeet) {
+  const std::string error = ErrorOf({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  EXPECT_NE(error.find("GRADSYNC_RENDEZVOUS is not set: mpirun started 2 ranks"), std::string::npos) << error;
+  EXPECT_NE(error.find("MASTER_ADDR"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace gradsync::comm

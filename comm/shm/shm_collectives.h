@@ -1,0 +1,101 @@
+#ifndef GRADSYNC_COMM_SHM_SHM_COLLECTIVES_H_
+#define GRADSYNC_COMM_SHM_SHM_COLLECTIVES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "comm/queue/chunks.h"
+#include "comm/queue/request.h"
+#include "comm/shm/shared_memory.h"
+#include "comm/shm/shm_mesh.h"
+
+namespace gradsync::comm {
+
+// Which of a rank's tensors lie in memory that all ranks have mapped. Thread-safe.
+class SharedBuffers {
+ public:
+  // Where a tensor lies in it; no buffer if it does not.
+  struct Place {
+    int64_t buffer = 0;  // counts from 1, on all ranks alike
+    int64_t offset_bytes = 0;
+  };
+
+  explicit SharedBuffers(int rank) : rank_(rank) {}
+  void Add(const SharedMemory* memory, size_t bytes);
+  void Remove(const SharedMemory* memory);
+  Place Find(const void* data) const;
+  // Of a buffer that this rank still has.
+  std::byte* At(int rank, const Place& place) const;
+
+ private:
+  struct Buffer {
+    int64_t number;
+    size_t bytes;
+    const SharedMemory* memory;
+  };
+
+  const int rank_;
+  mutable std::mutex mutex_;
+  int64_t num_buffers_ = 0;
+  std::map<const std::byte*, Buffer> buffers_;  // by the begin of this rank's part
+};
+
+// The collectives of one rank, one at a time.
+//
+// Each begins with a notice of what it is, in one of two places that take turns: a rank gives its next notice
+// when it has read everyone's last one, so it overwrites one that all have read. Hence ranks that disagree
+// are always found out. What follows depends on size and place:
+// - Short vectors travel with the notice, and everyone does the whole work for himself.
+// - Vectors in shared memory, everyone's in the same buffer, are read where they are. In an all-reduce each
+//   rank sums its slice of all, in rank order, and writes the result to all.
+// - Others are copied through windows, in chunks.
+class ShmCollectives {
+ public:
+  // Shared memory that each rank needs.
+  static size_t AreaBytes();
+
+  ShmCollectives(ShmMesh& mesh, const SharedBuffers& buffers);
+
+  // Gives notice. True if that is everything that other ranks need from this one.
+  bool Begin(const Request& request);
+  // The whole, or what is left of it. Throws PeerError, std::runtime_error.
+  void Run(const Request& request);
+
+ private:
+  struct Notice;
+  using Vectors = std::vector<std::byte*>;  // by rank
+
+  bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
+  // Of the collective of the last notice.
+  Notice& notice(int rank) const;
+  std::byte* window(int rank, size_t chunk) const;
+  void Give(const Request& request);
+  void CheckSame() const;
+  // Everyone's input, where this rank reads it; nullopt unless all came with the notices, or all are in the
+  // same buffer.
+  std::optional<Vectors> GivenInputs() const;
+  std::optional<Vectors> SharedInputs() const;
+
+  // This rank's result from everyone's whole input.
+  void FromInputs(const Request& request, const Vectors& inputs) const;
+  void AllReduceInPlace(const Request& request, const Vectors& tensors) const;
+  void AllReduceInChunks(const Request& request);
+  void ReduceScatterInChunks(const Request& request);
+  void CopyInChunks(const Request& request);
+  template <class In, class Reduce, class Out>
+  void InChunks(const Slices& chunks, const In& in, const Reduce& reduce, const Out& out);
+
+  ShmMesh& mesh_;
+  const SharedBuffers& buffers_;
+  int64_t num_given_ = 0;   // notices
+  bool has_given_ = false;  // the notice of the next request that runs
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_SHM_SHM_COLLECTIVES_H_

@@ -1,0 +1,102 @@
+#ifndef GRADSYNC_COMM_SHM_SHM_MESH_H_
+#define GRADSYNC_COMM_SHM_SHM_MESH_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/processes/file_descriptor.h"
+#include "comm/queue/first_cause.h"
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/rendezvous/world.h"
+#include "comm/shm/shared_memory.h"
+
+namespace gradsync::comm {
+
+// Connects to a socket that listens in the abstract namespace. Waits while its queue is full. Throws
+// std::system_error, ETIMEDOUT if it is full until the deadline.
+FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
+
+// The ranks of one host: memory that all of them have mapped, and a count of steps by which each tells the
+// others how far it has come.
+//
+// Every two ranks also have a socket between them. It carries the descriptors of shared memory, and it is how
+// a death is seen: the system closes it, whatever the process died of.
+class ShmMesh {
+ public:
+  // Every rank has `area_bytes` of zeroed memory that all see. Returns when all have mapped it. Throws
+  // CollectiveError; InvalidInput if the ranks are not all on one host.
+  ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, std::chrono::milliseconds timeout);
+  ShmMesh(const ShmMesh&) = delete;
+  ShmMesh& operator=(const ShmMesh&) = delete;
+
+  int rank() const { return rank_; }
+  // What messages call a rank.
+  int NameOf(int rank) const { return MemberName(members_, rank); }
+  int size() const { return size_; }
+  std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
+
+  // One step further: what this rank has written until now, others see when they have waited.
+  void Step();
+  // How long WaitForAll spins before it sleeps. Where there are fewer CPUs than ranks it does not.
+  void set_spin(std::chrono::nanoseconds spin) { spin_ = spin; }
+  // How often a rank that sleeps looks whether the others live.
+  void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
+  // Returns when all ranks have made as many steps as this one. Throws PeerError, which names a rank that is
+  // gone, or has come no further within the timeout.
+  void WaitForAll();
+  void Meet() {
+    Step();
+    WaitForAll();
+  }
+
+  // New memory, of which each rank has a part with room for `bytes`. Every rank calls this with the same
+  // bytes, in the same order, and from one thread; collectives may run meanwhile. Throws PeerError,
+  // std::runtime_error.
+  std::unique_ptr<SharedMemory> Share(size_t bytes);
+
+  // Whoever waits gets a PeerError, here and on the other ranks.
+  void Abort() noexcept;
+
+ private:
+  // At the begin of a rank's part, on a cache line of its own.
+  struct Progress {
+    std::atomic<uint32_t> steps;
+    std::atomic<uint32_t> num_sleepers;  // that have to be woken
+  };
+  static_assert(std::atomic<uint32_t>::is_always_lock_free);
+  static constexpr size_t kAreaOffset = 4096;
+
+  PeerClosed Closed(int rank) const;
+  PeerError Late(int rank) const;
+  void Connect(Rendezvous& rendezvous, Deadline deadline);
+  Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
+  bool HasReached(int rank, uint32_t steps) const;
+  // Until the rank has made another step, is woken, or it is time to see whether it lives.
+  void Sleep(int rank, std::chrono::nanoseconds at_most) const;
+  // Throws PeerError if one of the ranks that have not made so many steps is gone.
+  void ThrowIfGone(uint32_t steps) const;
+  void SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadline deadline) const;
+  FileDescriptor ReceiveFile(int rank, size_t expected_bytes, Deadline deadline) const;
+
+  const int rank_;
+  const int size_;
+  const std::vector<int> members_;  // see World
+  const std::chrono::milliseconds timeout_;
+  const bool can_spin_;
+  std::chrono::nanoseconds spin_{0};
+  std::chrono::nanoseconds look_every_ = std::chrono::milliseconds(50);
+  std::vector<FileDescriptor> sockets_;  // by rank; none to this one
+  std::unique_ptr<SharedMemory> control_;
+  uint32_t steps_ = 0;  // wraps around
+  std::atomic<bool> is_aborted_{false};
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_SHM_SHM_MESH_H_

@@ -1,0 +1,100 @@
+#include "comm/shm/shm_process_group.h"
+
+#include <optional>
+#include <utility>
+
+#include "comm/queue/request.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/shm/shm_collectives.h"
+#include "comm/shm/shm_mesh.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using model::Tensor;
+
+constexpr std::string_view kBackend = "shm";
+
+// To be woken takes some 25 us on a virtual machine. Who spins for less falls asleep because the other had to
+// be woken, and so by turns for ever. For more, and a core is lost to whoever could use it, be it the rank
+// that is waited for. The communication thread may spin on the core that its own rank computes on.
+constexpr std::chrono::microseconds kCallerSpins{50};
+constexpr std::chrono::microseconds kThreadSpins{20};
+
+class ShmProcessGroup : public QueueGroup {
+ public:
+  explicit ShmProcessGroup(const ShmOptions& options)
+      : QueueGroup(options.world.rank, options.world.size),
+        name_(options.world.NameOf(rank())),
+        buffers_(std::make_shared<SharedBuffers>(rank())) {
+    if (options.world.size > 1) {
+      Rendezvous rendezvous(options.world, options.timeout);
+      mesh_.emplace(options.world, ShmCollectives::AreaBytes(), rendezvous, options.timeout);
+      collectives_.emplace(*mesh_, *buffers_);
+    }
+    queue_.emplace(RequestQueueOptions{
+        .rank = name_,
+        .backend = kBackend,
+        .num_threads = 1,
+        .run = [this](const Request& request, int thread) { Run(request, thread); },
+        .abort =
+            [this] {
+              if (mesh_.has_value()) mesh_->Abort();
+            },
+        .first_cause = options.first_cause != nullptr ? options.first_cause
+                                                      : std::make_shared<FirstCause>(options.world),
+        .is_part = options.first_cause != nullptr,
+        .begin =
+            [this](const Request& request) {
+              return !collectives_.has_value() || collectives_->Begin(request);
+            }});
+  }
+  ~ShmProcessGroup() override { queue_.reset(); }
+
+  std::string_view backend() const override { return kBackend; }
+
+  Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    const size_t bytes = static_cast<size_t>(model::Numel(shape)) * SizeOf(dtype);
+    if (!mesh_.has_value() || bytes == 0) return ProcessGroup::Allocate(device, std::move(shape), dtype);
+    try {
+      std::shared_ptr<SharedMemory> memory(mesh_->Share(bytes).release(),
+                                           [buffers = buffers_, device, bytes](SharedMemory* unused) {
+                                             buffers->Remove(unused);
+                                             device->allocator().CountOut(bytes);
+                                             delete unused;
+                                           });
+      device->allocator().CountIn(bytes);
+      buffers_->Add(memory.get(), bytes);
+      std::byte* const own = memory->part(rank());
+      return Tensor::Over(device, std::shared_ptr<void>(std::move(memory), own), std::move(shape), dtype);
+    } catch (const std::runtime_error& error) {
+      // The others may have the memory: ranks no longer agree on which buffer is which.
+      const std::string cause = queue_->Fail("allocate", error);
+      throw CollectiveError(Join("rank ", name_, ": allocation of ", bytes, " bytes (shm) failed: ", cause));
+    }
+  }
+
+ private:
+  void Run(const Request& request, int thread) {
+    if (collectives_.has_value()) {
+      mesh_->set_spin(thread == RequestQueueOptions::kCaller ? kCallerSpins : kThreadSpins);
+      return collectives_->Run(request);
+    }
+    RunAlone(request);
+  }
+
+  const int name_;  // of this rank, in messages
+  const std::shared_ptr<SharedBuffers> buffers_;
+  std::optional<ShmMesh> mesh_;  // nullopt in a world of one, like the next
+  std::optional<ShmCollectives> collectives_;
+};
+
+}  // namespace
+
+std::unique_ptr<QueueGroup> MakeShmGroup(const ShmOptions& options) {
+  CheckOptions(kBackend, options.world, options.timeout);
+  return std::make_unique<ShmProcessGroup>(options);
+}
+
+}  // namespace gradsync::comm

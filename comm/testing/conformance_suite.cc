@@ -1,0 +1,415 @@
+#include "comm/testing/conformance_suite.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "comm/checked_process_group.h"
+#include "comm/testing/rank_threads.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+
+thread_local model::DevicePtr ConformanceTest::here_ = model::CpuDevice();
+
+void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>& body) {
+  std::vector<model::DevicePtr> devices;
+  for (int rank = 0; rank < size(); ++rank) devices.push_back(GetParam().device(rank));
+  auto groups = MakeGroups(GetParam().backend, devices, std::chrono::seconds(60), GetParam().ranks_per_host);
+  RunRanks(size(), [&](int rank) {
+    here_ = devices[static_cast<size_t>(rank)];
+    auto& group = groups[static_cast<size_t>(rank)];
+    if (GetParam().is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), here_);
+    body(*group);
+    // Ranks of nccl take leave of each other.
+    if (group->backend() == "nccl") group.reset();
+  });
+}
+
+namespace {
+
+using model::BF16;
+using model::DType;
+using model::Tensor;
+
+const model::DevicePtr& Here() { return ConformanceTest::here(); }
+
+// Nothing, fewer elements than ranks, odd, large.
+const std::vector<int64_t> kNumels = {0, 1, 3, 1023, 300'000};
+
+// Small integers, different on every rank: exact in every dtype, and so are their sums.
+int64_t Value(int rank, int64_t i) { return (i % 7) + 3 * rank + 1; }
+
+template <class T>
+Tensor Filled(int rank, int64_t numel, int64_t offset = 0) {
+  std::vector<T> values(static_cast<size_t>(numel));
+  for (int64_t i = 0; i < numel; ++i)
+    values[static_cast<size_t>(i)] = T(static_cast<float>(Value(rank, offset + i)));
+  return Tensor::From<T>(Here(), {numel}, values);
+}
+
+double Expected(ReduceOp op, int size, int64_t i) {
+  double result = static_cast<double>(Value(0, i));
+  for (int rank = 1; rank < size; ++rank) {
+    const auto value = static_cast<double>(Value(rank, i));
+    if (op == ReduceOp::kMax) {
+      result = std::max(result, value);
+    } else if (op == ReduceOp::kMin) {
+      result = std::min(result, value);
+    } else {
+      result += value;
+    }
+  }
+  return op == ReduceOp::kMean ? result / size : result;
+}
+
+template <class T>
+double AsDouble(T value) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    return static_cast<float>(value);
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+// Counts the wrong elements, so that a failure prints one line and not a million.
+template <class T>
+int64_t CountWrong(const Tensor& tensor, ReduceOp op, int size, int64_t offset = 0) {
+  // A mean over a size that is no power of two is rounded in the factor and in the product.
+  const double tolerance = op == ReduceOp::kMean ? (std::is_same_v<T, BF16> ? 8e-3 : 2e-7) : 0;
+  const std::vector<T> values = tensor.ToVector<T>();
+  int64_t wrong = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double expected = Expected(op, size, offset + static_cast<int64_t>(i));
+    if (std::abs(AsDouble(values[i]) - expected) > tolerance * std::abs(expected)) ++wrong;
+  }
+  return wrong;
+}
+
+template <class T>
+void CheckAllReduce(ProcessGroup& group, ReduceOp op) {
+  for (const int64_t numel : kNumels) {
+    const Tensor tensor = Filled<T>(group.rank(), numel);
+    group.AllReduce(tensor, op).Wait();
+    EXPECT_EQ(CountWrong<T>(tensor, op, group.size()), 0)
+        << Name(op) << " of " << numel << " " << Name(model::kDTypeOf<T>) << " on rank " << group.rank();
+  }
+}
+
+TEST_P(ConformanceTest, AllReduceFloats) {
+  OnAllRanks([](ProcessGroup& group) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, ReduceOp::kMin}) {
+      CheckAllReduce<float>(group, op);
+      CheckAllReduce<double>(group, op);
+      CheckAllReduce<BF16>(group, op);
+    }
+  });
+}
+
+TEST_P(ConformanceTest, AllReduceIntegers) {
+  OnAllRanks([](ProcessGroup& group) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}) {
+      CheckAllReduce<int32_t>(group, op);
+      CheckAllReduce<int64_t>(group, op);
+      CheckAllReduce<uint8_t>(group, op);
+    }
+  });
+}
+
+TEST_P(ConformanceTest, BroadcastFromEveryRoot) {
+  OnAllRanks([](ProcessGroup& group) {
+    for (int root = 0; root < group.size(); ++root) {
+      for (const int64_t numel : kNumels) {
+        const Tensor tensor = Filled<float>(group.rank(), numel);
+        group.Broadcast(tensor, root).Wait();
+        EXPECT_EQ(tensor.ToVector<float>(), Filled<float>(root, numel).ToVector<float>()) << numel;
+        const Tensor bytes = Filled<uint8_t>(group.rank(), numel);
+        group.Broadcast(bytes, root).Wait();
+        EXPECT_EQ(bytes.ToVector<uint8_t>(), Filled<uint8_t>(root, numel).ToVector<uint8_t>()) << numel;
+      }
+    }
+  });
+}
+
+template <class T>
+void CheckReduceScatter(ProcessGroup& group, ReduceOp op, bool in_place) {
+  for (const int64_t numel : kNumels) {
+    const int64_t offset = group.rank() * numel;
+    const Tensor input = Filled<T>(group.rank(), group.size() * numel);
+    const Tensor output =
+        in_place ? input.Slice(offset, {numel}) : Tensor::Zeros(Here(), {numel}, input.dtype());
+    group.ReduceScatter(input, output, op).Wait();
+    EXPECT_EQ(CountWrong<T>(output, op, group.size(), offset), 0) << Name(op) << " of " << numel;
+    if (!in_place) {
+      EXPECT_EQ(input.ToVector<float>(),
+                Filled<T>(group.rank(), group.size() * numel).template ToVector<float>())
+          << "input changed";
+    }
+  }
+}
+
+TEST_P(ConformanceTest, ReduceScatter) {
+  OnAllRanks([](ProcessGroup& group) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, ReduceOp::kMin}) {
+      CheckReduceScatter<float>(group, op, false);
+    }
+  });
+}
+
+TEST_P(ConformanceTest, ReduceScatterInPlace) {
+  OnAllRanks([](ProcessGroup& group) {
+    CheckReduceScatter<float>(group, ReduceOp::kSum, true);
+    CheckReduceScatter<double>(group, ReduceOp::kMean, true);
+    CheckReduceScatter<int32_t>(group, ReduceOp::kMax, true);
+  });
+}
+
+template <class T>
+void CheckAllGather(ProcessGroup& group, bool in_place) {
+  for (const int64_t numel : kNumels) {
+    const Tensor output = Tensor::Zeros(Here(), {group.size(), numel}, model::kDTypeOf<T>);
+    const Tensor mine = Filled<T>(group.rank(), numel);
+    const Tensor input = in_place ? output.Slice(group.rank() * numel, {numel}) : mine;
+    if (in_place) input.CopyFrom(mine);
+    group.AllGather(input, output).Wait();
+    for (int rank = 0; rank < group.size(); ++rank) {
+      EXPECT_EQ(output.Slice(rank * numel, {numel}).ToVector<T>(),
+                Filled<T>(rank, numel).template ToVector<T>())
+          << numel << " from rank " << rank;
+    }
+  }
+}
+
+TEST_P(ConformanceTest, AllGather) {
+  OnAllRanks([](ProcessGroup& group) {
+    CheckAllGather<float>(group, false);
+    CheckAllGather<uint8_t>(group, false);
+    CheckAllGather<int64_t>(group, true);
+    CheckAllGather<float>(group, true);
+  });
+}
+
+// Of fewer elements than ranks too.
+TEST_P(ConformanceTest, TensorsOfTheGroupsMemory) {
+  OnAllRanks([](ProcessGroup& group) {
+    const int size = group.size();
+    const int rank = group.rank();
+    for (const int64_t numel : {int64_t{1}, int64_t{size - 1}, int64_t{1023}, int64_t{300'000}}) {
+      const auto allocate = [&](int64_t n) { return group.Allocate(Here(), {n}, DType::kF32); };
+      const Tensor tensor = allocate(numel);
+      tensor.CopyFrom(Filled<float>(rank, numel));
+      group.AllReduce(tensor, ReduceOp::kSum).Wait();
+      EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, size), 0) << numel;
+
+      tensor.CopyFrom(Filled<float>(rank, numel));
+      group.Broadcast(tensor, size - 1).Wait();
+      EXPECT_EQ(tensor.ToVector<float>(), Filled<float>(size - 1, numel).ToVector<float>()) << numel;
+
+      const Tensor whole = allocate(size * numel);
+      whole.CopyFrom(Filled<float>(rank, size * numel));
+      group.ReduceScatter(whole, tensor, ReduceOp::kSum).Wait();
+      EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, size, rank * numel), 0) << numel;
+
+      group.AllGather(tensor, whole).Wait();
+      EXPECT_EQ(CountWrong<float>(whole, ReduceOp::kSum, size), 0) << numel;
+    }
+  });
+}
+
+// Above 256 the numbers of bf16 are 2 apart: rounding after each addition of 1 never leaves 256.
+TEST_P(ConformanceTest, BF16SumsAreRoundedOnce) {
+  if (GetParam().backend == "nccl") GTEST_SKIP() << "NCCL may round more often";
+  OnAllRanks([](ProcessGroup& group) {
+    const int size = group.size();
+    for (int large = 0; large < size; ++large) {
+      const auto value_of = [&](int rank) {
+        return rank == large ? 256.0f : (rank - large + size) % size <= 2 ? 1.0f : 0.0f;
+      };
+      float sum = 0;
+      for (int rank = 0; rank < size; ++rank) sum += value_of(rank);
+      for (const int64_t numel : {int64_t{1}, int64_t{3}, int64_t{200'001}}) {
+        for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
+          const std::vector<BF16> values(static_cast<size_t>(size * numel), BF16(value_of(group.rank())));
+          const Tensor input = Tensor::From<BF16>(Here(), {size * numel}, values);
+          const Tensor output = Tensor::Zeros(Here(), {numel}, DType::kBF16);
+          group.ReduceScatter(input, output, op).Wait();
+          group.AllReduce(input, op).Wait();
+          const BF16 expected(op == ReduceOp::kMean ? sum / static_cast<float>(size) : sum);
+          for (const Tensor& tensor : {input, output}) {
+            const std::vector<BF16> results = tensor.ToVector<BF16>();
+            EXPECT_EQ(std::ranges::count(results, expected.bits, &BF16::bits), std::ssize(results))
+                << Name(op) << " of " << numel << " where rank " << large << " has 256";
+          }
+        }
+      }
+    }
+  });
+}
+
+// Random floats of very different sizes: their sum depends on the order of additions.
+Tensor RandomTensor(int rank, int64_t numel) {
+  std::mt19937 generator(static_cast<uint32_t>(1234 + rank));
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<size_t>(numel));
+  for (float& value : values) value = normal(generator) * std::exp(4 * normal(generator));
+  return Tensor::From<float>(Here(), {numel}, values);
+}
+
+std::vector<float> SumOfRanks(int begin, int end, int64_t numel) {
+  std::vector<float> sum = RandomTensor(begin, numel).ToVector<float>();
+  for (int rank = begin + 1; rank < end; ++rank) {
+    const std::vector<float> values = RandomTensor(rank, numel).ToVector<float>();
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += values[i];
+  }
+  return sum;
+}
+
+// Hosts' sums first, if there are several.
+TEST_P(ConformanceTest, ReducesInRankOrderToTheSameBitsEverywhere) {
+  const int ranks_per_host = GetParam().ranks_per_host == 0 ? size() : GetParam().ranks_per_host;
+  for (const int64_t numel : {int64_t{1000}, int64_t{700'001}}) {
+    std::vector<float> expected = SumOfRanks(0, ranks_per_host, numel);
+    for (int rank = ranks_per_host; rank < size(); rank += ranks_per_host) {
+      const std::vector<float> of_host = SumOfRanks(rank, rank + ranks_per_host, numel);
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += of_host[i];
+    }
+    OnAllRanks([&](ProcessGroup& group) {
+      const Tensor tensor = RandomTensor(group.rank(), numel);
+      group.AllReduce(tensor, ReduceOp::kSum).Wait();
+      const std::vector<float> values = tensor.ToVector<float>();
+      EXPECT_EQ(std::memcmp(values.data(), expected.data(), tensor.nbytes()), 0) << numel;
+    });
+  }
+}
+
+TEST_P(ConformanceTest, ManyInFlightWaitedInAnyOrder) {
+  OnAllRanks([](ProcessGroup& group) {
+    struct InFlight {
+      Tensor tensor;
+      Work work;
+    };
+    std::vector<InFlight> collectives;
+    for (int64_t i = 0; i < 64; ++i) {
+      const int64_t numel = 1 + i * i * (i % 16 == 15 ? 100 : 3);
+      const Tensor tensor = Filled<float>(group.rank(), numel);
+      collectives.push_back({tensor, i % 3 == 2 ? group.Broadcast(tensor, static_cast<int>(i) % group.size())
+                                                : group.AllReduce(tensor, ReduceOp::kSum)});
+    }
+    std::vector<int64_t> order(collectives.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+    // Another order on every rank.
+    std::ranges::shuffle(order, std::mt19937(static_cast<uint32_t>(group.rank())));
+    for (const int64_t i : order) {
+      InFlight& collective = collectives[static_cast<size_t>(i)];
+      collective.work.Wait();
+      const int root = static_cast<int>(i) % group.size();
+      if (i % 3 == 2) {
+        EXPECT_EQ(collective.tensor.ToVector<float>(),
+                  Filled<float>(root, collective.tensor.numel()).ToVector<float>());
+      } else {
+        EXPECT_EQ(CountWrong<float>(collective.tensor, ReduceOp::kSum, group.size()), 0);
+      }
+    }
+  });
+}
+
+TEST_P(ConformanceTest, WorkOutlivesItsHandleAndKeepsItsTensor) {
+  OnAllRanks([](ProcessGroup& group) {
+    const Tensor kept = Filled<float>(group.rank(), 200'000);
+    group.AllReduce(kept, ReduceOp::kSum);                                 // handle dropped
+    group.AllReduce(Filled<float>(group.rank(), 70'000), ReduceOp::kSum);  // tensor dropped
+    group.Barrier();
+    EXPECT_EQ(CountWrong<float>(kept, ReduceOp::kSum, group.size()), 0);
+    EXPECT_TRUE(kept.unique()) << "a finished collective still holds its tensor";
+  });
+}
+
+TEST_P(ConformanceTest, IntervalsLieBetweenIssueAndWait) {
+  OnAllRanks([](ProcessGroup& group) {
+    const int64_t issue_ns = Now();
+    Work work = group.AllReduce(Filled<float>(group.rank(), 5000), ReduceOp::kSum);
+    work.Wait();
+    Here()->Synchronize();
+    const int64_t done_ns = Now();
+    const Interval interval = work.interval();
+    // The clock of a GPU is brought to the host's, which cannot be exact.
+    const int64_t slack_ns = Here()->is_cpu() ? 0 : 1'000'000;
+    EXPECT_LE(issue_ns, interval.start_ns + slack_ns);
+    EXPECT_LE(interval.start_ns, interval.end_ns);
+    EXPECT_LE(interval.end_ns, done_ns + slack_ns);
+  });
+  Work done;
+  done.Wait();
+  EXPECT_EQ(done.interval().end_ns, 0);
+}
+
+TEST_P(ConformanceTest, BarrierWaitsForEveryRank) {
+  std::atomic<int> arrived{0};
+  OnAllRanks([&](ProcessGroup& group) {
+    for (int round = 1; round <= 5; ++round) {
+      ++arrived;
+      group.Barrier();
+      EXPECT_GE(arrived, round * group.size());
+      group.Barrier();  // so that nobody counts for the next round before all have looked
+    }
+  });
+}
+
+TEST_P(ConformanceTest, KnowsItsWorld) {
+  OnAllRanks([&](ProcessGroup& group) {
+    EXPECT_EQ(group.size(), size());
+    EXPECT_GE(group.rank(), 0);
+    EXPECT_LT(group.rank(), size());
+    EXPECT_EQ(group.backend(), GetParam().backend);
+    EXPECT_GE(group.num_threads(), 1);
+  });
+}
+
+// The message of the InvalidInput that `call` throws.
+template <class Call>
+std::string InvalidInputOf(const Call& call) {
+  try {
+    call();
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_P(ConformanceTest, RejectsBadArgumentsAndGoesOn) {
+  OnAllRanks([](ProcessGroup& group) {
+    const Tensor f32 = Tensor::Zeros(Here(), {6}, DType::kF32);
+    const Tensor f64 = Tensor::Zeros(Here(), {6}, DType::kF64);
+    const Tensor i32 = Tensor::Zeros(Here(), {6}, DType::kI32);
+    const Tensor whole = Tensor::Zeros(Here(), {6 * group.size() + 1}, DType::kF32);
+    EXPECT_EQ(InvalidInputOf([&] { group.AllReduce(Tensor(), ReduceOp::kSum); }),
+              "all_reduce: tensor is undefined");
+    EXPECT_EQ(InvalidInputOf([&] { group.AllReduce(i32, ReduceOp::kMean); }),
+              "all_reduce: mean of i32, expected f32, f64 or bf16");
+    EXPECT_EQ(InvalidInputOf([&] { group.Broadcast(f32, group.size()); }),
+              Join("broadcast: root is ", group.size(), ", expected a rank below ", group.size()));
+    EXPECT_EQ(InvalidInputOf([&] { group.Broadcast(f32, -1); }),
+              Join("broadcast: root is -1, expected a rank below ", group.size()));
+    EXPECT_EQ(InvalidInputOf([&] { group.ReduceScatter(whole, f32, ReduceOp::kSum); }),
+              Join("reduce_scatter: input has ", whole.numel(), " elements, expected ", 6 * group.size(),
+                   ": the 6 of output for each of ", group.size(), " ranks"));
+    EXPECT_EQ(InvalidInputOf([&] { group.AllGather(f32, whole); }),
+              Join("all_gather: output has ", whole.numel(), " elements, expected ", 6 * group.size(),
+                   ": the 6 of input for each of ", group.size(), " ranks"));
+    EXPECT_EQ(
+        InvalidInputOf([&] { group.AllGather(f32, Tensor::Zeros(Here(), {6 * group.size()}, DType::kF64)); }),
+        "all_gather: output is f64 but input is f32");
+    EXPECT_EQ(InvalidInputOf([&] {
+                group.ReduceScatter(Tensor::Zeros(Here(), {6 * group.size()}, DType::kI64),
+                                    Tensor::Zeros(Here(), {6}, DType::kI64), ReduceOp::kMean);
+              }),
+              "reduce_scatter: mean of i64, expected f32, f64 or bf16");
+    // Nothing of this was sent.
+    CheckAllReduce<float>(group, ReduceOp::kSum);
+  });
+}
+
+}  // namespace
+}  // namespace gradsync::comm

@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_COMM_TESTING_CONFORMANCE_SUITE_H_
+#define GRADSYNC_COMM_TESTING_CONFORMANCE_SUITE_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "comm/process_group.h"
+#include "model/device.h"
+
+// What every backend has to do. A test program instantiates the suite for its backends and world sizes.
+namespace gradsync::comm {
+
+struct ConformanceParam {
+  std::string backend;
+  int size = 1;
+  // Makes a rank's device.
+  std::function<model::DevicePtr(int rank)> device = [](int) { return model::CpuDevice(); };
+  int ranks_per_host = 0;   // see MakeGroups
+  bool is_checked = false;  // by a CheckedProcessGroup
+};
+
+inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam>& info) {
+  const int ranks_per_host = info.param.ranks_per_host;
+  return info.param.backend + std::to_string(info.param.size) +
+         (ranks_per_host == 0 ? "" : "by" + std::to_string(ranks_per_host)) +
+         (info.param.is_checked ? "checked" : "");
+}
+
+class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
+ public:
+  // The device of the rank whose thread asks; the CPU outside of OnAllRanks.
+  static const model::DevicePtr& here() { return here_; }
+
+ protected:
+  int size() const { return GetParam().size; }
+
+  // Calls body(group) on every rank's thread.
+  void OnAllRanks(const std::function<void(ProcessGroup& group)>& body);
+
+ private:
+  static thread_local model::DevicePtr here_;
+};
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_TESTING_CONFORMANCE_SUITE_H_

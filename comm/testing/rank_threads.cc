@@ -1,0 +1,91 @@
+#include "comm/testing/rank_threads.h"
+
+#include <exception>
+#include <stdexcept>
+#include <thread>
+
+#include "comm/factory.h"
+#include "comm/local_process_group.h"
+#include "comm/rendezvous/network.h"
+#include "comm/rendezvous/world.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+std::vector<std::exception_ptr> Exceptions(int size, const std::function<void(int rank)>& body) {
+  std::vector<std::exception_ptr> exceptions(static_cast<size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (...) {
+        exceptions[static_cast<size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return exceptions;
+}
+
+}  // namespace
+
+void RunRanks(int size, const std::function<void(int rank)>& body) {
+  for (const std::exception_ptr& exception : Exceptions(size, body)) {
+    if (exception != nullptr) std::rethrow_exception(exception);
+  }
+}
+
+std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body) {
+  std::vector<std::string> errors;
+  for (const std::exception_ptr& exception : Exceptions(size, body)) {
+    std::string text;
+    try {
+      if (exception != nullptr) std::rethrow_exception(exception);
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    errors.push_back(text);
+  }
+  return errors;
+}
+
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend, int size,
+                                                      std::chrono::milliseconds timeout, int ranks_per_host) {
+  std::vector<model::DevicePtr> devices;
+  for (int rank = 0; rank < size; ++rank) devices.push_back(model::CpuDevice());
+  return MakeGroups(backend, devices, timeout, ranks_per_host);
+}
+
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend,
+                                                      const std::vector<model::DevicePtr>& devices,
+                                                      std::chrono::milliseconds timeout, int ranks_per_host) {
+  const int size = static_cast<int>(devices.size());
+  if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
+  const TemporaryDirectory directory;
+  std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
+  RunRanks(size, [&](int rank) {
+    const World world{.rank = rank,
+                      .size = size,
+                      .local_rank = rank,
+                      .local_size = size,
+                      .rendezvous = "file://" + directory.path(),
+                      .launcher = "self",
+                      .host = ranks_per_host == 0 ? "" : Join("host", rank / ranks_per_host)};
+    const GroupOptions options{
+        .backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}};
+    groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, devices[static_cast<size_t>(rank)]);
+  });
+  return groups;
+}
+
+std::string OuterAddress() {
+  try {
+    return OwnAddressTowards({.host = "192.0.2.1", .port = "9"}, std::chrono::steady_clock::now());
+  } catch (const std::runtime_error&) {
+    return "";
+  }
+}
+
+}  // namespace gradsync::comm

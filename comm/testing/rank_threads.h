@@ -1,0 +1,39 @@
+#ifndef GRADSYNC_COMM_TESTING_RANK_THREADS_H_
+#define GRADSYNC_COMM_TESTING_RANK_THREADS_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/process_group.h"
+#include "comm/processes/temporary_directory.h"  // IWYU pragma: export
+#include "model/device.h"
+
+// For tests: a world whose ranks are threads.
+namespace gradsync::comm {
+
+// Calls body(rank) on a thread for each rank, waits for all of them, then rethrows the lowest rank's
+// exception.
+void RunRanks(int size, const std::function<void(int rank)>& body);
+// What body(rank) threw, in words, for each rank; empty for a rank that returned.
+std::vector<std::string> ErrorsOfRanks(int size, const std::function<void(int rank)>& body);
+
+// One group per rank, for that rank's thread to use: backend "local", or one that the factory knows. They
+// pretend to be on hosts of `ranks_per_host`; 0: on one.
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
+    const std::string& backend, int size, std::chrono::milliseconds timeout = std::chrono::seconds(60),
+    int ranks_per_host = 0);
+
+// Likewise, with a device for each rank.
+std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
+    const std::string& backend, const std::vector<model::DevicePtr>& devices,
+    std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0);
+
+// An address of this host that others reach, without which ranks cannot pretend; empty if there is none.
+std::string OuterAddress();
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_TESTING_RANK_THREADS_H_

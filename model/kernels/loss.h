@@ -1,0 +1,68 @@
+#ifndef GRADSYNC_MODEL_KERNELS_LOSS_H_
+#define GRADSYNC_MODEL_KERNELS_LOSS_H_
+
+#include <cstdint>
+
+#include "model/destination.h"
+#include "model/kernels/kernel.h"
+
+namespace gradsync::model::kernels {
+
+// The loss of a classifier, rows > 0. On the CPU targets are in [0, vocab). On CUDA they have not been
+// checked: one outside makes the loss NaN, and is reported to CudaDevice::wrong_indices.
+//
+// log_sum_exp = log(sum(exp(row))); loss = the mean over rows of log_sum_exp - row[target].
+template <class T>
+struct CrossEntropy {
+  const T* logits;         // (rows, vocab)
+  const int32_t* targets;  // (rows)
+  int64_t rows, vocab;
+  Wide<T>* log_sum_exp;  // (rows)
+  Wide<T>* loss;         // one
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dlogits = (softmax(logits) - one_hot(targets)) * dloss / rows.
+template <class T>
+struct CrossEntropyGrad {
+  const T* logits;
+  const int32_t* targets;
+  const Wide<T>* log_sum_exp;
+  const Wide<T>* dloss;  // one
+  int64_t rows, vocab;
+  Destination<T*> dlogits;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// loss = the mean of (x - target)^2 over n elements.
+template <class T>
+struct SquaredError {
+  const T* x;
+  const Wide<T>* target;
+  int64_t n;
+  Wide<T>* loss;  // one
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+// dx = 2 (x - target) / n * dloss.
+template <class T>
+struct SquaredErrorGrad {
+  const T* x;
+  const Wide<T>* target;
+  const Wide<T>* dloss;  // one
+  int64_t n;
+  Destination<T*> dx;
+
+  void OnCpu(Device& device) const;
+  void OnCuda(Device& device) const;
+};
+
+}  // namespace gradsync::model::kernels
+
+#endif  // GRADSYNC_MODEL_KERNELS_LOSS_H_

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cmath>
+
+#include "model/kernels/eigen.h"
+#include "model/kernels/loss.h"
+#include "model/kernels/parallel.h"
+
+namespace gradsync::model::kernels {
+
+template <class T>
+void CrossEntropy<T>::OnCpu(Device& device) const {
+  using W = Wide<T>;
+  ParallelFor(
+      device, rows,
+      [&](int64_t begin, int64_t end) {
+        Reader<T> read(vocab);
+        for (int64_t row = begin; row < end; ++row) {
+          const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
+          const W max = in.maxCoeff();
+          log_sum_exp[row] = max + std::log((in - max).exp().sum());
+        }
+      },
+      1);
+  double sum = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    sum += log_sum_exp[row] - static_cast<W>(logits[row * vocab + targets[row]]);
+  }
+  *loss = static_cast<W>(sum / static_cast<double>(rows));
+}
+GRADSYNC_INSTANTIATE_KERNEL(CrossEntropy, OnCpu);
+
+template <class T>
+void CrossEntropyGrad<T>::OnCpu(Device& device) const {
+  using W = Wide<T>;
+  const W factor = *dloss / static_cast<W>(rows);
+  ParallelFor(
+      device, rows,
+      [&](int64_t begin, int64_t end) {
+        Reader<T> read(vocab);
+        Writer<T> write(vocab);
+        for (int64_t row = begin; row < end; ++row) {
+          const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
+          write(dlogits.data + row * vocab, vocab, dlogits.accumulate, [&](ArrayMap<W> out) {
+            Store(out, (in - log_sum_exp[row]).exp() * factor, dlogits.accumulate);
+            out[targets[row]] -= factor;
+          });
+        }
+      },
+      1);
+}
+GRADSYNC_INSTANTIATE_KERNEL(CrossEntropyGrad, OnCpu);
+
+template <class T>
+void SquaredError<T>::OnCpu(Device& /*device*/) const {
+  Reader<T> read(n);
+  const auto error =
+      read(x, n).template cast<double>() - ConstArrayMap<Wide<T>>(target, n).template cast<double>();
+  *loss = static_cast<Wide<T>>(error.square().mean());
+}
+GRADSYNC_INSTANTIATE_KERNEL(SquaredError, OnCpu);
+
+template <class T>
+void SquaredErrorGrad<T>::OnCpu(Device& device) const {
+  using W = Wide<T>;
+  const W factor = W{2} / static_cast<W>(n) * *dloss;
+  constexpr int64_t kPiece = 4096;
+  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
+    Reader<T> read(kPiece);
+    Writer<T> write(kPiece);
+    for (int64_t at = begin; at < end; at += kPiece) {
+      const int64_t length = std::min(kPiece, end - at);
+      write(dx.data + at, length, dx.accumulate, [&](ArrayMap<W> out) {
+        Store(out, (read(x + at, length) - ConstArrayMap<W>(target + at, length)) * factor, dx.accumulate);
+      });
+    }
+  });
+}
+GRADSYNC_INSTANTIATE_KERNEL(SquaredErrorGrad, OnCpu);
+
+}  // namespace gradsync::model::kernels

@@ -1,0 +1,68 @@
+#ifndef GRADSYNC_MODEL_KERNELS_ROPE_TABLE_H_
+#define GRADSYNC_MODEL_KERNELS_ROPE_TABLE_H_
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "model/device.h"
+
+namespace gradsync::model::kernels {
+
+// The rotations of positions 0 to rows - 1.
+template <class T>
+struct RopeTable {
+  T* data = nullptr;  // (rows, head_dim / 2, 2): cosine and sine
+  int64_t rows = 0;
+};
+
+template <class T>
+class RopeTables {
+ public:
+  explicit RopeTables(Device& device) : device_(device) {}
+  ~RopeTables() {
+    for (const auto& [key, table] : tables_) {
+      if (table.data != nullptr) device_.allocator().Free(table.data);
+    }
+  }
+  RopeTables(const RopeTables&) = delete;
+  RopeTables& operator=(const RopeTables&) = delete;
+
+  // At least seq rows. Waits for the device when a sequence is longer than those before it.
+  const T* Get(int64_t seq, int64_t head_dim, double theta) {
+    RopeTable<T>& table = tables_[{head_dim, theta}];
+    if (table.rows < seq) {
+      std::vector<T> values = Rotations(seq, head_dim, theta);
+      const size_t bytes = values.size() * sizeof(T);
+      T* const data = static_cast<T*>(device_.allocator().Allocate(bytes));
+      device_.Copy(data, values.data(), bytes);
+      if (table.data != nullptr) device_.allocator().Free(table.data);
+      table = {.data = data, .rows = seq};
+    }
+    return table.data;
+  }
+
+ private:
+  // Angles in f64: at a large position an f32 angle has few digits left behind the point.
+  static std::vector<T> Rotations(int64_t seq, int64_t head_dim, double theta) {
+    std::vector<T> values;
+    for (int64_t position = 0; position < seq; ++position) {
+      for (int64_t i = 0; i < head_dim / 2; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_dim);
+        const double angle = static_cast<double>(position) * std::pow(theta, exponent);
+        values.push_back(static_cast<T>(std::cos(angle)));
+        values.push_back(static_cast<T>(std::sin(angle)));
+      }
+    }
+    return values;
+  }
+
+  Device& device_;
+  std::map<std::pair<int64_t, double>, RopeTable<T>> tables_;  // by head_dim and theta
+};
+
+}  // namespace gradsync::model::kernels
+
+#endif  // GRADSYNC_MODEL_KERNELS_ROPE_TABLE_H_

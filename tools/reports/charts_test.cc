@@ -1,0 +1,241 @@
+#include "tools/reports/charts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "model/error.h"
+#include "tools/render/text.h"
+#include "tools/reports/scale.h"
+#include "tools/reports/svg.h"
+#include "tools/reports/test_xml.h"
+
+namespace gradsync::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<std::string> Labels(const Scale& scale) {
+  std::vector<std::string> labels;
+  for (const Tick& tick : scale.ticks()) labels.push_back(tick.label);
+  return labels;
+}
+
+Scale LinearTo100(double low, double high, Scale::Ends ends = Scale::Ends::kExact) {
+  return Scale::Linear(low, high, 0, 100, 5, ends);
+}
+
+Scale LogTo100(double low, double high) { return Scale::Log(low, high, 0, 100, 5); }
+
+TEST(ScaleTest, PutsValuesInProportion) {
+  const Scale scale = Scale::Linear(10, 30, 100, 0, 5, Scale::Ends::kExact);
+  EXPECT_DOUBLE_EQ(scale(10), 100);
+  EXPECT_DOUBLE_EQ(scale(15), 75);
+  EXPECT_DOUBLE_EQ(scale(30), 0);
+  EXPECT_DOUBLE_EQ(scale(99), 0);  // what is beyond an end lies at it
+}
+
+TEST(ScaleTest, TicksAreRoundNumbersWithTheDecimalsTheyNeed) {
+  EXPECT_THAT(Labels(LinearTo100(0, 100)), ElementsAre("0", "20", "40", "60", "80", "100"));
+  EXPECT_THAT(Labels(LinearTo100(0, 0.9)), ElementsAre("0", "0.2", "0.4", "0.6", "0.8"));
+  EXPECT_THAT(Labels(LinearTo100(-12, 31)), ElementsAre("−10", "0", "10", "20", "30"));
+  EXPECT_THAT(Labels(LinearTo100(0, 4e9)), ElementsAre("0", "10⁹", "2·10⁹", "3·10⁹", "4·10⁹"));
+}
+
+TEST(ScaleTest, MayGoOnToTheNextTick) {
+  const Scale scale = LinearTo100(3, 47, Scale::Ends::kTicks);
+  EXPECT_EQ(scale.low(), 0);
+  EXPECT_EQ(scale.high(), 50);
+}
+
+TEST(ScaleTest, OneValueGetsARangeAroundIt) {
+  for (const double value : {0.0, 7.0, -7.0, 1e-30, 1e99}) {
+    const Scale scale = LinearTo100(value, value);
+    EXPECT_NEAR(scale(value), 50, 1e-6) << value;
+    EXPECT_THAT(scale.ticks(), Not(IsEmpty())) << value;
+  }
+  EXPECT_NEAR(LogTo100(5, 5)(5), 50, 1e-6);
+  EXPECT_THAT(LogTo100(5, 5).ticks(), Not(IsEmpty()));
+}
+
+TEST(ScaleTest, LogarithmsHavePowersOfTenAndSomeOfThemWhereThereAreMany) {
+  EXPECT_THAT(Labels(LogTo100(1, 1000)), ElementsAre("1", "10", "100", "1000"));
+  EXPECT_THAT(Labels(LogTo100(20, 300)), ElementsAre("20", "50", "100", "200"));
+  EXPECT_THAT(Labels(LogTo100(6.1, 6.9)), ElementsAre("6.2", "6.4", "6.6", "6.8"));
+  const Scale huge = LogTo100(1e-90, 1e90);
+  EXPECT_THAT(Labels(huge), SizeIs(::testing::AllOf(::testing::Ge(3u), ::testing::Le(6u))));
+  EXPECT_EQ(Labels(huge).front(), "10⁻⁹⁰");
+  EXPECT_DOUBLE_EQ(LogTo100(1, 100)(10), 50);
+}
+
+TEST(ScaleTest, NeverHasManyTicksWhateverTheRange) {
+  for (const double high : {1e-99, 1.1e-3, 0.999, 1.0, 7.3, 1e5, 9.9e99}) {
+    EXPECT_LE(LinearTo100(0, high).ticks().size(), 10u) << high;
+    EXPECT_GE(LinearTo100(0, high).ticks().size(), 2u) << high;
+    EXPECT_LE(LinearTo100(-high, high, Scale::Ends::kTicks).ticks().size(), 10u) << high;
+  }
+}
+
+TEST(ScaleTest, RefusesWhatCannotBeDrawn) {
+  EXPECT_THROW(LinearTo100(0, kInfinity), InvalidInput);
+  EXPECT_THROW(LinearTo100(std::nan(""), 1), InvalidInput);
+  EXPECT_THROW(LinearTo100(-1e300, 1e300), InvalidInput);
+  EXPECT_THROW(LogTo100(0, 1), InvalidInput);
+}
+
+TEST(SvgTest, EscapesTextTipsAndLabels) {
+  Svg svg(10, 10, "<a> & 'b'");
+  svg.Text("name", 1, 2, "start", "x < y & \"z\"", "</title><script>");
+  const std::vector<XmlElement> elements = ParseXml(svg.Finish());
+  EXPECT_EQ(elements[0].Attribute("aria-label"), "<a> & 'b'");
+  EXPECT_EQ(elements[1].text, "x < y & \"z\"");
+  EXPECT_EQ(elements[1].tip, "</title><script>");
+}
+
+LineChart TwoLines() {
+  return {.title = "title",
+          .x_label = "size",
+          .y_label = "speed",
+          .y_holds = 0,
+          .series = {{.name = "one",
+                      .style = "s-core",
+                      .points = {{.x = 1, .y = 10, .low = 8, .high = 12, .tip = "first"}, {.x = 2, .y = 20}}},
+                     {.name = "two", .style = "s-flat", .points = {{.x = 1, .y = 20}, {.x = 2, .y = 20}}}}};
+}
+
+TEST(LineChartTest, PutsPointsInProportionAndSaysTheirValues) {
+  const std::vector<XmlElement> elements = ParseXml(DrawLines(TwoLines()).Finish());
+  const std::vector<XmlElement> markers = WithClass(elements, "marker");
+  ASSERT_THAT(markers, SizeIs(4));
+  EXPECT_EQ(markers[0].tip, "first");
+  // y from 0 to 20, so that 10 lies half way between the axis' ends.
+  const std::vector<XmlElement> grid = WithClass(elements, "grid");
+  EXPECT_NEAR(markers[0].Number("cy"), (grid.front().Number("y1") + grid.back().Number("y1")) / 2, 0.02);
+  EXPECT_NEAR(markers[1].Number("cy"), grid.back().Number("y1"), 0.02);
+  EXPECT_THAT(WithClass(elements, "line"), SizeIs(2));
+}
+
+TEST(LineChartTest, LeavesOutWhatCannotBeDrawnAndBreaksTheLineThere) {
+  for (const double bad : {std::nan(""), kInfinity, -kInfinity, 1e200}) {
+    LineChart chart = TwoLines();
+    chart.series.resize(1);
+    chart.series[0].points = {
+        {.x = 1, .y = 1}, {.x = 2, .y = 2}, {.x = 3, .y = bad}, {.x = 4, .y = 4}, {.x = 5, .y = 5}};
+    const std::string svg = DrawLines(chart).Finish();
+    EXPECT_THAT(WithClass(ParseXml(svg), "marker"), SizeIs(4));
+    EXPECT_THAT(WithClass(ParseXml(svg), "line"), SizeIs(2));
+    EXPECT_THAT(svg, Not(HasSubstr("nan")));
+    EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  }
+}
+
+TEST(LineChartTest, ALogarithmicAxisLeavesOutZero) {
+  LineChart chart = TwoLines();
+  chart.log_y = true;
+  chart.series[0].points[1].y = 0;
+  EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), SizeIs(3));
+}
+
+TEST(LineChartTest, DrawsOnePointEqualValuesAndNone) {
+  LineChart chart = TwoLines();
+  chart.series.resize(1);
+  chart.series[0].points = {{.x = 3, .y = 5, .low = 4, .high = 6}};
+  EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), SizeIs(1));
+  EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "band-line"), SizeIs(1));
+  chart.series[0].points = {{.x = 3, .y = 0}, {.x = 3, .y = 0}};
+  EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), SizeIs(2));
+  chart.series[0].points = {{.x = 3, .y = std::nan("")}};
+  EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), IsEmpty());
+  chart.series.clear();
+  EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "tick"), Not(IsEmpty()));
+}
+
+TEST(LineChartTest, ABandGoesThroughItsEnds) {
+  LineChart chart = TwoLines();
+  chart.series[0].points[1].low = 18;
+  chart.series[0].points[1].high = 22;
+  const std::vector<XmlElement> bands = WithClass(ParseXml(DrawLines(chart).Finish()), "band");
+  ASSERT_THAT(bands, SizeIs(1));
+  EXPECT_TRUE(bands[0].HasClass("s-core"));
+  const std::string points = bands[0].Attribute("points");
+  EXPECT_EQ(std::count(points.begin(), points.end(), ','), 4) << points;
+}
+
+BarChart TwoBars() {
+  return {.title = "title",
+          .x_label = "time",
+          .unit = "ms",
+          .reference = 40,
+          .bars = {{.name = "naive",
+                    .style = "s-naive",
+                    .parts = {{"forward", "forward", 10}, {"backward", "backward", 30}},
+                    .total = 40},
+                   {.name = "core",
+                    .style = "s-core",
+                    .parts = {{"forward", "forward", 10}, {"backward", "backward", 20}},
+                    .total = 31.25,
+                    .low = 25,
+                    .high = 35}}};
+}
+
+TEST(BarChartTest, PartsAreAsLongAsTheirValuesAndFollowEachOther) {
+  const std::vector<XmlElement> parts = WithClass(ParseXml(DrawBars(TwoBars()).Finish()), "part");
+  ASSERT_THAT(parts, SizeIs(4));
+  const double unit = parts[0].Number("width") / 10;
+  EXPECT_NEAR(parts[1].Number("width"), 30 * unit, 0.02);
+  EXPECT_NEAR(parts[3].Number("width"), 20 * unit, 0.02);
+  EXPECT_NEAR(parts[1].Number("x"), parts[0].Number("x") + parts[0].Number("width"), 0.02);
+  EXPECT_EQ(parts[1].tip, "naive, backward: 30.0 ms");
+  EXPECT_TRUE(parts[3].HasClass("s-core"));
+}
+
+TEST(BarChartTest, WritesTotalsAndDrawsTheInterval) {
+  const std::vector<XmlElement> elements = ParseXml(DrawBars(TwoBars()).Finish());
+  const std::vector<XmlElement> values = WithClass(elements, "value");
+  ASSERT_THAT(values, SizeIs(2));
+  EXPECT_EQ(values[0].text, "40.0 ms");
+  EXPECT_EQ(values[1].text, "31.2 ms");
+  const std::vector<XmlElement> parts = WithClass(elements, "part");
+  const double unit = parts[0].Number("width") / 10;
+  const std::vector<XmlElement> interval = WithClass(elements, "interval");
+  ASSERT_THAT(interval, SizeIs(3));  // with its ends
+  EXPECT_NEAR(interval[0].Number("x2") - interval[0].Number("x1"), 10 * unit, 0.02);
+  EXPECT_THAT(WithClass(elements, "reference"), SizeIs(1));
+}
+
+TEST(BarChartTest, LeavesOutWhatCannotBeDrawn) {
+  BarChart chart = TwoBars();
+  chart.reference = std::nan("");
+  chart.bars[0].parts[0].value = std::nan("");
+  chart.bars[0].parts[1].value = -3;
+  chart.bars[0].total = kInfinity;
+  chart.bars[1].low = std::nan("");
+  const std::string svg = DrawBars(chart).Finish();
+  const std::vector<XmlElement> elements = ParseXml(svg);
+  EXPECT_THAT(WithClass(elements, "part"), SizeIs(2));
+  EXPECT_THAT(WithClass(elements, "interval"), IsEmpty());
+  EXPECT_THAT(WithClass(elements, "reference"), IsEmpty());
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  for (const BarChart& empty : {BarChart{}, BarChart{.bars = {{.name = "zero", .total = 0}}}}) {
+    EXPECT_NO_THROW(ParseXml(DrawBars(empty).Finish()));
+  }
+}
+
+TEST(BarChartTest, CutsLongNamesAndKeepsThemInTips) {
+  BarChart chart = TwoBars();
+  chart.bars[0].name = "a strategy with a very, very long name";
+  const std::vector<XmlElement> names = WithClass(ParseXml(DrawBars(chart).Finish()), "name");
+  EXPECT_EQ(names[0].text, "a strategy with a very,…");
+  EXPECT_EQ(names[0].tip, "a strategy with a very, very long name");
+}
+
+}  // namespace
+}  // namespace gradsync::tools

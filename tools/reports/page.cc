@@ -1,0 +1,296 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "model/error.h"
+#include "tools/render/section.h"
+#include "tools/render/text.h"
+#include "tools/reports/figures.h"
+#include "tools/reports/report.h"
+#include "tools/reports/style.h"
+#include "tools/tables/runs.h"
+
+namespace gradsync::tools {
+namespace {
+
+// More are counted, not listed.
+constexpr size_t kMaxRuns = 100, kMaxRows = 2000, kMaxPanels = 24, kMaxUndecided = 4;
+
+// "n<100" -> "flag-n-100", for links.
+std::string FlagAnchor(Flag flag) {
+  std::string anchor = "flag-";
+  for (const char c : WordOf(flag)) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    anchor += is_plain ? c : '-';
+  }
+  return anchor;
+}
+
+// Long names may break behind their underscores, so that numbers decide how wide a column is.
+std::string Header(std::string_view name) {
+  std::string html;
+  while (!name.empty()) {
+    const size_t end = std::min(name.find('_'), name.size() - 1) + 1;
+    html += EscapeXml(name.substr(0, end));
+    name.remove_prefix(end);
+    if (!name.empty()) html += "<wbr/>";
+  }
+  return html;
+}
+
+// Each flag with a link to its explanation.
+std::string CellHtml(const Shown& cell) {
+  std::string html = cell.flags.empty() ? EscapeXml(cell.text) : "";
+  for (const FlagOfRow& own : cell.flags) {
+    html += Join("<a class=\"flag\" href=\"#", FlagAnchor(own.flag), "\" title=\"",
+                 EscapeXml(ExplanationOf(own.flag)), "\">", EscapeXml(TextOf({own})), "</a> ");
+  }
+  return cell.is_strong ? "<strong>" + html + "</strong>" : html;
+}
+
+class Page {
+ public:
+  Page(const ReportContents& contents, std::ostream& out)
+      : contents_(contents),
+        tables_(contents.summary.report.tables),
+        cells_(contents.summary.cells),
+        out_(out) {}
+
+  void Write() {
+    ListRuns();
+    WriteHead();
+    WriteFigures();
+    WriteTables();
+    WriteRuns();
+    WriteFlags();
+    out_ << "<footer>Made by gradsync’s <code>//tools:report</code> from " << contents_.summary.num_records
+         << " records.";
+    if (contents_.num_problems > 0)
+      out_ << " Left out, because they could not be read: " << contents_.num_problems << " lines or files.";
+    out_ << "</footer>\n</main>\n</body>\n</html>\n";
+  }
+
+ private:
+  // One record of each run.
+  void ListRuns() {
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const std::vector<Cell>* cells : {&cells_, &contents_.traced.cells}) {
+      for (const Cell& cell : *cells) {
+        for (const Row& row : cell.rows) {
+          const bench::Record& record = row.measured->record;
+          if (seen.emplace(record.experiment, record.run_id).second) runs_.push_back(&record);
+        }
+      }
+    }
+  }
+
+  void WriteHead() {
+    const std::string title = EscapeXml(contents_.title);
+    std::set<std::string> dates, models, machines, programs;
+    for (const bench::Record* run : runs_) {
+      if (!run->time_utc.empty()) dates.insert(run->time_utc.substr(0, 10));
+      if (!run->published.empty()) continue;
+      machines.insert(MachineOf(run->provenance));
+      programs.insert(SoftwareOf(run->provenance));
+    }
+    for (const Cell& cell : cells_) {
+      for (const Row& row : cell.rows) models.insert(row.config().StringOr("model", ""));
+    }
+    models.erase("");
+    out_ << "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+            "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
+            // Not even by mistake does the page load anything.
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+            "'unsafe-inline'\"/>\n<title>"
+         << title << "</title>\n<style>" << kChartStyleSheet << kPageStyleSheet
+         << "</style>\n</head>\n<body>\n<main>\n<header>\n<p class=\"eyebrow\">gradsync report";
+    if (!dates.empty()) out_ << " · " << EscapeXml(*dates.begin());
+    if (dates.size() > 1) out_ << " to " << EscapeXml(*dates.rbegin());
+    out_ << "</p>\n<h1>" << title << "</h1>\n<dl class=\"subject\">\n";
+    for (const auto& [name, values] :
+         {std::pair{"model", &models}, {"machine", &machines}, {"software", &programs}}) {
+      for (const std::string& value : *values)
+        out_ << "<dt>" << name << "</dt><dd>" << EscapeXml(value) << "</dd>\n";
+    }
+    out_ << "</dl>\n";
+    std::vector<std::string> findings;
+    for (const Table& table : tables_) {
+      if (!IsShown(table, false)) continue;
+      findings.insert(findings.end(), table.findings().begin(), table.findings().end());
+    }
+    WriteList("findings", findings);
+    out_ << "</header>\n";
+  }
+
+  void WriteList(const char* css_class, const std::vector<std::string>& items) {
+    if (items.empty()) return;
+    out_ << "<ul class=\"" << css_class << "\">\n";
+    for (const std::string& item : items) out_ << "<li>" << WithCode(item) << "</li>\n";
+    out_ << "</ul>\n";
+  }
+
+  void WriteFigures() {
+    size_t number = 0;
+    const auto begin = [&](const std::string& id, const char* css_class) {
+      if (number++ == 0) out_ << "<h2 id=\"figures\">Figures</h2>\n";
+      out_ << "<figure id=\"figure-" << id << "\" class=\"" << css_class << "\">\n";
+    };
+    const auto end = [&](const std::string& title, const std::string& caption) {
+      out_ << "</div>\n<figcaption><strong>Figure " << number << ". " << EscapeXml(title) << ".</strong> "
+           << EscapeXml(caption) << "</figcaption>\n</figure>\n";
+    };
+    for (const Figure& figure : FiguresOf(cells_)) {
+      if (!figure.panels.empty()) {
+        begin(figure.id, figure.panels.size() == 1 ? "single" : "");
+        WritePanels(figure);
+        end(figure.title, figure.caption);
+      }
+      WriteUndecided(figure);
+    }
+    for (size_t i = 0; i < contents_.timelines.size(); ++i) {
+      const TimelinePicture& timeline = contents_.timelines[i];
+      begin(Join("timeline-", i + 1), "");
+      out_ << "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"" << EscapeXml(timeline.title)
+           << "\">\n"
+           << timeline.svg;
+      end(timeline.title,
+          "One step of each strategy, the one of median length, on one scale of time. Tracing adds to a "
+          "step, so "
+          "its times are not those of the tables.");
+    }
+  }
+
+  void WritePanels(const Figure& figure) {
+    out_ << "<ul class=\"key\">\n";
+    for (const KeyEntry& entry : figure.key)
+      out_ << "<li>" << entry.mark.Finish() << "<span>" << EscapeXml(entry.text) << "</span></li>\n";
+    out_ << "</ul>\n<div class=\"panels" << (figure.panels.size() % 2 == 0 ? " pairs" : "") << "\">\n";
+    const size_t num_panels = std::min(figure.panels.size(), kMaxPanels);
+    for (size_t i = 0; i < num_panels; ++i)
+      out_ << "<div>\n<p class=\"chart-title\">" << EscapeXml(figure.panels[i].title) << "</p>\n"
+           << figure.panels[i].chart.Finish() << "</div>\n";
+    if (num_panels < figure.panels.size())
+      out_ << "<p>The first " << num_panels << " of " << figure.panels.size() << " panels.</p>\n";
+  }
+
+  void WriteUndecided(const Figure& figure) {
+    for (const auto& [reason, titles] : figure.undecided) {
+      out_ << "<p class=\"undecided\">" << EscapeXml(figure.title)
+           << ", not drawn because nothing is decided: ";
+      const size_t num_named = std::min(titles.size(), kMaxUndecided);
+      for (size_t i = 0; i < num_named; ++i) out_ << (i == 0 ? "" : "; ") << EscapeXml(titles[i]);
+      if (num_named < titles.size()) out_ << "; and " << titles.size() - num_named << " more";
+      out_ << " (" << WithCode(reason) << ").</p>\n";
+    }
+  }
+
+  void WriteTables() {
+    size_t number = 0;
+    for (const Table& table : tables_) {
+      if (!IsShown(table, true) || table.num_rows() == 0) continue;
+      if (++number == 1) out_ << "<h2 id=\"tables\">Tables</h2>\n";
+      WriteTable(table, number);
+    }
+  }
+
+  // As people see it: title, what is the same in all rows, the first section; the rest unfolds.
+  void WriteTable(const Table& table, size_t number) {
+    const std::string id = Join("table-", number);
+    out_ << "<section class=\"table\" id=\"" << id << "\">\n<h3 id=\"" << id << "-title\">Table " << number
+         << ". " << EscapeXml(table.title()) << "</h3>\n";
+    const std::string constants = ConstantsOf(table);
+    if (!constants.empty()) out_ << "<p class=\"constants\">All rows: " << EscapeXml(constants) << ".</p>\n";
+    if (table.is_detail()) WriteList("findings", table.findings());
+    const std::vector<Section> sections = SectionsOf(table, true, kMaxRows);
+    const size_t num_open = table.is_detail() ? 0 : 1;
+    for (size_t i = 0; i < sections.size(); ++i) {
+      if (i == num_open) out_ << "<details><summary>Details</summary>\n";
+      WriteSection(sections[i], id);
+    }
+    if (sections.size() > num_open) out_ << "</details>\n";
+    if (table.num_rows() > kMaxRows)
+      out_ << "<p class=\"constants\">The first " << kMaxRows << " of " << table.num_rows()
+           << " rows; <code>summarize --format=csv</code> prints all.</p>\n";
+    WriteList("notes", table.notes());
+    out_ << "</section>\n";
+  }
+
+  // Scrolls inside itself where it is too wide.
+  void WriteSection(const Section& section, const std::string& table_id) {
+    if (!section.title.empty()) out_ << "<p class=\"panel-title\">" << EscapeXml(section.title) << "</p>\n";
+    out_ << "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"" << table_id
+         << "-title\"><table>\n<thead><tr>";
+    const auto css_class = [&](size_t column) { return section.is_text[column] ? " class=\"t\">" : ">"; };
+    for (size_t column = 0; column < section.headers.size(); ++column)
+      out_ << "<th scope=\"col\"" << css_class(column) << Header(section.headers[column]) << "</th>";
+    out_ << "</tr></thead>\n<tbody>\n";
+    for (const std::vector<Shown>& row : section.rows) {
+      out_ << "<tr>";
+      for (size_t column = 0; column < row.size(); ++column) {
+        const char* const tag = column == 0 ? "th" : "td";
+        out_ << "<" << tag << (column == 0 ? " scope=\"row\"" : "") << css_class(column)
+             << CellHtml(row[column]) << "</" << tag << ">";
+      }
+      out_ << "</tr>\n";
+    }
+    out_ << "</tbody></table></div>\n";
+  }
+
+  void WriteRuns() {
+    if (runs_.empty()) return;
+    out_ << "<h2 id=\"runs\">Runs, and commands to repeat them</h2>\n"
+            "<p>Each run’s own command line, in a checkout of its commit.</p>\n";
+    std::string last_place;
+    for (size_t i = 0; i < std::min(runs_.size(), kMaxRuns); ++i) {
+      const bench::Record& run = *runs_[i];
+      const bench::Provenance& provenance = run.provenance;
+      std::string place =
+          MachineOf(provenance) + "; " + SoftwareOf(provenance) + "; clock " + provenance.clock;
+      if (run.published.empty() && place != last_place) out_ << "<p>On " << EscapeXml(place) << ".</p>\n";
+      last_place = std::move(place);
+      const std::string placement = run.config.StringOr("placement", "");
+      out_ << "<p class=\"meta\">"
+           << EscapeXml(Join(run.experiment, ", run ", run.run_id, ", ", run.time_utc, ", ", run.world_size,
+                             run.world_size == 1 ? " rank" : " ranks",
+                             placement.empty() ? "" : ", placement " + placement))
+           << "</p>\n<pre><code>" << EscapeXml(ReproducingCommand(provenance.command_line))
+           << "</code></pre>\n";
+    }
+    if (runs_.size() > kMaxRuns)
+      out_ << "<p>And " << runs_.size() - kMaxRuns
+           << " more; <code>summarize --format=csv</code> lists them in its table runs.</p>\n";
+  }
+
+  void WriteFlags() {
+    const std::set<Flag> flags = FlagsIn(tables_);
+    if (flags.empty()) return;
+    out_ << "<h2 id=\"flags\">Validity flags</h2>\n<p>Reasons, found in the samples themselves, not to rely "
+            "on a row.</p>\n<dl>\n";
+    for (const Flag flag : flags) {
+      out_ << "<dt id=\"" << FlagAnchor(flag) << "\"><code>" << EscapeXml(WordOf(flag)) << "</code></dt><dd>"
+           << WithCode(ExplanationOf(flag)) << "</dd>\n";
+    }
+    out_ << "</dl>\n";
+  }
+
+  const ReportContents& contents_;
+  const std::vector<Table>& tables_;
+  const std::vector<Cell>& cells_;
+  std::ostream& out_;
+  std::vector<const bench::Record*> runs_;
+};
+
+}  // namespace
+
+std::string ReproducingCommand(const std::string& command_line) {
+  const size_t program_end = std::min(command_line.find(' '), command_line.size());
+  const std::string program = command_line.substr(0, program_end);
+  const size_t name = program.rfind('/');
+  if (name == std::string::npos || !program.substr(0, name).ends_with("/bench")) return command_line;
+  return Join("./bazelw run //bench:", program.substr(name + 1), " --", command_line.substr(program_end));
+}
+
+void WriteReport(const ReportContents& contents, std::ostream& out) { Page(contents, out).Write(); }
+
+}  // namespace gradsync::tools

@@ -1,0 +1,386 @@
+#include "tools/reports/timeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "model/error.h"
+#include "tools/render/text.h"
+#include "tools/reports/scale.h"
+#include "tools/reports/svg.h"
+#include "tools/tables/words.h"
+
+namespace gradsync::tools {
+namespace {
+
+// At the width of a README, about 900 pixels, the smallest text is 10 pixels high.
+constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 97, kMargin = 14;
+constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
+                 kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kStripGap = 16, kTitleHeight = 24,
+                 kAxisHeight = 60;
+constexpr double kSmallSize = 11;
+constexpr int kNumTicks = 8;
+
+// Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which all
+// programs that show SVG know.
+constexpr char kStyle[] =
+    R"(.gradsync-timeline{max-width:100%;height:auto;font:12px 'DejaVu Sans',Helvetica,Arial,sans-serif}
+.gradsync-timeline .paper{fill:#fff}
+.gradsync-timeline text{fill:#333}
+.gradsync-timeline .h1{font-size:16px;font-weight:bold;fill:#111}
+.gradsync-timeline .h2{font-size:14px;font-weight:bold;fill:#111}
+.gradsync-timeline .num{font-size:15px;font-weight:bold;fill:#111}
+.gradsync-timeline .soft{fill:#666}
+.gradsync-timeline .on-dark{fill:#fff}
+.gradsync-timeline .on-light{fill:#0c2233}
+.gradsync-timeline .tag{font-size:11px;fill:#241400}
+.gradsync-timeline .small{font-size:11px;fill:#666}
+.gradsync-timeline .grid{stroke:#e2e2e2;stroke-width:1}
+.gradsync-timeline .rule{stroke:#c8c8c8;stroke-width:1}
+.gradsync-timeline .mark{stroke:#0072b2;stroke-width:1.2;stroke-dasharray:3 2}
+.gradsync-timeline .cut{stroke:#fff;stroke-width:.8;fill:none}
+.gradsync-timeline .lane{fill:#f3f3f3}
+.gradsync-timeline .forward{fill:#56b4e9}
+.gradsync-timeline .backward{fill:#0072b2}
+.gradsync-timeline .op{fill:#8cc5ea}
+.gradsync-timeline .op2{fill:#4f9fd3}
+.gradsync-timeline .optimizer{fill:#008a64}
+.gradsync-timeline .idle{fill:#dcdcdc}
+.gradsync-timeline .hidden{fill:#f2c078}
+.gradsync-timeline .exposed{fill:#e06a1b}
+.gradsync-timeline .queued{fill:#a8a8a8}
+@media (prefers-color-scheme:dark){
+.gradsync-timeline .paper{fill:#16181c}
+.gradsync-timeline text{fill:#cfd3d8}
+.gradsync-timeline .h1,.gradsync-timeline .h2,.gradsync-timeline .num{fill:#f2f4f6}
+.gradsync-timeline .soft,.gradsync-timeline .small{fill:#9aa1a9}
+.gradsync-timeline .on-dark{fill:#fff}
+.gradsync-timeline .on-light{fill:#0c2233}
+.gradsync-timeline .tag{fill:#241400}
+.gradsync-timeline .grid{stroke:#2b2f35}
+.gradsync-timeline .rule{stroke:#444a52}
+.gradsync-timeline .mark{stroke:#6cb8ee}
+.gradsync-timeline .cut{stroke:#16181c}
+.gradsync-timeline .lane{fill:#22262b}
+.gradsync-timeline .idle{fill:#3a3f46}
+.gradsync-timeline .queued{fill:#7d848c}
+}
+)";
+
+std::string Milliseconds(double us) { return Readable(us / 1e3, 3) + " ms"; }
+
+double StepLengthUs(const std::map<int, RankStep>& ranks) {
+  double longest_us = 0;
+  for (const auto& [rank, step] : ranks) longest_us = std::max(longest_us, step.step.duration_us());
+  return longest_us;
+}
+
+// A strategy's step, to be drawn across the picture. Time counts from the begin of its earliest rank.
+struct Strip {
+  const std::string* strategy;
+  const std::map<int, RankStep>* ranks;
+  double begin_us;
+  double end_us;
+};
+
+Strip StripOf(const StepKey& key, const std::map<int, RankStep>& ranks) {
+  Strip strip{&key.strategy, &ranks, std::numeric_limits<double>::infinity(), 0};
+  for (const auto& [rank, step] : ranks) {
+    strip.begin_us = std::min(strip.begin_us, step.step.begin_us);
+    strip.end_us = std::max(strip.end_us, step.step.end_us);
+  }
+  return strip;
+}
+
+int NumLanes(const RankStep& step) {
+  int lanes = 1;
+  for (const TracedCollective& transfer : step.transfers) lanes = std::max(lanes, transfer.lane + 1);
+  return lanes;
+}
+
+double LanesHeight(const RankStep& step) { return std::min(kMaxLanesHeight, NumLanes(step) * kLaneHeight); }
+
+double RankHeight(const RankStep& step) {
+  return kComputeHeight + kRowGap + LanesHeight(step) + (step.transfers.empty() ? 0 : 1 + kQueueHeight);
+}
+
+double StripHeight(const Strip& strip) {
+  double height = kTitleHeight;
+  for (const auto& [rank, step] : *strip.ranks) height += RankHeight(step) + kRankGap;
+  return height;
+}
+
+// "39 collectives, 35.5 MiB".
+std::string Traffic(const RankStep& step) {
+  if (step.transfers.empty()) return "no communication";
+  double bytes = 0;
+  for (const TracedCollective& transfer : step.transfers) bytes += static_cast<double>(transfer.bytes);
+  const size_t count = step.transfers.size();
+  return Join(count, count == 1 ? " collective, " : " collectives, ", ReadableBytes(bytes));
+}
+
+// A phase's class, that of the text on it, and its name there.
+struct PhaseStyle {
+  const char* phase;
+  const char* box;
+  const char* text;
+  const char* name;
+};
+constexpr PhaseStyle kPhaseStyles[] = {{"forward", "forward", "on-light", "forward"},
+                                       {"backward", "backward", "on-dark", "backward"},
+                                       {"sync_exposed", "idle", "soft", "waits"},
+                                       {"optimizer", "optimizer", "on-dark", "optimizer"}};
+
+// Draws on one scale of time.
+class Picture {
+ public:
+  Picture(double span_us, double height, const std::string& heading)
+      : height_(height),
+        scale_(Scale::Linear(0, span_us / 1e3, kLeft, kWidth - kRight, kNumTicks, Scale::Ends::kExact)),
+        svg_(kWidth, height, heading) {
+    svg_.Rect("paper", 0, 0, kWidth, height);
+    svg_.Text("h1", kMargin, 26, "start", heading);
+    DrawLegend();
+    DrawAxis();
+  }
+
+  void DrawStrip(const Strip& strip, double y);
+  std::string Finish() const { return svg_.Document("gradsync-timeline", kStyle); }
+
+ private:
+  // Of a moment in the strip that is drawn.
+  double X(double us) const { return scale_((us - origin_us_) / 1e3); }
+  // Something that happened is seen, however short it was.
+  void Box(const char* classes, double begin_us, double end_us, double y, double height,
+           const std::string& tip) {
+    svg_.Rect(classes, X(begin_us), y, std::max(0.8, X(end_us) - X(begin_us)), height, tip);
+  }
+  // The longest of the texts that fits into the middle of a box, if any does.
+  void Label(const char* classes, const Span& span, double y, double font_size,
+             const std::vector<std::string>& texts) {
+    const double from = X(span.begin_us), to = X(span.end_us);
+    const auto text = std::ranges::find_if(
+        texts, [&](const std::string& one) { return TextWidth(one, font_size) + 4 <= to - from; });
+    if (text != texts.end()) svg_.Text(classes, (from + to) / 2, y, "middle", *text);
+  }
+
+  void DrawLegend();
+  void DrawAxis();
+  void DrawTotals(const Strip& strip, double y);
+  void DrawPhases(const RankStep& step, double y);
+  void DrawOps(const RankStep& step, double y);
+  void DrawTransfers(const RankStep& step, double y);
+  void DrawQueue(const RankStep& step, double y);
+
+  const double height_;
+  const Scale scale_;  // of milliseconds
+  Svg svg_;
+  double origin_us_ = 0;
+};
+
+// What ranks compute, and below what is on its way.
+void Picture::DrawLegend() {
+  double x = kMargin, y = 40;
+  const auto name = [&](const char* text) {
+    svg_.Text("", x + 18, y + 11, "start", text);
+    x += 36 + TextWidth(text);
+  };
+  const auto box = [&](const char* classes, const char* text) {
+    svg_.Rect(classes, x, y, 13, 13);
+    name(text);
+  };
+  box("forward", "forward");
+  svg_.Rect("backward", x, y, 13, 13 - kOpsHeight);
+  for (int i = 0; i < 3; ++i) {
+    svg_.Rect(i == 1 ? "op2" : "op", x + i * 13.0 / 3, y + 13 - kOpsHeight, 13.0 / 3, kOpsHeight);
+  }
+  name("backward (below: its operations)");
+  box("idle", "waits for gradients");
+  box("optimizer", "optimizer");
+  x = kMargin;
+  y += 21;
+  box("hidden", "in flight during backward: hidden");
+  box("exposed", "in flight after it: exposed");
+  box("queued", "issued, not yet in flight");
+  svg_.Line("mark", x + 6.5, y, x + 6.5, y + 13);
+  name("last gradient computed");
+}
+
+void Picture::DrawAxis() {
+  const double y = height_ - kAxisHeight;
+  for (const Tick& tick : scale_.ticks()) {
+    const double x = scale_(tick.value);
+    svg_.Line("grid", x, kTop - 4, x, y);
+    svg_.Text("soft", x, y + 16, "middle", tick.label);
+  }
+  svg_.Text("soft", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
+            "ms since the step began on its first rank");
+  svg_.Text("small", kMargin, y + 52, "start",
+            "exposed: from the last rank's last gradient until all are averaged. hidden: of the time with "
+            "anything in flight, the part before the rank's last gradient; over all ranks.");
+}
+
+void Picture::DrawStrip(const Strip& strip, double y) {
+  origin_us_ = strip.begin_us;
+  svg_.Line("rule", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
+  svg_.Text("h2", kMargin, y + 15, "start", *strip.strategy);
+  svg_.Text("soft", kMargin + 12 + TextWidth(*strip.strategy, 15.5), y + 15, "start",
+            Traffic(strip.ranks->begin()->second));
+  y += kTitleHeight;
+  DrawTotals(strip, y);
+  for (const auto& [rank, step] : *strip.ranks) {
+    const double lanes_y = y + kComputeHeight + kRowGap, queue_y = lanes_y + LanesHeight(step) + 1;
+    svg_.Text("", kLeft - 10, y + 18, "end", Join("rank ", rank));
+    DrawPhases(step, y);
+    DrawOps(step, y + kComputeHeight - kOpsHeight);
+    svg_.Text("small", kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "end", "in flight");
+    DrawTransfers(step, lanes_y);
+    if (!step.transfers.empty()) svg_.Text("small", kLeft - 10, queue_y + 10, "end", "queued");
+    DrawQueue(step, queue_y);
+    y += RankHeight(step) + kRankGap;
+  }
+}
+
+void Picture::DrawTotals(const Strip& strip, double y) {
+  BusyTime all;
+  double computed_us = 0, averaged_us = 0;  // by the last rank
+  for (const auto& [rank, step] : *strip.ranks) {
+    const BusyTime time = step.Communication();
+    all.busy_us += time.busy_us;
+    all.exposed_us += time.exposed_us;
+    const Span* const waits = step.Phase("sync_exposed");
+    if (waits == nullptr) continue;
+    computed_us = std::max(computed_us, waits->begin_us);
+    averaged_us = std::max(averaged_us, waits->end_us);
+  }
+  const double x = kWidth - kMargin;
+  svg_.Text("num", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
+  if (all.busy_us == 0) return svg_.Text("", x, y + 32, "end", "no communication");
+  svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
+  svg_.Text("", x, y + 49, "end", "hidden " + Fixed(100 * (1 - all.exposed_us / all.busy_us), 0) + " %");
+}
+
+void Picture::DrawPhases(const RankStep& step, double y) {
+  for (const PhaseStyle& style : kPhaseStyles) {
+    const Span* const phase = step.Phase(style.phase);
+    if (phase == nullptr) continue;
+    const std::string duration = Milliseconds(phase->duration_us());
+    Box(style.box, phase->begin_us, phase->end_us, y, kComputeHeight, Join(style.phase, ", ", duration));
+    Label(style.text, *phase, y + 17, kFontSize, {Join(style.name, " ", duration), style.name});
+  }
+}
+
+// A strip of the operations of backward in two alternating colours; a run of those too short to be told apart
+// is one box of their count.
+void Picture::DrawOps(const RankStep& step, double y) {
+  constexpr double kVisible = 1.5;
+  bool odd = false;
+  for (size_t i = 0; i < step.ops.size();) {
+    const double from_us = step.ops[i].begin_us;
+    size_t last = i;
+    while (last + 1 < step.ops.size() && X(step.ops[last].end_us) - X(from_us) < kVisible) ++last;
+    const double to_us = step.ops[last].end_us;
+    const std::string more = last == i ? "" : Join(" and ", last - i, " further operations");
+    Box(odd ? "op2" : "op", from_us, to_us, y, kOpsHeight,
+        step.ops[i].name + more + ", " + Milliseconds(to_us - from_us));
+    odd = !odd;
+    i = last + 1;
+  }
+}
+
+void Picture::DrawTransfers(const RankStep& step, double y) {
+  const double backward_end_us = step.backward_end_us();
+  const double lane_height = LanesHeight(step) / NumLanes(step), height = lane_height - 1;
+  Box("lane", step.step.begin_us, step.step.end_us, y, LanesHeight(step), "nothing in flight");
+  for (const TracedCollective& transfer : step.transfers) {
+    const Span& flight = transfer.in_flight;
+    const double top = y + transfer.lane * lane_height + 0.5;
+    const std::string size = ReadableBytes(static_cast<double>(transfer.bytes));
+    const std::string tip =
+        Join("#", transfer.number, " ", flight.name, ", ", size, ": queued ",
+             Milliseconds(transfer.queued_us()), ", in flight ", Milliseconds(flight.duration_us()),
+             ", exposed ", Milliseconds(transfer.ExposedUs(backward_end_us)));
+    const double split_us = std::clamp(backward_end_us, flight.begin_us, flight.end_us);
+    if (split_us > flight.begin_us) Box("hidden", flight.begin_us, split_us, top, height, tip);
+    if (split_us < flight.end_us) Box("exposed", split_us, flight.end_us, top, height, tip);
+    svg_.Line("cut", X(flight.begin_us), top, X(flight.begin_us), top + height);
+    if (height < kSmallSize) continue;
+    Label("tag", flight, top + height / 2 + 4, kSmallSize,
+          {Join("#", transfer.number, "  ", size), Join("#", transfer.number), Join(transfer.number)});
+  }
+  const double x = X(backward_end_us);
+  svg_.Line("mark", x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight);
+}
+
+// How many collectives wait for their turn, over time.
+void Picture::DrawQueue(const RankStep& step, double y) {
+  std::map<double, int> changes;
+  for (const TracedCollective& transfer : step.transfers) {
+    ++changes[transfer.issued_us];
+    --changes[transfer.in_flight.begin_us];
+  }
+  int waiting = 0, most = 0;
+  for (const auto& [us, change] : changes) most = std::max(most, waiting += change);
+  if (most == 0) return;
+  const double unit = (kQueueHeight - 2) / std::max(4, most), base = y + kQueueHeight - 1;
+  Svg::Points outline;
+  for (const auto& [us, change] : changes) {
+    outline.emplace_back(X(us), base - waiting * unit);
+    waiting += change;
+    outline.emplace_back(X(us), base - waiting * unit);
+  }
+  svg_.Polygon("queued", outline, Join("collectives that wait for their turn: at most ", most));
+}
+
+std::string Heading(const Trace& trace, const StepKey& key) {
+  std::string cell = Join("batch ", key.batch_size);
+  if (key.seq_len > 0) cell += Join(", sequence ", key.seq_len);
+  return "One training step by strategy: " + (trace.origin.empty() ? cell : trace.origin + ", " + cell);
+}
+
+}  // namespace
+
+std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& options) {
+  Require(!trace.steps.empty(), "timeline: the traces hold no step");
+  const auto in_cell = [&](const StepKey& key) {
+    return options.batch_size.value_or(key.batch_size) == key.batch_size &&
+           options.seq_len.value_or(key.seq_len) == key.seq_len;
+  };
+  const auto first =
+      std::ranges::find_if(trace.steps, in_cell, [](const auto& entry) { return entry.first; });
+  Require(first != trace.steps.end(), "timeline: there is no step of batch size ",
+          options.batch_size.value_or(-1), " and sequence length ", options.seq_len.value_or(-1),
+          " (-1: any) in the traces");
+  const StepKey cell = first->first;
+  std::vector<StepKey> chosen;
+  for (const std::string& strategy : options.strategies.empty() ? trace.strategies : options.strategies) {
+    std::vector<std::pair<double, StepKey>> candidates;
+    for (const auto& [key, ranks] : trace.steps) {
+      const bool same_cell = key.batch_size == cell.batch_size && key.seq_len == cell.seq_len;
+      if (same_cell && key.strategy == strategy) candidates.emplace_back(StepLengthUs(ranks), key);
+    }
+    Require(!candidates.empty(), "timeline: there is no step of strategy '", strategy, "' in the traces");
+    std::ranges::sort(candidates);
+    chosen.push_back(candidates[candidates.size() / 2].second);
+  }
+  return chosen;
+}
+
+std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps) {
+  std::vector<Strip> strips;
+  double span_us = 1, height = kTop + kAxisHeight - kStripGap / 2;
+  for (const StepKey& key : steps) {
+    const Strip& strip = strips.emplace_back(StripOf(key, trace.steps.at(key)));
+    span_us = std::max(span_us, strip.end_us - strip.begin_us);
+    height += StripHeight(strip) + kStripGap;
+  }
+  Picture picture(span_us, height, Heading(trace, steps.front()));
+  double y = kTop;
+  for (const Strip& strip : strips) {
+    picture.DrawStrip(strip, y);
+    y += StripHeight(strip) + kStripGap;
+  }
+  return picture.Finish();
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,41 @@
+#ifndef GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
+#define GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/reports/trace.h"
+
+// One picture of one step of each strategy: what every rank computed, and what was on its way meanwhile.
+namespace gradsync::tools {
+
+struct TimelineOptions {
+  // Empty: all, in the order of the trace.
+  std::vector<std::string> strategies;
+  // The cell to draw. Without it the first in the trace.
+  std::optional<int64_t> batch_size;
+  std::optional<int64_t> seq_len;
+};
+
+// The steps to draw, one for each strategy: of its measured steps the one of median length (a step is as long
+// as its slowest rank). Throws InvalidInput if the trace has no step of a strategy or cell that the options
+// name.
+std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& options);
+
+// The strategies above one another, all on one scale of time from each step's begin. Every rank has a row for
+// computation (phases, with the operations of backward marked) and one for communication: a lane for each
+// collective in flight at the same time, with its number in the order of issue, and below a line that rises
+// with the number of collectives that wait for their turn. What is in flight after the last gradient has been
+// computed is drawn dark: it is exposed. At the right are the step's length, the exposed time, and how much
+// of the communication was hidden.
+//
+// Returns a whole SVG document that also stands in an HTML page as it is: it has no ids, all its CSS rules
+// begin with ".gradsync-timeline", and it follows the reader's choice of light or dark
+// (prefers-color-scheme). A page may style it further under that class; ".paper" is its background.
+std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_REPORTS_TIMELINE_H_

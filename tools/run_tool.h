@@ -1,0 +1,38 @@
+#ifndef GRADSYNC_TOOLS_RUN_TOOL_H_
+#define GRADSYNC_TOOLS_RUN_TOOL_H_
+
+#include <exception>
+#include <ostream>
+#include <string_view>
+
+#include "bench/launch/flags.h"
+#include "model/error.h"
+
+namespace gradsync::tools {
+
+inline constexpr int kDone = 0, kFailed = 1, kBadArguments = 2;
+
+// What every tool does with its arguments: prints the usage where help is asked for, else returns what `body`
+// returns. kBadArguments for InvalidInput, kFailed for any other exception, each with one line on `err`.
+template <class Body>
+int RunTool(std::string_view name, bench::FlagTable* flags, int argc, const char* const* argv,
+            std::ostream& out, std::ostream& err, const Body& body) {
+  const auto fail = [&](int status, const std::exception& error) {
+    err << name << ": " << error.what() << std::endl;
+    return status;
+  };
+  try {
+    flags->Parse(argc, argv);
+    if (!flags->help_requested()) return body();
+    out << flags->Usage();
+    return kDone;
+  } catch (const InvalidInput& error) {
+    return fail(kBadArguments, error);
+  } catch (const std::exception& error) {
+    return fail(kFailed, error);
+  }
+}
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_RUN_TOOL_H_

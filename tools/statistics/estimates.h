@@ -1,0 +1,95 @@
+#ifndef GRADSYNC_TOOLS_STATISTICS_ESTIMATES_H_
+#define GRADSYNC_TOOLS_STATISTICS_ESTIMATES_H_
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "tools/statistics/statistics.h"
+
+// Differences with 95 % intervals that hold all at once.
+namespace gradsync::tools {
+
+struct Interval {
+  double low = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();
+
+  bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
+  bool operator==(const Interval&) const = default;
+};
+
+// NaN: unknown.
+struct Estimate {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  Interval interval{};
+
+  bool operator==(const Estimate&) const = default;
+};
+// With all ends.
+Estimate Scaled(const Estimate& estimate, double factor);
+
+// From here on an interval holds the truth as often as it says, for samples as skewed as steps are.
+inline constexpr size_t kFewestForInterval = 10;
+
+struct BootstrapOptions {
+  int resamples = 2000;
+  uint64_t seed = 1;  // the same seed gives the same interval, on every machine
+};
+
+// A difference that was taken in every round of a run: one strategy's step less another's.
+struct RoundDifferences {
+  std::vector<double> values;  // by round; NaN: one of the two did not take part
+  std::vector<double>
+      divisors{};               // by round; empty: the difference itself is estimated, else its part of these
+  std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
+};
+
+// The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer
+// than two rounds. `launches`: how many rounds each launch has, one after the other.
+//
+// The standard error is that of a trimmed mean (Yuen, The two-sample trimmed t for unequal population
+// variances, 1974). All intervals of the family hold at once in 95 cases of 100: they reach so many standard
+// errors to both sides as none is off by in 95 % of the resamples of rounds (max-|t| bootstrap: Westfall and
+// Young, Resampling-based multiple testing, 1993), and as many more as Student's t has.
+//
+// Rounds are nested in launches, and a launch may have something of its own (where memory lay, how ports
+// fell). Errors are as much larger as the launches' means vary more than their rounds explain, on average
+// over the family. Where two or three launches do differ, each interval holds the truth in 94 cases of 100 or
+// more, and all six of a family in 80 or more (estimates_test.cc). With one launch nothing is known of the
+// next.
+std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
+                                     const std::vector<size_t>& launches,
+                                     const BootstrapOptions& options = {}, double trimmed = kTrimmed);
+
+// The coefficient of a covariate that variants have in common: of what is left of `values` after rounds and
+// variants are taken out, on what is left of `covariates`. Both by variant and round; rounds with a NaN do
+// not count. 0 where there is nothing to learn it from.
+double CommonCoefficient(const std::vector<std::vector<double>>& values,
+                         const std::vector<std::vector<double>>& covariates);
+
+// Values that nothing ties to another sample's, launch after launch.
+struct LooseSample {
+  std::vector<double> values;
+  std::vector<size_t> launches{};  // how many each has; empty: all are of one
+};
+struct LooseComparison {
+  LooseSample own;
+  LooseSample base;
+};
+// The relative difference of trimmed means of samples that were taken one after the other, or by different
+// programs: Yuen's t for the logarithm of their ratio, as many standard errors as hold for the whole family
+// (Sidak, 1967). With several launches on a side its error is that of the launches' means, at least that of
+// the values. NaN with fewer than two values on a side, or values that are not positive.
+std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
+
+// What the largest of `count` independent |z| stays below in 95 % of cases.
+double SidakCritical(size_t count);
+// What `z` standard errors of a normal distribution are of Student's t with so many degrees of freedom.
+double StudentT(double z, double degrees);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_STATISTICS_ESTIMATES_H_

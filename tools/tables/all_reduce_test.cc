@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tools/records/test_records.h"
+#include "tools/tables/test_tables.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// 1 MiB in 10, 20, 30 ms on rank 0, and 26, 20, 10 ms on rank 1.
+Measurement OneMiB() {
+  return CombineRanks({AllReduceRecord(1 << 20, 0, {10 * kMs, 20 * kMs, 30 * kMs}),
+                       AllReduceRecord(1 << 20, 1, {26 * kMs, 20 * kMs, 10 * kMs})});
+}
+
+TEST(AllReduceTableTest, HasTheReferencesColumnsFirst) {
+  const Tabled t({{OneMiB()}});
+  std::vector<std::string> names;
+  for (const Column& column : t.table("all_reduce").columns()) names.push_back(column.name);
+  names.resize(4);
+  EXPECT_THAT(names, ElementsAre("backend", "data_size (MB)", "time_taken", "std_time"));
+}
+
+TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
+  const Tabled t({{OneMiB()}});
+  const Table& table = t.table("all_reduce");
+  EXPECT_EQ(Text(table, 0, "backend"), "gloo");
+  EXPECT_EQ(Number(table, 0, "data_size (MB)"), 1);
+  // Rank 0: mean 20 ms, squares 100 + 0 + 100. Rank 1: mean 56 / 3 ms, squares (22^2 + 4^2 + 26^2) / 9.
+  EXPECT_DOUBLE_EQ(Number(table, 0, "time_taken"), (20 + 56.0 / 3) / 2 * 1e-3);
+  EXPECT_NEAR(Number(table, 0, "std_time"), (std::sqrt(200.0 / 3) + std::sqrt(1176.0 / 27)) / 2 * 1e-3,
+              1e-15);
+  // The slowest ranks: 26, 20, 30 ms.
+  const double time_max = 0.076 / 3;
+  EXPECT_DOUBLE_EQ(Number(table, 0, "time_max (s)"), time_max);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "algbw (GB/s)"), 1048576 / time_max / 1e9);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "busbw (GB/s)"), 1048576 / time_max / 1e9);  // 2 (2 - 1) / 2 = 1
+  EXPECT_DOUBLE_EQ(Number(table, 0, "p50 (s)"), 0.026);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "p95 (s)"), 0.0296);   // index 1.9 of 20 26 30
+  EXPECT_DOUBLE_EQ(Number(table, 0, "p99 (s)"), 0.02992);  // index 1.98
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95 (s)")));
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99 (s)")));
+  EXPECT_EQ(Number(table, 0, "wrong elements"), 0);
+  EXPECT_EQ(Number(table, 0, "steps"), 3);
+  EXPECT_EQ(Text(table, 0, "run"), "20261121T101500-4f2a");
+  EXPECT_EQ(Text(table, 0, "flags"), "one-launch n<10 n<20 n<100");
+  EXPECT_EQ(FlagsIn({table}), (std::set<Flag>{Flag::kOneLaunch, Flag::kTooFewForInterval, Flag::kTooFewForP95,
+                                              Flag::kTooFewForP99}));
+}
+
+TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {
+  const Tabled t({{CombineRanks(
+      {AllReduceRecord(1 << 20, 0, Repeat(kMs, 100)), AllReduceRecord(1 << 20, 1, Repeat(kMs, 100))})}});
+  EXPECT_FALSE(t.table("all_reduce").marked(0, ColumnOf(t.table("all_reduce"), "p99 (s)")));
+  EXPECT_EQ(Text(t.table("all_reduce"), 0, "flags"), "one-launch");
+}
+
+// `mean_us` with a wobble of 2 %.
+Measurement Transfer(const char* backend, int64_t mebi, double mean_us, size_t count = 24,
+                     int64_t wrong = 0) {
+  std::vector<int64_t> times;
+  for (const double us : Wobble(mean_us, count, static_cast<int>(mebi)))
+    times.push_back(std::llround(1e3 * us));
+  std::vector<Record> ranks;
+  for (const int64_t rank : {0, 1}) {
+    Record& record = ranks.emplace_back(AllReduceRecord(mebi << 20, rank, times));
+    record.config.Set("backend", backend);
+    record.checks.Set("wrong_elements", rank == 0 ? wrong : 0);
+  }
+  return CombineRanks(ranks);
+}
+
+TEST(AllReduceSentencesTest, SayWhatEachBackendReachesAndFromWhere) {
+  const Tabled t(
+      {{Transfer("gloo", 1, 4000)}, {Transfer("gloo", 10, 10000)}, {Transfer("gloo", 100, 100000)}});
+  EXPECT_THAT(t.findings("all_reduce"), StartsWith("Bus bandwidth: gloo reaches 1.05 GB/s at 10"));
+  EXPECT_THAT(t.findings("all_reduce"), HasSubstr("90 % of that from 10 MB on."));
+  const Tabled rising({{Transfer("gloo", 1, 4000)}, {Transfer("gloo", 10, 10000)}});
+  EXPECT_THAT(rising.findings("all_reduce"), Not(HasSubstr("90 %")));
+}
+
+TEST(AllReduceSentencesTest, ABackendIsFasterWhereThatIsShown) {
+  const Tabled t({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 1000)},
+                  {Transfer("gloo", 10, 10000), Transfer("shm", 10, 10010)},
+                  {Transfer("gloo", 100, 100000), Transfer("shm", 100, 140000)}});
+  EXPECT_THAT(t.findings("all_reduce"),
+              ContainsRegex("shm against gloo: faster at 1 MB .7[0-9.]+ to 7[0-9.]+ %., slower at 100 MB "
+                            ".[0-9.]+ to [0-9.]+ %. and not shown different at 10 MB."));
+  const Tabled few({{Transfer("gloo", 1, 4000, 9), Transfer("shm", 1, 1000, 9)}});
+  EXPECT_THAT(few.findings("all_reduce"), Not(HasSubstr("faster")));
+  EXPECT_THAT(few.findings("all_reduce"), HasSubstr("Bandwidths are not compared. `n<10`"));
+}
+
+// Nobody can choose it.
+TEST(AllReduceSentencesTest, MemorysLimitIsNoBackend) {
+  const Tabled t({{Transfer("gloo", 1, 4000), Transfer("memory_limit", 1, 1000)}});
+  EXPECT_THAT(t.findings("all_reduce"), Not(HasSubstr("memory_limit against")));
+}
+
+TEST(AllReduceSentencesTest, WhatIsWrongComesFirstAndIsNotCompared) {
+  const Tabled t({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 1000, 24, 3)}});
+  EXPECT_THAT(t.findings("all_reduce"),
+              StartsWith("Wrong elements: 3 by shm at 1 MB. Times of wrong results are not compared."));
+  EXPECT_THAT(t.findings("all_reduce"), Not(HasSubstr("shm against")));
+  const Tabled right({{Transfer("gloo", 1, 4000)}});
+  EXPECT_THAT(right.findings("all_reduce"), HasSubstr("No element of any result was wrong."));
+}
+
+}  // namespace
+}  // namespace gradsync::tools

@@ -1,0 +1,443 @@
+#include "tools/tables/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::tools {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+using ByRound = std::vector<double>;  // NaN: did not take part
+
+// The rounds of a cell, launch after launch.
+struct Rounds {
+  std::vector<std::string> run_ids;
+  std::vector<size_t> launches;  // how many each has
+
+  size_t count() const { return std::accumulate(launches.begin(), launches.end(), size_t{0}); }
+};
+
+Rounds RoundsOf(const Cell& cell) {
+  Rounds rounds;
+  for (const Row& row : cell.rows) {
+    for (const Launch& launch : row.measured->launches) {
+      const auto found = std::ranges::find(rounds.run_ids, launch.run_id);
+      const auto number = static_cast<size_t>(found - rounds.run_ids.begin());
+      if (found == rounds.run_ids.end()) {
+        rounds.run_ids.push_back(launch.run_id);
+        rounds.launches.push_back(0);
+      }
+      rounds.launches[number] = std::max(rounds.launches[number], launch.num_steps);
+    }
+  }
+  return rounds;
+}
+
+// An interrupted launch has fewer steps of some variants; step i of each is of round i.
+ByRound InRounds(const Measurement& measurement, std::string_view samples, const Rounds& rounds) {
+  ByRound values(rounds.count(), kNaN);
+  const Series* const series = measurement.Find(samples);
+  if (series == nullptr || series->published) return values;
+  size_t from = 0;
+  for (const Launch& launch : measurement.launches) {
+    size_t begin = 0;
+    for (size_t i = 0; rounds.run_ids[i] != launch.run_id; ++i) begin += rounds.launches[i];
+    std::copy_n(series->max.begin() + static_cast<std::ptrdiff_t>(from), launch.num_steps,
+                values.begin() + static_cast<std::ptrdiff_t>(begin));
+    from += launch.num_steps;
+  }
+  return values;
+}
+
+ByRound Minus(const ByRound& a, const ByRound& b, double factor = 1) {
+  ByRound difference(a.size());
+  for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - factor * b[i];
+  return difference;
+}
+
+// What tells it from other variants of its strategy and backend: the size on its label, if there is one.
+int64_t LabelOf(const Measurement& measurement) {
+  const bench::Fields& config = measurement.record.config;
+  for (const char* const name : {"bucket_elements", "published_size"}) {
+    if (config.Find(name) != nullptr) return config.IntOr(name, 0);
+  }
+  return 0;
+}
+
+// Of the rows that `is_candidate`, the one that is most like `row`: over its backend, at its size.
+template <class IsCandidate>
+size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
+  size_t best = Row::kNone;
+  int most = -1;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!is_candidate(rows[i])) continue;
+    const int alike =
+        4 * (rows[i].backend() == row.backend()) +
+        2 * (LabelOf(*rows[i].measured) == LabelOf(*row.measured)) +
+        (ConfigNumber(*rows[i].measured, "bucket_bytes") == ConfigNumber(*row.measured, "bucket_bytes"));
+    if (alike > most) {
+      most = alike;
+      best = i;
+    }
+  }
+  return best;
+}
+
+// True if the wanted baseline is there.
+bool FindBaselines(const RowOptions& options, Cell* cell) {
+  const std::string wanted =
+      options.baseline_row.empty() ? std::string(kDefaultBaseline) : options.baseline_row;
+  const auto is_it = [&](const Row& row) { return row.variant() == wanted || row.strategy() == wanted; };
+  const auto competes = [](const Row& row) { return !row.is_floor() && !row.is_peer(); };
+  const bool has_it = std::ranges::any_of(cell->rows, is_it);
+  const auto first = std::ranges::find_if(cell->rows, competes);
+  const auto is_like_first = [&](const Row& row) {
+    return row.strategy().empty() ? &row == &*first : row.strategy() == first->strategy();
+  };
+  for (Row& row : cell->rows) {
+    row.floor = MostLike(cell->rows, row, [&](const Row& other) {
+      return other.is_floor() && other.strategy() == row.measured->floor();
+    });
+    if (!competes(row) && !is_it(row)) continue;
+    row.baseline = MostLike(cell->rows, row, has_it ? std::function<bool(const Row&)>(is_it) : is_like_first);
+  }
+  return has_it;
+}
+
+// Why no winner can be named.
+constexpr Flag kVoid[] = {Flag::kWorldOfOne, Flag::kSharedGpu,         Flag::kTraced,
+                          Flag::kInBlocks,   Flag::kTooFewForInterval, Flag::kPublished};
+
+std::string VoidReasonOf(const Cell& cell) {
+  for (const Flag flag : kVoid) {
+    for (const Row& row : cell.rows) {
+      if (Has(row.flags, flag)) return Join("`", WordOf(flag), "`: ", ExplanationOf(flag));
+    }
+  }
+  return "";
+}
+
+// The estimates of one cell whose variants took turns.
+class Pairs {
+ public:
+  Pairs(const BootstrapOptions& bootstrap, Cell* cell)
+      : bootstrap_(bootstrap), cell_(*cell), rounds_(RoundsOf(*cell)) {
+    for (const Row& row : cell_.rows) {
+      steps_.push_back(InRounds(*row.measured, "step_ns", rounds_));
+      forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
+      cell_.round_s += TypicalOf(row.measured->Find("step_ns"));
+    }
+    cell_.num_rounds = rounds_.count();
+    cell_.num_launches = rounds_.launches.size();
+  }
+
+  void EstimateAll() {
+    FindCoefficients();
+    FindWhoLeavesForwardAlone();
+    EstimateSteps();
+    EstimateCosts();
+  }
+
+ private:
+  std::vector<Estimate> Of(const std::vector<RoundDifferences>& family) const {
+    return EstimateRounds(family, rounds_.launches, bootstrap_);
+  }
+
+  // One for each framework: the same work is not the same under another.
+  void FindCoefficients() {
+    std::map<bool, std::vector<size_t>> by_framework;
+    for (size_t i = 0; i < cell_.rows.size(); ++i) by_framework[cell_.rows[i].is_peer()].push_back(i);
+    for (const auto& [is_peer, members] : by_framework) {
+      std::vector<ByRound> steps, forwards;
+      for (const size_t i : members) {
+        steps.push_back(steps_[i]);
+        forwards.push_back(forwards_[i]);
+      }
+      const bool is_enough = rounds_.count() >= kFewestForInterval;
+      coefficients_[is_peer] = is_enough ? CommonCoefficient(steps, forwards) : 0;
+    }
+    cell_.coefficient = coefficients_[false];
+  }
+
+  // Whose forward is not shown to differ from the floor's; without a floor, from the baseline's. The
+  // coefficient would multiply a difference.
+  void FindWhoLeavesForwardAlone() {
+    std::vector<RoundDifferences> family;
+    std::vector<size_t> owners;
+    for (size_t i = 0; i < cell_.rows.size(); ++i) {
+      Row& row = cell_.rows[i];
+      const size_t reference = row.floor != Row::kNone ? row.floor : row.baseline;
+      row.uses_forward = coefficients_[row.is_peer()] != 0 && reference != Row::kNone;
+      if (!row.uses_forward || reference == i) continue;
+      family.push_back({Minus(forwards_[i], forwards_[reference])});
+      owners.push_back(i);
+    }
+    const std::vector<Estimate> differences = Of(family);
+    for (size_t k = 0; k < owners.size(); ++k) {
+      const Interval& interval = differences[k].interval;
+      cell_.rows[owners[k]].uses_forward = interval.low <= 0 && interval.high >= 0;
+    }
+  }
+
+  // Of the difference between two rows.
+  double CoefficientOf(size_t a, size_t b) const {
+    const Row &own = cell_.rows[a], &other = cell_.rows[b];
+    const bool is_valid = own.uses_forward && other.uses_forward && own.is_peer() == other.is_peer();
+    return is_valid ? coefficients_.at(own.is_peer()) : 0;
+  }
+  ByRound Adjusted(size_t a, size_t b, const ByRound& difference) const {
+    const double coefficient = CoefficientOf(a, b);
+    return coefficient == 0 ? difference : Minus(difference, Minus(forwards_[a], forwards_[b]), coefficient);
+  }
+
+  void EstimateSteps() {
+    std::vector<RoundDifferences> family;
+    std::vector<size_t> owners;
+    for (size_t i = 0; i < cell_.rows.size(); ++i) {
+      const size_t base = cell_.rows[i].baseline;
+      if (base == Row::kNone || base == i) continue;
+      family.push_back({Adjusted(i, base, Minus(steps_[i], steps_[base])), steps_[base]});
+      owners.push_back(i);
+    }
+    const std::vector<Estimate> estimates = Of(family);
+    for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].against_baseline = estimates[k];
+  }
+
+  void EstimateCosts() {
+    const auto of = [&](size_t i, const char* samples) {
+      return InRounds(*cell_.rows[i].measured, samples, rounds_);
+    };
+    std::vector<RoundDifferences> totals, parts;
+    std::vector<size_t> owners;
+    for (size_t i = 0; i < cell_.rows.size(); ++i) {
+      const size_t floor = cell_.rows[i].floor;
+      if (floor == i || floor == Row::kNone) continue;
+      const ByRound total = Adjusted(i, floor, Minus(steps_[i], steps_[floor]));
+      const ByRound computed = of(i, kComputed), worked = of(i, kWorked);
+      const ByRound exposed = Minus(of(i, kAveraged), worked), own = Minus(worked, computed);
+      // A clock that is slow in this step is slow in forward and backward.
+      const ByRound tax = Adjusted(i, floor, Minus(computed, of(floor, kComputed)));
+      const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
+      totals.push_back({total});
+      for (const ByRound& part : {exposed, own, tax, rest}) parts.push_back({part, {}, total});
+      owners.push_back(i);
+    }
+    const std::vector<Estimate> of_totals = Of(totals), of_parts = Of(parts);
+    for (size_t k = 0; k < owners.size(); ++k) {
+      Cost& cost = cell_.rows[owners[k]].cost;
+      cost.total = of_totals[k];
+      for (size_t part = 0; part < std::size(kCostParts); ++part) {
+        cost.*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part];
+      }
+    }
+  }
+
+  const BootstrapOptions bootstrap_;
+  Cell& cell_;
+  const Rounds rounds_;
+  std::vector<ByRound> steps_, forwards_;
+  std::map<bool, double> coefficients_;  // by whether it is a peer's
+};
+
+// All-reduce: backends at one size, one after the other.
+void EstimateApart(Cell* cell) {
+  std::vector<LooseComparison> family;
+  std::vector<size_t> owners;
+  const auto sample = [](const Row& row) {
+    LooseSample loose;
+    const Series* const times = row.measured->Find("time_ns");
+    if (!times->published) loose.values = times->max;
+    for (const Launch& launch : row.measured->launches) loose.launches.push_back(launch.num_steps);
+    return loose;
+  };
+  for (size_t i = 0; i < cell->rows.size(); ++i) {
+    const Row& row = cell->rows[i];
+    if (row.baseline == i || row.baseline == Row::kNone) continue;
+    family.push_back({sample(row), sample(cell->rows[row.baseline])});
+    owners.push_back(i);
+  }
+  const std::vector<Estimate> estimates = EstimateLoose(family);
+  for (size_t k = 0; k < owners.size(); ++k) cell->rows[owners[k]].against_baseline = estimates[k];
+}
+
+Verdict VerdictOf(const Interval& interval) {
+  if (!interval.is_known()) return Verdict::kNone;
+  if (interval.low > 0) return Verdict::kSlower;
+  if (interval.high < 0) return Verdict::kFaster;
+  return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
+}
+
+// A wrong result takes no part.
+bool IsRight(const Row& row) { return !Has(row.flags, Flag::kUnequal) && !Has(row.flags, Flag::kWrong); }
+
+void Conclude(Cell* cell) {
+  cell->void_reason = VoidReasonOf(*cell);
+  for (size_t i = 0; i < cell->rows.size(); ++i) {
+    Row& row = cell->rows[i];
+    if (!cell->void_reason.empty()) {
+      row.against_baseline.interval = row.cost.total.interval = {};
+      for (const CostPart& part : kCostParts) (row.cost.*part.part).interval = {};
+    }
+    if (row.baseline == Row::kNone) continue;
+    const Row& base = cell->rows[row.baseline];
+    if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
+    if (IsRight(row) && IsRight(base)) row.verdict = VerdictOf(row.against_baseline.interval);
+  }
+  // Shown slower: its interval lies above another's with the same baseline, whose own is [0, 0].
+  for (size_t i = 0; i < cell->rows.size(); ++i) {
+    Row& row = cell->rows[i];
+    const bool is_base = row.baseline == i;
+    if (!cell->void_reason.empty() || !IsRight(row) || (!is_base && row.verdict == Verdict::kNone)) continue;
+    const double low = is_base ? 0 : row.against_baseline.interval.low;
+    bool is_compared = false;
+    row.may_be_fastest = true;
+    for (size_t j = 0; j < cell->rows.size(); ++j) {
+      const Row& other = cell->rows[j];
+      if (j == i || other.baseline != row.baseline || !IsRight(other)) continue;
+      const double high = other.baseline == j ? 0 : other.against_baseline.interval.high;
+      is_compared |= !std::isnan(high);
+      row.may_be_fastest &= !(high < low);
+    }
+    row.may_be_fastest &= is_compared;
+  }
+}
+
+// All-gather and the like have a whole vector; training the buckets that it sends.
+double BusBandwidthOf(const Measurement& measurement) {
+  const bench::Record& record = measurement.record;
+  if (measurement.is_floor()) return kNaN;
+  if (const Series* const times = measurement.Find("time_ns")) {
+    return BusBandwidth(ConfigNumber(measurement, "size_bytes"), times->mean(), measurement.world_size(),
+                        record.config.StringOr("collective", "all_reduce"));
+  }
+  double bytes = 0;
+  for (const bench::BucketRecord& bucket : record.buckets) bytes += static_cast<double>(bucket.bytes);
+  const Series* seconds = measurement.Find("comm_busy_ns");
+  if (!(bytes > 0) || seconds == nullptr) bytes = record.facts.DoubleOr("gradient_bytes", kNaN);
+  // Where communication itself was not timed, a strategy that waits for all of it spends at least that long.
+  const bool waits = record.facts.Find("overlaps") != nullptr && !record.facts.BoolOr("overlaps", true);
+  if ((seconds == nullptr || !(seconds->mean() > 0)) && waits) seconds = measurement.Find("sync_exposed_ns");
+  return seconds == nullptr ? kNaN : BusBandwidth(bytes, seconds->mean(), measurement.world_size());
+}
+
+}  // namespace
+
+double Row::MeanOf(std::string_view samples) const {
+  const Series* const series = measured->Find(samples);
+  return series == nullptr ? kNaN : series->mean();
+}
+
+std::vector<Estimate> CompareSteps(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
+                                   const BootstrapOptions& bootstrap) {
+  std::vector<Estimate> estimates;
+  if (!cell.void_reason.empty() || cell.num_rounds == 0) {
+    for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
+    return estimates;
+  }
+  const Rounds rounds = RoundsOf(cell);
+  std::vector<RoundDifferences> family;
+  for (const auto& [own, other] : pairs) {
+    const ByRound base = InRounds(*other->measured, "step_ns", rounds);
+    family.push_back({Minus(InRounds(*own->measured, "step_ns", rounds), base), base});
+  }
+  return EstimateRounds(family, rounds.launches, bootstrap);
+}
+
+const Series& MainTimes(const Measurement& measurement) {
+  for (const char* const name : {"step_ns", "time_ns"}) {
+    if (const Series* const series = measurement.Find(name)) return *series;
+  }
+  return measurement.series.begin()->second;  // of published phases
+}
+
+double TypicalOf(const Series* series) {
+  if (series == nullptr) return kNaN;
+  return series->published ? series->published->mean : TrimmedMean(series->max);
+}
+
+double ConfigNumber(const Measurement& measurement, std::string_view name) {
+  return measurement.record.config.DoubleOr(name, kNaN);
+}
+
+namespace {
+
+Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_baseline) {
+  const bench::Record& record = group.front().record;
+  Cell cell{.experiment = record.experiment};
+  for (const Measurement& measurement : group) {
+    cell.rows.push_back({.measured = &measurement});
+  }
+  const bool is_training = group.front().Find("time_ns") == nullptr;
+  const bool has_baseline = FindBaselines(options, &cell);
+  if (without_baseline != nullptr && is_training) *without_baseline += !has_baseline;
+  for (Row& row : cell.rows) {
+    row.step_s = TypicalOf(row.measured->Find(is_training ? "step_ns" : "time_ns"));
+    const Measurement* const base = row.baseline == Row::kNone ? nullptr : cell.rows[row.baseline].measured;
+    row.bus_bytes_per_second = BusBandwidthOf(*row.measured);
+    row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second, base});
+  }
+  if (!is_training) {
+    EstimateApart(&cell);
+  } else if (record.config.StringOr("order", "") == "interleaved") {
+    Pairs(options.bootstrap, &cell).EstimateAll();
+  }
+  Conclude(&cell);
+  return cell;
+}
+
+// "batch 2, sequence 128": of what differs between the cells of an experiment.
+void NameCells(std::vector<Cell>* cells) {
+  constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
+                                                            {"model", ""},
+                                                            {"batch_size", "batch "},
+                                                            {"seq_len", "sequence "},
+                                                            {"image_size", "images of "},
+                                                            {"size_bytes", ""},
+                                                            {"device", ""},
+                                                            {"dtype", ""},
+                                                            {"op", ""},
+                                                            {"threads_per_rank", "threads "}};
+  std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by experiment and field
+  const auto text = [](const Cell& cell, const std::string& field) {
+    if (field == "run") return "run " + cell.any().measured->record.run_id;
+    if (field == "world") return Join(cell.any().measured->world_size(), " ranks");
+    const Configuration configuration = ConfigurationOf(cell.any().measured->record);
+    const auto found = configuration.find(field);
+    return found == configuration.end() ? "" : found->second;
+  };
+  for (const Cell& cell : *cells) {
+    for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(text(cell, field));
+    for (const char* const field : {"world", "run"}) values[cell.experiment][field].insert(text(cell, field));
+  }
+  for (Cell& cell : *cells) {
+    const auto add = [&](const std::string& field, const std::string& word) {
+      const std::string value = text(cell, field);
+      if (values[cell.experiment][field].size() < 2 || value.empty()) return;
+      cell.name += Join(cell.name.empty() ? "" : ", ", word, value);
+    };
+    for (const auto& [field, word] : kWords) add(field, word);
+    add("world", "");
+    add("run", "");
+  }
+}
+
+}  // namespace
+
+std::vector<Cell> CellsOf(const std::vector<Group>& groups, const RowOptions& options,
+                          int64_t* without_baseline) {
+  std::vector<Cell> cells;
+  for (const Group& group : groups) cells.push_back(CellOf(group, options, without_baseline));
+  NameCells(&cells);
+  return cells;
+}
+
+}  // namespace gradsync::tools

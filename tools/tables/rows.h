@@ -1,0 +1,121 @@
+#ifndef GRADSYNC_TOOLS_TABLES_ROWS_H_
+#define GRADSYNC_TOOLS_TABLES_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/records/measurement.h"
+#include "tools/records/reader.h"
+#include "tools/records/validity.h"
+#include "tools/statistics/estimates.h"
+
+// What was measured, as every table, sentence and figure reads it: cells, and in each a row for every
+// variant.
+namespace gradsync::tools {
+
+// The baseline's strategy unless another is asked for: a difference to the best known strategy decides most.
+inline constexpr std::string_view kDefaultBaseline = "core";
+// Differences are called equal where their interval lies within this part of the baseline's step.
+inline constexpr double kEqualWithin = 0.03;
+
+// What the interval of a difference shows.
+enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
+
+// What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds,
+// and its parts, which add up to it:
+//   exposed  waited for after the last rank had computed
+//   own      the strategy's own work in BeginStep and hooks
+//   tax      how much longer forward and backward take than the floor's
+//   rest     what is left: the optimizer, mostly
+// All unknown without the floor in the same run; parts of peers that wait inside backward, too.
+struct Cost {
+  Estimate total;  // holds with those of all other rows of the cell
+  Estimate exposed;
+  Estimate own;
+  Estimate tax;
+  Estimate rest;
+};
+struct CostPart {
+  const char* name;
+  Estimate Cost::*part;
+};
+inline constexpr CostPart kCostParts[] = {
+    {"exposed", &Cost::exposed}, {"own", &Cost::own}, {"tax", &Cost::tax}, {"rest", &Cost::rest}};
+
+// A variant of a cell. Of all_reduce: a backend, whose step is one collective.
+struct Row {
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+
+  const Measurement* measured = nullptr;  // its phases, percentiles, configuration, facts; never null
+  size_t floor = kNone;                   // the row of the cell that the cost is counted from, maybe itself
+  size_t baseline =
+      kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
+  Flags flags{};
+  double step_s = std::numeric_limits<double>::quiet_NaN();  // trimmed mean, or as published
+  // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
+  Estimate against_baseline{};
+  Verdict verdict = Verdict::kNone;
+  Cost cost{};
+  bool uses_forward = false;    // estimates have the step's own forward as covariate
+  bool may_be_fastest = false;  // not shown slower than any other row with this baseline
+  double bus_bytes_per_second = std::numeric_limits<double>::quiet_NaN();
+
+  std::string variant() const { return measured->variant(); }    // "core@gloo"
+  std::string strategy() const { return measured->strategy(); }  // "core"
+  std::string backend() const { return config().StringOr("backend", ""); }
+  const bench::Fields& config() const { return measured->record.config; }
+  const bench::Fields& facts() const { return measured->record.facts; }
+  bool is_floor() const { return measured->is_floor(); }
+  bool is_peer() const { return measured->is_peer(); }
+  // Mean over the steps, in seconds, of samples such as "forward_ns"; NaN without them.
+  double MeanOf(std::string_view samples) const;
+};
+
+// What all variants of a run's cell have in common: model, batch size, sequence length, dtype and so on. They
+// took turns, unless order is blocks.
+struct Cell {
+  std::string experiment{};  // "ddp" or "all_reduce"
+  std::string name{};        // what tells it from the other cells: "batch 2, sequence 128"; may be empty
+  std::vector<Row> rows{};
+  size_t num_rounds = 0;  // of all launches together; 0: not in turn
+  size_t num_launches = 0;
+  double round_s = 0;      // how long a round takes: the steps of all rows
+  double coefficient = 0;  // of forward, for gradsync's own rows
+  // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
+  std::string void_reason{};
+
+  // Any row; they agree in what is the cell's.
+  const Row& any() const { return rows.front(); }
+};
+
+// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
+// once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
+std::vector<Estimate> CompareSteps(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
+                                   const BootstrapOptions& bootstrap = {});
+
+// The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
+double TypicalOf(const Series* series);
+// Of the whole step or collective; where only phases were published, of the first of them.
+const Series& MainTimes(const Measurement& measurement);
+// A number of a configuration; NaN without one.
+double ConfigNumber(const Measurement& measurement, std::string_view name);
+
+struct RowOptions {
+  std::string baseline_row{};  // a strategy or a variant; empty: kDefaultBaseline
+  BootstrapOptions bootstrap{};
+};
+
+// One cell for each group, which must outlive them. `without_baseline`: in how many there is no such row, so
+// that the first took its place.
+std::vector<Cell> CellsOf(const std::vector<Group>& groups, const RowOptions& options,
+                          int64_t* without_baseline = nullptr);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_ROWS_H_

@@ -1,0 +1,331 @@
+#include "tools/tables/rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tools/records/launches.h"
+#include "tools/records/test_records.h"
+#include "tools/tables/test_tables.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::HasSubstr;
+
+// What a step of both ranks is made of, in ms. Rank 0 computes 4 ms less than rank 1, and waits for it.
+struct Phases {
+  double begin_step = 0;
+  double forward = 5;
+  double backward = 15;
+  double hooks = 0;
+  double exposed = 0;
+  double optimizer = 2;
+};
+
+// Rank 0 leaves the barrier so many ms before rank 1 in every step.
+Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
+                 const std::string& run = "run", const Change& change = {}) {
+  std::vector<Record> ranks;
+  for (const int64_t rank : {0, 1}) {
+    Record record = DdpRecord(strategy, rank, Repeat(kMs, steps.size()));
+    const auto set = [&](const char* name, const auto& value) {
+      std::vector<int64_t>& samples = record.samples[name];
+      samples.clear();
+      for (size_t i = 0; i < steps.size(); ++i) samples.push_back(std::llround(kMs * value(steps[i], i)));
+    };
+    const double less = rank == 0 ? 4 : 0, early = rank == 0 ? early_ms : 0;
+    set("begin_ns", [&](const Phases&, size_t i) { return 1000.0 * static_cast<double>(i) - early; });
+    set("begin_step_ns", [](const Phases& p, size_t) { return p.begin_step; });
+    set("forward_ns", [](const Phases& p, size_t) { return p.forward; });
+    set("backward_ns", [&](const Phases& p, size_t) { return p.backward - less; });
+    set("hooks_ns", [](const Phases& p, size_t) { return p.hooks; });
+    set("sync_exposed_ns", [&](const Phases& p, size_t) { return p.exposed + less + early; });
+    set("optimizer_ns", [](const Phases& p, size_t) { return p.optimizer; });
+    set("step_ns", [&](const Phases& p, size_t) {
+      return p.begin_step + p.forward + p.backward + p.hooks + p.exposed + p.optimizer + early;
+    });
+    record.run_id = run;
+    record.facts.Set("launch_set", "set");
+    if (change) change(record);
+    ranks.push_back(std::move(record));
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+// So many steps, of which each is a little different, for every strategy alike.
+std::vector<Phases> Steps(const Phases& phases, size_t count = 24) {
+  std::vector<Phases> steps(count, phases);
+  for (size_t i = 0; i < count; ++i) steps[i].backward += 0.1 * static_cast<double>(i % 5);
+  return steps;
+}
+
+double Of(const Cost& cost, const char* name) {
+  const auto found = std::ranges::find(kCostParts, std::string_view(name), &CostPart::name);
+  return 1e3 * (cost.*found->part).value;
+}
+
+void ExpectParts(const Cost& cost, double exposed, double own, double tax, double rest) {
+  EXPECT_NEAR(Of(cost, "exposed"), exposed, 1e-6);
+  EXPECT_NEAR(Of(cost, "own"), own, 1e-6);
+  EXPECT_NEAR(Of(cost, "tax"), tax, 1e-6);
+  EXPECT_NEAR(Of(cost, "rest"), rest, 1e-6);
+  EXPECT_NEAR(1e3 * cost.total.value, exposed + own + tax + rest, 1e-6);
+}
+
+TEST(CostTest, EachDelayHasItsPart) {
+  const Phases floor, exposed{.exposed = 3}, begin{.begin_step = 2}, hook{.hooks = 1.5}, slow{.backward = 16},
+      update{.optimizer = 2.5};
+  const Tabled t({{Made("none", Steps(floor)), Made("a", Steps(exposed)), Made("b", Steps(begin)),
+                   Made("c", Steps(hook)), Made("d", Steps(slow)), Made("e", Steps(update))}});
+  ExpectParts(t.row("a@gloo").cost, 3, 0, 0, 0);
+  ExpectParts(t.row("b@gloo").cost, 0, 2, 0, 0);
+  ExpectParts(t.row("c@gloo").cost, 0, 1.5, 0, 0);
+  ExpectParts(t.row("d@gloo").cost, 0, 0, 1, 0);
+  ExpectParts(t.row("e@gloo").cost, 0, 0, 0, 0.5);
+  EXPECT_NEAR(1e3 * t.row("a@gloo").MeanOf(kSkew), 4, 1e-6);  // nobody's communication
+  EXPECT_TRUE(std::isnan(t.row("none").cost.total.value));
+}
+
+// Rank 0 leaves every barrier 7 ms before rank 1, and waits for it: the step begins with rank 1.
+TEST(CostTest, AStepBeginsWhenTheLastRankHasLeftTheBarrier) {
+  const Tabled late({{Made("none", Steps({})), Made("core", Steps({.exposed = 3}), 7)}});
+  ExpectParts(late.row("core@gloo").cost, 3, 0, 0, 0);
+  EXPECT_NEAR(late.row("core@gloo").step_s, 25.2e-3, 1e-4);
+}
+
+// Clocks of two hosts do not compare.
+TEST(CostTest, OtherHostsAreNotAligned) {
+  const Change apart = [](Record& rank) { rank.provenance.host = "host" + std::to_string(rank.rank); };
+  const Tabled t(
+      {{Made("none", Steps({}), 0, "run", apart), Made("core", Steps({.exposed = 3}), 7, "run", apart)}});
+  EXPECT_NEAR(t.row("core@gloo").step_s, 32.2e-3, 1e-4);
+}
+
+TEST(CostTest, WithoutTheFloorItIsUnknown) {
+  const Tabled t({{Made("core", Steps({.exposed = 3})), Made("naive", Steps({.exposed = 5}))}});
+  EXPECT_TRUE(std::isnan(t.row("core@gloo").cost.total.value));
+  EXPECT_FALSE(t.row("core@gloo").cost.total.interval.is_known());
+}
+
+// An interrupted run: `none` took more steps.
+TEST(CostTest, OnlyRoundsThatBothHaveArePaired) {
+  std::vector<Phases> more = Steps({});
+  more.insert(more.end(), 3, Phases{.backward = 500});
+  const Tabled t({{Made("none", more), Made("core", Steps({.exposed = 3}))}});
+  ExpectParts(t.row("core@gloo").cost, 3, 0, 0, 0);
+}
+
+// Disturbed steps, fewer than a fifth, move neither the cost nor its parts.
+TEST(CostTest, AFewDisturbedStepsMoveNothing) {
+  std::vector<Phases> core = Steps({.exposed = 3});
+  for (size_t i = 0; i < 4; ++i) core[6 * i].exposed = 80;
+  const Tabled t({{Made("none", Steps({})), Made("core", core)}});
+  ExpectParts(t.row("core@gloo").cost, 3, 0, 0, 0);
+}
+
+TEST(CostTest, APeersFloorIsItsOwn) {
+  const Tabled t({{Made("none", Steps({})), Made("pytorch_none", Steps({.backward = 30})),
+                   Made("pytorch_ddp", Steps({.backward = 30, .exposed = 3}))}});
+  ExpectParts(t.row("pytorch_ddp@gloo").cost, 3, 0, 0, 0);
+}
+
+// By how much rounds differ, for a strategy: deterministic, with a mean of about 0.
+double Noise(size_t round, int strategy) {
+  const double x = std::sin(12.9898 * static_cast<double>(round + 1) + 78.233 * strategy) * 43758.5453;
+  return x - std::floor(x) - 0.5;
+}
+
+// A run in which forward wanders by up to 1 ms and the rest of the step with it, twice as much, and by 0.5 ms
+// on its own.
+std::vector<Phases> Wandering(int strategy, const Phases& phases, size_t count = 40) {
+  std::vector<Phases> steps(count, phases);
+  for (size_t i = 0; i < count; ++i) {
+    steps[i].forward += Noise(i, strategy);
+    steps[i].backward += 2 * Noise(i, strategy) + 0.5 * Noise(i, 100 + strategy);
+  }
+  return steps;
+}
+
+TEST(RowsTest, ForwardExplainsWhatItShares) {
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
+                   Made("naive", Wandering(2, {.exposed = 5}))}});
+  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
+  EXPECT_NEAR(t.cells[0].coefficient, 3, 0.25);
+  const Estimate& naive = t.row("naive@gloo").against_baseline;
+  EXPECT_NEAR(naive.value, 2 / 25.0, 0.01);
+  EXPECT_LT(naive.interval.high - naive.interval.low, 0.015);
+  EXPECT_EQ(t.row("naive@gloo").verdict, Verdict::kSlower);
+  EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("with the step's own forward as covariate"));
+}
+
+// One that communicates in forward makes it longer: the coefficient would multiply that.
+TEST(RowsTest, AStrategyThatChangesForwardGoesWithoutTheCovariate) {
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
+                   Made("zero1", Wandering(2, {.forward = 7, .exposed = 3}))}});
+  EXPECT_TRUE(t.row("core@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
+  EXPECT_NEAR(t.row("zero1@gloo").against_baseline.value, 2 / 25.0, 0.04);
+  EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("not of zero1@gloo, whose forward differs"));
+}
+
+// The reference: differences by round, less the common coefficient times those of forward, trimmed by a
+// fifth.
+TEST(RowsTest, EstimatesAreTheReferences) {
+  const std::vector<std::string> names = {"none", "naive", "flat", "core"};
+  Group group;
+  std::vector<std::vector<double>> steps, forwards;
+  for (size_t k = 0; k < names.size(); ++k) {
+    const std::vector<Phases> phases =
+        Wandering(static_cast<int>(k), {.exposed = 0.7 * static_cast<double>(k)});
+    group.push_back(Made(names[k], phases));
+    steps.emplace_back(group.back().Find("step_ns")->max);
+    forwards.emplace_back(group.back().Find("forward_ns")->max);
+  }
+  const size_t n = steps[0].size();
+  const auto residuals = [&](std::vector<std::vector<double>> of) {
+    std::vector<double> left;
+    double all = 0;
+    for (const auto& row : of) all += Mean(row) / static_cast<double>(of.size());
+    for (const auto& row : of) {
+      for (size_t i = 0; i < n; ++i) {
+        double round = 0;
+        for (const auto& other : of) round += other[i] / static_cast<double>(of.size());
+        left.push_back(row[i] - Mean(row) - round + all);
+      }
+    }
+    return left;
+  };
+  const std::vector<double> y = residuals(steps), f = residuals(forwards);
+  const double coefficient = std::inner_product(y.begin(), y.end(), f.begin(), 0.0) /
+                             std::inner_product(f.begin(), f.end(), f.begin(), 0.0);
+  const Tabled t({group});
+  EXPECT_NEAR(t.cells[0].coefficient, coefficient, 1e-9);
+  for (const size_t k : {1u, 2u}) {
+    std::vector<double> differences;
+    for (size_t i = 0; i < n; ++i) {
+      differences.push_back(steps[k][i] - steps[3][i] - coefficient * (forwards[k][i] - forwards[3][i]));
+    }
+    std::ranges::sort(differences);
+    const size_t cut = n / 5;
+    const double location = Mean(std::span(differences).subspan(cut, n - 2 * cut));
+    const Row& row = t.row(names[k] + "@gloo");
+    EXPECT_NEAR(row.against_baseline.value * TrimmedMean(steps[3]), location, 1e-12);
+  }
+}
+
+TEST(RowsTest, StepsInBlocksHaveNoInterval) {
+  const auto in_blocks = [](Record& rank) { rank.config.Set("order", "blocks"); };
+  // Of several launches neither.
+  std::vector<Measurement> core, naive;
+  for (const char* const run : {"a", "b", "c"}) {
+    core.push_back(Made("core", Steps({}), 0, run, in_blocks));
+    naive.push_back(Made("naive", Steps({.exposed = 3}), 0, run, in_blocks));
+  }
+  RecordSet set{.groups = {{core[0], naive[0]}, {core[1], naive[1]}, {core[2], naive[2]}}};
+  JoinLaunches(&set);
+  const Tabled t(std::move(set.groups));
+  ASSERT_EQ(t.cells.size(), 1u);
+  EXPECT_NEAR(t.row("naive@gloo").against_baseline.value, 3 / 22.2, 1e-3);
+  EXPECT_FALSE(t.row("naive@gloo").against_baseline.interval.is_known());
+  EXPECT_EQ(t.row("naive@gloo").verdict, Verdict::kNone);
+  EXPECT_FALSE(t.row("core@gloo").may_be_fastest);
+  EXPECT_THAT(t.findings("ddp"), HasSubstr("Which strategy is fastest is not said. `in-blocks`"));
+}
+
+TEST(RowsTest, FewerThanTenRoundsHaveNoInterval) {
+  const Tabled t(
+      {{Made("none", Steps({}, 9)), Made("core", Steps({}, 9)), Made("naive", Steps({.exposed = 3}, 9))}});
+  EXPECT_FALSE(t.row("naive@gloo").against_baseline.interval.is_known());
+  EXPECT_FALSE(t.row("naive@gloo").cost.total.interval.is_known());
+  EXPECT_THAT(t.findings("ddp"), HasSubstr("`n<10`"));
+}
+
+TEST(RowsTest, LaunchesOfASetAreOneCell) {
+  RecordSet set;
+  for (const auto& [run, exposed] : {std::pair{"a", 3.0}, {"b", 4.0}, {"c", 8.0}}) {
+    set.groups.push_back(
+        {Made("none", Steps({}), 0, run), Made("core", Steps({.exposed = exposed}), 0, run)});
+  }
+  JoinLaunches(&set);
+  const Tabled t(std::move(set.groups));
+  ASSERT_EQ(t.cells.size(), 1u);
+  EXPECT_EQ(t.cells[0].num_rounds, 72u);
+  EXPECT_EQ(t.cells[0].num_launches, 3u);
+  // Within a launch nothing varies; between launches it does.
+  const Interval& interval = t.row("core@gloo").cost.total.interval;
+  EXPECT_LT(interval.low, 3e-3);
+  EXPECT_GT(interval.high, 7e-3);
+}
+
+// Over shm a step is compared with shm's, and a size with the same size.
+TEST(RowsTest, TheBaselineIsTheMostAlike) {
+  const Change shm = [](Record& rank) { SetBackend("shm", &rank); };
+  const Tabled t({{Made("none", Steps({})), Made("core", Steps({.exposed = 9})),
+                   Made("naive", Steps({.exposed = 9})), Made("core", Steps({.exposed = 1}), 0, "run", shm),
+                   Made("naive", Steps({.exposed = 1}), 0, "run", shm)}});
+  EXPECT_NEAR(t.row("naive@gloo").against_baseline.value, 0, 1e-9);
+  EXPECT_NEAR(t.row("naive@shm").against_baseline.value, 0, 1e-9);
+  EXPECT_NEAR(1e3 * t.row("core@shm").cost.total.value, 1, 1e-6);  // `none` is every backend's floor
+  EXPECT_EQ(t.row("none").baseline, Row::kNone);
+
+  const auto sized = [](const char* strategy, int64_t mebi, int64_t ms) {
+    return CombineRanks({CompareRecord(strategy, mebi, 0, Repeat(ms * kMs, 12)),
+                         CompareRecord(strategy, mebi, 1, Repeat(ms * kMs, 12))});
+  };
+  const Tabled sweep({{sized("core", 3, 10), sized("bucketed_sync", 3, 20), sized("core", 8, 40),
+                       sized("bucketed_sync", 8, 50)}});
+  EXPECT_NEAR(sweep.row("bucketed_sync:bucket_elements=3Mi@gloo").against_baseline.value, 1, 1e-9);
+  EXPECT_NEAR(sweep.row("bucketed_sync:bucket_elements=8Mi@gloo").against_baseline.value, 0.25, 1e-9);
+}
+
+TEST(RowsTest, AnotherBaselineCanBeAskedFor) {
+  Group group = {Made("core", Steps({})), Made("naive", Steps({.exposed = 3})),
+                 Made("flat", Steps({.exposed = 3}))};
+  const Tabled by_strategy({group}, {.baseline_row = "naive"});
+  EXPECT_NEAR(by_strategy.row("flat@gloo").against_baseline.value, 0, 1e-9);
+  const Tabled by_variant({group}, {.baseline_row = "naive@gloo"});
+  EXPECT_NEAR(by_variant.row("flat@gloo").against_baseline.value, 0, 1e-9);
+  int64_t without = 0;
+  CellsOf(by_strategy.groups, {.baseline_row = "overlap"}, &without);
+  EXPECT_EQ(without, 1);
+}
+
+TEST(RowsTest, BoldMeansNotShownSlowerThanAnyOther) {
+  const Tabled t({{Steady("none", Wobble(90, 24, 0)), Steady("core", Wobble(100, 24, 1)),
+                   Steady("overlap", Wobble(100.3, 24, 2)), Steady("naive", Wobble(130, 24, 3))}});
+  EXPECT_TRUE(t.row("core@gloo").may_be_fastest);
+  EXPECT_TRUE(t.row("overlap@gloo").may_be_fastest);
+  EXPECT_FALSE(t.row("naive@gloo").may_be_fastest);
+  EXPECT_FALSE(t.row("none").may_be_fastest);
+  // The baseline too may be shown slower; and one row that is shown slower than another is not bold, though
+  // it is not shown slower than the baseline.
+  const Tabled slow({{Steady("core", Wobble(130, 24, 1)), Steady("overlap", Wobble(100, 24, 2)),
+                      Steady("naive", Wobble(130.3, 24, 3))}});
+  EXPECT_FALSE(slow.row("core@gloo").may_be_fastest);
+  EXPECT_TRUE(slow.row("overlap@gloo").may_be_fastest);
+  EXPECT_FALSE(slow.row("naive@gloo").may_be_fastest);
+}
+
+TEST(RowsTest, AWrongResultTakesNoPart) {
+  const Tabled t({{Steady("core", Wobble(100, 24, 1)), Steady("naive", Wobble(80, 24, 2), [](Record& rank) {
+                     rank.checks.Set("grads_equal", false);
+                   })}});
+  EXPECT_EQ(t.row("naive@gloo").verdict, Verdict::kNone);
+  EXPECT_FALSE(t.row("naive@gloo").may_be_fastest);
+}
+
+TEST(RowsTest, CellsAreNamedByWhatDiffers) {
+  const Tabled t({{AtPlace("core", 2, 128, 1)}, {AtPlace("core", 4, 128, 1)}});
+  EXPECT_EQ(t.cells[0].name, "batch 2");
+  EXPECT_EQ(t.cells[1].name, "batch 4");
+  const Tabled one({{AtPlace("core", 2, 128, 1)}});
+  EXPECT_EQ(one.cells[0].name, "");
+}
+
+}  // namespace
+}  // namespace gradsync::tools

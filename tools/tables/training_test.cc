@@ -1,0 +1,300 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tools/records/test_records.h"
+#include "tools/tables/test_tables.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> FirstNames(const Table& table, size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(table.columns()[i].name);
+  return names;
+}
+
+TEST(DdpTableTest, HasTheReferencesColumnsFirst) {
+  const Tabled t({{Ddp("naive", 1)}});
+  EXPECT_THAT(FirstNames(t.table("ddp"), 8),
+              ElementsAre("model_size", "backend", "time_per_step", "std_time_step", "time_per_sync",
+                          "std_time_sync", "fraction_sync", "strategy"));
+}
+
+TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
+  const Tabled t({{Ddp("naive", 1)}});
+  const Table& table = t.table("ddp");
+  EXPECT_EQ(Text(table, 0, "model_size"), "small");
+  EXPECT_EQ(Text(table, 0, "strategy"), "naive");
+  EXPECT_EQ(Text(table, 0, "variant"), "naive@gloo");
+  EXPECT_EQ(Number(table, 0, "batch_size"), 2);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "time_per_step"), 0.0275);
+  // Squares of -7.5, -7.5, 2.5, 12.5 add up to 275.
+  EXPECT_DOUBLE_EQ(Number(table, 0, "std_time_step"), std::sqrt(275.0 / 4) * 1e-3);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "time_per_sync"), 0.00825);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "std_time_sync"), 0.3 * std::sqrt(275.0 / 4) * 1e-3);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "fraction_sync"), 0.3);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "forward (s)"), 0.0055);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "backward (s)"), 0.011);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "optimizer (s)"), 0.00275);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "comm_busy (s)"), 0.0165);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "overlap"), 0.5);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "median_step (s)"), 0.025);
+  EXPECT_DOUBLE_EQ(Number(table, 0, "p90_step (s)"), 0.037);   // index 2.7 of 20 20 30 40
+  EXPECT_DOUBLE_EQ(Number(table, 0, "p95_step (s)"), 0.0385);  // index 2.85
+  EXPECT_DOUBLE_EQ(Number(table, 0, "p99_step (s)"), 0.0397);  // index 2.97
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p95_step (s)")));
+  EXPECT_TRUE(table.marked(0, ColumnOf(table, "p99_step (s)")));
+  EXPECT_EQ(Number(table, 0, "collectives"), 2);
+  EXPECT_EQ(Number(table, 0, "sent (B)"), 3000);
+}
+
+TEST(DdpTableTest, PeopleSeeEightColumns) {
+  const Tabled t({{Steady("none", Wobble(90, 24, 0)), Steady("core", Wobble(100, 24, 1)),
+                   Steady("naive", Wobble(130, 24, 2))}});
+  const Table& table = t.table("ddp");
+  std::vector<std::string> names;
+  for (const Column& column : table.columns()) {
+    if (column.audience != Audience::kMachines && !column.said_once && column.section <= 1)
+      names.push_back(column.name);
+  }
+  EXPECT_THAT(names, ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "exposed (s)",
+                                 "tax + own (s)", "verified", "flags"));
+  // Each estimate with its interval.
+  EXPECT_LT(Number(table, 2, "delta_low (%)"), 30);
+  EXPECT_GT(Number(table, 2, "delta_high (%)"), 30);
+  EXPECT_LT(Number(table, 1, "sync_cost_low (s)"), 0.010);
+  EXPECT_GT(Number(table, 1, "sync_cost_high (s)"), 0.010);
+  EXPECT_EQ(Text(table, 2, "baseline"), "core@gloo");
+}
+
+TEST(DdpTableTest, ShowsMemoryOfEachVariant) {
+  const Tabled t({{Ddp("core", 1,
+                       [](Record& rank) {
+                         rank.facts.Set("num_parameters", 1000);
+                         rank.facts.Set("peak_bytes_in_use", 16500);
+                       }),
+                   Ddp("naive", 1)}});
+  EXPECT_EQ(Number(t.table("ddp"), 0, "peak_memory (B/param)"), 16.5);
+  EXPECT_TRUE(std::isnan(Number(t.table("ddp"), 1, "peak_memory (B/param)")));
+}
+
+std::string Equality(std::string_view strategy, const Change& change) {
+  const Tabled t({{Ddp(strategy, 1, change)}});
+  return Text(t.table("ddp"), 0, "equals single process");
+}
+
+TEST(DdpTableTest, SaysWhetherGradientsEqualledTheReference) {
+  EXPECT_EQ(Equality("core", {}), "yes");
+  for (const char* const floor : {"none", "pytorch_none"}) {
+    EXPECT_EQ(Equality(floor, [](Record& rank) { rank.checks.Set("grads_equal", false); }), "floor: no sync");
+  }
+  EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks.Set("reference", "none"); }), "not checked");
+  EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks = {}; }), "not checked");
+  EXPECT_EQ(Equality("core",
+                     [](Record& rank) {
+                       rank.checks.Set("grads_equal", rank.rank != 1);
+                       rank.checks.Set("grad_rel_error", 0.0012 * static_cast<double>(rank.rank));
+                     }),
+            "no (1.2e-03)");
+  EXPECT_EQ(Equality("core",
+                     [](Record& rank) {
+                       rank.checks.Set("params_equal", false);
+                       rank.checks.Set("param_rel_error", 0.5);
+                     }),
+            "no (parameters 5.0e-01)");
+  EXPECT_EQ(Equality("core", [](Record& rank) { rank.checks.Set("replicas_equal", false); }),
+            "no (replicas differ)");
+}
+
+TEST(DdpTableTest, WithoutATimeTheCellIsEmpty) {
+  const Tabled t({{Ddp("pytorch_ddp", 1, [](Record& rank) {
+    rank.samples.erase("sync_exposed_ns");
+    rank.samples.erase("comm_busy_ns");
+  })}});
+  for (const char* column : {"time_per_sync", "std_time_sync", "fraction_sync", "comm_busy (s)", "overlap"}) {
+    EXPECT_TRUE(std::isnan(Number(t.table("ddp"), 0, column))) << column;
+  }
+}
+
+// What cannot be is flagged, whichever time shows it.
+TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
+  const auto faster = [](Record& rank) {
+    rank.facts.Set("gradient_bytes", int64_t{1000000000});
+    rank.buckets = {{1000000000, 1}};
+  };
+  // 10^9 bytes in 16.5 ms.
+  const Tabled busy({{Ddp("naive", 1, faster)}});
+  EXPECT_THAT(Text(busy.table("ddp"), 0, "flags"), HasSubstr("too-fast:61GB/s"));
+  const Tabled without_busy({{Ddp("naive", 1, [&](Record& rank) {
+    faster(rank);
+    rank.samples.erase("comm_busy_ns");
+  })}});
+  EXPECT_THAT(Text(without_busy.table("ddp"), 0, "flags"), HasSubstr("too-fast:121GB/s"));
+  // What one that overlaps leaves exposed is no measure of what it communicates.
+  const Tabled overlap({{Ddp("overlap", 1, [&](Record& rank) {
+    faster(rank);
+    rank.samples.erase("comm_busy_ns");
+  })}});
+  EXPECT_EQ(Text(overlap.table("ddp"), 0, "flags").find("too-fast"), std::string::npos);
+}
+
+TEST(DdpTableTest, WhatTheMachineGotDone) {
+  const Tabled t({{Ddp("core", 1, [](Record& rank) {
+    rank.facts.Set("tokens_per_step", 100);
+    rank.facts.Set("flops_per_step", 1e9);
+    rank.facts.Set("peak_flops_per_second", 80e9);
+    rank.samples["compute_cpu_ns"] = Repeat((rank.rank == 0 ? 40 : 44) * kMs, 4);
+  })}});
+  const Table& table = t.table("ddp");
+  EXPECT_NEAR(Number(table, 0, "tokens/s"), 100 / 0.0275, 1e-6);
+  EXPECT_TRUE(std::isnan(Number(table, 0, "images/s")));
+  EXPECT_NEAR(Number(table, 0, "GFLOP/s"), 2 / 0.0275, 1e-9);
+  EXPECT_NEAR(Number(table, 0, "share_of_peak"), 2 / 0.0275 / 80, 1e-12);
+  EXPECT_NEAR(Number(table, 0, "compute_cpu (s)"), 42e-3, 1e-12);
+}
+
+// Whatever is measured, its table says so of ranks that share a GPU.
+TEST(FlagsTest, EveryTableNamesASharedGpu) {
+  const auto on_one_gpu = [](Record first, Record second, int64_t batch_size) {
+    for (Record* const rank : {&first, &second}) {
+      rank->facts.Set("gpu_uuid", "GPU-1");
+      if (batch_size > 0) rank->config.Set("batch_size", batch_size);
+    }
+    return CombineRanks({first, second});
+  };
+  const std::vector<int64_t> times = Repeat(kMs, 100);
+  const Tabled t({{on_one_gpu(DdpRecord("core", 0, times), DdpRecord("core", 1, times), 2)},
+                  {on_one_gpu(DdpRecord("core", 0, times), DdpRecord("core", 1, times), 4)},
+                  {on_one_gpu(AllReduceRecord(1 << 20, 0, times), AllReduceRecord(1 << 20, 1, times), 0)},
+                  {on_one_gpu(CompareRecord("core", 3, 0, times), CompareRecord("core", 3, 1, times), 0)}});
+  for (const char* const name : {"ddp", "grid", "all_reduce", "compare"}) {
+    EXPECT_THAT(Text(t.table(name), 0, "flags"), HasSubstr("shared-gpu:2")) << name;
+  }
+}
+
+TEST(GridTableTest, OnePlaceIsNoGrid) {
+  EXPECT_FALSE(Tabled({{AtPlace("naive", 2, 128, 1), AtPlace("flat", 2, 128, 1)}}).has("grid"));
+  EXPECT_FALSE(
+      Tabled({{AtPlace("naive", 2, 128, 1, "run1")}, {AtPlace("naive", 2, 256, 1, "run2")}}).has("grid"));
+}
+
+// ResNet-50 has no sequences: places differ by batch alone.
+TEST(GridTableTest, PlacesWithoutASequenceAreTheSame) {
+  const auto images = [](std::string_view strategy, int64_t batch_size) {
+    Measurement measurement = AtPlace(strategy, batch_size, 128, 1);
+    measurement.record.config.Set("seq_len", std::numeric_limits<double>::quiet_NaN());
+    return measurement;
+  };
+  EXPECT_FALSE(Tabled({{images("naive", 2), images("flat", 2)}}).has("grid"));
+  EXPECT_TRUE(Tabled({{images("naive", 2)}, {images("naive", 4)}}).has("grid"));
+}
+
+TEST(GridTableTest, PutsStrategiesSideBySide) {
+  const Tabled t({{AtPlace("naive", 4, 128, 2), AtPlace("flat", 4, 128, 4)}, {AtPlace("naive", 2, 256, 1)}});
+  const Table& people = t.table("grid_side_by_side");
+  EXPECT_EQ(people.audience(), Audience::kPeople);
+  EXPECT_TRUE(people.is_detail());
+  ASSERT_EQ(people.num_rows(), 2u);
+  EXPECT_THAT(FirstNames(people, 4), ElementsAre("local_bs", "seq_len", "naive@gloo", "flat@gloo"));
+  EXPECT_EQ(people.number(0, 0), 2);
+  EXPECT_EQ(people.number(1, 1), 128);
+  EXPECT_DOUBLE_EQ(people.number(1, 2), 0.055);
+  EXPECT_DOUBLE_EQ(people.number(1, 3), 0.110);
+  EXPECT_TRUE(std::isnan(people.number(0, 3)));
+  EXPECT_DOUBLE_EQ(people.number(1, 4), 0.0165);  // total time grad all reduce of naive
+  EXPECT_DOUBLE_EQ(people.number(1, 6), 0.3);     // its ratio
+  EXPECT_EQ(people.section_title(2), "total time grad all reduce");
+
+  const Table& machines = t.table("grid");
+  EXPECT_EQ(machines.audience(), Audience::kMachines);
+  EXPECT_THAT(FirstNames(machines, 5),
+              ElementsAre("local_bs", "seq_len", "total time train", "total time grad all reduce",
+                          "ratio grad all reduce to train time"));
+  ASSERT_EQ(machines.num_rows(), 3u);
+  EXPECT_EQ(Text(machines, 1, "strategy"), "flat");
+  EXPECT_DOUBLE_EQ(Number(machines, 1, "total time train"), 0.110);
+  EXPECT_DOUBLE_EQ(Number(machines, 1, "ratio grad all reduce to train time"), 0.3);
+}
+
+Measurement Sized(const char* strategy, int64_t mebi, int64_t factor) {
+  const int64_t ms = factor * kMs;
+  return CombineRanks({CompareRecord(strategy, mebi, 0, {10 * ms, 20 * ms, 30 * ms, 40 * ms}),
+                       CompareRecord(strategy, mebi, 1, {20 * ms, 10 * ms, 30 * ms, 40 * ms})});
+}
+
+TEST(SweepTableTest, IsARowForEachPhaseWithThePublishedStatistics) {
+  const Tabled t({{Sized("core", 3, 1), Sized("bucketed_sync", 3, 2), Sized("core", 25, 2)}});
+  const Table& table = t.table("compare");
+  EXPECT_EQ(table.audience(), Audience::kMachines);
+  ASSERT_EQ(table.num_rows(), 12u);
+  EXPECT_EQ(Number(table, 4, "buffer_elements (Mi)"), 3);
+  EXPECT_EQ(Text(table, 4, "strategy"), "bucketed_sync");
+  EXPECT_EQ(Text(table, 4, "phase"), "forward");
+  EXPECT_EQ(Number(table, 4, "bucket_bytes"), 3 << 22);
+  EXPECT_EQ(Number(table, 4, "buckets"), 2);
+  EXPECT_NEAR(Number(table, 4, "Mean"), 11, 1e-9);  // 0.2 x 55 ms
+  EXPECT_NEAR(Number(table, 4, "delta%"), 100, 1e-9);
+  EXPECT_NEAR(Number(table, 4, "p99"), 15.88, 1e-9);
+  EXPECT_NEAR(Number(table, 4, "delta p99%"), 100, 1e-9);
+  EXPECT_TRUE(table.marked(4, ColumnOf(table, "p99")));
+  // Each size has its own baseline.
+  EXPECT_NEAR(Number(table, 8, "delta%"), 0, 1e-9);
+  EXPECT_EQ(Text(table, 8, "baseline"), "core:bucket_elements=25Mi@gloo");
+}
+
+TEST(SweepTableTest, PeopleSeeASectionForEachPhase) {
+  const Tabled t({{Sized("core", 3, 1), Sized("bucketed_sync", 3, 2)}});
+  const Table& people = t.table("compare_by_phase");
+  ASSERT_EQ(people.num_rows(), 2u);
+  EXPECT_EQ(people.section_title(1), "[forward]");
+  EXPECT_EQ(people.section_title(4), "[step]");
+  EXPECT_EQ(people.text(0, 1), "bucketed_sync");
+  EXPECT_NEAR(people.number(0, 4), 11, 1e-9);  // the mean of forward
+  EXPECT_NEAR(people.number(1, 4), 5.5, 1e-9);
+  EXPECT_TRUE(people.marked(0, 12));  // its p99
+}
+
+// Of two buckets the second ends 8 ms after the last rank has computed.
+TEST(BucketsTableTest, SaysWhatTheStepWaitsFor) {
+  const auto twice = [](int64_t first_ms, int64_t second_ms) {
+    return std::vector<int64_t>{first_ms * kMs, second_ms * kMs, first_ms * kMs, second_ms * kMs};
+  };
+  const Tabled t({{CombineRanks([&] {
+    std::vector<Record> ranks;
+    for (const int64_t rank : {0, 1}) {
+      Record& record = ranks.emplace_back(DdpRecord("core", rank, Repeat(50 * kMs, 2)));
+      record.samples["forward_ns"] = Repeat(5 * kMs, 2);
+      record.samples["backward_ns"] = Repeat((31 + 4 * rank) * kMs, 2);
+      record.samples["sync_exposed_ns"] = Repeat((12 - 4 * rank) * kMs, 2);
+      record.moments = {{"ready_ns", twice(10, 36 + 4 * rank)},
+                        {"issued_ns", twice(0, 0)},
+                        {"started_ns", twice(1, 1)},
+                        {"ended_ns", twice(9, 11 - 4 * rank)}};
+    }
+    return ranks;
+  }())}});
+  const Table& table = t.table("buckets");
+  EXPECT_TRUE(table.is_detail());
+  ASSERT_EQ(table.num_rows(), 2u);
+  EXPECT_EQ(Number(table, 0, "bytes"), 1000);
+  EXPECT_EQ(Number(table, 0, "exposed (s)"), 0);
+  EXPECT_NEAR(Number(table, 1, "ready (s)"), 40e-3, 1e-12);
+  EXPECT_NEAR(Number(table, 1, "waiting (s)"), 2e-3, 1e-12);  // 4 ms of rank 0
+  EXPECT_NEAR(Number(table, 1, "moving (s)"), 8e-3, 1e-12);
+  EXPECT_NEAR(Number(table, 1, "exposed (s)"), 8e-3, 1e-12);
+  EXPECT_EQ(table.findings()[0],
+            "The step waits longest for bucket 1 of core@gloo: 8.00 ms after the last rank had computed.");
+  EXPECT_NEAR(Number(t.table("ddp"), 0, "comm_waiting (s)"), 4e-3, 1e-12);
+  EXPECT_NEAR(Number(t.table("ddp"), 0, "comm_moving (s)"), 18e-3, 1e-12);
+}
+
+}  // namespace
+}  // namespace gradsync::tools
