@@ -118,7 +118,8 @@ std::string OrderOf(const Contest& contest) {
   }
   if (!equal.empty())
     parts.push_back(Join(base, " equals ", NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
-  if (!open.empty()) parts.push_back(Join(NamesOf(open), " against ", base, " is open"));
+  if (!open.empty())
+    parts.push_back(Join(NamesOf(open), " against ", base, open.size() == 1 ? " is open" : " are open"));
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;
