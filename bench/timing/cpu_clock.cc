@@ -24,6 +24,8 @@ clockid_t ClockOf(int thread) {
 
 }  // namespace
 
+int64_t ProcessCpuNs() { return Nanoseconds(CLOCK_PROCESS_CPUTIME_ID); }
+
 std::vector<int> ThreadIds() {
   std::vector<int> ids;
   std::error_code error;
@@ -41,7 +43,7 @@ CpuClock::CpuClock(const std::vector<int>& others) {
 CpuTimes CpuClock::Read() const {
   CpuTimes times;
   for (const int thread : communication_threads_) times.communication_ns += Nanoseconds(ClockOf(thread));
-  times.compute_ns = Nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - times.communication_ns;
+  times.compute_ns = ProcessCpuNs() - times.communication_ns;
   return times;
 }
 

@@ -9,6 +9,9 @@ namespace gradsync::bench {
 // The threads of this process, by the system's numbers, ascending.
 std::vector<int> ThreadIds();
 
+// Processor time of all threads of this process, those that have ended included, in ns.
+int64_t ProcessCpuNs();
+
 // Processor time, in ns.
 struct CpuTimes {
   int64_t compute_ns = 0;        // of all threads that are not for communication

@@ -3,40 +3,23 @@
 #include <unistd.h>
 
 #include <array>
-#include <ctime>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
 
-#include "model/tensor.h"
+#include "bench/timing/cpu_clock.h"
+#include "bench/training/over_ranks.h"
 
 namespace gradsync::bench {
 namespace {
 
-using model::Tensor;
-
 constexpr int64_t kNanoseconds = 1'000'000'000;
-
-int64_t ProcessNs() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return int64_t{time.tv_sec} * kNanoseconds + time.tv_nsec;
-}
 
 std::string HostName() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-// Every rank's numbers, one rank after the other.
-std::vector<int64_t> Gather(const std::vector<int64_t>& own, comm::ProcessGroup& group,
-                            const model::DevicePtr& device) {
-  const auto count = static_cast<int64_t>(own.size());
-  const Tensor all = Tensor::Empty(device, {group.size() * count}, model::DType::kI64);
-  group.AllGather(Tensor::From<int64_t>(device, {count}, own), all).Wait();
-  return all.ToVector<int64_t>();
 }
 
 }  // namespace
@@ -53,14 +36,14 @@ std::optional<int64_t> HostBusyNs(std::istream& proc_stat) {
 Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device)
     : group_(group), device_(device) {
   const auto host = static_cast<int64_t>(std::hash<std::string>()(HostName()));
-  const std::vector<int64_t> hosts = Gather({host}, group, device);
+  const std::vector<int64_t> hosts = GatherOverRanks({host}, group, device);
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank] == host) ranks_here_.push_back(rank);
   }
 }
 
 int64_t Disturbance::NowNs() {
-  int64_t now_ns = -ProcessNs();
+  int64_t now_ns = -ProcessCpuNs();
   if (ranks_here_.front() == static_cast<size_t>(group_.rank())) {
     std::ifstream proc_stat("/proc/stat");
     const std::optional<int64_t> busy_ns = HostBusyNs(proc_stat);
@@ -73,7 +56,7 @@ int64_t Disturbance::NowNs() {
 std::vector<int64_t> Disturbance::OthersNs(const std::vector<int64_t>& terms_ns) {
   std::vector<int64_t> own = terms_ns;
   own.push_back(is_known_ ? 1 : 0);
-  const std::vector<int64_t> all = Gather(own, group_, device_);
+  const std::vector<int64_t> all = GatherOverRanks(own, group_, device_);
   std::vector<int64_t> sums(own.size());
   for (const size_t rank : ranks_here_) {
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += all[rank * own.size() + i];

@@ -22,6 +22,7 @@
 #include "bench/training/disturbance.h"
 #include "bench/training/memory.h"
 #include "bench/training/observers.h"
+#include "bench/training/over_ranks.h"
 #include "bench/training/record.h"
 #include "bench/training/stepper.h"
 #include "bench/training/summary.h"
@@ -131,10 +132,12 @@ class TrainingJob : public RankJob {
     return groups;
   }
 
-  // That of a variant; the run's own for one that never communicates.
-  comm::RecordingProcessGroup& GroupOf(const Variant& variant) {
-    const auto group = groups_.find(variant.backend);
-    return group == groups_.end() ? group_ : *group->second;
+  // The backend of a variant's group; that of the run's own for one that never communicates.
+  std::string BackendOf(const Variant& variant) const {
+    return groups_.contains(variant.backend) ? variant.backend : options_.GroupBackends().front();
+  }
+  comm::RecordingProcessGroup& GroupOf(const Variant& variant) const {
+    return *groups_.at(BackendOf(variant));
   }
 
   void Measure(const Cell& cell, std::span<const Variant> variants) {
@@ -181,17 +184,13 @@ class TrainingJob : public RankJob {
 
   // As it is before the first step.
   Record RecordOf(const Cell& cell, const Variant& variant, double flops) const {
-    const auto group_record = group_records_.find(variant.backend);
-    Record record =
-        group_record == group_records_.end() ? group_records_.at(FirstBackend()) : group_record->second;
+    Record record = group_records_.at(BackendOf(variant));
     SetTrainingConfig(options_, variant, record);
     for (const auto& [name, value] : cell.config) record.config.Set(name, value);
     for (const auto& [name, value] : cell.facts) record.facts.Set(name, value);
     record.facts.Set("flops_per_step", Value(flops));
     return record;
   }
-
-  std::string FirstBackend() const { return options_.GroupBackends().front(); }
 
   Batch NewBatch(const Cell& cell) {
     Batch batch = cell.batch.NewBatch(device_);

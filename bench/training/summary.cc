@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/records/units.h"
-#include "model/tensor.h"
 
 namespace gradsync::bench {
 
@@ -16,13 +15,6 @@ std::string VerdictWord(const Fields& checks, bool drifts) {
   const bool equal = std::ranges::all_of(std::vector{"grads_equal", "params_equal", "replicas_equal"},
                                          [&](const char* name) { return checks.BoolOr(name, false); });
   return equal ? "equal" : drifts ? "replicas drift" : "WRONG";
-}
-
-std::vector<int64_t> MaxOverRanks(const std::vector<int64_t>& numbers, comm::ProcessGroup& group,
-                                  const model::DevicePtr& device) {
-  const auto tensor = model::Tensor::From<int64_t>(device, {static_cast<int64_t>(numbers.size())}, numbers);
-  group.AllReduce(tensor, comm::ReduceOp::kMax).Wait();
-  return tensor.ToVector<int64_t>();
 }
 
 void Summary::Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns) {

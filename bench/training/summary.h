@@ -7,18 +7,12 @@
 
 #include "bench/records/record.h"
 #include "bench/training/variant.h"
-#include "comm/process_group.h"
-#include "model/device.h"
 
 namespace gradsync::bench {
 
 // One word about a record's checks: "equal", "WRONG", "replicas drift" where they are meant to, or "not
 // checked".
 std::string VerdictWord(const Fields& checks, bool drifts);
-
-// The maximum over ranks of each of these numbers, of which all ranks have as many. All ranks call.
-std::vector<int64_t> MaxOverRanks(const std::vector<int64_t>& numbers, comm::ProcessGroup& group,
-                                  const model::DevicePtr& device);
 
 // A line for each variant of each cell: the mean of its steps, each as long as on its slowest rank; how much
 // longer that is than its floor's mean; and what came of its check. //tools:summarize has the parts and the

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "bench/training/over_ranks.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -149,10 +150,7 @@ uint64_t HashOfGradients(std::span<Parameter* const> params) {
 }
 
 std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device) {
-  const Tensor own = Tensor::From<int64_t>(device, {1}, std::vector{static_cast<int64_t>(number)});
-  const Tensor all = Tensor::Empty(device, {group.size()}, DType::kI64);
-  group.AllGather(own, all).Wait();
-  const std::vector<int64_t> numbers = all.ToVector<int64_t>();
+  const std::vector<int64_t> numbers = GatherOverRanks({static_cast<int64_t>(number)}, group, device);
   const int64_t most = *std::ranges::max_element(
       numbers, {}, [&](int64_t candidate) { return std::ranges::count(numbers, candidate); });
   std::vector<int> ranks;

@@ -31,8 +31,9 @@ constexpr seconds kHelloWithin{5};
 constexpr seconds kTakeWithin{5};
 // How long a process that is about to end may still be the rank that another one wants to be.
 constexpr seconds kLeaveWithin{1};
-// How long rank 0 stays, to tell the cause to ranks that are only starting, and to those that have joined.
+// How long rank 0 stays to tell the cause of a failure to ranks that are only starting.
 constexpr seconds kTellWithin{2};
+// How long it stays, in the end, for ranks that have joined.
 constexpr seconds kFarewell{1};
 constexpr int kMaxWaitMs = 1'000'000'000;
 
