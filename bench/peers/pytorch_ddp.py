@@ -15,6 +15,10 @@ long as OpenBLAS. Strategies:
   overlap   an asynchronous all-reduce of each gradient the moment it is accumulated
   ddp       torch.nn.parallel.DistributedDataParallel with buckets of that size
   ddp_view  the same with gradient_as_bucket_view, whose averaged gradients are not copied back
+  zero1           ddp_view with ZeroRedundancyOptimizer, which updates a part of the weights on each rank
+  bf16_hook       ddp_view with bf16_compress_hook
+  powersgd_hook   ddp_view with powerSGD_hook, of rank 4 from the first timed step on; transformers only; takes NumPy
+  post_local_sgd  no averaging of gradients; PostLocalSGDOptimizer averages weights after every 8th step
 
 Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes PyTorch 2.0
 and a C++ compiler, on a GPU Triton. Compilation comes before the first step, as do two passes in which

@@ -1,6 +1,8 @@
 """What PyTorch is given to be at its best. Skipped where the interpreter has no PyTorch."""
 
+import os
 import sys
+import tempfile
 import unittest
 
 try:
@@ -10,17 +12,59 @@ except ImportError as error:
     sys.exit(print(f"skipped: {error}"))
 
 from pytorch_models import RmsNorm, make_model, random_batch
-from pytorch_training import Case
+from pytorch_training import LOCAL_STEPS, POWERSGD_RANK, Case
 
 CONFIG = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 2, "vocab_size": 20000, "seq_len": 8,
           "batch_size": 1, "dtype": "f32", "optimizer": "adamw", "learning_rate": 1e-3}
+RESNET = {"image_size": 32, "width": 8, "batch_size": 2, "dtype": "f32", "optimizer": "sgd", "learning_rate": 1e-2}
 LM_HEAD_BYTES = 4 * 64 * 20000  # ready first, and larger than the small first bucket
 
 
-def case_of(**bucket_bytes):
+def case_of(config=CONFIG, **bucket_bytes):
     device = torch.device("cpu")
     torch.manual_seed(0)
-    return Case({**CONFIG, "bucket_bytes": bucket_bytes}, device, lambda: make_model(CONFIG, device))
+    return Case({**config, "bucket_bytes": bucket_bytes}, device, lambda: make_model(config, device))
+
+
+def trained(name, steps, config=CONFIG):
+    """A case that has taken so many steps with one strategy, each rank on a batch of its own."""
+    case = case_of(config, **{name: 1 << 20})
+    batch = random_batch(config, torch.Generator().manual_seed(dist.get_rank()))
+    case.warm_up(batch)
+    for _ in range(steps):
+        case.step(name, batch)
+    return case
+
+
+def same_on_both_ranks(params):
+    """By parameter, whether the two ranks have the same."""
+    sums = [(p.detach() * (1 - 2 * dist.get_rank())).contiguous() for p in params]
+    for s in sums:
+        dist.all_reduce(s)
+    return [not s.any() for s in sums]
+
+
+def check_on_two_ranks(rank, path):
+    """Raises unless strategies whose state is spread over ranks do what they should."""
+    join(rank, 2, dist.FileStore(path, 2))
+    for config in (CONFIG, RESNET):
+        ddp, zero = trained("ddp", 3, config), trained("zero1", 3, config)
+        assert all(torch.equal(*pair) for pair in zip(ddp.params, zero.params)), "zero1 trains other weights than ddp"
+        own = sum(s.numel() for state in zero.variants["zero1"].optimizer.optim.state.values() for s in state.values())
+        assert own < 1.2 * sum(p.numel() for p in zero.params), "zero1 holds the state of other ranks"
+    # It averages after the first step, and then after each LOCAL_STEPS.
+    assert all(same_on_both_ranks(trained("post_local_sgd", 1 + LOCAL_STEPS).params)), "not averaged"
+    assert not all(same_on_both_ranks(trained("post_local_sgd", LOCAL_STEPS).params)), "averaged too early"
+    exact, rounded = (list(trained(name, 1).variants[name].params) for name in ("ddp", "bf16_hook"))
+    for p, q in zip(exact, rounded):
+        assert torch.equal(q.grad, q.grad.bfloat16().float()), "gradients were not sent as bf16"
+        torch.testing.assert_close(q.grad, p.grad, rtol=2**-6, atol=2**-6 * p.grad.abs().max().item())
+    dist.destroy_process_group()
+
+
+def join(rank, world_size, store):
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
+    torch.set_num_threads(1)
 
 
 def sizes(facts):
@@ -44,8 +88,13 @@ class PyTorchTest(unittest.TestCase):
             self.assertEqual(case.variants[name].buckets(), facts[name])
 
     def test_every_strategy_leaves_the_same_gradients(self):
-        names = ("none", "naive", "flat", "overlap", "ddp", "ddp_view")
-        case, batch = case_of(**dict.fromkeys(names, 25 << 20)), random_batch(CONFIG, torch.Generator())
+        for config in (CONFIG, RESNET):
+            with self.subTest(config):
+                self.check_gradients(config, ("none", "naive", "flat", "overlap", "ddp", "ddp_view", "zero1",
+                                              "post_local_sgd"))
+
+    def check_gradients(self, config, names):
+        case, batch = case_of(config, **dict.fromkeys(names, 25 << 20)), random_batch(config, torch.Generator())
         weights = [p.detach().clone() for p in case.params]
         expected = None
         for name in names:
@@ -57,12 +106,28 @@ class PyTorchTest(unittest.TestCase):
             for grad, other in zip(grads, expected):
                 torch.testing.assert_close(grad, other)
 
+    def test_two_ranks(self):
+        with tempfile.TemporaryDirectory() as directory:
+            torch.multiprocessing.spawn(check_on_two_ranks, (os.path.join(directory, "store"),), nprocs=2)
+
+    def test_powersgd_keeps_few_columns_and_all_of_vectors(self):
+        exact, low = trained("ddp", 1), trained("powersgd_hook", 1)
+        for p, q in zip(exact.variants["ddp"].params, low.variants["powersgd_hook"].params):
+            if q.dim() == 1:
+                torch.testing.assert_close(q.grad, p.grad)
+            else:
+                self.assertLessEqual(torch.linalg.matrix_rank(q.grad, rtol=1e-4).item(), POWERSGD_RANK)
+
+    def test_channels_last(self):
+        self.assertTrue(make_model(RESNET, "cpu").conv1.weight.is_contiguous(memory_format=torch.channels_last))
+        with self.assertRaisesRegex(ValueError, "channels_last"):
+            case_of(RESNET, powersgd_hook=1 << 20)
+
     def test_rms_norm_is_what_it_says(self):
         x, norm = torch.randn(4, 64, generator=torch.Generator().manual_seed(0)), RmsNorm(64)
         torch.testing.assert_close(norm(x), x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5))
 
 
 if __name__ == "__main__":
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    torch.set_num_threads(1)
+    join(0, 1, dist.HashStore())
     unittest.main()

@@ -1,12 +1,18 @@
-"""Ways of averaging gradients under PyTorch, and a training step that is timed phase by phase."""
+"""PyTorch's ways of synchronising training, and a step that is timed phase by phase."""
 
 import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimizer
 
 DEFAULT_BUCKET_BYTES = 25 << 20  # DistributedDataParallel's own
 COMPILED = "_compiled"  # behind the name of a strategy whose model runs under torch.compile
+# Of the twins of powersgd and local_sgd: columns that are kept of a gradient, and steps from one average to the next.
+POWERSGD_RANK = 4
+LOCAL_STEPS = 8
 
 
 class Nothing:
@@ -76,6 +82,12 @@ class WithBuffers(torch.nn.Module):
         return self.model(*batch)
 
 
+# Those of DistributedDataParallel, which waits for gradients inside backward: the arguments that each is given.
+# Buckets that gradients are views of are the faster way.
+DDP = {"ddp": {}, **{name: {"gradient_as_bucket_view": True}
+                     for name in ("ddp_view", "zero1", "bf16_hook", "powersgd_hook")}}
+
+
 class Variant:
     """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes.
     `compiled`: what torch.compile was given, for the record; empty if nothing. Behind the name may be the size of
@@ -83,34 +95,59 @@ class Variant:
 
     def __init__(self, name, model, bucket_bytes):
         self.model = model
-        eager_name = name[:-len(COMPILED)] if name.endswith(COMPILED) else name
-        self.has_buckets = name.startswith("ddp")
+        self.kind = kind_of(name)
+        self.has_buckets = self.kind in DDP
         self.compiled = ""
+        self.powersgd = None
         if self.has_buckets:
             # An explicit size switches off the small first bucket, which belongs to the default.
             size = {} if bucket_bytes == DEFAULT_BUCKET_BYTES else {"bucket_cap_mb": bucket_bytes / 2**20}
-            self.module = torch.nn.parallel.DistributedDataParallel(
-                model, gradient_as_bucket_view=eager_name.startswith("ddp_view"), **size)
-            self.ddp = self.module
-            if eager_name != name:
+            self.module = self.ddp = torch.nn.parallel.DistributedDataParallel(model, **DDP[self.kind], **size)
+            if self.kind == "bf16_hook":
+                self.ddp.register_comm_hook(None, bf16_compress_hook)
+            if self.kind == "powersgd_hook":
+                from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook  # takes NumPy
+                if any(p.dim() == 4 for p in model.parameters()):
+                    raise ValueError("powersgd_hook: PyTorch's takes no gradients in channels_last")
+                # From the third pass on, which is the first after warming up.
+                self.powersgd = powerSGD_hook.PowerSGDState(None, POWERSGD_RANK, start_powerSGD_iter=2)
+                self.ddp.register_comm_hook(self.powersgd, powerSGD_hook.powerSGD_hook)
+            if name.endswith(COMPILED):
                 # From outside, as PyTorch's notes on DistributedDataParallel say: the compiler then cuts the
                 # graph where buckets end, so that they are sent while backward goes on.
                 self.compiled = "torch.compile(DistributedDataParallel(model))"
                 self.module = torch.compile(self.module)
-        elif eager_name != name:
+        elif name.endswith(COMPILED):
             self.compiled = "torch.compile(model)"
             self.module = WithBuffers(torch.compile(model))
         else:
             self.module = WithBuffers(model)
-        self.strategy = CLASSES.get(eager_name, Nothing)(model)
+        self.strategy = CLASSES.get(self.kind, Nothing)(model)
         self.params = self.strategy.params
+
+    def restart(self, optimizer):
+        """Forgets earlier steps. `optimizer`: what variants share; zero1 has one of the same kind of its own."""
+        self.optimizer = optimizer
+        if self.kind == "zero1":
+            self.optimizer = ZeroRedundancyOptimizer(
+                self.params, type(optimizer), **{name: optimizer.defaults[name] for name in ("lr", "fused")})
+        if self.kind == "post_local_sgd":
+            self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(LOCAL_STEPS, warmup_steps=0))
+        if self.powersgd is not None:
+            self.powersgd.error_dict.clear()
+            self.powersgd.q_memory_dict.clear()
 
     def buckets(self):
         """The bytes of DistributedDataParallel's buckets, in their order, for the record."""
         if not self.has_buckets:
             return {}
-        buffers = [bucket.buffer() for bucket in self.ddp.reducer._get_zeros_like_grad_buckets()]
-        return {"bucket_sizes": ", ".join(str(b.numel() * b.element_size()) for b in buffers)}
+        buckets = [bucket.buffer() for bucket in self.ddp.reducer._get_zeros_like_grad_buckets()]
+        return {"bucket_sizes": ", ".join(str(b.numel() * b.element_size()) for b in buckets)}
+
+
+def kind_of(name):
+    """"ddp:4096_compiled" -> "ddp"."""
+    return name.removesuffix(COMPILED).partition(":")[0]
 
 
 class HostClock:
@@ -159,7 +196,7 @@ def optimizer_of(name, params, learning_rate):
 
 
 class Case:
-    """Strategies that take their steps in turn, on the same weights and with one optimizer.
+    """Strategies that take their steps in turn, on the same weights.
 
     `config`: a record's, with "bucket_bytes" by strategy. `make_model` makes one with its first weights. Those of
     DistributedDataParallel have models of their own, because its hooks stay for good, but no weights of their own.
@@ -176,21 +213,23 @@ class Case:
             torch.compiler.reset()  # what was compiled for other shapes would count against a limit
         self.model = make_model()
         self.params = list(self.model.parameters())
-        self.restart()
         self.variants = {}
         for name, bucket_bytes in config["bucket_bytes"].items():
             model = self.model
-            if name.startswith("ddp"):
+            if kind_of(name) in DDP:
                 model = make_model()
                 for own, shared in zip(model.parameters(), self.params):
                     own.data = shared.data
             self.variants[name] = Variant(name, model, bucket_bytes)
+        self.restart()
 
     def restart(self):
         """All ranks begin with rank 0's weights."""
         for p in self.params:
             dist.broadcast(p.data, 0)
-        self.optimizer = self.make_optimizer()
+        optimizer = self.make_optimizer()
+        for variant in self.variants.values():
+            variant.restart(optimizer)
 
     def forward(self, variant, batch):
         """The loss."""
@@ -246,17 +285,17 @@ class Case:
         for shared, p in zip(self.params, variant.params):
             shared.grad = p.grad
         self.clock.mark()
-        self.optimizer.step()
+        variant.optimizer.step()
         self.clock.mark()
         variant.strategy.active = False
-        return phases_of(name, self.clock.between())
+        return phases_of(variant, self.clock.between())
 
 
-def phases_of(name, times):
+def phases_of(variant, times):
     forward, backward, sync, _, optimizer = times  # what Case does for itself is no part of a step
     phases = {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync,
               "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer,
               "step_ns": forward + backward + sync + optimizer}
-    if name.startswith("ddp"):  # it waits for gradients inside backward
+    if variant.has_buckets:  # DistributedDataParallel waits for gradients inside backward
         del phases["backward_ns"], phases["sync_exposed_ns"]
     return phases
