@@ -129,13 +129,13 @@ class Variant:
         """Forgets earlier steps. `optimizer`: what variants share; zero1 has one of the same kind of its own."""
         self.optimizer = optimizer
         if self.kind == "zero1":
-            self.optimizer = ZeroRedundancyOptimizer(
-                self.params, type(optimizer), **{name: optimizer.defaults[name] for name in ("lr", "fused")})
+            options = {name: optimizer.defaults[name] for name in ("lr", "fused") if name in optimizer.defaults}
+            self.optimizer = ZeroRedundancyOptimizer(self.params, type(optimizer), **options)
         if self.kind == "post_local_sgd":
             self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(LOCAL_STEPS, warmup_steps=0))
         if self.powersgd is not None:
             self.powersgd.error_dict.clear()
-            self.powersgd.q_memory_dict.clear()
+            self.powersgd.p_memory_dict.clear()  # and with it the other factors
 
     def buckets(self):
         """The bytes of DistributedDataParallel's buckets, in their order, for the record."""
