@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -38,10 +39,40 @@ class Uniform : public BatchSource {
   const FillTensor fill_;
 };
 
-class Corpus : public BatchSource {
+// Windows at random places of a text.
+class Windows : public BatchSource {
  public:
-  Corpus(const std::string& path, int64_t max_seq_len, uint64_t seed)
-      : path_(path), key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {
+  explicit Windows(uint64_t seed) : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {}
+
+ protected:
+  int64_t size_bytes_ = 0;  // of the text
+
+ private:
+  virtual void ReadWindow(int64_t offset, std::span<char> window) = 0;
+
+  void FillOnHost(int rank, int64_t step, const Tensor& inputs, const Tensor& targets) override {
+    const int64_t seq_len = inputs.dim(1);
+    std::vector<char> window(static_cast<size_t>(seq_len) + 1);
+    for (int64_t row = 0; row < inputs.dim(0); ++row) {
+      ReadWindow(WindowOffset(rank, step, row, seq_len), window);
+      FillRow(window, row, {inputs, targets});
+    }
+  }
+
+  int64_t WindowOffset(int rank, int64_t step, int64_t row, int64_t seq_len) const {
+    const std::array<uint32_t, 4> words =
+        model::Philox4x32(key_, {static_cast<uint32_t>(rank), static_cast<uint32_t>(step),
+                                 static_cast<uint32_t>(step >> 32), static_cast<uint32_t>(row)});
+    const uint64_t random = static_cast<uint64_t>(words[0]) << 32 | words[1];
+    return static_cast<int64_t>(random % static_cast<uint64_t>(size_bytes_ - seq_len));
+  }
+
+  const std::array<uint32_t, 2> key_;
+};
+
+class Corpus : public Windows {
+ public:
+  Corpus(const std::string& path, int64_t max_seq_len, uint64_t seed) : Windows(seed), path_(path) {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
     Require(!error, "--corpus=", path, ": cannot be read: ", error.message());
@@ -54,38 +85,28 @@ class Corpus : public BatchSource {
   }
 
  private:
-  void FillOnHost(int rank, int64_t step, const Tensor& inputs, const Tensor& targets) override {
-    const int64_t seq_len = inputs.dim(1);
-    std::vector<char> window(static_cast<size_t>(seq_len) + 1);
-    for (int64_t row = 0; row < inputs.dim(0); ++row) {
-      ReadWindow(WindowOffset(rank, step, row, seq_len), window);
-      int32_t* const input = inputs.data<int32_t>() + row * seq_len;
-      int32_t* const target = targets.data<int32_t>() + row * seq_len;
-      for (size_t i = 0; i + 1 < window.size(); ++i) {
-        input[i] = static_cast<unsigned char>(window[i]);
-        target[i] = static_cast<unsigned char>(window[i + 1]);
-      }
-    }
-  }
-
-  int64_t WindowOffset(int rank, int64_t step, int64_t row, int64_t seq_len) const {
-    const std::array<uint32_t, 4> words =
-        model::Philox4x32(key_, {static_cast<uint32_t>(rank), static_cast<uint32_t>(step),
-                                 static_cast<uint32_t>(step >> 32), static_cast<uint32_t>(row)});
-    const uint64_t random = static_cast<uint64_t>(words[0]) << 32 | words[1];
-    return static_cast<int64_t>(random % static_cast<uint64_t>(size_bytes_ - seq_len));
-  }
-
-  void ReadWindow(int64_t offset, std::vector<char>& window) {
+  void ReadWindow(int64_t offset, std::span<char> window) override {
     in_.seekg(offset);
     in_.read(window.data(), static_cast<std::streamsize>(window.size()));
     if (!in_) throw std::runtime_error(Join(path_, ": cannot be read at byte ", offset));
   }
 
   const std::string path_;
-  const std::array<uint32_t, 2> key_;
-  int64_t size_bytes_ = 0;
   std::ifstream in_;
+};
+
+class Text : public Windows {
+ public:
+  Text(std::string text, uint64_t seed) : Windows(seed), text_(std::move(text)) {
+    size_bytes_ = static_cast<int64_t>(text_.size());
+  }
+
+ private:
+  void ReadWindow(int64_t offset, std::span<char> window) override {
+    text_.copy(window.data(), window.size(), static_cast<size_t>(offset));
+  }
+
+  const std::string text_;
 };
 
 const SafetensorsFile::Entry& FindIds(const SafetensorsFile& file, const char* name) {
@@ -156,6 +177,16 @@ void BatchSource::Fill(int rank, int64_t step, const model::Batch& batch) {
   targets.CopyFrom(host_targets);
 }
 
+void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch) {
+  const auto seq_len = static_cast<int64_t>(window.size()) - 1;
+  int32_t* const input = batch.inputs.data<int32_t>() + row * seq_len;
+  int32_t* const target = batch.targets.data<int32_t>() + row * seq_len;
+  for (size_t i = 0; i + 1 < window.size(); ++i) {
+    input[i] = static_cast<unsigned char>(window[i]);
+    target[i] = static_cast<unsigned char>(window[i + 1]);
+  }
+}
+
 std::unique_ptr<BatchSource> UniformImages(uint64_t seed) {
   return std::make_unique<Uniform>(
       [=](const Tensor& tensor, uint64_t stream) { model::FillUniform(tensor, 0, 1, seed, stream); });
@@ -177,6 +208,10 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
 
 model::Shape ReadBatchFileShape(const std::string& path, int world_size) {
   return CheckShape(SafetensorsFile::Open(path), world_size);
+}
+
+std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed) {
+  return std::make_unique<Text>(std::move(text), seed);
 }
 
 std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "model/model.h"
@@ -52,6 +53,11 @@ std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 // no longer than the longest sequence, or if the vocabulary is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
+
+// The same of a text in memory, which must be longer than the longest sequence.
+std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
+// Row `row` of a batch on the host: (seq + 1) bytes as inputs and targets.
+void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
 
 // The (rows, seq) of a safetensors file with `inputs` and `targets` of i32 or i64. Throws InvalidInput if it
 // is not as described, or its rows cannot be divided among the ranks. Reads no tensor.

@@ -1,0 +1,130 @@
+#include "bench/convergence/text.h"
+
+#include <lzma.h>
+#include <nettle/sha2.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "bench/records/units.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One of so many files, or one of so many parts of a file.
+constexpr size_t kHeldOut = 10;
+
+// The newest release's.
+std::string CompilerHeaders() {
+  std::error_code error;
+  std::string found;
+  int64_t newest = -1;
+  for (const auto& entry : fs::directory_iterator("/usr/include/c++", error)) {
+    const int64_t release = ParseInteger(entry.path().filename().string()).value_or(-1);
+    if (release <= newest) continue;
+    newest = release;
+    found = entry.path().string();
+  }
+  Require(!found.empty(), "--corpus: there are no C++ headers in /usr/include/c++, expected a text");
+  return found;
+}
+
+std::string ReadFile(const fs::path& path, int64_t max_bytes) {
+  std::ifstream in(path, std::ios::binary);
+  std::error_code error;
+  const auto size_bytes = static_cast<int64_t>(fs::file_size(path, error));
+  std::string text(error ? 0 : static_cast<size_t>(std::min(size_bytes, max_bytes)), '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  Require(in.good() && !error, "--corpus: ", path.string(), ": cannot be read");
+  return text;
+}
+
+void ReadDirectory(const std::string& path, int64_t max_bytes, Text& text) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (auto entry = fs::recursive_directory_iterator(path, error); entry != end(entry);
+       entry.increment(error)) {
+    if (entry->is_regular_file(error)) files.push_back(entry->path());
+    if (error) break;
+  }
+  Require(!error, "--corpus=", path, ": cannot be read: ", error.message());
+  std::ranges::sort(files);
+  for (size_t i = 0; i < files.size() && max_bytes > 0; ++i) {
+    const std::string file = ReadFile(files[i], std::numeric_limits<int64_t>::max());
+    (i % kHeldOut == kHeldOut - 1 ? text.held_out : text.training) += file;
+    max_bytes -= static_cast<int64_t>(file.size());
+  }
+}
+
+std::string Sha256Of(const Text& text) {
+  sha256_ctx context;
+  sha256_init(&context);
+  const std::string length = Join(text.training.size(), "\n");
+  for (const std::string* part : {&length, &text.training, &text.held_out})
+    sha256_update(&context, part->size(), reinterpret_cast<const uint8_t*>(part->data()));
+  std::string digest(SHA256_DIGEST_SIZE, '\0');
+  sha256_digest(&context, digest.size(), reinterpret_cast<uint8_t*>(digest.data()));
+  return absl::BytesToHexString(digest);
+}
+
+size_t XzBytes(const std::string& text) {
+  std::vector<uint8_t> out(lzma_stream_buffer_bound(text.size()));
+  size_t size = 0;
+  const lzma_ret status = lzma_easy_buffer_encode(LZMA_PRESET_DEFAULT | LZMA_PRESET_EXTREME, LZMA_CHECK_NONE,
+                                                  nullptr, reinterpret_cast<const uint8_t*>(text.data()),
+                                                  text.size(), out.data(), &size, out.size());
+  if (status != LZMA_OK) throw std::runtime_error(Join("xz cannot compress the text: status ", int{status}));
+  return size;
+}
+
+}  // namespace
+
+Text ReadText(const std::string& path, int64_t max_bytes, int64_t longest_sequence) {
+  const std::string source = path.empty() ? CompilerHeaders() : path;
+  Text text;
+  text.name = path.empty() ? "C++ headers " + fs::path(source).filename().string()
+                           : (fs::path(source) / "").parent_path().filename().string();
+  if (fs::is_directory(source)) {
+    ReadDirectory(source, max_bytes, text);
+  } else {
+    text.training = ReadFile(source, max_bytes);
+    const size_t length = text.training.size() - text.training.size() / kHeldOut;
+    text.held_out = text.training.substr(length);
+    text.training.resize(length);
+  }
+  for (const std::string* const part : {&text.training, &text.held_out}) {
+    Require(static_cast<int64_t>(part->size()) > longest_sequence, "--corpus=", source, ": found ",
+            text.training.size(), " bytes to train on and ", text.held_out.size(),
+            " to hold out, expected more than the ", longest_sequence, " of a sequence of each");
+  }
+  text.sha256 = Sha256Of(text);
+  return text;
+}
+
+Bounds BoundsOf(const Text& text) {
+  std::array<double, 256> counts{};
+  for (const char c : text.held_out) ++counts[static_cast<unsigned char>(c)];
+  const auto total = static_cast<double>(text.held_out.size());
+  Bounds bounds;
+  for (const double count : counts) {
+    if (count > 0) bounds.order0_bits -= count / total * std::log2(count / total);
+  }
+  bounds.xz_bits = 8 *
+                   (static_cast<double>(XzBytes(text.training + text.held_out)) -
+                    static_cast<double>(XzBytes(text.training))) /
+                   total;
+  return bounds;
+}
+
+}  // namespace gradsync::bench
