@@ -7,17 +7,11 @@ namespace gradsync::bench {
 using comm::Collective;
 using model::Tensor;
 
-Exercise::Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, const ExerciseSpec& spec,
-                   std::optional<std::chrono::milliseconds> limit_timeout)
+Exercise::Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, const ExerciseSpec& spec)
     : group_(group), spec_(spec) {
   const int64_t part = spec.numel / group.size();
   const bool gathers = spec.collective == Collective::kAllGather;
-  if (limit_timeout) {
-    limit_.emplace(group, device, spec.numel, *limit_timeout);
-    input_ = limit_->tensor();
-  } else {
-    input_ = group.Allocate(device, {gathers ? part : spec.numel}, spec.dtype);
-  }
+  input_ = group.Allocate(device, {gathers ? part : spec.numel}, spec.dtype);
   output_ = input_;
   if (gathers) output_ = group.Allocate(device, {spec.numel}, spec.dtype);
   if (spec.collective == Collective::kReduceScatter) output_ = group.Allocate(device, {part}, spec.dtype);
@@ -28,7 +22,6 @@ Exercise::Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, co
 void Exercise::Fill() { input_.CopyFrom(pattern_); }
 
 void Exercise::Run() {
-  if (limit_) return limit_->Run();
   switch (spec_.collective) {
     case Collective::kAllReduce:
       return group_.AllReduce(input_, spec_.op).Wait();

@@ -2,9 +2,7 @@
 #define GRADSYNC_BENCH_COLLECTIVES_EXERCISE_H_
 
 #include <cstdint>
-#include <optional>
 
-#include "bench/collectives/memory_limit.h"
 #include "comm/process_group.h"
 #include "model/tensor.h"
 
@@ -23,9 +21,7 @@ struct ExerciseSpec {
 // One rank's part of it, on inputs whose result is known. All ranks make it, and call all of it, alike.
 class Exercise {
  public:
-  // `limit_timeout`: if given, not the group but a plain loop in shared memory does the all-reduce.
-  Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, const ExerciseSpec& spec,
-           std::optional<std::chrono::milliseconds> limit_timeout);
+  Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, const ExerciseSpec& spec);
 
   // Writes the inputs anew. Run after Run works on what the first one left.
   void Fill();
@@ -38,7 +34,6 @@ class Exercise {
  private:
   comm::ProcessGroup& group_;
   const ExerciseSpec spec_;
-  std::optional<MemoryLimit> limit_;
   model::Tensor pattern_;  // on the host
   model::Tensor input_;
   model::Tensor output_;  // the input itself, for those that work in place

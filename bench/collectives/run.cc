@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_format.h"
 #include "bench/collectives/exercise.h"
-#include "bench/collectives/memory_limit.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
 #include "bench/records/record.h"
@@ -68,9 +67,8 @@ class AllReduceJob : public RankJob {
   }
 
  private:
-  // The memory limit's ranks are those that share memory.
   std::unique_ptr<comm::RecordingProcessGroup> JoinBackend(const std::string& backend) {
-    return JoinGroup(options_.ranks, backend == kMemoryLimit ? "shm" : backend, world_, device_, placement_);
+    return JoinGroup(options_.ranks, backend, world_, device_, placement_);
   }
 
   void MeasureAll() {
@@ -115,8 +113,7 @@ class AllReduceJob : public RankJob {
                                .op = options_.reduce_op(),
                                .dtype = options_.element_type(),
                                .numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()))};
-    Exercise exercise(*group_, device_, spec,
-                      backend == kMemoryLimit ? std::optional(options_.ranks.timeout) : std::nullopt);
+    Exercise exercise(*group_, device_, spec);
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
     const std::string what = Join(backend, " ", collective, " ", FormatByteCount(size_bytes));
     Record record = NewRecord(collective, size_bytes, spec.numel);

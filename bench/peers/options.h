@@ -9,6 +9,9 @@
 
 namespace gradsync::bench {
 
+// In records, before the names of PyTorch's strategies, and behind those whose model is compiled.
+inline constexpr std::string_view kPeerPrefix = "pytorch_", kCompiled = "_compiled";
+
 // Whether another framework takes the same steps.
 struct PeerOptions {
   std::string with_peers = "none";

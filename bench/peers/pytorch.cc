@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "bench/records/strategy_name.h"
+#include "bench/peers/options.h"
 #include "comm/processes/run_command.h"
 #include "model/device.h"
 #include "model/error.h"

@@ -66,7 +66,7 @@ TEST(CudaOpRecorderTest, OperationsLieWhereTheGpuWasInThem) {
       EXPECT_LE(op.end_ns, marks[Mark::kBackwardEnd] + kRoundingNs);
     }
 
-    StepProfile profile({.flops = {1e12, "given"}, .bandwidth = {1e12, "given"}}, "none", {});
+    StepProfile profile({1e12, "given"}, "none");
     profile.Add(marks, computed, recorder.ops());
     Record record;
     profile.WriteTo(record);

@@ -29,7 +29,7 @@ void OpRecorder::Computed(std::string_view name, const model::Tensor& output,
                           std::span<const model::Var> inputs) {
   const int64_t end_ns = comm::Now();
   if (gpu_ != nullptr) RecordEvent(computed_events_, computed_.size());
-  computed_.push_back({std::string(name), CostsOf(name, output, inputs), 0, end_ns});
+  computed_.push_back({std::string(name), FlopsOf(name, output, inputs), 0, end_ns});
   ranges_before_.push_back(ops_.size());
 }
 

@@ -28,7 +28,7 @@ struct TracedOp {
 // One operation of a forward pass.
 struct ComputedOp {
   std::string name;
-  OpCosts costs;
+  Flops flops;
   // On comm::Now(): when the device was done with the operation before, or with a range if one came later; 0
   // if there was neither.
   int64_t begin_ns = 0;

@@ -12,22 +12,15 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr size_t kGapsShown = 4;
-
 double Sum(const std::vector<int64_t>& values) {
   return static_cast<double>(std::accumulate(values.begin(), values.end(), int64_t{0}));
 }
 
 double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
 
-std::string Milliseconds(double ns) { return absl::StrFormat("%.3f ms", ns / 1e6); }
-
 }  // namespace
 
 double StepProfile::Row::total_ns() const { return Sum(own_ns); }
-
-StepProfile::StepProfile(Peaks peaks, std::string optimizer, const OpCost& optimizer_cost)
-    : peaks_(std::move(peaks)), optimizer_(std::move(optimizer)), optimizer_cost_(optimizer_cost) {}
 
 StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view name) {
   auto row = std::ranges::find_if(rows_, [&](const Row& r) { return r.phase == phase && r.name == name; });
@@ -37,11 +30,6 @@ StepProfile::Row& StepProfile::RowOf(std::string_view phase, std::string_view na
   }
   row->own_ns.resize(step_ns_.size());  // with zeros for steps that did without it
   return *row;
-}
-
-void StepProfile::AddCost(Row& row, const OpCost& cost) {
-  row.cost += cost;
-  row.limit_ns += LimitNs(cost, peaks_);
 }
 
 void StepProfile::AddRest(std::string_view phase, std::string_view name, int64_t left_ns) {
@@ -61,8 +49,8 @@ void StepProfile::Add(const StepMarks& marks, const std::vector<ComputedOp>& for
     ++row.calls;
     row.own_ns.back() += op.end_ns - begin_ns;
     forward_left_ns -= op.end_ns - begin_ns;
-    AddCost(row, op.costs.forward);
-    AddCost(RowOf("backward", op.name), op.costs.backward);
+    row.flops += op.flops.forward;
+    RowOf("backward", op.name).flops += op.flops.backward;
   }
   for (const TracedOp& range : ranges) {
     const bool is_backward = range.begin_ns >= marks[Mark::kForwardEnd];
@@ -81,42 +69,30 @@ void StepProfile::Add(const StepMarks& marks, const std::vector<ComputedOp>& for
   AddRest("backward", "other", backward_left_ns);
   AddRest("sync", "exposed", marks.sync_exposed_ns());
   AddRest("optimizer", optimizer_, marks.optimizer_ns());
-  AddCost(RowOf("optimizer", optimizer_), optimizer_cost_);
-}
-
-std::string StepProfile::Summary(const std::vector<Row>& rows) const {
-  const double steps = static_cast<double>(step_ns_.size()), step_ns = Sum(step_ns_) / steps;
-  double limit_ns = 0;
-  std::vector<std::pair<double, std::string>> gaps;
-  for (const Row& row : rows) {
-    limit_ns += row.limit_ns / steps;
-    gaps.emplace_back((row.total_ns() - row.limit_ns) / steps, Join(row.phase, " ", row.name));
-  }
-  std::ranges::stable_sort(gaps, std::greater<>(), &std::pair<double, std::string>::first);
-  std::string text = absl::StrFormat(
-      "The limit is %s of the step's %s (%.1f%%), at %s. Largest gaps:", Milliseconds(limit_ns),
-      Milliseconds(step_ns), Percent(limit_ns, step_ns), bench::ToString(peaks_));
-  for (size_t i = 0; i < std::min(kGapsShown, gaps.size()); ++i) {
-    text += Join(i == 0 ? " " : ", ", gaps[i].second, " ", Milliseconds(gaps[i].first));
-  }
-  return text + ".\n";
 }
 
 std::string StepProfile::ToString() const {
   std::vector<Row> rows = rows_;
   std::ranges::stable_sort(rows, std::greater<>(), &Row::total_ns);
   const double steps = static_cast<double>(step_ns_.size());
-  std::string table = absl::StrFormat("%-10s %-18s %7s %10s %7s %10s %10s %10s %8s\n", "phase", "operation",
-                                      "calls", "ms", "share", "GFLOP", "MB", "limit, ms", "reached");
+  double flops = 0;
+  std::string table = absl::StrFormat("%-10s %-18s %7s %10s %7s %10s %10s\n", "phase", "operation", "calls",
+                                      "ms", "share", "GFLOP", "GFLOP/s");
   for (const Row& row : rows) {
     const double own_ns = row.total_ns();
-    absl::StrAppendFormat(&table, "%-10s %-18s %7.1f %10.3f %6.1f%% %10.3f %10.2f %10.3f %7.1f%%\n",
-                          row.phase, row.name, static_cast<double>(row.calls) / steps, own_ns / steps / 1e6,
-                          Percent(own_ns, Sum(step_ns_)), row.cost.flops / steps / 1e9,
-                          row.cost.bytes / steps / 1e6, row.limit_ns / steps / 1e6,
-                          Percent(row.limit_ns, own_ns));
+    flops += row.flops;
+    absl::StrAppendFormat(&table, "%-10s %-18s %7.1f %10.3f %6.1f%% %10.3f %10.1f\n", row.phase, row.name,
+                          static_cast<double>(row.calls) / steps, own_ns / steps / 1e6,
+                          Percent(own_ns, Sum(step_ns_)), row.flops / steps / 1e9,
+                          own_ns > 0 ? row.flops / own_ns : 0);
   }
-  return table + Summary(rows);
+  const double peak_ns = 1e9 * flops / peak_flops_.per_second;
+  absl::StrAppendFormat(&table,
+                        "At the peak of %.3g GFLOP/s (%s) the arithmetic takes %.3f ms of the step's %.3f ms "
+                        "(%.1f%%).\n",
+                        peak_flops_.per_second / 1e9, peak_flops_.source, peak_ns / steps / 1e6,
+                        Sum(step_ns_) / steps / 1e6, Percent(peak_ns, Sum(step_ns_)));
+  return table;
 }
 
 void StepProfile::WriteTo(Record& record) const {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "bench/launch/progress.h"
-#include "bench/timing/op_cost.h"
 #include "bench/timing/step_profile.h"
 #include "bench/timing/trace_log.h"
 #include "bench/training/summary.h"
@@ -57,19 +56,12 @@ class SummaryObserver : public Observer {
 
 class ProfileObserver : public Observer {
  public:
-  ProfileObserver(const TrainingOptions& options, const Peak& peak_flops, Trainer& trainer)
-      : options_(options), trainer_(trainer), peaks_{peak_flops, {}} {}
-
-  // On all ranks at once, because they compute at once.
-  void OnBegin() override {
-    trainer_.group().Barrier();
-    peaks_.bandwidth = MeasureBandwidth(trainer_.device());
-  }
+  ProfileObserver(const TrainingOptions& options, Peak peak_flops, Trainer& trainer)
+      : options_(options), trainer_(trainer), peak_flops_(std::move(peak_flops)) {}
 
   void OnStep(const StepEvent& event) override {
     if (event.operations == nullptr) return;
-    const auto [profile, is_new] = profiles_.try_emplace(
-        &event.stepper, peaks_, options_.optimizer, OptimizerCost(options_.optimizer, trainer_.params()));
+    const auto [profile, is_new] = profiles_.try_emplace(&event.stepper, peak_flops_, options_.optimizer);
     profile->second.Add(event.result.marks, event.operations->computed(), event.operations->ops());
   }
 
@@ -89,7 +81,7 @@ class ProfileObserver : public Observer {
  private:
   const TrainingOptions& options_;
   Trainer& trainer_;
-  Peaks peaks_;
+  const Peak peak_flops_;
   std::map<const Stepper*, StepProfile> profiles_;  // of those that take turns
   std::string text_;
 };

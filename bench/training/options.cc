@@ -178,9 +178,10 @@ void TrainingOptions::AddChecksTo(FlagTable& flags) {
             "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
             "it. Takes a pass over every gradient, so that the steps count as traced.");
   flags.Add("trace", &trace, Switch(), "Write what happened when in the timed steps, for ui.perfetto.dev.");
-  flags.Add("profile", &profile, Switch(),
-            "Print where the time of a step goes, by operation, beside the least that each can take on this "
-            "device; the record has it too.");
+  flags.Add(
+      "profile", &profile, Switch(),
+      "Print where the time of a step goes, by operation, and how fast each computes; the record has the "
+      "times too.");
   flags.Add("nvtx", &nvtx, Switch(),
             "Name steps, phases, operations of backward and collectives as NVTX ranges, for Nsight Systems: "
             "nsys profile --trace=nvtx,cuda,osrt.");

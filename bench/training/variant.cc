@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "bench/launch/flags.h"
-#include "bench/records/strategy_name.h"
+#include "bench/peers/options.h"
 #include "bench/records/units.h"
 #include "comm/factory.h"
 #include "ddp/factory.h"
