@@ -17,6 +17,7 @@ using enum Scope;
 constexpr std::string_view kAll = "all_reduce ddp import";
 constexpr std::string_view kBenchmarks = "all_reduce ddp";
 constexpr std::string_view kTraining = "ddp";
+constexpr std::string_view kLearning = "convergence";
 
 constexpr SchemaName kSchema[] = {
     {kTop, "schema", kText, kAll, kAlways, "\"gradsync.record/3\""},
@@ -88,6 +89,14 @@ constexpr SchemaName kSchema[] = {
     {kConfig, "image_size", kInt, kTraining, kSometimes, "pixels on each side", kCell},
     {kConfig, "width", kInt, kTraining, kSometimes, "channels of the first layers", kCell},
 
+    {kConfig, "text", kText, kLearning, kAlways, "what was learnt, by name", kCell},
+    {kConfig, "text_sha256", kText, kLearning, kAlways, "of all of it, and of which part is held out", kCell},
+    {kConfig, "training_steps", kInt, kLearning, kAlways, "of each variant from each seed, in all", kCell},
+    {kConfig, "evaluate_every", kInt, kLearning, kAlways, "steps, after which the held-out loss is measured",
+     kCell},
+    {kConfig, "held_out_windows", kInt, kLearning, kAlways, "sequences, by which a model is judged", kCell},
+    {kConfig, "trial_seed", kInt, kLearning, kAlways, "of initial weights and batches", kVariant},
+
     {kSamples, "position", kInts, kBenchmarks, kAlways,
      "index in the launch's own order over all its configurations"},
     {kSamples, "time_ns", kInts, "all_reduce", kAlways, "from a barrier to its end"},
@@ -128,6 +137,12 @@ constexpr SchemaName kSchema[] = {
     {kSamples, "backward.*_ns", kInts, kTraining, kSometimes, "profile: operations"},
     {kSamples, "sync.*_ns", kInts, kTraining, kSometimes, "profile: the wait"},
     {kSamples, "optimizer.*_ns", kInts, kTraining, kSometimes, "profile: its step"},
+
+    {kSamples, "own_ns", kInts, kLearning, kAlways, "begin_step_ns and hooks_ns together"},
+    {kSamples, "training_loss_nano", kInts, kLearning, kAlways,
+     "1e-9 nats for each byte of the step's batches, before the update, mean over ranks"},
+    {kSamples, "held_out_loss_nano", kInts, kLearning, kAlways,
+     "the same of the held-out text after the step; -1: not measured"},
 
     {kMoments, "ready_ns", kInts, kTraining, kSometimes,
      "from the step's begin until the bucket's last gradient was complete; -1, here and below: not known"},
@@ -193,6 +208,15 @@ constexpr SchemaName kSchema[] = {
      "in the timed steps, on the device: what this variant needs"},
     {kFacts, "bytes_held", kKnown, kTraining, kAlways, "from system or driver"},
     {kFacts, "strategies_in_memory", kInt, kTraining, kAlways, "whose buffers are in those"},
+    {kFacts, "order0_bits", kNumber, kLearning, kAlways,
+     "entropy of the held-out text's bytes, each for itself"},
+    {kFacts, "xz_bits", kNumber, kLearning, kAlways,
+     "that xz needs for each byte of the held-out text behind the training text"},
+    {kFacts, "training_bytes", kInt, kLearning, kAlways, "of the text"},
+    {kFacts, "held_out_bytes", kInt, kLearning, kAlways, "of the text"},
+    {kFacts, "first_step", kInt, kLearning, kAlways, "steps that a checkpoint had taken before; 0: none"},
+    {kFacts, "sent_bytes_per_step", kNumber, kLearning, kAlways,
+     "of each rank, by the fastest algorithms, mean over steps"},
     {kFacts, "bucket_sizes", kText, kTraining, kSometimes, "a peer's: the bytes of its buckets, in order"},
     {kFacts, "compiled", kText, kTraining, kSometimes, "what torch.compile was given"},
     {kFacts, "compile_ns", kInt, kTraining, kSometimes, "before the first step"},

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numbers>
 #include <sstream>
 
 #include "model/error.h"
@@ -109,6 +111,25 @@ Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
   record.buckets = ddp.buckets;
   record.checks = ddp.checks;
   record.facts = ddp.facts;
+  return record;
+}
+
+Record LearningRecord(std::string_view strategy, int64_t seed, int64_t rank, const std::vector<double>& bits,
+                      int64_t step_ns) {
+  Record record = DdpRecord(strategy, rank, std::vector<int64_t>(10 * bits.size(), step_ns));
+  record.experiment = "convergence";
+  record.config.Set("trial_seed", seed);
+  record.config.Set("text", "some text");
+  record.config.Set("text_sha256", "0123456789abcdef");
+  record.config.Set("training_steps", 10 * bits.size());
+  std::vector<int64_t> losses(10 * bits.size(), -1);
+  for (size_t i = 0; i < bits.size(); ++i)
+    losses[10 * i + 9] = std::llround(1e9 * std::numbers::ln2 * bits[i]);
+  const std::vector<int64_t> own(losses.size(), step_ns / 10);
+  record.samples = {{"step_ns", record.samples["step_ns"]}, {"own_ns", own}, {"held_out_loss_nano", losses}};
+  record.facts.Set("order0_bits", bench::Value(4.5));
+  record.facts.Set("xz_bits", bench::Value(1.5));
+  record.facts.Set("sent_bytes_per_step", bench::Value(3e6));
   return record;
 }
 

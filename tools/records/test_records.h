@@ -23,6 +23,11 @@ void SetBackend(std::string_view backend, bench::Record* record);
 bench::Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
                             const std::vector<int64_t>& steps_ns);
 
+// Rank `rank` of 2 of a model that learns: `bits` per byte of held-out text after every tenth step of
+// `step_ns`.
+bench::Record LearningRecord(std::string_view strategy, int64_t seed, int64_t rank,
+                             const std::vector<double>& bits, int64_t step_ns);
+
 bench::Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64_t>& times_ns);
 
 // `value`, `count` times.

@@ -146,14 +146,6 @@ ChartSeries& SeriesNamed(const std::string& name, const std::string& style, size
                                       : chart->series.emplace_back(ChartSeries{name, style, marker, {}});
 }
 
-void AddPanels(std::vector<LineChart> charts, Figure* figure) {
-  for (LineChart& chart : charts) {
-    for (ChartSeries& series : chart.series) std::ranges::stable_sort(series.points, {}, &ChartPoint::x);
-    figure->panels.push_back({chart.title, DrawLines(chart)});
-  }
-  figure->key = KeyOf(charts);
-}
-
 // "all_reduce, f32, cpu, 2 ranks, run 4f2a".
 std::string CollectiveOf(const Row& row) {
   const bench::Record& record = row.measured->record;
@@ -173,6 +165,14 @@ double PercentileOf(const Row& row, double p) {
 }
 
 }  // namespace
+
+void AddPanels(std::vector<LineChart> charts, Figure* figure) {
+  for (LineChart& chart : charts) {
+    for (ChartSeries& series : chart.series) std::ranges::stable_sort(series.points, {}, &ChartPoint::x);
+    figure->panels.push_back({chart.title, DrawLines(chart)});
+  }
+  figure->key = KeyOf(charts);
+}
 
 std::string PictureOf(const Figure& figure) {
   constexpr double kMargin = 16, kTitleHeight = 24, kKeyHeight = 20, kWidth = 2 * kChartWidth + 3 * kMargin;
@@ -367,9 +367,10 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
   return figure;
 }
 
-std::vector<Figure> FiguresOf(const std::vector<Cell>& cells) {
-  const StrategyStyles styles(cells);
-  return {CostFigure(cells, styles), SweepFigure(cells, styles), BandwidthFigure(cells)};
+std::vector<Figure> FiguresOf(const Summary& summary) {
+  const StrategyStyles styles(summary.cells);
+  return {CostFigure(summary.cells, styles), SweepFigure(summary.cells, styles),
+          BandwidthFigure(summary.cells), LearningFigure(summary.learning)};
 }
 
 }  // namespace gradsync::tools

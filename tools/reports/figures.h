@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/reports/charts.h"
 #include "tools/reports/svg.h"
 #include "tools/tables/rows.h"
+#include "tools/tables/summarize.h"
 
 // The figures of the report. They draw the numbers of rows, and compute no statistic of their own.
 namespace gradsync::tools {
@@ -62,8 +64,14 @@ Figure SweepFigure(const std::vector<Cell>& cells, const StrategyStyles& styles)
 // Bus bandwidth of collectives over message size.
 Figure BandwidthFigure(const std::vector<Cell>& cells);
 
+// Held-out loss over steps, seconds and bytes sent: a panel of each for each cell.
+Figure LearningFigure(const std::vector<LearningCell>& cells);
+
+// Adds the charts, and a key of all their series.
+void AddPanels(std::vector<LineChart> charts, Figure* figure);
+
 // All of them, in the order of a report.
-std::vector<Figure> FiguresOf(const std::vector<Cell>& cells);
+std::vector<Figure> FiguresOf(const Summary& summary);
 
 }  // namespace gradsync::tools
 

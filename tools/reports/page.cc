@@ -74,14 +74,15 @@ class Page {
   // One record of each run.
   void ListRuns() {
     std::set<std::pair<std::string, std::string>> seen;
+    const auto add = [&](const bench::Record& record) {
+      if (seen.emplace(record.experiment, record.run_id).second) runs_.push_back(&record);
+    };
     for (const std::vector<Cell>* cells : {&cells_, &contents_.traced.cells}) {
       for (const Cell& cell : *cells) {
-        for (const Row& row : cell.rows) {
-          const bench::Record& record = row.measured->record;
-          if (seen.emplace(record.experiment, record.run_id).second) runs_.push_back(&record);
-        }
+        for (const Row& row : cell.rows) add(row.measured->record);
       }
     }
+    for (const LearningCell& cell : contents_.summary.learning) add(cell.record());
   }
 
   void WriteHead() {
@@ -140,7 +141,7 @@ class Page {
       out_ << "</div>\n<figcaption><strong>Figure " << number << ". " << EscapeXml(title) << ".</strong> "
            << EscapeXml(caption) << "</figcaption>\n</figure>\n";
     };
-    for (const Figure& figure : FiguresOf(cells_)) {
+    for (const Figure& figure : FiguresOf(contents_.summary)) {
       if (!figure.panels.empty()) {
         begin(figure.id, figure.panels.size() == 1 ? "single" : "");
         WritePanels(figure);

@@ -71,8 +71,8 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   return contents;
 }
 
-std::string PictureNamed(const std::string& id, const std::vector<Cell>& cells) {
-  for (const Figure& figure : FiguresOf(cells)) {
+std::string PictureNamed(const std::string& id, const Summary& summary) {
+  for (const Figure& figure : FiguresOf(summary)) {
     if (figure.id == id && !figure.panels.empty()) return PictureOf(figure);
   }
   throw InvalidInput("--figure=" + id + ": the records decide nothing that it would show");
@@ -86,7 +86,7 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   flags.AllowPaths(&line.inputs, "directories with records, or files of them");
   flags.Add("out", &line.out, bench::Path("a file such as report.html"), "Where the page goes.");
   flags.Add("title", &line.title, bench::Text("a line of text"), "The page's title.");
-  flags.Add("figure", &line.figure, bench::OneOf({"cost", "sweep", "bandwidth"}),
+  flags.Add("figure", &line.figure, bench::OneOf({"cost", "sweep", "bandwidth", "convergence"}),
             "Writes this figure alone, as SVG.");
   return RunTool("report", &flags, argc, argv, out, err, [&] {
     Require(!line.inputs.empty(), "no input: takes directories with records, such as results/");
@@ -94,7 +94,7 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
     const ReportContents contents = Collect(line, err);
     Require(contents.summary.num_records > 0 || !contents.timelines.empty(), line.inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
-    const std::string picture = line.figure.empty() ? "" : PictureNamed(line.figure, contents.summary.cells);
+    const std::string picture = line.figure.empty() ? "" : PictureNamed(line.figure, contents.summary);
     WriteFile(line.out, [&](std::ostream& file) {
       if (line.figure.empty()) return WriteReport(contents, file);
       file << picture;

@@ -212,6 +212,30 @@ TEST(CostFigureTest, PartsAddUpToTheStep) {
                            "^core@gloo: step 110 ms, cost (39|40)\\.[0-9], 95 % CI .*, tax (19|20)\\."));
 }
 
+TEST(LearningFigureTest, ShowsLossOverStepsSecondsAndBytes) {
+  const std::string dir = FreshTestDir("learning");
+  std::vector<Record> records;
+  for (const int64_t seed : {0, 1}) {
+    AddRanks(
+        [&](int64_t rank) {
+          return LearningRecord("naive", seed, rank, {3, 2.0 + 0.1 * seed}, kMs);
+        },
+        &records);
+    AddRanks([&](int64_t rank) { return LearningRecord("topk", seed, rank, {3, 2.5}, 2 * kMs); }, &records);
+  }
+  WriteLines(dir + "/r.jsonl", records);
+  const Summary summary = Summarize({.inputs = {dir}, .baseline_row = "", .resamples = {}});
+  const Figure figure = LearningFigure(summary.learning);
+  ASSERT_THAT(figure.panels, SizeIs(3));
+  ASSERT_THAT(figure.key, SizeIs(2));
+  EXPECT_EQ(figure.key[1].text, "topk@gloo");
+  EXPECT_THAT(figure.panels[1].chart.Finish(), HasSubstr("topk@gloo, 0.0400 s: 2.500 bits per byte"));
+  EXPECT_THAT(figure.panels[2].chart.Finish(), HasSubstr("naive@gloo, 60.0 MB: 2.050 bits per byte"));
+  const Outcome outcome = ReportOn(dir);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.page, HasSubstr("figure-convergence"));
+}
+
 TEST(CostFigureTest, BackendsStandSideBySideOnOneScale) {
   const std::vector<XmlElement> figure = FigureOf("report_backends", EveryExperiment(), "figure-cost");
   EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")), ElementsAre("small, gloo", "small, shm"));

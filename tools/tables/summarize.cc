@@ -49,7 +49,10 @@ Summary Summarize(const SummarizeOptions& options) {
   RecordSet records = ReadRecords(options.inputs, WhyUnusable, &summary.problems);
   JoinLaunches(&records);
   summary.num_records = records.num_records;
-  summary.groups = std::move(records.groups);
+  for (Group& group : records.groups) {
+    (IsConvergence(group.front().record) ? summary.learning_groups : summary.groups)
+        .push_back(std::move(group));
+  }
   const bool has_wish = !options.baseline_row.empty();
   if (has_wish && summary.num_records > 0) RequireRow(options.baseline_row, summary.groups);
 
@@ -58,9 +61,13 @@ Summary Summarize(const SummarizeOptions& options) {
   int64_t without_baseline = 0;
   summary.cells = CellsOf(summary.groups, row_options, &without_baseline);
   for (const auto& add_tables : kAddTables) add_tables(summary.cells, &summary.report.tables);
+  summary.learning = LearningCellsOf(summary.learning_groups);
+  AddConvergenceTable(summary.learning, &summary.report.tables);
   RunsTable runs;
-  for (const Group& group : summary.groups) {
-    for (const Measurement& measurement : group) runs.Add(measurement.record);
+  for (const std::vector<Group>* groups : {&summary.groups, &summary.learning_groups}) {
+    for (const Group& group : *groups) {
+      for (const Measurement& measurement : group) runs.Add(measurement.record);
+    }
   }
   summary.report.header = runs.Header();
   if (runs.table().num_rows() > 0) summary.report.tables.push_back(std::move(runs.table()));

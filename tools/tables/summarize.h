@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/records/reader.h"
+#include "tools/tables/convergence.h"
 #include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
@@ -22,6 +23,8 @@ struct SummarizeOptions {
 struct Summary {
   std::vector<Group> groups;  // that the cells are of; moving a Summary leaves them where they are
   std::vector<Cell> cells;
+  std::vector<Group> learning_groups;  // likewise
+  std::vector<LearningCell> learning;
   Report report;  // tables of the cells
   Problems problems;
   int64_t num_records = 0;           // used

@@ -1,4 +1,4 @@
-#include "bench/convergence/text.h"
+#include "bench/convergence/corpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,59 +39,59 @@ std::string ErrorOf(const std::function<void()>& body) {
   return "no error";
 }
 
-TEST(TextTest, HoldsOutTheLastTenthOfAFile) {
+TEST(CorpusTest, HoldsOutTheLastTenthOfAFile) {
   const std::string path = FreshDirectory("file") + "/text";
   Write(path, std::string(90, 'a') + std::string(10, 'b'));
-  const Text text = ReadText(path, kMax, 4);
+  const Corpus text = ReadCorpus(path, kMax, 4);
   EXPECT_EQ(text.training, std::string(90, 'a'));
   EXPECT_EQ(text.held_out, std::string(10, 'b'));
   EXPECT_EQ(text.name, "text");
   // Of "90\n", 90 times a and 10 times b: printf with sha256sum.
   EXPECT_EQ(text.sha256, "b6ad300a539a5e44c84c71df0b367e65824ff9f6cf9d2e6a693b84fe37337833");
-  EXPECT_EQ(ReadText(path, 50, 4).training.size(), 45);
+  EXPECT_EQ(ReadCorpus(path, 50, 4).training.size(), 45);
 }
 
-TEST(TextTest, HoldsOutWholeFilesOfADirectory) {
+TEST(CorpusTest, HoldsOutWholeFilesOfADirectory) {
   const std::string path = FreshDirectory("directory");
   for (char c = 'a'; c < 'a' + 22; ++c) Write(path + (c < 'l' ? "/a" : "/b/") + c, std::string(3, c));
-  const Text text = ReadText(path, kMax, 4);
+  const Corpus text = ReadCorpus(path, kMax, 4);
   EXPECT_EQ(text.held_out, "jjjttt");
   EXPECT_EQ(text.training.substr(0, 9), "aaabbbccc");
   EXPECT_EQ(text.training.size(), 60);
   // Whole files, until there is enough.
-  EXPECT_EQ(ReadText(path, 31, 2).training.size(), 30);
-  EXPECT_EQ(ReadText(path, 31, 2).held_out, "jjj");
+  EXPECT_EQ(ReadCorpus(path, 31, 2).training.size(), 30);
+  EXPECT_EQ(ReadCorpus(path, 31, 2).held_out, "jjj");
 }
 
-TEST(TextTest, OtherTextHasAnotherSha) {
+TEST(CorpusTest, OtherTextHasAnotherSha) {
   const std::string path = FreshDirectory("other");
   Write(path + "/1", std::string(100, 'a'));
   Write(path + "/2", Join(std::string(99, 'a'), "b"));
   // The same bytes, parted elsewhere.
-  EXPECT_NE(ReadText(path + "/1", kMax, 4).sha256, ReadText(path + "/2", kMax, 4).sha256);
-  EXPECT_NE(ReadText(path + "/1", kMax, 4).sha256, ReadText(path + "/1", 90, 4).sha256);
-  EXPECT_EQ(ReadText(path + "/1", kMax, 4).sha256, ReadText(path + "/1", kMax, 4).sha256);
+  EXPECT_NE(ReadCorpus(path + "/1", kMax, 4).sha256, ReadCorpus(path + "/2", kMax, 4).sha256);
+  EXPECT_NE(ReadCorpus(path + "/1", kMax, 4).sha256, ReadCorpus(path + "/1", 90, 4).sha256);
+  EXPECT_EQ(ReadCorpus(path + "/1", kMax, 4).sha256, ReadCorpus(path + "/1", kMax, 4).sha256);
 }
 
-TEST(TextTest, RefusesInOneLine) {
+TEST(CorpusTest, RefusesInOneLine) {
   const std::string path = FreshDirectory("refused");
   Write(path + "/short", "0123456789");
-  EXPECT_THAT(ErrorOf([&] { ReadText(path + "/missing", kMax, 4); }),
+  EXPECT_THAT(ErrorOf([&] { ReadCorpus(path + "/missing", kMax, 4); }),
               AllOf(HasSubstr("--corpus"), HasSubstr("missing: cannot be read")));
   EXPECT_THAT(
-      ErrorOf([&] { ReadText(path + "/short", kMax, 4); }),
+      ErrorOf([&] { ReadCorpus(path + "/short", kMax, 4); }),
       HasSubstr("found 9 bytes to train on and 1 to hold out, expected more than the 4 of a sequence"));
 }
 
-TEST(TextTest, CompilersHeadersAreThere) {
-  const Text text = ReadText("", kMax, 64);
+TEST(CorpusTest, CompilersHeadersAreThere) {
+  const Corpus text = ReadCorpus("", kMax, 64);
   EXPECT_GT(text.training.size(), kMax / 2);
   EXPECT_GT(text.held_out.size(), kMax / 100);
   EXPECT_THAT(text.name, HasSubstr("C++ headers"));
 }
 
 TEST(BoundsTest, EntropyByHand) {
-  Text text = {.name = "", .training = std::string(100, 'a'), .held_out = "aabc", .sha256 = ""};
+  Corpus text = {.name = "", .training = std::string(100, 'a'), .held_out = "aabc", .sha256 = ""};
   // 1/2 of 1 bit and twice 1/4 of 2 bits.
   EXPECT_DOUBLE_EQ(BoundsOf(text).order0_bits, 1.5);
   text.held_out = "aaaa";
@@ -99,7 +99,7 @@ TEST(BoundsTest, EntropyByHand) {
 }
 
 TEST(BoundsTest, XzLooksAtOtherBytes) {
-  Text text = ReadText("", kMax / 4, 64);
+  Corpus text = ReadCorpus("", kMax / 4, 64);
   const Bounds own = BoundsOf(text);
   EXPECT_LT(own.xz_bits, own.order0_bits);
   EXPECT_GT(own.xz_bits, 0.1);

@@ -1,4 +1,4 @@
-#include "bench/convergence/text.h"
+#include "bench/convergence/corpus.h"
 
 #include <lzma.h>
 #include <nettle/sha2.h>
@@ -50,7 +50,7 @@ std::string ReadFile(const fs::path& path, int64_t max_bytes) {
   return text;
 }
 
-void ReadDirectory(const std::string& path, int64_t max_bytes, Text& text) {
+void ReadDirectory(const std::string& path, int64_t max_bytes, Corpus& text) {
   std::vector<fs::path> files;
   std::error_code error;
   for (auto entry = fs::recursive_directory_iterator(path, error); entry != end(entry);
@@ -67,7 +67,7 @@ void ReadDirectory(const std::string& path, int64_t max_bytes, Text& text) {
   }
 }
 
-std::string Sha256Of(const Text& text) {
+std::string Sha256Of(const Corpus& text) {
   sha256_ctx context;
   sha256_init(&context);
   const std::string length = Join(text.training.size(), "\n");
@@ -90,9 +90,9 @@ size_t XzBytes(const std::string& text) {
 
 }  // namespace
 
-Text ReadText(const std::string& path, int64_t max_bytes, int64_t longest_sequence) {
+Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence) {
   const std::string source = path.empty() ? CompilerHeaders() : path;
-  Text text;
+  Corpus text;
   text.name = path.empty() ? "C++ headers " + fs::path(source).filename().string()
                            : (fs::path(source) / "").parent_path().filename().string();
   if (fs::is_directory(source)) {
@@ -112,7 +112,7 @@ Text ReadText(const std::string& path, int64_t max_bytes, int64_t longest_sequen
   return text;
 }
 
-Bounds BoundsOf(const Text& text) {
+Bounds BoundsOf(const Corpus& text) {
   std::array<double, 256> counts{};
   for (const char c : text.held_out) ++counts[static_cast<unsigned char>(c)];
   const auto total = static_cast<double>(text.held_out.size());

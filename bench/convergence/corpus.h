@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_BENCH_CONVERGENCE_TEXT_H_
-#define GRADSYNC_BENCH_CONVERGENCE_TEXT_H_
+#ifndef GRADSYNC_BENCH_CONVERGENCE_CORPUS_H_
+#define GRADSYNC_BENCH_CONVERGENCE_CORPUS_H_
 
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 namespace gradsync::bench {
 
 // What a model is trained on, byte by byte, and what it is judged by, which it never sees in training.
-struct Text {
+struct Corpus {
   std::string name;  // for people: the last part of its path
   std::string training;
   std::string held_out;
@@ -19,7 +19,7 @@ struct Text {
 // out. Empty: the directory of the C++ compiler's own headers, which exists wherever gradsync builds. Throws
 // InvalidInput, with a line that begins with --corpus, if it cannot be read, or if one of the parts would not
 // be longer than `longest_sequence`.
-Text ReadText(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
+Corpus ReadCorpus(const std::string& path, int64_t max_bytes, int64_t longest_sequence);
 
 // Bits for each byte of the held-out text, between which a language model's loss is expected.
 struct Bounds {
@@ -29,8 +29,8 @@ struct Bounds {
   // By how much xz (preset 6, extreme) compresses the training text worse with the held-out text behind it.
   double xz_bits = 0;
 };
-Bounds BoundsOf(const Text& text);
+Bounds BoundsOf(const Corpus& text);
 
 }  // namespace gradsync::bench
 
-#endif  // GRADSYNC_BENCH_CONVERGENCE_TEXT_H_
+#endif  // GRADSYNC_BENCH_CONVERGENCE_CORPUS_H_

@@ -1,0 +1,280 @@
+#include "tools/tables/convergence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <numbers>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "model/error.h"
+#include "tools/tables/fields.h"
+#include "tools/tables/words.h"
+
+namespace gradsync::tools {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kMega = 1e6;
+
+// Samples, see bench/records/schema.cc. Losses are in 1e-9 nats, so that a series is in nats.
+constexpr char kHeldOutLoss[] = "held_out_loss_nano", kStep[] = "step_ns", kOwn[] = "own_ns";
+
+// The steps of one trial after which it was judged, and bits per byte.
+std::map<double, double> JudgedSteps(const Measurement& measured) {
+  std::map<double, double> judged;
+  const Series* const losses = measured.Find(kHeldOutLoss);
+  const auto first = static_cast<double>(measured.record.facts.IntOr("first_step", 0));
+  for (size_t i = 0; losses != nullptr && i < losses->max.size(); ++i) {
+    if (losses->max[i] >= 0) judged[first + static_cast<double>(i) + 1] = losses->max[i] / std::numbers::ln2;
+  }
+  return judged;
+}
+
+// Means over periods, of a strategy that synchronises every so many steps; what is left of a last one is not
+// counted.
+void AddPeriods(const Measurement& measured, const char* samples, std::vector<double>* all) {
+  const Series* const series = measured.Find(samples);
+  const auto period = static_cast<size_t>(std::max<int64_t>(1, measured.record.facts.IntOr("period", 1)));
+  for (size_t end = period; series != nullptr && end <= series->max.size(); end += period)
+    all->push_back(Mean(std::span(series->max).subspan(end - period, period)));
+}
+
+// A mean over seeds with a 95 % interval by Student's t; `family`: how many intervals hold at once.
+Estimate MeanOver(const std::vector<double>& values, size_t family) {
+  Estimate mean{.value = Mean(values)};
+  const auto count = static_cast<double>(values.size());
+  if (values.size() < 2) return mean;
+  const double error = PopulationStd(values) / std::sqrt(count - 1);
+  const double margin = error > 0 ? error * StudentT(SidakCritical(family), count - 1) : 0;
+  mean.interval = {mean.value - margin, mean.value + margin};
+  return mean;
+}
+
+const LearningRow::Trial* TrialOf(const LearningRow& row, int64_t seed) {
+  const auto found = std::ranges::find(row.trials, seed, &LearningRow::Trial::seed);
+  return found == row.trials.end() || std::isnan(found->bits.back()) ? nullptr : &*found;
+}
+
+// After how many steps the loss was first at most `target`, linearly between two that were judged; NaN:
+// never.
+double StepsUntil(double target, const std::vector<double>& steps, const std::vector<double>& bits) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!(bits[i] <= target)) continue;
+    if (i == 0 || std::isnan(bits[i - 1])) return steps[i];
+    return steps[i - 1] + (steps[i] - steps[i - 1]) * (bits[i - 1] - target) / (bits[i - 1] - bits[i]);
+  }
+  return kNaN;
+}
+
+Verdict VerdictOf(const Interval& interval) {
+  if (!interval.is_known()) return Verdict::kNone;
+  return interval.low > 0 ? Verdict::kSlower : interval.high < 0 ? Verdict::kFaster : Verdict::kOpen;
+}
+
+void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>& steps, size_t family,
+                         LearningRow* row) {
+  std::vector<double> differences, base, reached;
+  for (const LearningRow::Trial& trial : baseline.trials) {
+    const LearningRow::Trial* const own = TrialOf(*row, trial.seed);
+    if (own == nullptr || TrialOf(baseline, trial.seed) == nullptr) continue;
+    base.push_back(trial.bits.back());
+    differences.push_back(own->bits.back() - trial.bits.back());
+    const double until = StepsUntil((1 + kReachedWithin) * trial.bits.back(), steps, own->bits);
+    if (!std::isnan(until)) reached.push_back(until);
+  }
+  row->num_reached = reached.size();
+  if (!base.empty() && reached.size() == base.size()) row->steps_to_reach = Mean(reached);
+  if (row == &baseline) return;
+  row->against_baseline = Scaled(MeanOver(differences, family), 1 / Mean(base));
+  row->verdict = VerdictOf(row->against_baseline.interval);
+}
+
+// Every variant is one row; its measurements are of one seed each.
+LearningCell CellOf(const Group& group) {
+  LearningCell cell;
+  std::set<double> steps;
+  for (const Measurement& measured : group) {
+    for (const auto& [step, bits] : JudgedSteps(measured)) steps.insert(step);
+  }
+  cell.steps.assign(steps.begin(), steps.end());
+  for (const Measurement& measured : group) {
+    auto row = std::ranges::find(cell.rows, measured.variant(), &LearningRow::variant);
+    if (row == cell.rows.end()) {
+      cell.rows.emplace_back().measured = &measured;
+      row = std::prev(cell.rows.end());
+    }
+    const std::map<double, double> judged = JudgedSteps(measured);
+    std::vector<double> bits;
+    for (const double step : cell.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
+    row->trials.push_back({measured.record.config.IntOr("trial_seed", 0), std::move(bits)});
+  }
+  for (LearningRow& row : cell.rows) {
+    std::vector<double> all_steps, all_own, final_bits;
+    for (const Measurement& measured : group) {
+      if (measured.variant() != row.variant()) continue;
+      AddPeriods(measured, kStep, &all_steps);
+      AddPeriods(measured, kOwn, &all_own);
+    }
+    row.step_s = Median(all_steps);
+    row.own_s = Median(all_own);
+    row.bytes_per_step = row.measured->record.facts.DoubleOr("sent_bytes_per_step", kNaN);
+    for (const LearningRow::Trial& trial : row.trials) {
+      if (!cell.steps.empty() && !std::isnan(trial.bits.back())) final_bits.push_back(trial.bits.back());
+    }
+    row.final_bits = MeanOver(final_bits, 1);
+  }
+  const auto baseline = std::ranges::find(cell.rows, kLossBaseline,
+                                          [](const LearningRow& row) { return row.measured->strategy(); });
+  if (baseline == cell.rows.end() || cell.steps.empty()) return cell;
+  cell.baseline = static_cast<size_t>(baseline - cell.rows.begin());
+  for (LearningRow& row : cell.rows) CompareWithBaseline(*baseline, cell.steps, cell.rows.size() - 1, &row);
+  return cell;
+}
+
+struct LearningView {
+  const LearningCell& cell;
+  const LearningRow& row;
+
+  double fact(std::string_view name) const { return row.measured->record.facts.DoubleOr(name, kNaN); }
+  double config(std::string_view name) const { return ConfigNumber(*row.measured, name); }
+  std::string text(std::string_view name) const { return row.measured->record.config.StringOr(name, ""); }
+  // How much longer a step is than that of a strategy over the same backend, as a part.
+  double StepAgainst(std::string_view strategy) const {
+    for (const LearningRow& base : cell.rows) {
+      if (base.measured->strategy() == strategy &&
+          base.measured->record.config.StringOr("backend", "") == text("backend")) {
+        return row.step_s / base.step_s - 1;
+      }
+    }
+    return kNaN;
+  }
+};
+
+std::vector<Field<LearningView>> FieldsOfTable() {
+  enum Section { kHeadline = 1, kDetails };
+  using View = LearningView;
+  const auto config = [](const char* name) { return [name](const View& view) { return view.config(name); }; };
+  const auto text = [](const char* name) { return [name](const View& view) { return view.text(name); }; };
+  std::vector<Field<View>> fields = {
+      {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }},
+      {{.name = "bits_per_byte", .section = kHeadline},
+       [](const View& view) { return view.row.final_bits.value; }},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
+       [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
+      {{.name = "steps", .kind = Kind::kInteger, .section = kHeadline},
+       [](const View& view) { return std::round(view.row.steps_to_reach); }},
+      {{.name = "time (s)", .digits = 3, .section = kHeadline},
+       [](const View& view) { return view.row.steps_to_reach * view.row.step_s; }},
+      {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
+       [](const View& view) { return view.row.steps_to_reach * view.row.bytes_per_step / kMega; }},
+      {{.name = "own_work (s)", .digits = 2, .section = kHeadline},
+       [](const View& view) { return view.row.own_s; }},
+      {{.name = "step_vs_bf16 (%)", .kind = Kind::kPercent, .section = kHeadline},
+       [](const View& view) { return 100 * view.StepAgainst(kSpeedBaseline); }},
+      {{.name = "seeds_bits_per_byte", .section = kDetails},
+       [](const View& view) { return view.row.final_bits; }},
+      {{.name = "step (s)", .section = kDetails}, [](const View& view) { return view.row.step_s; }},
+      {{.name = "step_vs_naive (%)", .kind = Kind::kPercent, .section = kDetails},
+       [](const View& view) { return 100 * view.StepAgainst(kLossBaseline); }},
+      {{.name = "sent_per_step (MB)", .section = kDetails},
+       [](const View& view) { return view.row.bytes_per_step / kMega; }},
+      {{.name = "seeds", .kind = Kind::kInteger, .section = kDetails},
+       [](const View& view) { return view.row.trials.size(); }},
+      {{.name = "seeds_that_reach", .kind = Kind::kInteger, .section = kDetails},
+       [](const View& view) { return view.row.num_reached; }},
+      {{.name = "text", .kind = Kind::kText, .section = kHeadline, .said_once = true}, text("text")},
+      {{.name = "text_sha256", .kind = Kind::kText, .section = kDetails, .said_once = true},
+       text("text_sha256")},
+      {{.name = "order0_bits", .section = kHeadline, .said_once = true},
+       [](const View& view) { return view.fact("order0_bits"); }},
+      {{.name = "xz_bits", .section = kHeadline, .said_once = true},
+       [](const View& view) { return view.fact("xz_bits"); }},
+  };
+  for (const char* const name :
+       {"num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
+    fields.push_back(
+        {{.name = name, .kind = Kind::kInteger, .section = kHeadline, .said_once = true}, config(name)});
+  }
+  fields.push_back({{.name = "world_size", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
+                    [](const View& view) { return view.row.measured->world_size(); }});
+  fields.push_back({{.name = "run", .kind = Kind::kText, .section = kHeadline, .said_once = true},
+                    [](const View& view) { return view.row.measured->record.run_id; }});
+  return fields;
+}
+
+// "topk@gloo (4.1 to 6.0 %)".
+std::string NamesWith(const LearningCell& cell, Verdict verdict) {
+  std::vector<std::string> names;
+  for (const LearningRow& row : cell.rows) {
+    if (row.verdict != verdict) continue;
+    const Interval& by = row.against_baseline.interval;
+    const Interval size = verdict == Verdict::kFaster ? Interval{-by.high, -by.low} : by;
+    names.push_back(verdict == Verdict::kOpen ? row.variant()
+                                              : Join(row.variant(), " (", PercentRange(size), ")"));
+  }
+  return names.empty() ? "none" : Listed(names);
+}
+
+std::string SentenceOf(const LearningCell& cell, bool tells_world) {
+  const std::string ranks = tells_world ? Join("With ", cell.record().world_size, " ranks: ") : "";
+  if (cell.baseline == Row::kNone)
+    return Join(ranks, "No row is judged: ", kLossBaseline, " is missing, which losses are compared with.");
+  const size_t num_seeds = cell.rows[cell.baseline].trials.size();
+  if (num_seeds < 2)
+    return Join(ranks, "No row is judged: one seed shows no difference, expected at least 2.");
+  const std::string better = NamesWith(cell, Verdict::kFaster);
+  return Join(ranks, "Held-out loss over ", num_seeds, " seeds, against ", cell.rows[cell.baseline].variant(),
+              ": shown worse ", NamesWith(cell, Verdict::kSlower), "; not shown worse ",
+              NamesWith(cell, Verdict::kOpen), better == "none" ? "" : "; shown better " + better, ".");
+}
+
+}  // namespace
+
+double LearningCell::bound(std::string_view name) const { return record().facts.DoubleOr(name, kNaN); }
+
+std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
+  std::vector<LearningCell> cells;
+  for (const Group& group : groups) {
+    if (!IsConvergence(group.front().record)) continue;
+    cells.push_back(CellOf(group));
+    const auto told = [](const LearningCell& cell) {
+      return cell.record().config.StringOr("text_sha256", "");
+    };
+    Require(told(cells.back()) == told(cells.front()),
+            "convergence: losses on different texts cannot be compared: ", cells.front().record().run_id,
+            " has ", told(cells.front()).substr(0, 12), ", ", cells.back().record().run_id, " has ",
+            told(cells.back()).substr(0, 12));
+  }
+  return cells;
+}
+
+void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
+  if (cells.empty()) return;
+  TableOf<LearningView> table("convergence", "Convergence", FieldsOfTable());
+  for (const LearningCell& cell : cells) {
+    for (const LearningRow& row : cell.rows) {
+      table.Add({cell, row});
+      if (row.verdict == Verdict::kSlower) table.MarkLast("delta (%)");
+    }
+    table.AddFinding(SentenceOf(cell, cells.size() > 1));
+  }
+  table.AddNote(
+      Join("bits_per_byte: of the held-out text after the last step, mean over seeds; it lies between "
+           "order0_bits, the "
+           "entropy of its bytes each for itself, and about xz_bits, what xz needs for it behind the "
+           "training text. "
+           "delta: against ",
+           kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
+  table.AddNote(Join(
+      "steps, time, sent: until every seed has reached the last loss of ", kLossBaseline,
+      " within 0.1 %, empty if one does not; time: with the median step of the same run. sent: by each rank, "
+      "as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector). own_work: of the "
+      "strategy in BeginStep and hooks, in each step. step_vs_bf16: how much longer a step is than that of ",
+      kSpeedBaseline, " over the same backend."));
+  tables->push_back(std::move(table));
+}
+
+}  // namespace gradsync::tools

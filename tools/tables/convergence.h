@@ -1,0 +1,66 @@
+#ifndef GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_
+#define GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/records/reader.h"
+#include "tools/tables/rows.h"
+#include "tools/tables/table.h"
+
+// What //bench:convergence measured: how far a model learns with each variant.
+namespace gradsync::tools {
+
+// The row that losses are compared with, and the one that a lossy row's speed is.
+inline constexpr std::string_view kLossBaseline = "naive";
+inline constexpr std::string_view kSpeedBaseline = "bf16_wire";
+// A loss is reached where it is within this part of it, so that rounding does not decide.
+inline constexpr double kReachedWithin = 1e-3;
+
+inline bool IsConvergence(const bench::Record& record) { return record.experiment == "convergence"; }
+
+// One model trained by one variant from several seeds.
+struct LearningRow {
+  struct Trial {
+    int64_t seed = 0;
+    std::vector<double> bits;  // per byte of the held-out text, like LearningCell::steps; NaN: stopped before
+  };
+
+  const Measurement* measured = nullptr;  // of the first seed
+  std::vector<Trial> trials;
+  double step_s = 0;          // median of all trials' steps, or of the means of their periods
+  double own_s = 0;           // median of the strategy's own work in a step
+  double bytes_per_step = 0;  // that each rank sends and the link carries, mean
+  // Over seeds; NaN where fewer than two are complete. Intervals of differences hold for all rows at once.
+  Estimate final_bits{};
+  Estimate against_baseline{};  // paired by seed, as a part of the baseline's mean
+  Verdict verdict = Verdict::kNone;
+  // Until every seed reaches the baseline's last loss with this seed, on average; NaN if one does not.
+  double steps_to_reach = std::numeric_limits<double>::quiet_NaN();
+  size_t num_reached = 0;
+
+  std::string variant() const { return measured->variant(); }
+};
+
+struct LearningCell {
+  std::vector<double> steps;  // after which rows were judged
+  std::vector<LearningRow> rows;
+  size_t baseline = Row::kNone;
+
+  const bench::Record& record() const { return rows.front().measured->record; }
+  double bound(std::string_view name) const;  // a fact of all records
+};
+
+// The cells of the groups that are of this experiment; the groups must outlive them. Throws InvalidInput if
+// they were trained on different texts.
+std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups);
+
+// Appends the table "convergence", if there are cells.
+void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_

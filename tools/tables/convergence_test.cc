@@ -1,0 +1,169 @@
+#include "tools/tables/convergence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "model/error.h"
+#include "tools/records/test_records.h"
+#include "tools/tables/test_tables.h"
+
+namespace gradsync::tools {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Measurement Trial(std::string_view strategy, int64_t seed, const std::vector<double>& bits,
+                  int64_t step_ms = 10, const Change& change = {}) {
+  std::vector<bench::Record> ranks;
+  for (const int64_t rank : {0, 1}) {
+    ranks.push_back(LearningRecord(strategy, seed, rank, bits, step_ms * kMs));
+    if (change) change(ranks.back());
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+// Five seeds, which differ by more than variants do. `delta`: what a variant's last loss is more than
+// naive's.
+void AddTrials(std::string_view strategy, const std::vector<double>& delta, int64_t step_ms, Group* group) {
+  for (size_t seed = 0; seed < delta.size(); ++seed) {
+    const double own = 0.2 * static_cast<double>(seed);
+    group->push_back(Trial(strategy, static_cast<int64_t>(seed), {4, 3, 2 + own + delta[seed]}, step_ms));
+  }
+}
+
+struct Learnt {
+  explicit Learnt(std::vector<Group> all) : groups(std::move(all)), cells(LearningCellsOf(groups)) {
+    AddConvergenceTable(cells, &tables);
+  }
+  std::vector<Group> groups;
+  std::vector<LearningCell> cells;
+  std::vector<Table> tables;
+
+  const Table& table() const { return tables.front(); }
+  std::string sentence() const { return table().findings().front(); }
+};
+
+Group WorseGroup() {
+  Group group;
+  AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);
+  AddTrials("topk", {0.1, 0.11, 0.09, 0.1, 0.1}, 5, &group);
+  AddTrials("bf16_wire", {0.01, -0.01, 0.01, -0.01, 0}, 8, &group);
+  return group;
+}
+
+TEST(ConvergenceTest, SaysWhatIsShownWorse) {
+  const Learnt learnt({WorseGroup()});
+  const Table& table = learnt.table();
+  ASSERT_EQ(table.num_rows(), 3);
+  EXPECT_NEAR(Number(table, 0, "bits_per_byte"), 2.4, 1e-6);
+  // 0.1 of 2.4, though seeds differ by eight times as much: it is paired.
+  EXPECT_NEAR(Number(table, 1, "delta (%)"), 4.17, 0.01);
+  EXPECT_GT(Number(table, 1, "delta_low (%)"), 3.5);
+  EXPECT_LT(Number(table, 1, "delta_high (%)"), 4.9);
+  EXPECT_TRUE(std::isnan(Number(table, 0, "delta (%)")));
+  EXPECT_THAT(learnt.sentence(),
+              AllOf(HasSubstr("5 seeds, against naive@gloo: shown worse topk@gloo (3."),
+                    HasSubstr("not shown worse bf16_wire@gloo"), Not(HasSubstr("shown better"))));
+}
+
+TEST(ConvergenceTest, SaysWhatIsNotShownWorse) {
+  Group group;
+  AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);
+  AddTrials("topk", {0.1, -0.2, 0.3, 0.1, -0.1}, 5, &group);
+  AddTrials("core", {-0.1, -0.1, -0.11, -0.1, -0.09}, 5, &group);
+  const Learnt learnt({group});
+  EXPECT_THAT(learnt.sentence(),
+              AllOf(HasSubstr("shown worse none; not shown worse topk@gloo; shown better core@gloo (")));
+}
+
+TEST(ConvergenceTest, OneSeedShowsNothing) {
+  Group group;
+  AddTrials("naive", {0}, 10, &group);
+  AddTrials("topk", {1}, 5, &group);
+  EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("No row is judged: one seed"));
+  group.clear();
+  AddTrials("topk", {1, 1}, 5, &group);
+  EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("naive is missing"));
+}
+
+TEST(ConvergenceTest, CountsStepsSecondsAndBytesToTheBaselinesLoss) {
+  Group group;
+  group.push_back(Trial("naive", 0, {4, 3, 2}));
+  group.push_back(Trial("naive", 1, {4, 3, 2}));
+  // 2.002 is reached between the first and the second.
+  group.push_back(Trial("core", 0, {3.002, 1.002, 1}, 4));
+  group.push_back(Trial("core", 1, {3.002, 1.002, 1}, 4));
+  group.push_back(Trial("topk", 0, {4, 3, 2}));
+  group.push_back(Trial("topk", 1, {4, 3, 2.1}));
+  const Learnt learnt({group});
+  const Table& table = learnt.table();
+  EXPECT_NEAR(Number(table, 1, "steps"), 15, 1e-6);
+  EXPECT_NEAR(Number(table, 1, "time (s)"), 15 * 0.004, 1e-6);
+  EXPECT_NEAR(Number(table, 1, "sent (MB)"), 15 * 3, 1e-4);
+  EXPECT_NEAR(Number(table, 1, "own_work (s)"), 0.0004, 1e-9);
+  EXPECT_NEAR(Number(table, 0, "steps"), 30, 1);
+  EXPECT_TRUE(std::isnan(Number(table, 2, "steps")));
+  EXPECT_EQ(Number(table, 2, "seeds_that_reach"), 1);
+}
+
+TEST(ConvergenceTest, ComparesSpeedWithBf16) {
+  const Learnt learnt({WorseGroup()});
+  EXPECT_NEAR(Number(learnt.table(), 0, "step_vs_bf16 (%)"), 25, 1e-6);
+  EXPECT_NEAR(Number(learnt.table(), 1, "step_vs_bf16 (%)"), -37.5, 1e-6);
+  EXPECT_NEAR(Number(learnt.table(), 1, "step_vs_naive (%)"), -50, 1e-6);
+}
+
+TEST(ConvergenceTest, ATrialThatWasStoppedIsLeftOut) {
+  Group group = WorseGroup();
+  group.push_back(Trial("topk", 5, {4, 3}));
+  const Learnt learnt({group});
+  EXPECT_NEAR(Number(learnt.table(), 1, "bits_per_byte"), 2.5, 1e-6);
+  EXPECT_EQ(Number(learnt.table(), 1, "seeds"), 6);
+}
+
+TEST(ConvergenceTest, APeriodCountsAsAWhole) {
+  const auto send_seldom = [](bench::Record& record) {
+    record.facts.Set("period", 5);
+    for (size_t i = 4; i < 20; i += 5) record.samples["step_ns"][i] += 50 * kMs;
+  };
+  const Learnt learnt({{Trial("naive", 0, {3, 2}), Trial("local", 0, {3, 2}, 10, send_seldom)}});
+  EXPECT_NEAR(Number(learnt.table(), 1, "step (s)"), 0.02, 1e-9);
+}
+
+TEST(ConvergenceTest, AResumedTrialGoesOn) {
+  const auto resume = [](bench::Record& record) { record.facts.Set("first_step", 20); };
+  const Learnt learnt({{Trial("naive", 0, {3, 2}, 10, resume)}});
+  EXPECT_THAT(learnt.cells[0].steps, ::testing::ElementsAre(30, 40));
+}
+
+TEST(ConvergenceTest, RefusesDifferentTexts) {
+  const auto other = [](bench::Record& record) {
+    record.run_id = "other";
+    record.config.Set("text_sha256", "fedcba9876543210");
+  };
+  std::string error;
+  try {
+    Learnt({{Trial("naive", 0, {4, 3})}, {Trial("naive", 0, {4, 3}, 10, other)}});
+  } catch (const InvalidInput& refused) {
+    error = refused.what();
+  }
+  EXPECT_THAT(error, AllOf(HasSubstr("different texts cannot be compared"), HasSubstr("0123456789ab,"),
+                           HasSubstr("other has fedcba987654")));
+}
+
+TEST(ConvergenceTest, WorldsHaveSentencesOfTheirOwn) {
+  std::vector<Group> groups = {WorseGroup(), WorseGroup()};
+  for (Measurement& measured : groups[1]) measured.record.world_size = 4;
+  const Learnt learnt(std::move(groups));
+  ASSERT_EQ(learnt.table().findings().size(), 2);
+  EXPECT_THAT(learnt.table().findings()[1], HasSubstr("With 4 ranks: "));
+}
+
+}  // namespace
+}  // namespace gradsync::tools
