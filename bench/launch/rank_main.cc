@@ -282,6 +282,8 @@ void SetRankConfig(const RankOptions& options, std::string_view backend, Fields&
   config.Set("comm_threads", options.comm_threads);
   config.Set("placement", options.placement);
   config.Set("seed", options.seed);
+  const char* const link_rate = std::getenv("GRADSYNC_LINK_RATE");
+  if (const auto rate = ParseInteger(link_rate == nullptr ? "" : link_rate)) config.Set("link_rate", *rate);
 }
 
 void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,

@@ -122,7 +122,8 @@ std::string AgreeOnRunId(comm::ProcessGroup& group, const model::DevicePtr& devi
 // directory.
 std::string OutputDirectory(const RankOptions& options, std::string_view name);
 
-// The parts of a record that do not depend on the benchmark.
+// The parts of a record that do not depend on the benchmark. "link_rate" is what GRADSYNC_LINK_RATE says
+// (tools/dev/over_link.sh).
 void SetRankConfig(const RankOptions& options, std::string_view backend, Fields& config);
 // Its facts, what is known of the link, and what the device and the group add to its provenance: gpu, clock,
 // libraries. All ranks call: the link is measured.

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "bench/launch/unreachable_device.h"
+#include "bench/records/schema.h"
 #include "comm/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/cuda_device.h"
@@ -53,6 +55,19 @@ TEST(RankMainTest, ADeviceThatIsNotThereIsNamedWithItsFlag) {
                                                testing::HasSubstr("this program was built without CUDA")));
     }
   }
+}
+
+TEST(RankMainTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
+  const auto rate = [] {
+    Fields config;
+    SetRankConfig(RankOptions(), "gloo", config);
+    return config.IntOr("link_rate", -1);
+  };
+  EXPECT_EQ(rate(), -1);
+  setenv("GRADSYNC_LINK_RATE", "200000000", 1);
+  EXPECT_EQ(rate(), 200'000'000);
+  unsetenv("GRADSYNC_LINK_RATE");
+  EXPECT_EQ(ScopeOf("link_rate"), Scope::kCell);
 }
 
 }  // namespace

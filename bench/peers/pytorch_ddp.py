@@ -4,24 +4,22 @@
   bazel run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
   bazel run //bench:compare -- --with_peers=pytorch --out=DIR
 
-Needs nothing but PyTorch, 1.13 or newer: `python3 -m venv DIR && DIR/bin/pip install torch`, or on Debian 12
-`apt-get install python3-torch libopenblas0-pthread` (1.13). With Debian's package the second name matters: it
-computes with whatever BLAS is installed, and the reference BLAS that comes by default was seen to take 40 times as
-long as OpenBLAS. Strategies:
+Needs PyTorch 2.4 or newer, the first that has all of these in its fastest form: `python3 -m venv DIR && DIR/bin/pip
+install torch`. Strategies:
 
-  none      no synchronisation
-  naive     after backward, one blocking all-reduce per parameter
-  flat      after backward, concatenate, one all-reduce, split
-  overlap   an asynchronous all-reduce of each gradient the moment it is accumulated
-  ddp       torch.nn.parallel.DistributedDataParallel with buckets of that size
-  ddp_view  the same with gradient_as_bucket_view, whose averaged gradients are not copied back
+  none            no synchronisation
+  naive           after backward, one blocking all-reduce per parameter
+  flat            after backward, concatenate, one all-reduce, split
+  overlap         an asynchronous all-reduce of each gradient the moment it is accumulated
+  ddp             torch.nn.parallel.DistributedDataParallel with buckets of that size
+  ddp_view        the same with gradient_as_bucket_view, whose averaged gradients are not copied back
   zero1           ddp_view with ZeroRedundancyOptimizer, which updates a part of the weights on each rank
   bf16_hook       ddp_view with bf16_compress_hook
   powersgd_hook   ddp_view with powerSGD_hook, of rank 4 from the first timed step on; transformers only; takes NumPy
   post_local_sgd  no averaging of gradients; PostLocalSGDOptimizer averages weights after every 8th step
 
-Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes PyTorch 2.0
-and a C++ compiler, on a GPU Triton. Compilation comes before the first step, as do two passes in which
+Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes a C++
+compiler, on a GPU Triton. Compilation comes before the first step, as do two passes in which
 DistributedDataParallel finds its buckets. The optimizer is the same.
 
 With all of them forward begins with the broadcast of rank 0's buffers, if the model has any. On --device=cuda times
@@ -45,6 +43,8 @@ try:
 except ImportError as error:
     sys.exit(f"{sys.executable} has no PyTorch ({error}): install it with `python3 -m venv DIR && "
              "DIR/bin/pip install torch`, and name DIR/bin/python with --peer_python")
+if tuple(int(number) for number in torch.__version__.split(".")[:2]) < (2, 4):
+    sys.exit(f"{sys.executable} has PyTorch {torch.__version__}, expected 2.4 or newer")
 import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
@@ -87,8 +87,6 @@ def in_a_line(error):
 
 def require_compiler(device):
     """Ends the program in one line unless torch.compile works here, which only trying shows."""
-    if not hasattr(torch, "compile"):
-        sys.exit(f"torch.compile needs PyTorch 2.0 or newer, {sys.executable} has {torch.__version__}")
     try:
         x = torch.ones(8, device=device, requires_grad=True)
         torch.compile(lambda x: (x.sin() + 1).sum())(x).backward()

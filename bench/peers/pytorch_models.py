@@ -22,9 +22,8 @@ class RmsNorm(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.ones(d_model))
 
     def forward(self, x):
-        if hasattr(F, "rms_norm"):  # PyTorch 2.4. With 2.15 on a CPU 4 % of a step of `tiny`, 2 x 64, faster than by hand
-            return F.rms_norm(x, self.weight.shape, self.weight, EPSILON)
-        return x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + EPSILON).type_as(x) * self.weight
+        # With PyTorch 2.15 on a CPU 4 % of a step of `tiny`, 2 x 64, faster than by hand.
+        return F.rms_norm(x, self.weight.shape, self.weight, EPSILON)
 
 
 def linear(d_in, d_out):
@@ -42,7 +41,7 @@ class Block(torch.nn.Module):
         self.q, self.k, self.v, self.o = (linear(d_model, d_model) for _ in range(4))
         self.w1, self.w3, self.w2 = linear(d_model, d_ff), linear(d_model, d_ff), linear(d_ff, d_model)
 
-    def forward(self, x, cos, sin, mask):
+    def forward(self, x, cos, sin):
         batch, seq, d_model = x.shape
 
         def heads(t):
@@ -54,11 +53,7 @@ class Block(torch.nn.Module):
 
         h = self.ln1(x)
         q, k, v = rope(heads(self.q(h))), rope(heads(self.k(h))), heads(self.v(h))
-        if hasattr(F, "scaled_dot_product_attention"):
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = q @ k.transpose(-1, -2) / (d_model // self.heads) ** 0.5
-            a = scores.masked_fill(mask, float("-inf")).softmax(-1) @ v
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.o(a.transpose(1, 2).reshape(batch, seq, d_model))
         h = self.ln2(x)
         return x + self.w2(F.silu(self.w1(h)) * self.w3(h))
@@ -74,14 +69,13 @@ class Transformer(torch.nn.Module):
         self.lm_head = linear(d_model, vocab_size)
         head_dim = d_model // heads
         angles = torch.outer(torch.arange(seq_len), 10000.0 ** (-torch.arange(0, head_dim, 2) / head_dim))
-        # Not buffers: DistributedDataParallel would broadcast them, and gloo has no bool.
+        # Not buffers: DistributedDataParallel would broadcast them.
         self.cos, self.sin = angles.cos().to(device), angles.sin().to(device)
-        self.mask = torch.ones(seq_len, seq_len, device=device).triu(1).bool()
 
     def forward(self, ids, targets):
         x = self.token_embeddings(ids)
         for layer in self.layers:
-            x = layer(x, self.cos, self.sin, self.mask)
+            x = layer(x, self.cos, self.sin)
         logits = self.lm_head(self.ln_final(x))
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 

@@ -1,6 +1,7 @@
 """What PyTorch is given to be at its best. Skipped where the interpreter has no PyTorch."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -122,6 +123,16 @@ class PyTorchTest(unittest.TestCase):
                 torch.testing.assert_close(q.grad, p.grad)
             else:
                 self.assertLessEqual(torch.linalg.matrix_rank(q.grad, rtol=1e-4).item(), POWERSGD_RANK)
+
+    def test_old_versions_are_refused_in_a_line(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "torch.py"), "w") as module:
+                module.write("__version__ = '2.3.1+cpu'")
+            script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pytorch_ddp.py")
+            end = subprocess.run([sys.executable, script, "--check"], env={"PYTHONPATH": directory},
+                                 capture_output=True, text=True)
+        self.assertEqual(end.stderr, f"{sys.executable} has PyTorch 2.3.1+cpu, expected 2.4 or newer\n")
+        self.assertEqual(end.returncode, 1)
 
     def test_channels_last(self):
         self.assertTrue(make_model(RESNET, "cpu").conv1.weight.is_contiguous(memory_format=torch.channels_last))

@@ -45,14 +45,9 @@ class Flat(Nothing):
 class Overlap(Nothing):
     def __init__(self, model):
         super().__init__(model)
-        self.works, self.nodes = [], []
+        self.works = []
         for p in self.params:
-            if hasattr(p, "register_post_accumulate_grad_hook"):  # PyTorch 2.1
-                p.register_post_accumulate_grad_hook(self.ready)
-            else:
-                node = p.expand_as(p).grad_fn.next_functions[0][0]
-                node.register_hook(lambda *_, p=p: self.ready(p))
-                self.nodes.append(node)  # the hook lives as long as the node
+            p.register_post_accumulate_grad_hook(self.ready)
 
     def ready(self, p):
         if self.active:
@@ -129,8 +124,8 @@ class Variant:
         """Forgets earlier steps. `optimizer`: what variants share; zero1 has one of the same kind of its own."""
         self.optimizer = optimizer
         if self.kind == "zero1":
-            options = {name: optimizer.defaults[name] for name in ("lr", "fused") if name in optimizer.defaults}
-            self.optimizer = ZeroRedundancyOptimizer(self.params, type(optimizer), **options)
+            self.optimizer = ZeroRedundancyOptimizer(
+                self.params, type(optimizer), lr=optimizer.defaults["lr"], fused=True)
         if self.kind == "post_local_sgd":
             self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(LOCAL_STEPS, warmup_steps=0))
         if self.powersgd is not None:
@@ -185,14 +180,7 @@ def clock_of(device):
     return CudaClock() if device.type == "cuda" else HostClock()
 
 
-def optimizer_of(name, params, learning_rate):
-    """The fastest that this PyTorch has here: fused, so that it reads memory once, as gradsync's own does. On a CPU
-    that is not its default, which takes several times as long; 1.13 has only the default there."""
-    optimizer = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[name]
-    try:
-        return optimizer(params, lr=learning_rate, fused=True)
-    except (TypeError, RuntimeError):
-        return optimizer(params, lr=learning_rate)
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
 
 
 class Case:
@@ -206,7 +194,10 @@ class Case:
     def __init__(self, config, device, make_model):
         self.clock = clock_of(device)
         self.device, self.bf16 = device, config["dtype"] == "bf16"
-        self.make_optimizer = lambda: optimizer_of(config["optimizer"], self.params, config["learning_rate"])
+        # The fastest: fused, so that it reads memory once, as gradsync's own does. On a CPU that is not the default,
+        # which takes several times as long.
+        self.make_optimizer = lambda: OPTIMIZERS[config["optimizer"]](
+            self.params, lr=config["learning_rate"], fused=True)
         # Of convolutions the default is True, of matrix products it is not.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = config["dtype"] == "tf32"
         if any(name.endswith(COMPILED) for name in config["bucket_bytes"]):

@@ -52,6 +52,8 @@ constexpr SchemaName kSchema[] = {
     {kConfig, "placement", kText, kBenchmarks, kAlways,
      "none or pin; the only name here that may differ between ranks", kRun},
     {kConfig, "seed", kInt, kBenchmarks, kAlways, "of this launch", kRun},
+    {kConfig, "link_rate", kInt, kBenchmarks, kSometimes,
+     "bits per second that the link between hosts was limited to in each direction", kCell},
     {kConfig, "collective", kText, "all_reduce", kAlways,
      "all_reduce, reduce_scatter, all_gather or broadcast", kCell},
     {kConfig, "op", kText, "all_reduce import", kSometimes, "sum or mean", kCell},

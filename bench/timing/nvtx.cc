@@ -7,6 +7,9 @@
 namespace gradsync::bench {
 namespace {
 
+// By kind, those of //tools:timeline.
+constexpr uint32_t kColors[] = {0xff666666, 0xff0072b2, 0xff56b4e9, 0xffd55e00};
+
 class NvtxSink : public RangeSink {
  public:
   NvtxSink() : domain_(nvtxDomainCreateA("gradsync")) {
@@ -40,25 +43,10 @@ class NvtxSink : public RangeSink {
     event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
     event.category = static_cast<uint32_t>(kind);
     event.colorType = NVTX_COLOR_ARGB;
-    event.color = Color(kind);
+    event.color = kColors[static_cast<int>(kind) - 1];
     event.messageType = NVTX_MESSAGE_TYPE_ASCII;
     event.message.ascii = text.c_str();
     return event;
-  }
-
-  // Those of //tools:timeline.
-  static uint32_t Color(RangeKind kind) {
-    switch (kind) {
-      case RangeKind::kStep:
-        return 0xff666666;
-      case RangeKind::kPhase:
-        return 0xff0072b2;
-      case RangeKind::kOp:
-        return 0xff56b4e9;
-      case RangeKind::kCollective:
-        return 0xffd55e00;
-    }
-    return 0;
   }
 
   const nvtxDomainHandle_t domain_;

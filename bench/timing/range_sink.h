@@ -14,17 +14,8 @@ inline constexpr RangeKind kRangeKinds[] = {RangeKind::kStep, RangeKind::kPhase,
                                             RangeKind::kCollective};
 // "step", "phase", "op", "collective".
 constexpr std::string_view Name(RangeKind kind) {
-  switch (kind) {
-    case RangeKind::kStep:
-      return "step";
-    case RangeKind::kPhase:
-      return "phase";
-    case RangeKind::kOp:
-      return "op";
-    case RangeKind::kCollective:
-      return "collective";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"step", "phase", "op", "collective"};
+  return kNames[static_cast<int>(kind) - 1];
 }
 
 // Hears of all that a training step does: takes named ranges as they begin and end, for a profiler that keeps
