@@ -13,8 +13,8 @@ namespace gradsync::bench {
 // element by element, warm-up, the timed ones, and a check of the last of these.
 //
 // A sample of "time_ns" is the time of this rank from leaving a barrier until Wait returned. The input is
-// filled anew before each barrier, so it is as warm in the cache as a gradient that has just been computed,
-// and sums never overflow. A sample of "back_to_back_ns" is, as in nccl-tests, the time of several in a row
+// filled before each barrier, so it is as warm in the cache as a gradient that has just been computed, and
+// sums never overflow. A sample of "back_to_back_ns" is, as in nccl-tests, the time of several in a row
 // between one barrier and the end of the last, by their number: ranks that are late for one are not waited
 // for, and what a call costs before it moves data may lie in the time of the one before it.
 //

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
+#include "bench/records/host.h"
 #include "bench/records/units.h"
 #include "comm/processes/file_descriptor.h"
 #include "model/tensor.h"
@@ -24,14 +24,6 @@ constexpr int kSmallOps = 50;
 constexpr int kLargeOps = 4;
 constexpr int64_t kLargeBytes = int64_t{8} << 20;
 constexpr int64_t kBitsPerMbit = 1'000'000;
-
-// A first line; empty if it cannot be read.
-std::string ReadLine(const std::string& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
-}
 
 // The driver of an interface; empty if it does not say.
 std::string DriverOf(const std::string& interface) {
@@ -71,7 +63,7 @@ void Probe(comm::ProcessGroup& group, const model::DevicePtr& device, Fields& li
 }  // namespace
 
 std::string InterfaceKind(const std::string& directory, std::string_view driver) {
-  switch (ParseInteger(ReadLine(directory + "/type")).value_or(-1)) {
+  switch (ParseInteger(ReadEntry(directory + "/type", "", "\n")).value_or(-1)) {
     case ARPHRD_LOOPBACK:
       return "loopback";
     case ARPHRD_INFINIBAND:
@@ -97,8 +89,8 @@ Fields DescribeLink(comm::ProcessGroup& group, const model::DevicePtr& device) {
     const std::string kind = InterfaceKind(directory, DriverOf(interface));
     link.Set("kind", kind);
     link.Set("interface", interface);
-    const int64_t rate_mbit = ParseInteger(ReadLine(directory + "/speed")).value_or(-1);
-    // What a pair says is made up.
+    const int64_t rate_mbit = ParseInteger(ReadEntry(directory + "/speed", "", "\n")).value_or(-1);
+    // The speed of a veth pair is made up.
     if (rate_mbit > 0 && kind != "veth") link.Set("rate_bits_per_second", rate_mbit * kBitsPerMbit);
   }
   Probe(group, device, link);

@@ -10,13 +10,13 @@
 
 namespace gradsync::bench {
 
-// What there is between the ranks, for a record: "kind", "interface" and "rate_bits_per_second" as the group
-// and the system tell them, and what a short probe measures: "latency_ns", "bandwidth_bytes_per_second" (see
-// bench/records/schema.cc). All ranks call; takes a fraction of a second, more on a slow link.
+// The link between the ranks, for a record: "kind", "interface" and "rate_bits_per_second" from the group and
+// the system, "latency_ns" and "bandwidth_bytes_per_second" from a short probe (see bench/records/schema.cc).
+// All ranks call it. Takes a fraction of a second, more on a slow link.
 Fields DescribeLink(comm::ProcessGroup& group, const model::DevicePtr& device);
 
-// Of an interface, which `directory` describes as /sys/class/net/<name> does, and which has the driver
-// `driver`: "loopback", "veth", "ethernet", "infiniband" or "other".
+// "loopback", "veth", "ethernet", "infiniband" or "other". `directory`: the interface's, as
+// /sys/class/net/<name>.
 std::string InterfaceKind(const std::string& directory, std::string_view driver);
 
 }  // namespace gradsync::bench

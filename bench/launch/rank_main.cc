@@ -47,7 +47,7 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
   Require(!flags.given("world_size") || options.world_size == world.size, "--world_size=", options.world_size,
           ": ", world.launcher, " started ", world.size, world.size == 1 ? " rank" : " ranks");
   Require(options.repeats == 1 || world.launcher == "self", "--repeats=", options.repeats, ": ",
-          world.launcher, " starts the ranks, and so often as it likes; expected 1");
+          world.launcher, " starts the ranks, and repeats them itself; expected 1");
 }
 
 void CheckPlacement(const RankOptions& options, const comm::World& world) {
@@ -74,8 +74,8 @@ int RunRank(const RankProgram& program, const comm::World& world) {
   const auto rank_failed = [&](const std::exception& error) {
     return Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
   };
-  // Outlives what it throws: when its connections close, the others have something to say too, and that is
-  // not the cause.
+  // Outlives the exception: when the job's connections close, other ranks report errors that are not the
+  // cause.
   std::unique_ptr<RankJob> job;
   try {
     job = program.prepare(world);
@@ -83,7 +83,7 @@ int RunRank(const RankProgram& program, const comm::World& world) {
     return kDone;
   } catch (const InvalidInput& error) {
     if (job != nullptr) return rank_failed(error);
-    // A file that one rank alone reads: the others say the same, or they would report that this one is gone.
+    // Only this rank may have read the file. The others report the same, and not that this rank is gone.
     if (world.job != nullptr) world.job->store().Fail(Join(kBadArgument, error.what()));
     throw;
   } catch (const comm::CollectiveError& error) {

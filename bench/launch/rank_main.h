@@ -17,8 +17,7 @@
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 
-// What a benchmark that runs as several ranks needs around its measurement: flags, launch, exit status, the
-// group.
+// What every benchmark that runs as several ranks shares: flags, launch, exit status, groups, records.
 namespace gradsync::bench {
 
 // The flags that all such benchmarks have.
@@ -56,14 +55,13 @@ struct RankProgram {
   std::function<std::unique_ptr<RankJob>(const comm::World& world)> prepare;
 };
 
-// Which one this is of launches that belong together: --repeats starts fresh ranks so many times, one set
-// after the other.
+// One of the launches that --repeats starts, one after the other, each of fresh processes.
 struct Launch {
-  std::string set;  // the first one's run_id; empty: not known yet
+  std::string set;  // the first launch's run_id; empty: not known yet
   int64_t index = 0;
 };
 
-// This rank's, as the process that started it said.
+// This rank's, from the environment.
 Launch ThisLaunch();
 
 // The main function of such a program: reads the flags; without a launcher starts the ranks, each by

@@ -1,6 +1,5 @@
 #include "bench/launch/run_program.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "comm/processes/file_descriptor.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -66,20 +64,12 @@ std::vector<Record> RecordsIn(const std::string& directory, bool running) {
 
 RunningProgram::RunningProgram(const std::string& path, const std::vector<std::string>& arguments,
                                const std::vector<std::pair<std::string, std::string>>& environment) {
-  const std::string directory = FreshDirectory();
-  out_path_ = directory + "/stdout";
-  err_path_ = directory + "/stderr";
   std::vector<std::string> command = {path};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  const comm::FileDescriptor out = comm::OpenFile(out_path_, O_WRONLY | O_CREAT);
-  const comm::FileDescriptor err = comm::OpenFile(err_path_, O_WRONLY | O_CREAT);
   child_.emplace(
       command, comm::ChildOptions{
-                   .environment = Environment(environment), .stdout_fd = out.get(), .stderr_fd = err.get()});
+                   .environment = Environment(environment), .stdout_fd = out_.fd(), .stderr_fd = err_.fd()});
 }
-
-std::string RunningProgram::out() const { return ReadText(out_path_); }
-std::string RunningProgram::err() const { return ReadText(err_path_); }
 
 pid_t RunningProgram::ChildWith(const std::string& name, const std::string& value) const {
   // Variables in /proc/<pid>/environ end with a zero.

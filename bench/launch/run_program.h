@@ -11,8 +11,9 @@
 
 #include "bench/records/record.h"
 #include "comm/processes/child_process.h"
+#include "comm/processes/run_command.h"
 
-// For tests: other programs, run and watched.
+// For tests that run other programs.
 namespace gradsync::bench {
 
 struct ProgramResult {
@@ -33,14 +34,13 @@ class RunningProgram {
   // Its child with `name=value` in the environment, 0 if there is none (yet).
   pid_t ChildWith(const std::string& name, const std::string& value) const;
   // What it has written so far.
-  std::string out() const;
-  std::string err() const;
+  std::string out() const { return out_.text(); }
+  std::string err() const { return err_.text(); }
   // Waits for its end; kills it after `patience`. With this object it ends in any case.
   ProgramResult Wait(std::chrono::seconds patience = std::chrono::seconds(60));
 
  private:
-  std::string out_path_;
-  std::string err_path_;
+  comm::CapturedOutput out_, err_;
   std::optional<comm::ChildProcess> child_;
 };
 

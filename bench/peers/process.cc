@@ -10,19 +10,14 @@
 #include "model/error.h"
 
 namespace gradsync::bench {
-namespace {
-
-[[noreturn]] void ThrowErrno(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
-}  // namespace
 
 PeerProcess::PeerProcess(const std::vector<std::string>& command,
                          const std::map<std::string, std::optional<std::string>>& environment)
     : name_(command.front()) {
   int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) ThrowErrno("socketpair");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    throw std::system_error(errno, std::generic_category(), "socketpair");
+  }
   socket_ = comm::FileDescriptor(sockets[0]);
   const comm::FileDescriptor its_end(sockets[1]);
   child_.emplace(command, comm::ChildOptions{.environment = environment,
@@ -31,18 +26,8 @@ PeerProcess::PeerProcess(const std::vector<std::string>& command,
                                              .stderr_fd = messages_.fd()});
 }
 
-bool PeerProcess::IsReady(short events, Clock::time_point deadline) const {
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd poll_socket{socket_.get(), events, 0};
-    const int ready = left <= 0 ? 0 : poll(&poll_socket, 1, static_cast<int>(left));
-    if (ready >= 0) return ready > 0;
-    if (errno != EINTR) ThrowErrno("poll");
-  }
-}
-
-void PeerProcess::Send(std::span<const char> bytes, Clock::time_point deadline) {
-  while (!bytes.empty() && IsReady(POLLOUT, deadline)) {
+void PeerProcess::Send(std::span<const char> bytes, comm::Deadline deadline) {
+  while (!bytes.empty() && comm::WaitFor(socket_, POLLOUT, deadline)) {
     const ssize_t n = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) ThrowEnded();
@@ -52,7 +37,7 @@ void PeerProcess::Send(std::span<const char> bytes, Clock::time_point deadline) 
 
 std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds timeout,
                              std::span<const std::span<const char>> payload) {
-  const Clock::time_point deadline = Clock::now() + timeout;
+  const comm::Deadline deadline = std::chrono::steady_clock::now() + timeout;
   Send(std::string(line) + "\n", deadline);
   for (const std::span<const char> bytes : payload) Send(bytes, deadline);
   for (;;) {
@@ -62,7 +47,7 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
       unread_.erase(0, end + 1);
       return answer;
     }
-    if (!IsReady(POLLIN, deadline)) {
+    if (!comm::WaitFor(socket_, POLLIN, deadline)) {
       throw std::runtime_error(Join(name_, ": gave no answer within ", timeout.count(), " ms"));
     }
     char buffer[4096];
@@ -74,8 +59,8 @@ std::string PeerProcess::Ask(std::string_view line, std::chrono::milliseconds ti
 }
 
 void PeerProcess::ThrowEnded() {
-  // It has closed its output; should it live on all the same, it is of no use.
-  const auto end = child_->Wait(Clock::now() + std::chrono::seconds(1));
+  // It has closed its output, and is not waited for longer than that.
+  const auto end = child_->Wait(std::chrono::steady_clock::now() + std::chrono::seconds(1));
   const std::string message = messages_.last_line();
   throw std::runtime_error(Join(name_, " ", end.has_value() ? comm::ToString(*end) : "closed its output",
                                 message.empty() ? "" : ": ", message));

@@ -31,11 +31,7 @@ class PeerProcess {
                   std::span<const std::span<const char>> payload = {});
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  void Send(std::span<const char> bytes, Clock::time_point deadline);
-  // Waits until the socket can be read or written, as `events` says. False if it is too late.
-  bool IsReady(short events, Clock::time_point deadline) const;
+  void Send(std::span<const char> bytes, comm::Deadline deadline);
   // What became of it; it has closed its output.
   [[noreturn]] void ThrowEnded();
 

@@ -33,7 +33,7 @@ PeerProgram FindPeerProgram(const std::string& python, const char* argv0);
 // also if its models are to be compiled for `device`, "cpu" or "cuda", and it cannot.
 void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device);
 
-// What a peer says of one step.
+// One step, as the peer reports it.
 struct PeerStep {
   StepMarks marks;  // as if the step had begun at 0
   // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
@@ -52,7 +52,7 @@ class PyTorchPeer {
               const comm::World& world, const ThreadPlacement& placement, comm::ProcessGroup& group,
               const model::DevicePtr& device);
 
-  // For the record: what it computes with ("pytorch", "python", "blas"), and what its times are.
+  // For the record: the versions of its libraries ("pytorch", "python", "blas"), and its clock.
   const Fields& libraries() const { return libraries_; }
   const std::string& clock() const { return clock_; }
 

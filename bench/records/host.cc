@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "bench/records/units.h"
@@ -14,36 +13,25 @@
 namespace gradsync::bench {
 namespace {
 
-std::optional<std::string> ReadFile(const char* path) {
-  std::ifstream in(path);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-std::optional<int64_t> ReadInteger(const char* path) {
-  std::optional<std::string> text = ReadFile(path);
-  if (!text) return std::nullopt;
-  while (!text->empty() && text->back() == '\n') text->pop_back();
-  return ParseInteger(*text);
-}
+std::optional<int64_t> ReadInteger(const char* path) { return ParseInteger(ReadEntry(path, "", "\n")); }
 
 }  // namespace
 
-std::optional<int64_t> MeminfoBytes(std::string_view meminfo, std::string_view name) {
-  const size_t found = meminfo.find(std::string(name) + ":");
-  if (found == std::string_view::npos) return std::nullopt;
-  std::string_view rest = meminfo.substr(found + name.size() + 1);
-  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-  const std::optional<int64_t> kib = ParseInteger(rest.substr(0, rest.find(' ')));
-  if (!kib || *kib < 0) return std::nullopt;
-  return *kib * 1024;
+std::string ReadEntry(const std::string& path, std::string_view key, const char* separators) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (!line.starts_with(key)) continue;
+    const size_t begin = line.find_first_not_of(separators, key.size());
+    if (begin == std::string::npos) return "";
+    return line.substr(begin, line.find_last_not_of(separators) - begin + 1);
+  }
+  return "";
 }
 
 std::optional<int64_t> AvailableMemoryBytes() {
-  std::optional<int64_t> available;
-  if (const std::optional<std::string> meminfo = ReadFile("/proc/meminfo")) {
-    available = MeminfoBytes(*meminfo, "MemAvailable");
-  }
+  std::optional<int64_t> available = ParseInteger(ReadEntry("/proc/meminfo", "MemAvailable", ": kB"));
+  if (available) *available *= 1024;
   // The root of the control groups as a container sees it. A bare host has no such files there.
   const std::optional<int64_t> limit = ReadInteger("/sys/fs/cgroup/memory.max");
   const std::optional<int64_t> used = ReadInteger("/sys/fs/cgroup/memory.current");

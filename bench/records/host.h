@@ -15,8 +15,9 @@ namespace gradsync::bench {
 // left if that is less. Nullopt where neither can be read.
 std::optional<int64_t> AvailableMemoryBytes();
 
-// The value of a line like "MemAvailable:   23456 kB", in bytes.
-std::optional<int64_t> MeminfoBytes(std::string_view meminfo, std::string_view name);
+// The first line of a file that starts with `key`, without it and without any of `separators` at either end;
+// empty if there is none. "MemAvailable:  23456 kB" has the entry "23456" between separators ": kB".
+std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);
 
 // The logical CPUs that the calling thread may run on, ascending.
 std::vector<int> AllowedCpus();

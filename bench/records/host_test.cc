@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "model/error.h"
@@ -13,11 +15,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(MemoryTest, ReadsMeminfo) {
-  const char* const meminfo = "MemTotal:       24576000 kB\nMemFree:  100 kB\nMemAvailable:   23000000 kB\n";
-  EXPECT_EQ(MeminfoBytes(meminfo, "MemAvailable"), 23000000LL * 1024);
-  EXPECT_EQ(MeminfoBytes(meminfo, "SwapFree"), std::nullopt);
-  EXPECT_EQ(MeminfoBytes("MemAvailable:", "MemAvailable"), std::nullopt);
+TEST(EntryTest, IsFoundByItsKey) {
+  const std::string path = ::testing::TempDir() + "/meminfo";
+  std::ofstream(path) << "MemTotal:       24576000 kB\nMemAvailable:   23000000 kB\nEmpty:\nLast:1";
+  EXPECT_EQ(ReadEntry(path, "MemAvailable", ": kB"), "23000000");
+  EXPECT_EQ(ReadEntry(path, "Last", ": kB"), "1");
+  EXPECT_EQ(ReadEntry(path, "Empty", ": kB"), "");
+  EXPECT_EQ(ReadEntry(path, "SwapFree", ": kB"), "");
+  EXPECT_EQ(ReadEntry("/nonexistent", "MemAvailable", ": kB"), "");
 }
 
 TEST(MemoryTest, ThisMachineHasSome) {

@@ -2,7 +2,6 @@
 
 #include <gloo/config.h>
 #include <oneapi/dnnl/dnnl.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -11,37 +10,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "bench/records/host.h"
 #include "comm/processes/run_command.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
-
-// What follows `key` and any of `separators` on the first line of a file that starts with `key`.
-std::string ReadEntry(const char* path, std::string_view key, const char* separators) {
-  std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line)) {
-    if (!line.starts_with(key)) continue;
-    const size_t begin = line.find_first_not_of(separators, key.size());
-    if (begin == std::string::npos) return "";
-    return line.substr(begin, line.find_last_not_of(separators) - begin + 1);
-  }
-  return "";
-}
-
-int64_t CpuCount() {
-  cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof cpus, &cpus) == 0) return CPU_COUNT(&cpus);
-  return sysconf(_SC_NPROCESSORS_ONLN);
-}
 
 // In a form that a shell takes back.
 std::string Quoted(std::string_view argument) {
@@ -134,7 +115,7 @@ Provenance CollectProvenance(int argc, const char* const* argv) {
   }
   provenance.os = ReadEntry("/etc/os-release", "PRETTY_NAME", "=\"");
   provenance.cpu_model = ReadEntry("/proc/cpuinfo", "model name", ":\t ");
-  provenance.cpu_count = CpuCount();
+  provenance.cpu_count = std::ssize(AllowedCpus());
   provenance.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGE_SIZE);
   provenance.compiler = Compiler();
   provenance.build = BuildMode();

@@ -7,8 +7,8 @@
 
 namespace gradsync::bench {
 
-// What this process can find out about itself and its machine. What cannot be found stays empty, zero or
-// "unknown"; nothing fails. The caller adds what it knows better: gpu, clock, more libraries.
+// What this process finds out about itself and its machine. What it cannot find stays empty, zero or
+// "unknown"; it never throws. The caller adds gpu, clock and more libraries.
 //
 // The commit is read at run time, through git, because stamping it into the binary would make two builds of
 // the same sources differ: it is that of the sources as they are now. They are found at

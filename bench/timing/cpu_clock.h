@@ -25,7 +25,7 @@ struct CpuTimes {
 // Reads the processor time of this process, which takes about a microsecond.
 class CpuClock {
  public:
-  // For communication are the threads that there are now, but for `others`, which are ascending.
+  // The communication threads are those that exist now, except `others` (ascending).
   explicit CpuClock(const std::vector<int>& others);
 
   CpuTimes Read() const;

@@ -29,20 +29,20 @@ struct TracedOp {
 struct ComputedOp {
   std::string name;
   Flops flops;
-  // On comm::Now(): when the device was done with the operation before, or with a range if one came later; 0
-  // if there was neither.
+  // On comm::Now(): when the device ended the operation before, or a range that ended later; 0 if there was
+  // neither.
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Keeps the ranges of one step, in the order of their begins, and the operations of its forward pass: when
-// the device was in them, on a GPU by events of its compute stream (see phase_timer.h), because there the
-// host runs ahead.
+// Keeps the ranges of one step, in the order of their begins, and the operations of its forward pass, with
+// the device's times: on a GPU those of events on its compute stream (see phase_timer.h), because the host
+// runs ahead.
 class OpRecorder : public model::Tracer {
  public:
   // Of the CPU.
   OpRecorder() = default;
-  // Of `device`. `next`, if there is one, hears of all ranges too. Both must outlive it.
+  // Of `device`. Ranges are also passed on to `next`, if there is one. Both must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;

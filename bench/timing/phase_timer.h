@@ -39,7 +39,7 @@ class PhaseTimer {
  public:
   virtual ~PhaseTimer() = default;
   // All earlier work of the compute stream lies before the mark. kStepBegin is taken first; on CUDA it waits
-  // for the compute stream, because it puts the GPU's clock on the host's anew. The others never block.
+  // for the compute stream, to compare the GPU's clock with the host's. The others never block.
   virtual void Take(Mark mark) = 0;
   // The marks of the last step; those that it did not take are 0. Blocks until the device has passed them.
   virtual StepMarks Read() = 0;

@@ -8,7 +8,7 @@
 
 namespace gradsync::bench {
 
-// What a range stands for. A profiler can filter by it.
+// Profilers can filter ranges by their kind.
 enum class RangeKind { kStep = 1, kPhase = 2, kOp = 3, kCollective = 4 };
 inline constexpr RangeKind kRangeKinds[] = {RangeKind::kStep, RangeKind::kPhase, RangeKind::kOp,
                                             RangeKind::kCollective};
@@ -18,8 +18,7 @@ constexpr std::string_view Name(RangeKind kind) {
   return kNames[static_cast<int>(kind) - 1];
 }
 
-// Hears of all that a training step does: takes named ranges as they begin and end, for a profiler that keeps
-// the time itself.
+// Receives the named ranges of a training step as they begin and end, for a profiler that keeps the time.
 class RangeSink : public model::Tracer {
  public:
   // Ranges that nest, on the calling thread: Pop ends the one pushed last.

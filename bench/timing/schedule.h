@@ -7,11 +7,11 @@
 namespace gradsync::bench {
 
 // The order in which `num_configs` configurations, for example strategies, take a step each in round `round`,
-// which counts from 0: so a machine that drifts drifts for all alike.
+// which counts from 0: a machine that becomes slower then does so for all of them.
 //
 // Rounds come in blocks of as many as there are configurations, or, of an odd number, of twice as many. In a
-// block each one takes each place equally often, and follows each other one equally often, so that what a
-// step leaves behind (in caches, in the processor's heat) meets all alike: E. J. Williams, "Experimental
+// block each one takes each place equally often, and follows each other one equally often, so that the
+// effects of a step on the next (caches, temperature) are the same for all: E. J. Williams, "Experimental
 // designs balanced for the estimation of residual effects of treatments", 1949. Which is which, and the order
 // of a block's rounds, are drawn anew for each block. The same arguments give the same order on every rank
 // and machine.
