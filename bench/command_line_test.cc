@@ -151,7 +151,7 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
                   "--world_size=4: torchrun started 2 ranks\n");
   }
   ExpectRefusal(RunProgram(kDdp, {"--repeats=4"}, torchrun),
-                "--repeats=4: torchrun starts the ranks, and so often as it likes; expected 1\n");
+                "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1\n");
   ExpectRefusal(RunProgram(kSuite, {}, torchrun),
                 "suite: was started by torchrun; it starts its ranks itself\n");
 }
