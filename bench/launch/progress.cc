@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "comm/process_group.h"
 #include "model/error.h"
 
@@ -22,9 +22,7 @@ std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int
   if (done == 0) return line;
   const double left_s =
       static_cast<double>(elapsed_ns) / 1e9 * static_cast<double>(total - done) / static_cast<double>(done);
-  const int64_t seconds = std::llround(left_s);
-  return seconds < 60 ? absl::StrFormat("%s, %ds left", line, seconds)
-                      : absl::StrFormat("%s, %dm%02ds left", line, seconds / 60, seconds % 60);
+  return Join(line, ", ", absl::FormatDuration(absl::Seconds(std::llround(left_s))), " left");
 }
 
 Progress::Progress(int64_t total, bool visible)

