@@ -11,10 +11,9 @@ void PeerOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Other frameworks");
   flags.Add(
       "with_peers", &with_peers, OneOf({"none", "pytorch"}),
-      "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync's "
-      "own strategies: none, naive, flat and overlap as they are, DistributedDataParallel for those "
-      "with buckets, for core with its gradient_as_bucket_view. Its gradients are checked, but for images "
-      "in bf16, where rounding leaves too little of them to compare.");
+      "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync, in "
+      "the way that comes closest to each strategy. Its gradients are checked, except those of images in "
+      "bf16, which rounding changes too much.");
   flags.Add(
       "peer_modes", &modes, OneOf({"eager", "compiled"}),
       "How peers run the model. compiled: under torch.compile in its default mode, beside or instead of "

@@ -3,15 +3,6 @@
 import torch
 import torch.nn.functional as F
 
-# name: d_model, d_ff, layers, heads
-TRANSFORMERS = {
-    "tiny": (256, 1024, 4, 4),
-    "small": (768, 3072, 12, 12),
-    "medium": (1024, 4096, 24, 16),
-    "large": (1280, 5120, 36, 20),
-    "xl": (1600, 6400, 48, 25),
-    "2.7b": (2560, 10240, 32, 32),
-}
 NUM_CLASSES = 1000
 EPSILON = 1e-5  # of RmsNorm
 

@@ -61,37 +61,26 @@ void ForEachProvenanceField(AProvenance& provenance, const Field& field) {
   field("clock", provenance.clock);
 }
 
-template <class T>
-Json ToJson(const T& value) {
-  return value;
-}
+}  // namespace
 
-Json ToJson(const Fields& fields) {
-  Json object = Json::object();
+// nlohmann::json finds these by their names.
+static void to_json(Json& json, const Fields& fields) {
+  json = Json::object();
   for (const auto& [name, value] : fields) {
-    std::visit([&, &name = name](const auto& v) { object[name] = v; }, value);
+    std::visit([&, &name = name](const auto& v) { json[name] = v; }, value);
   }
-  return object;
 }
 
-Json ToJson(const std::map<std::string, Fields>& published) {
-  Json object = Json::object();
-  for (const auto& [name, statistics] : published) object[name] = ToJson(statistics);
-  return object;
+static void to_json(Json& json, const BucketRecord& bucket) {
+  json = {{"bytes", bucket.bytes}, {"tensors", bucket.tensors}};
 }
 
-Json ToJson(const std::vector<BucketRecord>& buckets) {
-  Json array = Json::array();
-  for (const auto& [bytes, tensors] : buckets) array.push_back({{"bytes", bytes}, {"tensors", tensors}});
-  return array;
+static void to_json(Json& json, const Provenance& provenance) {
+  json = Json::object();
+  ForEachProvenanceField(provenance, [&](const char* name, const auto& value) { json[name] = value; });
 }
 
-Json ToJson(const Provenance& provenance) {
-  Json object = Json::object();
-  ForEachProvenanceField(provenance,
-                         [&](const char* name, const auto& value) { object[name] = ToJson(value); });
-  return object;
-}
+namespace {
 
 std::string TypeName(const Json& json) {
   const std::string name = json.type_name();
@@ -268,7 +257,7 @@ void AppendTo(Series* begun, const Series& more) {
 
 std::string ToJsonLine(const Record& record) {
   Json json{{"schema", kRecordSchema}};
-  ForEachField(record, [&](const char* name, const auto& value) { json[name] = ToJson(value); });
+  ForEachField(record, [&](const char* name, const auto& value) { json[name] = value; });
   if (record.number < 0) json.erase("record");
   for (const char* const name : {"moments", "link", "published"}) {
     if (json[name].empty()) json.erase(name);
@@ -279,7 +268,7 @@ std::string ToJsonLine(const Record& record) {
 std::string ToContinuationLine(int64_t of, const Record& more) {
   Json json{{"schema", kRecordSchema}, {"of", of}};
   ForEachGrowingField(more, [&](const char* name, const auto& value) {
-    if (Json part = ToJson(value); !part.empty()) json[name] = std::move(part);
+    if (!value.empty()) json[name] = value;
   });
   return ToLine(json);
 }
