@@ -18,7 +18,8 @@ struct AllReduceOptions {
   RankOptions ranks;
   std::vector<std::string> backends = {"gloo"};
   std::vector<std::string> collectives = {"all_reduce"};
-  // Bytes of the whole vector (ExerciseSpec). The published tables' "MB" are MiB.
+  // Bytes of the whole vector: what reduce_scatter takes, what all_gather gives. The published tables' "MB"
+  // are MiB.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
   std::string op = "sum";

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "bench/collectives/exercise.h"
+#include "bench/collectives/pattern.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
 #include "bench/records/record.h"
@@ -20,6 +20,9 @@
 namespace gradsync::bench {
 namespace {
 
+using comm::Collective;
+using model::Tensor;
+
 constexpr char kExperiment[] = "all_reduce";
 
 // How many run back to back: as many as move this much together, within limits.
@@ -27,8 +30,7 @@ constexpr int64_t kBytesInARow = int64_t{1} << 20;
 constexpr int64_t kFewestInARow = 2;
 constexpr int64_t kMostInARow = 20;
 
-comm::Collective CollectiveOf(const std::string& name) {
-  using comm::Collective;
+Collective CollectiveOf(const std::string& name) {
   for (const Collective collective :
        {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast}) {
     if (name == comm::Name(collective)) return collective;
@@ -41,6 +43,52 @@ int64_t Median(std::vector<int64_t> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+// One collective of this rank, on inputs whose result is known. All ranks make it, and call all of it, alike.
+class Exercise {
+ public:
+  // `numel`: of the whole vector: that of all_reduce and broadcast, what reduce_scatter takes and all_gather
+  // gives.
+  Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::Request& request,
+           model::DType dtype, int64_t numel)
+      : group_(group), request_(request), part_(numel / group.size()) {
+    const bool gathers = request.collective == Collective::kAllGather;
+    const bool scatters = request.collective == Collective::kReduceScatter;
+    request_.input = group.Allocate(device, {gathers ? part_ : numel}, dtype);
+    request_.output = request_.input;
+    if (gathers || scatters) request_.output = group.Allocate(device, {gathers ? numel : part_}, dtype);
+    pattern_ = Tensor::Empty(model::CpuDevice(), request_.input.shape(), dtype);
+    FillPattern(pattern_, group.rank());
+  }
+
+  // Writes the inputs anew. Run after Run works on what the first one left.
+  void Fill() { request_.input.CopyFrom(pattern_); }
+  // Once, to its end.
+  void Run() { group_.Issue(request_).Wait(); }
+
+  // The elements of this rank's output that are not what one run makes of the inputs; the output's length.
+  int64_t NumWrong() const {
+    const Tensor& there = request_.output;
+    const Tensor output = there.device()->is_cpu() ? there : there.To(model::CpuDevice());
+    if (request_.collective == Collective::kBroadcast) return CountDifferent(output, request_.root);
+    if (request_.collective == Collective::kAllGather) {
+      int64_t wrong = 0;
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        wrong += CountDifferent(output.Slice(rank * part_, {part_}), rank);
+      }
+      return wrong;
+    }
+    const bool scatters = request_.collective == Collective::kReduceScatter;
+    return CountWrong(output, request_.op, group_.size(), scatters ? group_.rank() * part_ : 0);
+  }
+  int64_t num_checked() const { return request_.output.numel(); }
+
+ private:
+  comm::ProcessGroup& group_;
+  comm::Request request_;
+  const int64_t part_;  // of each rank
+  Tensor pattern_;      // on the host
+};
 
 class AllReduceJob : public RankJob {
  public:
@@ -101,7 +149,7 @@ class AllReduceJob : public RankJob {
   }
 
   int64_t SumOverRanks(int64_t value) {
-    const model::Tensor sum = model::Tensor::From<int64_t>(device_, {1}, std::vector<int64_t>{value});
+    const Tensor sum = Tensor::From<int64_t>(device_, {1}, std::vector<int64_t>{value});
     group_->AllReduce(sum, comm::ReduceOp::kSum).Wait();
     group_->Clear();
     return sum.ToVector<int64_t>().front();
@@ -109,17 +157,20 @@ class AllReduceJob : public RankJob {
 
   void Measure(const std::string& backend, const std::string& collective, int64_t size_bytes,
                Progress& progress) {
-    const ExerciseSpec spec = {.collective = CollectiveOf(collective),
-                               .op = options_.reduce_op(),
-                               .dtype = options_.element_type(),
-                               .numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()))};
-    Exercise exercise(*group_, device_, spec);
+    const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
+    Exercise exercise(*group_, device_,
+                      {.collective = CollectiveOf(collective),
+                       .op = options_.reduce_op(),
+                       .root = 0,
+                       .input = {},
+                       .output = {}},
+                      options_.element_type(), numel);
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
     const std::string what = Join(backend, " ", collective, " ", FormatByteCount(size_bytes));
-    Record record = NewRecord(collective, size_bytes, spec.numel);
+    Record record = NewRecord(collective, size_bytes, numel);
     record.facts.Set("in_a_row", in_a_row);
     TimeOf(exercise, 1);
-    int64_t wrong = exercise.CountWrong();
+    int64_t wrong = exercise.NumWrong();
     progress.Step(what);
     for (int64_t i = 0; i < options_.warmup_iterations + options_.iterations; ++i) {
       const int64_t row_ns = TimeOf(exercise, in_a_row);
@@ -130,7 +181,7 @@ class AllReduceJob : public RankJob {
       record.samples["time_ns"].push_back(time_ns);
       record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
     }
-    wrong += exercise.CountWrong();
+    wrong += exercise.NumWrong();
     record.checks.Set("wrong_elements", wrong);
     record.checks.Set("checked_elements", 2 * exercise.num_checked());
     writer_->Begin(record);
