@@ -161,10 +161,11 @@ BlockSigpipe::BlockSigpipe() {
 
 BlockSigpipe::~BlockSigpipe() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr); }
 
-GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, Rendezvous& rendezvous,
-                   milliseconds timeout)
+GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, milliseconds timeout,
+                   FirstCause& first_cause)
     : rank_(world.rank), size_(world.size), members_(world.members), timeout_(timeout) {
   for (int i = 1; i < size_; ++i) others_.push_back((rank_ + i) % size_);
+  Rendezvous rendezvous(world, timeout);
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
@@ -182,8 +183,11 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   } catch (const InvalidInput&) {
     throw;
   } catch (const std::exception& error) {
+    // gloo does not say to which rank a connection failed.
+    if (dynamic_cast<const PeerError*>(&error) != nullptr) first_cause.Write(error);
+    first_cause.Write(PeerError(kSomebody, WithoutPlace(error.what())));  // unless it has been written
     throw CollectiveError(
-        Join("rank ", NameOf(rank_), ": could not connect to the other ranks: ", WithoutPlace(error.what())));
+        Join("rank ", NameOf(rank_), ": could not connect to the other ranks: ", first_cause.Read()));
   }
 }
 

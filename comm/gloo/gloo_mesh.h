@@ -43,10 +43,10 @@ class GlooMesh {
   // Connects to all ranks, and returns when they have connected too. interface_or_address may be empty: then
   // loopback if all ranks are on one host, else the network on which ranks met at a tcp:// rendezvous, or
   // what the host's name stands for, or what leads out of the host, if they met in a directory. Threads
-  // inherit a blocked SIGPIPE. Throws CollectiveError; InvalidInput for an unknown interface or address, and
-  // for loopback between hosts.
-  GlooMesh(const World& world, const std::string& interface_or_address, Rendezvous& rendezvous,
-           std::chrono::milliseconds timeout);
+  // inherit a blocked SIGPIPE. Throws CollectiveError, with the first cause; InvalidInput for an unknown
+  // interface or address, and for loopback between hosts.
+  GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
+           FirstCause& first_cause);
   ~GlooMesh();
   GlooMesh(const GlooMesh&) = delete;
   GlooMesh& operator=(const GlooMesh&) = delete;

@@ -7,7 +7,6 @@
 #include "comm/gloo/cuda_staging.h"
 #include "comm/gloo/gloo_mesh.h"
 #include "comm/queue/request.h"
-#include "comm/rendezvous/rendezvous.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -31,24 +30,24 @@ class GlooProcessGroup : public QueueGroup {
         options_(options),
         memory_(static_cast<size_t>(options.num_threads)) {
     const World& world = options.world;
+    const auto first_cause =
+        options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(world);
     if (world.size > 1) {
-      Rendezvous rendezvous(world, options.timeout);
-      mesh_.emplace(world, options.interface_or_address, rendezvous, options.timeout);
+      mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause);
     }
     const BlockSigpipe block_sigpipe;
-    queue_.emplace(RequestQueueOptions{
-        .rank = world.NameOf(world.rank),
-        .backend = kBackend,
-        .num_threads = options.num_threads,
-        .run = [this](const Request& request,
-                      int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
-        .abort =
-            [this] {
-              if (mesh_.has_value()) mesh_->Abort();
-            },
-        .first_cause =
-            options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(world),
-        .is_part = options.first_cause != nullptr});
+    queue_.emplace(
+        RequestQueueOptions{.rank = world.NameOf(world.rank),
+                            .backend = kBackend,
+                            .num_threads = options.num_threads,
+                            .run = [this](const Request& request,
+                                          int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
+                            .abort =
+                                [this] {
+                                  if (mesh_.has_value()) mesh_->Abort();
+                                },
+                            .first_cause = first_cause,
+                            .is_part = options.first_cause != nullptr});
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -110,8 +111,9 @@ class Launcher {
     return std::ranges::any_of(ranks_, [](const Rank& rank) { return !rank.ended; });
   }
 
+  // Rank 0 last: a rank that saw it go before its own signal came would blame it.
   void SignalAll(int signal) {
-    for (Rank& rank : ranks_) rank.process.Signal(signal);
+    for (Rank& rank : ranks_ | std::views::reverse) rank.process.Signal(signal);
   }
 
   // Sleeps while the ranks compute: any wake-up here would disturb what they measure.

@@ -35,42 +35,47 @@ void FirstCause::Write(const std::exception& failure) {
   } catch (const JobFailed& failure_before) {
     first_ = failure_before.what();
   } catch (const std::runtime_error&) {
-    if (Clock::now() < deadline) return BlameRank0();
-    if (own_->suspect != kNobody) first_ = "rank 0 made no progress: its store does not answer";
+    // Had rank 0 left because of another rank, it would have said so.
+    const bool is_gone = Clock::now() < deadline;
+    if (is_gone && has_seen_end_ && rank_ != 0) first_ = "rank 0 closed the connection";
+    if (!is_gone && own_->suspect != kNobody) first_ = "rank 0 made no progress: its store does not answer";
   }
-}
-
-// Its store is gone. Had rank 0 failed because of others, it would have stayed to read what they write.
-void FirstCause::BlameRank0() {
-  if (has_seen_end_ && rank_ != 0 && first_ == own_->cause) first_ = "rank 0 closed the connection";
 }
 
 std::string FirstCause::Read() {
   const std::lock_guard lock(mutex_);
   const bool is_known = job_ == nullptr || is_read_ || first_ != own_->cause;
   is_read_ = true;
+  if (is_known) return first_;
   try {
-    if (!is_known) Follow(Clock::now() + kWaitFor + (has_seen_end_ ? patience_.zero() : patience_));
+    const bool has_end = Follow(Clock::now() + kWaitFor + (has_seen_end_ ? patience_.zero() : patience_));
+    // Rank 0 may be about to leave, and others may not have noticed anything yet.
+    if (rank_ == 0 && has_end) {
+      job_->store().Fail(own_->suspect == kNobody ? Join("rank 0 failed: ", own_->cause) : first_);
+    }
+  } catch (const JobFailed& failure) {
+    first_ = failure.what();
   } catch (const std::runtime_error&) {
-    BlameRank0();
+    // Rank 0 has left after this rank's note, so what the note is about happened before.
   }
   return first_;
 }
 
-void FirstCause::Follow(Deadline deadline) {
+bool FirstCause::Follow(Deadline deadline) {
   Note note = *own_;
   std::set<int> seen = {rank_};
-  while (note.suspect != kNobody) {
+  while (note.suspect >= 0) {
     const int writer = note.suspect;
     if (!seen.insert(writer).second) {
       first_ = own_->cause;  // those who blame each other have both seen only the end
-      return;
+      return false;
     }
     const auto text = job_->store().Get(Key(writer), deadline);
-    if (!text.has_value()) return;
+    if (!text.has_value()) return true;
     note = {std::stoi(*text), text->substr(text->find(' ') + 1)};
     first_ = note.suspect == kNobody ? Join("rank ", writer, " failed: ", note.cause) : note.cause;
   }
+  return true;
 }
 
 }  // namespace gradsync::comm

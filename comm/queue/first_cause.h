@@ -16,6 +16,8 @@ namespace gradsync::comm {
 
 // Whom a failure is not blamed on: the failure is this rank's own, or follows from an earlier one.
 inline constexpr int kNobody = -1;
+// A rank is to blame, but it is not known which.
+inline constexpr int kSomebody = -2;
 
 // A message to or from a peer failed; what() names it.
 class PeerError : public std::runtime_error {
@@ -40,10 +42,10 @@ class PeerClosed : public PeerError {
 // A rank that fails closes its connections, so others see it go that did nothing wrong; and a rank that waits
 // in vain may wait for one that is waiting itself. So a rank writes into its job's store whom it blames,
 // before it closes anything, and reads what that rank has written, before it reports: the last one in this
-// chain, who blames nobody, is the first cause. If rank 0, which keeps the store, is gone or does
-// nothing any more, it is the first cause of what is not seen to be another's. In a group without a job,
-// whose ranks have no store, each rank reports what it saw. Thread-safe. One object serves all groups that a
-// larger group is made of.
+// chain, who blames nobody, is the first cause. Rank 0, which keeps the store, leaves what it has found there
+// for ranks that fail when it has gone. If rank 0 has gone without a word or does nothing any more before a
+// rank's note, rank 0 is the first cause. In a group without a job, whose ranks have no store, each rank
+// reports what it saw. Thread-safe. One object serves all groups that a larger group is made of.
 class FirstCause {
  public:
   // `patience`: for how long a rank that others wait for in vain may itself be waiting without having failed.
@@ -60,9 +62,9 @@ class FirstCause {
     int suspect;
     std::string cause;
   };
-  // Puts what the chain of notes says into first_. Throws std::runtime_error if the store is gone.
-  void Follow(Deadline deadline);
-  void BlameRank0();
+  // Puts what the chain of notes says into first_. Returns false if the chain is a circle. Throws JobFailed;
+  // std::runtime_error if the store is gone.
+  bool Follow(Deadline deadline);
 
   const std::shared_ptr<Job> job_;  // may be null
   const int rank_;

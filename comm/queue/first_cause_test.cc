@@ -26,9 +26,9 @@ std::function<void(FirstCause&)> Closed(int peer) {
   };
 }
 
-// What those of four ranks report that fail. With `rank0_leaves`, rank 0 and its store are gone before.
-std::vector<std::string> Reports(const Failures& failures, bool rank0_leaves = false) {
-  constexpr int kSize = 4;
+constexpr int kSize = 4;
+
+std::vector<World> Join() {
   const TemporaryDirectory directory;
   std::vector<World> worlds(kSize);
   RunRanks(kSize, [&](int rank) {
@@ -36,6 +36,12 @@ std::vector<std::string> Reports(const Failures& failures, bool rank0_leaves = f
         JoinJob({.rank = rank, .size = kSize, .rendezvous = "file://" + directory.path()}, {},
                 std::chrono::seconds(30));
   });
+  return worlds;
+}
+
+// What those of four ranks report that fail. With `rank0_leaves`, rank 0 and its store are gone before.
+std::vector<std::string> Reports(const Failures& failures, bool rank0_leaves = false) {
+  std::vector<World> worlds = Join();
   std::vector<std::string> reports(kSize);
   if (rank0_leaves) worlds[0].job.reset();
   RunRanks(kSize, [&](int rank) {
@@ -83,6 +89,28 @@ TEST(FirstCauseTest, IsARank0ThatTookTheStoreAlong) {
   EXPECT_EQ(reports[1], "rank 0 closed the connection");
   EXPECT_EQ(reports[2], "rank 0 closed the connection");
   EXPECT_EQ(reports[3], "rank 1 is late") << "which it saw itself";
+}
+
+// Rank 1 fails because of rank 0, which has failed because of rank 2 and left with the store.
+TEST(FirstCauseTest, OutlivesTheStore) {
+  auto worlds = Join();
+  {
+    FirstCause cause(worlds[0]);
+    Closed(2)(cause);
+    EXPECT_EQ(cause.Read(), "rank 2 has gone");
+  }
+  worlds[0].job.reset();
+  FirstCause cause(worlds[1]);
+  Closed(0)(cause);
+  EXPECT_EQ(cause.Read(), "rank 2 has gone");
+}
+
+TEST(FirstCauseTest, IsNotARank0ThatLeavesLater) {
+  auto worlds = Join();
+  FirstCause cause(worlds[1]);
+  Closed(2)(cause);
+  worlds[0].job.reset();
+  EXPECT_EQ(cause.Read(), "rank 2 has gone");
 }
 
 TEST(FirstCauseTest, WithoutAJobIsWhatTheRankSaw) {

@@ -26,8 +26,10 @@ enum class FrameType : char {
   kYes = 'y',        // hosts, a value, or nothing
   kNone = '0',       // the key has not been set
   kLater = 'l',      // reason: the run that this rank found there is not its own
-  kFailed = 'x',     // cause of the job's failure; after this, kLater and kNo rank 0 closes the connection
-  kNo = 'n',         // reason
+  // Cause of the job's failure, also sent unasked before rank 0 leaves. After this, kLater and kNo rank 0
+  // closes the connection.
+  kFailed = 'x',
+  kNo = 'n',  // reason
 };
 
 struct Frame {

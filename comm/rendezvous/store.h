@@ -67,8 +67,8 @@ class StoreServer : public Store {
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
-  // Before it ends, all joined ranks are told why the job has failed, if it has; but that takes a second at
-  // most.
+  // Serves until all joined ranks have left, but a second at most. If the job has failed, those that have not
+  // left learn the cause even if they ask later.
   ~StoreServer() override;
 
   // The hosts of all ranks, once they have joined. If they have not by the deadline, the job fails with what
@@ -93,6 +93,9 @@ class StoreServer : public Store {
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   // Answers its requests until it leaves.
   void Answer(Connection& connection);
+  // If the job has failed, sends the cause unasked: a rank that asks when rank 0 has gone still finds it in
+  // its socket.
+  void LeaveCause(Connection& connection);
   // The rank knows the cause.
   void Told(int rank);
 
@@ -135,7 +138,8 @@ class StoreClient : public Store {
   std::mutex mutex_;
   Channel channel_;
   const std::string hello_;
-  std::string nonce_;  // of rank 0
+  std::string failure_;  // the job's, once rank 0 has told of it
+  std::string nonce_;    // of rank 0
 };
 
 }  // namespace gradsync::comm

@@ -44,11 +44,16 @@ std::optional<std::vector<std::string>> StoreClient::Join(int rank, const std::s
 
 Frame StoreClient::Ask(FrameType type, const std::string& payload, Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  channel_.Send({type, payload}, deadline);
+  if (!failure_.empty()) throw JobFailed(failure_);
+  try {
+    channel_.Send({type, payload}, deadline);
+  } catch (const std::runtime_error&) {
+    // Rank 0 has gone, but may have left the cause; else Receive fails likewise.
+  }
   Frame answer = channel_.Receive(kMaxPayloadBytes, deadline);
   const std::string line = absl::StrReplaceAll(answer.payload, {{"\n", " "}});
   if (answer.type == FrameType::kNo) throw Refused(line);
-  if (answer.type == FrameType::kFailed) throw JobFailed(line);
+  if (answer.type == FrameType::kFailed) throw JobFailed(failure_ = line);
   return answer;
 }
 

@@ -157,11 +157,14 @@ void StoreServer::Accept() {
 }
 
 void StoreServer::Serve(Connection& connection) {
+  bool is_rank = false;
   try {
-    if (Admit(connection)) Answer(connection);
+    is_rank = Admit(connection);
+    if (is_rank) Answer(connection);
   } catch (const std::exception&) {
-    // It has left, or it is a stranger.
+    // It has left, it is a stranger, or rank 0 is leaving.
   }
+  if (is_rank) LeaveCause(connection);
   const std::lock_guard lock(mutex_);
   connection.channel.Close();
   if (connection.rank > 0) connected_.erase(connection.rank);
@@ -251,6 +254,18 @@ void StoreServer::Answer(Connection& connection) {
     }
     connection.channel.Send(answer, Clock::now() + kTakeWithin);
     if (answer.type == FrameType::kFailed) return Told(connection.rank);
+  }
+}
+
+void StoreServer::LeaveCause(Connection& connection) {
+  std::unique_lock lock(mutex_);
+  const std::string cause = cause_;
+  lock.unlock();
+  if (cause.empty()) return;
+  try {
+    connection.channel.Send({FrameType::kFailed, cause}, Clock::now() + kTakeWithin);
+  } catch (const std::runtime_error&) {
+    // It has left.
   }
 }
 

@@ -128,6 +128,18 @@ TEST_F(StoreTest, AFailureReachesThoseWhoWaitAndThoseWhoAskLater) {
   EXPECT_EQ(cause_for(server_, "set"), "first cause");
 }
 
+TEST_F(StoreTest, AFailureIsKnownWhenRank0HasGone) {
+  auto server = std::make_unique<StoreServer>(
+      ListenAnywhere(), StoreServer::Options{.check = [](int, const std::string&) { return ""; }});
+  StoreClient client({"127.0.0.1", std::to_string(server->port())}, {}, "", Soon());
+  client.Join(1, "host", "", Soon());
+  server->Fail("first cause");
+  server.reset();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(ErrorOf<JobFailed>([&] { client.Set("key", "value", Soon()); }), "first cause");
+  }
+}
+
 TEST_F(StoreTest, ASecondProcessOfARankIsTurnedAwayWhileTheFirstIsThere) {
   const auto first = Client();
   std::thread join([&] { EXPECT_EQ(first->Join(1, "host 1", "", Soon()), hosts_); });

@@ -85,7 +85,7 @@ FileDescriptor ConnectToListener(const std::string& name, Deadline deadline) {
   return file;
 }
 
-ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, milliseconds timeout)
+ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, FirstCause& first_cause)
     : rank_(world.rank),
       size_(world.size),
       members_(world.members),
@@ -93,6 +93,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, 
       // With fewer CPUs than ranks, one that spins may keep from running whom it waits for.
       can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
       sockets_(static_cast<size_t>(world.size)) {
+  Rendezvous rendezvous(world, timeout);
   CheckOneHost(rendezvous.hosts());
   try {
     Connect(rendezvous, Clock::now() + timeout);
@@ -101,8 +102,9 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, 
   } catch (const CollectiveError&) {
     throw;
   } catch (const std::runtime_error& error) {
+    first_cause.Write(error);
     throw CollectiveError(
-        Join("rank ", NameOf(rank_), ": could not share memory with the other ranks: ", error.what()));
+        Join("rank ", NameOf(rank_), ": could not share memory with the other ranks: ", first_cause.Read()));
   }
 }
 

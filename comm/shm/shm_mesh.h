@@ -30,8 +30,8 @@ FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 class ShmMesh {
  public:
   // Every rank has `area_bytes` of zeroed memory that all see. Returns when all have mapped it. Throws
-  // CollectiveError; InvalidInput if the ranks are not all on one host.
-  ShmMesh(const World& world, size_t area_bytes, Rendezvous& rendezvous, std::chrono::milliseconds timeout);
+  // CollectiveError, with the first cause; InvalidInput if the ranks are not all on one host.
+  ShmMesh(const World& world, size_t area_bytes, std::chrono::milliseconds timeout, FirstCause& first_cause);
   ShmMesh(const ShmMesh&) = delete;
   ShmMesh& operator=(const ShmMesh&) = delete;
 

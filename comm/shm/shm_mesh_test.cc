@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/rendezvous/job.h"
 #include "comm/testing/rank_threads.h"
 
 namespace gradsync::comm {
@@ -25,8 +26,8 @@ TEST(ShmMeshTest, AStepWakesWhoeverWaitsForIt) {
   const TemporaryDirectory directory;
   RunRanks(3, [&](int rank) {
     const World world{.rank = rank, .size = 3, .rendezvous = "file://" + directory.path()};
-    Rendezvous rendezvous(world, kNever);
-    ShmMesh mesh(world, 64, rendezvous, kNever);
+    FirstCause first_cause(world);
+    ShmMesh mesh(world, 64, kNever, first_cause);
     mesh.set_look_every(kNever);
     for (int round = 0; round < 3; ++round) {
       if (rank == round) std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -34,6 +35,30 @@ TEST(ShmMeshTest, AStepWakesWhoeverWaitsForIt) {
       mesh.Meet();
       EXPECT_LT(Clock::now() - begin, kNever / 2);
     }
+  });
+}
+
+// Rank 2 learns that rank 1 came, but did not connect.
+TEST(ShmMeshTest, AFailureToConnectIsNoted) {
+  const TemporaryDirectory directory;
+  RunRanks(3, [&](int rank) {
+    World world = JoinJob({.rank = rank, .size = 3, .rendezvous = "file://" + directory.path()}, {},
+                          std::chrono::seconds(30));
+    FirstCause first_cause(world);
+    if (rank == 2) {
+      first_cause.Write(PeerClosed(0, "rank 0 closed the connection"));
+      while (!world.job->store().Get("failure.0", Clock::now() + std::chrono::seconds(30))) continue;
+      EXPECT_EQ(first_cause.Read(), "rank 1 made no progress for 0.2 s");
+      return;
+    }
+    world.members = {0, 1};
+    world.size = 2;
+    if (rank == 1) {
+      Rendezvous(world, std::chrono::seconds(30));
+    } else {
+      EXPECT_THROW(ShmMesh(world, 64, std::chrono::milliseconds(200), first_cause), CollectiveError);
+    }
+    world.job->store().Get("failure.0", Clock::now() + std::chrono::seconds(30));
   });
 }
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "comm/queue/request.h"
-#include "comm/rendezvous/rendezvous.h"
 #include "comm/shm/shm_collectives.h"
 #include "comm/shm/shm_mesh.h"
 #include "model/error.h"
@@ -28,27 +27,27 @@ class ShmProcessGroup : public QueueGroup {
       : QueueGroup(options.world.rank, options.world.size),
         name_(options.world.NameOf(rank())),
         buffers_(std::make_shared<SharedBuffers>(rank())) {
+    const auto first_cause =
+        options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(options.world);
     if (options.world.size > 1) {
-      Rendezvous rendezvous(options.world, options.timeout);
-      mesh_.emplace(options.world, ShmCollectives::AreaBytes(), rendezvous, options.timeout);
+      mesh_.emplace(options.world, ShmCollectives::AreaBytes(), options.timeout, *first_cause);
       collectives_.emplace(*mesh_, *buffers_);
     }
-    queue_.emplace(RequestQueueOptions{
-        .rank = name_,
-        .backend = kBackend,
-        .num_threads = 1,
-        .run = [this](const Request& request, int thread) { Run(request, thread); },
-        .abort =
-            [this] {
-              if (mesh_.has_value()) mesh_->Abort();
-            },
-        .first_cause = options.first_cause != nullptr ? options.first_cause
-                                                      : std::make_shared<FirstCause>(options.world),
-        .is_part = options.first_cause != nullptr,
-        .begin =
-            [this](const Request& request) {
-              return !collectives_.has_value() || collectives_->Begin(request);
-            }});
+    queue_.emplace(
+        RequestQueueOptions{.rank = name_,
+                            .backend = kBackend,
+                            .num_threads = 1,
+                            .run = [this](const Request& request, int thread) { Run(request, thread); },
+                            .abort =
+                                [this] {
+                                  if (mesh_.has_value()) mesh_->Abort();
+                                },
+                            .first_cause = first_cause,
+                            .is_part = options.first_cause != nullptr,
+                            .begin =
+                                [this](const Request& request) {
+                                  return !collectives_.has_value() || collectives_->Begin(request);
+                                }});
   }
   ~ShmProcessGroup() override { queue_.reset(); }
 
