@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "comm/rendezvous/job.h"
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 #include "model/tensor.h"
@@ -23,28 +24,22 @@ TEST(FactoryTest, MakesWhatItNames) {
   group->Barrier();
 }
 
-std::string ErrorOf(const std::string& backend) {
-  try {
+std::string MakeError(const std::string& backend) {
+  return ErrorOf<InvalidInput>([&] {
     MakeProcessGroup({.backend = backend, .world = {}, .interface_or_address = {}}, model::CpuDevice());
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(ErrorOf("mpi"), "backend is 'mpi', expected one of: gloo, shm, hierarchical, nccl");
+  EXPECT_EQ(MakeError("mpi"), "backend is 'mpi', expected one of: gloo, shm, hierarchical, nccl");
 }
 
-TEST(FactoryTest, NcclNeedsAGpu) { EXPECT_EQ(ErrorOf("nccl"), "backend nccl: device is cpu, expected cuda"); }
+TEST(FactoryTest, NcclNeedsAGpu) {
+  EXPECT_EQ(MakeError("nccl"), "backend nccl: device is cpu, expected cuda");
+}
 
 std::string CheckError(const std::string& backend, model::Device::Type device, const World& world) {
-  try {
-    CheckBackend(backend, device, world);
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
+  return ErrorOf<InvalidInput>([&] { CheckBackend(backend, device, world); });
 }
 
 TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {
@@ -59,12 +54,7 @@ std::string RanksPerGpuError(int local_size, int num_gpus, bool share_gpu,
   World world;
   world.local_size = local_size;
   world.launcher = launcher;
-  try {
-    CheckRanksPerGpu(world, num_gpus, share_gpu);
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
+  return ErrorOf<InvalidInput>([&] { CheckRanksPerGpu(world, num_gpus, share_gpu); });
 }
 
 TEST(FactoryTest, NcclNeedsAGpuForEachRank) {
@@ -121,7 +111,7 @@ TEST(FactoryTest, ARunMayUseSeveralGroups) {
 
 TEST(FactoryTest, NamesTheVariableOfTheCheck) {
   setenv("GRADSYNC_CHECK_COLLECTIVES", "yes", 1);
-  EXPECT_EQ(ErrorOf("gloo"), "GRADSYNC_CHECK_COLLECTIVES is 'yes', expected 0 or 1");
+  EXPECT_EQ(MakeError("gloo"), "GRADSYNC_CHECK_COLLECTIVES is 'yes', expected 0 or 1");
   unsetenv("GRADSYNC_CHECK_COLLECTIVES");
 }
 

@@ -4,23 +4,16 @@
 
 #include "comm/factory.h"
 #include "comm/nccl/nccl_process_group.h"
+#include "comm/testing/errors.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
 namespace {
 
 TEST(NcclAbsentTest, OneLineFromEveryWayIn) {
-  const auto error_of = [](const auto& call) -> std::string {
-    try {
-      call();
-    } catch (const InvalidInput& error) {
-      return error.what();
-    }
-    return "no error";
-  };
   constexpr char kLine[] = "backend nccl: this program was built without NCCL";
-  EXPECT_EQ(error_of([] { CheckBackend("nccl", model::Device::Type::kCuda, World{}); }), kLine);
-  EXPECT_EQ(error_of([] { MakeNcclGroup({}, nullptr); }), kLine);
+  EXPECT_EQ(ErrorOf<InvalidInput>([] { CheckBackend("nccl", model::Device::Type::kCuda, World{}); }), kLine);
+  EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeNcclGroup({}, nullptr); }), kLine);
   EXPECT_EQ(NcclVersion(), "");
   EXPECT_TRUE(BackendLibraries().empty());
 }

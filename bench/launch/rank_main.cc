@@ -71,8 +71,11 @@ int RunRank(const RankProgram& program, const comm::World& world) {
   int64_t& seed = program.options.seed;
   seed = static_cast<int64_t>((static_cast<uint64_t>(seed) + static_cast<uint64_t>(ThisLaunch().index)) &
                               kLargest);
+  // The other ranks say so too, and not only that this one has gone.
   const auto rank_failed = [&](const std::exception& error) {
-    return Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
+    const int status = Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
+    if (world.job != nullptr) world.job->store().Fail(Join("rank ", world.rank, " failed: ", error.what()));
+    return status;
   };
   // Outlives the exception: when the job's connections close, other ranks report errors that are not the
   // cause.

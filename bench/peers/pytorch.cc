@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <map>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "bench/peers/options.h"
+#include "comm/processes/host.h"
 #include "comm/processes/run_command.h"
 #include "model/device.h"
 #include "model/error.h"
@@ -77,9 +77,7 @@ std::string RankZeroHost(const comm::World& world) {
   if (world.launcher == "self" || world.size == 1) return "127.0.0.1";
   const char* const master = std::getenv("MASTER_ADDR");
   if (master != nullptr) return master;
-  std::array<char, 64> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+  return comm::HostName();
 }
 
 // PyTorch takes a name from GLOO_SOCKET_IFNAME, and no address.

@@ -2,11 +2,9 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <fstream>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "bench/timing/cpu_clock.h"
 #include "bench/training/over_ranks.h"
@@ -15,12 +13,6 @@ namespace gradsync::bench {
 namespace {
 
 constexpr int64_t kNanoseconds = 1'000'000'000;
-
-std::string HostName() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 }  // namespace
 
@@ -33,12 +25,12 @@ std::optional<int64_t> HostBusyNs(std::istream& proc_stat) {
   return ticks * (kNanoseconds / sysconf(_SC_CLK_TCK));
 }
 
-Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device)
+Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& host)
     : group_(group), device_(device) {
-  const auto host = static_cast<int64_t>(std::hash<std::string>()(HostName()));
-  const std::vector<int64_t> hosts = GatherOverRanks({host}, group, device);
+  const auto own = static_cast<int64_t>(std::hash<std::string>()(host));
+  const std::vector<int64_t> hosts = GatherOverRanks({own}, group, device);
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (hosts[rank] == host) ranks_here_.push_back(rank);
+    if (hosts[rank] == own) ranks_here_.push_back(rank);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <istream>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "comm/process_group.h"
@@ -19,8 +20,8 @@ std::optional<int64_t> HostBusyNs(std::istream& proc_stat);
 // of each host reads what the host used, every rank what it used itself.
 class Disturbance {
  public:
-  // All ranks.
-  Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device);
+  // All ranks call. `host` tells this rank's host from others.
+  Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& host);
 
   // This rank's term: the sum of all ranks' of a host is what others have used there so far.
   int64_t NowNs();

@@ -26,10 +26,21 @@ TEST(DisturbanceTest, BusyIsAllThatIsNotIdle) {
 TEST(DisturbanceTest, OthersAreTheHostLessAllRanks) {
   const auto groups = comm::MakeLocalGroups(3);
   comm::RunRanks(3, [&](int rank) {
-    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice());
+    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), "host");
     disturbance.NowNs();
     const std::vector<std::vector<int64_t>> terms = {{900, 70}, {-200, -10}, {-100, -80}};
     EXPECT_THAT(disturbance.OthersNs(terms[static_cast<size_t>(rank)]), ::testing::ElementsAre(600, -20));
+  });
+}
+
+// Rank 2 is alone on its host: what ranks 0 and 1 use elsewhere is none of it.
+TEST(DisturbanceTest, EachHostHasItsOwnRanks) {
+  const auto groups = comm::MakeLocalGroups(3);
+  comm::RunRanks(3, [&](int rank) {
+    Disturbance disturbance(*groups[static_cast<size_t>(rank)], model::CpuDevice(), rank < 2 ? "a" : "b");
+    const std::vector<int64_t> terms = {900, -200, 500};
+    EXPECT_THAT(disturbance.OthersNs({terms[static_cast<size_t>(rank)]}),
+                ::testing::ElementsAre(rank < 2 ? 700 : 500));
   });
 }
 

@@ -90,7 +90,7 @@ class TrainingJob : public RankJob {
         trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, group_,
                  CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_),
-        disturbance_(group_, device_),
+        disturbance_(group_, device_, comm::HostOf(world)),
         recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     if (ranges_) trainer_.Annotate(*ranges_);

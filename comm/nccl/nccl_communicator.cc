@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "comm/processes/host.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "model/error.h"
 
@@ -56,9 +56,7 @@ ncclRedOp_t NcclOp(ReduceOp op) {
 
 // How NCCL begins the lines of this process in its log.
 std::string LogPrefix() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) return gradsync::Join("unknown:", getpid());
-  const std::string name = host.data();
+  const std::string name = HostName();
   return gradsync::Join(name.substr(0, name.find('.')), ":", getpid());
 }
 

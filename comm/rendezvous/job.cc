@@ -89,7 +89,7 @@ std::string MissingRanks(const World& world, milliseconds timeout,
 Job::Job(const World& world, const Terms& terms, milliseconds timeout)
     : world_(world), timeout_(timeout), deadline_(Clock::now() + timeout) {
   const Place place(world.rendezvous, world.job_name);
-  const std::string host = world.host.empty() ? HostIdentity() : world.host;
+  const std::string host = HostOf(world);
   Terms all_terms = {{"world size", std::to_string(world.size)}};
   all_terms.insert(all_terms.end(), terms.begin(), terms.end());
   try {

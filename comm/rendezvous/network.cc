@@ -5,15 +5,11 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -22,6 +18,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "comm/processes/host.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -229,12 +226,11 @@ std::string OwnAddressTowards(const HostPort& peer, Deadline deadline) {
 }
 
 std::string OwnAddress(Deadline deadline) {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  const bool is_known = IsOwnAddress(name.data(), deadline) && !IsLoopback(name.data(), deadline);
+  const std::string name = HostName();
+  const bool is_known = IsOwnAddress(name, deadline) && !IsLoopback(name, deadline);
   try {
     // Else an address that is reserved for documents, and nobody's.
-    return OwnAddressTowards({.host = is_known ? name.data() : "192.0.2.1", .port = "9"}, deadline);
+    return OwnAddressTowards({.host = is_known ? name : "192.0.2.1", .port = "9"}, deadline);
   } catch (const std::runtime_error&) {
     return "127.0.0.1";
   }
@@ -260,18 +256,6 @@ bool IsLoopback(const std::string& host, Deadline deadline) {
 
 bool IsLoopbackHereAlone(const std::string& host, Deadline deadline) {
   return Ask({host, ""}, AI_NUMERICHOST).error != 0 && host != "localhost" && IsLoopback(host, deadline);
-}
-
-std::string HostIdentity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  if (!(file >> boot)) {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    boot = name.data();
-  }
-  struct stat network {};
-  return stat("/proc/self/ns/net", &network) == 0 ? Join(boot, "/", network.st_ino) : boot;
 }
 
 }  // namespace gradsync::comm

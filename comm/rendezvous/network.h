@@ -44,10 +44,6 @@ bool IsLoopback(const std::string& host, Deadline deadline);
 // address elsewhere: as a host's own name often does.
 bool IsLoopbackHereAlone(const std::string& host, Deadline deadline);
 
-// What tells this host from others, as far as loopback reaches: its boot and its network namespace. In one
-// word.
-std::string HostIdentity();
-
 // In words.
 std::string ErrorText(int error);
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/testing/errors.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -17,19 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
-Deadline Soon() { return In(seconds(60)); }
-
-template <class Error, class Action>
-std::string ErrorOf(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // A listener whose queue is full drops what else comes, as a network does that leads nowhere.
 TEST(ConnectTest, AnAddressThatNeverAnswersDoesNotDelayTheOther) {

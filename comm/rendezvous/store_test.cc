@@ -18,6 +18,7 @@
 
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
+#include "comm/testing/errors.h"
 
 namespace gradsync::comm {
 namespace {
@@ -28,19 +29,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kSecret[] = "known to few";
-
-Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
-Deadline Soon() { return In(seconds(60)); }
-
-template <class Error, class Action>
-std::string ErrorOf(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<FileDescriptor> ListenAnywhere() {
   return Listen({"127.0.0.1", "0"}, Soon(), [] {});

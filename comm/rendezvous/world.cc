@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "comm/processes/host.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -74,6 +75,8 @@ std::string Rendezvous(const EnvironmentLookup& environment, const World& world)
 }
 
 }  // namespace
+
+std::string HostOf(const World& world) { return world.host.empty() ? HostIdentity() : world.host; }
 
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) {
   for (const Launcher& launcher : kLaunchers) {

@@ -31,7 +31,7 @@ struct World {
   // What the launcher calls this job, and a secret of its ranks. Empty: not known, none.
   std::string job_name{};
   std::string job_secret{};
-  // Tells hosts apart; empty: as the system does (HostIdentity in comm/rendezvous/network.h).
+  // Tells hosts apart; empty: as the system does.
   std::string host{};
   // Of a part of a larger world: its ranks' numbers there, by which messages name them. Empty: their own.
   std::vector<int> members{};
@@ -40,6 +40,10 @@ struct World {
 
   int NameOf(int index) const { return MemberName(members, index); }
 };
+
+// Where this process is: `host`, or what the system says (comm/processes/host.h). Equal for ranks of one
+// host.
+std::string HostOf(const World& world);
 
 // The value of an environment variable, or nullopt.
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "comm/testing/errors.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -18,13 +19,8 @@ std::optional<World> Read(const Variables& variables) {
   });
 }
 
-std::string ErrorOf(const Variables& variables) {
-  try {
-    Read(variables);
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
+std::string ReadError(const Variables& variables) {
+  return ErrorOf<InvalidInput>([&] { Read(variables); });
 }
 
 void ExpectWorld(const std::optional<World>& world, const World& expected) {
@@ -136,7 +132,7 @@ TEST(WorldTest, SecretAndHost) {
                            {"GRADSYNC_HOST", "h"}});
   EXPECT_EQ(world->job_secret, "s3");
   EXPECT_EQ(world->host, "h");
-  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"GRADSYNC_JOB", std::string(201, 'x')}}),
+  EXPECT_EQ(ReadError({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"GRADSYNC_JOB", std::string(201, 'x')}}),
             "GRADSYNC_JOB has 201 bytes, expected one line of at most 200");
 }
 
@@ -156,26 +152,26 @@ TEST(WorldTest, OneRankNeedsNoRendezvous) {
 }
 
 TEST(WorldTest, MalformedVariablesAreNamed) {
-  EXPECT_EQ(ErrorOf({{"RANK", "one"}, {"WORLD_SIZE", "2"}}),
+  EXPECT_EQ(ReadError({{"RANK", "one"}, {"WORLD_SIZE", "2"}}),
             "RANK is 'one', expected a whole number from 0 to 1048575");
-  EXPECT_EQ(ErrorOf({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}),
+  EXPECT_EQ(ReadError({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}),
             "RANK is '-1', expected a whole number from 0 to 1048575");
-  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "0"}}),
+  EXPECT_EQ(ReadError({{"RANK", "0"}, {"WORLD_SIZE", "0"}}),
             "WORLD_SIZE is '0', expected a whole number from 1 to 1048575");
-  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "65535"}}),
+  EXPECT_EQ(ReadError({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "65535"}}),
             "MASTER_PORT is '65535', expected a whole number from 1 to 65534");
 }
 
 TEST(WorldTest, ContradictionsAreNamed) {
-  EXPECT_EQ(ErrorOf({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK is 2 but WORLD_SIZE is 2");
-  EXPECT_EQ(ErrorOf({{"SLURM_PROCID", "0"}}), "SLURM_PROCID is set but SLURM_NTASKS is not");
-  EXPECT_EQ(ErrorOf({{"GRADSYNC_WORLD_SIZE", "2"}}), "GRADSYNC_WORLD_SIZE is set but GRADSYNC_RANK is not");
-  EXPECT_EQ(ErrorOf({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
+  EXPECT_EQ(ReadError({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK is 2 but WORLD_SIZE is 2");
+  EXPECT_EQ(ReadError({{"SLURM_PROCID", "0"}}), "SLURM_PROCID is set but SLURM_NTASKS is not");
+  EXPECT_EQ(ReadError({{"GRADSYNC_WORLD_SIZE", "2"}}), "GRADSYNC_WORLD_SIZE is set but GRADSYNC_RANK is not");
+  EXPECT_EQ(ReadError({{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
             "LOCAL_RANK is 2 but LOCAL_WORLD_SIZE is 2");
 }
 
 TEST(WorldTest, RanksNeedAPlaceToMeet) {
-  const std::string error = ErrorOf({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  const std::string error = ReadError({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   EXPECT_NE(error.find("GRADSYNC_RENDEZVOUS is not set: mpirun started 2 ranks"), std::string::npos) << error;
   EXPECT_NE(error.find("MASTER_ADDR"), std::string::npos) << error;
 }

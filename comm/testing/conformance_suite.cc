@@ -7,6 +7,7 @@
 #include <random>
 
 #include "comm/checked_process_group.h"
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -367,41 +368,30 @@ TEST_P(ConformanceTest, KnowsItsWorld) {
   });
 }
 
-// The message of the InvalidInput that `call` throws.
-template <class Call>
-std::string InvalidInputOf(const Call& call) {
-  try {
-    call();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST_P(ConformanceTest, RejectsBadArgumentsAndGoesOn) {
   OnAllRanks([](ProcessGroup& group) {
     const Tensor f32 = Tensor::Zeros(Here(), {6}, DType::kF32);
     const Tensor f64 = Tensor::Zeros(Here(), {6}, DType::kF64);
     const Tensor i32 = Tensor::Zeros(Here(), {6}, DType::kI32);
     const Tensor whole = Tensor::Zeros(Here(), {6 * group.size() + 1}, DType::kF32);
-    EXPECT_EQ(InvalidInputOf([&] { group.AllReduce(Tensor(), ReduceOp::kSum); }),
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] { group.AllReduce(Tensor(), ReduceOp::kSum); }),
               "all_reduce: tensor is undefined");
-    EXPECT_EQ(InvalidInputOf([&] { group.AllReduce(i32, ReduceOp::kMean); }),
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] { group.AllReduce(i32, ReduceOp::kMean); }),
               "all_reduce: mean of i32, expected f32, f64 or bf16");
-    EXPECT_EQ(InvalidInputOf([&] { group.Broadcast(f32, group.size()); }),
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] { group.Broadcast(f32, group.size()); }),
               Join("broadcast: root is ", group.size(), ", expected a rank below ", group.size()));
-    EXPECT_EQ(InvalidInputOf([&] { group.Broadcast(f32, -1); }),
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] { group.Broadcast(f32, -1); }),
               Join("broadcast: root is -1, expected a rank below ", group.size()));
-    EXPECT_EQ(InvalidInputOf([&] { group.ReduceScatter(whole, f32, ReduceOp::kSum); }),
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] { group.ReduceScatter(whole, f32, ReduceOp::kSum); }),
               Join("reduce_scatter: input has ", whole.numel(), " elements, expected ", 6 * group.size(),
                    ": the 6 of output for each of ", group.size(), " ranks"));
-    EXPECT_EQ(InvalidInputOf([&] { group.AllGather(f32, whole); }),
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] { group.AllGather(f32, whole); }),
               Join("all_gather: output has ", whole.numel(), " elements, expected ", 6 * group.size(),
                    ": the 6 of input for each of ", group.size(), " ranks"));
-    EXPECT_EQ(
-        InvalidInputOf([&] { group.AllGather(f32, Tensor::Zeros(Here(), {6 * group.size()}, DType::kF64)); }),
-        "all_gather: output is f64 but input is f32");
-    EXPECT_EQ(InvalidInputOf([&] {
+    EXPECT_EQ(ErrorOf<InvalidInput>(
+                  [&] { group.AllGather(f32, Tensor::Zeros(Here(), {6 * group.size()}, DType::kF64)); }),
+              "all_gather: output is f64 but input is f32");
+    EXPECT_EQ(ErrorOf<InvalidInput>([&] {
                 group.ReduceScatter(Tensor::Zeros(Here(), {6 * group.size()}, DType::kI64),
                                     Tensor::Zeros(Here(), {6}, DType::kI64), ReduceOp::kMean);
               }),

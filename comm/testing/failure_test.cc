@@ -12,6 +12,7 @@
 
 #include "comm/factory.h"
 #include "comm/rendezvous/job.h"
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -39,12 +40,7 @@ const model::DevicePtr& Cpu() {
 Tensor Zeros(int64_t numel, DType dtype = DType::kF32) { return Tensor::Zeros(Cpu(), {numel}, dtype); }
 
 std::string ErrorOf(Work work) {
-  try {
-    work.Wait();
-  } catch (const CollectiveError& error) {
-    return error.what();
-  }
-  return "no error";
+  return comm::ErrorOf<CollectiveError>([&] { work.Wait(); });
 }
 
 // Long before a deadline that is not for this.
@@ -241,14 +237,11 @@ TEST_P(FailureTest, AMissingRankIsNamedAtTheStart) {
 }
 
 TEST_P(FailureTest, BadOptionsAreNamed) {
-  const auto error_of = [](const World& world, milliseconds timeout) -> std::string {
-    try {
+  const auto error_of = [](const World& world, milliseconds timeout) {
+    return comm::ErrorOf<InvalidInput>([&] {
       MakeProcessGroup(
           {.backend = GetParam(), .world = world, .timeout = timeout, .interface_or_address = {}}, Cpu());
-    } catch (const InvalidInput& error) {
-      return error.what();
-    }
-    return "no error";
+    });
   };
   EXPECT_EQ(error_of({.rank = 2, .size = 2}, milliseconds(1)), GetParam() + ": rank 2 of a world of 2");
   EXPECT_EQ(error_of({}, milliseconds(0)), GetParam() + ": timeout is 0 ms, expected at least 1");

@@ -1,0 +1,29 @@
+#ifndef GRADSYNC_COMM_TESTING_ERRORS_H_
+#define GRADSYNC_COMM_TESTING_ERRORS_H_
+
+#include <chrono>
+#include <string>
+
+// For tests: messages of exceptions, and deadlines.
+namespace gradsync::comm {
+
+// What the `Error` that `action` throws says; "no error" if it throws none.
+template <class Error, class Action>
+std::string ErrorOf(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+inline std::chrono::steady_clock::time_point In(std::chrono::milliseconds time) {
+  return std::chrono::steady_clock::now() + time;
+}
+// Later than anything that does not hang.
+inline std::chrono::steady_clock::time_point Soon() { return In(std::chrono::seconds(60)); }
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_TESTING_ERRORS_H_
