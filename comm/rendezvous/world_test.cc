@@ -176,5 +176,13 @@ TEST(WorldTest, RanksNeedAPlaceToMeet) {
   EXPECT_NE(error.find("MASTER_ADDR"), std::string::npos) << error;
 }
 
+TEST(WorldTest, AHostIsTheOneGivenOrAWordOfTheSystem) {
+  EXPECT_EQ(HostOf({.host = "given"}), "given");
+  const std::string host = HostOf({});
+  EXPECT_EQ(HostOf({}), host);
+  EXPECT_GT(host.size(), 10u);
+  EXPECT_EQ(host.find_first_of(" \n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gradsync::comm
