@@ -31,12 +31,6 @@ World MakeWorld(int rank, int size, const std::string& url) {
           .launcher = "self"};
 }
 
-// A port that was free a moment ago.
-std::string FreeTcpUrl() {
-  const auto listeners = Listen({.host = "127.0.0.1", .port = "0"}, std::chrono::steady_clock::now(), [] {});
-  return Join("tcp://127.0.0.1:", PortOf(listeners[0]));
-}
-
 // Rank 0, which keeps the notes, leaves last.
 void Leave(Rendezvous& rendezvous, int rank, int size) {
   rendezvous.Set(Join("done_", rank), "");

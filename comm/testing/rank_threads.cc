@@ -88,4 +88,9 @@ std::string OuterAddress() {
   }
 }
 
+std::string FreeTcpUrl(const std::string& host) {
+  const auto listeners = Listen({.host = host, .port = "0"}, std::chrono::steady_clock::now(), [] {});
+  return Join("tcp://", host, ":", PortOf(listeners[0]));
+}
+
 }  // namespace gradsync::comm

@@ -34,6 +34,9 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
 // An address of this host that others reach, without which ranks cannot pretend; empty if there is none.
 std::string OuterAddress();
 
+// "tcp://host:port", with a port that was free a moment ago. `host`: an address of this host.
+std::string FreeTcpUrl(const std::string& host = "127.0.0.1");
+
 }  // namespace gradsync::comm
 
 #endif  // GRADSYNC_COMM_TESTING_RANK_THREADS_H_

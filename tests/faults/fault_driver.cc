@@ -19,12 +19,14 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "bench/launch/run_program.h"
 #include "bench/records/record.h"
 #include "comm/processes/temporary_directory.h"
+#include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/error.h"
 
@@ -53,6 +55,7 @@ struct Accident {
     return Join("--first_seed=", seed, " --runs=1: ", kind, " in rank ", rank, " of ", world_size, ", ",
                 strategy, ", ", place, " ", count);
   }
+  bool meets_over_tcp() const { return seed % 2 == 0; }
   bool in_phase() const {
     return place == "forward" || place == "backward" || place == "synchronisation" || place == "optimizer";
   }
@@ -139,13 +142,18 @@ class Run {
                                                 Join("--world_size=", accident.world_size),
                                                 Join("--timeout=", timeout_s, "s"),
                                                 "--out=" + out_};
-    bench::RunningProgram program(
-        kProgram, arguments,
-        {{"GRADSYNC_TEST_FAULT",
-          Join(accident.rank, " ", accident.place, " ", accident.count, " ", accident.kind)},
-         {"GRADSYNC_TEST_RANKS_PER_HOST", Join(ranks_per_host > 0 ? ranks_per_host : accident.world_size)},
-         {"GRADSYNC_TEST_RUN", temporary_},
-         {"TMPDIR", temporary_}});
+    std::vector<std::pair<std::string, std::string>> environment = {
+        {"GRADSYNC_TEST_FAULT",
+         Join(accident.rank, " ", accident.place, " ", accident.count, " ", accident.kind)},
+        {"GRADSYNC_TEST_RANKS_PER_HOST", Join(ranks_per_host > 0 ? ranks_per_host : accident.world_size)},
+        {"GRADSYNC_TEST_RUN", temporary_},
+        {"TMPDIR", temporary_}};
+    // Else in the launcher's directory.
+    if (accident.meets_over_tcp()) {
+      environment.emplace_back("GRADSYNC_TEST_RENDEZVOUS",
+                               comm::FreeTcpUrl(ranks_per_host > 0 ? comm::OuterAddress() : "127.0.0.1"));
+    }
+    bench::RunningProgram program(kProgram, arguments, environment);
     // Beyond the deadline: what the launcher takes to stop the others, and a machine that has no time.
     result_ = program.Wait(std::chrono::seconds(timeout_s + 40));
   }

@@ -16,6 +16,7 @@
 // its other threads live).
 //
 // With GRADSYNC_TEST_RANKS_PER_HOST=N the ranks pretend to be on hosts of N ranks each.
+// GRADSYNC_TEST_RENDEZVOUS, if set, is where they meet.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -106,15 +107,19 @@ class FaultSink : public bench::RangeSink {
   void Stop(uint64_t) override {}
 };
 
-void PretendHost() {
-  const char* const ranks_per_host = std::getenv("GRADSYNC_TEST_RANKS_PER_HOST");
+void PretendWorld() {
   const char* const rank = std::getenv("GRADSYNC_RANK");
-  if (ranks_per_host == nullptr || rank == nullptr) return;
-  setenv("GRADSYNC_HOST", Join("host", std::atoi(rank) / std::atoi(ranks_per_host)).c_str(), 1);
+  if (rank == nullptr) return;
+  const char* const ranks_per_host = std::getenv("GRADSYNC_TEST_RANKS_PER_HOST");
+  if (ranks_per_host != nullptr) {
+    setenv("GRADSYNC_HOST", Join("host", std::atoi(rank) / std::atoi(ranks_per_host)).c_str(), 1);
+  }
+  const char* const rendezvous = std::getenv("GRADSYNC_TEST_RENDEZVOUS");
+  if (rendezvous != nullptr) setenv("GRADSYNC_RENDEZVOUS", rendezvous, 1);
 }
 
 int Main(int argc, char** argv) {
-  PretendHost();
+  PretendWorld();
   Pass("start");
   bench::TrainingOptions options;
   bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");
