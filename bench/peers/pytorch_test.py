@@ -56,6 +56,9 @@ def check_on_two_ranks(rank, path):
     # It averages after the first step, and then after each LOCAL_STEPS.
     assert all(same_on_both_ranks(trained("post_local_sgd", 1 + LOCAL_STEPS).params)), "not averaged"
     assert not all(same_on_both_ranks(trained("post_local_sgd", LOCAL_STEPS).params)), "averaged too early"
+    for name in ("naive", "flat", "overlap"):
+        for p, q in zip(trained("ddp", 1).variants["ddp"].params, trained(name, 1).variants[name].params):
+            torch.testing.assert_close(q.grad, p.grad)
     exact, rounded = (list(trained(name, 1).variants[name].params) for name in ("ddp", "bf16_hook"))
     for p, q in zip(exact, rounded):
         assert torch.equal(q.grad, q.grad.bfloat16().float()), "gradients were not sent as bf16"
