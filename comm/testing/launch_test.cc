@@ -124,13 +124,6 @@ TEST(LaunchTest, RanksThatDoNotWantToStopAreMadeTo) {
   EXPECT_THAT(program.err(), MatchesRegex("rank 1 .* exited with status 1; stopped the other ranks\n"));
 }
 
-// Else another rank could report that rank 0 has gone.
-TEST(LaunchTest, Rank0IsStoppedLast) {
-  Program program({"stop_in_order"});
-  EXPECT_EQ(program.Wait(), 1);
-  EXPECT_EQ(program.out(), "rank 2 first\n");
-}
-
 TEST(LaunchTest, BadArgumentsAreSaidOnce) {
   Program program({"bad_arguments"});
   EXPECT_EQ(program.Wait(), 2);

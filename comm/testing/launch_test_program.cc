@@ -146,26 +146,6 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     } while (mode == "stubborn_for_ever");
     return 1;
   }
-  if (mode == "stop_in_order") {
-    const sigset_t signals = BlockSignals();
-    const std::string pid_file = world.rendezvous.substr(std::string("file://").size()) + "/pid";
-    if (world.rank == 2) std::ofstream(pid_file) << getpid();
-    WaitForOthers(world);
-    if (world.rank == 1) return 1;
-    if (world.rank == 2) SleepForever();
-    int signal = 0;
-    sigwait(&signals, &signal);
-    pid_t rank2 = 0;
-    std::ifstream(pid_file) >> rank2;
-    std::ifstream status("/proc/" + std::to_string(rank2) + "/status");
-    uint64_t pending = 0;
-    for (std::string word; status >> word && word != "ShdPnd:";) continue;
-    status >> std::hex >> pending;
-    std::printf("%s\n", pending >> (signal - 1) & 1 ? "rank 2 first" : "rank 0 first");
-    std::fflush(stdout);
-    kill(rank2, SIGKILL);
-    return 1;
-  }
   if (mode == "chatter") {
     if (world.rank == 0) SleepForever();
     const std::string line(1000, 'x');
@@ -182,7 +162,7 @@ int Main(int argc, char** argv) {
   try {
     if (const auto world = WorldFromEnvironment(); world.has_value()) return RunRank(*world, mode, argument);
     const bool speaks = mode == "kill_in_collectives";
-    const bool stays = mode == "stubborn_for_ever" || mode == "stop_in_order";
+    const bool stays = mode == "stubborn_for_ever";
     return LaunchSelf({.world_size = argument == "hierarchical" ? 4 : 3,
                        .settle = std::chrono::milliseconds(speaks ? 20'000 : 200),
                        .grace = std::chrono::milliseconds(stays ? 600'000 : 300)},
