@@ -31,8 +31,8 @@ std::vector<std::string> BackendNames();
 // Throws InvalidInput for an unknown backend, and for one that cannot serve ranks with such devices in this
 // world, as far as that can be known without making a device. MakeProcessGroup asks likewise.
 void CheckBackend(const std::string& backend, model::Device::Type device, const World& world);
-// Its part: throws InvalidInput, with both numbers, if nccl cannot serve the ranks of one host. Where a
-// launcher started the ranks and each sees one GPU, that may be one of its own: then NCCL says whether it is.
+// A part of CheckBackend: throws InvalidInput, with both numbers, if one host has more ranks than GPUs for
+// nccl. If a launcher gives each rank one visible GPU, they may be different ones: then NCCL decides.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
 // The versions of the libraries that backends are built on, by name, where they tell at run time.

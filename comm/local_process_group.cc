@@ -4,12 +4,10 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "comm/queue/chunks.h"
-#include "comm/queue/reduction.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
 #include "model/error.h"
@@ -19,48 +17,17 @@ namespace {
 
 using model::Tensor;
 
-// Into fresh memory first, because results may overlap with inputs.
-void RunReduction(const std::vector<Request>& requests) {
-  const Request& first = requests[0];
-  const int64_t numel = first.input.numel();
-  std::vector<std::byte> result(first.input.nbytes());
-  std::vector<const std::byte*> parts;
-  for (const Request& request : requests) parts.push_back(Bytes(request.input));
-  std::byte* const target = result.data();
-  Reduce(first.dtype(), first.op, parts, {&target, 1}, numel);
-
-  const bool scatter = first.collective == Collective::kReduceScatter;
-  for (size_t rank = 0; rank < requests.size(); ++rank) {
-    const Tensor& output = requests[rank].output;
-    CopyBytes(Bytes(output), result.data() + (scatter ? rank * output.nbytes() : 0), output.nbytes());
-  }
-}
-
-void Broadcast(const std::vector<Request>& requests) {
-  const Tensor& source = requests[static_cast<size_t>(requests[0].root)].input;
-  for (const Request& request : requests) CopyBytes(Bytes(request.output), Bytes(source), source.nbytes());
-}
-
-void AllGather(const std::vector<Request>& requests) {
-  for (const Request& target : requests) {
-    for (size_t rank = 0; rank < requests.size(); ++rank) {
-      const Tensor& input = requests[rank].input;
-      CopyBytes(Bytes(target.output) + rank * input.nbytes(), Bytes(input), input.nbytes());
-    }
-  }
-}
-
+// From copies of the inputs, with which outputs may overlap.
 void RunForAll(const std::vector<Request>& requests) {
-  switch (requests[0].collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-      return RunReduction(requests);
-    case Collective::kBroadcast:
-      return Broadcast(requests);
-    case Collective::kAllGather:
-      return AllGather(requests);
-    case Collective::kBarrier:
-      return;
+  if (requests[0].bytes() == 0) return;
+  std::vector<Tensor> copies;
+  std::vector<std::byte*> inputs;
+  for (const Request& request : requests) {
+    copies.push_back(request.input.Clone());
+    inputs.push_back(Bytes(copies.back()));
+  }
+  for (size_t rank = 0; rank < requests.size(); ++rank) {
+    RunFromInputs(requests[rank], static_cast<int>(rank), inputs);
   }
 }
 
@@ -137,7 +104,7 @@ class LocalProcessGroup : public QueueGroup {
         .run = [world, rank](const Request& request, int) { world->Meet(rank, request); },
         .abort = leave_,
         .first_cause = std::make_shared<FirstCause>(World{.rank = rank, .size = world->size()}),
-        // Whoever waits may as well do it.
+        // The thread that waits may as well run it.
         .begin = [](const Request&) { return false; }});
   }
   ~LocalProcessGroup() override {

@@ -41,8 +41,8 @@ class CollectiveError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A collective in flight. Copying copies a handle. Dropping it does not cancel the collective, which keeps
-// its tensors alive; but a failure is seen only by Wait.
+// A handle of a collective in flight. Dropping it does not cancel the collective, which keeps its tensors
+// alive. Only Wait tells of a failure.
 class Work {
  public:
   // What a backend implements.
@@ -110,10 +110,10 @@ class ProcessGroup {
   // it communicates over.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 
-  // A tensor of memory where this backend reduces fastest, for what is sent again and again. Contents are
-  // undefined. A collective like the others: every rank calls it in the same order with the same shape and
-  // dtype; it may block until all have. The tensor may outlive the group. Throws CollectiveError; then the
-  // group has failed, here and on the other ranks.
+  // A tensor in memory where this backend reduces fastest, for data that is sent again and again. Its
+  // contents are undefined. This is a collective: every rank calls it in the same order with the same shape
+  // and dtype, and it may block until all have. The tensor may outlive the group. Throws CollectiveError;
+  // then the group has failed, here and on the other ranks.
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
@@ -131,7 +131,7 @@ class ProcessGroup {
   // Returns when every rank has called it and all earlier collectives of this rank are done.
   void Barrier() { Issue({}).Wait(); }
 
-  // What all of these come down to, with a request that has been checked.
+  // All of the above, for a request that has been checked.
   virtual Work Issue(Request request) = 0;
 
  protected:

@@ -34,15 +34,13 @@ class BlockSigpipe {
 
 // TCP connections between every two ranks.
 //
-// There are two for each pair of ranks, one for either direction: gloo handles a socket under one lock, and
-// its thread that receives would spin on that lock while another one sends. Messages carry a 64-bit slot; a
-// message is sent when its receiver has asked for one of that slot, so nothing that is not wanted yet can
-// block the way for what is.
+// Each pair of ranks has two, one for each direction: gloo handles a socket under one lock, and its receiving
+// thread would spin on that lock while another thread sends. Messages carry a 64-bit slot. A message is sent
+// when its receiver has asked for that slot, so a message that is not wanted yet cannot block others.
 class GlooMesh {
  public:
-  // Connects to all ranks, and returns when they have connected too. interface_or_address may be empty: then
-  // loopback if all ranks are on one host, else the network on which ranks met at a tcp:// rendezvous, or
-  // what the host's name stands for, or what leads out of the host, if they met in a directory. Threads
+  // Connects to all ranks, and returns when they have connected too. If interface_or_address is empty, uses
+  // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. Threads
   // inherit a blocked SIGPIPE. Throws CollectiveError, with the first cause; InvalidInput for an unknown
   // interface or address, and for loopback between hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
@@ -52,7 +50,7 @@ class GlooMesh {
   GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return rank_; }
-  // What messages call a rank.
+  // The rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   // The other ranks, starting after this one, so that not everybody sends to the same one first.

@@ -24,8 +24,8 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "hierarchical";
 
-// Of the vectors of a host's ranks together. Long enough that messages cost little, short enough that the
-// first and the last chunk, which have the link or the memory for themselves, do.
+// Of the vectors of a host's ranks together. Long enough that messages cost little; short enough that little
+// time is lost in the first and the last chunk, when either the link or memory is idle.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
 World PartOf(const World& world, const std::vector<int>& members, size_t index) {
@@ -126,7 +126,7 @@ class HierarchicalProcessGroup : public QueueGroup {
                                              link_->Abort();
                                            },
                                        .first_cause = first_cause_,
-                                       // Whoever waits may as well do it himself.
+                                       // The thread that waits may as well run it.
                                        .begin = [](const Request&) { return false; }});
     const auto allocate = [&](int64_t numel) { return Allocate(model::CpuDevice(), {numel}, DType::kU8); };
     own_note_ = allocate(sizeof(Signature));
@@ -208,8 +208,8 @@ class HierarchicalProcessGroup : public QueueGroup {
         });
   }
 
-  // Everyone gets his share of the host's sum, of all hosts' sums, and at last the others' shares. A rest of
-  // fewer elements than ranks is nobody's share: it is summed by all.
+  // Each rank gets its share of the host's sum, then of all hosts' sums, and at last the others' shares. A
+  // rest of fewer elements than ranks belongs to no share: all ranks sum it.
   void RunAllReduce(const Tensor& tensor, ReduceOp op) const {
     const int64_t shares = num_local();
     const int64_t share_numel = tensor.numel() / shares;

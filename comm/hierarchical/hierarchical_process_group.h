@@ -10,20 +10,20 @@
 
 namespace gradsync::comm {
 
-// Ranks of several hosts: shm within a host, gloo between hosts. CPU tensors only. In an all-reduce the ranks
-// of a host reduce a share each, in memory; those with the same place on their hosts reduce their share over
-// the link; then everyone gets the other shares, in memory (Mikami et al., 2018: a torus of two dimensions).
-// With L ranks on each host, each byte of the vector crosses the link once for L times that it does in gloo.
-// Vectors go in chunks, so that the link carries one while memory works on others.
+// Ranks of several hosts: shm within a host, gloo between hosts. CPU tensors only. In an all-reduce each rank
+// of a host reduces one share of the host's vectors in memory; ranks with the same local rank reduce that
+// share over the link; then the ranks of a host collect all shares in memory (Mikami et al., 2018: a torus of
+// two dimensions). With L ranks on each host, the link carries 1/L of the bytes that it carries with gloo
+// alone. Vectors go in chunks, so that the link carries one while memory works on others.
 //
-// A sum is formed within each host, in rank order, then of the hosts' sums, in the order of their lowest
-// ranks: bitwise the same on all ranks, but not always the same as gloo's. A sum of bf16 crosses the link in
-// f32, and is rounded once.
+// Each host adds up its ranks' vectors in rank order; then the hosts' sums are added in the order of the
+// hosts' lowest ranks. The result is bitwise the same on all ranks, but not always the same as gloo's. A sum
+// of bf16 crosses the link in f32, and is rounded once.
 //
 // Collectives run one after the other. Ranks of a host compare each before they run it. Allocate, deadlines,
-// lost peers and destruction are those of shm and gloo; but a rank of another host has twice the timeout,
-// because it may be waiting for a rank of its own host, which then is to be named. Where there is one host,
-// or one rank on each, one of these does everything, and messages name that one.
+// lost peers and destruction are as in shm and gloo, but ranks of other hosts have twice the timeout: such a
+// rank may be waiting for a rank of its own host, which is then the one to name. With one host, or one rank
+// on each host, shm or gloo alone does everything, and messages name it.
 //
 // Takes what MakeGlooGroup takes, but for a GPU, and throws what it throws; also InvalidInput if the hosts do
 // not have equally many ranks.

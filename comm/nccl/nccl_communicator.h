@@ -24,8 +24,7 @@ class NcclError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Notes, for those who watch, since when a call that may block has been in progress: on the clock of Now(); 0
-// while there is none.
+// While it lives, says since when a call that may block has been in progress, on the clock of Now(); then 0.
 class CallWatch {
  public:
   explicit CallWatch(std::atomic<int64_t>& since_ns) : since_ns_(since_ns) { since_ns_ = Now(); }

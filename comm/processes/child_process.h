@@ -47,15 +47,15 @@ struct ChildOptions {
   int stdin_fd = STDIN_FILENO;
   int stdout_fd = STDOUT_FILENO;
   int stderr_fd = STDERR_FILENO;
-  // Makes it the head of a process group, so that what it starts ends with it. Such a child does not hear a
-  // terminal's Ctrl-C: hand signals on to it (comm/processes/stop_signals.h).
+  // Makes it the leader of a process group, so that what it starts ends with it. A terminal's Ctrl-C does not
+  // reach such a child: pass signals on to it (comm/processes/stop_signals.h).
   bool own_group = false;
   // The kernel kills it when the thread that started it ends, however that comes about.
   bool dies_with_parent = true;
 };
 
-// A program that runs beside this one, and never longer than this object lives. It starts with no signal
-// blocked and with no descriptors but the three above. Of one thread at a time.
+// A program that runs beside this one, at most as long as this object lives. It starts with no signal blocked
+// and with no descriptors but the three above. Not thread-safe.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;

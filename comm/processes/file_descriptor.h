@@ -26,8 +26,8 @@ class FileDescriptor {
   int fd_;
 };
 
-// Opens with the flags of open(2); a file that is made is the user's alone. Throws std::system_error, which
-// names the path. Like the other functions here it keeps what it opens from programs that are executed.
+// Opens with the flags of open(2). A new file is readable by its owner only. Throws std::system_error, which
+// names the path. Like the other functions here it sets close-on-exec.
 FileDescriptor OpenFile(const std::string& path, int flags);
 
 struct Pipe {

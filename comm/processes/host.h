@@ -5,11 +5,10 @@
 
 namespace gradsync::comm {
 
-// This host's name, as the system has it.
+// What gethostname says.
 std::string HostName();
 
-// What tells this host from others, as far as loopback reaches: its boot and its network namespace. In one
-// word.
+// One word, equal for processes that reach each other over loopback: this boot and the network namespace.
 std::string HostIdentity();
 
 }  // namespace gradsync::comm

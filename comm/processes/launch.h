@@ -9,11 +9,11 @@ namespace gradsync::comm {
 
 struct LaunchOptions {
   int world_size = 2;
-  // Between the first failure and asking the other ranks to stop: they may have something to say about it, or
-  // show that the cause was another. Over as soon as all have ended.
+  // Time between the first failure and asking the other ranks to stop: they may report something, or turn out
+  // to be the cause. Ends early when all have ended.
   std::chrono::milliseconds settle{1000};
-  // Between asking ranks to stop (SIGTERM, or the signal that this process got) and making them (SIGKILL). As
-  // long the report waits at most for a stderr that takes nothing.
+  // Time between asking ranks to stop (SIGTERM, or the signal that this process got) and killing them. Also
+  // the longest that the report waits for a stderr that takes nothing.
   std::chrono::milliseconds grace{2000};
   // What to run: this very program.
   std::string program = "/proc/self/exe";
@@ -30,11 +30,11 @@ struct LaunchOptions {
 //   2  the first rank to fail exited with 2 (bad arguments): what ranks say about them is shown once
 //
 // Rank 0's output passes through. The other ranks' lines on stderr pass with "[rank N] " before them; their
-// stdout goes to stderr likewise. A stderr that takes nothing holds up nobody but those who write to it.
+// stdout goes to stderr likewise. A stderr that takes nothing holds up only ranks that write to it.
 //
-// SIGINT, SIGTERM and SIGHUP are handed on to the ranks as they are, a second one of them kills the ranks;
-// when all have ended, this process ends by that signal, and LaunchSelf does not return. Ranks never outlive
-// this process, whose one thread calls it. Throws InvalidInput for a world_size below 1, and
+// SIGINT, SIGTERM and SIGHUP are passed on to the ranks, rank 0 last; a second one kills the ranks. When all
+// have ended, this process ends by that signal, and LaunchSelf does not return. Ranks never outlive this
+// process, which must have a single thread. Throws InvalidInput for a world_size below 1, and
 // std::system_error if a rank cannot be started.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 

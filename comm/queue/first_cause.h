@@ -14,7 +14,7 @@
 
 namespace gradsync::comm {
 
-// Whom a failure is not blamed on: the failure is this rank's own, or follows from an earlier one.
+// No rank is to blame: the failure is this rank's own, or follows from an earlier one.
 inline constexpr int kNobody = -1;
 // A rank is to blame, but it is not known which.
 inline constexpr int kSomebody = -2;
@@ -22,8 +22,8 @@ inline constexpr int kSomebody = -2;
 // A message to or from a peer failed; what() names it.
 class PeerError : public std::runtime_error {
  public:
-  // `suspect`: the rank that is to blame, by the number that messages have for it; kNobody: another
-  // collective of this rank failed and closed the connections.
+  // `suspect`: the rank that is to blame, by its number in messages; kNobody: another collective of this rank
+  // failed and closed the connections; kSomebody.
   PeerError(int suspect, const std::string& what) : runtime_error(what), suspect_(suspect) {}
   int suspect() const { return suspect_; }
 
@@ -39,22 +39,27 @@ class PeerClosed : public PeerError {
 
 // Finds the rank that failed first.
 //
-// A rank that fails closes its connections, so others see it go that did nothing wrong; and a rank that waits
-// in vain may wait for one that is waiting itself. So a rank writes into its job's store whom it blames,
-// before it closes anything, and reads what that rank has written, before it reports: the last one in this
-// chain, who blames nobody, is the first cause. Rank 0, which keeps the store, leaves what it has found there
-// for ranks that fail when it has gone. If rank 0 has gone without a word or does nothing any more before a
-// rank's note, rank 0 is the first cause. In a group without a job, whose ranks have no store, each rank
-// reports what it saw. Thread-safe. One object serves all groups that a larger group is made of.
+// A rank that fails closes its connections, so other ranks see it leave although it did nothing wrong; and a
+// rank that makes no progress may itself be waiting for another. Therefore each rank writes a note into the
+// job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
+// of the rank that it blames, then the note of the rank that is blamed there, and so on. The last note, which
+// blames nobody, is the first cause.
+//
+// Rank 0 keeps the store. When it has read the notes, it leaves the first cause for ranks that fail after it
+// has gone. If rank 0 had gone without a word, or did not answer, before a rank wrote its note, rank 0 is the
+// first cause. Without a job there is no store, and each rank reports what it saw.
+//
+// Thread-safe. One object serves all groups that a larger group is made of.
 class FirstCause {
  public:
-  // `patience`: for how long a rank that others wait for in vain may itself be waiting without having failed.
+  // `patience`: how long a rank that makes no progress may itself be waiting for another before it fails.
   explicit FirstCause(const World& world, std::chrono::milliseconds patience = {})
       : job_(world.job), rank_(world.NameOf(world.rank)), patience_(patience) {}
-  // This rank's failure; only the first counts. Takes five seconds at most, if rank 0 does not answer.
+  // Notes this rank's failure; only the first call counts. Takes five seconds at most, if rank 0 does not
+  // answer.
   void Write(const std::exception& failure);
-  // After Write: gives other ranks a second to write, or `patience` longer for one that is late, and returns
-  // the first cause.
+  // After Write: waits a second for the notes of other ranks, or `patience` longer if the suspect is late,
+  // and returns the first cause.
   std::string Read();
 
  private:

@@ -1,5 +1,9 @@
 #include "comm/queue/request.h"
 
+#include <vector>
+
+#include "comm/queue/chunks.h"
+#include "comm/queue/reduction.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -12,6 +16,28 @@ void CheckOptions(std::string_view backend, const World& world, std::chrono::mil
 
 void RunAlone(const Request& request) {
   if (request.output.defined()) request.output.CopyFrom(request.input.View(request.output.shape()));
+}
+
+void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs) {
+  std::byte* const output = Bytes(request.output);
+  const size_t input_bytes = request.input.nbytes();
+  const bool scatter = request.collective == Collective::kReduceScatter;
+  std::vector<const std::byte*> parts;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+      for (const std::byte* const input : inputs) {
+        parts.push_back(input + (scatter ? static_cast<size_t>(rank) * request.output.nbytes() : 0));
+      }
+      return Reduce(request.dtype(), request.op, parts, {&output, 1}, request.output.numel());
+    case Collective::kAllGather:
+      for (size_t i = 0; i < inputs.size(); ++i) CopyBytes(output + i * input_bytes, inputs[i], input_bytes);
+      return;
+    case Collective::kBroadcast:
+      return CopyBytes(output, inputs[static_cast<size_t>(request.root)], input_bytes);
+    case Collective::kBarrier:
+      return;
+  }
 }
 
 Signature::Signature(const Request& request)

@@ -2,7 +2,9 @@
 #define GRADSYNC_COMM_QUEUE_REQUEST_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +20,9 @@ void CheckOptions(std::string_view backend, const World& world, std::chrono::mil
 
 // What a collective comes to in a world of one rank.
 void RunAlone(const Request& request);
+
+// Makes the rank's output of a collective from the whole inputs of all ranks.
+void RunFromInputs(const Request& request, int rank, std::span<std::byte* const> inputs);
 
 // What has to be equal on all ranks.
 struct Signature {

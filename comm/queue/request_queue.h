@@ -32,24 +32,23 @@ struct RequestQueueOptions {
   std::function<void(const Request& request, int thread)> run;
   // Makes all that run fail, here and, since the connections are closed, on the other ranks.
   std::function<void()> abort;
-  // Where ranks write what failed first. A group that is a part of a larger one writes there too, but leaves
-  // it to that one to read.
+  // Where this rank notes its failure and finds the first cause. A group that is a part of a larger one only
+  // notes; the larger one reads.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
   // For a backend with one thread, whose short requests are not worth a change of thread; else empty. Called
-  // for a request that nothing is before, when it is issued: does what the other ranks wait for, and returns
-  // true if the rest can wait until somebody asks for it. Whoever waits then runs what is next himself,
-  // unless the thread has begun to.
+  // when a request is issued and the queue is empty: does what the other ranks wait for, and returns true if
+  // the rest can be done later. The rest then runs on the thread that calls Work::Wait, unless the
+  // communication thread has taken it.
   std::function<bool(const Request& request)> begin = {};
 };
 
-// The collectives of one rank, on their way from the caller to the threads that run them: in the order of
-// issue, each to its end. The first that fails makes all fail that are unfinished or come later, at once, and
-// with its cause.
+// The collectives of one rank, between the caller and the threads that run them, in the order of issue. When
+// one fails, all unfinished and all later ones fail at once, with its cause.
 class RequestQueue {
  public:
   explicit RequestQueue(RequestQueueOptions options);
-  // Drops what has not been started, makes fail what has, and never waits for another rank.
+  // Drops what has not been started, lets the rest fail, and never waits for another rank.
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -58,10 +57,10 @@ class RequestQueue {
   // the tensors hold what they did when the collective was issued. A barrier runs when all before it are
   // done.
   Work Issue(Request request, std::function<void()> wait_until_computed = {});
-  // Makes fail what is unfinished and what comes later, unless something has; on the other ranks too.
+  // Lets all unfinished and all later requests fail with this cause, if none has failed yet. The connections
+  // are closed, so the other ranks fail too.
   void Abort(std::string_view cause);
-  // Likewise because of this failure of something outside the queue, of which the other ranks are told.
-  // Returns the first cause.
+  // Likewise after a failure outside the queue, which is noted for the other ranks. Returns the first cause.
   std::string Fail(std::string_view operation, const std::exception& exception);
 
  private:

@@ -17,7 +17,7 @@
 
 namespace gradsync::comm {
 
-// What all ranks must have in common, by name, in the order in which differences are looked for.
+// What must be equal on all ranks, by name. The first difference is the one that is reported.
 using Terms = std::vector<std::pair<std::string, std::string>>;
 
 // "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
@@ -41,12 +41,12 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Where each rank is: equal for those that share a host, and with it loopback.
+  // The host of each rank: equal for ranks that reach each other over loopback.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // Ends with rank 0's Job.
   Store& store() { return *store_; }
-  // A name for a group that these ranks form. No other group has it, and all ranks of the group get the same
-  // one if they form the groups of exactly these members in the same order.
+  // A unique name for the next group of these ranks. All of them get the same name, if they form the groups
+  // of exactly these members in the same order.
   std::string NextGroup(const std::vector<int>& members);
 
  private:

@@ -20,31 +20,31 @@ struct HostPort {
 // quotes `url`.
 HostPort ParseHostPort(const std::string& text, const std::string& url);
 
-// Sockets that listen on each address that the host's name stands for, if it is one of this host's; none
-// other. Port "0" is any. Waits for the port to be free until the deadline; calls `while_taken` now and then
-// meanwhile, which may throw.
+// Sockets that listen on each address of this host that `address.host` resolves to. Port "0" is any. While
+// the port is taken, tries again until the deadline and calls `while_taken`, which may throw, before each
+// attempt.
 std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
 
 // Connects to whichever of the host's addresses answers first. The socket does not block.
 FileDescriptor Connect(const HostPort& address, Deadline deadline);
-// Lets the system not wait for more before it sends.
+// Switches Nagle's algorithm off.
 void SendAtOnce(const FileDescriptor& socket);
 
-// The address of this host that it sends from to `peer`; nothing is sent.
+// The address that this host sends from when it sends to `peer`. Sends nothing.
 std::string OwnAddressTowards(const HostPort& peer, Deadline deadline);
-// By which other hosts most likely reach this one: what its name stands for, or, where that is loopback, the
-// address that leads out of it. Loopback if there is none.
+// The address at which other hosts most likely reach this one: what its name resolves to, or, if that is
+// loopback, the address of the default route. Loopback if there is none.
 std::string OwnAddress(Deadline deadline);
-// Whether a host, by name or number, is an address of this host, or this host's loopback.
+// Whether a host name or address is one of this host's addresses, or only loopback.
 bool IsOwnAddress(const std::string& host, Deadline deadline);
 bool IsLoopback(const std::string& host, Deadline deadline);
-// Whether a name that seems to stand for a host stands for this host's loopback here, and so for another
-// address elsewhere: as a host's own name often does.
+// Whether a name other than "localhost" resolves to loopback here, as a host's own name often does. On other
+// hosts it stands for another address.
 bool IsLoopbackHereAlone(const std::string& host, Deadline deadline);
 
-// In words.
+// The message for an errno.
 std::string ErrorText(int error);
 
 }  // namespace gradsync::comm

@@ -38,8 +38,8 @@ struct Frame {
 };
 
 inline constexpr char kProtocol[] = "gradsync rendezvous 3";
-// Far above what ranks send: a stranger before it has joined, and a rank, whose value may hold a line for
-// each of thousands of ranks.
+// Limits far above what ranks send: before a process has joined, and for a rank, whose value may hold a line
+// for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;

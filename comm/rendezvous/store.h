@@ -18,8 +18,8 @@
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/protocol.h"
 
-// Where the ranks of a job meet, and leave each other notes before they are connected: rank 0 keeps the
-// notes, the others ask over TCP.
+// Where the ranks of a job meet, and leave each other notes before they are connected. Rank 0 keeps the
+// notes; the other ranks reach it over TCP.
 namespace gradsync::comm {
 
 // Which ranks belong together.
@@ -53,9 +53,8 @@ class Store {
   virtual void Fail(const std::string& cause) noexcept = 0;
 };
 
-// Rank 0's. Answers each client from a thread, which sleeps while the client asks nothing. Clients of another
-// job or without the secret, too many of them, and requests beyond any that a rank has are turned away.
-// Thread-safe.
+// Rank 0's. Answers each client from a thread of its own, which sleeps between requests. Turns away clients
+// of another job or without the secret, too many clients, and requests larger than any rank's. Thread-safe.
 class StoreServer : public Store {
  public:
   struct Options {
@@ -63,7 +62,7 @@ class StoreServer : public Store {
     std::string run{};   // what clients must know of this run in advance; empty: nothing
     int size = 2;        // of the world
     std::string host{};  // of rank 0
-    // What is wrong with a rank that has these terms, which fails the job; empty if nothing is.
+    // What is wrong with a rank that has these terms: then the job fails. Empty if nothing is.
     std::function<std::string(int rank, const std::string& terms)> check{};
   };
   StoreServer(std::vector<FileDescriptor> listeners, Options options);
@@ -71,8 +70,8 @@ class StoreServer : public Store {
   // left learn the cause even if they ask later.
   ~StoreServer() override;
 
-  // The hosts of all ranks, once they have joined. If they have not by the deadline, the job fails with what
-  // `missing` says, for which it can ask who has joined. Throws JobFailed.
+  // Returns the hosts of all ranks when they have joined. If some have not by the deadline, the job fails
+  // with the message of `missing`, which can ask for each rank whether it has joined. Throws JobFailed.
   std::vector<std::string> WaitForRanks(
       Deadline deadline,
       const std::function<std::string(const std::function<bool(int)>& has_joined)>& missing);

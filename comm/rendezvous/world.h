@@ -12,7 +12,7 @@ namespace gradsync::comm {
 
 class Job;
 
-// By which number messages name rank `index` of a world with these members; none stand for themselves.
+// The number by which messages name rank `index` of a world with these members. Without members, `index`.
 inline int MemberName(const std::vector<int>& members, int index) {
   return members.empty() ? index : members[static_cast<size_t>(index)];
 }
@@ -28,14 +28,15 @@ struct World {
   std::string rendezvous{};
   // "self", "torchrun", "mpirun", "srun"; "none" for a process that nobody launched.
   std::string launcher = "none";
-  // What the launcher calls this job, and a secret of its ranks. Empty: not known, none.
+  // The launcher's name for this job, empty if it has none; a secret that only its ranks know, empty if there
+  // is none.
   std::string job_name{};
   std::string job_secret{};
   // Tells hosts apart; empty: as the system does.
   std::string host{};
-  // Of a part of a larger world: its ranks' numbers there, by which messages name them. Empty: their own.
+  // If this world is a part of a larger one: its ranks' numbers there, which messages use. Else empty.
   std::vector<int> members{};
-  // The ranks, once they have met. Null: every group lets them meet anew.
+  // Where the ranks have met. Null: they meet anew for every group.
   std::shared_ptr<Job> job{};
 
   int NameOf(int index) const { return MemberName(members, index); }
@@ -57,15 +58,15 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 //             PMI_{RANK,SIZE} and MPI_LOCAL{RANKID,NRANKS} (MPICH)
 //   srun      SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID
 //
-// Those for the ranks of a host are optional, and only believed until the ranks have met; a launcher that
-// says nothing leaves local_size 0. The job is GRADSYNC_JOB if set, else what torchrun (TORCHELASTIC_RUN_ID),
-// srun (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE) call it; its secret GRADSYNC_SECRET, if
-// set; the host GRADSYNC_HOST, instead of what the system says.
+// The local rank and size are optional, and replaced by what the ranks find when they meet; without them
+// local_size is 0. The job's name is GRADSYNC_JOB if set, else that of torchrun (TORCHELASTIC_RUN_ID), srun
+// (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE). GRADSYNC_SECRET is its secret. GRADSYNC_HOST,
+// if set, names the host instead of the system.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
 // own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their
-// ranks. Rank 0 listens on that host's addresses alone; 0.0.0.0 means all that it has. If the host is a name
-// that means loopback there, as a host's own often does, all ranks must be on one host.
+// ranks. Rank 0 listens only on the addresses of the given host; 0.0.0.0 means all addresses. If the name of
+// the host resolves to loopback on rank 0, as a host's own name often does, all ranks must be on that host.
 //
 // Throws InvalidInput, naming the variable and its value, for a malformed or contradictory one, and for a
 // world of several ranks without a place to meet.

@@ -136,10 +136,10 @@ void ShmCollectives::Run(const Request& request) {
   mesh_.WaitForAll();
   CheckSame();
   if (request.bytes() == 0) return;
-  if (const auto inputs = GivenInputs()) return FromInputs(request, *inputs);
+  if (const auto inputs = GivenInputs()) return RunFromInputs(request, mesh_.rank(), *inputs);
   if (const auto inputs = SharedInputs()) {
     request.collective == Collective::kAllReduce ? AllReduceInPlace(request, *inputs)
-                                                 : FromInputs(request, *inputs);
+                                                 : RunFromInputs(request, mesh_.rank(), *inputs);
     return mesh_.Meet();
   }
   switch (request.collective) {
@@ -149,30 +149,6 @@ void ShmCollectives::Run(const Request& request) {
       return ReduceScatterInChunks(request);
     default:
       return CopyInChunks(request);
-  }
-}
-
-void ShmCollectives::FromInputs(const Request& request, const Vectors& inputs) const {
-  std::byte* const output = Bytes(request.output);
-  const size_t output_bytes = request.output.nbytes();
-  const size_t input_bytes = request.input.nbytes();
-  switch (request.collective) {
-    case Collective::kAllReduce:
-      return Reduce(request.dtype(), request.op, inputs, {&output, 1}, request.output.numel());
-    case Collective::kReduceScatter:
-      return Reduce(request.dtype(), request.op,
-                    Offset(inputs, static_cast<size_t>(mesh_.rank()) * output_bytes), {&output, 1},
-                    request.output.numel());
-    case Collective::kAllGather:
-      for (int rank = 0; rank < mesh_.size(); ++rank) {
-        const auto r = static_cast<size_t>(rank);
-        CopyBytes(output + r * input_bytes, inputs[r], input_bytes);
-      }
-      return;
-    case Collective::kBroadcast:
-      return CopyBytes(output, inputs[static_cast<size_t>(request.root)], output_bytes);
-    case Collective::kBarrier:
-      return;
   }
 }
 

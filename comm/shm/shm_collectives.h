@@ -47,13 +47,14 @@ class SharedBuffers {
 
 // The collectives of one rank, one at a time.
 //
-// Each begins with a notice of what it is, in one of two places that take turns: a rank gives its next notice
-// when it has read everyone's last one, so it overwrites one that all have read. Hence ranks that disagree
-// are always found out. What follows depends on size and place:
-// - Short vectors travel with the notice, and everyone does the whole work for himself.
-// - Vectors in shared memory, everyone's in the same buffer, are read where they are. In an all-reduce each
-//   rank sums its slice of all, in rank order, and writes the result to all.
-// - Others are copied through windows, in chunks.
+// Each begins with a notice, which says what the collective is, so ranks that disagree always notice. There
+// are two places for notices, used in turn: a rank gives its next notice after it has read all ranks' last
+// one, so it overwrites one that all have read. The rest depends on size and place:
+// - Short vectors travel with the notice, and each rank computes the whole result.
+// - Vectors that lie in the same shared buffer on all ranks are read in place. In an all-reduce each rank
+// sums
+//   its slice of all vectors, in rank order, and writes the result to all of them.
+// - Other vectors are copied through windows, in chunks.
 class ShmCollectives {
  public:
   // Shared memory that each rank needs.
@@ -81,8 +82,6 @@ class ShmCollectives {
   std::optional<Vectors> GivenInputs() const;
   std::optional<Vectors> SharedInputs() const;
 
-  // This rank's result from everyone's whole input.
-  void FromInputs(const Request& request, const Vectors& inputs) const;
   void AllReduceInPlace(const Request& request, const Vectors& tensors) const;
   void AllReduceInChunks(const Request& request);
   void ReduceScatterInChunks(const Request& request);

@@ -11,13 +11,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <random>
 #include <string>
 #include <system_error>
 #include <thread>
 
-#include "absl/strings/str_format.h"
 #include "comm/process_group.h"
+#include "comm/processes/random.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -47,11 +46,6 @@ struct Address {
   sockaddr_un address{};
   socklen_t length;
 };
-
-std::string NewName() {
-  std::random_device random;
-  return absl::StrFormat("gradsync-%08x%08x%08x%08x", random(), random(), random(), random());
-}
 
 // Messages keep their bounds, and arrive whole.
 FileDescriptor NewSocket() {
@@ -90,7 +84,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, Fi
       size_(world.size),
       members_(world.members),
       timeout_(timeout),
-      // With fewer CPUs than ranks, one that spins may keep from running whom it waits for.
+      // With fewer CPUs than ranks, a rank that spins may keep the rank that it waits for from running.
       can_spin_(static_cast<unsigned>(size_) <= std::thread::hardware_concurrency()),
       sockets_(static_cast<size_t>(world.size)) {
   Rendezvous rendezvous(world, timeout);
@@ -118,7 +112,7 @@ PeerError ShmMesh::Late(int rank) const {
 
 void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
   const auto key = [](int rank) { return Join("shm.address.", rank); };
-  const std::string name = NewName();
+  const std::string name = "gradsync-" + RandomHex();
   const Address own(name);
   const FileDescriptor listener = NewSocket();
   if (bind(listener.get(), own.get(), own.length) != 0 || listen(listener.get(), size_) != 0) {
@@ -220,7 +214,7 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
 
 void ShmMesh::Step() {
   Progress& own = progress(rank_);
-  // In one order with a sleeper's two looks: either he sees the step, or this sees him.
+  // Sequentially consistent with Sleep: either the sleeper sees the step, or this rank sees the sleeper.
   own.steps.store(++steps_, std::memory_order_seq_cst);
   if (own.num_sleepers.load(std::memory_order_seq_cst) > 0) Futex(own.steps, FUTEX_WAKE, INT_MAX, nullptr);
 }
@@ -264,7 +258,7 @@ void ShmMesh::ThrowIfGone(uint32_t steps) const {
   if (poll(polls.data(), polls.size(), 0) <= 0) return;
   if (is_aborted_) throw PeerError(kNobody, "the connections were closed");
   for (int rank = 0; rank < size_; ++rank) {
-    // Of one who left after his last step, all that is needed is there.
+    // A rank that left after this step has written all that is needed.
     if (polls[static_cast<size_t>(rank)].revents != 0 && !HasReached(rank, steps)) {
       throw Closed(rank);
     }

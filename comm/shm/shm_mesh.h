@@ -22,11 +22,11 @@ namespace gradsync::comm {
 // std::system_error, ETIMEDOUT if it is full until the deadline.
 FileDescriptor ConnectToListener(const std::string& name, Deadline deadline);
 
-// The ranks of one host: memory that all of them have mapped, and a count of steps by which each tells the
-// others how far it has come.
+// The ranks of one host: memory that all of them have mapped, and for each rank a count of its steps, which
+// the others read.
 //
-// Every two ranks also have a socket between them. It carries the descriptors of shared memory, and it is how
-// a death is seen: the system closes it, whatever the process died of.
+// Each pair of ranks also has a socket. It carries the descriptors of shared memory, and it shows when a
+// process dies: the system closes it, whatever the cause.
 class ShmMesh {
  public:
   // Every rank has `area_bytes` of zeroed memory that all see. Returns when all have mapped it. Throws
@@ -36,12 +36,12 @@ class ShmMesh {
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   int rank() const { return rank_; }
-  // What messages call a rank.
+  // The rank's number in messages.
   int NameOf(int rank) const { return MemberName(members_, rank); }
   int size() const { return size_; }
   std::byte* area(int rank) const { return control_->part(rank) + kAreaOffset; }
 
-  // One step further: what this rank has written until now, others see when they have waited.
+  // Counts one step. Other ranks see what this rank wrote before it when they have waited for it.
   void Step();
   // How long WaitForAll spins before it sleeps. Where there are fewer CPUs than ranks it does not.
   void set_spin(std::chrono::nanoseconds spin) { spin_ = spin; }
@@ -77,7 +77,7 @@ class ShmMesh {
   void Connect(Rendezvous& rendezvous, Deadline deadline);
   Progress& progress(int rank) const { return *reinterpret_cast<Progress*>(control_->part(rank)); }
   bool HasReached(int rank, uint32_t steps) const;
-  // Until the rank has made another step, is woken, or it is time to see whether it lives.
+  // Returns when the rank has made another step or aborted, or `at_most` is over.
   void Sleep(int rank, std::chrono::nanoseconds at_most) const;
   // Throws PeerError if one of the ranks that have not made so many steps is gone.
   void ThrowIfGone(uint32_t steps) const;

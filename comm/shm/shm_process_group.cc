@@ -15,9 +15,10 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "shm";
 
-// To be woken takes some 25 us on a virtual machine. Who spins for less falls asleep because the other had to
-// be woken, and so by turns for ever. For more, and a core is lost to whoever could use it, be it the rank
-// that is waited for. The communication thread may spin on the core that its own rank computes on.
+// Waking a thread takes some 25 us on a virtual machine. If ranks spin for less, each falls asleep while the
+// other one is being woken, in every collective. If they spin for longer, they take the core from a thread
+// that could use it, perhaps the one that they wait for. The communication thread may spin on the core that
+// its own rank computes on.
 constexpr std::chrono::microseconds kCallerSpins{50};
 constexpr std::chrono::microseconds kThreadSpins{20};
 

@@ -17,8 +17,8 @@ struct ShmOptions {
 };
 
 // Ranks of one host, which reduce in memory that all of them have mapped. CPU tensors only. One communication
-// thread runs the collectives in order; a caller who waits runs them himself. What Allocate gave is reduced
-// in place, if every rank's tensor lies in the same allocation; anything else is copied through windows.
+// thread runs the collectives in order, or the thread that waits for them does. Tensors from Allocate are
+// reduced in place, if every rank's lies in the same allocation; others are copied through windows.
 //
 // Ranks compare every collective before they run it, whatever the environment says: it costs nothing here.
 //
