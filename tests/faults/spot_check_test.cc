@@ -1,4 +1,4 @@
-// Gradients that are not the same on all ranks after a timed step.
+// Gradients that are not the same on all ranks after a timed step, and a rank that fails of itself.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 namespace gradsync::bench {
 namespace {
 
-ProgramResult RunFaulty(const std::string& strategies) {
+ProgramResult RunFaulty(const std::string& strategies, const std::string& kind = "corrupt") {
   return RunProgram("tests/faults/faulty_ddp",
                     {"--num_layers=1", "--d_model=16", "--d_ff=16", "--num_heads=1", "--vocab_size=64",
                      "--batch_size=1", "--seq_len=8", "--world_size=3", "--warmup_steps=1", "--steps=1",
                      "--verify=false", "--strategies=" + strategies, "--out=" + FreshDirectory()},
-                    {{"GRADSYNC_TEST_FAULT", "1 optimizer 1 corrupt"}});
+                    {{"GRADSYNC_TEST_FAULT", "1 optimizer 1 " + kind}});
 }
 
 // The second time that rank 1 comes to the optimizer is its first timed step.
@@ -24,6 +24,13 @@ TEST(SpotCheckTest, NamesVariantStepAndRank) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, ::testing::HasSubstr("flat@gloo, timed step 0, batch 1, sequence 8: after it the "
                                                "gradients of rank 1 differ from those of the other ranks\n"));
+}
+
+TEST(FailureTest, OtherRanksSayWhatTheRankFailedOf) {
+  const ProgramResult result = RunFaulty("flat", "throw");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("\nrank 0: [^\n]* failed after [0-9.]+ s: rank 1 failed: "
+                                                   "the fault of the test; in optimizer of flat@gloo"));
 }
 
 TEST(SpotCheckTest, RanksMayDifferWhereTheyAreMeantTo) {
