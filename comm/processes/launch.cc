@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <ranges>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -85,7 +86,7 @@ class Launcher {
     const std::string rank = std::to_string(index);
     const std::string size = std::to_string(options_.world_size);
     const std::string job = std::filesystem::path(directory_.path()).filename();
-    ChildOptions options{.program = options_.program,
+    ChildOptions options{.program = "/proc/self/exe",
                          .environment = {{"GRADSYNC_RANK", rank},
                                          {"GRADSYNC_WORLD_SIZE", size},
                                          {"GRADSYNC_LOCAL_RANK", rank},

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <span>
-#include <string>
 
 namespace gradsync::comm {
 
@@ -15,8 +14,6 @@ struct LaunchOptions {
   // Time between asking ranks to stop (SIGTERM, or the signal that this process got) and killing them. Also
   // the longest that the report waits for a stderr that takes nothing.
   std::chrono::milliseconds grace{2000};
-  // What to run: this very program.
-  std::string program = "/proc/self/exe";
 };
 
 // Starts world_size copies of the program, each by executing it anew with the arguments argv (argv[0]
