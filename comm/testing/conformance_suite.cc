@@ -24,8 +24,8 @@ void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>&
     auto& group = groups[static_cast<size_t>(rank)];
     if (GetParam().is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), here_);
     body(*group);
-    // Ranks of nccl take leave of each other.
-    if (group->backend() == "nccl") group.reset();
+    // Ranks of nccl wait for each other in the end, and rank 0 of hierarchical for all.
+    if (group->backend() == "nccl" || group->backend() == "hierarchical") group.reset();
   });
 }
 
