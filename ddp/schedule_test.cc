@@ -220,6 +220,21 @@ TEST_F(ScheduleTest, CoreHasASmallFirstBucketAndNoneLargerThanWhatFollows) {
   EXPECT_EQ(kib, (std::vector<size_t>{1024, 4096, 2560, 1024, 1024, 512}));
 }
 
+// So that kernels write whole cache lines, and ranks that share memory never write to the same one.
+TEST_F(ScheduleTest, CoreBeginsEachGradientOnACacheLine) {
+  TestModel odd({1001, 999, 3});
+  const std::unique_ptr<Strategy> core =
+      MakeStrategy("core", {.params = odd.params(), .group = group_, .options = {kBytes}});
+  core->BeginStep();
+  const model::Var loss = odd.Loss(0, 0);
+  model::Backward(TestModel::Scaled(loss, core->loss_scale()), odd.params(),
+                  [&](model::Parameter& p) { core->OnGradReady(p); });
+  core->Finish();
+  for (model::Parameter* const param : odd.params()) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(param->grad().raw_data()) % 64, 0u) << param->numel();
+  }
+}
+
 // The gradient in the middle has ten rows of one element, which take a message of 128 bytes with their ids.
 TEST_F(ScheduleTest, CoreSendsFewRowsAsSoonAsTheyAreReady) {
   const TestModel::RowsOfUse rows = [](int use) {
