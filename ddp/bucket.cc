@@ -68,6 +68,7 @@ void InsertAlone(Parameter* param, size_t messages_bytes, std::span<Parameter* c
   Bucket alone;
   Append(param, 1, alone);
   alone.messages_bytes = messages_bytes;
+  alone.collective = comm::Collective::kAllGather;
   plan.buckets.insert(later, alone);
 }
 

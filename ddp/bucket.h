@@ -19,6 +19,8 @@ struct Bucket {
   int64_t numel = 0;             // with padding
   // If not 0: what is sent in their stead, a message of each rank with rows of the only gradient.
   size_t messages_bytes = 0;
+  // How it travels.
+  comm::Collective collective = comm::Collective::kAllReduce;
 
   model::DType dtype() const { return params.front()->dtype(); }
   const model::DevicePtr& device() const { return params.front()->device(); }
@@ -31,7 +33,8 @@ struct Bucket {
   }
 };
 
-// What is sent together, in the order in which it is sent.
+// What is sent together, in the order in which it is sent. A parameter whose gradient is reduced to parts,
+// and whose value is gathered from parts, is in a bucket of each kind.
 struct BucketPlan {
   std::vector<Bucket> buckets;
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
@@ -17,9 +18,9 @@ using model::Parameter;
 
 class CheckedStrategy : public Strategy {
  public:
-  CheckedStrategy(std::string_view name, std::unique_ptr<Strategy> strategy, const StrategyContext& context)
+  CheckedStrategy(const Traits& traits, std::unique_ptr<Strategy> strategy, const StrategyContext& context)
       : strategy_(std::move(strategy)),
-        name_(name),
+        traits_(traits),
         params_(context.params.begin(), context.params.end()),
         rank_(context.group.rank()),
         check_gradients_(context.options.check_gradients) {
@@ -52,6 +53,17 @@ class CheckedStrategy : public Strategy {
     strategy_->Finish();
   }
 
+  double SquaredNorm(std::span<Parameter* const> params) override { return strategy_->SquaredNorm(params); }
+
+  void Update(model::Optimizer& optimizer, double grad_scale) override {
+    Require(grad_scale == 1 || traits_.can_clip, "strategy '", traits_.name,
+            "' updates weights before it knows all gradients, and cannot clip them");
+    strategy_->Update(optimizer, grad_scale);
+  }
+
+  void CompleteGradients() override { strategy_->CompleteGradients(); }
+  std::vector<model::NamedTensor> State() override { return strategy_->State(); }
+  void Reset() override { strategy_->Reset(); }
   double loss_scale() const override { return strategy_->loss_scale(); }
   BucketPlan plan() const override { return strategy_->plan(); }
 
@@ -60,19 +72,19 @@ class CheckedStrategy : public Strategy {
 
   std::logic_error Broken(const Parameter& param, const char* what) const {
     return std::logic_error(
-        Join("strategy '", name_, "', step ", step_, ": the gradient of '", param.name(), "' ", what));
+        Join("strategy '", traits_.name, "', step ", step_, ": the gradient of '", param.name(), "' ", what));
   }
 
   void CheckFinite(Parameter& param) const {
     const std::optional<int64_t> found = model::FindNotFinite(param.grad());
     if (!found) return;
-    throw std::runtime_error(Join("rank ", rank_, ", step ", step_, " of strategy '", name_,
+    throw std::runtime_error(Join("rank ", rank_, ", step ", step_, " of strategy '", traits_.name,
                                   "': the gradient of '", param.name(), "' is NaN or infinite at element ",
                                   *found, " of ", param.numel()));
   }
 
   const std::unique_ptr<Strategy> strategy_;
-  const std::string name_;
+  const Traits& traits_;
   const std::vector<Parameter*> params_;
   const int rank_;
   const bool check_gradients_;
@@ -83,9 +95,9 @@ class CheckedStrategy : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> Checked(std::string_view name, std::unique_ptr<Strategy> strategy,
+std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy> strategy,
                                   const StrategyContext& context) {
-  return std::make_unique<CheckedStrategy>(name, std::move(strategy), context);
+  return std::make_unique<CheckedStrategy>(traits, std::move(strategy), context);
 }
 
 }  // namespace gradsync::ddp

@@ -41,8 +41,7 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, EquivalenceCudaTest,
-                         testing::Combine(testing::Values("naive", "flat", "overlap", "bucketed_sync",
-                                                          "bucketed_async", "core"),
+                         testing::Combine(testing::ValuesIn(AveragingStrategies()),
                                           testing::Values("nccl", "gloo"),
                                           testing::Values(size_t{4000}, size_t{300000}, size_t{25} << 20)),
                          CaseName);

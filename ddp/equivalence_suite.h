@@ -23,6 +23,16 @@ namespace gradsync::ddp {
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
 constexpr float kRate = 0.5f;
 
+// All that are exact and send anything, which is what these tests are about.
+inline std::vector<std::string> AveragingStrategies() {
+  std::vector<std::string> names = StrategyNames();
+  std::erase_if(names, [](const std::string& name) {
+    const Traits& traits = TraitsOf(name);
+    return traits.agreement != Agreement::kExact || !traits.communicates;
+  });
+  return names;
+}
+
 // What each rank makes of the parameters; every one is used once, unless a test says otherwise.
 struct Graph {
   std::vector<int64_t> numels = kNumels;  // of the parameters
@@ -34,6 +44,9 @@ struct Graph {
   // Called in a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};
   int num_steps = 3;  // a strategy may change its layout after the first
+  // Instead of gradient descent, with which nothing is rounded. Whoever makes the same gradients then makes
+  // the same updates of single elements.
+  bool adamw = false;
 };
 
 using Values = std::vector<std::vector<float>>;
@@ -61,6 +74,12 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
+inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, const Graph& graph) {
+  if (!graph.adamw) return std::make_unique<model::Sgd>(model.params(), model::Sgd::Options{kRate});
+  return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
+}
+
+// Gradient descent in other words than the optimizer's.
 inline void Descend(const TestModel& model) {
   for (model::Parameter* param : model::Trained(model.params())) {
     const model::Tensor update = param->grad().Clone();
@@ -69,13 +88,17 @@ inline void Descend(const TestModel& model) {
   }
 }
 
-inline Result Collect(const TestModel& model) {
-  Result result;
-  for (model::Parameter* param : model.params()) {
-    result.params.push_back(param->value().ToVector<float>());
-    result.grads.push_back(param->has_grad() ? param->grad().ToVector<float>() : std::vector<float>());
-  }
-  return result;
+inline Values ValuesOf(const TestModel& model) {
+  Values values;
+  for (model::Parameter* param : model.params()) values.push_back(param->value().ToVector<float>());
+  return values;
+}
+
+inline Values GradsOf(const TestModel& model) {
+  Values grads;
+  for (model::Parameter* param : model.params())
+    grads.push_back(param->has_grad() ? param->grad().ToVector<float>() : std::vector<float>());
+  return grads;
 }
 
 // One process, all ranks' data: the mean of the ranks' losses.
@@ -83,20 +106,23 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
   Graph unseen = graph;
   unseen.visit = {};
   const auto model = MakeModel(graph, model::CpuDevice());
+  const auto optimizer = MakeOptimizer(*model, graph);
   for (int step = 0; step < graph.num_steps; ++step) {
     for (model::Parameter* param : model->params()) param->ResetGrad();
     for (int rank = 0; rank < world_size; ++rank) {
       model::Backward(TestModel::Scaled(LossOf(*model, unseen, rank, step), 1.0 / world_size),
                       model->params());
     }
-    Descend(*model);
+    graph.adamw ? optimizer->Step() : Descend(*model);
   }
-  return Collect(*model);
+  return {ValuesOf(*model), GradsOf(*model)};
 }
 
 inline Result Train(std::string_view strategy_name, size_t bucket_bytes, comm::ProcessGroup& group,
                     const model::DevicePtr& device, const Graph& graph = {}) {
   const auto model = MakeModel(graph, device);
+  const auto optimizer = MakeOptimizer(*model, graph);
+  Values grads;
   const std::unique_ptr<Strategy> strategy =
       MakeStrategy(strategy_name, {.params = model->params(), .group = group, .options = {bucket_bytes}});
   for (int step = 0; step < graph.num_steps; ++step) {
@@ -105,9 +131,13 @@ inline Result Train(std::string_view strategy_name, size_t bucket_bytes, comm::P
     model::Backward(TestModel::Scaled(LossOf(*model, graph, group.rank(), step), strategy->loss_scale()),
                     model->params(), [&](model::Parameter& p) { strategy->OnGradReady(p); });
     strategy->Finish();
-    Descend(*model);
+    if (step + 1 == graph.num_steps) {
+      strategy->CompleteGradients();
+      grads = GradsOf(*model);
+    }
+    strategy->Update(*optimizer);
   }
-  return Collect(*model);
+  return {ValuesOf(*model), grads};
 }
 
 // Trains with a rank for each of the devices, and compares.

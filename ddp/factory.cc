@@ -1,6 +1,7 @@
 #include "ddp/factory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "ddp/checked.h"
@@ -29,6 +30,12 @@ const Row& RowOf(std::string_view name) {
   throw InvalidInput(Join("unknown strategy '", name, "', expected one of ", known));
 }
 
+const Option& OptionOf(const Traits& traits, std::string_view name) {
+  const Option* const option = traits.FindOption(name);
+  Require(option != nullptr, "strategy '", traits.name, "' has no option '", name, "'");
+  return *option;
+}
+
 }  // namespace
 
 std::vector<std::string> StrategyNames() {
@@ -43,12 +50,20 @@ const Traits& FloorTraits() {
   return std::ranges::find_if(kRows, [](const Row& row) { return !row.traits.communicates; })->traits;
 }
 
+void CheckValue(const Option& option, double value) {
+  const bool may_be_broken = option.unit == Option::Unit::kNumber;
+  Require(value >= option.minimum && value <= option.maximum && (may_be_broken || std::floor(value) == value),
+          option.name, ": found ", value, ", expected a ", may_be_broken ? "" : "whole ", "number from ",
+          option.minimum, " to ", option.maximum);
+}
+
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {
   const Row& row = RowOf(name);
   const std::vector<model::Parameter*> params = model::Trained(context.params);
   Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
+  for (const auto& [option, value] : context.options.values) CheckValue(OptionOf(row.traits, option), value);
   const StrategyContext trained = {.params = params, .group = context.group, .options = context.options};
-  return Checked(name, row.make(trained), trained);
+  return Checked(row.traits, row.make(trained), trained);
 }
 
 }  // namespace gradsync::ddp

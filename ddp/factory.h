@@ -2,6 +2,9 @@
 #define GRADSYNC_DDP_FACTORY_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,7 +24,22 @@ struct StrategyOptions {
   // would have them: OnGradReady throws std::runtime_error with parameter, rank and step. Takes a pass over
   // the gradients, on the host.
   bool check_gradients = false;
+  // The strategy's own options, by name; those left out have their defaults. Values that traits do not allow
+  // are refused with InvalidInput.
+  std::map<std::string, double, std::less<>> values = {};
 };
+
+// The value of an option that these traits have.
+inline double ValueOf(const Traits& traits, std::string_view option, const StrategyOptions& options) {
+  const auto given = options.values.find(option);
+  return given == options.values.end() ? traits.FindOption(option)->default_value : given->second;
+}
+
+// Every how many steps it synchronises.
+inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
+  return traits.period_option.empty() ? 1
+                                      : static_cast<int64_t>(ValueOf(traits, traits.period_option, options));
+}
 
 // What a strategy is made from. Parameters in forward order; they and the group must outlive it. Frozen ones
 // are left out. Every rank makes the same strategies with the same parameters.
@@ -39,7 +57,11 @@ const Traits& TraitsOf(std::string_view name);
 // The strategy that sends nothing.
 const Traits& FloorTraits();
 
-// Throws InvalidInput if there is no strategy of that name, no parameter to train, or one is listed twice.
+// Throws InvalidInput, naming the option, for a value that it does not allow.
+void CheckValue(const Option& option, double value);
+
+// Throws InvalidInput if there is no strategy of that name, an option is wrong, no parameter to train, or one
+// is listed twice.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "ddp/factory.h"
 #include "ddp/test_model.h"
 
@@ -101,6 +103,17 @@ class ScheduleTest : public testing::Test {
                     [this](model::Parameter& p) { strategy_->OnGradReady(p); });
     strategy_->Finish();
     return log_;
+  }
+
+  // Whether gradients are elsewhere than they were when forward begins.
+  bool PlacesGradients(const std::string& name) {
+    Make(name);
+    bool places = true;
+    const Tensor place = Tensor::Zeros(model_.device(), {kNumel}, model::DType::kF32);
+    for (model::Parameter* param : model_.params()) param->PlaceGrad(place);
+    strategy_->BeginStep();
+    for (model::Parameter* param : model_.params()) places = places && !param->grad().SameStorage(place);
+    return places;
   }
 
   static size_t IndexOf(const std::vector<std::string>& events, const std::string& event) {
@@ -291,7 +304,7 @@ TEST_F(ScheduleTest, CoreGradientsAreTheBucketsThemselves) {
 
 TEST_F(ScheduleTest, EveryStrategySendsEveryByteOnce) {
   for (const std::string& name : StrategyNames()) {
-    if (name == "none") continue;
+    if (TraitsOf(name).agreement != Agreement::kExact) continue;
     for (const size_t bucket_bytes : {size_t{1}, kBytes, 3 * kBytes, size_t{1} << 30}) {
       Make(name, bucket_bytes);
       for (int step = 0; step < 3; ++step) {
@@ -312,7 +325,13 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
   for (const std::string& name : StrategyNames()) {
     const Traits& traits = TraitsOf(name);
     EXPECT_EQ(traits.name, name);
-    EXPECT_FALSE(traits.summary.empty() || traits.pytorch_twin.empty()) << name;
+    EXPECT_FALSE(traits.summary.empty()) << name;
+    for (const Option& option : traits.options) {
+      EXPECT_FALSE(option.meaning.empty()) << name << ":" << option.name;
+      CheckValue(option, option.default_value);
+    }
+    EXPECT_TRUE(traits.period_option.empty() || traits.FindOption(traits.period_option) != nullptr) << name;
+    EXPECT_EQ(PlacesGradients(name), traits.places_gradients) << name;
     const size_t before = group_.allocated_bytes();
     Make(name);
     Step();
@@ -345,13 +364,35 @@ TEST(FactoryTest, BadInputIsNamed) {
     MakeStrategy("fast", {.params = model.params(), .group = group, .options = {}});
     FAIL();
   } catch (const InvalidInput& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown strategy 'fast', expected one of none, naive, flat, overlap, bucketed_sync, "
-                 "bucketed_async, core");
+    const std::string names = absl::StrJoin(StrategyNames(), ", ");
+    EXPECT_EQ(error.what(), "unknown strategy 'fast', expected one of " + names);
   }
   EXPECT_THROW(MakeStrategy("core", {.params = {}, .group = group, .options = {}}), InvalidInput);
   EXPECT_THROW(MakeStrategy("core", {.params = model.params(), .group = group, .options = {0}}),
                InvalidInput);
+  const StrategyOptions unknown = {.values = {{"speed", 3}}};
+  EXPECT_THROW(MakeStrategy("core", {.params = model.params(), .group = group, .options = unknown}),
+               InvalidInput);
+}
+
+TEST(FactoryTest, ValuesOfOptionsAreCheckedAndHaveDefaults) {
+  static constexpr Option kOptions[] = {
+      {.name = "every",
+       .meaning = "",
+       .unit = Option::Unit::kCount,
+       .default_value = 8,
+       .minimum = 1,
+       .maximum = 100},
+      {.name = "rate", .meaning = "", .default_value = 0.5, .minimum = 0, .maximum = 1}};
+  const Traits traits = {.name = "new", .summary = "", .options = kOptions, .period_option = "every"};
+  EXPECT_EQ(ValueOf(traits, "rate", {}), 0.5);
+  EXPECT_EQ(ValueOf(traits, "rate", {.values = {{"rate", 0.25}}}), 0.25);
+  EXPECT_EQ(PeriodOf(traits, {}), 8);
+  EXPECT_EQ(PeriodOf(traits, {.values = {{"every", 3}}}), 3);
+  EXPECT_EQ(PeriodOf(FloorTraits(), {}), 1);
+  CheckValue(kOptions[1], 0.75);
+  for (const double wrong : {0.0, 101.0, 2.5, std::nan("")})
+    EXPECT_THROW(CheckValue(kOptions[0], wrong), InvalidInput) << wrong;
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
 #ifndef GRADSYNC_DDP_STRATEGY_H_
 #define GRADSYNC_DDP_STRATEGY_H_
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "ddp/bucket.h"
 #include "model/autograd.h"
+#include "model/optimizer.h"
 
 namespace gradsync::ddp {
 
@@ -12,7 +17,7 @@ namespace gradsync::ddp {
 //   loss = Scale(forward(...), strategy.loss_scale());
 //   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); });
 //   strategy.Finish();
-//   optimizer.Step();
+//   strategy.Update(optimizer);
 //
 // Those that MakeStrategy makes throw std::logic_error, naming the parameter, if one that they were made with
 // is not ready exactly once in a step, or another is.
@@ -24,12 +29,30 @@ class Strategy {
   virtual void BeginStep() {}
   // During backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
-  // After backward. On return every p.grad() is the mean over ranks (except with `none`).
+  // After backward. On return every p.grad() is what Update needs: the mean over ranks, unless the strategy
+  // owns the update or drifts.
   virtual void Finish() = 0;
+  // Between Finish and Update: the squared Euclidean norm of the mean gradient of all parameters, `params`,
+  // the same number on all ranks.
+  virtual double SquaredNorm(std::span<model::Parameter* const> params);
+  // Changes the weights of all ranks by their gradients, each of which counts grad_scale times. `optimizer`
+  // is of all parameters, the same in every step. A strategy that owns its state makes itself one like that
+  // by ForParts, and takes the learning rate from it in each step. Throws InvalidInput for a scale other than
+  // 1 that its traits rule out.
+  virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
+
+  // For checks, between Finish and Update, which goes on as usual. On return every p.grad() is the whole
+  // mean over ranks. Takes time and memory.
+  virtual void CompleteGradients() {}
+  // What it remembers from step to step: to save and to load. The optimizer's own is not part of it.
+  virtual std::vector<model::NamedTensor> State() { return {}; }
+  // Back to before the first step, on all ranks: training starts again from other weights. What ranks have
+  // agreed on, such as a layout, may stay.
+  virtual void Reset() {}
 
   // What the loss has to be multiplied by, for a strategy that averages by scaling the loss and summing.
   virtual double loss_scale() const { return 1.0; }
-  // The collectives of one step, for the record: what is sent together, in which order.
+  // The collectives of one step, for the record: what is sent together, in which order, after the update too.
   virtual BucketPlan plan() const = 0;
 };
 

@@ -1,6 +1,8 @@
 #ifndef GRADSYNC_DDP_TRAITS_H_
 #define GRADSYNC_DDP_TRAITS_H_
 
+#include <memory>
+#include <span>
 #include <string_view>
 
 namespace gradsync::ddp {
@@ -17,20 +19,59 @@ constexpr std::string_view Name(Agreement agreement) {
   return agreement == Agreement::kExact ? "exact" : agreement == Agreement::kLossy ? "lossy" : "drifts";
 }
 
+// A number that a strategy takes: NAME=VALUE in a variant's text, a record and StrategyOptions.
+struct Option {
+  enum class Unit {
+    kNumber,  // whole or not
+    kCount,   // a whole number
+    kBytes,   // a whole number, which people also write as 12Mi
+  };
+
+  std::string_view name;
+  std::string_view meaning;  // for people, in a line
+  Unit unit = Unit::kNumber;
+  double default_value = 0;
+  double minimum = 0, maximum = 0;  // both allowed
+};
+
+class Reference;
+struct ReferenceContext;
+
 // What others need to know of a strategy. Its own file defines them, and no other file knows its name.
 struct Traits {
   std::string_view name;     // also the file's, the flag's and the records'
   std::string_view summary;  // one line, for people
   Agreement agreement = Agreement::kExact;
-  bool communicates = true;    // if not, it is the floor that the cost of the others is measured from
-  bool overlaps = false;       // communicates during backward
-  bool has_buckets = false;    // takes StrategyOptions::bucket_bytes
+  bool communicates = true;   // if not, it is the floor that the cost of the others is measured from
+  bool overlaps = false;      // communicates during backward
+  bool has_buckets = false;   // takes StrategyOptions::bucket_bytes
+  bool owns_update = false;   // does not update every weight by Optimizer::Step alone, or communicates then
+  bool owns_state = false;    // leaves the state of the optimizer that Update gets alone: it has its own
+  bool shards_state = false;  // of which every rank has one part, as many as there are ranks
+  bool can_clip = true;       // Update takes another scale than 1
+  // Puts every gradient into storage of its own before forward. Others leave them where they are.
+  bool places_gradients = false;
   double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
+  // The numbers that it takes beside the size of buckets.
+  std::span<const Option> options = {};
+  // The option that says every how many steps it synchronises; empty: in each one. A variant is timed,
+  // checked and compared in whole periods.
+  std::string_view period_option = {};
+  // What its steps are compared with, see ddp/reference.h; null: a single process on the whole batch.
+  std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // What PyTorch calls the way that compares with it: "ddp" is DistributedDataParallel, "ddp_view" the same
-  // with gradient_as_bucket_view; the others are loops over parameters.
-  std::string_view pytorch_twin;
+  // with gradient_as_bucket_view; the others are loops over parameters. Empty: it has none.
+  std::string_view pytorch_twin = {};
   // The size of buckets in the published experiment counts bytes, and not elements as the others' does.
   bool published_in_bytes = false;
+
+  // Null if there is none of that name.
+  const Option* FindOption(std::string_view option) const {
+    for (const Option& candidate : options) {
+      if (candidate.name == option) return &candidate;
+    }
+    return nullptr;
+  }
 };
 
 }  // namespace gradsync::ddp

@@ -222,6 +222,10 @@ const Tensor& Parameter::grad() {
 }
 
 void Parameter::PlaceGrad(Tensor place) {
+  if (!place.defined()) {
+    grad_ = {};
+    return;
+  }
   Require(place.shape() == value_.shape() && place.dtype() == value_.dtype() && place.device() == device(),
           "gradient of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()),
           " on ", place.device()->name(), ", the parameter ", ToString(value_.shape()), " ",

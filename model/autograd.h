@@ -79,8 +79,9 @@ class Parameter {
 
   // Where Backward puts the gradient. Allocated when first asked for, unless PlaceGrad came before.
   const Tensor& grad();
-  // From now on the gradient lives in `place`, usually a view into a larger buffer. Contents and
-  // has_grad() are left as they are. Throws InvalidInput if shape, dtype or device differ from the value's.
+  // From now on the gradient lives in `place`, usually a view into a larger buffer; an undefined one: where
+  // grad() allocates it anew. Contents and has_grad() are left as they are. Throws InvalidInput if shape,
+  // dtype or device differ from the value's.
   void PlaceGrad(Tensor place);
 
   // Whether grad() holds a gradient. The next Backward overwrites it if not, and adds to it if so.

@@ -2,8 +2,12 @@
 #define GRADSYNC_MODEL_OPTIMIZER_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "model/autograd.h"
@@ -11,41 +15,82 @@
 
 namespace gradsync::model {
 
-// Changes parameters by their gradients. State is allocated when the optimizer is made, so that a step
-// allocates nothing. Gradients stay as they are: the training loop resets them.
+// A tensor that is saved and loaded by its name, as WriteSafetensors takes it.
+using NamedTensor = std::pair<std::string, Tensor>;
+
+// Elements [begin, end) of a parameter.
+struct Part {
+  Parameter* param = nullptr;
+  int64_t begin = 0;
+  int64_t end = 0;
+  // Where their gradient is, of shape (end - begin); undefined: in param->grad().
+  Tensor grad = {};
+
+  bool is_whole() const { return begin == 0 && end == param->numel(); }
+};
+
+// Changes parameters by their gradients. State is allocated by the first update or State(), zeroed, after
+// which a step allocates nothing. Gradients stay as they are: the training loop resets them.
 //
 // The parameters must outlive the optimizer, which leaves frozen ones alone. They are f32 or f64, all of one
 // dtype and on one device, and none is listed twice; constructors throw InvalidInput otherwise. A parameter's
-// copy in bf16 is written in the same pass as its value.
+// copy in bf16 is written in the same pass as its value, unless only a part of it is updated.
+//
+// An element's update depends on nothing but the element: however parameters are divided into parts and
+// calls, the results are bitwise the same.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update of every parameter by p.grad(). Throws InvalidInput, before any change, if a parameter has no
+  // One update of every parameter by grad_scale * p.grad(): Advance, and Apply to all. Throws InvalidInput,
+  // before any change, if a parameter has no gradient.
+  void Step(double grad_scale = 1);
+  // The same in pieces: counts a step, and then updates these parameters (those of their parts that the
+  // optimizer has), each in one call of Apply. Apply throws InvalidInput, before any change, if one has no
   // gradient.
-  void Step();
+  void Advance() { ++num_steps_; }
+  void Apply(std::span<Parameter* const> params, double grad_scale = 1);
+
+  // Of the next steps. Throws InvalidInput unless it is at least 0.
+  void SetLearningRate(double learning_rate);
+  double learning_rate() const { return learning_rate_; }
+
+  // An optimizer of the same rule, options and learning rate, for these parts alone, before its first step.
+  // Throws InvalidInput for a part outside of its parameter, or a gradient of another shape, dtype or device.
+  virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
+
+  // What is remembered between steps beside the number of steps: "exp_avg.NAME", of a part
+  // "exp_avg.NAME[BEGIN:END]", with PyTorch's names of states. To read and to write.
+  std::vector<NamedTensor> State();
+  int64_t num_steps() const { return num_steps_; }
+  void SetNumSteps(int64_t num_steps) { num_steps_ = num_steps; }
   // Back to the state before the first step. The parameters keep their values.
   void Reset();
 
  protected:
-  Optimizer(std::string_view name, std::span<Parameter* const> params);
+  // `states`: the names of at most two.
+  Optimizer(std::string_view name, std::vector<std::string_view> states, std::vector<Part> parts,
+            double learning_rate);
 
-  // Allocates `count` tensors like each parameter's value, zeroed: at most two.
-  void AllocateStates(int count);
-  // Applies a rule of kernels/optimizer.h, made of these factors, to every parameter and its states.
+  // Applies a rule of kernels/optimizer.h, made of these factors, to these parts and their states.
   template <template <class> class Rule, class... Factors>
-  void Apply(Factors... factors);
+  void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
 
  private:
-  // Step number `step`, from 1.
-  virtual void Update(int64_t step) = 0;
+  // Of step number num_steps(), which counts from 1.
+  virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
+  void CheckGradients(std::span<const Part* const> parts) const;
+  void AllocateState();
 
   const std::string_view name_;
-  const std::vector<Parameter*> params_;
-  std::vector<std::vector<Tensor>> states_;  // for each state one for each parameter
-  int64_t step_ = 0;
+  const std::vector<std::string_view> state_names_;
+  const std::vector<Part> parts_;
+  std::unordered_map<const Parameter*, std::vector<const Part*>> parts_of_;
+  std::vector<std::vector<Tensor>> states_;  // for each name one for each part, once allocated
+  double learning_rate_;
+  int64_t num_steps_ = 0;
 };
 
 // Gradient descent, with momentum as PyTorch defines it (no dampening): velocity = momentum * velocity +
@@ -59,9 +104,12 @@ class Sgd : public Optimizer {
 
   // Throws InvalidInput for options outside learning_rate >= 0, 0 <= momentum < 1.
   Sgd(std::span<Parameter* const> params, const Options& options);
+  Sgd(std::vector<Part> parts, const Options& options);
+
+  std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const override;
 
  private:
-  void Update(int64_t step) override;
+  void Update(std::span<const Part* const> parts, double grad_scale) override;
 
   const Options options_;
 };
@@ -76,13 +124,18 @@ class AdamW : public Optimizer {
     double beta2 = 0.999;
     double eps = 1e-8;
     double weight_decay = 0.01;
+    // false: of parameters with two dimensions or more alone. Norms' weights and biases have one.
+    bool decay_vectors = true;
   };
 
   // Throws InvalidInput for options outside learning_rate, weight_decay >= 0, eps > 0, 0 <= beta < 1.
   AdamW(std::span<Parameter* const> params, const Options& options);
+  AdamW(std::vector<Part> parts, const Options& options);
+
+  std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const override;
 
  private:
-  void Update(int64_t step) override;
+  void Update(std::span<const Part* const> parts, double grad_scale) override;
 
   const Options options_;
 };

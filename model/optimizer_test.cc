@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/random.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::model {
 namespace {
@@ -123,10 +124,136 @@ TYPED_TEST(OptimizerTest, AdamWFollowsItsDefinition) {
   this->ExpectFollows(optimizer, PlainAdamW);
 }
 
+// Cut anywhere, in as many calls as one likes, with gradients in other places: bit for bit what a whole step
+// makes.
+TYPED_TEST(OptimizerTest, PartsAreBitwiseTheWhole) {
+  const auto check = [&](Optimizer& whole) {
+    this->SetUp();
+    for (Parameter* p : this->params_) p->PlaceGrad({});
+    std::vector<std::vector<TypeParam>> expected, initial;
+    for (Parameter* p : this->params_) initial.push_back(p->value().template ToVector<TypeParam>());
+    for (uint64_t step = 0; step < 3; ++step) {
+      this->MakeGradients(step);
+      whole.SetLearningRate(0.1 / static_cast<double>(step + 1));
+      whole.Step(0.3);
+    }
+    for (Parameter* p : this->params_) expected.push_back(p->value().template ToVector<TypeParam>());
+    for (size_t i = 0; i < 2; ++i)
+      this->params_[i]->MutableValue().CopyFrom(Tensor::From<TypeParam>(
+          this->device_, this->params_[i]->shape(), std::span<const TypeParam>(initial[i])));
+    const Tensor elsewhere = Tensor::Empty(this->device_, {kNumel - 4099}, kDTypeOf<TypeParam>);
+    const std::unique_ptr<Optimizer> front = whole.ForParts({{&this->b_, 0, 3}, {&this->a_, 0, 17}});
+    const std::unique_ptr<Optimizer> back =
+        whole.ForParts({{&this->a_, 4099, kNumel, elsewhere}, {&this->a_, 17, 4099}});
+    for (uint64_t step = 0; step < 3; ++step) {
+      this->MakeGradients(step);
+      elsewhere.CopyFrom(this->a_.grad().Slice(4099, {kNumel - 4099}));
+      Fill(this->a_.grad().Slice(4099, {kNumel - 4099}), 1e9);
+      for (Optimizer* optimizer : {front.get(), back.get()}) {
+        optimizer->SetLearningRate(0.1 / static_cast<double>(step + 1));
+        optimizer->Advance();
+        optimizer->Apply(std::vector<Parameter*>{&this->b_}, 0.3);
+        optimizer->Apply(std::vector<Parameter*>{&this->a_}, 0.3);
+      }
+    }
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(this->params_[i]->value().template ToVector<TypeParam>(), expected[i]);
+    }
+  };
+  Sgd sgd(this->params_, {.learning_rate = 0.1});
+  Sgd momentum(this->params_, {.learning_rate = 0.1, .momentum = 0.9});
+  AdamW adamw(this->params_, kAdamW);
+  AdamW grouped(this->params_, {.weight_decay = 0.5, .decay_vectors = false});
+  for (Optimizer* optimizer : {static_cast<Optimizer*>(&sgd), static_cast<Optimizer*>(&momentum),
+                               static_cast<Optimizer*>(&adamw), static_cast<Optimizer*>(&grouped)}) {
+    check(*optimizer);
+  }
+}
+
+// A scale is a product of the gradient, in the same pass.
+TYPED_TEST(OptimizerTest, AScaleOfAPowerOfTwoIsThatOfTheGradient) {
+  const auto values_after = [&](double grad_factor, double grad_scale) {
+    this->SetUp();
+    AdamW adamw(this->params_, kAdamW);
+    for (uint64_t step = 0; step < 3; ++step) {
+      this->MakeGradients(step);
+      for (Parameter* p : this->params_) Scale(p->grad(), grad_factor);
+      adamw.Step(grad_scale);
+    }
+    return this->a_.value().template ToVector<TypeParam>();
+  };
+  const std::vector<TypeParam> expected = values_after(0.25, 1), found = values_after(1, 0.25);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 8 * std::numeric_limits<TypeParam>::epsilon() * 3);
+  }
+  EXPECT_NE(values_after(1, 1), expected);
+}
+
+// torch.optim.AdamW with two groups, {a} with weight_decay=0.1 and {b} with 0: a is (20011), b is (3, 1).
+TYPED_TEST(OptimizerTest, WeightDecayCanSpareVectors) {
+  AdamW::Options options = kAdamW;
+  options.decay_vectors = false;
+  const auto values_after = [&](const AdamW::Options& used, Parameter& p) {
+    this->SetUp();
+    this->MakeGradients(0);
+    AdamW(this->params_, used).Step();
+    return p.value().template ToVector<TypeParam>();
+  };
+  AdamW::Options without = kAdamW;
+  without.weight_decay = 0;
+  EXPECT_EQ(values_after(options, this->a_), values_after(without, this->a_));
+  EXPECT_EQ(values_after(options, this->b_), values_after(kAdamW, this->b_));
+  EXPECT_NE(values_after(kAdamW, this->a_), values_after(without, this->a_));
+}
+
+TYPED_TEST(OptimizerTest, StateIsNamedSavedAndLoaded) {
+  AdamW first(this->params_, kAdamW), second(this->params_, kAdamW);
+  this->MakeGradients(0);
+  first.Step();
+  const std::vector<NamedTensor> saved = first.State(), loaded = second.State();
+  ASSERT_EQ(saved.size(), 4u);
+  EXPECT_EQ(saved[0].first, "exp_avg.a");
+  EXPECT_EQ(saved[3].first, "exp_avg_sq.b");
+  for (size_t i = 0; i < saved.size(); ++i) loaded[i].second.CopyFrom(saved[i].second);
+  second.SetNumSteps(first.num_steps());
+  const std::vector<TypeParam> before = this->a_.value().template ToVector<TypeParam>();
+  first.Step();
+  const std::vector<TypeParam> expected = this->a_.value().template ToVector<TypeParam>();
+  this->a_.MutableValue().CopyFrom(
+      Tensor::From<TypeParam>(this->device_, {kNumel}, std::span<const TypeParam>(before)));
+  second.Step();
+  EXPECT_EQ(this->a_.value().template ToVector<TypeParam>(), expected);
+  EXPECT_EQ(first.ForParts({{&this->a_, 2, 7}})->State()[0].first, "exp_avg.a[2:7]");
+  EXPECT_EQ(Sgd(this->params_, {}).State().size(), 0u);
+}
+
+// Whoever has state of its own does not pay for another.
+TYPED_TEST(OptimizerTest, StateIsAllocatedByItsFirstUser) {
+  const size_t before = this->device_->allocator().stats().bytes_in_use;
+  const AdamW adamw(this->params_, kAdamW);
+  EXPECT_EQ(this->device_->allocator().stats().bytes_in_use, before);
+  const std::unique_ptr<Optimizer> part = adamw.ForParts({{&this->a_, 0, 1000}});
+  part->State();
+  const size_t bytes = this->device_->allocator().stats().bytes_in_use - before;
+  EXPECT_GE(bytes, 2 * 1000 * sizeof(TypeParam));
+  EXPECT_LT(bytes, 2 * 2000 * sizeof(TypeParam));
+}
+
+TYPED_TEST(OptimizerTest, PartsOutsideOfTheirParameterAreRefused) {
+  const AdamW adamw(this->params_, kAdamW);
+  EXPECT_THROW(adamw.ForParts({{&this->b_, 1, 4}}), InvalidInput);
+  EXPECT_THROW(adamw.ForParts({{&this->b_, 2, 1}}), InvalidInput);
+  EXPECT_THROW(adamw.ForParts({{&this->b_, -1, 1}}), InvalidInput);
+  EXPECT_THROW(adamw.ForParts({{&this->b_, 0, 3, Tensor::Zeros(this->device_, {2}, kDTypeOf<TypeParam>)}}),
+               InvalidInput);
+}
+
 TYPED_TEST(OptimizerTest, StepsAllocateNothing) {
   Sgd sgd(this->params_, {.momentum = 0.9});
   AdamW adamw(this->params_, kAdamW);
   this->MakeGradients(0);
+  sgd.State();
+  adamw.State();
   CachingAllocator& allocator = this->device_->allocator();
   const size_t before = allocator.stats().peak_bytes_in_use;
   ASSERT_EQ(allocator.stats().bytes_in_use, before);

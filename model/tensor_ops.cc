@@ -37,6 +37,22 @@ void Scale(const Tensor& tensor, double factor) {
   tensor.CountWrite();
 }
 
+double SquaredNorm(const Tensor& tensor) {
+  return DispatchAnyFloat(tensor.dtype(), "squared norm", [&]<class T>() {
+    const bool is_here = tensor.device()->is_cpu();
+    const std::vector<T> copy = is_here ? std::vector<T>() : tensor.ToVector<T>();
+    const T* const values = is_here ? tensor.data<T>() : copy.data();
+    const int64_t n = tensor.numel();
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; ++i) {
+      const auto value = static_cast<double>(static_cast<Wide<T>>(values[i]));
+      sum += value * value;
+    }
+    return sum;
+  });
+}
+
 void Fill(const Tensor& tensor, double value) {
   DispatchAnyFloat(tensor.dtype(), "fill", [&]<class T>() {
     kernels::Run("fill", *tensor.device(),

@@ -20,6 +20,9 @@ void Store(const Tensor& source, const Destination<Tensor>& to);
 // tensor *= factor.
 void Scale(const Tensor& tensor, double factor);
 
+// The sum of squares of all elements, in f64. On the host, which copies them if they are elsewhere.
+double SquaredNorm(const Tensor& tensor);
+
 // Every element becomes `value`.
 void Fill(const Tensor& tensor, double value);
 

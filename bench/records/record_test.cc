@@ -234,11 +234,16 @@ TEST(SchemaTest, EveryNameOfAConfigurationHasAScopeAndNoOther) {
   for (const SchemaName& entry : Schema()) {
     EXPECT_EQ(entry.scope != Scope::kNone, entry.part == Part::kConfig) << entry.name;
   }
-  EXPECT_EQ(ScopeOf("variant"), Scope::kVariant);
-  EXPECT_EQ(ScopeOf("model"), Scope::kCell);
-  EXPECT_EQ(ScopeOf("seed"), Scope::kRun);
-  EXPECT_EQ(ScopeOf("time"), Scope::kRun);
-  EXPECT_EQ(ScopeOf("what is new"), Scope::kCell);
+  Fields config;
+  config.Set("variant", "new:rank=4,seeded=1@shm");
+  EXPECT_EQ(ScopeOf("variant", config), Scope::kVariant);
+  EXPECT_EQ(ScopeOf("model", config), Scope::kCell);
+  EXPECT_EQ(ScopeOf("seed", config), Scope::kRun);
+  EXPECT_EQ(ScopeOf("time", config), Scope::kRun);
+  EXPECT_EQ(ScopeOf("what is new", config), Scope::kCell);
+  EXPECT_EQ(ScopeOf("rank", config), Scope::kVariant);
+  EXPECT_EQ(ScopeOf("seeded", config), Scope::kVariant);
+  EXPECT_EQ(ScopeOf("rank", {}), Scope::kCell);
 }
 
 TEST(SchemaTest, HasEveryNameThatALineHasAndNoOther) {

@@ -195,6 +195,8 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "agreement", kText, "ddp import", kSometimes,
      "exact, lossy or drifts: whether gradients are a single process's, nearly, or replicas part"},
     {kFacts, "overlaps", kBool, "ddp import", kSometimes, "whether it communicates during backward"},
+    {kFacts, "period", kInt, "ddp import", kSometimes,
+     "every how many steps the strategy synchronises, if not in each: a sample is the mean of so many"},
     {kFacts, "peer", kText, kTraining, kSometimes, "pytorch: the framework that took the steps"},
     {kFacts, "twin", kText, kTraining, kSometimes, "of peers: gradsync's strategy that it compares with"},
     {kFacts, "tokens_per_step", kInt, kTraining, kSometimes, "of all ranks"},
@@ -271,6 +273,13 @@ const SchemaName* Find(Part part, std::string_view name) {
   return found == std::end(kSchema) ? nullptr : found;
 }
 
+// Whether it is an option of the configuration's variant, strategy[:option=value,...][@backend].
+bool IsOption(std::string_view name, const Fields& config) {
+  const std::string variant = config.StringOr("variant", "");
+  return variant.find(Join(":", name, "=")) != std::string::npos ||
+         variant.find(Join(",", name, "=")) != std::string::npos;
+}
+
 // Calls `take(part, name, value)` with every plain value, and `take_ints(part, name)` with every series.
 template <class Take, class TakeInts>
 void ForEachName(const Record& record, const Take& take, const TakeInts& take_ints) {
@@ -315,8 +324,9 @@ std::string_view Expected(Type type, const Value& value) {
 
 std::span<const SchemaName> Schema() { return kSchema; }
 
-Scope ScopeOf(std::string_view config_name) {
-  const SchemaName* const entry = Find(kConfig, config_name);
+Scope ScopeOf(std::string_view name, const Fields& config) {
+  if (IsOption(name, config)) return kVariant;
+  const SchemaName* const entry = Find(kConfig, name);
   return entry == nullptr ? kCell : entry->scope;
 }
 
@@ -337,7 +347,9 @@ std::vector<std::string> SchemaFaults(const Record& record) {
   std::set<std::pair<Part, std::string>> names;
   const auto add = [&](Part part, const std::string& name) {
     names.emplace(part, name);
-    if (Find(part, name) == nullptr) faults.push_back(Join("\"", name, "\" is not in the schema"));
+    const bool is_option = part == kConfig && IsOption(name, record.config);
+    if (!is_option && Find(part, name) == nullptr)
+      faults.push_back(Join("\"", name, "\" is not in the schema"));
   };
   ForEachName(
       record, [&](Part part, const std::string& name, const Value&) { add(part, name); }, add);

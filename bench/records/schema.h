@@ -42,15 +42,16 @@ struct SchemaName {
 
 std::span<const SchemaName> Schema();
 
-// Of a name of a configuration; kCell for one that is not in the schema.
-Scope ScopeOf(std::string_view config_name);
+// Of a name of this configuration: kVariant for an option in the text of its variant, else what the schema
+// says, or kCell for a name that is not there.
+Scope ScopeOf(std::string_view name, const Fields& config);
 
 // The values of `record` that have another type than the schema's, each in a line: "\"batch_size\" is a text,
 // expected a whole number".
 std::vector<std::string> WrongTypes(const Record& record);
 
-// What is wrong about a record that its program has written to its end: the same, names that the schema does
-// not have, and names that are missing.
+// What is wrong about a record that its program has written to its end: the same, names that neither the
+// schema has nor, as an option, its variant, and names that are missing.
 std::vector<std::string> SchemaFaults(const Record& record);
 
 }  // namespace gradsync::bench

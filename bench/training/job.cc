@@ -316,7 +316,7 @@ class TrainingJob : public RankJob {
   void DumpGradients() {
     const Variant& variant = options_.variants.front();
     const std::unique_ptr<ddp::Strategy> strategy =
-        trainer_.NewStrategy(variant.strategy, variant.bucket_bytes, GroupOf(variant));
+        trainer_.NewStrategy(variant.strategy, variant.strategy_options(), GroupOf(variant));
     const Batch batch = NewBatch(task_.cells.front());
     trainer_.Restart();
     const double my_loss = trainer_.Gradients(*strategy, batch);

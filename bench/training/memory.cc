@@ -18,16 +18,29 @@ constexpr double kProgramBytes = 64 * kMiB;
 constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
-// Values, gradients, the optimizer's state.
-double ReplicaCopies(const TrainingOptions& options) { return 2 + (options.optimizer == "adamw" ? 2 : 0); }
+// The optimizer's state.
+double StateCopies(const TrainingOptions& options) { return options.optimizer == "adamw" ? 2 : 0; }
 
-// Copies of the gradients that the strategies keep at the same time.
-double BufferCopies(const TrainingOptions& options) {
+// Values, and the gradients and the state that checks and all strategies share that have none of their own.
+double ReplicaCopies(const TrainingOptions& options) {
+  bool share_gradients = options.verify, share_state = options.verify;
+  for (const Variant& variant : options.variants) {
+    share_gradients = share_gradients || !variant.traits->places_gradients;
+    share_state = share_state || !variant.traits->owns_state;
+  }
+  return 1 + (share_gradients ? 1 : 0) + (share_state ? StateCopies(options) : 0);
+}
+
+// What the strategies keep at the same time.
+double BufferCopies(const TrainingOptions& options, int world_size) {
   double all = 0, largest = 0;
   for (const Variant& variant : options.variants) {
     if (variant.is_peer()) continue;
-    all += variant.traits->gradient_copies;
-    largest = std::max(largest, variant.traits->gradient_copies);
+    double copies = variant.traits->gradient_copies;
+    if (variant.traits->owns_state)
+      copies += StateCopies(options) / (variant.traits->shards_state ? world_size : 1);
+    all += copies;
+    largest = std::max(largest, copies);
   }
   return options.interleaved() ? all : largest;
 }
@@ -36,7 +49,7 @@ double BufferCopies(const TrainingOptions& options) {
 // DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
 // share their gradients, of which flat makes two copies. Compiled or not is all the same.
 double PeerCopies(const TrainingOptions& options) {
-  double copies = ReplicaCopies(options) - 1;
+  double copies = 1 + StateCopies(options);
   bool any_shares = false, any_flat = false;
   for (const Variant& variant : options.variants) {
     if (!variant.is_peer()) continue;
@@ -56,11 +69,11 @@ double Narrow(const TrainingOptions& options, const TrainingSize& size) {
 }
 
 // Elements of one rank and of its peer, where they compute.
-double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size) {
+double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, int world_size) {
   // Operation by operation, without fusion, about twice as much is left behind for backward.
   constexpr double kEagerActivations = 2;
-  const double own =
-      (ReplicaCopies(options) + BufferCopies(options)) * size.params + Narrow(options, size) + size.batch;
+  const double copies = ReplicaCopies(options) + BufferCopies(options, world_size);
+  const double own = copies * size.params + Narrow(options, size) + size.batch;
   if (!options.peers.wanted()) return own;
   return own + PeerCopies(options) * size.params + kEagerActivations * size.activations + size.batch;
 }
@@ -139,7 +152,7 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
   const double kept = size.params + (options.verify ? 2 * world.local_size * size.params : 0);
   // And all ranks' batches, where it computes.
   const double batches = options.verify ? world.size * size.batch : 0;
-  const double rank = ElementsOfRank(options, size);
+  const double rank = ElementsOfRank(options, size, world.size);
   if (options.ranks.device == "cpu") {
     return {.host_bytes = (world.local_size * (rank + batches) + kept) * bytes + programs * world.local_size};
   }

@@ -19,11 +19,15 @@ class OwnStepper : public Stepper {
  public:
   OwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer, comm::RecordingProcessGroup& group)
       : Stepper(cell, variant), trainer_(trainer), group_(group) {
+    trainer.Provide(*variant.traits);
     const int64_t before = trainer.bytes_in_use();
-    strategy_ = trainer.NewStrategy(variant.strategy, variant.bucket_bytes, group);
+    strategy_ = trainer.NewStrategy(variant.strategy, variant.strategy_options(), group);
     AddBuffers(trainer.bytes_in_use() - before);
   }
-  ~OwnStepper() override { AddBuffers(-own_bytes_); }
+  ~OwnStepper() override {
+    trainer_.ResetGradients();
+    AddBuffers(-own_bytes_);
+  }
   OwnStepper(const OwnStepper&) = delete;
   OwnStepper& operator=(const OwnStepper&) = delete;
 
@@ -46,7 +50,9 @@ class OwnStepper : public Stepper {
 
   void StepFromStart(const Batch& batch) override {
     trainer_.Restart();
-    TakeStep(batch, nullptr);
+    strategy_->Reset();
+    Locate([&] { trainer_.StepWithWholeGradients(*strategy_, batch, variant().period()); });
+    group_.Clear();
   }
 
   void Introduce(Record& record) const override {
@@ -68,19 +74,27 @@ class OwnStepper : public Stepper {
     trainer_.AddBytesApart(bytes);
   }
 
-  // What a step leaves in memory is the strategy's. What fails says where that was.
+  // One turn: what it leaves in memory is the strategy's.
   StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
+    const int64_t before = trainer_.bytes_in_use();
+    trainer_.device()->allocator().ResetPeak();
+    StepResult result;
+    Locate([&] { result = trainer_.Step(*strategy_, batch, tracer, &group_, variant().period()); });
+    AddBuffers(trainer_.bytes_in_use() - before);
+    const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);
+    const int64_t not_its_own = trainer_.bytes_apart() - own_bytes_ + trainer_.BytesUnused(*variant().traits);
+    peak_bytes_ = std::max(peak_bytes_, peak - not_its_own);
+    return result;
+  }
+
+  // What fails says where that was.
+  template <class Action>
+  void Locate(const Action& action) {
     const auto where = [&] {
       return Join("; in ", trainer_.phase(), " of ", variant().name(), ", ", cell().name);
     };
-    const int64_t before = trainer_.bytes_in_use();
-    trainer_.device()->allocator().ResetPeak();
     try {
-      StepResult result = trainer_.Step(*strategy_, batch, tracer, &group_);
-      AddBuffers(trainer_.bytes_in_use() - before);
-      const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);
-      peak_bytes_ = std::max(peak_bytes_, peak - (trainer_.bytes_apart() - own_bytes_));
-      return result;
+      action();
     } catch (const comm::CollectiveError& error) {
       throw comm::CollectiveError(error.what() + where());
     } catch (const std::exception& error) {

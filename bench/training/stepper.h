@@ -32,7 +32,8 @@ class Stepper {
 
   // Whether a tracer hears of its steps, and the trainer's parameters have their gradients after each.
   virtual bool is_own() const = 0;
-  // One training step. `tracer`, if there is one, must be null unless it is one of gradsync's own.
+  // One training step; of a variant with a period all its steps, and then their means. `tracer`, if there is
+  // one, must be null unless it is one of gradsync's own.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   // The collectives of the last one.
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }

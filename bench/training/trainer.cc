@@ -41,6 +41,17 @@ bool Same(const ddp::BucketPlan& a, const ddp::BucketPlan& b) {
   });
 }
 
+// Of steps, each phase's mean, one after the other.
+StepMarks Mean(std::span<const StepMarks> steps) {
+  StepMarks mean = steps.front();
+  for (size_t i = 1; i < kNumMarks; ++i) {
+    int64_t sum_ns = 0;
+    for (const StepMarks& step : steps) sum_ns += step.at_ns[i] - step.at_ns[i - 1];
+    mean.at_ns[i] = mean.at_ns[i - 1] + sum_ns / std::ssize(steps);
+  }
+  return mean;
+}
+
 // Listens to the device for as long as it lives.
 class Listening {
  public:
@@ -75,11 +86,31 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   ready_.reserve(params().size());
+}
+
+void Trainer::AllocateGradients() {
+  if (!default_grads_.empty()) return;
+  default_grad_bytes_ = -bytes_in_use();
   for (Parameter* const param : params()) {
     // Zeroed, so that its pages are there before the first step.
-    default_grads_.push_back(Tensor::Zeros(device, param->shape(), param->dtype()));
-    param->PlaceGrad(default_grads_.back());
+    default_grads_.push_back(Tensor::Zeros(device_, param->shape(), param->dtype()));
   }
+  default_grad_bytes_ += bytes_in_use();
+}
+
+void Trainer::AllocateState() {
+  const int64_t before = bytes_in_use();
+  optimizer_->State();
+  default_state_bytes_ += bytes_in_use() - before;
+}
+
+void Trainer::Provide(const ddp::Traits& traits) {
+  if (!traits.places_gradients) AllocateGradients();
+  if (!traits.owns_state) AllocateState();
+}
+
+int64_t Trainer::BytesUnused(const ddp::Traits& traits) const {
+  return (traits.places_gradients ? default_grad_bytes_ : 0) + (traits.owns_state ? default_state_bytes_ : 0);
 }
 
 int64_t Trainer::num_elements() const {
@@ -105,23 +136,31 @@ void Trainer::SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t(
   now_ = std::move(now);
 }
 
-std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name, int64_t bucket_bytes,
+std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name,
+                                                    const ddp::StrategyOptions& options,
                                                     comm::RecordingProcessGroup& group) {
+  Provide(ddp::TraitsOf(name));
   comm::ProcessGroup* used = &group;
   if (ranges_ != nullptr) {
     std::unique_ptr<comm::ProcessGroup>& annotated = annotated_groups_[&group];
     if (annotated == nullptr) annotated = AnnotateCollectives(group, *ranges_);
     used = annotated.get();
   }
-  ddp::StrategyOptions options = {.check_gradients = check_gradients_};
-  if (bucket_bytes > 0) options.bucket_bytes = static_cast<size_t>(bucket_bytes);
-  return ddp::MakeStrategy(name, {params(), *used, options});
+  ddp::StrategyOptions all = options;
+  all.check_gradients = check_gradients_;
+  return ddp::MakeStrategy(name, {params(), *used, all});
 }
 
 void Trainer::BeginGradients() {
-  for (size_t i = 0; i < default_grads_.size(); ++i) {
+  AllocateGradients();
+  ResetGradients();
+}
+
+// No strategy's storage is kept for gradients that are gone.
+void Trainer::ResetGradients() {
+  for (size_t i = 0; i < params().size(); ++i) {
     params()[i]->ResetGrad();
-    params()[i]->PlaceGrad(default_grads_[i]);
+    params()[i]->PlaceGrad(default_grads_.empty() ? Tensor() : default_grads_[i]);
   }
 }
 
@@ -136,21 +175,10 @@ void Trainer::Enter(std::string_view phase, Mark mark) {
   if (!is_last) ranges_->Push(RangeKind::kPhase, phase);
 }
 
-StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                         comm::RecordingProcessGroup* group) {
-  comm::RecordingProcessGroup& log = group == nullptr ? group_ : *group;
-  const int64_t allocations = device_->allocator().stats().source_allocations;
-  const ddp::BucketPlan plan = strategy.plan();
-  int64_t hooks_ns = 0;
-  phase_ = "start";
-  BeginGradients();
+StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
+                            StepResult& result, std::vector<Tensor>* keep) {
   ready_.clear();
-  device_->Synchronize();
-  group_.Barrier();
-  group_.Clear();
-  log.Clear();
-
-  const CpuTimes cpu_before = cpu_clock_.Read();
+  int64_t hooks_ns = 0;
   Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
@@ -171,25 +199,76 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   }
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
+  if (keep != nullptr) {
+    strategy.CompleteGradients();
+    for (Parameter* const param : params()) keep->push_back(param->grad().Clone());
+  }
   Enter("optimizer", Mark::kSyncEnd);
-  optimizer_->Step();
+  strategy.Update(*optimizer_);
   Enter("end", Mark::kStepEnd);
-
-  StepResult result{.marks = timer_->Read()};
-  result.cpu = cpu_clock_.Read() - cpu_before;
-  result.begin_ns = result.marks[Mark::kStepBegin];
-  result.comm_busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), result.marks[Mark::kForwardEnd],
-                                     result.marks[Mark::kStepEnd]);
-  result.allocations = device_->allocator().stats().source_allocations - allocations;
+  const StepMarks marks = timer_->Read();
   // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
-    result.begin_step_ns = begun_ns - *result.begin_ns;
-    result.hooks_ns = hooks_ns;
-    result.moments = MomentsOf(plan, result.marks[Mark::kStepBegin], ready_, log.entries());
+    result.begin_step_ns = result.begin_step_ns.value_or(0) + begun_ns - marks[Mark::kStepBegin];
+    result.hooks_ns = result.hooks_ns.value_or(0) + hooks_ns;
+  }
+  return marks;
+}
+
+StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
+                         comm::RecordingProcessGroup* group, int64_t num_steps) {
+  comm::RecordingProcessGroup& log = group == nullptr ? group_ : *group;
+  const int64_t allocations = device_->allocator().stats().source_allocations;
+  ddp::BucketPlan plan = strategy.plan();
+  phase_ = "start";
+  ResetGradients();
+  device_->Synchronize();
+  group_.Barrier();
+  group_.Clear();
+  log.Clear();
+
+  StepResult result;
+  const CpuTimes cpu_before = cpu_clock_.Read();
+  std::vector<StepMarks> marks;
+  for (int64_t step = 0; step < num_steps; ++step) {
+    if (step > 0) {
+      plan = strategy.plan();
+      ResetGradients();
+    }
+    marks.push_back(TakeStep(strategy, batch, tracer, result, nullptr));
+  }
+  const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
+  const int64_t from_ns = marks.front()[Mark::kForwardEnd], to_ns = marks.back()[Mark::kStepEnd];
+  const int64_t busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), from_ns, to_ns);
+  result.marks = Mean(marks);
+  result.begin_ns = marks.front()[Mark::kStepBegin];
+  result.cpu = {cpu.compute_ns / num_steps, cpu.communication_ns / num_steps};
+  result.comm_busy_ns = busy_ns / num_steps;
+  result.allocations = device_->allocator().stats().source_allocations - allocations;
+  if (result.hooks_ns) {
+    *result.begin_step_ns /= num_steps;
+    *result.hooks_ns /= num_steps;
+    result.moments = MomentsOf(plan, marks.back()[Mark::kStepBegin], ready_, log.entries());
     const ddp::BucketPlan next = strategy.plan();
     if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
   }
   return result;
+}
+
+void Trainer::StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch, int64_t num_steps) {
+  std::vector<Tensor> grads;
+  StepResult ignored;
+  for (int64_t step = 0; step < num_steps; ++step) {
+    const bool is_last = step + 1 == num_steps;
+    ResetGradients();
+    TakeStep(strategy, batch, nullptr, ignored, is_last ? &grads : nullptr);
+  }
+  for (size_t i = 0; i < grads.size(); ++i) params()[i]->PlaceGrad(grads[i]);
+}
+
+void Trainer::StepOptimizer() {
+  AllocateState();
+  optimizer_->Step();
 }
 
 double Trainer::CountFlops(const model::Batch& batch) {
@@ -200,13 +279,14 @@ double Trainer::CountFlops(const model::Batch& batch) {
 }
 
 double Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {
-  BeginGradients();
+  ResetGradients();
   strategy.BeginStep();
   const Var loss = model_->Loss(batch);
   const double value = ToDouble(loss.value());
   Backward(Scaled(loss, strategy.loss_scale()), params(),
            [&](Parameter& param) { strategy.OnGradReady(param); });
   strategy.Finish();
+  strategy.CompleteGradients();
   return value;
 }
 

@@ -17,6 +17,7 @@
 #include "bench/training/moments.h"
 #include "comm/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
+#include "ddp/factory.h"
 #include "ddp/strategy.h"
 #include "model/model.h"
 #include "model/optimizer.h"
@@ -58,8 +59,11 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // No parameter has a gradient from now on; those to come are in memory that is no strategy's.
+  // No parameter has a gradient from now on; those to come are in memory that is no strategy's. Allocates it
+  // if no strategy has needed it so far.
   void BeginGradients();
+  // The same, but memory for them is only there if a strategy has needed it. Lets go of a strategy's storage.
+  void ResetGradients();
 
   // From now on `sink`, which must outlive the trainer, hears of the phases of each step, and of the
   // collectives of strategies that are made from now on.
@@ -68,19 +72,26 @@ class Trainer {
   // Strategies that are made from now on look for NaN and infinity in every gradient of this rank.
   void CheckGradients() { check_gradients_ = true; }
 
-  // Throws InvalidInput for an unknown name. It must not outlive the trainer.
-  std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, int64_t bucket_bytes,
+  // Allocates the gradients and the optimizer's state that a strategy with these traits does not bring along.
+  void Provide(const ddp::Traits& traits);
+  // Throws InvalidInput for an unknown name or a wrong option. It must not outlive the trainer.
+  std::unique_ptr<ddp::Strategy> NewStrategy(const std::string& name, const ddp::StrategyOptions& options,
                                              comm::RecordingProcessGroup& group);
 
   // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
   void Restart();
 
-  // One training step, timed between barriers of all ranks. Whatever the strategy, forward begins with giving
-  // all ranks rank 0's buffers, if the model has any. Afterwards the parameters hold the step's gradients,
-  // the log of `group`, the strategy's (null: the trainer's), holds its collectives, and `tracer`, if there
-  // is one, has heard of its operations, and of the broadcast of buffers.
+  // One training step, timed after a barrier of all ranks; or `num_steps`, a period, without a barrier
+  // between them: then the result's times are means of them, and its moments those of the last one. Whatever
+  // the strategy, forward begins with giving all ranks rank 0's buffers, if the model has any. Afterwards the
+  // parameters hold the step's gradients, as far as the strategy leaves them; the log of `group`, the
+  // strategy's (null: the trainer's), holds its collectives; and `tracer`, if there is one, has heard of its
+  // operations, and of the broadcast of buffers.
   StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                  comm::RecordingProcessGroup* group = nullptr);
+                  comm::RecordingProcessGroup* group = nullptr, int64_t num_steps = 1);
+  // The same for a check: afterwards the parameters hold the whole gradients of the last step, in memory that
+  // is not the strategy's.
+  void StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch, int64_t num_steps = 1);
   // For tests: steps are timed by this timer, and the strategy's own work on this clock.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
@@ -99,8 +110,11 @@ class Trainer {
   int64_t bytes_apart() const { return bytes_apart_; }
   void AddBytesApart(int64_t bytes) { bytes_apart_ += bytes; }
 
+  // Of those, what a strategy with these traits does not need: gradients, or the optimizer's state.
+  int64_t BytesUnused(const ddp::Traits& traits) const;
+
   // The optimizer's step alone, with the gradients that are there.
-  void StepOptimizer() { optimizer_->Step(); }
+  void StepOptimizer();
 
   // Forward and backward by this process alone, without communication: the gradient is the mean of those of
   // the ranks' batches, which are computed one after the other, because what a batch norm computes depends on
@@ -111,6 +125,11 @@ class Trainer {
  private:
   // Takes the mark, at which one phase ends and this one begins.
   void Enter(std::string_view phase, Mark mark);
+  void AllocateGradients();
+  void AllocateState();
+  // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
+  StepMarks TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
+                     StepResult& result, std::vector<model::Tensor>* keep);
 
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
@@ -122,8 +141,9 @@ class Trainer {
   bool check_gradients_ = false;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
-  // Where gradients are unless a strategy has places of its own for them.
+  // Where gradients are unless a strategy has places of its own for them. Empty: all have.
   std::vector<model::Tensor> default_grads_;
+  int64_t default_grad_bytes_ = 0, default_state_bytes_ = 0;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // likewise
   int64_t bytes_apart_ = 0;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "bench/launch/flags.h"
 #include "bench/peers/options.h"
 #include "bench/records/units.h"
 #include "comm/factory.h"
-#include "ddp/factory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -21,7 +23,49 @@ struct Parsed {
   const ddp::Traits& traits;
   std::string backend, option;
   int64_t size = 0;
+  std::map<std::string, double, std::less<>> values = {};
 };
+
+// All of a strategy but those of the capacity of buckets, in the order in which variants name them.
+std::vector<ddp::Option> OptionsOf(const ddp::Traits& traits) {
+  std::vector<ddp::Option> options(traits.options.begin(), traits.options.end());
+  options.insert(options.end(), BenchOptions().begin(), BenchOptions().end());
+  return options;
+}
+
+std::string Print(const ddp::Option& option, double value) {
+  return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
+                                                  : absl::StrFormat("%.15g", value);
+}
+
+double ParseValue(const std::string& error_start, const ddp::Option& option, const std::string& text) {
+  double value = 0;
+  if (option.unit == ddp::Option::Unit::kBytes) {
+    const std::vector<int64_t> bytes = Bytes().parse(text);
+    Require(bytes.size() == 1, error_start, option.name, ": expected ", Bytes().takes);
+    value = static_cast<double>(bytes.front());
+  } else {
+    Require(absl::SimpleAtod(text, &value), error_start, option.name, ": found '", text,
+            "', expected a number from ", Print(option, option.minimum), " to ",
+            Print(option, option.maximum));
+  }
+  try {
+    ddp::CheckValue(option, value);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(Join(error_start, error.what()));
+  }
+  return value;
+}
+
+void ParseBucketSize(const std::string& error_start, const std::string& name, const std::string& text,
+                     Parsed& parsed) {
+  Require(parsed.option.empty(), error_start, "expected one of ", parsed.option, " and ", name);
+  const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
+  const std::vector<int64_t> sizes = kind.parse(text);
+  Require(sizes.size() == 1, error_start, name, ": expected ", kind.takes);
+  parsed.option = name;
+  parsed.size = sizes.front();
+}
 
 Parsed Parse(const std::string& error_start, std::string_view text) {
   const size_t at = text.rfind('@');
@@ -39,19 +83,28 @@ Parsed Parse(const std::string& error_start, std::string_view text) {
             parsed.backend, "', expected ", OneOf(backends).takes);
   }
   if (colon == std::string_view::npos) return parsed;
-  Require(parsed.traits.has_buckets, error_start, strategy, " has no buckets, and takes no option");
-  for (const std::string& option : SplitCommas(head.substr(colon + 1))) {
-    const size_t equals = std::min(option.find('='), option.size());
-    const std::string name = option.substr(0, equals);
-    Require(name == kBytes || name == kElements || name == kPublished, error_start, strategy,
-            " has no option '", name, "', expected ", OneOf({kBytes, kElements, kPublished}).takes);
-    Require(parsed.option.empty(), error_start, "expected one of ", parsed.option, " and ", name);
-    const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
-    const std::vector<int64_t> values = kind.parse(option.substr(std::min(equals + 1, option.size())));
-    Require(values.size() == 1, error_start, name, ": expected ", kind.takes);
-    parsed.option = name;
-    parsed.size = values.front();
+  const std::vector<ddp::Option> options = OptionsOf(parsed.traits);
+  std::vector<std::string> names;
+  for (const ddp::Option& option : options) names.emplace_back(option.name);
+  if (parsed.traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
+  Require(!names.empty(), error_start, strategy, " has no buckets, and takes no option");
+  for (const std::string& text_of_option : SplitCommas(head.substr(colon + 1))) {
+    const size_t equals = std::min(text_of_option.find('='), text_of_option.size());
+    const std::string name = text_of_option.substr(0, equals);
+    const std::string value = text_of_option.substr(std::min(equals + 1, text_of_option.size()));
+    Require(std::ranges::count(names, name) > 0, error_start, strategy, " has no option '", name,
+            "', expected ", OneOf(names).takes);
+    const auto option = std::ranges::find(options, name, &ddp::Option::name);
+    if (option == options.end()) {
+      ParseBucketSize(error_start, name, value, parsed);
+      continue;
+    }
+    Require(!parsed.values.contains(name), error_start, name, " is there twice");
+    parsed.values[name] = ParseValue(error_start, *option, value);
   }
+  std::erase_if(parsed.values, [&](const auto& given) {
+    return std::ranges::find(options, given.first, &ddp::Option::name)->default_value == given.second;
+  });
   return parsed;
 }
 
@@ -61,7 +114,8 @@ Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::
   Variant variant = {.strategy = std::string(traits.name),
                      .traits = &traits,
                      .floor = std::string(ddp::FloorTraits().name),
-                     .backend = backend};
+                     .backend = backend,
+                     .values = parsed.values};
   if (!traits.has_buckets) return variant;
   const bool counts_bytes = option == kBytes || (option == kPublished && traits.published_in_bytes);
   variant.size = size;
@@ -72,9 +126,26 @@ Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::
 
 }  // namespace
 
+std::span<const ddp::Option> BenchOptions() { return {}; }
+
 std::string Variant::name() const {
-  return Join(strategy, option.empty() ? "" : Join(":", option, "=", FormatCount(size)),
+  std::vector<std::string> options;
+  for (const ddp::Option& each : OptionsOf(*traits)) {
+    const auto given = values.find(each.name);
+    if (given != values.end()) options.push_back(Join(each.name, "=", Print(each, given->second)));
+  }
+  if (!option.empty()) options.push_back(Join(option, "=", FormatCount(size)));
+  return Join(strategy, options.empty() ? "" : ":", absl::StrJoin(options, ","),
               backend == kNoBackend ? "" : Join("@", backend));
+}
+
+ddp::StrategyOptions Variant::strategy_options() const {
+  ddp::StrategyOptions options;
+  if (bucket_bytes > 0) options.bucket_bytes = static_cast<size_t>(bucket_bytes);
+  for (const auto& [name, value] : values) {
+    if (traits->FindOption(name) != nullptr) options.values[name] = value;
+  }
+  return options;
 }
 
 void Variant::Describe(Record& record) const {
@@ -83,9 +154,17 @@ void Variant::Describe(Record& record) const {
   record.config.Set("backend", backend);
   if (bucket_bytes > 0) record.config.Set(kBytes, bucket_bytes);
   if (option == kElements || option == kPublished) record.config.Set(option, size);
+  for (const ddp::Option& each : OptionsOf(*traits)) {
+    const auto given = values.find(each.name);
+    if (given == values.end()) continue;
+    const bool is_number = each.unit == ddp::Option::Unit::kNumber;
+    record.config.Set(each.name,
+                      is_number ? Value(given->second) : Value(static_cast<int64_t>(given->second)));
+  }
   record.facts.Set("floor", floor);
   record.facts.Set("agreement", Name(traits->agreement));
   record.facts.Set("overlaps", Value(traits->overlaps));
+  if (period() > 1) record.facts.Set("period", period());
   if (!is_peer()) return;
   record.facts.Set("peer", "pytorch");
   record.facts.Set("twin", traits->name);
@@ -131,9 +210,11 @@ std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const 
   const bool on_nccl = std::ranges::count(variants, "nccl", &Variant::backend) > 0;
   std::vector<Variant> peers;
   for (const Variant& variant : variants) {
+    if (variant.traits->pytorch_twin.empty()) continue;
     for (const std::string& mode : modes) {
       const std::string_view end = mode == "compiled" ? kCompiled : "";
       Variant peer = variant;
+      peer.values.clear();
       peer.strategy = Join(kPeerPrefix, variant.traits->pytorch_twin, end);
       peer.floor = Join(kPeerPrefix, ddp::FloorTraits().pytorch_twin, end);
       // It has no other backends.

@@ -3,42 +3,53 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/records/record.h"
-#include "ddp/traits.h"
+#include "ddp/factory.h"
 
 namespace gradsync::bench {
 
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 // What takes turns with others in a run: a strategy with its options, on a backend. As a text:
-// strategy[:option=value,...][@backend], with only those options that differ from their defaults. The options
-// are different ways to give the capacity of buckets, for strategies that have buckets:
+// strategy[:option=value,...][@backend], with only those options that differ from their defaults: first the
+// strategy's own, in the order of its traits, then those that the benchmark gives to every strategy
+// (BenchOptions), then the capacity of buckets, if it has buckets, in one of these ways:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients
 //   published_size   as in the published experiment: for `core` in bytes, for the others in elements
 struct Variant {
-  std::string strategy;                // in records; a peer's begins with the framework's name
-  const ddp::Traits* traits;           // the strategy's; a peer's: those of its twin among gradsync's
-  std::string floor;                   // the strategy that its cost is measured from
-  std::string backend;                 // "none" if it never communicates
-  std::string option = {};             // empty: the default
+  std::string strategy;       // in records; a peer's begins with the framework's name
+  const ddp::Traits* traits;  // the strategy's; a peer's: those of its twin among gradsync's
+  std::string floor;          // the strategy that its cost is measured from
+  std::string backend;        // "none" if it never communicates
+  std::map<std::string, double, std::less<>> values = {};  // of options other than the capacity of buckets
+  std::string option = {};             // that of the capacity of buckets; empty: the default
   int64_t size = kDefaultBucketBytes;  // the option's value
   int64_t bucket_bytes = 0;            // what that means; 0: it has no buckets
   std::string peer = {};               // what PyTorch calls it; empty: one of gradsync's own
 
   std::string name() const;
+  // What the strategy is made with.
+  ddp::StrategyOptions strategy_options() const;
+  // Every how many steps it synchronises: so many are its turn.
+  int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
   bool is_peer() const { return !peer.empty(); }
   // Whether its replicas are meant to part.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
   // Adds the names of a record that tell it from the others, and what its traits say.
   void Describe(Record& record) const;
 };
+
+// Options that every variant takes, whatever its strategy: what the benchmark does to its steps.
+std::span<const ddp::Option> BenchOptions();
 
 // What variants that leave it out have.
 struct VariantDefaults {

@@ -61,21 +61,24 @@ struct UpdatedTensor {
   int64_t n;
 };
 
+// A gradient counts `grad_scale` times: one update then both clips and changes the values.
 template <template <class> class Rule, class T>
 struct Update {
   std::span<const UpdatedTensor<T>> tensors;
   Rule<T> rule;
+  T grad_scale = 1;
 
   void OnCpu(Device& device) const;
   void OnCuda(Device& device) const;
 };
 
 // Updates element i, but for its copy. All is read before anything is written, as no compiler knows that
-// arrays do not overlap. Returns the new value.
-template <class Rule, class T>
-constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, int64_t i) {
+// arrays do not overlap. Returns the new value. Without a scale there is no product, which compilers could
+// fuse with a sum of the rule, and round another way.
+template <bool kScaled, class Rule, class T>
+constexpr T UpdateElement(const Rule& rule, const UpdatedTensor<T>& tensor, T grad_scale, int64_t i) {
   T value = tensor.value[i];
-  const T grad = tensor.grad[i];
+  const T grad = kScaled ? grad_scale * tensor.grad[i] : tensor.grad[i];
   if constexpr (requires(T x) { rule(x, x); }) {
     value = rule(value, grad);
   } else if constexpr (requires(T x) { rule(x, x, x); }) {

@@ -21,8 +21,8 @@ struct Group {
 
 // The group stays in the constant memory of the arguments, which takes any index: `ptxas -v` shows no stack,
 // where a copy for each thread would be.
-template <class Rule, class T>
-__global__ void UpdateKernel(Group<T> group, Rule rule) {
+template <bool kScaled, class Rule, class T>
+__global__ void UpdateKernel(Group<T> group, Rule rule, T grad_scale) {
   int which = 0;
   while (blockIdx.x >= group.end_block[which]) ++which;
   const int64_t first_block = which == 0 ? 0 : group.end_block[which - 1];
@@ -30,7 +30,7 @@ __global__ void UpdateKernel(Group<T> group, Rule rule) {
   const int64_t begin = (blockIdx.x - first_block) * kBlockNumel;
   const int64_t end = begin + kBlockNumel < tensor.n ? begin + kBlockNumel : tensor.n;
   for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
-    const T value = UpdateElement(rule, tensor, i);
+    const T value = UpdateElement<kScaled>(rule, tensor, grad_scale, i);
     if (tensor.copy != nullptr) tensor.copy[i] = Narrow<BF16>(static_cast<float>(value));
   }
 }
@@ -43,7 +43,8 @@ void Update<Rule, T>::OnCuda(Device& device) const {
   int count = 0;
   int64_t blocks = 0;
   const auto launch = [&] {
-    Launch(device, "Update", UpdateKernel<Rule<T>, T>, blocks, kThreads, 0, group, rule);
+    const auto kernel = grad_scale == 1 ? UpdateKernel<false, Rule<T>, T> : UpdateKernel<true, Rule<T>, T>;
+    Launch(device, "Update", kernel, blocks, kThreads, 0, group, rule, grad_scale);
     count = 0;
     blocks = 0;
   };

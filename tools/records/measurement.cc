@@ -200,7 +200,7 @@ std::string Measurement::variant() const {
 Configuration ConfigurationOf(const Record& record) {
   Configuration configuration;
   for (const auto& [name, value] : record.config) {
-    if (bench::ScopeOf(name) == bench::Scope::kRun) continue;
+    if (bench::ScopeOf(name, record.config) == bench::Scope::kRun) continue;
     const bool* const flag = std::get_if<bool>(&value);
     std::visit([&, key = &name](const auto& held) { configuration[*key] = Join(held); }, value);
     if (flag != nullptr) configuration[name] = *flag ? "true" : "false";

@@ -127,7 +127,7 @@ void AddNumbers(std::vector<Found>* found) {
     Json cell = Json::object();
     Json all = Json::object();
     for (const auto& [name, value] : record.config) {
-      const bench::Scope scope = bench::ScopeOf(name);
+      const bench::Scope scope = bench::ScopeOf(name, record.config);
       if (scope == bench::Scope::kRun) continue;  // placement may be each rank's own
       Json& entry = all[name];
       std::visit([&](const auto& v) { entry = v; }, value);
