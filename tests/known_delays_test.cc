@@ -173,7 +173,7 @@ tools::Measurement Measure(const std::string& name, const DelaysOfRanks& delays)
     bench::Trainer trainer(MicroTransformer(device), {}, device, group, bench::CpuClock(bench::ThreadIds()));
     trainer.SetClock(std::make_unique<TimedMarks>(clock), [&] { return clock.now_ns; });
     trainer.Restart();
-    TimedStrategy strategy(trainer.NewStrategy(name, 512, group), clock);
+    TimedStrategy strategy(trainer.NewStrategy(name, {.bucket_bytes = 512}, group), clock);
     const Tensor ids = Tensor::Zeros(device, {2, 4}, model::DType::kI32);
     TimedOperations operations(clock, last_op);
     StepResult result;
