@@ -82,9 +82,9 @@ void Guarded(int peer, milliseconds timeout, const Action& action) {
   }
 }
 
-// The address by which ranks on other hosts reach this one, when they met at a place on the network. It is
-// the one that leads to the rendezvous; on the rendezvous' own host, whose name often stands for loopback
-// there, the one that leads to some other host.
+// The address at which ranks on other hosts reach this one, for a tcp:// rendezvous: the one that this host
+// sends from to the rendezvous. If that is loopback, as on rank 0's host, the one that it sends from to some
+// other host.
 std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
@@ -223,7 +223,7 @@ void GlooMesh::Abort() noexcept {
       // The timeout itself.
     }
   }
-  // It does not tell those whose message was on its way.
+  // It does not end the waits for messages that are partly transferred.
   const std::lock_guard lock(mutex_);
   for (gloo::transport::UnboundBuffer* const buffer : buffers_) {
     buffer->abortWaitSend();

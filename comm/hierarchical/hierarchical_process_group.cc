@@ -175,7 +175,7 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
   }
 
-  // Else the host's group would tell of differences between collectives that nobody has asked for.
+  // Otherwise the host's group would report a difference between its own collectives, not the caller's.
   void CheckSame(const Request& request) const {
     const Signature own(request);
     std::memcpy(own_note_.raw_data(), &own, sizeof(own));

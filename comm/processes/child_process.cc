@@ -151,8 +151,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, const ChildO
                      .dies_with_parent = options.dies_with_parent,
                      .parent = getpid(),
                      .error_fd = error_pipe.write_end.get()};
-  // Were they ignored, as whoever started this process may have left them, nobody would learn how children
-  // end.
+  // If this process inherited an ignored SIGCHLD, the kernel would discard how children end.
   struct sigaction on_child_end {};
   sigaction(SIGCHLD, nullptr, &on_child_end);
   if (on_child_end.sa_handler == SIG_IGN) signal(SIGCHLD, SIG_DFL);
@@ -189,7 +188,7 @@ std::optional<ProcessEnd> ChildProcess::end() {
   if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
     return std::nullopt;
   }
-  // As long as it has not been waited for, nobody else can have its number.
+  // Until it has been waited for, no other process can get its number.
   if (own_group_) kill(-pid_, SIGKILL);
   int status = 0xff00;  // status 255, if somebody else has waited for it
   waitpid(pid_, &status, 0);

@@ -27,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How long the output of ranks is held back: all of them may only report the same bad arguments.
+// How long the output of ranks is held back, so that bad arguments that all ranks report are shown once.
 constexpr milliseconds kHold{1000};
 constexpr int kBadArguments = 2;
 // While more than this waits to be written to stderr, no more is read from the ranks.

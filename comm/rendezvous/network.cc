@@ -229,7 +229,7 @@ std::string OwnAddress(Deadline deadline) {
   const std::string name = HostName();
   const bool is_known = IsOwnAddress(name, deadline) && !IsLoopback(name, deadline);
   try {
-    // Else an address that is reserved for documents, and nobody's.
+    // 192.0.2.1, reserved for documentation, stands for any other host.
     return OwnAddressTowards({.host = is_known ? name : "192.0.2.1", .port = "9"}, deadline);
   } catch (const std::runtime_error&) {
     return "127.0.0.1";

@@ -159,8 +159,8 @@ void ShmCollectives::AllReduceInPlace(const Request& request, const Vectors& ten
   Reduce(request.dtype(), request.op, parts, parts, NumelOf(slices.bytes(own), request));
 }
 
-// Chunk after chunk: every rank puts it into its window, reduces its share of everyone's, and takes the
-// results. Ranks meet once for each chunk: while one is reduced, the next is put in.
+// For each chunk every rank copies its data into its window, reduces its share of all windows, and copies the
+// results out. Ranks meet once for each chunk: while one is reduced, the next is copied in.
 template <class In, class Reduce, class Out>
 void ShmCollectives::InChunks(const Slices& chunks, const In& in, const Reduce& reduce, const Out& out) {
   Pipeline(
@@ -190,7 +190,7 @@ void ShmCollectives::AllReduceInChunks(const Request& request) {
         Vectors parts;
         for (int rank = 0; rank < mesh_.size(); ++rank)
           parts.push_back(window(rank, chunk) + slices.begin(static_cast<size_t>(own)));
-        // Into one's own window: there nobody else reads this slice before all have met.
+        // Into this rank's window, where no other rank reads this slice before all have met.
         Reduce(request.dtype(), request.op, parts, {&parts[static_cast<size_t>(own)], 1},
                NumelOf(slices.bytes(static_cast<size_t>(own)), request));
       },
