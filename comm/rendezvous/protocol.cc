@@ -21,6 +21,12 @@ constexpr size_t kHeaderBytes = 5;
 
 const uint8_t* Bytes(const std::string& text) { return reinterpret_cast<const uint8_t*>(text.data()); }
 
+// A process that ends with unread data in its socket resets the connection.
+[[noreturn]] void ThrowLost(int error) {
+  if (error == ECONNRESET || error == EPIPE) throw std::runtime_error("rank 0 closed the connection");
+  throw std::runtime_error("lost the connection to rank 0: " + ErrorText(error));
+}
+
 }  // namespace
 
 void Channel::Send(const Frame& frame, Deadline deadline) {
@@ -33,7 +39,7 @@ void Channel::Send(const Frame& frame, Deadline deadline) {
     if (sent > 0) {
       done += static_cast<size_t>(sent);
     } else if (errno != EINTR && (errno != EAGAIN || !WaitFor(socket_, POLLOUT, deadline))) {
-      throw std::runtime_error("lost the connection to rank 0: " + ErrorText(errno));
+      ThrowLost(errno);
     }
   }
 }
@@ -56,11 +62,11 @@ std::string Channel::ReceiveExactly(size_t length, Deadline deadline) {
     if (received > 0) {
       done += static_cast<size_t>(received);
     } else if (received == 0) {
-      throw std::runtime_error("rank 0 closed the connection");
+      ThrowLost(ECONNRESET);
     } else if (errno == EAGAIN && !WaitFor(socket_, POLLIN, deadline)) {
       throw std::runtime_error("rank 0 does not answer");
     } else if (errno != EINTR && errno != EAGAIN) {
-      throw std::runtime_error("lost the connection to rank 0: " + ErrorText(errno));
+      ThrowLost(errno);
     }
   }
   return bytes;

@@ -382,6 +382,19 @@ TEST(StoreClientTest, DoesNotTrustLengths) {
   liar.join();
 }
 
+TEST(StoreClientTest, ARank0ThatLeavesWithoutReadingHasClosedTheConnection) {
+  const auto listeners = ListenAnywhere();
+  std::thread leaves([&] {
+    const FileDescriptor socket = Accepted(listeners[0]);
+    WaitFor(socket, POLLIN, Soon());
+  });
+  EXPECT_EQ(ErrorOf<std::runtime_error>([&] {
+              StoreClient({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+            }),
+            "rank 0 closed the connection");
+  leaves.join();
+}
+
 TEST(StoreClientTest, DoesNotWaitLongerThanItMay) {
   // Takes connections, but never says a word.
   const auto listeners = ListenAnywhere();
