@@ -29,7 +29,7 @@ TEST(SpotCheckTest, NamesVariantStepAndRank) {
 TEST(FailureTest, OtherRanksSayWhatTheRankFailedOf) {
   const ProgramResult result = RunFaulty("flat", "throw");
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, ::testing::ContainsRegex("\nrank 0: [^\n]* failed after [0-9.]+ s: rank 1 failed: "
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("rank 0: [^\n]* failed after [0-9.]+ s: rank 1 failed: "
                                                    "the fault of the test; in optimizer of flat@gloo"));
 }
 
