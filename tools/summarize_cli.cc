@@ -32,7 +32,6 @@ struct CommandLine {
   SummarizeOptions summarize;
   std::string format = "markdown";
   std::string out;
-  int64_t resamples = 2000;
   bool details = false;
   std::string table;
   bool one_launch = false;
@@ -53,8 +52,6 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
   flags->Add("details", &line->details, bench::Switch(),
              "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
-  flags->Add("resamples", &line->resamples, bench::Integer(100, 1000000),
-             "Of the bootstrap behind the intervals.");
   flags->Add(
       "baseline", &line->baseline, bench::Path("a directory or file with records"),
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
@@ -151,7 +148,6 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   return RunTool("summarize", &flags, argc, argv, out, err, [&] {
     Require(!line.summarize.inputs.empty(),
             "no input: takes directories or files with records, such as results/");
-    if (flags.given("resamples")) line.summarize.resamples = static_cast<int>(line.resamples);
     Require(line.baseline.empty() || line.summarize.baseline_row.empty(),
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
     Require(!line.one_launch || !line.baseline.empty(), "--one_launch: needs --baseline");

@@ -216,7 +216,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   };
   refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex or json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
-  refuses({dir, "--resamples=5"}, "--resamples=5: expected an integer from 100 to 1000000");
+  refuses({dir, "--threshold=0"}, "--threshold=0: expected a positive number such as 0.001");
   refuses({}, "no input: takes directories or files with records, such as results/");
   refuses({"/nowhere/at/all"}, "/nowhere/at/all: no such file or directory");
 }
@@ -281,7 +281,7 @@ TEST(SummarizeTest, ManyRecordsFitIntoMemory) {
   }
   EXPECT_GT(bytes, size_t{40} << 20);
   const int64_t before_kb = PeakMemoryKb();
-  const Outcome outcome = RunWith({dir, "--format=csv", "--resamples=100", "--out=" + dir + "/out/"});
+  const Outcome outcome = RunWith({dir, "--format=csv", "--out=" + dir + "/out/"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_LT(PeakMemoryKb() - before_kb, 400 << 10);

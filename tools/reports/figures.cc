@@ -68,13 +68,13 @@ constexpr std::pair<const char*, const char*> kPartKeys[] = {
 // They add up to the step.
 std::vector<BarPart> PartsOf(const Row& row, double scale) {
   if (row.is_floor()) return {{"computation", "computation", scale * row.step_s}};
-  if (std::isnan(row.cost.exposed.value)) return {{"step", "whole", scale * row.step_s}};
+  if (std::isnan(row.cost.exposed)) return {{"step", "whole", scale * row.step_s}};
   std::vector<BarPart> parts(1);
   double computation_s = row.step_s;
   for (const char* const name : {"own", "tax", "exposed", "rest"}) {
     const auto part = std::ranges::find(kCostParts, std::string_view(name), &CostPart::name);
     // What is saved has no length; the tip of the total says it.
-    const double seconds = std::max((row.cost.*part->part).value, 0.0);
+    const double seconds = std::max(row.cost.*part->part, 0.0);
     computation_s -= seconds;
     parts.push_back({name, name, scale * seconds});
   }
@@ -91,8 +91,7 @@ std::string CostTip(const Row& row, double scale, const std::string& unit) {
   if (total.interval.is_known()) {
     tip += Join(", 95 % CI ", text(total.interval.low), " to ", text(total.interval.high));
   }
-  for (const CostPart& part : kCostParts)
-    tip += Join(", ", part.name, " ", text((row.cost.*part.part).value));
+  for (const CostPart& part : kCostParts) tip += Join(", ", part.name, " ", text(row.cost.*part.part));
   return tip;
 }
 

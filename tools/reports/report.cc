@@ -44,7 +44,7 @@ void DrawRun(const std::vector<std::string>& paths, std::vector<TimelinePicture>
 
 ReportContents Collect(const CommandLine& line, std::ostream& err) {
   ReportContents contents{.title = line.title,
-                          .summary = Summarize({.inputs = line.inputs, .baseline_row = "", .resamples = {}})};
+                          .summary = Summarize({.inputs = line.inputs, .baseline_row = ""})};
   contents.summary.problems.Print(err);
   for (const std::string& remark : contents.summary.remarks) err << remark << "\n";
   contents.num_problems = contents.summary.problems.count();
@@ -66,7 +66,7 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
                 [&](const std::string& directory) { return std::ranges::count(line.inputs, directory) > 0; });
   if (!contents.timelines.empty() && !directories.empty()) {
     contents.traced =
-        Summarize({.inputs = {directories.begin(), directories.end()}, .baseline_row = "", .resamples = 100});
+        Summarize({.inputs = {directories.begin(), directories.end()}, .baseline_row = ""});
   }
   return contents;
 }

@@ -224,7 +224,7 @@ TEST(LearningFigureTest, ShowsLossOverStepsSecondsAndBytes) {
     AddRanks([&](int64_t rank) { return LearningRecord("topk", seed, rank, {3, 2.5}, 2 * kMs); }, &records);
   }
   WriteLines(dir + "/r.jsonl", records);
-  const Summary summary = Summarize({.inputs = {dir}, .baseline_row = "", .resamples = {}});
+  const Summary summary = Summarize({.inputs = {dir}, .baseline_row = ""});
   const Figure figure = LearningFigure(summary.learning);
   ASSERT_THAT(figure.panels, SizeIs(3));
   ASSERT_THAT(figure.key, SizeIs(2));

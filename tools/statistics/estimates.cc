@@ -2,33 +2,13 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <optional>
 
 namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014). The standard library's
-// distributions may differ from one implementation to the next; this does not.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-
-  // Uniform in [0, n) for n below 2^32.
-  size_t Below(size_t n) {
-    state_ += 0x9e3779b97f4a7c15;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    z ^= z >> 31;
-    return static_cast<size_t>(((z >> 32) * n) >> 32);
-  }
-
- private:
-  uint64_t state_;
-};
 
 // A location of values, and by how much each of them moves it: its influence times the number of values,
 // which add up to about 0. Values that are not there have none.
@@ -79,12 +59,19 @@ Location LocationOf(const std::vector<double>& values, const std::vector<double>
   return location;
 }
 
-// Around 0 for each launch alone, if there are several.
-double VarianceOf(const std::vector<double>& influence, size_t num_values) {
-  double sum = 0, squares = 0;
-  for (const double moved : influence) sum += moved, squares += moved * moved;
+// Around the mean of each launch.
+double VarianceOf(const std::vector<double>& influence, const std::vector<size_t>& launches,
+                  size_t num_values) {
+  double squares = 0;
+  auto next = influence.begin();
+  for (const size_t size : launches) {
+    const std::span<const double> own(next, size);
+    next += static_cast<std::ptrdiff_t>(size);
+    const double mean = Mean(own);
+    for (const double moved : own) squares += (moved - mean) * (moved - mean);
+  }
   const auto n = static_cast<double>(num_values);
-  return (squares - sum * sum / n) / (n - 1) / n;
+  return squares / (n - static_cast<double>(launches.size())) / n;
 }
 
 // The variance of the location as the launches' own means show it.
@@ -110,7 +97,7 @@ struct Judged {
   double variance = kNaN;
 };
 
-Judged Judge(const RoundDifferences& differences, double trimmed) {
+Judged Judge(const RoundDifferences& differences, const std::vector<size_t>& launches, double trimmed) {
   const Location own = LocationOf(
       differences.values, differences.order.empty() ? differences.values : differences.order, trimmed);
   Judged judged{.value = own.value, .influence = own.influence, .num_values = own.num_values};
@@ -127,54 +114,50 @@ Judged Judge(const RoundDifferences& differences, double trimmed) {
     }
   }
   judged.degrees = static_cast<double>(own.num_kept) - 1;
-  judged.variance = VarianceOf(judged.influence, judged.num_values);
+  judged.variance = VarianceOf(judged.influence, launches, judged.num_values);
   return judged;
 }
 
-// How many standard errors no difference of the family is off by in 95 % of the resamples.
-double CriticalOf(const std::vector<Judged>& family, const std::vector<size_t>& launches,
-                  const BootstrapOptions& options) {
-  std::vector<const Judged*> usable;
-  for (const Judged& judged : family) {
-    if (judged.variance > 0) usable.push_back(&judged);
-  }
-  if (usable.empty()) return 0;
-  const size_t num_rounds = usable[0]->influence.size();
-  Eigen::MatrixXd influences(num_rounds, usable.size());
-  for (size_t k = 0; k < usable.size(); ++k) {
-    const double mean = Mean(usable[k]->influence);
-    for (size_t i = 0; i < num_rounds; ++i) {
-      influences(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(k)) = usable[k]->influence[i] - mean;
-    }
-  }
-  Random random(options.seed);
-  Eigen::MatrixXd counts = Eigen::MatrixXd::Zero(options.resamples, static_cast<Eigen::Index>(num_rounds));
-  for (Eigen::Index resample = 0; resample < counts.rows(); ++resample) {
-    size_t begin = 0;
-    for (const size_t size : launches) {
-      for (size_t i = 0; i < size; ++i)
-        counts(resample, static_cast<Eigen::Index>(begin + random.Below(size))) += 1;
-      begin += size;
-    }
-  }
-  Eigen::ArrayXXd errors = (counts * influences).array();
-  // In standard errors of the resamples, which of few rounds are smaller than those of the estimates.
-  errors.rowwise() /= errors.square().colwise().mean().sqrt().eval();
-  const Eigen::ArrayXd largest = errors.abs().rowwise().maxCoeff();
-  return std::max(Percentile({largest.data(), static_cast<size_t>(largest.size())}, 0.95), SidakCritical(1));
-}
+// What launches have of their own.
+struct Launches {
+  double inflation = 1;  // how many times the variance that rounds explain theirs is
+  double degrees = std::numeric_limits<double>::infinity();  // that it is known with
+};
 
-// How many times the variance within launches the variance between them is, at least once: over all of a
-// family, because two or three launches say next to nothing of a single difference.
-double InflationOf(const std::vector<Judged>& family, const std::vector<size_t>& launches) {
-  if (launches.size() < 2) return 1;
-  double sum = 0, count = 0;
-  for (const Judged& judged : family) {
-    if (!(judged.variance > 0)) continue;
-    sum += VarianceOfLaunches(judged.influence, launches, judged.num_values) / judged.variance;
-    ++count;
+// Of the variants of each base, itself among them, in units of their own standard deviations. As if launches
+// had nothing of their own, unless they differ by more than is chance in one case of ten (Wilson and
+// Hilferty, The distribution of chi-square, 1931).
+Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
+                    const std::vector<size_t>& launches) {
+  double between = 0, within = 0, num_differences = 0;
+  for (const auto& [base, members] : by_base) {
+    const auto num_rounds = std::ssize(members[0]->influence);
+    // The last row is the base's: 0.
+    Eigen::ArrayXXd own = Eigen::ArrayXXd::Zero(std::ssize(members) + 1, num_rounds);
+    for (Eigen::Index k = 0; k < std::ssize(members); ++k) {
+      const Judged& judged = *members[static_cast<size_t>(k)];
+      own.row(k) = Eigen::Map<const Eigen::ArrayXd>(judged.influence.data(), num_rounds);
+      own.row(k) /= std::sqrt(judged.variance);
+    }
+    own.rowwise() -= own.colwise().mean().eval();
+    own.colwise() -= own.rowwise().mean().eval();
+    Eigen::Index begin = 0;
+    for (const size_t size : launches) {
+      const auto rounds = own.middleCols(begin, static_cast<Eigen::Index>(size));
+      begin += static_cast<Eigen::Index>(size);
+      const Eigen::ArrayXd means = rounds.rowwise().mean();
+      between += static_cast<double>(size) * means.square().sum();
+      within += (rounds.colwise() - means).square().sum();
+    }
+    num_differences += static_cast<double>(members.size());
   }
-  return count == 0 ? 1 : std::max(1.0, sum / count);
+  const auto num_launches = static_cast<double>(launches.size());
+  if (num_launches < 2 || !(within > 0)) return {};
+  const auto num_rounds = static_cast<double>(std::accumulate(launches.begin(), launches.end(), size_t{0}));
+  const double inflation = between / (num_launches - 1) / (within / (num_rounds - num_launches));
+  const double degrees = num_differences * (num_launches - 1), part = 2 / (9 * degrees);
+  const double chance = std::pow(1 - part + 1.2816 * std::sqrt(part), 3);
+  return inflation > std::max(chance, 1.0) ? Launches{inflation, degrees} : Launches{};
 }
 
 struct LooseLocation {
@@ -188,7 +171,7 @@ LooseLocation LooseLocationOf(const LooseSample& sample) {
   const bool is_positive = std::ranges::all_of(values, [](double value) { return value > 0; });
   if (values.size() < 2 || !is_positive || std::ranges::count(launches, 0) > 0) return {};
   const Location location = LocationOf(values, values, kTrimmed);
-  const double within = VarianceOf(location.influence, values.size());
+  const double within = VarianceOf(location.influence, {values.size()}, values.size());
   const double between =
       launches.size() > 1 ? VarianceOfLaunches(location.influence, launches, values.size()) : 0;
   const double square = location.value * location.value;
@@ -222,18 +205,28 @@ double SidakCritical(size_t count) {
 }
 
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, const BootstrapOptions& options,
-                                     double trimmed) {
+                                     const std::vector<size_t>& all_launches, double trimmed) {
+  const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
+  // Where launches have one round each, rounds are all there is.
+  const std::vector<size_t> launches =
+      num_rounds < 2 * all_launches.size() ? std::vector{num_rounds} : all_launches;
   std::vector<Judged> all;
-  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, trimmed));
-  const double critical = CriticalOf(all, launches, options);
-  const double inflation = InflationOf(all, launches);
+  for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
+  std::map<size_t, std::vector<const Judged*>> by_base;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].variance > 0) by_base[family[i].base].push_back(&all[i]);
+  }
+  const Launches own = LaunchesOf(by_base, launches);
   std::vector<Estimate> estimates;
-  for (const Judged& judged : all) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Judged& judged = all[i];
     Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
     if (std::isnan(judged.variance)) continue;
-    const double error = std::sqrt(judged.variance * inflation);
-    const double margin = error > 0 ? error * StudentT(critical, judged.degrees) : 0;
+    double margin = 0;
+    if (judged.variance > 0) {
+      margin = std::sqrt(judged.variance * own.inflation) *
+               StudentT(SidakCritical(by_base[family[i].base].size()), std::min(own.degrees, judged.degrees));
+    }
     estimate.interval = {judged.value - margin, judged.value + margin};
   }
   return estimates;

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
@@ -34,35 +33,31 @@ Estimate Scaled(const Estimate& estimate, double factor);
 // From here on an interval holds the truth as often as it says, for samples as skewed as steps are.
 inline constexpr size_t kFewestForInterval = 10;
 
-struct BootstrapOptions {
-  int resamples = 2000;
-  uint64_t seed = 1;  // the same seed gives the same interval, on every machine
-};
-
 // A difference that was taken in every round of a run: one strategy's step less another's.
 struct RoundDifferences {
   std::vector<double> values;  // by round; NaN: one of the two did not take part
   std::vector<double>
       divisors{};               // by round; empty: the difference itself is estimated, else its part of these
   std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
+  size_t base = 0;              // what it is a difference to: of the same base, intervals hold at once
 };
 
 // The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer
 // than two rounds. `launches`: how many rounds each launch has, one after the other.
 //
-// The standard error is that of a trimmed mean (Yuen, The two-sample trimmed t for unequal population
-// variances, 1974). All intervals of the family hold at once in 95 cases of 100: they reach so many standard
-// errors to both sides as none is off by in 95 % of the resamples of rounds (max-|t| bootstrap: Westfall and
-// Young, Resampling-based multiple testing, 1993), and as many more as Student's t has.
+// The standard error is that of a trimmed mean, with Student's t (Yuen, The two-sample trimmed t for unequal
+// population variances, 1974). All intervals of differences to one base hold at once in 95 cases of 100:
+// they reach as many standard errors to both sides as that many independent ones need, and dependent ones
+// need no more (Sidak, Rectangular confidence regions for the means of multivariate normal distributions,
+// 1967).
 //
 // Rounds are nested in launches, and a launch may have something of its own (where memory lay, how ports
-// fell). Errors are as much larger as the launches' means vary more than their rounds explain, on average
-// over the family. Where two or three launches do differ, each interval holds the truth in 94 cases of 100 or
-// more, and all six of a family in 80 or more (estimates_test.cc). With one launch nothing is known of the
-// next.
+// fell). Where the variants' means in launches vary more than rounds explain, over all differences together,
+// and by more than is chance in one case of ten, launches are the samples: errors are as much larger, and
+// Student's t has their degrees of freedom. estimates_test.cc says how often intervals then hold. With one
+// launch nothing is known of the next.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches,
-                                     const BootstrapOptions& options = {}, double trimmed = kTrimmed);
+                                     const std::vector<size_t>& launches, double trimmed = kTrimmed);
 
 // The coefficient of a covariate that variants have in common: of what is left of `values` after rounds and
 // variants are taken out, on what is left of `covariates`. Both by variant and round; rounds with a NaN do

@@ -1,5 +1,7 @@
 #include "tools/tables/fields.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_format.h"
@@ -10,6 +12,18 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
+
+double NumCollectives(const View& view) {
+  const bool is_told = !view.measured().is_published() && view.measured().Find("comm_busy_ns") != nullptr;
+  return is_told ? static_cast<double>(view.measured().record.buckets.size()) : kNaN;
+}
+
+std::vector<Cell> TrainingOf(const std::vector<Cell>& cells) {
+  std::vector<Cell> training;
+  std::ranges::copy_if(cells, std::back_inserter(training),
+                       [](const Cell& cell) { return !cell.any().strategy().empty(); });
+  return training;
+}
 
 std::vector<Field<View>> RunFields(int section) {
   std::vector<Field<View>> fields = {

@@ -133,16 +133,23 @@ inline auto StdTime(std::string_view samples) { return OfTimes(samples, &Series:
 inline auto TimePercentile(std::string_view samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
+// Of the strategies' gradients; peers tell nothing of them.
+double NumCollectives(const View& view);
 inline Flags FlagsOfRow(const View& view) { return view.row.flags; }
 
 // What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
 // run (the first launch's). People are told once what is the same in all rows.
 std::vector<Field<View>> RunFields(int section = 0);
 
+// The cells about training.
+std::vector<Cell> TrainingOf(const std::vector<Cell>& cells);
+
 // Every table of these cells: each file of tables has such a function, and summarize.cc lists them.
 void AddTrainingTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
 // Whether it computed what the reference did: "yes", "not checked", "no (1.2e-03)", ...

@@ -141,7 +141,8 @@ TEST(FindingsTest, MoreThreadsThanCpusAreMentioned) {
 TEST(WordsTest, RangesShowTheirWidth) {
   EXPECT_EQ(PercentRange({0.14, 0.19}), "14 to 19 %");
   EXPECT_EQ(PercentRange({0.004, 0.014}), "0.4 to 1.4 %");
-  EXPECT_EQ(PercentRange({0.0004, 0.05}), "0.04 to 5.00 %");
+  EXPECT_EQ(PercentRange({0.002, 0.05}), "0.2 to 5.0 %");
+  EXPECT_EQ(PercentRange({0.0004, 0.05}), "up to 5 %");
   EXPECT_EQ(TimeRange({0.31, 0.36}), "0.31 to 0.36 s");
   EXPECT_EQ(TimeRange({0.0091, 0.0134}), "9 to 13 ms");
   EXPECT_EQ(TimeText(0.1183), "118 ms");

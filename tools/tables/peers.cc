@@ -4,6 +4,7 @@
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/pairs.h"
 #include "tools/tables/words.h"
 
 // Another framework's rows beside gradsync's, which took turns with them.

@@ -4,64 +4,16 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "model/error.h"
+#include "tools/tables/pairs.h"
 
 namespace gradsync::tools {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-using ByRound = std::vector<double>;  // NaN: did not take part
-
-// The rounds of a cell, launch after launch.
-struct Rounds {
-  std::vector<std::string> run_ids;
-  std::vector<size_t> launches;  // how many each has
-
-  size_t count() const { return std::accumulate(launches.begin(), launches.end(), size_t{0}); }
-};
-
-Rounds RoundsOf(const Cell& cell) {
-  Rounds rounds;
-  for (const Row& row : cell.rows) {
-    for (const Launch& launch : row.measured->launches) {
-      const auto found = std::ranges::find(rounds.run_ids, launch.run_id);
-      const auto number = static_cast<size_t>(found - rounds.run_ids.begin());
-      if (found == rounds.run_ids.end()) {
-        rounds.run_ids.push_back(launch.run_id);
-        rounds.launches.push_back(0);
-      }
-      rounds.launches[number] = std::max(rounds.launches[number], launch.num_steps);
-    }
-  }
-  return rounds;
-}
-
-// An interrupted launch has fewer steps of some variants; step i of each is of round i.
-ByRound InRounds(const Measurement& measurement, std::string_view samples, const Rounds& rounds) {
-  ByRound values(rounds.count(), kNaN);
-  const Series* const series = measurement.Find(samples);
-  if (series == nullptr || series->published) return values;
-  size_t from = 0;
-  for (const Launch& launch : measurement.launches) {
-    size_t begin = 0;
-    for (size_t i = 0; rounds.run_ids[i] != launch.run_id; ++i) begin += rounds.launches[i];
-    std::copy_n(series->max.begin() + static_cast<std::ptrdiff_t>(from), launch.num_steps,
-                values.begin() + static_cast<std::ptrdiff_t>(begin));
-    from += launch.num_steps;
-  }
-  return values;
-}
-
-ByRound Minus(const ByRound& a, const ByRound& b, double factor = 1) {
-  ByRound difference(a.size());
-  for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - factor * b[i];
-  return difference;
-}
 
 // What tells it from other variants of its strategy and backend: the size on its label, if there is one.
 int64_t LabelOf(const Measurement& measurement) {
@@ -125,128 +77,6 @@ std::string VoidReasonOf(const Cell& cell) {
   return "";
 }
 
-// The estimates of one cell whose variants took turns.
-class Pairs {
- public:
-  Pairs(const BootstrapOptions& bootstrap, Cell* cell)
-      : bootstrap_(bootstrap), cell_(*cell), rounds_(RoundsOf(*cell)) {
-    for (const Row& row : cell_.rows) {
-      steps_.push_back(InRounds(*row.measured, "step_ns", rounds_));
-      forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
-      cell_.round_s += TypicalOf(row.measured->Find("step_ns"));
-    }
-    cell_.num_rounds = rounds_.count();
-    cell_.num_launches = rounds_.launches.size();
-  }
-
-  void EstimateAll() {
-    FindCoefficients();
-    FindWhoLeavesForwardAlone();
-    EstimateSteps();
-    EstimateCosts();
-  }
-
- private:
-  std::vector<Estimate> Of(const std::vector<RoundDifferences>& family) const {
-    return EstimateRounds(family, rounds_.launches, bootstrap_);
-  }
-
-  // One for each framework: the same work is not the same under another.
-  void FindCoefficients() {
-    std::map<bool, std::vector<size_t>> by_framework;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) by_framework[cell_.rows[i].is_peer()].push_back(i);
-    for (const auto& [is_peer, members] : by_framework) {
-      std::vector<ByRound> steps, forwards;
-      for (const size_t i : members) {
-        steps.push_back(steps_[i]);
-        forwards.push_back(forwards_[i]);
-      }
-      const bool is_enough = rounds_.count() >= kFewestForInterval;
-      coefficients_[is_peer] = is_enough ? CommonCoefficient(steps, forwards) : 0;
-    }
-    cell_.coefficient = coefficients_[false];
-  }
-
-  // Whose forward is not shown to differ from the floor's; without a floor, from the baseline's. The
-  // coefficient would multiply a difference.
-  void FindWhoLeavesForwardAlone() {
-    std::vector<RoundDifferences> family;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) {
-      Row& row = cell_.rows[i];
-      const size_t reference = row.floor != Row::kNone ? row.floor : row.baseline;
-      row.uses_forward = coefficients_[row.is_peer()] != 0 && reference != Row::kNone;
-      if (!row.uses_forward || reference == i) continue;
-      family.push_back({Minus(forwards_[i], forwards_[reference])});
-      owners.push_back(i);
-    }
-    const std::vector<Estimate> differences = Of(family);
-    for (size_t k = 0; k < owners.size(); ++k) {
-      const Interval& interval = differences[k].interval;
-      cell_.rows[owners[k]].uses_forward = interval.low <= 0 && interval.high >= 0;
-    }
-  }
-
-  // Of the difference between two rows.
-  double CoefficientOf(size_t a, size_t b) const {
-    const Row &own = cell_.rows[a], &other = cell_.rows[b];
-    const bool is_valid = own.uses_forward && other.uses_forward && own.is_peer() == other.is_peer();
-    return is_valid ? coefficients_.at(own.is_peer()) : 0;
-  }
-  ByRound Adjusted(size_t a, size_t b, const ByRound& difference) const {
-    const double coefficient = CoefficientOf(a, b);
-    return coefficient == 0 ? difference : Minus(difference, Minus(forwards_[a], forwards_[b]), coefficient);
-  }
-
-  void EstimateSteps() {
-    std::vector<RoundDifferences> family;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) {
-      const size_t base = cell_.rows[i].baseline;
-      if (base == Row::kNone || base == i) continue;
-      family.push_back({Adjusted(i, base, Minus(steps_[i], steps_[base])), steps_[base]});
-      owners.push_back(i);
-    }
-    const std::vector<Estimate> estimates = Of(family);
-    for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].against_baseline = estimates[k];
-  }
-
-  void EstimateCosts() {
-    const auto of = [&](size_t i, const char* samples) {
-      return InRounds(*cell_.rows[i].measured, samples, rounds_);
-    };
-    std::vector<RoundDifferences> totals, parts;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) {
-      const size_t floor = cell_.rows[i].floor;
-      if (floor == i || floor == Row::kNone) continue;
-      const ByRound total = Adjusted(i, floor, Minus(steps_[i], steps_[floor]));
-      const ByRound computed = of(i, kComputed), worked = of(i, kWorked);
-      const ByRound exposed = Minus(of(i, kAveraged), worked), own = Minus(worked, computed);
-      // A clock that is slow in this step is slow in forward and backward.
-      const ByRound tax = Adjusted(i, floor, Minus(computed, of(floor, kComputed)));
-      const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
-      totals.push_back({total});
-      for (const ByRound& part : {exposed, own, tax, rest}) parts.push_back({part, {}, total});
-      owners.push_back(i);
-    }
-    const std::vector<Estimate> of_totals = Of(totals), of_parts = Of(parts);
-    for (size_t k = 0; k < owners.size(); ++k) {
-      Cost& cost = cell_.rows[owners[k]].cost;
-      cost.total = of_totals[k];
-      for (size_t part = 0; part < std::size(kCostParts); ++part) {
-        cost.*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part];
-      }
-    }
-  }
-
-  const BootstrapOptions bootstrap_;
-  Cell& cell_;
-  const Rounds rounds_;
-  std::vector<ByRound> steps_, forwards_;
-  std::map<bool, double> coefficients_;  // by whether it is a peer's
-};
-
 // All-reduce: backends at one size, one after the other.
 void EstimateApart(Cell* cell) {
   std::vector<LooseComparison> family;
@@ -282,10 +112,7 @@ void Conclude(Cell* cell) {
   cell->void_reason = VoidReasonOf(*cell);
   for (size_t i = 0; i < cell->rows.size(); ++i) {
     Row& row = cell->rows[i];
-    if (!cell->void_reason.empty()) {
-      row.against_baseline.interval = row.cost.total.interval = {};
-      for (const CostPart& part : kCostParts) (row.cost.*part.part).interval = {};
-    }
+    if (!cell->void_reason.empty()) row.against_baseline.interval = row.cost.total.interval = {};
     if (row.baseline == Row::kNone) continue;
     const Row& base = cell->rows[row.baseline];
     if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
@@ -335,23 +162,6 @@ double Row::MeanOf(std::string_view samples) const {
   return series == nullptr ? kNaN : series->mean();
 }
 
-std::vector<Estimate> CompareSteps(const Cell& cell,
-                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
-                                   const BootstrapOptions& bootstrap) {
-  std::vector<Estimate> estimates;
-  if (!cell.void_reason.empty() || cell.num_rounds == 0) {
-    for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
-    return estimates;
-  }
-  const Rounds rounds = RoundsOf(cell);
-  std::vector<RoundDifferences> family;
-  for (const auto& [own, other] : pairs) {
-    const ByRound base = InRounds(*other->measured, "step_ns", rounds);
-    family.push_back({Minus(InRounds(*own->measured, "step_ns", rounds), base), base});
-  }
-  return EstimateRounds(family, rounds.launches, bootstrap);
-}
-
 const Series& MainTimes(const Measurement& measurement) {
   for (const char* const name : {"step_ns", "time_ns"}) {
     if (const Series* const series = measurement.Find(name)) return *series;
@@ -388,13 +198,14 @@ Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_base
   if (!is_training) {
     EstimateApart(&cell);
   } else if (record.config.StringOr("order", "") == "interleaved") {
-    Pairs(options.bootstrap, &cell).EstimateAll();
+    EstimateInTurn(&cell);
   }
   Conclude(&cell);
   return cell;
 }
 
-// "batch 2, sequence 128": of what differs between the cells of an experiment.
+}  // namespace
+
 void NameCells(std::vector<Cell>* cells) {
   constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
                                                             {"model", ""},
@@ -408,7 +219,6 @@ void NameCells(std::vector<Cell>* cells) {
                                                             {"threads_per_rank", "threads "}};
   std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by experiment and field
   const auto text = [](const Cell& cell, const std::string& field) {
-    if (field == "run") return "run " + cell.any().measured->record.run_id;
     if (field == "world") return Join(cell.any().measured->world_size(), " ranks");
     const Configuration configuration = ConfigurationOf(cell.any().measured->record);
     const auto found = configuration.find(field);
@@ -416,9 +226,11 @@ void NameCells(std::vector<Cell>* cells) {
   };
   for (const Cell& cell : *cells) {
     for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(text(cell, field));
-    for (const char* const field : {"world", "run"}) values[cell.experiment][field].insert(text(cell, field));
+    values[cell.experiment]["world"].insert(text(cell, "world"));
   }
+  std::map<std::pair<std::string, std::string>, size_t> namesakes;
   for (Cell& cell : *cells) {
+    cell.name.clear();
     const auto add = [&](const std::string& field, const std::string& word) {
       const std::string value = text(cell, field);
       if (values[cell.experiment][field].size() < 2 || value.empty()) return;
@@ -426,11 +238,13 @@ void NameCells(std::vector<Cell>* cells) {
     };
     for (const auto& [field, word] : kWords) add(field, word);
     add("world", "");
-    add("run", "");
+    ++namesakes[{cell.experiment, cell.name}];
+  }
+  for (Cell& cell : *cells) {
+    if (namesakes[{cell.experiment, cell.name}] < 2) continue;
+    cell.name += Join(cell.name.empty() ? "" : ", ", "run ", cell.any().measured->record.run_id);
   }
 }
-
-}  // namespace
 
 std::vector<Cell> CellsOf(const std::vector<Group>& groups, const RowOptions& options,
                           int64_t* without_baseline) {

@@ -35,14 +35,12 @@ enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 // All unknown without the floor in the same run; parts of peers that wait inside backward, too.
 struct Cost {
   Estimate total;  // holds with those of all other rows of the cell
-  Estimate exposed;
-  Estimate own;
-  Estimate tax;
-  Estimate rest;
+  double exposed = std::numeric_limits<double>::quiet_NaN();
+  double own = exposed, tax = exposed, rest = exposed;
 };
 struct CostPart {
   const char* name;
-  Estimate Cost::*part;
+  double Cost::*part;
 };
 inline constexpr CostPart kCostParts[] = {
     {"exposed", &Cost::exposed}, {"own", &Cost::own}, {"tax", &Cost::tax}, {"rest", &Cost::rest}};
@@ -93,11 +91,8 @@ struct Cell {
   const Row& any() const { return rows.front(); }
 };
 
-// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
-// once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
-std::vector<Estimate> CompareSteps(const Cell& cell,
-                                   const std::vector<std::pair<const Row*, const Row*>>& pairs,
-                                   const BootstrapOptions& bootstrap = {});
+// Gives each the name that tells it from the others.
+void NameCells(std::vector<Cell>* cells);
 
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
 double TypicalOf(const Series* series);
@@ -108,7 +103,6 @@ double ConfigNumber(const Measurement& measurement, std::string_view name);
 
 struct RowOptions {
   std::string baseline_row{};  // a strategy or a variant; empty: kDefaultBaseline
-  BootstrapOptions bootstrap{};
 };
 
 // One cell for each group, which must outlive them. `without_baseline`: in how many there is no such row, so

@@ -66,7 +66,7 @@ std::vector<Phases> Steps(const Phases& phases, size_t count = 24) {
 
 double Of(const Cost& cost, const char* name) {
   const auto found = std::ranges::find(kCostParts, std::string_view(name), &CostPart::name);
-  return 1e3 * (cost.*found->part).value;
+  return 1e3 * (cost.*found->part);
 }
 
 void ExpectParts(const Cost& cost, double exposed, double own, double tax, double rest) {

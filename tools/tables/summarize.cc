@@ -15,7 +15,8 @@ namespace {
 
 // The kinds of tables, in the order in which a report shows them.
 constexpr void (*kAddTables[])(const std::vector<Cell>&, std::vector<Table>*) = {
-    AddAllReduceTables, AddTrainingTables, AddPeersTables, AddPublishedTables};
+    AddAllReduceTables, AddResolutionTables, AddTrainingTables,
+    AddBucketTables,    AddPeersTables,      AddPublishedTables};
 
 void RequireRow(const std::string& wanted, const std::vector<Group>& groups) {
   std::vector<std::string> names;
@@ -57,7 +58,6 @@ Summary Summarize(const SummarizeOptions& options) {
   if (has_wish && summary.num_records > 0) RequireRow(options.baseline_row, summary.groups);
 
   RowOptions row_options{.baseline_row = options.baseline_row};
-  if (options.resamples) row_options.bootstrap.resamples = *options.resamples;
   int64_t without_baseline = 0;
   summary.cells = CellsOf(summary.groups, row_options, &without_baseline);
   for (const auto& add_tables : kAddTables) add_tables(summary.cells, &summary.report.tables);

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,6 @@ struct SummarizeOptions {
   std::vector<std::string> inputs;  // files, or directories with *.jsonl in them
   // A strategy or a variant; empty: kDefaultBaseline. Where a cell has none of that name, its first row.
   std::string baseline_row;
-  std::optional<int> resamples;  // of a bootstrap; empty: 2000
 };
 
 struct Summary {

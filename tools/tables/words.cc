@@ -44,6 +44,9 @@ int DecimalsOf(const Interval& interval) {
 
 std::string PercentRange(const Interval& interval) {
   const Interval percent{100 * interval.low, 100 * interval.high};
+  // "0.01 to 18.67 %" says no more.
+  if (percent.low > 0 && percent.low < 0.02 * percent.high)
+    return Join("up to ", Fixed(percent.high, DecimalsOf({0, percent.high})), " %");
   const int decimals = DecimalsOf(percent);
   return Join(Fixed(percent.low, decimals), " to ", Fixed(percent.high, decimals), " %");
 }
