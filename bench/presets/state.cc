@@ -14,25 +14,21 @@ namespace gradsync::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
-constexpr char kSchema[] = "gradsync.suite/1";
+constexpr char kSchema[] = "gradsync.suite/2";
 
 std::string PathIn(const std::string& directory) { return directory + "/suite.json"; }
 
 }  // namespace
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Experiment, title, program, arguments, subdirectory)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progressed, experiment, done, files)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SuiteState, experiments)
+
 void SaveState(const SuiteState& state, const std::string& directory) {
-  Json experiments = Json::array();
-  for (const auto& [experiment, done, files] : state.experiments) {
-    experiments.push_back({{"title", experiment.title},
-                           {"program", experiment.program},
-                           {"arguments", experiment.arguments},
-                           {"subdirectory", experiment.subdirectory},
-                           {"done", done},
-                           {"files", files}});
-  }
-  const Json json = {{"schema", kSchema}, {"experiments", experiments}};
+  Json json = state;
+  json["schema"] = kSchema;
   const std::string path = PathIn(directory), beside = path + ".new";
   std::ofstream file(beside);
   file << json.dump(2) << "\n";
@@ -47,23 +43,14 @@ SuiteState LoadState(const std::string& directory) {
   std::ifstream file;
   if (std::error_code error; fs::is_regular_file(path, error)) file.open(path);
   Require(file.is_open(), path, ": cannot be read, so there is no suite to go on with");
-  SuiteState state;
   try {
     const Json json = Json::parse(file);
     const std::string schema = json.at("schema");
     Require(schema == kSchema, path, ": schema \"", schema, "\", expected \"", kSchema, "\"");
-    for (const Json& entry : json.at("experiments")) {
-      state.experiments.push_back({.experiment = {.title = entry.at("title"),
-                                                  .program = entry.at("program"),
-                                                  .arguments = entry.at("arguments"),
-                                                  .subdirectory = entry.at("subdirectory")},
-                                   .done = entry.at("done"),
-                                   .files = entry.at("files")});
-    }
+    return json.get<SuiteState>();
   } catch (const Json::exception& error) {
     throw InvalidInput(Join(path, ": not the state of a suite: ", error.what()));
   }
-  return state;
 }
 
 std::vector<std::string> FilesOf(const Experiment& experiment, const std::string& directory) {

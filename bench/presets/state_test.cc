@@ -54,9 +54,10 @@ TEST(SuiteStateTest, WhatIsNoneIsRefused) {
   const std::string out = FreshDirectory(), path = out + "/suite.json";
   EXPECT_EQ(FaultOf(out), path + ": cannot be read, so there is no suite to go on with");
   std::ofstream(path) << R"({"schema":"gradsync.suite/9"})";
-  EXPECT_EQ(FaultOf(out), path + ": schema \"gradsync.suite/9\", expected \"gradsync.suite/1\"");
-  for (const char* const text : {"{", "[]", R"({"schema":"gradsync.suite/1"})",
-                                 R"({"schema":"gradsync.suite/1","experiments":[{"title":3}]})"}) {
+  EXPECT_EQ(FaultOf(out), path + ": schema \"gradsync.suite/9\", expected \"gradsync.suite/2\"");
+  for (const char* const text :
+       {"{", "[]", R"({"schema":"gradsync.suite/2"})",
+        R"({"schema":"gradsync.suite/2","experiments":[{"experiment":{"title":3}}]})"}) {
     std::ofstream(path) << text;
     EXPECT_THAT(FaultOf(out), HasSubstr(path + ": not the state of a suite: ")) << text;
   }
