@@ -167,7 +167,7 @@ class AllReduceJob : public RankJob {
                       options_.element_type(), numel);
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
     const std::string what = Join(backend, " ", collective, " ", FormatByteCount(size_bytes));
-    Record record = NewRecord(collective, size_bytes, numel);
+    Record record = NewRecord(collective, size_bytes);
     record.facts.Set("in_a_row", in_a_row);
     TimeOf(exercise, 1);
     int64_t wrong = exercise.NumWrong();
@@ -213,12 +213,11 @@ class AllReduceJob : public RankJob {
     group_->Clear();
   }
 
-  Record NewRecord(const std::string& collective, int64_t size_bytes, int64_t numel) const {
+  Record NewRecord(const std::string& collective, int64_t size_bytes) const {
     Record record = group_record_;
     record.time_utc = NowUtc();
     record.config.Set("collective", collective);
     record.config.Set("size_bytes", size_bytes);
-    record.facts.Set("numel", numel);
     return record;
   }
 

@@ -306,9 +306,7 @@ void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, con
   record.provenance.clock = ClockName(*device);
   if (!device->is_cpu()) {
     const auto& gpu = model::CudaDevice::Of(*device, "record");
-    facts.Set("gpu_ordinal", gpu.index());
     facts.Set("gpu_uuid", gpu.uuid());
-    facts.Set("gpu_pci_bus_id", gpu.pci_bus_id());
     facts.Set("ranks_per_gpu", CountRanksOnGpu(group, device));
     record.provenance.gpu = gpu.product_name();
     record.provenance.libraries.Set("cuda_runtime", model::CudaRuntimeVersion());

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -67,7 +68,7 @@ TEST(RankMainTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
   setenv("GRADSYNC_LINK_RATE", "200000000", 1);
   EXPECT_EQ(rate(), 200'000'000);
   unsetenv("GRADSYNC_LINK_RATE");
-  EXPECT_EQ(ScopeOf("link_rate"), Scope::kCell);
+  EXPECT_EQ(std::ranges::find(Schema(), "link_rate", &SchemaName::name)->scope, Scope::kCell);
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ if has peers; then
 fi
 
 if has profile; then
-  # Where a step's time goes, beside what the GPU's arithmetic and memory, measured just before, would take.
+  # Where a step's time goes, beside what its arithmetic takes at the peak that was measured just before.
   for dtype in bf16 f32 tf32; do
     flags_of "$dtype"
     item "profile_xl_$dtype" 300 "$run" bench/ddp "${alone[@]}" "${precision[@]}" --model=xl --strategies=none \
