@@ -126,6 +126,16 @@ void CopyOut(const Bucket& bucket, const Tensor& buffer) {
   for (size_t i = 0; i < bucket.params.size(); ++i) bucket.params[i]->grad().CopyFrom(bucket.View(buffer, i));
 }
 
+void CopyValuesIn(const Bucket& bucket, const Tensor& buffer) {
+  for (size_t i = 0; i < bucket.params.size(); ++i)
+    bucket.View(buffer, i).CopyFrom(bucket.params[i]->value());
+}
+
+void CopyValuesOut(const Bucket& bucket, const Tensor& buffer) {
+  for (size_t i = 0; i < bucket.params.size(); ++i)
+    bucket.params[i]->MutableValue().CopyFrom(bucket.View(buffer, i));
+}
+
 InOrderLauncher::InOrderLauncher(const BucketPlan& plan) : plan_(&plan) {
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     for (const Parameter* param : plan.buckets[i].params) bucket_of_.emplace(param, i);

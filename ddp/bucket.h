@@ -84,6 +84,9 @@ std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment
 // Copies gradients into the bucket's buffer, and back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
+// The same with values.
+void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);
+void CopyValuesOut(const Bucket& bucket, const model::Tensor& buffer);
 
 // Counts gradients as they become ready and launches buckets strictly in plan order: a bucket that is full
 // before its predecessor waits for it, so that all ranks issue the same collectives in the same order.

@@ -44,6 +44,15 @@ std::vector<std::string> StrategyNames() {
   return names;
 }
 
+std::vector<std::string> ExactStrategyNames() {
+  std::vector<std::string> names = StrategyNames();
+  std::erase_if(names, [](const std::string& name) {
+    const Traits& traits = TraitsOf(name);
+    return traits.communicates && traits.agreement != Agreement::kExact;
+  });
+  return names;
+}
+
 const Traits& TraitsOf(std::string_view name) { return RowOf(name).traits; }
 
 const Traits& FloorTraits() {
@@ -62,6 +71,12 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
   const std::vector<model::Parameter*> params = model::Trained(context.params);
   Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
   for (const auto& [option, value] : context.options.values) CheckValue(OptionOf(row.traits, option), value);
+  for (const model::Parameter* param : params) {
+    Require(!row.traits.needs_f32 || param->dtype() == model::DType::kF32, "strategy '", name,
+            "': parameter '", param->name(), "' is ", model::Name(param->dtype()), ", expected f32");
+    Require(!row.traits.needs_cpu || param->device()->is_cpu(), "strategy '", name, "': parameter '",
+            param->name(), "' is on ", param->device()->name(), ", expected the CPU");
+  }
   const StrategyContext trained = {.params = params, .group = context.group, .options = context.options};
   return Checked(row.traits, row.make(trained), trained);
 }

@@ -52,6 +52,9 @@ struct StrategyContext {
 // All strategies, the simplest first.
 std::vector<std::string> StrategyNames();
 
+// Those of them whose gradients are a single process's, and the one that sends nothing.
+std::vector<std::string> ExactStrategyNames();
+
 // Throws InvalidInput if there is no strategy of that name.
 const Traits& TraitsOf(std::string_view name);
 // The strategy that sends nothing.

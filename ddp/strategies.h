@@ -14,7 +14,12 @@
   ROW(overlap)                   \
   ROW(bucketed_sync)             \
   ROW(bucketed_async)            \
-  ROW(core)
+  ROW(core)                      \
+  ROW(bf16_wire)                 \
+  ROW(powersgd)                  \
+  ROW(topk)                      \
+  ROW(local_sgd)                 \
+  ROW(diloco)
 
 namespace gradsync::ddp {
 

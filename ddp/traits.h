@@ -48,7 +48,9 @@ struct Traits {
   bool owns_update = false;   // does not update every weight by Optimizer::Step alone, or communicates then
   bool owns_state = false;    // leaves the state of the optimizer that Update gets alone: it has its own
   bool shards_state = false;  // of which every rank has one part, as many as there are ranks
-  bool can_clip = true;       // Update takes another scale than 1
+  bool needs_f32 = false;     // of parameters and gradients
+  bool needs_cpu = false;
+  bool can_clip = true;  // Update takes another scale than 1
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
   double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most

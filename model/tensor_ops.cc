@@ -62,14 +62,17 @@ void Fill(const Tensor& tensor, double value) {
 }
 
 void Cast(const Tensor& source, const Tensor& target) {
-  Require(source.dtype() == DType::kF32 && target.dtype() == DType::kBF16 &&
-              source.shape() == target.shape() && source.device() == target.device(),
+  const bool narrows = source.dtype() == DType::kF32 && target.dtype() == DType::kBF16;
+  const bool widens = source.dtype() == DType::kBF16 && target.dtype() == DType::kF32;
+  Require((narrows || widens) && source.shape() == target.shape() && source.device() == target.device(),
           "cast: source is ", ToString(source.shape()), " ", Name(source.dtype()), " on ",
           source.device()->name(), ", target ", ToString(target.shape()), " ", Name(target.dtype()), " on ",
           target.device()->name(), ", expected f32 and bf16 of one shape and device");
-  kernels::Run("cast", *target.device(),
-               kernels::Cast<float, BF16>{
-                   .x = source.data<float>(), .n = source.numel(), .y = {.data = target.data<BF16>()}});
+  const auto run = [&]<class From, class To>(From* x, To* y) {
+    kernels::Run("cast", *target.device(),
+                 kernels::Cast<From, To>{.x = x, .n = source.numel(), .y = {.data = y}});
+  };
+  narrows ? run(source.data<float>(), target.data<BF16>()) : run(source.data<BF16>(), target.data<float>());
 }
 
 std::optional<int64_t> FindNotFinite(const Tensor& tensor) {

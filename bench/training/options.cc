@@ -56,7 +56,7 @@ void CheckPixels(const TrainingOptions& options) {
 
 }  // namespace
 
-TrainingOptions::TrainingOptions() : strategies(ddp::StrategyNames()) {}
+TrainingOptions::TrainingOptions() : strategies(ddp::ExactStrategyNames()) {}
 
 TrainingOptions CompareDefaults() {
   TrainingOptions options;

@@ -78,7 +78,7 @@ Accident RandomAccident(int seed, int ranks_per_host) {
   const auto one_of = [&](const std::vector<std::string>& values) {
     return values[static_cast<size_t>(below(static_cast<int>(values.size())))];
   };
-  std::vector<std::string> strategies = ddp::StrategyNames();
+  std::vector<std::string> strategies = ddp::ExactStrategyNames();
   std::erase(strategies, "none");
   Accident accident;
   accident.seed = seed;

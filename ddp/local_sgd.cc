@@ -1,0 +1,68 @@
+#include "ddp/reference.h"
+#include "ddp/strategies.h"
+
+namespace gradsync::ddp::local_sgd {
+namespace {
+
+// Local SGD Converges Fast and Communicates Little, arXiv:1805.09767, algorithm 1: every rank trains on its
+// own, and after each H steps all go on with the mean of their weights w:
+//
+//   w = optimizer(w, g)               on every rank, with its own gradient g
+//   w = 1/N * sum over ranks of w     if the number of steps is a multiple of H: all-reduce
+//
+// The optimizer's state stays each rank's own. Nothing overlaps; but gradients are never sent.
+class LocalSgd : public Strategy {
+ public:
+  explicit LocalSgd(const StrategyContext& context)
+      : group_(context.group),
+        period_(PeriodOf(kTraits, context.options)),
+        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
+        buffers_(MakeBuffers(plan_, group_)) {}
+
+  void Finish() override {}
+
+  void Update(model::Optimizer& optimizer, double grad_scale) override {
+    optimizer.Step(grad_scale);
+    int64_t& steps = steps_.data<int64_t>()[0];
+    if (++steps % period_ != 0) return;
+    std::vector<comm::Work> works;
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      CopyValuesIn(plan_.buckets[b], buffers_[b]);
+      works.push_back(group_.AllReduce(buffers_[b], comm::ReduceOp::kMean));
+    }
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      works[b].Wait();
+      CopyValuesOut(plan_.buckets[b], buffers_[b]);
+    }
+  }
+
+  BucketPlan plan() const override { return plan_; }
+  std::vector<model::NamedTensor> State() override { return {{"steps", steps_}}; }
+  void Reset() override { steps_.Zero(); }
+
+ private:
+  comm::ProcessGroup& group_;
+  const int64_t period_;
+  const BucketPlan plan_;  // of the weights, once in each period
+  const std::vector<model::Tensor> buffers_;
+  const model::Tensor steps_ = model::Tensor::Zeros(model::CpuDevice(), {1}, model::DType::kI64);
+};
+
+}  // namespace
+
+constexpr Option kOptions[] = {
+    {"period", "steps from one mean of the weights to the next", Option::Unit::kCount, 8, 1, 1e6}};
+
+constinit const Traits kTraits = {.name = "local_sgd",
+                                  .summary = "every rank trains alone; now and then the mean of all weights",
+                                  .agreement = Agreement::kDrifts,
+                                  .has_buckets = true,
+                                  .owns_update = true,
+                                  .gradient_copies = 1,
+                                  .options = kOptions,
+                                  .period_option = "period",
+                                  .reference = [](const ReferenceContext&) { return MeanReference(false); }};
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<LocalSgd>(context); }
+
+}  // namespace gradsync::ddp::local_sgd

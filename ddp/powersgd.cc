@@ -1,0 +1,127 @@
+#include <unordered_map>
+
+#include "ddp/low_rank.h"
+#include "ddp/reference.h"
+#include "ddp/strategies.h"
+
+namespace gradsync::ddp::powersgd {
+namespace {
+
+using model::Parameter;
+
+// PowerSGD: Practical Low-Rank Gradient Compression for Distributed Optimization, arXiv:1905.13727,
+// algorithms 1 and 2. A gradient is a matrix G of its first dimension and all others; two thin factors of it
+// are sent. Every rank keeps in E what was not sent of its gradients so far:
+//
+//   M = G + E                        error feedback
+//   P = mean over ranks of M Q       all-reduce; Q is that of the step before (warm start), at first random
+//   P = orthonormal(P)
+//   Q = mean over ranks of M' P      all-reduce
+//   G = P Q'                         the new gradient, bitwise the same on all ranks, as P and Q are
+//   E = M - G
+//
+// Gradients that factors would not make smaller travel whole, beside the P of their bucket; that all-reduce
+// overlaps with backward. The one of all Q needs them, and follows when backward is over.
+class PowerSgd : public Strategy {
+ public:
+  explicit PowerSgd(const StrategyContext& context)
+      : group_(context.group),
+        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
+        works_(plan_.buckets.size()),
+        launcher_(plan_) {
+    const auto rank = static_cast<int64_t>(ValueOf(kTraits, "rank", context.options));
+    for (size_t i = 0; i < context.params.size(); ++i) {
+      Parameter& param = *context.params[i];
+      gradients_.try_emplace(&param, param, rank, i);
+    }
+    // What is sent takes the place of gradients in their buckets.
+    for (Bucket& bucket : plan_.buckets) {
+      bucket.numel = 0;
+      for (size_t i = 0; i < bucket.params.size(); ++i) {
+        const LowRank& gradient = gradients_.at(bucket.params[i]);
+        bucket.offsets[i] = std::exchange(bucket.numel, bucket.numel + gradient.p_numel());
+        if (gradient.is_whole()) continue;
+        qs_.params.push_back(bucket.params[i]);
+        qs_.offsets.push_back(std::exchange(qs_.numel, qs_.numel + gradient.q_numel()));
+      }
+    }
+    buffers_ = MakeBuffers(plan_, group_);
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      const Bucket& bucket = plan_.buckets[b];
+      for (size_t i = 0; i < bucket.params.size(); ++i)
+        gradients_.at(bucket.params[i]).PlaceP(buffers_[b], bucket.offsets[i]);
+    }
+    if (!qs_.params.empty()) q_buffer_ = MakeBuffers({{qs_}}, group_).front();
+    for (size_t i = 0; i < qs_.params.size(); ++i)
+      gradients_.at(qs_.params[i]).PlaceQ(q_buffer_, qs_.offsets[i]);
+    Reset();
+  }
+
+  void BeginStep() override { launcher_.Reset(); }
+
+  void OnGradReady(Parameter& param) override {
+    gradients_.at(&param).MakeP();
+    launcher_.MarkReady(param,
+                        [&](size_t b) { works_[b] = group_.AllReduce(buffers_[b], comm::ReduceOp::kMean); });
+  }
+
+  void Finish() override {
+    for (size_t b = 0; b < works_.size(); ++b) {
+      works_[b].Wait();
+      for (const Parameter* param : plan_.buckets[b].params) gradients_.at(param).MakeQ();
+    }
+    if (q_buffer_.defined()) group_.AllReduce(q_buffer_, comm::ReduceOp::kMean).Wait();
+    for (auto& [param, gradient] : gradients_) gradient.Finish();
+  }
+
+  BucketPlan plan() const override {
+    BucketPlan plan = plan_;
+    if (q_buffer_.defined()) plan.buckets.push_back(qs_);
+    return plan;
+  }
+
+  std::vector<model::NamedTensor> State() override {
+    std::vector<model::NamedTensor> state;
+    for (const Parameter* param : qs_.params) {
+      state.emplace_back("error." + param->name(), gradients_.at(param).error());
+      state.emplace_back("q." + param->name(), gradients_.at(param).q());
+    }
+    return state;
+  }
+
+  void Reset() override {
+    for (auto& [param, gradient] : gradients_) gradient.Reset();
+  }
+
+ private:
+  comm::ProcessGroup& group_;
+  BucketPlan plan_;  // of P
+  Bucket qs_;        // all Q
+  std::unordered_map<const Parameter*, LowRank> gradients_;
+  std::vector<model::Tensor> buffers_;  // of P, by bucket
+  model::Tensor q_buffer_;
+  std::vector<comm::Work> works_;  // by bucket
+  InOrderLauncher launcher_;
+};
+
+}  // namespace
+
+constexpr Option kOptions[] = {{"rank", "of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20}};
+
+constinit const Traits kTraits = {.name = "powersgd",
+                                  .summary = "thin factors of each gradient, with error feedback",
+                                  .agreement = Agreement::kLossy,
+                                  .overlaps = true,
+                                  .has_buckets = true,
+                                  .needs_f32 = true,
+                                  .needs_cpu = true,
+                                  .gradient_copies = 2,
+                                  .options = kOptions,
+                                  .reference = [](const ReferenceContext& context) {
+                                    return PowerSgdReference(context.shapes,
+                                                             ValueOf(kTraits, "rank", context.options));
+                                  }};
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<PowerSgd>(context); }
+
+}  // namespace gradsync::ddp::powersgd

@@ -1,0 +1,131 @@
+#include <cmath>
+#include <unordered_map>
+
+#include "ddp/largest.h"
+#include "ddp/reference.h"
+#include "ddp/strategies.h"
+#include "model/tensor_ops.h"
+
+namespace gradsync::ddp::topk {
+namespace {
+
+using model::Parameter;
+using model::Tensor;
+
+// Sparsified SGD with Memory, arXiv:1809.07599, algorithm 1, on several ranks. Of every gradient g a rank
+// sends few elements, and keeps the others in m for later steps:
+//
+//   m = m + g                                error feedback
+//   s = the `percent` per cent of m with the largest magnitude
+//   m = m - s
+//   g = 1/N * sum over ranks of s            all-gather of values and indices
+//
+// During backward, a bucket whose gradients are all ready becomes a message, which all ranks get from all.
+// Afterwards each rank adds them up in rank order, so that the sums are bitwise the same on all.
+class TopK : public Strategy {
+ public:
+  explicit TopK(const StrategyContext& context)
+      : group_(context.group),
+        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
+        works_(plan_.buckets.size()),
+        launcher_(plan_) {
+    const double share = ValueOf(kTraits, "percent", context.options) / 100;
+    for (Bucket& bucket : plan_.buckets) {
+      bucket.numel = 0;
+      for (size_t i = 0; i < bucket.params.size(); ++i) {
+        const Parameter& param = *bucket.params[i];
+        memory_[&param] = Tensor::Zeros(param.device(), param.shape(), param.dtype());
+        bucket.offsets[i] = bucket.numel;
+        bucket.numel += static_cast<int64_t>(std::ceil(share * static_cast<double>(param.numel())));
+      }
+      bucket.offsets.push_back(bucket.numel);
+      const int64_t bytes = group_.size() * bucket.numel * int64_t{sizeof(float) + sizeof(int32_t)};
+      messages_.push_back(group_.Allocate(bucket.device(), {bytes}, model::DType::kU8));
+      bucket.messages_bytes = messages_.back().nbytes();
+      bucket.collective = comm::Collective::kAllGather;
+    }
+  }
+
+  void BeginStep() override { launcher_.Reset(); }
+
+  void OnGradReady(Parameter& param) override {
+    AddTo(param.grad(), memory_.at(&param));  // After which the gradient's place is free.
+    launcher_.MarkReady(param, [&](size_t b) {
+      InMessage(b, group_.rank(), [&](Parameter& of, float* values, int32_t* indices, int64_t count) {
+        TakeLargest(memory_.at(&of), of.grad(), count, values, indices);
+      });
+      works_[b] = group_.AllGather(Message(b, group_.rank()), messages_[b]);
+    });
+  }
+
+  void Finish() override {
+    for (size_t b = 0; b < works_.size(); ++b) {
+      works_[b].Wait();
+      for (Parameter* param : plan_.buckets[b].params) param->grad().Zero();
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        InMessage(b, rank, [](Parameter& of, const float* values, const int32_t* indices, int64_t count) {
+          float* const grad = of.grad().data<float>();
+          for (int64_t n = 0; n < count; ++n) grad[indices[n]] += values[n];
+        });
+      }
+      for (Parameter* param : plan_.buckets[b].params) Scale(param->grad(), 1.0 / group_.size());
+    }
+  }
+
+  BucketPlan plan() const override { return plan_; }
+
+  std::vector<model::NamedTensor> State() override {
+    std::vector<model::NamedTensor> state;
+    for (const auto& [param, memory] : memory_) state.emplace_back("error." + param->name(), memory);
+    return state;
+  }
+  void Reset() override {
+    for (const auto& [param, memory] : memory_) memory.Zero();
+  }
+
+ private:
+  Tensor Message(size_t b, int rank) const {
+    const int64_t bytes = messages_[b].numel() / group_.size();
+    return messages_[b].Slice(rank * bytes, {bytes});
+  }
+  // Calls fn for each parameter of bucket b: a message has the values of all of them, then the indices.
+  template <class Fn>
+  void InMessage(size_t b, int rank, const Fn& fn) const {
+    const Bucket& bucket = plan_.buckets[b];
+    auto* const values = static_cast<float*>(Message(b, rank).raw_data());
+    auto* const indices = reinterpret_cast<int32_t*>(values + bucket.numel);
+    for (size_t i = 0; i < bucket.params.size(); ++i) {
+      const int64_t begin = bucket.offsets[i];
+      fn(*bucket.params[i], values + begin, indices + begin, bucket.offsets[i + 1] - begin);
+    }
+  }
+
+  comm::ProcessGroup& group_;
+  BucketPlan plan_;  // of messages, with offsets in elements that are sent, and the last one's end
+  std::unordered_map<const Parameter*, Tensor> memory_;
+  std::vector<Tensor> messages_;   // by bucket; of all ranks
+  std::vector<comm::Work> works_;  // by bucket
+  InOrderLauncher launcher_;
+};
+
+}  // namespace
+
+constexpr Option kOptions[] = {
+    {"percent", "of a gradient's elements that are sent", Option::Unit::kNumber, 1, 0.001, 100}};
+
+constinit const Traits kTraits = {.name = "topk",
+                                  .summary = "the largest elements of each gradient, with error feedback",
+                                  .agreement = Agreement::kLossy,
+                                  .overlaps = true,
+                                  .has_buckets = true,
+                                  .needs_f32 = true,
+                                  .needs_cpu = true,
+                                  .gradient_copies = 2,
+                                  .options = kOptions,
+                                  .reference = [](const ReferenceContext& context) {
+                                    return TopKReference(ValueOf(kTraits, "percent", context.options));
+                                  }};
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<TopK>(context); }
+
+}  // namespace gradsync::ddp::topk
