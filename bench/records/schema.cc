@@ -153,11 +153,13 @@ constexpr SchemaName kSchema[] = {
      "from there until a communication thread took it up"},
     {kMoments, "ended_ns", kInts, kTraining, kSometimes, "from there until it was done"},
 
-    {kChecks, "reference", kText, kTraining, kAlways, "single_process or none"},
+    {kChecks, "reference", kText, kTraining, kAlways,
+     "single_process; equation, of strategies that are not exact; or none"},
     {kChecks, "grad_rel_error", kNumber, kTraining, kAlways,
      "relative distance of gradients from the reference's"},
     {kChecks, "param_rel_error", kNumber, kTraining, kAlways,
-     "of parameters from what the optimizer makes of these gradients"},
+     "of parameters from what the optimizer makes of these gradients, or of their change from its "
+     "equation's"},
     {kChecks, "grads_equal", kBool, kTraining, kAlways, "within the tolerance"},
     {kChecks, "params_equal", kBool, kTraining, kAlways, "within the tolerance"},
     {kChecks, "replicas_equal", kBool, kTraining, kAlways, "bit by bit"},

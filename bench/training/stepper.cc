@@ -51,6 +51,10 @@ class OwnStepper : public Stepper {
   void StepFromStart(const Batch& batch) override {
     trainer_.Restart();
     strategy_->Reset();
+    StepOn(batch);
+  }
+
+  void StepOn(const Batch& batch) override {
     Locate([&] { trainer_.StepWithWholeGradients(*strategy_, batch, variant().period()); });
     group_.Clear();
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 
 #include "bench/launch/rank_main.h"
@@ -43,6 +44,8 @@ class Stepper {
   // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
   // variant's gradients and values. After others, because a strategy may move its buckets after its first.
   virtual void StepFromStart(const model::Batch& batch) = 0;
+  // Another one, which goes on from there. Only of gradsync's own.
+  virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
   // Adds to a record what is known after a first timed step: provenance and buckets.
   virtual void Introduce(Record& record) const = 0;

@@ -14,6 +14,7 @@ std::string VerdictWord(const Fields& checks, bool drifts) {
   if (checks.Find("grads_equal") == nullptr) return "not checked";
   const bool equal = std::ranges::all_of(std::vector{"grads_equal", "params_equal", "replicas_equal"},
                                          [&](const char* name) { return checks.BoolOr(name, false); });
+  if (equal && checks.StringOr("reference", "") == "equation") return "as its equation";
   return equal ? "equal" : drifts ? "replicas drift" : "WRONG";
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/training/equation.h"
 #include "bench/training/record.h"
 #include "ddp/traits.h"
 
@@ -25,26 +26,32 @@ constexpr double kImagePeerTolerance = 0.25;
 
 Fields Verifier::Check(Stepper& stepper) {
   Fields checks;
-  const bool tells = !stepper.variant().is_peer() || !options_.on_images() || options_.dtype != "bf16";
+  const Variant& variant = stepper.variant();
+  const bool tells = !variant.is_peer() || !options_.on_images() || options_.dtype != "bf16";
   const bool wanted = options_.verify && tells;
+  const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
   if (wanted) {
-    MakeReference(stepper.cell().batch, stepper.loss_scale());
     const Batch batch = stepper.cell().batch.NewBatch(trainer_.device());
     source_.Fill(trainer_.group().rank(), kCheckStep, batch);
-    stepper.StepFromStart(batch);
-    const auto step_again = [&] {
-      trainer_.Restart();
-      trainer_.StepOptimizer();
-    };
     const Verdict verdict =
-        Verify(trainer_.params(), reference_, step_again, ToleranceOf(stepper), trainer_.group());
+        by_equation ? CheckEquation(stepper, batch, trainer_) : CheckSingleProcess(stepper, batch);
     trainer_.group().Clear();
     SetChecks(verdict, checks);
-    if (first_fault_.empty() && !stepper.variant().drifts())
-      first_fault_ = Fault(stepper.variant().name(), verdict);
+    if (first_fault_.empty() && (by_equation || !variant.drifts()))
+      first_fault_ = Fault(variant.name(), verdict);
   }
-  checks.Set("reference", wanted ? "single_process" : "none");
+  checks.Set("reference", !wanted ? "none" : by_equation ? "equation" : "single_process");
   return checks;
+}
+
+Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
+  MakeReference(stepper.cell().batch, stepper.loss_scale());
+  stepper.StepFromStart(batch);
+  const auto step_again = [&] {
+    trainer_.Restart();
+    trainer_.StepOptimizer();
+  };
+  return Verify(trainer_.params(), reference_, step_again, ToleranceOf(stepper), trainer_.group());
 }
 
 // Unless there is one for such batches already: restarts, and computes a check's gradients alone, on the

@@ -17,7 +17,7 @@
 namespace gradsync::bench {
 
 // Compares what variants compute with a single process that has the batches of all ranks, which every rank
-// is for itself.
+// is for itself; or, where they are meant to differ from it, with their equation.
 class Verifier {
  public:
   // All must outlive it.
@@ -32,6 +32,7 @@ class Verifier {
   const std::string& first_fault() const { return first_fault_; }
 
  private:
+  Verdict CheckSingleProcess(Stepper& stepper, const model::Batch& batch);
   void MakeReference(const BatchShape& shape, double loss_scale);
   double ToleranceOf(const Stepper& stepper) const;
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 
 #include "bench/training/over_ranks.h"
@@ -79,29 +80,31 @@ uint64_t HashBytes(const Tensor& tensor, uint64_t hash) {
 // Reduces small numbers of all ranks, in one collective.
 using Reduce = std::function<std::vector<double>(const std::vector<double>& mine, comm::ReduceOp op)>;
 
-struct Worst {
-  double error = 0;
-  size_t index = 0;
-
-  void Take(double candidate, size_t i) {
-    if (candidate > error) *this = {candidate, i};
-  }
-};
-
-Worst WorstOf(std::span<const Tensor> found, std::span<const Tensor> expected) {
-  const double scale = RootMeanSquare(expected);
-  Worst worst;
-  for (size_t i = 0; i < found.size(); ++i) {
-    worst.Take(RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale), i);
-  }
-  return worst;
+Reduce In(comm::ProcessGroup& group, const model::DevicePtr& device) {
+  return [&group, device](const std::vector<double>& mine, comm::ReduceOp op) {
+    const Tensor tensor = Tensor::From<double>(device, {static_cast<int64_t>(mine.size())}, mine);
+    group.AllReduce(tensor, op).Wait();
+    return tensor.ToVector<double>();
+  };
 }
 
-// The largest error of all ranks, and the first tensor that has it.
-Worst WorstOfRanks(const Worst& mine, const Reduce& reduce) {
+LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tensor> expected,
+                            const Reduce& reduce) {
+  const double scale = RootMeanSquare(expected);
+  LargestError mine;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double error = RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale);
+    if (error > mine.error) mine = {error, i};
+  }
   const double error = reduce({mine.error}, comm::ReduceOp::kMax).front();
   const double index = mine.error == error ? static_cast<double>(mine.index) : kInfinity;
   return {error, static_cast<size_t>(reduce({index}, comm::ReduceOp::kMin).front())};
+}
+
+std::vector<Tensor> GradsOf(std::span<Parameter* const> params) {
+  std::vector<Tensor> grads;
+  for (Parameter* const param : params) grads.push_back(param->grad());
+  return grads;
 }
 
 std::vector<Tensor> ValuesOf(std::span<Parameter* const> params) {
@@ -119,9 +122,9 @@ std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
   return copies;
 }
 
-bool SameOnAllRanks(std::span<Parameter* const> params, const Reduce& reduce) {
+bool EqualOnAllRanks(std::span<const Tensor> tensors, const Reduce& reduce) {
   uint64_t hash = 0;
-  for (Parameter* const param : params) hash = HashBytes(param->value(), HashBytes(param->grad(), hash));
+  for (const Tensor& tensor : tensors) hash = HashBytes(tensor, hash);
   const double number = static_cast<double>(hash >> 12);  // so many bits a double holds exactly
   return reduce({number}, comm::ReduceOp::kMin) == reduce({number}, comm::ReduceOp::kMax);
 }
@@ -135,10 +138,10 @@ std::string Fault(const std::string& variant, const Verdict& verdict) {
                 ", expected at most ", verdict.tolerance);
   };
   if (!verdict.grads_equal()) {
-    return differs("the gradient of " + verdict.worst_grad, "a single process's", verdict.grad_rel_error);
+    return differs("the gradient of " + verdict.worst_grad, verdict.grad_source, verdict.grad_rel_error);
   }
   if (!verdict.params_equal()) {
-    return differs(verdict.worst_param, "what the optimizer makes of its gradient", verdict.param_rel_error);
+    return differs(verdict.worst_param, verdict.param_source, verdict.param_rel_error);
   }
   return variant + ": gradients or parameters are not bitwise equal on all ranks";
 }
@@ -160,28 +163,29 @@ std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, con
   return ranks;
 }
 
-std::vector<Tensor> CopyGrads(std::span<Parameter* const> params) {
-  std::vector<Tensor> grads;
-  for (Parameter* const param : params) grads.push_back(param->grad());
-  return Copies(grads);
+std::vector<Tensor> CopyGrads(std::span<Parameter* const> params) { return Copies(GradsOf(params)); }
+std::vector<Tensor> CopyValues(std::span<Parameter* const> params) { return Copies(ValuesOf(params)); }
+
+LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tensor> expected,
+                            comm::ProcessGroup& group) {
+  return LargestErrorOf(found, expected, In(group, found.front().device()));
+}
+
+bool EqualOnAllRanks(std::span<const Tensor> tensors, comm::ProcessGroup& group) {
+  return EqualOnAllRanks(tensors, In(group, tensors.front().device()));
 }
 
 Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> reference,
                const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group) {
   Require(!params.empty(), "verify: there is no parameter");
-  const Tensor& first = params.front()->value();
-  const Reduce reduce = [&](const std::vector<double>& mine, comm::ReduceOp op) {
-    const Tensor tensor = Tensor::From<double>(first.device(), {static_cast<int64_t>(mine.size())}, mine);
-    group.AllReduce(tensor, op).Wait();
-    return tensor.ToVector<double>();
-  };
-  const bool replicas_equal = SameOnAllRanks(params, reduce);
-  std::vector<Tensor> grads;
-  for (Parameter* const param : params) grads.push_back(param->grad());
-  const Worst grad = WorstOfRanks(WorstOf(grads, reference), reduce);
-  const std::vector<Tensor> found = Copies(ValuesOf(params));
+  const Reduce reduce = In(group, params.front()->device());
+  std::vector<Tensor> all = GradsOf(params);
+  std::ranges::copy(ValuesOf(params), std::back_inserter(all));
+  const bool replicas_equal = EqualOnAllRanks(all, reduce);
+  const LargestError grad = LargestErrorOf(GradsOf(params), reference, reduce);
+  const std::vector<Tensor> found = CopyValues(params);
   step_again();
-  const Worst value = WorstOfRanks(WorstOf(found, ValuesOf(params)), reduce);
+  const LargestError value = LargestErrorOf(found, ValuesOf(params), reduce);
   return {grad.error,     value.error, params[grad.index]->name(), params[value.index]->name(),
           replicas_equal, tolerance};
 }

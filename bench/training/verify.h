@@ -13,8 +13,9 @@
 // Whether a strategy computed what one process computes on the whole batch.
 namespace gradsync::bench {
 
-// Copies of the gradients that the parameters hold now, on the CPU, in their order.
+// Copies of the gradients or values that the parameters hold now, on the CPU, in their order.
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
+std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
 // An error is that of one tensor, |found - expected| / |expected| in Euclidean norms, and the largest one of
 // all tensors and ranks counts. Infinite where a number is not finite. The norm below the line is at least a
@@ -26,10 +27,13 @@ std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 struct Verdict {
   double grad_rel_error = 0;
   double param_rel_error = 0;
-  std::string worst_grad;  // the tensor with that error
-  std::string worst_param;
+  std::string worst_grad = {};  // the tensor with that error
+  std::string worst_param = {};
   bool replicas_equal = false;  // gradients and parameters are bitwise the same on all ranks
   double tolerance = 0;         // what the errors may be
+  // Whose gradients, and what, they are compared with.
+  const char* grad_source = "a single process's";
+  const char* param_source = "what the optimizer makes of its gradient";
 
   bool grads_equal() const { return grad_rel_error <= tolerance; }
   bool params_equal() const { return param_rel_error <= tolerance; }
@@ -45,6 +49,17 @@ uint64_t HashOfGradients(std::span<model::Parameter* const> params);
 // The ranks whose number differs from that of most ranks (of rank 0's, if no more have another); on all of
 // them.
 std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device);
+
+// The largest error of all ranks, and the first tensor that has it. Every rank gets the same. Throws
+// CollectiveError.
+struct LargestError {
+  double error = 0;
+  size_t index = 0;
+};
+LargestError LargestErrorOf(std::span<const model::Tensor> found, std::span<const model::Tensor> expected,
+                            comm::ProcessGroup& group);
+// Whether these tensors are bitwise the same on all ranks.
+bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::ProcessGroup& group);
 
 // Compares gradients with `reference`, which every rank has, and parameters with what they are after
 // `step_again`, which lets the optimizer take its step once more, with these gradients, from the weights

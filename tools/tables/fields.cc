@@ -55,7 +55,7 @@ std::string EqualityOf(const Measurement& measurement) {
   if (measurement.is_floor()) return "floor: no sync";
   const std::string reference = measurement.record.checks.StringOr("reference", "none");
   if (reference == "none" || !measurement.equal()) return "not checked";
-  if (*measurement.equal()) return "yes";
+  if (*measurement.equal()) return reference == "equation" ? "as its equation" : "yes";
   if (!measurement.grads_equal.value_or(true)) {
     return absl::StrFormat("no (%.1e)", measurement.grad_rel_error.value_or(kNaN));
   }

@@ -152,7 +152,7 @@ void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
 void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
-// Whether it computed what the reference did: "yes", "not checked", "no (1.2e-03)", ...
+// Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
 std::string EqualityOf(const Measurement& measurement);
 
 // Memory of the device at the peak of the timed steps that this variant needs, for each parameter of the
