@@ -58,7 +58,6 @@ class PowerSgd : public Strategy {
   }
 
   void BeginStep() override { launcher_.Reset(); }
-
   void OnGradReady(Parameter& param) override {
     gradients_.at(&param).MakeP();
     launcher_.MarkReady(param,
@@ -108,19 +107,21 @@ class PowerSgd : public Strategy {
 
 constexpr Option kOptions[] = {{"rank", "of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20}};
 
-constinit const Traits kTraits = {.name = "powersgd",
-                                  .summary = "thin factors of each gradient, with error feedback",
-                                  .agreement = Agreement::kLossy,
-                                  .overlaps = true,
-                                  .has_buckets = true,
-                                  .needs_f32 = true,
-                                  .needs_cpu = true,
-                                  .gradient_copies = 2,
-                                  .options = kOptions,
-                                  .reference = [](const ReferenceContext& context) {
-                                    return PowerSgdReference(context.shapes,
-                                                             ValueOf(kTraits, "rank", context.options));
-                                  }};
+constinit const Traits kTraits = {
+    .name = "powersgd",
+    .summary = "thin factors of each gradient, with error feedback",
+    .agreement = Agreement::kLossy,
+    .overlaps = true,
+    .has_buckets = true,
+    .needs_f32 = true,
+    .needs_cpu = true,
+    .gradient_copies = 2,
+    .options = kOptions,
+    .reference =
+        [](const ReferenceContext& c) {
+          return PowerSgdReference(c.shapes, ValueOf(kTraits, "rank", c.options));
+        },
+};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<PowerSgd>(context); }
 

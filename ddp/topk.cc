@@ -47,7 +47,6 @@ class TopK : public Strategy {
   }
 
   void BeginStep() override { launcher_.Reset(); }
-
   void OnGradReady(Parameter& param) override {
     AddTo(param.grad(), memory_.at(&param));  // After which the gradient's place is free.
     launcher_.MarkReady(param, [&](size_t b) {
@@ -73,7 +72,6 @@ class TopK : public Strategy {
   }
 
   BucketPlan plan() const override { return plan_; }
-
   std::vector<model::NamedTensor> State() override {
     std::vector<model::NamedTensor> state;
     for (const auto& [param, memory] : memory_) state.emplace_back("error." + param->name(), memory);
@@ -113,18 +111,19 @@ class TopK : public Strategy {
 constexpr Option kOptions[] = {
     {"percent", "of a gradient's elements that are sent", Option::Unit::kNumber, 1, 0.001, 100}};
 
-constinit const Traits kTraits = {.name = "topk",
-                                  .summary = "the largest elements of each gradient, with error feedback",
-                                  .agreement = Agreement::kLossy,
-                                  .overlaps = true,
-                                  .has_buckets = true,
-                                  .needs_f32 = true,
-                                  .needs_cpu = true,
-                                  .gradient_copies = 2,
-                                  .options = kOptions,
-                                  .reference = [](const ReferenceContext& context) {
-                                    return TopKReference(ValueOf(kTraits, "percent", context.options));
-                                  }};
+constinit const Traits kTraits = {
+    .name = "topk",
+    .summary = "the largest elements of each gradient, with error feedback",
+    .agreement = Agreement::kLossy,
+    .overlaps = true,
+    .has_buckets = true,
+    .needs_f32 = true,
+    .needs_cpu = true,
+    .gradient_copies = 2,
+    .options = kOptions,
+    .reference =
+        [](const ReferenceContext& c) { return TopKReference(ValueOf(kTraits, "percent", c.options)); },
+};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<TopK>(context); }
 
