@@ -26,8 +26,8 @@ double SquaredNorm(const Tensor& tensor);
 // Every element becomes `value`.
 void Fill(const Tensor& tensor, double value);
 
-// target = source, one of them f32 and the other bf16, to which f32 is rounded to nearest. Throws InvalidInput
-// for other dtypes, or if shape or device differ.
+// target = source, one of them f32 and the other bf16, to which f32 is rounded to nearest. Throws
+// InvalidInput for other dtypes, or if shape or device differ.
 void Cast(const Tensor& source, const Tensor& target);
 
 // The flat index of the first element that is NaN or infinite; nullopt if there is none. Copies all of them
