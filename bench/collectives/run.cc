@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
@@ -116,7 +117,11 @@ class AllReduceJob : public RankJob {
 
  private:
   std::unique_ptr<comm::RecordingProcessGroup> JoinBackend(const std::string& backend) {
-    return JoinGroup(options_.ranks, backend, world_, device_, placement_);
+    const bool is_limit = backend == kMemoryLimit;
+    auto group = JoinGroup(options_.ranks, is_limit ? "shm" : backend, world_, device_, placement_);
+    limit_.reset();
+    if (is_limit) limit_.emplace(*group, options_.ranks.timeout);
+    return group;
   }
 
   void MeasureAll() {
@@ -158,7 +163,8 @@ class AllReduceJob : public RankJob {
   void Measure(const std::string& backend, const std::string& collective, int64_t size_bytes,
                Progress& progress) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
-    Exercise exercise(*group_, device_,
+    comm::ProcessGroup& group = limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : *group_;
+    Exercise exercise(group, device_,
                       {.collective = CollectiveOf(collective),
                        .op = options_.reduce_op(),
                        .root = 0,
@@ -247,6 +253,7 @@ class AllReduceJob : public RankJob {
   std::unique_ptr<comm::RecordingProcessGroup> group_;
   std::string run_id_;
   Launch launch_ = ThisLaunch();
+  std::optional<MemoryLimit> limit_;  // in front of group_, when that is what is measured
   Record group_record_;
   std::string out_;
   std::optional<RecordWriter> writer_;
