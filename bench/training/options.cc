@@ -93,6 +93,12 @@ void TrainingOptions::AddTo(FlagTable& flags) {
   peers.AddTo(flags);
 }
 
+void TrainingOptions::AddLearningTo(FlagTable& flags) {
+  AddModelTo(flags);
+  AddVariantsTo(flags);
+  ranks.AddTo(flags);
+}
+
 void TrainingOptions::AddModelTo(FlagTable& flags) {
   if (sweep) {
     flags.Add("preset", &sweep->preset, OneOf({"scaled", "published"}),

@@ -84,6 +84,8 @@ struct TrainingOptions {
   std::vector<Variant> variants;
 
   void AddTo(FlagTable& flags);
+  // Those of them that say what is trained by whom: model, batches, training, variants, ranks.
+  void AddLearningTo(FlagTable& flags);
   // Fills in what the flags left out. Throws InvalidInput if they do not fit together, a file that they name
   // cannot be used, or this build has not the device. Reads no tensor. To be called once, after Parse, in
   // every process.

@@ -56,6 +56,7 @@ class Trainer {
   const model::DevicePtr& device() const { return device_; }
   comm::RecordingProcessGroup& group() { return group_; }
   model::Model& model() { return *model_; }
+  model::Optimizer& optimizer() { return *optimizer_; }
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 

@@ -1,4 +1,4 @@
-#include "bench/convergence/corpus.h"
+#include "bench/learning/corpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

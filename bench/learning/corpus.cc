@@ -1,4 +1,4 @@
-#include "bench/convergence/corpus.h"
+#include "bench/learning/corpus.h"
 
 #include <lzma.h>
 #include <nettle/sha2.h>

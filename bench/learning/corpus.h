@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_BENCH_CONVERGENCE_CORPUS_H_
-#define GRADSYNC_BENCH_CONVERGENCE_CORPUS_H_
+#ifndef GRADSYNC_BENCH_LEARNING_CORPUS_H_
+#define GRADSYNC_BENCH_LEARNING_CORPUS_H_
 
 #include <cstdint>
 #include <string>
@@ -33,4 +33,4 @@ Bounds BoundsOf(const Corpus& text);
 
 }  // namespace gradsync::bench
 
-#endif  // GRADSYNC_BENCH_CONVERGENCE_CORPUS_H_
+#endif  // GRADSYNC_BENCH_LEARNING_CORPUS_H_

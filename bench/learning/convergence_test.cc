@@ -1,0 +1,94 @@
+// //bench:convergence from its command line to its files.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bench/launch/run_program.h"
+#include "bench/records/record.h"
+#include "bench/records/schema.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ProgramResult Learn(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--num_layers=1",      "--d_model=16",        "--d_ff=32",
+                                        "--num_heads=2",       "--seq_len=16",        "--batch_size=2",
+                                        "--evaluate_every=2",  "--backend=shm",       "--seeds=2",
+                                        "--text_bytes=300KiB", "--held_out_windows=8"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return RunProgram("bench/convergence", arguments);
+}
+
+TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = Learn({"--variants=naive,core,none", "--steps=5", "--out=" + out});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("C++ headers"), ContainsRegex("order 0 4[.][0-9]+, xz 0[.]"),
+                                ContainsRegex("core@shm, seed 1: [0-9.]+ bits per byte after 5 steps")));
+  std::set<std::string> trials;
+  std::map<std::string, std::vector<int64_t>> losses;
+  for (const Record& record : RecordsIn(out)) {
+    EXPECT_EQ(record.experiment, "convergence");
+    EXPECT_THAT(SchemaFaults(record), IsEmpty());
+    const std::string name =
+        record.config.StringOr("variant", "") + std::to_string(record.config.IntOr("trial_seed", -1));
+    trials.insert(name + std::to_string(record.rank));
+    const std::vector<int64_t>& held_out = record.samples.at("held_out_loss_nano");
+    ASSERT_EQ(held_out.size(), 5);
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(held_out[i] >= 0, i % 2 == 1 || i == 4) << i;
+    EXPECT_EQ(record.config.StringOr("text_sha256", "").size(), 64);
+    const double sent = record.facts.DoubleOr("sent_bytes_per_step", -1);
+    EXPECT_EQ(sent > 0, record.config.StringOr("strategy", "") != "none");
+    losses[name] = record.samples.at("training_loss_nano");
+  }
+  EXPECT_EQ(trials.size(), 3 * 2 * 2);
+  // The same weights and batches; other ones from another seed.
+  EXPECT_EQ(losses["naive@shm0"][0], losses["core@shm0"][0]);
+  EXPECT_NE(losses["naive@shm0"][0], losses["naive@shm1"][0]);
+}
+
+TEST(ConvergenceProgramTest, SavesResumesAndJudges) {
+  const std::string out = FreshDirectory(), saved = FreshDirectory();
+  ASSERT_EQ(
+      Learn({"--variants=naive", "--steps=6", "--stop_after=4", "--save=" + saved, "--out=" + out}).status,
+      0);
+  const ProgramResult judged = Learn({"--variants=naive", "--eval", "--resume=" + saved});
+  EXPECT_EQ(judged.status, 0) << judged.err;
+  EXPECT_THAT(judged.out, ContainsRegex("naive@shm, seed 0: [0-9.]+ bits per byte after 4 steps"));
+  const std::string resumed = FreshDirectory(), whole = FreshDirectory();
+  ASSERT_EQ(Learn({"--variants=naive", "--steps=6", "--resume=" + saved, "--out=" + resumed}).status, 0);
+  ASSERT_EQ(Learn({"--variants=naive", "--steps=6", "--out=" + whole}).status, 0);
+  const std::vector<Record> parts = RecordsIn(resumed), wholes = RecordsIn(whole);
+  ASSERT_EQ(parts.size(), 4);
+  EXPECT_EQ(parts[0].facts.IntOr("first_step", 0), 4);
+  EXPECT_EQ(parts[0].samples.at("held_out_loss_nano").back(),
+            wholes[0].samples.at("held_out_loss_nano").back());
+}
+
+TEST(ConvergenceProgramTest, RefusesInOneLine) {
+  const auto expect_refused = [](const std::vector<std::string>& arguments, const std::string& why) {
+    const ProgramResult result = Learn(arguments);
+    EXPECT_EQ(result.status, 2) << why;
+    EXPECT_THAT(result.err, HasSubstr(why));
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  };
+  expect_refused({"--variants=naive", "--eval"}, "--eval: needs --resume");
+  expect_refused({"--variants=naive", "--vocab_size=9"},
+                 "--vocab_size: is not for //bench:convergence, which trains");
+  expect_refused({"--variants=naive", "--resume=" + FreshDirectory()}, "--resume: ");
+  expect_refused({"--variants=naive", "--corpus=/nonexistent"}, "--corpus: /nonexistent: cannot be read");
+}
+
+}  // namespace
+}  // namespace gradsync::bench

@@ -1,0 +1,71 @@
+#include "bench/learning/options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr int64_t kBytes = 256;  // the vocabulary
+constexpr int64_t kMax = 1'000'000;
+// Of //bench:ddp, about what does not exist here.
+constexpr const char* kOthers[] = {"vocab_size", "width", "weights", "image_size", "batch_file", "tf32"};
+
+}  // namespace
+
+// Five seeds of all strategies take minutes on two cores.
+ConvergenceOptions::ConvergenceOptions() {
+  training.num_layers = 2;
+  training.d_model = 64;
+  training.d_ff = 192;
+  training.num_heads = 4;
+  training.vocab_size = kBytes;
+  training.seq_lens = {64};
+  training.batch_sizes = {8};
+  training.steps = 400;
+  training.learning_rate = 3e-3;
+}
+
+void ConvergenceOptions::AddTo(FlagTable& flags) {
+  training.AddLearningTo(flags);
+  flags.BeginGroup("Trials");
+  flags.Add("seeds", &seeds, Integer(1, 1000),
+            "Each variant trains from so many: of initial weights and of which text is trained on when.");
+  flags.Add("steps", &training.steps, Integer(1, kMax), "Of each variant from each seed.");
+  flags.Add("evaluate_every", &evaluate_every, Integer(1, kMax),
+            "Steps, after which the loss on held-out text is measured. Default: 20 times in all.");
+  flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
+            "Sequences of held-out text that are judged, at even distances.");
+  flags.Add("text_bytes", &text_bytes, Bytes(), "How much of the text is read, at most.");
+  flags.BeginGroup("Checkpoints");
+  flags.Add("save", &save, Path("a directory"), "Where every trial's checkpoint goes after its last step.");
+  flags.Add("resume", &resume, Path("a directory"), "Goes on from these checkpoints.");
+  flags.Add(
+      "stop_after", &stop_after, Integer(1, kMax),
+      "Stops, and saves, after so many steps; what depends on --steps, such as a schedule, does not change.");
+  flags.Add("eval", &evaluate, Switch(),
+            "Prints the held-out loss of the checkpoints of --resume; trains nothing.");
+}
+
+void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& world) {
+  for (const char* const name : kOthers)
+    Require(!flags.given(name), "--", name,
+            ": is not for //bench:convergence, which trains a transformer on bytes of text");
+  Require(training.batch_sizes.size() == 1, "--batch_size: expected one");
+  Require(training.seq_lens.size() == 1, "--seq_len: expected one");
+  Require(!evaluate || !resume.empty(), "--eval: needs --resume, a directory of checkpoints");
+  Require(last_step() <= training.steps, "--stop_after=", last_step(), ": expected at most the ",
+          training.steps, " of --steps");
+  corpus = std::exchange(training.corpus, "");  // which may be a directory here
+  training.Complete(flags, world);
+  Require(!training.on_images(), "--model=", training.model, ": expected a transformer");
+  for (const Variant& variant : training.variants) {
+    Require(save.empty() || last_step() % variant.period() == 0, "--save: ", last_step(),
+            " steps end within a period of ", variant.name(), ", expected a multiple of ", variant.period());
+  }
+  if (!evaluate_every) evaluate_every = std::max<int64_t>(1, training.steps / 20);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,222 @@
+#include "bench/learning/run.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "bench/launch/progress.h"
+#include "bench/launch/rank_main.h"
+#include "bench/learning/corpus.h"
+#include "bench/learning/trial.h"
+#include "bench/records/provenance.h"
+#include "bench/records/record.h"
+#include "bench/timing/schedule.h"
+#include "bench/training/memory.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Tensor;
+
+constexpr int64_t kNotMeasured = -1;
+
+int64_t Nano(double nats) { return std::llround(1e9 * nats); }
+
+class ConvergenceJob : public RankJob {
+ public:
+  ConvergenceJob(const ConvergenceOptions& options, const comm::World& world, int argc,
+                 const char* const* argv)
+      : options_(options),
+        world_(world),
+        provenance_(CollectProvenance(argc, argv)),
+        placement_(ranks(), world),
+        device_(MakeDevice(ranks(), world)),
+        corpus_(ReadCorpus(options.corpus, options.text_bytes, options.seq_len())),
+        bounds_(BoundsOf(corpus_)) {
+    for (const std::string& backend : options.training.GroupBackends())
+      groups_[backend] = JoinGroup(ranks(), backend, world, device_, placement_);
+    SetGroupRecords();
+    const Record& first = group_records_.begin()->second;
+    if (!options.evaluate) {
+      writer_.emplace(OutputDirectory(ranks(), "convergence-" + first.run_id), "convergence", first.run_id,
+                      world.rank);
+    }
+  }
+
+  void Run() override {
+    Print(
+        absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n"
+                        "bits per byte: order 0 %.3f, xz %.3f\n",
+                        corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
+                        corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
+    const auto num_trials = options_.seeds * static_cast<int64_t>(options_.training.variants.size());
+    Progress progress(num_trials * options_.last_step(), world_.rank == 0);
+    ForEachTrial([&](const Variant& variant, int64_t seed) {
+      Trial trial(options_, variant, seed, corpus_, device_, Group(""), Group(variant.backend));
+      if (!options_.resume.empty()) trial.Load(options_.resume);
+      if (!options_.evaluate) return Train(variant, seed, trial, progress);
+      Report(variant, seed, trial, trial.HeldOutLoss());
+    });
+    Group("").Barrier();
+  }
+
+ private:
+  const RankOptions& ranks() const { return options_.training.ranks; }
+  std::string Backend(const std::string& backend) const {
+    return groups_.contains(backend) ? backend : options_.training.GroupBackends().front();
+  }
+  // That of a backend; of one that is none, the run's own.
+  comm::RecordingProcessGroup& Group(const std::string& backend) const {
+    return *groups_.at(Backend(backend));
+  }
+
+  template <class Take>
+  void ForEachTrial(const Take& take) const {
+    const std::vector<Variant>& variants = options_.training.variants;
+    for (int64_t i = 0; i < options_.seeds; ++i) {
+      for (const int number :
+           RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
+        take(variants[static_cast<size_t>(number)], ranks().seed + i);
+    }
+  }
+
+  void Print(const std::string& text) const {
+    if (world_.rank != 0) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  void Report(const Variant& variant, int64_t seed, const Trial& trial, double loss) const {
+    Print(absl::StrFormat("%s, seed %d: %.4f bits per byte after %d steps\n", variant.name(), seed,
+                          loss / std::numbers::ln2, trial.num_steps()));
+  }
+
+  void Train(const Variant& variant, int64_t seed, Trial& trial, Progress& progress) {
+    Record record = RecordOf(variant, seed, trial);
+    std::vector<double> losses;
+    double sent_bytes = 0, held_out = 0;
+    for (const char* const name : {"step_ns", "own_ns", "held_out_loss_nano"}) record.samples[name];
+    while (trial.num_steps() < options_.last_step()) {
+      const TrialStep step = trial.Step();
+      record.samples["step_ns"].push_back(step.times.marks.step_ns());
+      record.samples["own_ns"].push_back(step.times.begin_step_ns.value_or(0) +
+                                         step.times.hooks_ns.value_or(0));
+      losses.push_back(step.loss);
+      sent_bytes += step.sent_bytes;
+      const bool is_last = trial.num_steps() == options_.last_step();
+      const bool is_judged = is_last || trial.num_steps() % *options_.evaluate_every == 0;
+      if (is_judged) held_out = trial.HeldOutLoss();
+      record.samples["held_out_loss_nano"].push_back(is_judged ? Nano(held_out) : kNotMeasured);
+      progress.Step(Join(variant.name(), ", seed ", seed));
+    }
+    const Tensor mean = Tensor::From<double>(device_, {std::ssize(losses)}, losses);
+    Group("").AllReduce(mean, comm::ReduceOp::kMean).Wait();
+    for (const double loss : mean.ToVector<double>())
+      record.samples["training_loss_nano"].push_back(Nano(loss));
+    record.facts.Set("sent_bytes_per_step", Value(sent_bytes / static_cast<double>(losses.size())));
+    writer_->Begin(record);
+    writer_->WriteToDisk();
+    if (!options_.save.empty()) trial.Save(options_.save);
+    Report(variant, seed, trial, held_out);
+  }
+
+  Record RecordOf(const Variant& variant, int64_t seed, const Trial& trial) const {
+    const TrainingOptions& training = options_.training;
+    const model::TransformerConfig model = training.transformer_config();
+    Record record = group_records_.at(Backend(variant.backend));
+    record.time_utc = NowUtc();
+    variant.Describe(record);
+    SetRankConfig(ranks(), variant.backend, record.config);
+    Fields& config = record.config;
+    config.Set("model", training.model);
+    config.Set("dtype", training.dtype);
+    config.Set("batch_size", options_.batch_size());
+    config.Set("seq_len", options_.seq_len());
+    config.Set("num_layers", model.num_layers);
+    config.Set("d_model", model.d_model);
+    config.Set("d_ff", model.d_ff);
+    config.Set("num_heads", model.num_heads);
+    config.Set("optimizer", training.optimizer);
+    config.Set("learning_rate", training.learning_rate);
+    config.Set("text", corpus_.name);
+    config.Set("text_sha256", corpus_.sha256);
+    config.Set("training_steps", training.steps);
+    config.Set("evaluate_every", *options_.evaluate_every);
+    config.Set("held_out_windows", options_.held_out_windows);
+    config.Set("trial_seed", seed);
+    record.facts.Set("first_step", trial.num_steps());
+    record.facts.Set("num_parameters", trial.num_parameters());
+    record.facts.Set("tokens_per_step", options_.batch_size() * options_.seq_len() * world_.size);
+    return record;
+  }
+
+  // What all records of this rank have, by backend.
+  void SetGroupRecords() {
+    Launch launch = ThisLaunch();
+    Record record;
+    record.experiment = "convergence";
+    record.run_id = AgreeOnRunId(Group(""), device_, launch);
+    record.rank = world_.rank;
+    record.world_size = world_.size;
+    record.facts.Set("order0_bits", Value(bounds_.order0_bits));
+    record.facts.Set("xz_bits", Value(bounds_.xz_bits));
+    record.facts.Set("training_bytes", corpus_.training.size());
+    record.facts.Set("held_out_bytes", corpus_.held_out.size());
+    for (const auto& [backend, group] : groups_) {
+      Record& of_group = group_records_[backend] = record;
+      of_group.provenance = provenance_;
+      SetRankFacts(*group, device_, world_, ranks(), launch, placement_, of_group);
+      group->Clear();
+    }
+  }
+
+  const ConvergenceOptions& options_;
+  const comm::World world_;
+  const Provenance provenance_;
+  const ThreadPlacement placement_;
+  const model::DevicePtr device_;
+  const Corpus corpus_;
+  const Bounds bounds_;
+  std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
+  std::map<std::string, Record> group_records_;                                 // likewise
+  std::optional<RecordWriter> writer_;
+};
+
+}  // namespace
+
+int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
+  const auto check = [&](const comm::World& world) {
+    options.Complete(flags, world);
+    const std::optional<std::string> too_large = TooLargeForThisHost(options.training, world);
+    Require(!too_large, too_large.value_or(""));
+    // Here, before there are ranks, which would all say the same.
+    const Corpus corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
+    for (int64_t i = 0; i < options.seeds && !options.resume.empty(); ++i) {
+      for (const Variant& variant : options.training.variants) {
+        Trial::Check(options, variant, options.training.ranks.seed + i, corpus, options.resume, world.rank,
+                     world.size);
+      }
+    }
+    std::error_code error;
+    if (!options.save.empty()) std::filesystem::create_directories(options.save, error);
+    Require(!error, "--save=", options.save, ": cannot be made: ", error.message());
+  };
+  const auto prepare = [&](const comm::World& world) {
+    if (world.launcher == "self") options.Complete(flags, world);  // The checks ran in another process.
+    return std::make_unique<ConvergenceJob>(options, world, argc, argv);
+  };
+  return RunRankProgram(argc, argv, {flags, options.training.ranks, check, prepare});
+}
+
+}  // namespace gradsync::bench

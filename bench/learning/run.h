@@ -1,0 +1,17 @@
+#ifndef GRADSYNC_BENCH_LEARNING_RUN_H_
+#define GRADSYNC_BENCH_LEARNING_RUN_H_
+
+#include "bench/learning/options.h"
+#include "bench/launch/flags.h"
+
+namespace gradsync::bench {
+
+// The main function of //bench:convergence: RunRankProgram's, after a look at whether this host has the
+// memory. Returns the exit status. Each variant trains a model from each seed, one after the other in an
+// order drawn for each seed, and is judged by its loss on held-out text. Every trial is a record of each
+// rank, written when the trial has ended.
+int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LEARNING_RUN_H_

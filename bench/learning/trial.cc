@@ -1,0 +1,186 @@
+#include "bench/learning/trial.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "bench/records/units.h"
+#include "model/error.h"
+#include "model/transformer.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Tensor;
+
+double ToDouble(const Tensor& scalar) {
+  return DispatchFloat(scalar.dtype(), "loss",
+                       [&]<class T>() { return static_cast<double>(scalar.ToVector<T>().front()); });
+}
+
+BatchShape ShapeOf(int64_t rows, int64_t seq_len) {
+  return {{rows, seq_len}, model::DType::kI32, {rows, seq_len}, model::DType::kI32};
+}
+
+// What a trial that goes on must have in common with the one that was saved.
+CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
+                        const Corpus& text) {
+  const TrainingOptions& training = options.training;
+  const model::TransformerConfig config = training.transformer_config();
+  return {{"variant", variant.name()},
+          {"seed", Join(seed)},
+          {"text_sha256", text.sha256},
+          {"model", Join(config.num_layers, " x ", config.d_model, " x ", config.d_ff, ", ", config.num_heads,
+                         " heads, ", training.dtype)},
+          {"batch", Join(options.batch_size(), " x ", options.seq_len())},
+          {"optimizer", Join(training.optimizer, " ", training.learning_rate)}};
+}
+
+// With the checkpoint of this rank, or, where there were fewer, of another; and all of them.
+std::vector<std::string> PathsOf(const std::string& directory, const Variant& variant, int64_t seed, int rank,
+                                 int64_t num_saved) {
+  std::vector<std::string> paths;
+  for (int64_t i = 0; i < num_saved; ++i)
+    paths.push_back(
+        CheckpointPath(directory, variant.name(), seed, static_cast<int>((rank + i) % num_saved)));
+  return paths;
+}
+
+}  // namespace
+
+// A model that remembers the loss of the last forward pass.
+class Trial::LossKeeper : public model::Model {
+ public:
+  explicit LossKeeper(std::unique_ptr<model::Model> model) : model_(std::move(model)) {}
+
+  std::string_view name() const override { return model_->name(); }
+  std::span<model::Parameter* const> parameters() const override { return model_->parameters(); }
+  std::span<const model::Buffer> buffers() const override { return model_->buffers(); }
+  model::Var Loss(const model::Batch& batch) override {
+    model::Var loss = model_->Loss(batch);
+    last_ = loss.value();
+    return loss;
+  }
+  double last() const { return ToDouble(last_); }
+
+ private:
+  const std::unique_ptr<model::Model> model_;
+  Tensor last_;
+};
+
+double SentBytes(comm::Collective collective, double bytes, int world_size) {
+  if (collective == comm::Collective::kBarrier) return 0;
+  const double share = (world_size - 1.0) / world_size * bytes;
+  return collective == comm::Collective::kAllReduce ? 2 * share : share;
+}
+
+Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t seed, const Corpus& text,
+             const model::DevicePtr& device, comm::RecordingProcessGroup& run,
+             comm::RecordingProcessGroup& group)
+    : options_(options),
+      variant_(variant),
+      seed_(seed),
+      text_(text),
+      run_(run),
+      group_(group),
+      source_(TextTokens(text.training, static_cast<uint64_t>(seed))),
+      batch_(ShapeOf(options.batch_size(), options.seq_len()).NewBatch(device)) {
+  auto model = std::make_unique<LossKeeper>(
+      std::make_unique<model::Transformer>(options.training.transformer_config(), device,
+                                           options.training.element_type(), static_cast<uint64_t>(seed)));
+  model_ = model.get();
+  trainer_ = std::make_unique<Trainer>(
+      std::move(model), OptimizerOptions{options.training.optimizer, options.training.learning_rate}, device,
+      run, CpuClock(ThreadIds()));
+  trainer_->Restart();
+  strategy_ = trainer_->NewStrategy(variant.strategy, variant.strategy_options(), group);
+}
+
+TrialStep Trial::Step() {
+  source_->Fill(run_.rank(), num_steps_, batch_);
+  TrialStep step{.times = trainer_->Step(*strategy_, batch_, nullptr, &group_)};
+  ++num_steps_;
+  step.loss = model_->last();
+  for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())
+    step.sent_bytes += SentBytes(entry.collective, static_cast<double>(entry.bytes), group_.size());
+  group_.Clear();
+  return step;
+}
+
+double Trial::HeldOutLoss() {
+  const int64_t length = options_.seq_len() + 1, count = options_.held_out_windows;
+  const int64_t last = static_cast<int64_t>(text_.held_out.size()) - length;
+  std::vector<int64_t> mine;
+  for (int64_t i = run_.rank(); i < count; i += run_.size())
+    mine.push_back(count == 1 ? 0 : i * last / (count - 1));
+  double sum = 0;
+  const auto full = static_cast<size_t>(options_.batch_size());
+  for (size_t begin = 0; begin < mine.size(); begin += full) {
+    const size_t rows = std::min(full, mine.size() - begin);
+    const BatchShape shape = ShapeOf(static_cast<int64_t>(rows), options_.seq_len());
+    const model::Batch host = shape.NewBatch(model::CpuDevice()), batch = shape.NewBatch(trainer_->device());
+    for (size_t row = 0; row < rows; ++row) {
+      FillRow(std::span(text_.held_out)
+                  .subspan(static_cast<size_t>(mine[begin + row]), static_cast<size_t>(length)),
+              static_cast<int64_t>(row), host);
+    }
+    batch.inputs.CopyFrom(host.inputs);
+    batch.targets.CopyFrom(host.targets);
+    sum += static_cast<double>(rows) * ToDouble(trainer_->model().Loss(batch).value());
+  }
+  const Tensor total = Tensor::From<double>(trainer_->device(), {}, std::vector<double>{sum});
+  run_.AllReduce(total, comm::ReduceOp::kSum).Wait();
+  run_.Clear();
+  return ToDouble(total) / static_cast<double>(count);
+}
+
+// By reference to where they are.
+std::vector<model::NamedTensor> Trial::Tensors() {
+  std::vector<model::NamedTensor> tensors;
+  for (model::Parameter* const param : trainer_->params())
+    tensors.emplace_back(param->name(), param->MutableValue());
+  if (!variant_.traits->owns_state) {
+    for (auto& [name, tensor] : trainer_->optimizer().State())
+      tensors.emplace_back("optimizer." + name, tensor);
+  }
+  for (auto& [name, tensor] : strategy_->State()) tensors.emplace_back("strategy." + name, tensor);
+  return tensors;
+}
+
+void Trial::Save(const std::string& directory) {
+  CheckpointFacts facts = FactsOf(options_, variant_, seed_, text_);
+  facts["rank"] = Join(run_.rank());
+  facts["world_size"] = Join(run_.size());
+  facts["steps"] = Join(num_steps_);
+  SaveCheckpoint(CheckpointPath(directory, variant_.name(), seed_, run_.rank()), Tensors(), facts);
+}
+
+int64_t Trial::Check(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
+                     const Corpus& text, const std::string& directory, int rank, int world_size) {
+  const CheckpointFacts expected = FactsOf(options, variant, seed, text);
+  const std::string first = CheckpointPath(directory, variant.name(), seed, 0);
+  const CheckpointFacts facts = ReadCheckpointFacts(first, expected);
+  const int64_t num_saved = *ParseInteger(facts.at("world_size"));
+  const bool is_exact = variant.traits->agreement == ddp::Agreement::kExact;
+  Require(num_saved == world_size || (num_saved > 0 && is_exact), "--resume: ", first, ": is of ", num_saved,
+          " ranks, found ", world_size, "; ", variant.strategy, " cannot go on with another number of them");
+  for (const std::string& path : PathsOf(directory, variant, seed, rank, num_saved)) {
+    const CheckpointFacts own = ReadCheckpointFacts(path, expected);
+    Require(own.at("steps") == facts.at("steps"), "--resume: ", path, ": was saved after ", own.at("steps"),
+            " steps, ", first, " after ", facts.at("steps"));
+  }
+  const int64_t steps = *ParseInteger(facts.at("steps"));
+  Require(options.evaluate || steps < options.last_step(), "--resume: ", first, ": has taken ", steps,
+          " steps, expected fewer than the ", options.last_step(), " of this run");
+  return steps;
+}
+
+void Trial::Load(const std::string& directory) {
+  num_steps_ = Check(options_, variant_, seed_, text_, directory, run_.rank(), run_.size());
+  const CheckpointFacts facts = ReadCheckpointFacts(CheckpointPath(directory, variant_.name(), seed_, 0), {});
+  LoadCheckpoint(PathsOf(directory, variant_, seed_, run_.rank(), *ParseInteger(facts.at("world_size"))),
+                 Tensors());
+  trainer_->optimizer().SetNumSteps(num_steps_);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,77 @@
+#ifndef GRADSYNC_BENCH_LEARNING_TRIAL_H_
+#define GRADSYNC_BENCH_LEARNING_TRIAL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/learning/checkpoint.h"
+#include "bench/learning/corpus.h"
+#include "bench/learning/options.h"
+#include "bench/training/batches.h"
+#include "bench/training/trainer.h"
+#include "bench/training/variant.h"
+#include "comm/recording_process_group.h"
+#include "ddp/strategy.h"
+#include "model/device.h"
+
+namespace gradsync::bench {
+
+// One step of a trial.
+struct TrialStep {
+  StepResult times;
+  double loss = 0;        // of this rank's batch, before the update, in nats for each byte
+  double sent_bytes = 0;  // by each rank, see SentBytes
+};
+
+// What each rank sends in a collective on so many bytes, of the whole vector, by the fastest algorithms: an
+// all-reduce 2 (n - 1) / n of them, a reduce-scatter, all-gather or broadcast (n - 1) / n, on average.
+double SentBytes(comm::Collective collective, double bytes, int world_size);
+
+// A model that one variant trains from one seed, on one rank. All ranks make the same ones and call alike.
+class Trial {
+ public:
+  // What is given by reference must outlive it. `group`: the variant's, `run`: that of the run.
+  Trial(const ConvergenceOptions& options, const Variant& variant, int64_t seed, const Corpus& text,
+        const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
+
+  // How many steps it has taken, those before its checkpoint included.
+  int64_t num_steps() const { return num_steps_; }
+  int64_t num_parameters() const { return trainer_->num_elements(); }
+
+  // The next one, on the batch of that number.
+  TrialStep Step();
+  // Mean over windows of the held-out text, which ranks share, in nats for each byte. Each rank judges its
+  // own replica.
+  double HeldOutLoss();
+
+  // Checkpoints of this rank in a directory. Load, on all ranks: throws InvalidInput, in one line that begins
+  // with --resume, if one is missing, damaged, or of something else; a strategy whose traits are exact may
+  // come from another number of ranks.
+  void Save(const std::string& directory);
+  void Load(const std::string& directory);
+  // Load's checks, but of the tensors. Returns the steps that were taken.
+  static int64_t Check(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
+                       const Corpus& text, const std::string& directory, int rank, int world_size);
+
+ private:
+  class LossKeeper;
+  std::vector<model::NamedTensor> Tensors();
+
+  const ConvergenceOptions& options_;
+  const Variant& variant_;
+  const int64_t seed_;
+  const Corpus& text_;
+  comm::RecordingProcessGroup &run_, &group_;
+  LossKeeper* model_;  // the trainer's
+  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<ddp::Strategy> strategy_;
+  model::Batch batch_;
+  int64_t num_steps_ = 0;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LEARNING_TRIAL_H_

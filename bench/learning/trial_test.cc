@@ -1,0 +1,232 @@
+#include "bench/learning/trial.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/launch/run_program.h"
+#include "comm/testing/rank_threads.h"
+#include "ddp/factory.h"
+#include "model/error.h"
+#include "model/safetensors.h"
+#include "model/transformer.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kSeed = 7;
+
+std::unique_ptr<ConvergenceOptions> Options(const std::string& variants, std::vector<std::string> more = {}) {
+  auto options = std::make_unique<ConvergenceOptions>();
+  FlagTable flags("test", "");
+  options->AddTo(flags);
+  more.insert(more.end(), {"--variants=" + variants, "--backend=shm", "--num_layers=1", "--d_model=16",
+                           "--d_ff=32", "--num_heads=2", "--seq_len=16", "--batch_size=4", "--steps=1000",
+                           "--held_out_windows=7", "--learning_rate=0.01"});
+  std::vector<const char*> argv = {"test"};
+  for (const std::string& argument : more) argv.push_back(argument.c_str());
+  flags.Parse(static_cast<int>(argv.size()), argv.data());
+  comm::World world;
+  world.size = world.local_size = 2;
+  options->Complete(flags, world);
+  return options;
+}
+
+Corpus SmallCorpus() {
+  Corpus corpus{.name = "small", .training = "", .held_out = "", .sha256 = "1234"};
+  for (int i = 0; i < 60; ++i) corpus.training += Join("line ", i * i, ": the same words again and again\n");
+  for (int i = 0; i < 10; ++i) corpus.held_out += Join("line ", i * 37, ": the same words again and again\n");
+  return corpus;
+}
+
+using Body = std::function<void(Trial& trial, int rank)>;
+
+// A trial of the first variant on each of so many ranks, which are threads.
+void RunTrials(const ConvergenceOptions& options, const Corpus& corpus, int world_size, const Body& body) {
+  std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeGroups("local", world_size);
+  comm::RunRanks(world_size, [&](int rank) {
+    comm::RecordingProcessGroup group(std::move(groups[static_cast<size_t>(rank)]));
+    Trial trial(options, options.training.variants.front(), kSeed, corpus, model::CpuDevice(1), group, group);
+    body(trial, rank);
+  });
+}
+
+// Of rank 0: the losses of steps, and last that on held-out text.
+std::vector<double> LossesOf(Trial& trial, int64_t num_steps) {
+  std::vector<double> losses;
+  for (int64_t i = 0; i < num_steps; ++i) losses.push_back(trial.Step().loss);
+  losses.push_back(trial.HeldOutLoss());
+  return losses;
+}
+
+TEST(TrialTest, SendsWhatTheFastestAlgorithmsSend) {
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 4), 150);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllGather, 100, 4), 75);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kReduceScatter, 100, 2), 50);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 1), 0);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kBarrier, 100, 2), 0);
+}
+
+TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
+  constexpr int64_t kSteps = 12;
+  const auto options = Options("naive");
+  const Corpus corpus = SmallCorpus();
+  std::vector<std::vector<double>> losses(2);
+  double sent_bytes = 0;
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
+    for (int64_t i = 0; i < kSteps; ++i) {
+      const TrialStep step = trial.Step();
+      losses[static_cast<size_t>(rank)].push_back(step.loss);
+      if (rank == 0) sent_bytes = step.sent_bytes;
+    }
+  });
+  // Two ranks send each gradient once.
+  auto groups = comm::MakeGroups("local", 1);
+  comm::RecordingProcessGroup group(std::move(groups[0]));
+  const model::DevicePtr device = model::CpuDevice(1);
+  Trainer trainer(std::make_unique<model::Transformer>(options->training.transformer_config(), device,
+                                                       model::DType::kF32, static_cast<uint64_t>(kSeed)),
+                  {options->training.optimizer, options->training.learning_rate}, device, group,
+                  CpuClock(ThreadIds()));
+  trainer.Restart();
+  EXPECT_DOUBLE_EQ(sent_bytes, 4.0 * static_cast<double>(trainer.num_elements()));
+  const std::unique_ptr<BatchSource> source = TextTokens(corpus.training, static_cast<uint64_t>(kSeed));
+  const BatchShape shape = {{4, 16}, model::DType::kI32, {4, 16}, model::DType::kI32};
+  const std::vector<model::Batch> batches = {shape.NewBatch(device), shape.NewBatch(device)};
+  for (int64_t i = 0; i < kSteps; ++i) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto number = static_cast<size_t>(rank);
+      source->Fill(rank, i, batches[number]);
+      const double loss = trainer.model().Loss(batches[number]).value().ToVector<float>().front();
+      EXPECT_NEAR(losses[number][static_cast<size_t>(i)], loss, 1e-4) << "step " << i << ", rank " << rank;
+    }
+    trainer.GradientsAlone(batches);
+    trainer.StepOptimizer();
+  }
+  EXPECT_LT(losses[0].back(), 0.8 * losses[0].front());
+}
+
+TEST(TrialTest, RanksShareTheHeldOutText) {
+  const auto options = Options("naive");
+  const Corpus corpus = SmallCorpus();
+  std::vector<double> of_worlds;
+  for (const int world_size : {1, 2, 3}) {
+    RunTrials(*options, corpus, world_size, [&](Trial& trial, int rank) {
+      const double loss = trial.HeldOutLoss();
+      if (rank == 0) of_worlds.push_back(loss);
+    });
+  }
+  EXPECT_NEAR(of_worlds[1], of_worlds[0], 1e-6);
+  EXPECT_NEAR(of_worlds[2], of_worlds[0], 1e-6);
+}
+
+class CheckpointTest : public ::testing::TestWithParam<std::string> {};
+
+// Whatever a strategy remembers: so many steps, and as many after a resumption, are twice as many.
+TEST_P(CheckpointTest, AResumedTrialContinuesBitForBit) {
+  const auto options = Options(GetParam());
+  const Corpus corpus = SmallCorpus();
+  const std::string directory = FreshDirectory();
+  const int64_t period = options->training.variants.front().period(), half = (9 + period) / period * period;
+  std::vector<std::vector<double>> whole(2), resumed(2);
+  RunTrials(*options, corpus, 2,
+            [&](Trial& trial, int rank) { whole[static_cast<size_t>(rank)] = LossesOf(trial, 2 * half); });
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int) {
+    for (int64_t i = 0; i < half; ++i) trial.Step();
+    trial.Save(directory);
+  });
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
+    trial.Load(directory);
+    EXPECT_EQ(trial.num_steps(), half);
+    resumed[static_cast<size_t>(rank)] = LossesOf(trial, half);
+  });
+  for (std::vector<double>& losses : whole) losses.erase(losses.begin(), losses.begin() + half);
+  EXPECT_EQ(whole, resumed);
+}
+
+TEST_P(CheckpointTest, ExactOnesGoOnWithAnotherNumberOfRanks) {
+  const auto options = Options(GetParam());
+  const bool is_exact = options->training.variants.front().traits->agreement == ddp::Agreement::kExact;
+  const Corpus corpus = SmallCorpus();
+  const std::string of_two = FreshDirectory(), of_three = FreshDirectory(), again = FreshDirectory();
+  std::vector<double> before, through_three;
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
+    for (int64_t i = 0; i < 5; ++i) trial.Step();
+    trial.Save(of_two);
+    std::vector<double> own = LossesOf(trial, 5);
+    if (rank == 0) before = own;
+  });
+  std::string refused;
+  RunTrials(*options, corpus, 3, [&](Trial& trial, int rank) {
+    try {
+      trial.Load(of_two);
+      trial.Save(of_three);
+    } catch (const InvalidInput& error) {
+      if (rank == 0) refused = error.what();
+    }
+  });
+  if (!is_exact) {
+    EXPECT_THAT(refused, HasSubstr("is of 2 ranks, found 3"));
+    return;
+  }
+  EXPECT_EQ(refused, "");
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
+    trial.Load(of_three);
+    std::vector<double> own = LossesOf(trial, 5);
+    if (rank == 0) through_three = own;
+  });
+  EXPECT_EQ(before, through_three);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, CheckpointTest, ::testing::ValuesIn(ddp::StrategyNames()),
+                         [](const auto& test) { return test.param; });
+
+TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
+  const auto options = Options("naive,flat");
+  const Variant &naive = options->training.variants[0], &flat = options->training.variants[1];
+  const Corpus corpus = SmallCorpus();
+  const std::string directory = FreshDirectory();
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int) {
+    trial.Step();
+    trial.Save(directory);
+  });
+  const auto error_of = [&](const Variant& variant, const ConvergenceOptions& asked,
+                            const Corpus& text) -> std::string {
+    try {
+      Trial::Check(asked, variant, kSeed, text, directory, 1, 2);
+      return "no error";
+    } catch (const InvalidInput& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(error_of(naive, *options, corpus), "no error");
+  EXPECT_THAT(error_of(flat, *options, corpus),
+              AllOf(HasSubstr("--resume: "), HasSubstr("flat@shm.seed7.rank0")));
+  Corpus other = corpus;
+  other.sha256 = "5678";
+  EXPECT_THAT(error_of(naive, *options, other), HasSubstr("its text_sha256 is 1234, expected 5678"));
+  EXPECT_THAT(error_of(naive, *Options("naive", {"--stop_after=1"}), corpus),
+              HasSubstr("has taken 1 steps, expected fewer than the 1 of this run"));
+  const std::string of_flat = CheckpointPath(directory, flat.name(), kSeed, 0);
+  std::filesystem::copy(CheckpointPath(directory, naive.name(), kSeed, 0), of_flat);
+  EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("its variant is naive@shm, expected flat@shm"));
+  model::WriteSafetensors(of_flat, std::vector<model::NamedTensor>{});
+  EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("is no checkpoint of gradsync's"));
+  const std::string of_rank1 = CheckpointPath(directory, naive.name(), kSeed, 1);
+  std::filesystem::resize_file(of_rank1, std::filesystem::file_size(of_rank1) - 1);
+  const std::string damaged = error_of(naive, *options, corpus);
+  EXPECT_THAT(damaged, AllOf(HasSubstr("--resume: "), HasSubstr("naive@shm.seed7.rank1.safetensors")));
+  EXPECT_EQ(damaged.find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradsync::bench
