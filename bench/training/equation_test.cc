@@ -1,0 +1,104 @@
+#include "bench/training/equation.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/local_process_group.h"
+#include "comm/testing/rank_threads.h"
+#include "model/transformer.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::Batch;
+using model::DType;
+using model::Tensor;
+
+Variant VariantOf(const std::string& text) {
+  const std::vector<std::string> texts = {text};
+  return MakeVariants("variants", texts, {.backends = {"gloo"}, .bucket_bytes = {512}}).front();
+}
+
+// The steps of one variant under the name of another.
+class Disguised : public Stepper {
+ public:
+  Disguised(const Cell& cell, const Variant& name, Stepper& inner) : Stepper(cell, name), inner_(inner) {}
+
+  bool is_own() const override { return true; }
+  StepResult Step(const Batch& batch, model::Tracer* tracer) override { return inner_.Step(batch, tracer); }
+  double loss_scale() const override { return inner_.loss_scale(); }
+  void StepFromStart(const Batch& batch) override { inner_.StepFromStart(batch); }
+  void StepOn(const Batch& batch) override { inner_.StepOn(batch); }
+  void Introduce(Record& record) const override { inner_.Introduce(record); }
+  void Describe(Fields& facts) const override { inner_.Describe(facts); }
+
+ private:
+  Stepper& inner_;
+};
+
+// Of rank 0 of two, which take the steps of `taken`.
+Verdict VerdictOn(const std::string& name, const std::string& taken) {
+  auto groups = comm::MakeLocalGroups(2);
+  std::vector<Verdict> verdicts(2);
+  comm::RunRanks(2, [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    comm::RecordingProcessGroup group(std::move(groups[r]));
+    const model::DevicePtr device = model::CpuDevice();
+    model::TransformerConfig config;
+    config.d_model = config.d_ff = 16;
+    config.num_layers = config.num_heads = 1;
+    config.vocab_size = 32;
+    config.context_length = 8;
+    Trainer trainer(std::make_unique<model::Transformer>(config, device, DType::kF32, 0), {}, device, group,
+                    CpuClock(ThreadIds()));
+    const Tensor ids = Tensor::Empty(device, {4, 8}, DType::kI32);
+    for (int i = 0; i < 32; ++i) ids.data<int32_t>()[i] = (i * i + 7 * i + 11 * rank) % 32;
+    const Cell cell;
+    const Variant claimed = VariantOf(name), variant = VariantOf(taken);
+    const std::unique_ptr<Stepper> inner = MakeOwnStepper(cell, variant, trainer, group);
+    Disguised stepper(cell, claimed, *inner);
+    verdicts[r] = CheckEquation(stepper, {ids, ids}, trainer);
+  });
+  EXPECT_EQ(verdicts[0].passed(), verdicts[1].passed());
+  return verdicts[0];
+}
+
+TEST(EquationTest, StepsOfTheVariantPass) {
+  for (const char* name :
+       {"bf16_wire", "powersgd", "powersgd:rank=1", "topk", "topk:percent=20", "local_sgd:period=1",
+        "local_sgd:period=3", "diloco:period=3", "diloco:period=2,outer_rate=1,outer_momentum=0"}) {
+    EXPECT_EQ(Fault(name, VerdictOn(name, name)), "");
+  }
+}
+
+TEST(EquationTest, StepsOfAnotherAreFound) {
+  const std::pair<const char*, const char*> pairs[] = {
+      {"powersgd:rank=2", "powersgd:rank=1"},
+      {"powersgd:rank=1", "powersgd:rank=2"},
+      {"powersgd:rank=2", "naive"},
+      {"topk:percent=10", "topk:percent=11"},
+      {"topk:percent=10", "naive"},
+      {"bf16_wire", "topk:percent=90"},
+      {"local_sgd:period=2", "local_sgd:period=3"},
+      {"local_sgd:period=2", "diloco:period=2"},
+      {"diloco:period=2", "local_sgd:period=2"},
+      {"diloco:period=2", "diloco:period=2,outer_momentum=0"},
+      {"diloco:period=2", "diloco:period=2,outer_rate=0.6"},
+  };
+  for (const auto& [name, taken] : pairs) {
+    const Verdict verdict = VerdictOn(name, taken);
+    EXPECT_FALSE(verdict.grads_equal() && verdict.params_equal()) << name << ", taken: " << taken;
+    EXPECT_TRUE(verdict.replicas_equal) << taken;
+  }
+}
+
+TEST(EquationTest, ReplicasThatPartAreFound) {
+  EXPECT_FALSE(VerdictOn("local_sgd:period=2", "none").passed());
+}
+
+}  // namespace
+}  // namespace gradsync::bench
