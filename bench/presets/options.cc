@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/time/time.h"
 #include "bench/collectives/options.h"
 #include "bench/training/memory.h"
 #include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
+#include "ddp/factory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -121,15 +123,27 @@ void Smoke(Builder& builder) {
                               "--buffer_elements=256Ki,2Mi", "--warmup_steps=1", "--steps=5"}}});
 }
 
+// --strategies= those that differ in nothing but when they send what: all others send something else, seldom,
+// or own the update, and are more than eight minutes can tell apart. And the floor.
+std::string AlikeStrategies() {
+  Arguments names = ddp::StrategyNames();
+  std::erase_if(names, [](const std::string& name) {
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    return traits.communicates && (traits.agreement != ddp::Agreement::kExact || traits.owns_update);
+  });
+  return "--strategies=" + absl::StrJoin(names, ",");
+}
+
 // Eight minutes on two cores. The small model decides, because it has the most rounds; the larger one shows
 // what synchronisation costs where computation is long. No claim has fewer than ten rounds.
 void Quick(Builder& builder) {
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
-  builder.Train("ddp",
-                OfModels({"tiny"}, "every strategy",
-                         {"--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=1m", "--repeats=2"}));
-  builder.Train("ddp", OfModels({"small"}, "every strategy",
-                                {"--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=10"}));
+  builder.Train("ddp", OfModels({"tiny"}, "strategies that all-reduce gradients",
+                                {AlikeStrategies(), "--batch_size=2", "--seq_len=64", "--warmup_steps=2",
+                                 "--time=1m", "--repeats=2"}));
+  builder.Train("ddp", OfModels({"small"}, "strategies that all-reduce gradients",
+                                {AlikeStrategies(), "--batch_size=1", "--seq_len=64", "--warmup_steps=1",
+                                 "--steps=10"}));
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
                                  "--warmup_steps=1", "--steps=10"}));
@@ -163,12 +177,26 @@ void Reference(Builder& builder) {
   builder.Train("compare", {{"bucket sizes, resnet50", published}, {"bucket sizes, resnet50, scaled", {}}});
 }
 
+// A delay of a microsecond is none. What is delayed in forward, a covariate, must not be told from other
+// differences by less than its whole length.
+void Resolution(const SuiteOptions& options, Builder& builder) {
+  std::string variants = "core,core:wait_delay_us=1,core:forward_delay_us=1";
+  for (const int64_t delay_us : options.delays_us) {
+    for (const char* const where : {"forward", "hook", "wait"})
+      variants += Join(",core:", where, "_delay_us=", delay_us);
+  }
+  const std::string time = absl::FormatDuration(absl::FromChrono(options.time));
+  builder.Train("ddp", OfModels({options.model}, "known delays",
+                                {"--variants=" + variants, "--warmup_steps=2", "--time=" + time}));
+}
+
 }  // namespace
 
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add(
-      "preset", &preset, OneOf({"smoke", "quick", "reference"}),
+      "preset", &preset, OneOf({"smoke", "quick", "resolution", "reference"}),
       "smoke: whether everything works, within a minute. quick: a comparison, within eight on two cores. "
+      "resolution: how small a difference can be shown, by known delays. "
       "reference: the published experiments, for hours on a CPU.");
   flags.Add("backend", &backends, OneOf(comm::BackendNames()),
             "What moves the gradients; every experiment compares them. Without it gloo, and quick on a CPU "
@@ -177,6 +205,12 @@ void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add("resume", &resume, Path("the directory of a suite that was stopped"),
             "Go on with it: what it has finished is kept, and what it has not is run from its beginning. "
             "Takes no other flag.");
+  flags.Add("model", &model, Text("a model of //bench:ddp"), "Of --preset=resolution.");
+  flags.Add("time", &time, Duration(), "Of --preset=resolution: how long to measure.");
+  flags.Add(
+      "delay_us", &delays_us, Integer(1),
+      "Of --preset=resolution: microseconds by which core is delayed in forward, in its last hook or in "
+      "its wait.");
   peers.AddTo(flags);
   ranks.AddTo(flags);
 }
@@ -189,6 +223,7 @@ std::vector<Experiment> MakeExperiments(SuiteOptions options, std::vector<std::s
   Builder builder(options, notes);
   if (options.preset == "smoke") Smoke(builder);
   if (options.preset == "quick") Quick(builder);
+  if (options.preset == "resolution") Resolution(options, builder);
   if (options.preset == "reference") Reference(builder);
   return builder.Take();
 }

@@ -1,6 +1,8 @@
 #ifndef GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 #define GRADSYNC_BENCH_PRESETS_OPTIONS_H_
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,10 @@ struct SuiteOptions {
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
   std::string resume;  // a directory; empty: a new suite
+  // Of the preset resolution.
+  std::string model = "tiny";
+  std::chrono::milliseconds time = std::chrono::minutes(4);
+  std::vector<int64_t> delays_us = {3000, 10000};
   PeerOptions peers;
 
   void AddTo(FlagTable& flags);
@@ -37,6 +43,8 @@ struct Experiment {
 //              whether everything works
 //   quick      all strategies on `tiny` and on `small`, several sizes of batches and of buckets, in minutes;
 //              on a CPU over gloo and shm
+//   resolution `core` against itself, and against itself with known delays: how small a difference can be
+//              shown in how much time
 //   reference  the published experiments: xl over the published batches and sequences, and its traces; the
 //              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
 //              for xl, the largest model that fits takes its place

@@ -14,6 +14,7 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
 
 class PresetTest : public ::testing::TestWithParam<const char*> {};
@@ -78,6 +79,20 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
   EXPECT_THAT(backends_of(options),
               ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "ddp=hierarchical",
                           "ddp=hierarchical", "compare=hierarchical"));
+}
+
+TEST(SuiteOptionsTest, ResolutionDelaysCoreInThreePlaces) {
+  SuiteOptions options;
+  options.preset = "resolution";
+  options.model = "small";
+  options.delays_us = {500};
+  std::vector<std::string> notes;
+  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  ASSERT_EQ(experiments.size(), 1u);
+  EXPECT_THAT(experiments[0].arguments,
+              IsSupersetOf({"--model=small", "--time=4m",
+                            "--variants=core,core:wait_delay_us=1,core:forward_delay_us=1,"
+                            "core:forward_delay_us=500,core:hook_delay_us=500,core:wait_delay_us=500"}));
 }
 
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {

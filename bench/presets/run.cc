@@ -15,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -186,6 +187,7 @@ class Suite {
 
 SuiteEnd RunSuite(int argc, char** argv) {
   SuiteOptions options;
+  if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = "resolution";
   FlagTable flags("suite",
                   "Runs a set of experiments, one after the other, and prints their tables.\n"
                   "  bazel run //bench:suite -- --preset=smoke --out=DIR");

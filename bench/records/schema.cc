@@ -196,6 +196,7 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "overlaps", kBool, "ddp import", kSometimes, "whether it communicates during backward"},
     {kFacts, "period", kInt, "ddp import", kSometimes,
      "every how many steps the strategy synchronises, if not in each: a sample is the mean of so many"},
+    {kFacts, "delay_ns", kInt, "ddp", kSometimes, "by which the benchmark made each step longer, on purpose"},
     {kFacts, "peer", kText, kTraining, kSometimes, "pytorch: the framework that took the steps"},
     {kFacts, "twin", kText, kTraining, kSometimes, "of peers: gradsync's strategy that it compares with"},
     {kFacts, "tokens_per_step", kInt, kTraining, kSometimes, "of all ranks"},

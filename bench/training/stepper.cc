@@ -83,6 +83,7 @@ class OwnStepper : public Stepper {
     const int64_t before = trainer_.bytes_in_use();
     trainer_.device()->allocator().ResetPeak();
     StepResult result;
+    trainer_.SetDelays(variant().delays());
     Locate([&] { result = trainer_.Step(*strategy_, batch, tracer, &group_, variant().period()); });
     AddBuffers(trainer_.bytes_in_use() - before);
     const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);

@@ -175,6 +175,12 @@ void Trainer::Enter(std::string_view phase, Mark mark) {
   if (!is_last) ranges_->Push(RangeKind::kPhase, phase);
 }
 
+void Trainer::Spin(int64_t ns) const {
+  if (ns == 0) return;
+  for (const int64_t end_ns = now_() + ns; now_() < end_ns;) {
+  }
+}
+
 StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
                             StepResult& result, std::vector<Tensor>* keep) {
   ready_.clear();
@@ -188,17 +194,20 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
   }
   {
     const Listening listening(*device_, tracer);
+    Spin(delays_.forward_ns);
     const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
     Enter("backward", Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
       const int64_t ready_ns = now_();
       ready_.push_back({&param, ready_ns});
+      if (ready_.size() == params().size()) Spin(delays_.hook_ns);
       strategy.OnGradReady(param);
       hooks_ns += now_() - ready_ns;
     });
   }
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
+  Spin(delays_.wait_ns);
   if (keep != nullptr) {
     strategy.CompleteGradients();
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());

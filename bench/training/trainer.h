@@ -14,6 +14,7 @@
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/range_sink.h"
+#include "bench/training/delays.h"
 #include "bench/training/moments.h"
 #include "comm/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
@@ -93,6 +94,8 @@ class Trainer {
   // The same for a check: afterwards the parameters hold the whole gradients of the last step, in memory that
   // is not the strategy's.
   void StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch, int64_t num_steps = 1);
+  // Of the steps to come.
+  void SetDelays(const Delays& delays) { delays_ = delays; }
   // For tests: steps are timed by this timer, and the strategy's own work on this clock.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
@@ -124,6 +127,8 @@ class Trainer {
   void GradientsAlone(std::span<const model::Batch> batches, double loss_scale = 1);
 
  private:
+  // Uses the processor for so long.
+  void Spin(int64_t ns) const;
   // Takes the mark, at which one phase ends and this one begins.
   void Enter(std::string_view phase, Mark mark);
   void AllocateGradients();
@@ -135,6 +140,7 @@ class Trainer {
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
+  Delays delays_;
   std::vector<ReadyGradient> ready_;  // of a step
   // What strategies get in the place of a group, if there are ranges_.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;

@@ -116,6 +116,23 @@ void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std
   }
 }
 
+// Each in its own place, and at least as long as it is said to be.
+TEST(TrainerTest, DelaysAreWhereTheyWereAskedFor) {
+  static constexpr int64_t kDelayNs = 20'000'000;
+  OnTwoRanks([](Rank& rank) {
+    const auto strategy = rank.Make("core");
+    const Batch batch = BatchOf(rank.device, 0);
+    rank.trainer.SetDelays({.forward_ns = kDelayNs});
+    EXPECT_GE(rank.trainer.Step(*strategy, batch, nullptr).marks.forward_ns(), kDelayNs);
+    rank.trainer.SetDelays({.hook_ns = kDelayNs});
+    const StepResult hook = rank.trainer.Step(*strategy, batch, nullptr);
+    EXPECT_GE(hook.marks.backward_ns(), kDelayNs);
+    EXPECT_GE(hook.hooks_ns.value_or(0), kDelayNs);
+    rank.trainer.SetDelays({.wait_ns = kDelayNs});
+    EXPECT_GE(rank.trainer.Step(*strategy, batch, nullptr).marks.sync_exposed_ns(), kDelayNs);
+  });
+}
+
 // Writes down the phases, and how many operations were in each.
 class PhaseSink : public RangeSink {
  public:

@@ -87,7 +87,6 @@ Parsed Parse(const std::string& error_start, std::string_view text) {
   std::vector<std::string> names;
   for (const ddp::Option& option : options) names.emplace_back(option.name);
   if (parsed.traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
-  Require(!names.empty(), error_start, strategy, " has no buckets, and takes no option");
   for (const std::string& text_of_option : SplitCommas(head.substr(colon + 1))) {
     const size_t equals = std::min(text_of_option.find('='), text_of_option.size());
     const std::string name = text_of_option.substr(0, equals);
@@ -126,7 +125,22 @@ Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::
 
 }  // namespace
 
-std::span<const ddp::Option> BenchOptions() { return {}; }
+std::span<const ddp::Option> BenchOptions() {
+  static constexpr double kMostUs = 60e6;
+  static constexpr ddp::Option kOptions[] = {
+      {.name = "forward_delay_us", .meaning = "compute so long for nothing in forward", .maximum = kMostUs},
+      {.name = "hook_delay_us", .meaning = "likewise in the last hook of backward", .maximum = kMostUs},
+      {.name = "wait_delay_us", .meaning = "likewise after the last wait", .maximum = kMostUs}};
+  return kOptions;
+}
+
+Delays Variant::delays() const {
+  const auto ns = [&](std::string_view delay) {
+    const auto given = values.find(delay);
+    return given == values.end() ? 0 : static_cast<int64_t>(1e3 * given->second);
+  };
+  return {ns("forward_delay_us"), ns("hook_delay_us"), ns("wait_delay_us")};
+}
 
 std::string Variant::name() const {
   std::vector<std::string> options;
@@ -165,6 +179,7 @@ void Variant::Describe(Record& record) const {
   record.facts.Set("agreement", Name(traits->agreement));
   record.facts.Set("overlaps", Value(traits->overlaps));
   if (period() > 1) record.facts.Set("period", period());
+  if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;
   record.facts.Set("peer", "pytorch");
   record.facts.Set("twin", traits->name);

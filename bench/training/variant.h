@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
+#include "bench/training/delays.h"
 #include "ddp/factory.h"
 
 namespace gradsync::bench {
@@ -37,6 +38,8 @@ struct Variant {
   std::string peer = {};               // what PyTorch calls it; empty: one of gradsync's own
 
   std::string name() const;
+  // What the benchmark adds to its steps.
+  Delays delays() const;
   // What the strategy is made with.
   ddp::StrategyOptions strategy_options() const;
   // Every how many steps it synchronises: so many are its turn.

@@ -104,6 +104,19 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   EXPECT_EQ(record.facts.StringOr("floor", ""), "pytorch_none_compiled");
 }
 
+// Which are no option of the strategy.
+TEST(VariantTest, DelaysAreInTheRecord) {
+  const Variant variant =
+      Make("core:wait_delay_us=1500,forward_delay_us=20", {{"gloo"}, {kDefaultBucketBytes}})[0];
+  EXPECT_EQ(variant.name(), "core:forward_delay_us=20,wait_delay_us=1500@gloo");
+  EXPECT_EQ(variant.delays().forward_ns, 20'000);
+  EXPECT_EQ(variant.delays().wait_ns, 1'500'000);
+  EXPECT_TRUE(variant.strategy_options().values.empty());
+  Record record;
+  variant.Describe(record);
+  EXPECT_EQ(record.facts.IntOr("delay_ns", 0), 1'520'000);
+}
+
 class BadVariantTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(BadVariantTest, IsOneLineThatNamesTheFlag) {
@@ -125,10 +138,12 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"core@", "--variants=core@: unknown backend '', expected "},
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
-                  "--variants=naive:bucket_bytes=1Mi: naive has no buckets, and takes no option"},
+                  "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
+                  "forward_delay_us, hook_delay_us or wait_delay_us"},
         std::pair{
             "core:size=3",
-            "--variants=core:size=3: core has no option 'size', expected bucket_bytes, bucket_elements "},
+            "--variants=core:size=3: core has no option 'size', expected forward_delay_us, hook_delay_us, "
+            "wait_delay_us, bucket_bytes, bucket_elements "},
         std::pair{"core:bucket_bytes", "--variants=core:bucket_bytes: bucket_bytes: expected a byte count "},
         std::pair{"core:bucket_bytes=0", "--variants=core:bucket_bytes=0: bucket_bytes: expected "},
         std::pair{"core:bucket_bytes=1,bucket_elements=1",

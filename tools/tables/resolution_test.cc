@@ -30,7 +30,7 @@ TEST(ResolutionTableTest, CountsWindowsThatHoldTheKnownDelay) {
   const Table& table = t.table("resolution");
   ASSERT_EQ(table.num_rows(), 3u);
   for (size_t row = 0; row < 3; ++row) {
-    EXPECT_EQ(Text(table, row, "variant"), "core@gloo");
+    EXPECT_EQ(Text(table, row, "variant"), "core:wait_delay_us=3000@gloo");
     EXPECT_NEAR(Number(table, row, "delay (%)"), 3, 0.1);
     EXPECT_EQ(table.marked(row, ColumnOf(table, "half-width (%)")), row == 2);
   }
