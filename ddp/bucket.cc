@@ -42,6 +42,15 @@ int64_t BucketPlan::numel() const {
   return numel;
 }
 
+double BucketPlan::SentBytes(int world_size) const {
+  double bytes = 0;
+  for (const Bucket& bucket : buckets) {
+    const double times = bucket.collective == comm::Collective::kAllReduce ? 2 : 1;
+    bytes += times * static_cast<double>(bucket.sent_bytes()) * (world_size - 1) / world_size;
+  }
+  return bytes;
+}
+
 BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& limits) {
   Require(limits.bytes > 0 && limits.first_bytes > 0 && limits.last_bytes > 0 && limits.alignment_bytes > 0,
           "bucket size is 0 bytes, expected at least 1");

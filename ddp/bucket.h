@@ -39,6 +39,9 @@ struct BucketPlan {
   std::vector<Bucket> buckets;
 
   int64_t numel() const;
+  // What each of so many ranks sends at least, in all collectives: (p - 1) / p of the whole vector when it is
+  // reduced to parts or gathered from parts, and twice that for an all-reduce.
+  double SentBytes(int world_size) const;
 };
 
 // How to fill buckets.

@@ -47,6 +47,7 @@ struct Graph {
   // Instead of gradient descent, with which nothing is rounded. Whoever makes the same gradients then makes
   // the same updates of single elements.
   bool adamw = false;
+  double grad_scale = 1;  // with AdamW
 };
 
 using Values = std::vector<std::vector<float>>;
@@ -113,7 +114,7 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
       model::Backward(TestModel::Scaled(LossOf(*model, unseen, rank, step), 1.0 / world_size),
                       model->params());
     }
-    graph.adamw ? optimizer->Step() : Descend(*model);
+    graph.adamw ? optimizer->Step(graph.grad_scale) : Descend(*model);
   }
   return {ValuesOf(*model), GradsOf(*model)};
 }
@@ -135,7 +136,7 @@ inline Result Train(std::string_view strategy_name, size_t bucket_bytes, comm::P
       strategy->CompleteGradients();
       grads = GradsOf(*model);
     }
-    strategy->Update(*optimizer);
+    strategy->Update(*optimizer, graph.grad_scale);
   }
   return {ValuesOf(*model), grads};
 }

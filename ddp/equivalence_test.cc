@@ -57,6 +57,34 @@ TEST_P(AdamWEquivalenceTest, EqualsOneProcessBitForBit) {
                    {.num_steps = 4, .adamw = true});
 }
 
+TEST_P(AdamWEquivalenceTest, ClipsOrRefuses) {
+  const Graph clipped = {.adamw = true, .grad_scale = 0.3};
+  if (TraitsOf(GetParam()).can_clip) return CheckEquivalence(GetParam(), 300000, "local", Cpus(3), clipped);
+  const auto groups = comm::MakeLocalGroups(1);
+  EXPECT_THROW(Train(GetParam(), 300000, *groups[0], model::CpuDevice(), clipped), InvalidInput);
+}
+
+// The sum of squares of the mean gradient, which a sharded strategy adds up over ranks.
+TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
+  if (!TraitsOf(GetParam()).can_clip) GTEST_SKIP();
+  double expected = 0;
+  for (const std::vector<float>& grad : SingleProcess(3, {.num_steps = 1}).grads) {
+    for (const float g : grad) expected += static_cast<double>(g) * g;
+  }
+  const auto groups = comm::MakeLocalGroups(3);
+  comm::RunRanks(3, [&](int rank) {
+    const auto model = MakeModel({}, model::CpuDevice());
+    const auto strategy = MakeStrategy(
+        GetParam(),
+        {.params = model->params(), .group = *groups[static_cast<size_t>(rank)], .options = {300000}});
+    strategy->BeginStep();
+    model::Backward(TestModel::Scaled(model->Loss(rank, 0), strategy->loss_scale()), model->params(),
+                    [&](model::Parameter& p) { strategy->OnGradReady(p); });
+    strategy->Finish();
+    EXPECT_NEAR(strategy->SquaredNorm(model->params()), expected, 1e-9 * expected);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(AllStrategies, AdamWEquivalenceTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param; });
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class LoggingGroup : public comm::ProcessGroup {
       case comm::Collective::kBroadcast:
         return Log("broadcast", output);
       case comm::Collective::kReduceScatter:
+        bytes_.push_back(input.nbytes());
         return Log("reduce_scatter", output);
       case comm::Collective::kAllGather:
         for (int rank = 0; rank < size(); ++rank) {
@@ -54,31 +56,37 @@ class LoggingGroup : public comm::ProcessGroup {
   }
 
   std::vector<size_t>& bytes() { return bytes_; }
+  std::function<void(const std::string& what)> on_wait = {};  // before it is logged
   size_t allocated_bytes() const { return allocated_bytes_; }
 
  private:
   // Logs the moment of issue, and the first wait.
   class Issued : public comm::Work::State {
    public:
-    Issued(std::vector<std::string>& log, std::string name) : log_(log), name_(std::move(name)) {}
-    void Wait() override { log_.push_back("wait " + name_); }
+    Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
+    void Wait() override {
+      if (group_.on_wait) group_.on_wait(name_);
+      group_.log_.push_back("wait " + name_);
+    }
     comm::Interval interval() override { return {}; }
 
    private:
-    std::vector<std::string>& log_;
+    LoggingGroup& group_;
     const std::string name_;
   };
 
   comm::Work Log(const std::string& what, const Tensor& tensor) {
     const std::string name = what + " " + std::to_string(tensor.nbytes());
     log_.push_back(name);
-    return comm::Work(std::make_shared<Issued>(log_, name));
+    return comm::Work(std::make_shared<Issued>(*this, name));
   }
 
   std::vector<std::string>& log_;
   std::vector<size_t> bytes_;
   size_t allocated_bytes_ = 0;
 };
+
+using Events = std::vector<std::string>;
 
 class ScheduleTest : public testing::Test {
  protected:
@@ -102,6 +110,14 @@ class ScheduleTest : public testing::Test {
     model::Backward(TestModel::Scaled(loss, strategy_->loss_scale()), model_.params(),
                     [this](model::Parameter& p) { strategy_->OnGradReady(p); });
     strategy_->Finish();
+    return log_;
+  }
+
+  // The same with the update, by an optimizer without state.
+  Events StepAndUpdate() {
+    Step();
+    log_.push_back("update");
+    strategy_->Update(optimizer_);
     return log_;
   }
 
@@ -135,9 +151,9 @@ class ScheduleTest : public testing::Test {
   LoggingGroup group_{log_};
   TestModel model_{std::vector<int64_t>(5, kNumel)};
   std::unique_ptr<Strategy> strategy_;
+  model::Sgd optimizer_{model_.params(), {}};
 };
 
-using Events = std::vector<std::string>;
 const Events kGradients = {"grad 4", "grad 3", "grad 2", "grad 1", "grad 0"};
 
 Events Concat(Events a, const Events& b) {
@@ -306,16 +322,99 @@ TEST_F(ScheduleTest, CoreGradientsAreTheBucketsThemselves) {
   }
 }
 
+// Buckets {4 3} {2 1} {0}.
+TEST_F(ScheduleTest, CoreUpdateTakesEachBucketWhenItsSumIsThere) {
+  Make("core_update");
+  StepAndUpdate();
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce 524288",
+                           "grad 2",
+                           "grad 1",
+                           "reduce 524288",
+                           "grad 0",
+                           "reduce 262144",
+                           "update",
+                           "wait reduce 524288",
+                           "wait reduce 524288",
+                           "wait reduce 262144"};
+  EXPECT_EQ(StepAndUpdate(), expected);
+  // While bucket 1 travels, bucket 0 has been updated and bucket 1 has not.
+  std::vector<uint64_t> versions;
+  const auto remember = [&](const std::string&) {
+    versions = {model_.params()[4]->version(), model_.params()[2]->version()};
+  };
+  Step();
+  const uint64_t before = model_.params()[4]->version();
+  ASSERT_EQ(model_.params()[2]->version(), before);
+  int waits = 0;
+  group_.on_wait = [&](const std::string& what) {
+    if (++waits == 2) remember(what);
+  };
+  strategy_->Update(optimizer_);
+  group_.on_wait = {};
+  EXPECT_EQ(versions, (std::vector<uint64_t>{before + 1, before}));
+}
+
+// Each bucket is reduced to parts as soon as it is full; while a bucket's weights travel the next is updated.
+TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
+  Make("zero1");
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce_scatter 262144",
+                           "grad 2",
+                           "grad 1",
+                           "reduce_scatter 262144",
+                           "grad 0",
+                           "reduce_scatter 131072",
+                           "update",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait all_gather 524288",
+                           "wait reduce_scatter 131072",
+                           "all_gather 262144",
+                           "wait all_gather 524288",
+                           "wait all_gather 262144"};
+  EXPECT_EQ(StepAndUpdate(), expected);
+  EXPECT_EQ(StepAndUpdate(), expected);
+}
+
+TEST_F(ScheduleTest, Zero2HasRoomForTwoBucketsAndFreesGradients) {
+  Make("zero2", kBytes);
+  const Events events = StepAndUpdate();
+  // The third bucket is copied to where the first was, which must have been reduced by then.
+  EXPECT_EQ(Events(events.begin(), events.begin() + 7),
+            (Events{"grad 4", "reduce_scatter 131072", "grad 3", "reduce_scatter 131072", "grad 2",
+                    "wait reduce_scatter 131072", "reduce_scatter 131072"}));
+  const size_t before = model_.device()->allocator().stats().bytes_in_use;
+  model_.device()->allocator().ResetPeak();
+  StepAndUpdate();
+  EXPECT_EQ(model_.device()->allocator().stats().bytes_in_use, before);
+  EXPECT_EQ(group_.allocated_bytes(), 2 * kBytes);
+}
+
+// ZeroRedundancyOptimizer sends half as much again: an all-reduce of gradients, and then all weights.
+TEST_F(ScheduleTest, Zero1MovesAsManyBytesAsAnAllReduce) {
+  for (const char* const name : {"core", "zero1", "zero2"}) {
+    Make(name);
+    EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes) << name;
+  }
+}
+
 TEST_F(ScheduleTest, EveryStrategySendsEveryByteOnce) {
   for (const std::string& name : StrategyNames()) {
     if (TraitsOf(name).agreement != Agreement::kExact) continue;
     for (const size_t bucket_bytes : {size_t{1}, kBytes, 3 * kBytes, size_t{1} << 30}) {
       Make(name, bucket_bytes);
       for (int step = 0; step < 3; ++step) {
-        Step();
+        StepAndUpdate();
         size_t sum = 0;
         for (const size_t bytes : group_.bytes()) sum += bytes;
-        EXPECT_EQ(sum, 5 * kBytes) << name << ", buckets of " << bucket_bytes;
+        // Sharded: gradients to parts, and weights from parts.
+        EXPECT_EQ(sum, (TraitsOf(name).shards_state ? 2 : 1) * 5 * kBytes)
+            << name << ", buckets of " << bucket_bytes;
       }
       std::vector<size_t> planned;
       for (const Bucket& bucket : strategy_->plan().buckets) planned.push_back(bucket.bytes());
@@ -344,15 +443,11 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
     const auto buffers = static_cast<double>(bytes_in_use() - before);
     EXPECT_LE(buffers, traits.gradient_copies * 5 * kBytes) << name;
     EXPECT_EQ(buffers >= kBytes, traits.gradient_copies > 0) << name;
-    Step();
+    StepAndUpdate();
     // A whole period, for a strategy that has one.
     std::vector<std::string> events;
-    model::Sgd optimizer(model_.params(), {});
     for (int64_t step = 0; step < PeriodOf(traits, {}); ++step) {
-      events = Step();
-      const size_t length = events.size();
-      strategy_->Update(optimizer);
-      events.insert(events.end(), log_.begin() + static_cast<std::ptrdiff_t>(length), log_.end());
+      events = StepAndUpdate();
       if (std::ranges::any_of(events, IsSend)) break;
     }
     EXPECT_EQ(std::ranges::any_of(events, IsSend), traits.communicates) << name;

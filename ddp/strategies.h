@@ -15,6 +15,9 @@
   ROW(bucketed_sync)             \
   ROW(bucketed_async)            \
   ROW(core)                      \
+  ROW(core_update)               \
+  ROW(zero1)                     \
+  ROW(zero2)                     \
   ROW(bf16_wire)                 \
   ROW(powersgd)                  \
   ROW(topk)                      \

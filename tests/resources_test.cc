@@ -85,6 +85,7 @@ TEST_P(ResourcesTest, AThousandStepsOfEveryStrategyUseUpNothing) {
   const std::vector<std::string> names = ddp::StrategyNames();
   struct Rank {
     ddp::TestModel model{{5, 1000, 1, 7000, 33, 16}};
+    model::Sgd optimizer{model.params(), {}};
     std::vector<std::unique_ptr<ddp::Strategy>> strategies{};
   };
   std::vector<Rank> ranks(kRanks);
@@ -105,6 +106,7 @@ TEST_P(ResourcesTest, AThousandStepsOfEveryStrategyUseUpNothing) {
           model::Backward(ddp::TestModel::Scaled(rank.model.Loss(r, step), strategy.loss_scale()), params,
                           [&](model::Parameter& param) { strategy.OnGradReady(param); });
           strategy.Finish();
+          strategy.Update(rank.optimizer);
         }
       }
     });

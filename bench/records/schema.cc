@@ -125,10 +125,12 @@ constexpr SchemaName kSchema[] = {
      "of "
      "backward"},
     {kSamples, "sync_exposed_ns", kInts, kTraining, kAlways,
-     "from there until every gradient is averaged; missing likewise"},
+     "from there until every gradient is averaged, and, of a strategy that communicates while it updates, "
+     "what "
+     "the update waited; missing likewise"},
     {kSamples, "backward_and_sync_ns", kInts, kTraining, kAlways,
      "both together, and hooks_ns; what a published \"backward\" is whose strategy waits inside it"},
-    {kSamples, "optimizer_ns", kInts, kTraining, kAlways, "its step"},
+    {kSamples, "optimizer_ns", kInts, kTraining, kAlways, "its step, without waits"},
     {kSamples, "comm_busy_ns", kInts, kTraining, kAlways,
      "the union of the intervals with a collective in flight; missing of peers"},
     {kSamples, "compute_cpu_ns", kInts, kTraining, kAlways,
@@ -219,8 +221,8 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "training_bytes", kInt, kLearning, kAlways, "of the text"},
     {kFacts, "held_out_bytes", kInt, kLearning, kAlways, "of the text"},
     {kFacts, "first_step", kInt, kLearning, kAlways, "steps that a checkpoint had taken before; 0: none"},
-    {kFacts, "sent_bytes_per_step", kNumber, kLearning, kAlways,
-     "of each rank, by the fastest algorithms, mean over steps"},
+    {kFacts, "sent_bytes_per_step", kNumber, "ddp convergence", kSometimes,
+     "of each rank, by the fastest algorithms, mean over steps; missing of peers"},
     {kFacts, "bucket_sizes", kText, kTraining, kSometimes, "a peer's: the bytes of its buckets, in order"},
     {kFacts, "compiled", kText, kTraining, kSometimes, "what torch.compile was given"},
     {kFacts, "compile_ns", kInt, kTraining, kSometimes, "before the first step"},

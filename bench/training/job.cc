@@ -262,19 +262,22 @@ class TrainingJob : public RankJob {
     recorder_.Clear();
   }
 
-  // Whether all ranks have the same gradients after a step.
+  // Whether all ranks have the same gradients after a step; of a strategy that has parts of them only, the
+  // same weights, which it has brought to all.
   void SpotCheck(Series& series, int64_t round) {
     if (!series.stepper->is_own()) return;
-    const std::vector<int> ranks = RanksThatDiffer(HashOfGradients(trainer_.params()), group_, device_);
+    const Variant& variant = series.stepper->variant();
+    const bool has_parts = variant.traits->shards_state;
+    const uint64_t hash = has_parts ? HashOfValues(trainer_.params()) : HashOfGradients(trainer_.params());
+    const std::vector<int> ranks = RanksThatDiffer(hash, group_, device_);
     group_.Clear();
     ++series.spot_checks;
     if (ranks.empty()) ++series.equal_spot_checks;
-    const Variant& variant = series.stepper->variant();
     if (ranks.empty() || variant.drifts()) return;
     std::string names;
     for (const int rank : ranks) names += Join(names.empty() ? "" : ", ", rank);
     throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", series.stepper->cell().name,
-                                  ": after it the gradients of rank ", names,
+                                  ": after it the ", has_parts ? "weights" : "gradients", " of rank ", names,
                                   " differ from those of the other ranks"));
   }
 

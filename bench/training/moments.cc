@@ -31,21 +31,20 @@ BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
   constexpr int64_t kSent = std::numeric_limits<int64_t>::max();
   size_t num_sent = 0;
   for (const Entry& entry : entries) {
-    const bool is_bucket =
-        entry.collective == comm::Collective::kAllReduce || entry.collective == comm::Collective::kAllGather;
-    if (!is_bucket) continue;
-    const auto bucket =
-        std::ranges::find_if(bucket_ready_ns, [&](int64_t ns) { return ns <= entry.issue_ns; });
-    const auto i = static_cast<size_t>(bucket - bucket_ready_ns.begin());
-    const bool fits = bucket != bucket_ready_ns.end() &&
-                      entry.bytes == static_cast<int64_t>(plan.buckets[i].sent_bytes()) &&
+    using enum comm::Collective;
+    if (entry.collective == kBroadcast || entry.collective == kBarrier) continue;
+    size_t i = 0;
+    while (i < num_buckets &&
+           (plan.buckets[i].collective != entry.collective || bucket_ready_ns[i] > entry.issue_ns))
+      ++i;
+    const bool fits = i < num_buckets && entry.bytes == static_cast<int64_t>(plan.buckets[i].sent_bytes()) &&
                       entry.interval.start_ns >= entry.issue_ns;
     if (!fits) return UnknownMoments(num_buckets);
-    moments.ready_ns[i] = *bucket - begin_ns;
-    moments.issued_ns[i] = entry.issue_ns - *bucket;
+    moments.ready_ns[i] = bucket_ready_ns[i] - begin_ns;
+    moments.issued_ns[i] = entry.issue_ns - bucket_ready_ns[i];
     moments.started_ns[i] = entry.interval.start_ns - entry.issue_ns;
     moments.ended_ns[i] = entry.interval.end_ns - entry.interval.start_ns;
-    *bucket = kSent;
+    bucket_ready_ns[i] = kSent;
     ++num_sent;
   }
   return num_sent == num_buckets ? moments : UnknownMoments(num_buckets);

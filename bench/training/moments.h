@@ -30,7 +30,7 @@ struct BucketMoments {
 BucketMoments UnknownMoments(size_t num_buckets);
 
 // `gradients`: all of the step. `entries`: its collectives, finished, in the order of their issue, of which
-// each all-reduce and all-gather is a bucket's: the first of the plan's that was complete by then and had not
+// each but broadcasts is a bucket's: the first of that kind in the plan that was complete by then and had not
 // been sent. Unknown if they do not fit the plan.
 BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
                         std::span<const ReadyGradient> gradients,

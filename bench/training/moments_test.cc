@@ -65,6 +65,7 @@ TEST_F(MomentsTest, BucketsInTheOrderOfThePlanAreReadyWithTheirLastGradient) {
 TEST_F(MomentsTest, RowsThatAreGatheredAreABucketToo) {
   ddp::BucketPlan plan = ddp::PlanSingles(std::vector<model::Parameter*>{all_[3], all_[0]});
   plan.buckets[1].messages_bytes = 8;
+  plan.buckets[1].collective = comm::Collective::kAllGather;
   const ReadyGradient ready[] = {{all_[3], 1010}, {all_[0], 1020}};
   Entry gather = AllReduce(8, 1021, 1023, 1027);
   gather.collective = comm::Collective::kAllGather;

@@ -60,7 +60,10 @@ class OwnStepper : public Stepper {
   }
 
   void Introduce(Record& record) const override {
-    for (const ddp::Bucket& bucket : strategy_->plan().buckets) {
+    const ddp::BucketPlan plan = strategy_->plan();
+    record.facts.Set("sent_bytes_per_step",
+                     Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
+    for (const ddp::Bucket& bucket : plan.buckets) {
       record.buckets.push_back(
           {static_cast<int64_t>(bucket.sent_bytes()), static_cast<int64_t>(bucket.params.size())});
     }

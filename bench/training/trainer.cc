@@ -213,9 +213,13 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());
   }
   Enter("optimizer", Mark::kSyncEnd);
+  const int64_t waited_before_ns = strategy.waited_ns();
   strategy.Update(*optimizer_);
   Enter("end", Mark::kStepEnd);
-  const StepMarks marks = timer_->Read();
+  StepMarks marks = timer_->Read();
+  // What the update waited is not the optimizer's time.
+  if (device_->is_cpu())
+    marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += strategy.waited_ns() - waited_before_ns;
   // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
     result.begin_step_ns = result.begin_step_ns.value_or(0) + begun_ns - marks[Mark::kStepBegin];

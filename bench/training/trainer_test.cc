@@ -245,6 +245,47 @@ TEST(TrainerTest, AStepLogsItsOwnCollectivesAndPhases) {
   });
 }
 
+// Its update waits for a while that it tells.
+class Waiting : public ddp::Strategy {
+ public:
+  void Finish() override {}
+  void Update(model::Optimizer&, double) override {
+    const int64_t begin_ns = comm::Now();
+    while (comm::Now() < begin_ns + 2'000'000) {
+    }
+    waited_ns_ += 1'500'000;
+  }
+  int64_t waited_ns() const override { return waited_ns_; }
+  ddp::BucketPlan plan() const override { return {}; }
+
+ private:
+  int64_t waited_ns_ = 7'000'000;  // before
+};
+
+// Communication that is left for the update is exposed like any other, and no part of the optimizer's time.
+TEST(TrainerTest, WhatAnUpdateWaitsIsExposed) {
+  OnTwoRanks([](Rank& rank) {
+    Waiting strategy;
+    const StepResult result = rank.trainer.Step(strategy, BatchOf(rank.device, 0), nullptr);
+    EXPECT_GE(result.marks.sync_exposed_ns(), 1'500'000);
+    EXPECT_GE(result.marks.optimizer_ns(), 500'000);
+    EXPECT_EQ(result.marks.step_ns(),
+              result.marks.forward_ns() + result.marks.backward_and_sync_ns() + result.marks.optimizer_ns());
+  });
+}
+
+// Of a period, means.
+TEST(TrainerTest, SeveralStepsAreTheirMean) {
+  OnTwoRanks([](Rank& rank) {
+    Waiting strategy;
+    const StepResult result =
+        rank.trainer.Step(strategy, BatchOf(rank.device, 0), nullptr, nullptr, /*num_steps=*/3);
+    EXPECT_EQ(strategy.waited_ns(), 7'000'000 + 3 * 1'500'000);
+    EXPECT_GE(result.marks.sync_exposed_ns(), 1'500'000);
+    EXPECT_GE(result.marks.optimizer_ns(), 500'000);
+  });
+}
+
 TEST(TrainerTest, AStepKnowsTheMomentsOfItsBuckets) {
   OnTwoRanks([](Rank& rank) {
     const Batch batch = BatchOf(rank.device, rank.group.rank());

@@ -152,6 +152,12 @@ uint64_t HashOfGradients(std::span<Parameter* const> params) {
   return hash;
 }
 
+uint64_t HashOfValues(std::span<Parameter* const> params) {
+  uint64_t hash = 0;
+  for (const Parameter* const param : params) hash = HashBytes(param->value(), hash);
+  return hash;
+}
+
 std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device) {
   const std::vector<int64_t> numbers = GatherOverRanks({static_cast<int64_t>(number)}, group, device);
   const int64_t most = *std::ranges::max_element(

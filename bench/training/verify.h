@@ -46,6 +46,9 @@ std::string Fault(const std::string& variant, const Verdict& verdict);
 // A number made of all bytes of the gradients.
 uint64_t HashOfGradients(std::span<model::Parameter* const> params);
 
+// Of their values.
+uint64_t HashOfValues(std::span<model::Parameter* const> params);
+
 // The ranks whose number differs from that of most ranks (of rank 0's, if no more have another); on all of
 // them.
 std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device);

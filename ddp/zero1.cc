@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "ddp/shards.h"
+#include "ddp/strategies.h"
+
+namespace gradsync::ddp::zero1 {
+namespace {
+
+// Every rank keeps the optimizer's state of one part of the parameters only ("ZeRO", stage 1,
+// arXiv:1910.02054, section 5.1): with gradients g_r of rank r = 0, ..., p - 1,
+//
+//   g[part r] = 1/p sum_s g_s[part r]     a reduce-scatter of each bucket, during backward
+//   w[part r] = update(w[part r], g[part r])
+//   w = all parts                         an all-gather of each bucket, while the next is updated
+//
+// which moves as many bytes as one all-reduce. Gradients are views of buckets, as in `core`, and weights
+// travel through the same storage. Buckets are filled in reverse forward order, and stay: an element's state
+// cannot move to another rank.
+class Zero1 : public Strategy {
+ public:
+  explicit Zero1(const StrategyContext& context)
+      : group_(context.group),
+        shards_(Plan(context), group_),
+        storage_(MakeStorage(shards_.reduced(), kAlignmentBytes, group_)),
+        buffers_(PlaceBuffers(shards_.reduced(), kAlignmentBytes, storage_)),
+        launcher_(shards_.reduced()) {
+    std::vector<model::Tensor> own;
+    for (size_t i = 0; i < buffers_.size(); ++i) own.push_back(shards_.OwnPart(i, buffers_[i]));
+    shards_.SetGradients(std::move(own));
+  }
+
+  void BeginStep() override {
+    const std::vector<Bucket>& buckets = shards_.reduced().buckets;
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      for (size_t k = 0; k < buckets[i].params.size(); ++k)
+        buckets[i].params[k]->PlaceGrad(buckets[i].View(buffers_[i], k));
+    }
+    works_.clear();
+    launcher_.Reset();
+  }
+
+  void OnGradReady(model::Parameter& param) override {
+    launcher_.MarkReady(param, [&](size_t i) {
+      works_.push_back(
+          group_.ReduceScatter(buffers_[i], shards_.OwnPart(i, buffers_[i]), comm::ReduceOp::kSum));
+    });
+  }
+
+  void Finish() override {}
+
+  double SquaredNorm(std::span<model::Parameter* const>) override {
+    for (comm::Work& work : works_) work.Wait();
+    return shards_.SquaredNorm();
+  }
+
+  void Update(model::Optimizer& optimizer, double grad_scale) override {
+    shards_.Update(
+        optimizer, grad_scale, [&](size_t i) { works_[i].Wait(); }, [&](size_t i) { return buffers_[i]; });
+  }
+
+  void CompleteGradients() override {
+    for (comm::Work& work : works_) work.Wait();
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      group_.AllGather(shards_.OwnPart(i, buffers_[i]), buffers_[i]).Wait();
+  }
+
+  std::vector<model::NamedTensor> State() override { return shards_.State(); }
+  void Reset() override { shards_.Reset(); }
+  double loss_scale() const override { return 1.0 / group_.size(); }
+  BucketPlan plan() const override { return shards_.plan(); }
+
+ private:
+  static constexpr size_t kAlignmentBytes = 64, kEdgeBytes = size_t{1} << 20;
+
+  static BucketPlan Plan(const StrategyContext& context) {
+    const std::vector<model::Parameter*> order(context.params.rbegin(), context.params.rend());
+    const size_t bytes = context.options.bucket_bytes, edge_bytes = std::min(kEdgeBytes, bytes);
+    return PlanBuckets(order, {.bytes = bytes,
+                               .first_bytes = edge_bytes,
+                               .last_bytes = edge_bytes,
+                               .alignment_bytes = kAlignmentBytes});
+  }
+
+  comm::ProcessGroup& group_;
+  Shards shards_;
+  const model::Tensor storage_;               // of all buckets
+  const std::vector<model::Tensor> buffers_;  // views of it, by bucket
+  InOrderLauncher launcher_;
+  std::vector<comm::Work> works_;  // reduce-scatters, by bucket
+};
+
+}  // namespace
+
+constinit const Traits kTraits = {
+    .name = "zero1",
+    .summary = "each rank updates a part with its part of the optimizer's state, and gathers the others'",
+    .overlaps = true,
+    .has_buckets = true,
+    .owns_update = true,
+    .owns_state = true,
+    .shards_state = true,
+    .places_gradients = true,
+    .gradient_copies = 1,
+    .pytorch_twin = "zero1"};
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero1>(context); }
+
+}  // namespace gradsync::ddp::zero1
