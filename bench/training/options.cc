@@ -141,12 +141,19 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
 
 void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.BeginGroup("What is compared");
-  flags.Add("variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
-            "What takes turns. Options: bucket_bytes=12Mi, or bucket_elements=3Mi. Without a backend or a "
-            "size: once for each of --backend and of --bucket_bytes. Default: --strategies.");
+  flags.Add(
+      "variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
+      "What takes turns. Options: bucket_bytes=12Mi, or bucket_elements=3Mi, and what --strategies says. "
+      "Without a backend or a size: once for each of --backend and of --bucket_bytes. Default: "
+      "--strategies.");
   std::string help = "Ways of averaging gradients.";
-  for (const std::string& name : ddp::StrategyNames())
-    help += Join(" ", name, ": ", ddp::TraitsOf(name).summary, ".");
+  for (const std::string& name : ddp::StrategyNames()) {
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    help += Join(" ", name, ": ", traits.summary);
+    for (const ddp::Option& option : traits.options)
+      help += Join("; ", option.name, "=", option.default_value, ": ", option.meaning);
+    help += ".";
+  }
   flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
   flags.Add("backend", &backends, OneOf(comm::BackendNames()), "What moves the gradients.");
   if (!sweep) {
