@@ -106,7 +106,7 @@ void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std
   for (int round = 0; round < 3; ++round) {
     for (const auto& [name, strategy] : strategies) {
       rank.trainer.Restart();
-      rank.trainer.Step(*strategy, batch, nullptr);
+      rank.trainer.StepWithWholeGradients(*strategy, batch);
       if (ddp::TraitsOf(name).agreement != ddp::Agreement::kExact) continue;
       for (size_t i = 0; i < expected.size(); ++i) {
         const std::vector<double> found = rank.Grad(i);
