@@ -117,6 +117,7 @@ TEST_P(CheckedTest, NaNAndInfinityAreReportedWhereTheyArise) {
       const TestModel model({3, 4, 5});
       const auto strategy =
           MakeStrategy(GetParam(), {model.params(), *group, {.bucket_bytes = 16, .check_gradients = true}});
+      model::Sgd optimizer(model.params(), {});
       for (int step = 0; step < 2; ++step) {
         for (Parameter* param : model.params()) param->ResetGrad();
         strategy->BeginStep();
@@ -128,6 +129,7 @@ TEST_P(CheckedTest, NaNAndInfinityAreReportedWhereTheyArise) {
                           strategy->OnGradReady(param);
                         });
         strategy->Finish();
+        strategy->Update(optimizer);
       }
     });
     EXPECT_EQ(errors[1], "rank 1, step 1 of strategy '" + GetParam() +
