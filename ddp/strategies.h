@@ -17,7 +17,6 @@
   ROW(core)                      \
   ROW(core_update)               \
   ROW(zero1)                     \
-  ROW(zero2)                     \
   ROW(bf16_wire)                 \
   ROW(powersgd)                  \
   ROW(topk)                      \
