@@ -78,8 +78,10 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
             param->name(), "' is on ", param->device()->name(), ", expected the CPU");
   }
   auto clock = row.traits.owns_update ? std::make_unique<WaitClock>(context.group) : nullptr;
-  const StrategyContext trained = {
-      .params = params, .group = clock ? *clock : context.group, .options = context.options};
+  const StrategyContext trained = {.params = params,
+                                   .group = clock ? *clock : context.group,
+                                   .options = context.options,
+                                   .optimizer = context.optimizer};
   std::unique_ptr<Strategy> strategy = row.make(trained);
   return Checked(row.traits, std::move(strategy), trained, std::move(clock));
 }

@@ -47,6 +47,8 @@ struct StrategyContext {
   std::span<model::Parameter* const> params;
   comm::ProcessGroup& group;
   StrategyOptions options;
+  // The one that Update will get, if it is known: then State() is whole before the first update.
+  const model::Optimizer* optimizer = nullptr;
 };
 
 // All strategies, the simplest first.

@@ -48,19 +48,22 @@ double Shards::SquaredNorm() const {
   return total.ToVector<double>().front();
 }
 
-void Shards::Update(const model::Optimizer& like, double grad_scale, const std::function<void(size_t)>& wait,
+void Shards::MakeOptimizer(const model::Optimizer& like) {
+  std::vector<model::Part> parts;
+  for (size_t i = 0; i < own_.size(); ++i) {
+    for (const auto& [part, at] : own_[i])
+      parts.push_back({part.param, part.begin, part.end, own_grads_[i].Slice(at, {part.end - part.begin})});
+  }
+  optimizer_ = like.ForParts(std::move(parts));
+}
+
+void Shards::Update(model::Optimizer& like, double grad_scale, const std::function<void(size_t)>& wait,
                     const std::function<Tensor(size_t)>& room) {
   const std::vector<Bucket>& buckets = reduced_.buckets;
-  if (optimizer_ == nullptr) {
-    std::vector<model::Part> parts;
-    for (size_t i = 0; i < own_.size(); ++i) {
-      for (const auto& [part, at] : own_[i])
-        parts.push_back({part.param, part.begin, part.end, own_grads_[i].Slice(at, {part.end - part.begin})});
-    }
-    optimizer_ = like.ForParts(std::move(parts));
-  }
+  if (optimizer_ == nullptr) MakeOptimizer(like);
+  like.Advance();
+  optimizer_->SetNumSteps(like.num_steps());
   optimizer_->SetLearningRate(like.learning_rate());
-  optimizer_->Advance();
   comm::Work gathering;  // the bucket before
   const auto finish = [&](size_t i) {
     gathering.Wait();

@@ -32,12 +32,15 @@ class Shards {
 
   // Before the first of these, and the same each time: where this rank's parts of the gradients will be.
   void SetGradients(std::vector<model::Tensor> own_grads) { own_grads_ = std::move(own_grads); }
+  // Makes the optimizer of this rank's parts. The first update does, unless it is there already.
+  void MakeOptimizer(const model::Optimizer& like);
   // The sum of squares of all ranks' parts; one all-reduce.
   double SquaredNorm() const;
   // Updates this rank's parts, by an optimizer like that one, and brings all weights to all ranks. `wait(i)`
   // returns when this rank's part of the gradients of bucket i is there. `room(i)` is for all weights of
   // bucket i, and may be that of bucket i - 2. While weights of a bucket travel the next is updated.
-  void Update(const model::Optimizer& like, double grad_scale, const std::function<void(size_t)>& wait,
+  // Counts a step of `like` too, whose number of steps counts.
+  void Update(model::Optimizer& like, double grad_scale, const std::function<void(size_t)>& wait,
               const std::function<model::Tensor(size_t)>& room);
 
   std::vector<model::NamedTensor> State() const;

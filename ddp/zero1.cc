@@ -27,6 +27,7 @@ class Zero1 : public Strategy {
     std::vector<model::Tensor> own;
     for (size_t i = 0; i < buffers_.size(); ++i) own.push_back(shards_.OwnPart(i, buffers_[i]));
     shards_.SetGradients(std::move(own));
+    if (context.optimizer != nullptr) shards_.MakeOptimizer(*context.optimizer);
   }
 
   void BeginStep() override {

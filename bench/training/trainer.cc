@@ -148,7 +148,7 @@ std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name,
   }
   ddp::StrategyOptions all = options;
   all.check_gradients = check_gradients_;
-  return ddp::MakeStrategy(name, {params(), *used, all});
+  return ddp::MakeStrategy(name, {params(), *used, all, optimizer_.get()});
 }
 
 void Trainer::BeginGradients() {
