@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ddp/bucket.h"
 #include "model/tensor.h"
 
 namespace gradsync::ddp {
@@ -12,6 +13,20 @@ namespace gradsync::ddp {
 // and infinity are the largest: they must not stay behind. `scratch` has room for as many elements as `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
+
+// A message holds the values that are sent of all parameters of a bucket, and then their indices. The
+// bucket's offsets and numel count what is sent. Calls fn(parameter, values, indices, count) for each
+// parameter.
+template <class Fn>
+void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
+  auto* const values = static_cast<float*>(message.raw_data());
+  auto* const indices = reinterpret_cast<int32_t*>(values + bucket.numel);
+  for (size_t i = 0; i < bucket.params.size(); ++i) {
+    const int64_t begin = bucket.offsets[i];
+    const int64_t end = i + 1 < bucket.params.size() ? bucket.offsets[i + 1] : bucket.numel;
+    fn(*bucket.params[i], values + begin, indices + begin, end - begin);
+  }
+}
 
 }  // namespace gradsync::ddp
 

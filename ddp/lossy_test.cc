@@ -175,11 +175,11 @@ TEST_P(ReferenceTest, StepsAreThoseOfTheEquation) {
   }
 }
 
-const auto kVariants =
-    testing::Values(Variant{"bf16_wire", {}, 3e-4},  //
-                    Variant{"powersgd", {}, 1e-4},   //
-                    Variant{"powersgd", {{"rank", 1}}, 1e-4}, Variant{"topk", {{"percent", 10}}, 1e-6},
-                    Variant{"topk", {{"percent", 0.5}}, 1e-6});
+const auto kVariants = testing::Values(
+    Variant{"bf16_wire", {}, 3e-4},  //
+    Variant{"powersgd", {}, 1e-4},   //
+    Variant{"powersgd", {{"rank", 1}}, 1e-4}, Variant{"topk", {{"percent", 10}}, 1e-6},
+    Variant{"topk", {{"percent", 0.5}}, 1e-6}, Variant{"topk", {{"percent", 5}, {"feedback", 0}}, 1e-6});
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
   const auto& [variant, backend, world_size, bucket_bytes] = info.param;

@@ -158,7 +158,7 @@ class PowerSgd : public Reference {
 
 class TopK : public Reference {
  public:
-  explicit TopK(double percent) : percent_(percent) {}
+  TopK(double percent, bool keeps_error) : percent_(percent), keeps_error_(keeps_error) {}
 
   Vector Next(size_t p, std::span<const Vector> of_ranks) override {
     std::vector<Vector>& memory = memory_[p];
@@ -182,10 +182,12 @@ class TopK : public Reference {
                       });
     Vector sent(memory.size());
     for (size_t n = 0; n < count; ++n) std::swap(sent[largest_first[n]], memory[largest_first[n]]);
+    if (!keeps_error_) memory.assign(memory.size(), 0);
     return sent;
   }
 
   const double percent_;
+  const bool keeps_error_;
   std::map<size_t, std::vector<Vector>> memory_;  // by parameter, then by rank
 };
 
@@ -226,7 +228,9 @@ std::unique_ptr<Reference> MeanReference(bool rounds) { return std::make_unique<
 std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank) {
   return std::make_unique<PowerSgd>(shapes, rank);
 }
-std::unique_ptr<Reference> TopKReference(double percent) { return std::make_unique<TopK>(percent); }
+std::unique_ptr<Reference> TopKReference(double percent, bool keeps_error) {
+  return std::make_unique<TopK>(percent, keeps_error);
+}
 std::unique_ptr<Reference> DilocoReference(std::function<Vector(size_t)> weights, double rate,
                                            double momentum) {
   return std::make_unique<Diloco>(std::move(weights), rate, momentum);

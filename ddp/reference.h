@@ -47,7 +47,7 @@ std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shape
 // Sparsified SGD with memory, arXiv:1809.07599, algorithm 1: each rank adds its gradient to its memory, sends
 // the `percent` per cent of each tensor that are largest there (at least one element; of equals the first),
 // and keeps the others. The memory is in f32, because in f64 other elements would be the largest.
-std::unique_ptr<Reference> TopKReference(double percent);
+std::unique_ptr<Reference> TopKReference(double percent, bool keeps_error);
 
 // DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as the outer optimizer: delta = old
 // weights - mean of the new ones; velocity = momentum * velocity + delta; weights = old weights - rate *

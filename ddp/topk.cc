@@ -17,7 +17,7 @@ using model::Tensor;
 //
 //   m = m + g                                error feedback
 //   s = the `percent` per cent of m with the largest magnitude
-//   m = m - s
+//   m = m - s                                or m = 0 with feedback=0: what is not sent is lost
 //   g = 1/N * sum over ranks of s            all-gather of values and indices
 //
 // During backward, a bucket whose gradients are all ready becomes a message, which all ranks get from all.
@@ -27,6 +27,7 @@ class TopK : public Strategy {
   explicit TopK(const StrategyContext& context)
       : group_(context.group),
         plan_(PlanReverse(context.params, context.options.bucket_bytes)),
+        keeps_error_(ValueOf(kTraits, "feedback", context.options) != 0),
         works_(plan_.buckets.size()),
         launcher_(plan_) {
     const double share = ValueOf(kTraits, "percent", context.options) / 100;
@@ -38,7 +39,6 @@ class TopK : public Strategy {
         bucket.offsets[i] = bucket.numel;
         bucket.numel += static_cast<int64_t>(std::ceil(share * static_cast<double>(param.numel())));
       }
-      bucket.offsets.push_back(bucket.numel);
       const int64_t bytes = group_.size() * bucket.numel * int64_t{sizeof(float) + sizeof(int32_t)};
       messages_.push_back(group_.Allocate(bucket.device(), {bytes}, model::DType::kU8));
       bucket.messages_bytes = messages_.back().nbytes();
@@ -50,9 +50,11 @@ class TopK : public Strategy {
   void OnGradReady(Parameter& param) override {
     AddTo(param.grad(), memory_.at(&param));  // After which the gradient's place is free.
     launcher_.MarkReady(param, [&](size_t b) {
-      InMessage(b, group_.rank(), [&](Parameter& of, float* values, int32_t* indices, int64_t count) {
+      const auto take = [&](Parameter& of, float* values, int32_t* indices, int64_t count) {
         TakeLargest(memory_.at(&of), of.grad(), count, values, indices);
-      });
+        if (!keeps_error_) memory_.at(&of).Zero();
+      };
+      ForEachIn(Message(b, group_.rank()), plan_.buckets[b], take);
       works_[b] = group_.AllGather(Message(b, group_.rank()), messages_[b]);
     });
   }
@@ -62,10 +64,11 @@ class TopK : public Strategy {
       works_[b].Wait();
       for (Parameter* param : plan_.buckets[b].params) param->grad().Zero();
       for (int rank = 0; rank < group_.size(); ++rank) {
-        InMessage(b, rank, [](Parameter& of, const float* values, const int32_t* indices, int64_t count) {
+        const auto add = [](Parameter& of, const float* values, const int32_t* indices, int64_t count) {
           float* const grad = of.grad().data<float>();
           for (int64_t n = 0; n < count; ++n) grad[indices[n]] += values[n];
-        });
+        };
+        ForEachIn(Message(b, rank), plan_.buckets[b], add);
       }
       for (Parameter* param : plan_.buckets[b].params) Scale(param->grad(), 1.0 / group_.size());
     }
@@ -86,20 +89,10 @@ class TopK : public Strategy {
     const int64_t bytes = messages_[b].numel() / group_.size();
     return messages_[b].Slice(rank * bytes, {bytes});
   }
-  // Calls fn for each parameter of bucket b: a message has the values of all of them, then the indices.
-  template <class Fn>
-  void InMessage(size_t b, int rank, const Fn& fn) const {
-    const Bucket& bucket = plan_.buckets[b];
-    auto* const values = static_cast<float*>(Message(b, rank).raw_data());
-    auto* const indices = reinterpret_cast<int32_t*>(values + bucket.numel);
-    for (size_t i = 0; i < bucket.params.size(); ++i) {
-      const int64_t begin = bucket.offsets[i];
-      fn(*bucket.params[i], values + begin, indices + begin, bucket.offsets[i + 1] - begin);
-    }
-  }
 
   comm::ProcessGroup& group_;
-  BucketPlan plan_;  // of messages, with offsets in elements that are sent, and the last one's end
+  BucketPlan plan_;  // of messages: offsets and numel count what is sent
+  const bool keeps_error_;
   std::unordered_map<const Parameter*, Tensor> memory_;
   std::vector<Tensor> messages_;   // by bucket; of all ranks
   std::vector<comm::Work> works_;  // by bucket
@@ -109,7 +102,8 @@ class TopK : public Strategy {
 }  // namespace
 
 constexpr Option kOptions[] = {
-    {"percent", "of a gradient's elements that are sent", Option::Unit::kNumber, 1, 0.001, 100}};
+    {"percent", "of a gradient's elements that are sent", Option::Unit::kNumber, 1, 0.001, 100},
+    {"feedback", "1: what is not sent is kept for later steps, 0: lost", Option::Unit::kCount, 1, 0, 1}};
 
 constinit const Traits kTraits = {
     .name = "topk",
@@ -122,7 +116,10 @@ constinit const Traits kTraits = {
     .gradient_copies = 2,
     .options = kOptions,
     .reference =
-        [](const ReferenceContext& c) { return TopKReference(ValueOf(kTraits, "percent", c.options)); },
+        [](const ReferenceContext& c) {
+          return TopKReference(ValueOf(kTraits, "percent", c.options),
+                               ValueOf(kTraits, "feedback", c.options) != 0);
+        },
 };
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<TopK>(context); }
