@@ -55,6 +55,7 @@ void Shards::MakeOptimizer(const model::Optimizer& like) {
       parts.push_back({part.param, part.begin, part.end, own_grads_[i].Slice(at, {part.end - part.begin})});
   }
   optimizer_ = like.ForParts(std::move(parts));
+  optimizer_->State();  // Allocates it now, and not from what the first step has just given back.
 }
 
 void Shards::Update(model::Optimizer& like, double grad_scale, const std::function<void(size_t)>& wait,
