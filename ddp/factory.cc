@@ -53,6 +53,12 @@ std::vector<std::string> ExactStrategyNames() {
   return names;
 }
 
+std::vector<std::string> AllReduceStrategyNames() {
+  std::vector<std::string> names = ExactStrategyNames();
+  std::erase_if(names, [](const std::string& name) { return TraitsOf(name).owns_update; });
+  return names;
+}
+
 const Traits& TraitsOf(std::string_view name) { return RowOf(name).traits; }
 
 const Traits& FloorTraits() {

@@ -56,6 +56,8 @@ std::vector<std::string> StrategyNames();
 
 // Those of them whose gradients are a single process's, and the one that sends nothing.
 std::vector<std::string> ExactStrategyNames();
+// Those of them that differ in nothing but when they send what: none owns the update.
+std::vector<std::string> AllReduceStrategyNames();
 
 // Throws InvalidInput if there is no strategy of that name.
 const Traits& TraitsOf(std::string_view name);

@@ -10,7 +10,6 @@
 #include "bench/training/options.h"
 #include "comm/factory.h"
 #include "comm/rendezvous/world.h"
-#include "ddp/factory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -123,27 +122,15 @@ void Smoke(Builder& builder) {
                               "--buffer_elements=256Ki,2Mi", "--warmup_steps=1", "--steps=5"}}});
 }
 
-// --strategies= those that differ in nothing but when they send what: all others send something else, seldom,
-// or own the update, and are more than eight minutes can tell apart. And the floor.
-std::string AlikeStrategies() {
-  Arguments names = ddp::StrategyNames();
-  std::erase_if(names, [](const std::string& name) {
-    const ddp::Traits& traits = ddp::TraitsOf(name);
-    return traits.communicates && (traits.agreement != ddp::Agreement::kExact || traits.owns_update);
-  });
-  return "--strategies=" + absl::StrJoin(names, ",");
-}
-
 // Eight minutes on two cores. The small model decides, because it has the most rounds; the larger one shows
 // what synchronisation costs where computation is long. No claim has fewer than ten rounds.
 void Quick(Builder& builder) {
   builder.AllReduce({"--sizes=1MiB,10MiB,100MiB", "--iterations=20", "--warmup_iterations=3"});
-  builder.Train("ddp", OfModels({"tiny"}, "strategies that all-reduce gradients",
-                                {AlikeStrategies(), "--batch_size=2", "--seq_len=64", "--warmup_steps=2",
-                                 "--time=1m", "--repeats=2"}));
+  builder.Train("ddp",
+                OfModels({"tiny"}, "strategies that all-reduce gradients",
+                         {"--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=1m", "--repeats=2"}));
   builder.Train("ddp", OfModels({"small"}, "strategies that all-reduce gradients",
-                                {AlikeStrategies(), "--batch_size=1", "--seq_len=64", "--warmup_steps=1",
-                                 "--steps=10"}));
+                                {"--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=10"}));
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
                                  "--warmup_steps=1", "--steps=10"}));

@@ -56,7 +56,7 @@ void CheckPixels(const TrainingOptions& options) {
 
 }  // namespace
 
-TrainingOptions::TrainingOptions() : strategies(ddp::ExactStrategyNames()) {}
+TrainingOptions::TrainingOptions() : strategies(ddp::AllReduceStrategyNames()) {}
 
 TrainingOptions CompareDefaults() {
   TrainingOptions options;

@@ -49,9 +49,9 @@ std::vector<std::string> NamesOf(const TrainingOptions& options) {
   return names;
 }
 
-TEST(OptionsTest, DefaultsAreASmallRunOfAllExactStrategies) {
+TEST(OptionsTest, DefaultsAreASmallRunOfWhatAllReduces) {
   const TrainingOptions options = Parse({});
-  EXPECT_THAT(options.strategies, ElementsAreArray(ddp::ExactStrategyNames()));
+  EXPECT_THAT(options.strategies, ElementsAreArray(ddp::AllReduceStrategyNames()));
   EXPECT_EQ(options.variants.size(), options.strategies.size());
   EXPECT_EQ(options.variants.front().name(), "none");
   EXPECT_EQ(options.variants.back().name(), "core@gloo");
@@ -96,7 +96,7 @@ TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
   const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
   EXPECT_TRUE(options.on_images());
   EXPECT_EQ(options.resnet_config().width, 8);
-  EXPECT_EQ(options.variants.size(), ddp::ExactStrategyNames().size());
+  EXPECT_EQ(options.variants.size(), ddp::AllReduceStrategyNames().size());
   const auto refuses = [](const char* model, const char* flag, const char* line) {
     EXPECT_THAT([&] { Parse({model, flag}); }, ThrowsMessage<InvalidInput>(line));
   };
