@@ -139,7 +139,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kSuite,
              {"--resume=/nonexistent", "--preset=quick"},
              "--preset: cannot be given beside --resume, which goes on as before\n"},
-        Case{kSuite, {"--model=xl"}, "--model: suite has no such flag; --help lists them\n"},
+        Case{kSuite, {"--vocabulary=9"}, "--vocabulary: suite has no such flag; --help lists them\n"},
+        Case{kSuite, {"--model=xl"}, "--model: only --preset=resolution takes it\n"},
         Case{kSuite, {"--out=/proc/nowhere"}, "--out=/proc/nowhere: cannot be made: "}));
 
 TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {

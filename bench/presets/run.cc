@@ -206,6 +206,10 @@ SuiteEnd RunSuite(int argc, char** argv) {
     }
     return Suite(argv[0], options.resume, LoadState(options.resume)).Run();
   }
+  for (const char* const flag : {"model", "time", "delay_us"}) {
+    Require(!flags.given(flag) || options.preset == "resolution", "--", flag,
+            ": only --preset=resolution takes it");
+  }
   std::vector<std::string> notes;
   SuiteState state;
   for (Experiment& experiment : MakeExperiments(options, &notes)) {
