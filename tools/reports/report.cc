@@ -65,8 +65,7 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   std::erase_if(directories,
                 [&](const std::string& directory) { return std::ranges::count(line.inputs, directory) > 0; });
   if (!contents.timelines.empty() && !directories.empty()) {
-    contents.traced =
-        Summarize({.inputs = {directories.begin(), directories.end()}, .baseline_row = ""});
+    contents.traced = Summarize({.inputs = {directories.begin(), directories.end()}, .baseline_row = ""});
   }
   return contents;
 }
