@@ -113,9 +113,8 @@ constexpr SchemaName kSchema[] = {
      "the strategy's work in hooks during backward (OnGradReady); missing of peers, and on a GPU, where "
      "backward_ns contains it"},
     {kSamples, "others_cpu_ns", kInts, kTraining, kSometimes,
-     "processor time that all but the job's ranks used on this host, by the system's ticks of about 10 ms: "
-     "of "
-     "a single step it may be off by that, and negative"},
+     "processor time that all but the job's ranks used on this host during a step, or during all steps of a "
+     "period, by the system's ticks of about 10 ms: it may be off by that, and negative"},
     {kSamples, "step_ns", kInts, kTraining, kAlways,
      "from the step's first work to its last, the optimizer's included"},
     {kSamples, "forward_ns", kInts, kTraining, kAlways,

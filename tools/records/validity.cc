@@ -104,7 +104,8 @@ Detail Disturbed(const Judged& judged) {
   const Series* const others = judged.measurement.Find("others_cpu_ns");
   const auto cpus = static_cast<double>(judged.measurement.record.provenance.cpu_count);
   if (others == nullptr || cpus <= 0) return std::nullopt;
-  const double part = others->mean() / (cpus * judged.times.mean());
+  const auto steps = static_cast<double>(judged.facts().IntOr("period", 1));
+  const double part = others->mean() / (cpus * steps * judged.times.mean());
   return If(part > kOthersMayTake, Join(std::llround(100 * part), "%"));
 }
 

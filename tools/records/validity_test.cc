@@ -113,6 +113,12 @@ TEST(ValidityTest, Disturbed) {
   };
   EXPECT_EQ(others(kMs), "disturbed:13%");
   EXPECT_EQ(others(kMs / 5), "");
+  // During eight steps, whose mean is the sample.
+  EXPECT_EQ(AllFlags([](Record& rank) {
+              rank.samples["others_cpu_ns"] = Repeat(kMs, 100);
+              rank.facts.Set("period", 8);
+            }),
+            "");
 }
 
 TEST(ValidityTest, StoppedEarly) {
