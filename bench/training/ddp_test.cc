@@ -103,12 +103,15 @@ class OrderTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
   const std::string out = FreshDirectory();
+  const std::vector<std::string> strategies = ddp::ExactStrategyNames();
+  std::string flag = "--strategies=";
+  for (const std::string& strategy : strategies) flag += strategy + ",";
+  flag.pop_back();
   const ProgramResult result =
-      RunProgram(kDdp, With(Micro(out, {std::string("--order=") + GetParam()}), "--seq_len", "8,12"));
+      RunProgram(kDdp, With(Micro(out, {flag, std::string("--order=") + GetParam()}), "--seq_len", "8,12"));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   const std::vector<Record> records = RecordsIn(out);
-  const std::vector<std::string> strategies = ddp::ExactStrategyNames();
   EXPECT_EQ(records.size(), 2 * 2 * strategies.size());
   std::set<std::string> run_ids;
   std::map<std::string, int> count;
