@@ -107,7 +107,7 @@ void MultiplyDownColumns(Device& device, GemmF32 g) {
   Sgemm(device.num_threads(), g);
 }
 
-// How each kind of product is fastest; docs/machines.md has the figures.
+// How each kind of product is fastest, by races on one thread.
 void Multiply(Device& device, const GemmF32& g) {
   // Below this a copy costs more than it saves.
   constexpr int64_t kCopyRows = 64, kCopyCols = 256;
