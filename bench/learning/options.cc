@@ -55,6 +55,7 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
             ": is not for //bench:convergence, which trains a transformer on bytes of text");
   Require(training.batch_sizes.size() == 1, "--batch_size: expected one");
   Require(training.seq_lens.size() == 1, "--seq_len: expected one");
+  Require(training.accumulation_steps.size() == 1, "--accumulation_steps: expected one");
   Require(!evaluate || !resume.empty(), "--eval: needs --resume, a directory of checkpoints");
   Require(last_step() <= training.steps, "--stop_after=", last_step(), ": expected at most the ",
           training.steps, " of --steps");

@@ -33,6 +33,7 @@ struct ConvergenceOptions {
 
   int64_t seq_len() const { return training.seq_lens.front(); }
   int64_t batch_size() const { return training.batch_sizes.front(); }
+  int64_t accumulation_steps() const { return training.accumulation_steps.front(); }
   int64_t last_step() const { return stop_after.value_or(training.steps); }
 };
 

@@ -142,6 +142,7 @@ class ConvergenceJob : public RankJob {
     config.Set("model", training.model);
     config.Set("dtype", training.dtype);
     config.Set("batch_size", options_.batch_size());
+    if (options_.accumulation_steps() > 1) config.Set("accumulation_steps", options_.accumulation_steps());
     config.Set("seq_len", options_.seq_len());
     config.Set("num_layers", model.num_layers);
     config.Set("d_model", model.d_model);
@@ -157,7 +158,7 @@ class ConvergenceJob : public RankJob {
     config.Set("trial_seed", seed);
     record.facts.Set("first_step", trial.num_steps());
     record.facts.Set("num_parameters", trial.num_parameters());
-    record.facts.Set("tokens_per_step", options_.batch_size() * options_.seq_len() * world_.size);
+    record.facts.Set("tokens_per_step", trial.batch_positions() * world_.size);
     return record;
   }
 

@@ -13,11 +13,6 @@ namespace {
 
 using model::Tensor;
 
-double ToDouble(const Tensor& scalar) {
-  return DispatchFloat(scalar.dtype(), "loss",
-                       [&]<class T>() { return static_cast<double>(scalar.ToVector<T>().front()); });
-}
-
 BatchShape ShapeOf(int64_t rows, int64_t seq_len) {
   return {{rows, seq_len}, model::DType::kI32, {rows, seq_len}, model::DType::kI32};
 }
@@ -32,7 +27,8 @@ CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& varian
           {"text_sha256", text.sha256},
           {"model", Join(config.num_layers, " x ", config.d_model, " x ", config.d_ff, ", ", config.num_heads,
                          " heads, ", training.dtype)},
-          {"batch", Join(options.batch_size(), " x ", options.seq_len())},
+          {"batch", Join(options.batch_size(), " x ", options.seq_len(),
+                         options.accumulation_steps() > 1 ? Join(" x ", options.accumulation_steps()) : "")},
           {"optimizer", Join(training.optimizer, " ", training.learning_rate)}};
 }
 
@@ -47,26 +43,6 @@ std::vector<std::string> PathsOf(const std::string& directory, const Variant& va
 }
 
 }  // namespace
-
-// A model that remembers the loss of the last forward pass.
-class Trial::LossKeeper : public model::Model {
- public:
-  explicit LossKeeper(std::unique_ptr<model::Model> model) : model_(std::move(model)) {}
-
-  std::string_view name() const override { return model_->name(); }
-  std::span<model::Parameter* const> parameters() const override { return model_->parameters(); }
-  std::span<const model::Buffer> buffers() const override { return model_->buffers(); }
-  model::Var Loss(const model::Batch& batch) override {
-    model::Var loss = model_->Loss(batch);
-    last_ = loss.value();
-    return loss;
-  }
-  double last() const { return ToDouble(last_); }
-
- private:
-  const std::unique_ptr<model::Model> model_;
-  Tensor last_;
-};
 
 double SentBytes(comm::Collective collective, double bytes, int world_size) {
   if (collective == comm::Collective::kBarrier) return 0;
@@ -84,23 +60,24 @@ Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t 
       run_(run),
       group_(group),
       source_(TextTokens(text.training, static_cast<uint64_t>(seed))),
-      batch_(ShapeOf(options.batch_size(), options.seq_len()).NewBatch(device)) {
-  auto model = std::make_unique<LossKeeper>(
-      std::make_unique<model::Transformer>(options.training.transformer_config(), device,
-                                           options.training.element_type(), static_cast<uint64_t>(seed)));
-  model_ = model.get();
-  trainer_ = std::make_unique<Trainer>(
-      std::move(model), OptimizerOptions{options.training.optimizer, options.training.learning_rate}, device,
-      run, CpuClock(ThreadIds()));
-  trainer_->Restart();
-  strategy_ = trainer_->NewStrategy(variant.strategy, variant.strategy_options(), group);
+      trainer_(
+          std::make_unique<model::Transformer>(options.training.transformer_config(), device,
+                                               options.training.element_type(), static_cast<uint64_t>(seed)),
+          OptimizerOptions{options.training.optimizer, options.training.learning_rate}, device, run,
+          CpuClock(ThreadIds())),
+      batch_(
+          ShapeOf(options.accumulation_steps() * options.batch_size(), options.seq_len()).NewBatch(device)) {
+  trainer_.SetClipNorm(variant.clip_norm());
+  trainer_.SetAccumulationSteps(options.accumulation_steps());
+  trainer_.Restart();
+  strategy_ = trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
 }
 
 TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
-  TrialStep step{.times = trainer_->Step(*strategy_, batch_, nullptr, &group_)};
+  TrialStep step{.times = trainer_.Step(*strategy_, batch_, nullptr, &group_)};
   ++num_steps_;
-  step.loss = model_->last();
+  step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())
     step.sent_bytes += SentBytes(entry.collective, static_cast<double>(entry.bytes), group_.size());
   group_.Clear();
@@ -118,7 +95,7 @@ double Trial::HeldOutLoss() {
   for (size_t begin = 0; begin < mine.size(); begin += full) {
     const size_t rows = std::min(full, mine.size() - begin);
     const BatchShape shape = ShapeOf(static_cast<int64_t>(rows), options_.seq_len());
-    const model::Batch host = shape.NewBatch(model::CpuDevice()), batch = shape.NewBatch(trainer_->device());
+    const model::Batch host = shape.NewBatch(model::CpuDevice()), batch = shape.NewBatch(trainer_.device());
     for (size_t row = 0; row < rows; ++row) {
       FillRow(std::span(text_.held_out)
                   .subspan(static_cast<size_t>(mine[begin + row]), static_cast<size_t>(length)),
@@ -126,9 +103,9 @@ double Trial::HeldOutLoss() {
     }
     batch.inputs.CopyFrom(host.inputs);
     batch.targets.CopyFrom(host.targets);
-    sum += static_cast<double>(rows) * ToDouble(trainer_->model().Loss(batch).value());
+    sum += static_cast<double>(rows) * ToDouble(trainer_.model().Loss(batch).value());
   }
-  const Tensor total = Tensor::From<double>(trainer_->device(), {}, std::vector<double>{sum});
+  const Tensor total = Tensor::From<double>(trainer_.device(), {}, std::vector<double>{sum});
   run_.AllReduce(total, comm::ReduceOp::kSum).Wait();
   run_.Clear();
   return ToDouble(total) / static_cast<double>(count);
@@ -137,10 +114,10 @@ double Trial::HeldOutLoss() {
 // By reference to where they are.
 std::vector<model::NamedTensor> Trial::Tensors() {
   std::vector<model::NamedTensor> tensors;
-  for (model::Parameter* const param : trainer_->params())
+  for (model::Parameter* const param : trainer_.params())
     tensors.emplace_back(param->name(), param->MutableValue());
   if (!variant_.traits->owns_state) {
-    for (auto& [name, tensor] : trainer_->optimizer().State())
+    for (auto& [name, tensor] : trainer_.optimizer().State())
       tensors.emplace_back("optimizer." + name, tensor);
   }
   for (auto& [name, tensor] : strategy_->State()) tensors.emplace_back("strategy." + name, tensor);
@@ -180,7 +157,7 @@ void Trial::Load(const std::string& directory) {
   const CheckpointFacts facts = ReadCheckpointFacts(CheckpointPath(directory, variant_.name(), seed_, 0), {});
   LoadCheckpoint(PathsOf(directory, variant_, seed_, run_.rank(), *ParseInteger(facts.at("world_size"))),
                  Tensors());
-  trainer_->optimizer().SetNumSteps(num_steps_);
+  trainer_.optimizer().SetNumSteps(num_steps_);
 }
 
 }  // namespace gradsync::bench

@@ -38,7 +38,10 @@ class Trial {
 
   // How many steps it has taken, those before its checkpoint included.
   int64_t num_steps() const { return num_steps_; }
-  int64_t num_parameters() const { return trainer_->num_elements(); }
+  int64_t num_parameters() const { return trainer_.num_elements(); }
+
+  // Of this rank, in a step.
+  int64_t batch_positions() const { return batch_.inputs.numel(); }
 
   // The next one, on the batch of that number.
   TrialStep Step();
@@ -56,7 +59,6 @@ class Trial {
                        const Corpus& text, const std::string& directory, int rank, int world_size);
 
  private:
-  class LossKeeper;
   std::vector<model::NamedTensor> Tensors();
 
   const ConvergenceOptions& options_;
@@ -64,9 +66,8 @@ class Trial {
   const int64_t seed_;
   const Corpus& text_;
   comm::RecordingProcessGroup &run_, &group_;
-  LossKeeper* model_;  // the trainer's
   std::unique_ptr<BatchSource> source_;
-  std::unique_ptr<Trainer> trainer_;
+  Trainer trainer_;
   std::unique_ptr<ddp::Strategy> strategy_;
   model::Batch batch_;
   int64_t num_steps_ = 0;

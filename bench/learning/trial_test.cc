@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,9 +77,10 @@ TEST(TrialTest, SendsWhatTheFastestAlgorithmsSend) {
   EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kBarrier, 100, 2), 0);
 }
 
-TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
+// `parts`: passes in each step.
+void ExpectLossesOfASingleProcess(const std::string& variant, double clip_norm, int64_t parts) {
   constexpr int64_t kSteps = 12;
-  const auto options = Options("naive");
+  const auto options = Options(variant, {Join("--accumulation_steps=", parts)});
   const Corpus corpus = SmallCorpus();
   std::vector<std::vector<double>> losses(2);
   double sent_bytes = 0;
@@ -98,9 +100,10 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
                   {options->training.optimizer, options->training.learning_rate}, device, group,
                   CpuClock(ThreadIds()));
   trainer.Restart();
+  trainer.SetClipNorm(clip_norm);
   EXPECT_DOUBLE_EQ(sent_bytes, 4.0 * static_cast<double>(trainer.num_elements()));
   const std::unique_ptr<BatchSource> source = TextTokens(corpus.training, static_cast<uint64_t>(kSeed));
-  const BatchShape shape = {{4, 16}, model::DType::kI32, {4, 16}, model::DType::kI32};
+  const BatchShape shape = {{4 * parts, 16}, model::DType::kI32, {4 * parts, 16}, model::DType::kI32};
   const std::vector<model::Batch> batches = {shape.NewBatch(device), shape.NewBatch(device)};
   for (int64_t i = 0; i < kSteps; ++i) {
     for (int rank = 0; rank < 2; ++rank) {
@@ -113,6 +116,15 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
     trainer.StepOptimizer();
   }
   EXPECT_LT(losses[0].back(), 0.8 * losses[0].front());
+}
+
+TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
+  ExpectLossesOfASingleProcess("naive", std::numeric_limits<double>::infinity(), 1);
+}
+
+// Which takes all parts of a step at once.
+TEST(TrialTest, LossFallsLikeThatOfASingleProcessInPartsAndClipped) {
+  ExpectLossesOfASingleProcess("core:clip_norm=0.5", 0.5, 3);
 }
 
 TEST(TrialTest, RanksShareTheHeldOutText) {

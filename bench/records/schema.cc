@@ -66,6 +66,8 @@ constexpr SchemaName kSchema[] = {
      "strategy[:option=value,...][@backend], with the options that differ from the defaults", kVariant},
     {kConfig, "strategy", kText, "ddp import", kSometimes, "by name", kVariant},
     {kConfig, "batch_size", kInt, "ddp import", kSometimes, "of one rank", kCell},
+    {kConfig, "accumulation_steps", kInt, "ddp convergence", kSometimes,
+     "such batches in a step, if there are several", kCell},
     {kConfig, "bucket_bytes", kInt, "ddp import", kSometimes, "capacity of a bucket", kVariant},
     {kConfig, "bucket_elements", kInt, "ddp import", kSometimes,
      "the same as it was given, in elements of gradients", kVariant},

@@ -15,9 +15,10 @@ namespace gradsync::bench {
 
 // One model trained on batches of one shape, by variants that take turns and are compared with each other.
 struct Cell {
-  std::string name;  // for people: "batch 2, sequence 128"
-  BatchShape batch;
-  int64_t positions = 0;  // see PeerTolerance; of one rank's batch
+  std::string name;                // for people: "batch 2, sequence 128"
+  BatchShape batch;                // of all parts of a step, on one rank
+  int64_t accumulation_steps = 1;  // parts
+  int64_t positions = 0;           // see PeerTolerance; of one rank's batch
   // What its records say beside what those of every training do.
   Fields config;
   Fields facts;

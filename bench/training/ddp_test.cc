@@ -177,6 +177,32 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
   }
 }
 
+// Every strategy, as far as it clips: in the cells, of steps of one and of three passes, and in the checks.
+TEST(DdpTest, AccumulatesAndClips) {
+  const std::string out = FreshDirectory();
+  std::string variants = "--variants=";
+  for (const std::string& strategy : ddp::StrategyNames()) {
+    const ddp::Traits& traits = ddp::TraitsOf(strategy);
+    variants += strategy + (traits.can_clip ? ":clip_norm=0.01," : ",");
+  }
+  variants.pop_back();
+  const ProgramResult result =
+      RunProgram(kDdp, Micro(out, {variants, "--backend=shm", "--optimizer=sgd", "--learning_rate=0.1",
+                                   "--accumulation_steps=1,3"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<int64_t, int64_t> tokens;
+  for (const Record& record : RecordsIn(out)) {
+    EXPECT_THAT(SchemaFaults(record), IsEmpty());
+    const int64_t parts = record.config.IntOr("accumulation_steps", 1);
+    tokens[parts] = record.facts.IntOr("tokens_per_step", 0);
+    const ddp::Traits& traits = ddp::TraitsOf(record.config.StringOr("strategy", ""));
+    EXPECT_EQ(record.config.DoubleOr("clip_norm", 0), traits.can_clip ? 0.01 : 0);
+    if (!traits.communicates) continue;
+    ExpectEqualGradients(record, traits.reference == nullptr ? "single_process" : "equation");
+  }
+  EXPECT_EQ(tokens, (std::map<int64_t, int64_t>{{1, 32}, {3, 96}}));
+}
+
 // Backends take turns in one run, above one floor.
 TEST(DdpTest, VariantsOfAllBackendsTakeTurns) {
   const std::string out = FreshDirectory();

@@ -141,6 +141,7 @@ class TrainingJob : public RankJob {
   }
 
   void Measure(const Cell& cell, std::span<const Variant> variants) {
+    trainer_.SetAccumulationSteps(cell.accumulation_steps);
     std::vector<Series> all = Prepare(cell, variants);
     TakeTurns(cell, all);
     for (Series& series : all) {
@@ -321,9 +322,10 @@ class TrainingJob : public RankJob {
     const std::unique_ptr<ddp::Strategy> strategy =
         trainer_.NewStrategy(variant.strategy, variant.strategy_options(), GroupOf(variant));
     const Batch batch = NewBatch(task_.cells.front());
+    trainer_.SetAccumulationSteps(task_.cells.front().accumulation_steps);
     trainer_.Restart();
-    const double my_loss = trainer_.Gradients(*strategy, batch);
-    const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{my_loss});
+    trainer_.Gradients(*strategy, batch);
+    const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{trainer_.loss()});
     group_.AllReduce(loss, comm::ReduceOp::kMean).Wait();
     group_.Clear();
     if (world_.rank != 0) return;

@@ -120,6 +120,8 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
 
   flags.BeginGroup("Batches");
   flags.Add("batch_size", &batch_sizes, Integer(1), "Sequences, or images, in the batch of one rank.");
+  flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
+            "Such batches in a step, whose gradients are added before they are averaged over ranks.");
   flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
   flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
             "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
@@ -143,7 +145,8 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.BeginGroup("What is compared");
   flags.Add(
       "variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
-      "What takes turns. Options: bucket_bytes=12Mi, or bucket_elements=3Mi, and what --strategies says. "
+      "What takes turns. Options: bucket_bytes=12Mi, or bucket_elements=3Mi; clip_norm=1, the largest norm "
+      "of all gradients together, to which larger ones are scaled; and what --strategies says. "
       "Without a backend or a size: once for each of --backend and of --bucket_bytes. Default: "
       "--strategies.");
   std::string help = "Ways of averaging gradients.";
@@ -249,7 +252,7 @@ void TrainingOptions::CompleteModel(const FlagTable& flags, const comm::World& w
   refuse({"image_size"}, "images");
   refuse({"width"}, "width");
   if (!batch_file.empty()) {
-    for (const char* const name : {"batch_size", "seq_len", "corpus"}) {
+    for (const char* const name : {"batch_size", "accumulation_steps", "seq_len", "corpus"}) {
       Require(!flags.given(name), "--", name,
               ": cannot be given beside --batch_file, which says what the batch is");
     }
@@ -286,6 +289,9 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
   CheckPeerOptions(peers, dtype);
   CompleteVariants(flags);
   CheckDevice(ranks, GroupBackends(), world);
+  const bool accumulates = std::ranges::max(accumulation_steps) > 1;
+  Require(!accumulates || !(peers.wanted() || trace || profile),
+          "--accumulation_steps: expected 1 with --with_peers, --trace or --profile");
   Require(!flags.given("time") || !flags.given("steps"), "--steps: cannot be given beside --time");
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),
@@ -300,8 +306,10 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
 
 TrainingSize TrainingOptions::Size() const {
   const int64_t batch_size = std::ranges::max(batch_sizes);
-  if (on_images()) return SizeOf(resnet_config(), batch_size, image_size);
-  return SizeOf(transformer_config(), batch_size * longest_seq_len());
+  TrainingSize size = on_images() ? SizeOf(resnet_config(), batch_size, image_size)
+                                  : SizeOf(transformer_config(), batch_size * longest_seq_len());
+  size.batch *= static_cast<double>(std::ranges::max(accumulation_steps));
+  return size;
 }
 
 }  // namespace gradsync::bench

@@ -54,11 +54,12 @@ struct TrainingOptions {
   std::optional<Sweep> sweep;  // of a program that has its flags
 
   // Every combination is a cell.
-  std::vector<int64_t> batch_sizes = {4};  // of one rank
-  std::vector<int64_t> seq_lens = {128};   // of a language model
-  int64_t image_size = 96;                 // pixels on each side, of a model on images
-  std::string corpus;                      // a text; empty: uniform tokens
-  std::string batch_file;                  // a fixed batch instead, whose shape is that of the only cell
+  std::vector<int64_t> batch_sizes = {4};         // of one rank, in one pass of forward and backward
+  std::vector<int64_t> accumulation_steps = {1};  // passes in a step
+  std::vector<int64_t> seq_lens = {128};          // of a language model
+  int64_t image_size = 96;                        // pixels on each side, of a model on images
+  std::string corpus;                             // a text; empty: uniform tokens
+  std::string batch_file;  // a fixed batch instead, whose shape is that of the only cell
 
   RankOptions ranks;
   std::string dtype = "f32";

@@ -92,6 +92,21 @@ TEST(OptionsTest, ListsAreMultipliedIntoVariants) {
       ThrowsMessage<InvalidInput>("--steps: cannot be given beside --time"));
 }
 
+TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
+  const TrainingOptions options = Parse({"--accumulation_steps=1,4"});
+  EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
+  EXPECT_EQ(options.Size().batch, 4 * Parse({}).Size().batch);
+  for (const char* const flag : {"--with_peers=pytorch", "--trace", "--profile"}) {
+    EXPECT_THAT(
+        [&] {
+          Parse({"--accumulation_steps=2", flag});
+        },
+        ThrowsMessage<InvalidInput>(
+            "--accumulation_steps: expected 1 with --with_peers, --trace or --profile"))
+        << flag;
+  }
+}
+
 TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
   const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
   EXPECT_TRUE(options.on_images());

@@ -87,6 +87,7 @@ class OwnStepper : public Stepper {
     trainer_.device()->allocator().ResetPeak();
     StepResult result;
     trainer_.SetDelays(variant().delays());
+    trainer_.SetClipNorm(variant().clip_norm());
     Locate([&] { result = trainer_.Step(*strategy_, batch, tracer, &group_, variant().period()); });
     AddBuffers(trainer_.bytes_in_use() - before);
     const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);

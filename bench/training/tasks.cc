@@ -17,44 +17,45 @@ constexpr int64_t kImageChannels = 3;
 
 uint64_t SeedOf(const TrainingOptions& options) { return static_cast<uint64_t>(options.ranks.seed); }
 
-Fields ConfigOf(const TrainingOptions& options, int64_t batch_size) {
-  Fields config;
+Cell NewCell(const TrainingOptions& options, const char* what, int64_t batch_size, int64_t parts,
+             int64_t row_size) {
+  Cell cell;
+  Fields& config = cell.config;
+  cell.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
+  cell.accumulation_steps = parts;
   // A narrower model is another one, in tables too.
   const bool is_narrow = options.on_images() && options.width;
   config.Set("model", is_narrow ? Join(options.model, " of width ", *options.width) : options.model);
   config.Set("batch_size", batch_size);
+  if (parts > 1) config.Set("accumulation_steps", parts);
   config.Set("data", !options.batch_file.empty() ? "batch_file"
                      : !options.corpus.empty()   ? "corpus"
                                                  : "uniform");
   config.Set("weights", options.weights.empty() ? "random" : "file");
-  return config;
-}
-
-Cell ImagesCell(const TrainingOptions& options, int64_t batch_size, const comm::World& world) {
-  const model::ResNetConfig config = options.resnet_config();
-  Cell cell;
-  cell.name = Join("batch ", batch_size, ", image ", options.image_size);
-  cell.batch = {{batch_size, kImageChannels, options.image_size, options.image_size},
-                options.gradient_type(),
-                {batch_size, config.num_classes},
-                options.gradient_type()};
-  cell.positions = batch_size;
-  cell.config = ConfigOf(options, batch_size);
-  cell.config.Set("image_size", options.image_size);
-  cell.config.Set("width", config.width);
-  cell.facts.Set("images_per_step", batch_size * world.size);
   return cell;
 }
 
-Cell TokensCell(const TrainingOptions& options, int64_t batch_size, int64_t seq_len,
+Cell ImagesCell(const TrainingOptions& options, int64_t batch_size, int64_t parts, const comm::World& world) {
+  const model::ResNetConfig config = options.resnet_config();
+  Cell cell = NewCell(options, ", image ", batch_size, parts, options.image_size);
+  cell.positions = parts * batch_size;
+  cell.batch = {{cell.positions, kImageChannels, options.image_size, options.image_size},
+                options.gradient_type(),
+                {cell.positions, config.num_classes},
+                options.gradient_type()};
+  cell.config.Set("image_size", options.image_size);
+  cell.config.Set("width", config.width);
+  cell.facts.Set("images_per_step", cell.positions * world.size);
+  return cell;
+}
+
+Cell TokensCell(const TrainingOptions& options, int64_t batch_size, int64_t parts, int64_t seq_len,
                 const comm::World& world) {
   const model::TransformerConfig config = options.transformer_config();
-  const model::Shape shape = {batch_size, seq_len};
-  Cell cell;
-  cell.name = Join("batch ", batch_size, ", sequence ", seq_len);
+  const model::Shape shape = {parts * batch_size, seq_len};
+  Cell cell = NewCell(options, ", sequence ", batch_size, parts, seq_len);
   cell.batch = {shape, model::DType::kI32, shape, model::DType::kI32};
-  cell.positions = batch_size * seq_len;
-  cell.config = ConfigOf(options, batch_size);
+  cell.positions = model::Numel(shape);
   cell.config.Set("seq_len", seq_len);
   cell.config.Set("num_layers", config.num_layers);
   cell.config.Set("d_model", config.d_model);
@@ -89,12 +90,14 @@ TrainingTask MakeTask(const TrainingOptions& options, const comm::World& world,
     model::LoadParameters(task.model->parameters(), options.weights);
   }
   for (const int64_t batch_size : options.batch_sizes) {
-    if (options.on_images()) {
-      task.cells.push_back(ImagesCell(options, batch_size, world));
-      continue;
+    for (const int64_t parts : options.accumulation_steps) {
+      if (options.on_images()) {
+        task.cells.push_back(ImagesCell(options, batch_size, parts, world));
+        continue;
+      }
+      for (const int64_t seq_len : options.seq_lens)
+        task.cells.push_back(TokensCell(options, batch_size, parts, seq_len, world));
     }
-    for (const int64_t seq_len : options.seq_lens)
-      task.cells.push_back(TokensCell(options, batch_size, seq_len, world));
   }
   return task;
 }

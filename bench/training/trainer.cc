@@ -1,6 +1,7 @@
 #include "bench/training/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -28,9 +29,14 @@ std::unique_ptr<model::Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                         model::AdamW::Options{.learning_rate = options.learning_rate});
 }
 
-double ToDouble(const Tensor& scalar) {
-  return DispatchFloat(scalar.dtype(), "loss",
-                       [&]<class T>() { return static_cast<double>(scalar.ToVector<T>().front()); });
+// Rows [i, i + 1) n-ths of a batch.
+model::Batch PartOf(const model::Batch& batch, int64_t i, int64_t n) {
+  const auto part = [&](const Tensor& whole) {
+    model::Shape shape = whole.shape();
+    shape.front() /= n;
+    return whole.Slice(i * model::Numel(shape), shape);
+  };
+  return {part(batch.inputs), part(batch.targets)};
 }
 
 Var Scaled(const Var& loss, double factor) { return factor == 1 ? loss : model::Scale(loss, factor); }
@@ -65,6 +71,11 @@ class Listening {
 };
 
 }  // namespace
+
+double ToDouble(const Tensor& scalar) {
+  return DispatchFloat(scalar.dtype(), "loss",
+                       [&]<class T>() { return static_cast<double>(scalar.ToVector<T>().front()); });
+}
 
 Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
                  const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock)
@@ -181,6 +192,30 @@ void Trainer::Spin(int64_t ns) const {
   }
 }
 
+Var Trainer::Forward(const model::Batch& batch, double loss_scale, model::Tracer* tracer) {
+  losses_.clear();
+  const auto forward = [&](int64_t i) {
+    const Var loss = model_->Loss(PartOf(batch, i, accumulation_steps_));
+    losses_.push_back(loss.value());
+    return Scaled(loss, loss_scale / static_cast<double>(accumulation_steps_));
+  };
+  for (int64_t i = 0; i + 1 < accumulation_steps_; ++i) Backward(forward(i), params());
+  device_->set_tracer(tracer);
+  return forward(accumulation_steps_ - 1);
+}
+
+double Trainer::loss() const {
+  double sum = 0;
+  for (const Tensor& loss : losses_) sum += ToDouble(loss);
+  return sum / static_cast<double>(losses_.size());
+}
+
+double Trainer::ClipScale(const std::function<double()>& squared_norm) const {
+  if (std::isinf(clip_norm_)) return 1;
+  const double norm = std::sqrt(squared_norm());
+  return norm > clip_norm_ ? clip_norm_ / norm : 1;
+}
+
 StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
                             StepResult& result, std::vector<Tensor>* keep) {
   ready_.clear();
@@ -193,9 +228,9 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
     buffer_broadcast_->Run(group_);
   }
   {
-    const Listening listening(*device_, tracer);
+    const Listening listening(*device_, nullptr);
     Spin(delays_.forward_ns);
-    const Var loss = Scaled(model_->Loss(batch), strategy.loss_scale());
+    const Var loss = Forward(batch, strategy.loss_scale(), tracer);
     Enter("backward", Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
       const int64_t ready_ns = now_();
@@ -214,7 +249,7 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
   }
   Enter("optimizer", Mark::kSyncEnd);
   const int64_t waited_before_ns = strategy.waited_ns();
-  strategy.Update(*optimizer_);
+  strategy.Update(*optimizer_, ClipScale([&] { return strategy.SquaredNorm(params()); }));
   Enter("end", Mark::kStepEnd);
   StepMarks marks = timer_->Read();
   // What the update waited is not the optimizer's time.
@@ -281,31 +316,32 @@ void Trainer::StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch
 
 void Trainer::StepOptimizer() {
   AllocateState();
-  optimizer_->Step();
+  optimizer_->Step(ClipScale([&] {
+    double sum = 0;
+    for (Parameter* const param : params()) sum += model::SquaredNorm(param->grad());
+    return sum;
+  }));
 }
 
 double Trainer::CountFlops(const model::Batch& batch) {
   FlopCounter counter;
   const Listening listening(*device_, &counter);
-  model_->Loss(batch);
-  return counter.flops();
+  model_->Loss(PartOf(batch, 0, accumulation_steps_));
+  return static_cast<double>(accumulation_steps_) * counter.flops();
 }
 
-double Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {
+void Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {
   ResetGradients();
   strategy.BeginStep();
-  const Var loss = model_->Loss(batch);
-  const double value = ToDouble(loss.value());
-  Backward(Scaled(loss, strategy.loss_scale()), params(),
+  Backward(Forward(batch, strategy.loss_scale()), params(),
            [&](Parameter& param) { strategy.OnGradReady(param); });
   strategy.Finish();
   strategy.CompleteGradients();
-  return value;
 }
 
 void Trainer::GradientsAlone(std::span<const model::Batch> batches, double loss_scale) {
   BeginGradients();
-  for (const model::Batch& batch : batches) Backward(Scaled(model_->Loss(batch), loss_scale), params());
+  for (const model::Batch& batch : batches) Backward(Forward(batch, loss_scale), params());
   for (Parameter* const param : params()) {
     model::Scale(param->grad(), 1 / (loss_scale * static_cast<double>(batches.size())));
   }

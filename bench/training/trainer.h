@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +46,9 @@ struct OptimizerOptions {
   std::string name = "adamw";  // or "sgd"
   double learning_rate = 1e-3;
 };
+
+// The value of a tensor of one element.
+double ToDouble(const model::Tensor& scalar);
 
 // One rank's replica of the model, which all strategies train in turn: they then compute on the same memory.
 class Trainer {
@@ -96,17 +100,28 @@ class Trainer {
   void StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch, int64_t num_steps = 1);
   // Of the steps to come.
   void SetDelays(const Delays& delays) { delays_ = delays; }
+  // Of all steps to come, those of the optimizer alone included: gradients whose Euclidean norm, of all
+  // together, is larger are scaled so that it is this (PyTorch's clip_grad_norm_, but for the 1e-6 that it
+  // adds to the norm). Of a strategy that drifts, each rank's own.
+  void SetClipNorm(double clip_norm) { clip_norm_ = clip_norm; }
+  // Of all steps to come, GradientsAlone included: they take their batches in so many parts of equally many
+  // rows, one after the other, and the gradient is the mean of theirs. Strategies only hear of the last
+  // part's: communication begins in its backward pass. What comes before that pass counts as forward.
+  void SetAccumulationSteps(int64_t steps) { accumulation_steps_ = steps; }
   // For tests: steps are timed by this timer, and the strategy's own work on this clock.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
   // "synchronisation", "optimizer".
   std::string_view phase() const { return phase_; }
 
-  // What forward and backward have to compute of such a batch, see ModelFlops. Takes a forward pass.
+  // The loss of this rank's last batch; of Step, of the last step.
+  double loss() const;
+
+  // What forward and backward have to compute of such a batch, see FlopCounter. Takes a forward pass.
   double CountFlops(const model::Batch& batch);
 
-  // Forward and backward with the strategy, without the optimizer. Returns this rank's loss.
-  double Gradients(ddp::Strategy& strategy, const model::Batch& batch);
+  // Forward and backward with the strategy, without the optimizer.
+  void Gradients(ddp::Strategy& strategy, const model::Batch& batch);
 
   // Bytes in use of the device's memory; and, of these, what not every variant needs: buffers of strategies,
   // initial values, what checks keep.
@@ -133,6 +148,10 @@ class Trainer {
   void Enter(std::string_view phase, Mark mark);
   void AllocateGradients();
   void AllocateState();
+  // The loss of the last part of a batch, after forward and backward of the others, for their mean.
+  model::Var Forward(const model::Batch& batch, double loss_scale, model::Tracer* tracer = nullptr);
+  // What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
+  double ClipScale(const std::function<double()>& squared_norm) const;
   // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
   StepMarks TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
@@ -141,7 +160,10 @@ class Trainer {
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
   Delays delays_;
-  std::vector<ReadyGradient> ready_;  // of a step
+  double clip_norm_ = std::numeric_limits<double>::infinity();
+  int64_t accumulation_steps_ = 1;
+  std::vector<model::Tensor> losses_;  // of the last batch's parts
+  std::vector<ReadyGradient> ready_;   // of a step
   // What strategies get in the place of a group, if there are ranges_.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
   RangeSink* ranges_ = nullptr;

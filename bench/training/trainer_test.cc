@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -59,10 +60,10 @@ using MakeModel = std::function<std::unique_ptr<model::Model>(const model::Devic
 
 // One rank of two, with a replica.
 struct Rank {
-  Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model)
+  Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const std::string& optimizer)
       : group(std::move(inner)),
         device(model::CpuDevice()),
-        trainer(make_model(device), {.name = "adamw"}, device, group, CpuClock(ThreadIds())) {
+        trainer(make_model(device), {.name = optimizer}, device, group, CpuClock(ThreadIds())) {
     trainer.Restart();
   }
   std::unique_ptr<ddp::Strategy> Make(const std::string& name) {
@@ -80,10 +81,11 @@ struct Rank {
   Trainer trainer;
 };
 
-void OnTwoRanks(const std::function<void(Rank& rank)>& body, const MakeModel& make_model = MicroTransformer) {
+void OnTwoRanks(const std::function<void(Rank& rank)>& body, const MakeModel& make_model = MicroTransformer,
+                const std::string& optimizer = "adamw") {
   auto groups = comm::MakeLocalGroups(2);
   comm::RunRanks(2, [&](int number) {
-    Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model);
+    Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model, optimizer);
     body(rank);
   });
 }
@@ -190,6 +192,92 @@ TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
       for (size_t j = 0; j < whole.size(); ++j) ASSERT_NEAR(one_after_the_other[i][j], whole[j], 1e-12);
     }
   });
+}
+
+// A batch of all rows that these ranks see in two parts each.
+Batch BothBatches(const model::DevicePtr& device, int first_rank) {
+  const Tensor ids = Tensor::Empty(device, {4, 4}, DType::kI32);
+  for (int i = 0; i < 2; ++i) ids.Slice(8 * i, {2, 4}).CopyFrom(BatchOf(device, first_rank + i).inputs);
+  return {ids, ids};
+}
+
+// Two ranks with two parts each are a single process on four batches.
+TEST(TrainerTest, AccumulatedPartsEqualTheSingleProcess) {
+  OnTwoRanks([](Rank& rank) {
+    std::vector<Batch> all;
+    double loss = 0;
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(BatchOf(rank.device, i));
+      if (i / 2 == rank.group.rank()) loss += ToDouble(rank.trainer.model().Loss(all.back()).value()) / 2;
+    }
+    rank.trainer.GradientsAlone(all);
+    const std::vector<std::vector<double>> expected = rank.Grads();
+    rank.trainer.SetAccumulationSteps(2);
+    const Batch own = BothBatches(rank.device, 2 * rank.group.rank());
+    rank.trainer.Restart();
+    rank.trainer.Gradients(*rank.Make("naive"), own);
+    EXPECT_NEAR(rank.trainer.loss(), loss, 1e-12);
+    ExpectOfAllStrategies(rank, own, expected);
+  });
+}
+
+// However many parts a step has, it communicates as one without, and in the last backward pass at the
+// earliest.
+TEST(TrainerTest, StrategiesHearOfTheLastPartAlone) {
+  OnTwoRanks([](Rank& rank) {
+    const Batch batch = BothBatches(rank.device, rank.group.rank());
+    for (const std::string& name : Strategies()) {
+      const auto strategy = rank.Make(name);
+      std::vector<size_t> collectives;
+      for (const int64_t parts : {1, 1, 4}) {  // After the first step, layouts stay.
+        rank.trainer.SetAccumulationSteps(parts);
+        const StepResult result = rank.trainer.Step(*strategy, batch, nullptr);
+        const auto entries = rank.group.entries();
+        collectives.push_back(entries.size());
+        for (const auto& entry : entries) EXPECT_GE(entry.issue_ns, result.marks[Mark::kForwardEnd]) << name;
+      }
+      EXPECT_EQ(collectives[1], collectives[2]) << name;
+    }
+  });
+}
+
+// By the definition, in f64: w - rate * g * min(1, limit / |g|), of the mean gradient of both ranks.
+TEST(TrainerTest, ClippedStepsAreTheEquations) {
+  constexpr double kRate = 1e-3;
+  OnTwoRanks(
+      [](Rank& rank) {
+        const Batch batch = BatchOf(rank.device, rank.group.rank());
+        rank.trainer.GradientsAlone(std::vector<Batch>{BatchOf(rank.device, 0), BatchOf(rank.device, 1)});
+        const std::vector<std::vector<double>> grads = rank.Grads();
+        double squares = 0;
+        for (const std::vector<double>& grad : grads) {
+          for (const double g : grad) squares += g * g;
+        }
+        const auto values_after_step = [&](const std::string& name, double limit) {
+          rank.trainer.SetClipNorm(limit);
+          const auto strategy = rank.Make(name);
+          rank.trainer.Restart();
+          rank.trainer.Step(*strategy, batch, nullptr);
+          std::vector<std::vector<double>> values;
+          for (const auto* param : rank.trainer.params()) values.push_back(param->value().ToVector<double>());
+          return values;
+        };
+        rank.trainer.Restart();
+        std::vector<std::vector<double>> start;
+        for (const auto* param : rank.trainer.params()) start.push_back(param->value().ToVector<double>());
+        for (const std::string name : {"naive", "core", "zero1"}) {
+          const auto clipped = values_after_step(name, 0.25 * std::sqrt(squares));
+          for (size_t i = 0; i < start.size(); ++i) {
+            for (size_t j = 0; j < start[i].size(); ++j)
+              ASSERT_NEAR(clipped[i][j], start[i][j] - kRate * 0.25 * grads[i][j], 1e-15) << name;
+          }
+          // Below the limit nothing changes, bit for bit.
+          EXPECT_EQ(values_after_step(name, 4 * std::sqrt(squares)),
+                    values_after_step(name, std::numeric_limits<double>::infinity()))
+              << name;
+        }
+      },
+      MicroTransformer, "sgd");
 }
 
 // A batch norm sees one rank's images only, so the single process must not see them all at once either.
@@ -354,7 +442,8 @@ TEST(TrainerTest, GradientsLeavesTheWeightsAndReturnsTheLoss) {
     const auto core = rank.Make("core");
     const Batch batch = BatchOf(rank.device, rank.group.rank());
     const std::vector<double> before = rank.trainer.params()[0]->value().ToVector<double>();
-    const double loss = rank.trainer.Gradients(*core, batch);
+    rank.trainer.Gradients(*core, batch);
+    const double loss = rank.trainer.loss();
     // About log(16) for random weights.
     EXPECT_GT(loss, 1);
     EXPECT_LT(loss, 10);

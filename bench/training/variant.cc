@@ -1,6 +1,7 @@
 #include "bench/training/variant.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@ namespace gradsync::bench {
 namespace {
 
 constexpr char kNoBackend[] = "none";
+constexpr char kClipNorm[] = "clip_norm";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
 // One text, with what it leaves out left empty.
@@ -98,6 +100,8 @@ Parsed Parse(const std::string& error_start, std::string_view text) {
       ParseBucketSize(error_start, name, value, parsed);
       continue;
     }
+    Require(name != kClipNorm || parsed.traits.can_clip, error_start, strategy,
+            " updates weights before it knows all gradients, and cannot clip them");
     Require(!parsed.values.contains(name), error_start, name, " is there twice");
     parsed.values[name] = ParseValue(error_start, *option, value);
   }
@@ -128,10 +132,16 @@ Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::
 std::span<const ddp::Option> BenchOptions() {
   static constexpr double kMostUs = 60e6;
   static constexpr ddp::Option kOptions[] = {
+      {.name = kClipNorm, .meaning = "the largest norm of all gradients together; 0: any", .maximum = 1e9},
       {.name = "forward_delay_us", .meaning = "compute so long for nothing in forward", .maximum = kMostUs},
       {.name = "hook_delay_us", .meaning = "likewise in the last hook of backward", .maximum = kMostUs},
       {.name = "wait_delay_us", .meaning = "likewise after the last wait", .maximum = kMostUs}};
   return kOptions;
+}
+
+double Variant::clip_norm() const {
+  const auto given = values.find(kClipNorm);
+  return given == values.end() ? std::numeric_limits<double>::infinity() : given->second;
 }
 
 Delays Variant::delays() const {

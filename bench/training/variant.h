@@ -38,6 +38,8 @@ struct Variant {
   std::string peer = {};               // what PyTorch calls it; empty: one of gradsync's own
 
   std::string name() const;
+  // See Trainer::SetClipNorm; infinite unless it is given.
+  double clip_norm() const;
   // What the benchmark adds to its steps.
   Delays delays() const;
   // What the strategy is made with.
@@ -51,7 +53,7 @@ struct Variant {
   void Describe(Record& record) const;
 };
 
-// Options that every variant takes, whatever its strategy: what the benchmark does to its steps.
+// Options that every variant takes, whatever its strategy: what the benchmark does in its steps.
 std::span<const ddp::Option> BenchOptions();
 
 // What variants that leave it out have.

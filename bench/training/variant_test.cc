@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,6 +118,14 @@ TEST(VariantTest, DelaysAreInTheRecord) {
   EXPECT_EQ(record.facts.IntOr("delay_ns", 0), 1'520'000);
 }
 
+TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
+  const std::vector<Variant> variants = Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
+  EXPECT_TRUE(std::isinf(variants[0].clip_norm()));
+  EXPECT_EQ(variants[1].name(), "zero1:clip_norm=0.5@gloo");
+  EXPECT_EQ(variants[1].clip_norm(), 0.5);
+  EXPECT_TRUE(variants[1].strategy_options().values.empty());
+}
+
 class BadVariantTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(BadVariantTest, IsOneLineThatNamesTheFlag) {
@@ -139,11 +148,15 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "forward_delay_us, hook_delay_us or wait_delay_us"},
-        std::pair{
-            "core:size=3",
-            "--variants=core:size=3: core has no option 'size', expected forward_delay_us, hook_delay_us, "
-            "wait_delay_us, bucket_bytes, bucket_elements "},
+                  "clip_norm, forward_delay_us, hook_delay_us or wait_delay_us"},
+        std::pair{"core:size=3",
+                  "--variants=core:size=3: core has no option 'size', expected clip_norm, forward_delay_us, "
+                  "hook_delay_us, wait_delay_us, bucket_bytes, bucket_elements "},
+        std::pair{"core_update:clip_norm=1",
+                  "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "
+                  "gradients, and cannot clip them"},
+        std::pair{"core:clip_norm=-1",
+                  "--variants=core:clip_norm=-1: clip_norm: found -1, expected a number from 0 "},
         std::pair{"core:bucket_bytes", "--variants=core:bucket_bytes: bucket_bytes: expected a byte count "},
         std::pair{"core:bucket_bytes=0", "--variants=core:bucket_bytes=0: bucket_bytes: expected "},
         std::pair{"core:bucket_bytes=1,bucket_elements=1",

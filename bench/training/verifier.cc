@@ -30,6 +30,7 @@ Fields Verifier::Check(Stepper& stepper) {
   const bool tells = !variant.is_peer() || !options_.on_images() || options_.dtype != "bf16";
   const bool wanted = options_.verify && tells;
   const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
+  trainer_.SetClipNorm(variant.clip_norm());
   if (wanted) {
     const Batch batch = stepper.cell().batch.NewBatch(trainer_.device());
     source_.Fill(trainer_.group().rank(), kCheckStep, batch);
@@ -45,7 +46,7 @@ Fields Verifier::Check(Stepper& stepper) {
 }
 
 Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
-  MakeReference(stepper.cell().batch, stepper.loss_scale());
+  MakeReference(stepper.cell(), stepper.loss_scale());
   stepper.StepFromStart(batch);
   const auto step_again = [&] {
     trainer_.Restart();
@@ -56,11 +57,11 @@ Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
 
 // Unless there is one for such batches already: restarts, and computes a check's gradients alone, on the
 // batches of all ranks.
-void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
+void Verifier::MakeReference(const Cell& cell, double loss_scale) {
   const int num_ranks = trainer_.group().size();
   // A power of two rounds nothing: one reference is good for all strategies.
   if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
-  const std::pair of(shape, loss_scale);
+  const std::tuple of(cell.batch, cell.accumulation_steps, loss_scale);
   if (reference_of_ == of) return;
   const int64_t with_last = trainer_.bytes_in_use();
   reference_ = {};  // Its memory is needed for the next one.
@@ -68,7 +69,7 @@ void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
   trainer_.Restart();
   std::vector<Batch> batches;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    batches.push_back(shape.NewBatch(trainer_.device()));
+    batches.push_back(cell.batch.NewBatch(trainer_.device()));
     source_.Fill(rank, kCheckStep, batches.back());
   }
   trainer_.GradientsAlone(batches, loss_scale);
@@ -82,7 +83,7 @@ void Verifier::MakeReference(const BatchShape& shape, double loss_scale) {
 double Verifier::ToleranceOf(const Stepper& stepper) const {
   const model::DType dtype = options_.element_type();
   const int num_ranks = trainer_.group().size();
-  if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks);
+  if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks * stepper.cell().accumulation_steps);
   const int64_t positions = stepper.cell().positions * num_ranks;
   const double rounding = options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions);
   return options_.on_images() ? std::max(rounding, kImagePeerTolerance) : rounding;

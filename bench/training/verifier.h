@@ -3,7 +3,7 @@
 
 #include <optional>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "bench/records/record.h"
@@ -33,14 +33,15 @@ class Verifier {
 
  private:
   Verdict CheckSingleProcess(Stepper& stepper, const model::Batch& batch);
-  void MakeReference(const BatchShape& shape, double loss_scale);
+  void MakeReference(const Cell& cell, double loss_scale);
   double ToleranceOf(const Stepper& stepper) const;
 
   const TrainingOptions& options_;
   BatchSource& source_;
   Trainer& trainer_;
-  std::vector<model::Tensor> reference_;                       // gradients, on the CPU
-  std::optional<std::pair<BatchShape, double>> reference_of_;  // batches and loss scale
+  std::vector<model::Tensor> reference_;  // gradients, on the CPU
+  // Of which batches, in how many parts each, and of which loss scale.
+  std::optional<std::tuple<BatchShape, int64_t, double>> reference_of_;
   std::string first_fault_;
 };
 

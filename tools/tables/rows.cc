@@ -210,6 +210,7 @@ void NameCells(std::vector<Cell>* cells) {
   constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
                                                             {"model", ""},
                                                             {"batch_size", "batch "},
+                                                            {"accumulation_steps", "accumulation "},
                                                             {"seq_len", "sequence "},
                                                             {"image_size", "images of "},
                                                             {"size_bytes", ""},

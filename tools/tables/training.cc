@@ -68,6 +68,8 @@ Fields DdpFields() {
        [](const View& view) { return view.row.variant(); }},
       {{.name = "batch_size", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Number("batch_size")},
+      {{.name = "accumulation_steps", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
+       Number("accumulation_steps")},
       {{.name = "seq_len", .kind = Kind::kInteger, .section = kSteps, .said_once = true}, Number("seq_len")},
       {{.name = "image_size", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Number("image_size")},
