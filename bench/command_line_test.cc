@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 #include "model/cuda_device.h"
 #include "model/safetensors.h"
 #include "model/tensor.h"

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "bench/launch/run_program.h"
 #include "bench/records/record.h"
+#include "bench/testing/run_program.h"
 
 namespace gradsync::bench {
 namespace {

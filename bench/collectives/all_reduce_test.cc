@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <set>
 
-#include "bench/launch/run_program.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
+#include "bench/testing/run_program.h"
 
 namespace gradsync::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 #include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/unreachable_device.h"
 #include "bench/records/schema.h"
+#include "bench/testing/unreachable_device.h"
 #include "comm/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/cuda_device.h"

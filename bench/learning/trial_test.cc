@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/error.h"

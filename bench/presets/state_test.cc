@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 #include "model/error.h"
 
 namespace gradsync::bench {

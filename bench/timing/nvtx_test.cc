@@ -14,7 +14,7 @@
 namespace gradsync::bench {
 namespace {
 
-// What bench/timing/nvtx_injection.cc has logged, without the thread at the begin of each line.
+// What bench/testing/nvtx_injection.cc has logged, without the thread at the begin of each line.
 std::vector<std::string> Lines(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> lines;
@@ -30,7 +30,7 @@ TEST(NvtxTest, WithoutTheToolkitItIsRefused) {
 TEST(NvtxTest, AProfilerSeesNamedRangesInTheDomain) {
   if (!HaveNvtx()) GTEST_SKIP() << "built without NVTX";
   const std::string log = testing::TempDir() + "/nvtx";
-  ASSERT_EQ(setenv("NVTX_INJECTION64_PATH", "bench/timing/nvtx_injection.so", 1), 0);
+  ASSERT_EQ(setenv("NVTX_INJECTION64_PATH", "bench/testing/nvtx_injection.so", 1), 0);
   ASSERT_EQ(setenv("NVTX_LOG", log.c_str(), 1), 0);
   const auto sink = MakeNvtxSink();
   sink->Push(RangeKind::kPhase, "backward");

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/unreachable_device.h"
+#include "bench/testing/unreachable_device.h"
 #include "model/error.h"
 #include "model/safetensors.h"
 

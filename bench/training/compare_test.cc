@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/run_program.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
+#include "bench/testing/run_program.h"
 
 namespace gradsync::bench {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 #include "bench/timing/nvtx.h"
 
 namespace gradsync::bench {
@@ -25,10 +25,10 @@ ProgramResult RunDdp(const std::vector<std::string>& more, const std::string& lo
       "--verify=false", "--warmup_steps=0", "--out=" + FreshDirectory()};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return RunProgram("bench/ddp", arguments,
-                    {{"NVTX_INJECTION64_PATH", "bench/timing/nvtx_injection.so"}, {"NVTX_LOG", log}});
+                    {{"NVTX_INJECTION64_PATH", "bench/testing/nvtx_injection.so"}, {"NVTX_LOG", log}});
 }
 
-// One rank's ranges, replayed from bench/timing/nvtx_injection.cc's lines.
+// One rank's ranges, replayed from bench/testing/nvtx_injection.cc's lines.
 struct Seen {
   std::map<std::string, int> steps, phases, ops;
   std::map<std::string, int> issued_in;  // collectives, by step and phase

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/run_program.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
+#include "bench/testing/run_program.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {

@@ -14,9 +14,9 @@
 #include <set>
 #include <thread>
 
-#include "bench/launch/run_program.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
+#include "bench/testing/run_program.h"
 #include "ddp/factory.h"
 #include "model/safetensors.h"
 

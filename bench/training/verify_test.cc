@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "bench/launch/unreachable_device.h"
+#include "bench/testing/unreachable_device.h"
 #include "comm/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/tensor_ops.h"

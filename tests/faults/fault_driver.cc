@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "bench/launch/flags.h"
-#include "bench/launch/run_program.h"
 #include "bench/records/record.h"
+#include "bench/testing/run_program.h"
 #include "comm/processes/temporary_directory.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 
 namespace gradsync::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/launch/unreachable_device.h"
+#include "bench/testing/unreachable_device.h"
 
 #include <sys/mman.h>
 

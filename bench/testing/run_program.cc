@@ -1,4 +1,4 @@
-#include "bench/launch/run_program.h"
+#include "bench/testing/run_program.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

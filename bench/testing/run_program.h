@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_BENCH_LAUNCH_RUN_PROGRAM_H_
-#define GRADSYNC_BENCH_LAUNCH_RUN_PROGRAM_H_
+#ifndef GRADSYNC_BENCH_TESTING_RUN_PROGRAM_H_
+#define GRADSYNC_BENCH_TESTING_RUN_PROGRAM_H_
 
 #include <sys/types.h>
 
@@ -59,4 +59,4 @@ std::string ReadText(const std::string& path);
 
 }  // namespace gradsync::bench
 
-#endif  // GRADSYNC_BENCH_LAUNCH_RUN_PROGRAM_H_
+#endif  // GRADSYNC_BENCH_TESTING_RUN_PROGRAM_H_
