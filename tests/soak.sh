@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 minutes=${1:-60}
 seed=${2:-1}
 limit_s=300
-./bazelw build //bench:all_reduce //bench:compare //bench:ddp //tools:report //tools:summarize //tools:timeline || exit
+./bazelw build //bench:all_reduce //bench:compare //bench:ddp //tools:report //tools:summarize || exit
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch/tmp
@@ -87,7 +87,7 @@ read_records() {
   done
   bazel-bin/tools/report "$out" --out="$scratch/report.html" >"$scratch/log" 2>&1 || fell report
   if compgen -G "$out/*.trace.json" >/dev/null; then
-    bazel-bin/tools/timeline "$out" --out="$scratch/timeline" >"$scratch/log" 2>&1 || fell timeline
+    bazel-bin/tools/report "$out" --figure=timeline --out="$scratch/timeline" >"$scratch/log" 2>&1 || fell timeline
   fi
 }
 

@@ -21,7 +21,7 @@ case ${1:-} in
     ;;
 esac
 
-./bazelw build --noshow_progress //tools:report //tools:summarize //tools:timeline >&2
+./bazelw build --noshow_progress //tools:report //tools:summarize >&2
 programs=$PWD/bazel-bin/tools
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

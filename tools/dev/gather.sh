@@ -44,8 +44,7 @@ query() { "$bazelw" query --noshow_progress "$@" 2>/dev/null; }
 
 if ((${#targets[@]} == 0)); then
   mapfile -t targets < <(query 'attr(tags, "\bgpu\b", tests(//...))' | sort)
-  targets+=(//bench:all_reduce //bench:compare //bench:ddp //bench:gpus //tools:report //tools:summarize
-    //tools:timeline)
+  targets+=(//bench:all_reduce //bench:compare //bench:ddp //bench:gpus //tools:report //tools:summarize)
 fi
 mapfile -t tests < <(query "tests(set(${targets[*]}))")
 "$bazelw" build "${targets[@]}" || fail "the targets above do not build"

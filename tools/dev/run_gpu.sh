@@ -245,7 +245,7 @@ if has trace; then
   item trace 200 "${share[@]}" "$run" bench/ddp --device=cuda --backend=nccl --world_size="$two" --model=small \
     --batch_size=2 --seq_len=128 --strategies=naive,overlap,core --steps=5 --trace --out="$out/traced"
   if compgen -G "$out/traced/*.trace.json" >/dev/null; then
-    item timeline 60 "$run" tools/timeline "$out/traced" --out="$out/timeline.svg"
+    item timeline 60 "$run" tools/report "$out/traced" --figure=timeline --out="$out/timeline.svg"
   fi
 fi
 

@@ -16,14 +16,12 @@ constexpr int kTicks = 5;
 // Of lines.
 constexpr double kTop = 26, kBottom = kTop + 190;
 
-bool IsDrawableOn(double value, bool is_log) { return IsDrawable(value) && (!is_log || value > 0); }
-
 bool IsIn(const LineChart& chart, const ChartPoint& point) {
-  return IsDrawableOn(point.x, chart.log_x) && IsDrawableOn(point.y, chart.log_y);
+  return IsDrawable(point.x) && (!chart.log_x || point.x > 0) && IsDrawable(point.y);
 }
 
 bool HasBand(const LineChart& chart, const ChartPoint& point) {
-  return IsIn(chart, point) && IsDrawableOn(point.low, chart.log_y) && IsDrawableOn(point.high, chart.log_y);
+  return IsIn(chart, point) && IsDrawable(point.low) && IsDrawable(point.high);
 }
 
 // The values that an axis has to hold. Without any, the axis is drawn around 1.
@@ -59,10 +57,8 @@ Plot MakePlot(const LineChart& chart) {
       y_range.Include(point.high);
     }
   }
-  for (const double value : {chart.reference, chart.y_holds}) {
-    if (IsDrawableOn(value, chart.log_y)) y_range.Include(value);
-  }
-  const Scale y = y_range.Along(chart.log_y, kBottom, kTop, Scale::Ends::kTicks);
+  if (IsDrawable(chart.reference)) y_range.Include(chart.reference);
+  const Scale y = y_range.Along(false, kBottom, kTop, Scale::Ends::kTicks);
   double left = 0;
   for (const Tick& tick : y.ticks()) left = std::max(left, TextWidth(tick.label) + kGap + 3);
   // The first and the last marker keep clear of the axes.
@@ -86,7 +82,7 @@ void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
   }
   svg.Line("axis-line", plot.left, kBottom, kChartWidth, kBottom);
   svg.Text("axis", (plot.left + kChartWidth) / 2, kBottom + 35, "middle", chart.x_label);
-  if (IsDrawableOn(chart.reference, chart.log_y)) {
+  if (IsDrawable(chart.reference)) {
     const double y = plot.y(chart.reference);
     svg.Line("reference", plot.left, y, kChartWidth, y, chart.reference_name);
   }

@@ -36,8 +36,6 @@ struct LineChart {
   std::string x_label{};
   std::string y_label{};
   bool log_x = false;
-  bool log_y = false;
-  double y_holds = kNoValue;    // the y axis holds this value
   double reference = kNoValue;  // a dashed line at this y
   std::string reference_name{};
   std::vector<ChartSeries> series{};

@@ -13,21 +13,7 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kMebi = 1 << 20;
 constexpr char kNoBackend[] = "none";  // of strategies that never communicate
-
-std::vector<KeyEntry> KeyOf(const std::vector<LineChart>& charts) {
-  std::vector<KeyEntry> key;
-  for (const LineChart& chart : charts) {
-    for (const ChartSeries& series : chart.series) {
-      if (std::ranges::find(key, series.name, &KeyEntry::text) != key.end()) continue;
-      Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), series.name}).mark;
-      mark.Line("line " + series.style, 1, 7, 17, 7);
-      mark.Marker("marker " + series.style, series.marker, 9, 7, "");
-    }
-  }
-  return key;
-}
 
 // "small, batch 2, sequence 128".
 std::string TitleOf(const Cell& cell) {
@@ -42,16 +28,6 @@ bool Decides(const Row& row) {
 
 std::string WhyUndecided(const Cell& cell) {
   return cell.void_reason.empty() ? "no difference and no cost is shown" : cell.void_reason;
-}
-
-// Several variants of one strategy over one backend, at several bucket sizes.
-bool IsSweep(const Cell& cell) {
-  constexpr size_t kFewestSizes = 3;
-  std::map<std::string, std::set<int64_t>> sizes;
-  for (const Row& row : cell.rows) {
-    sizes[row.strategy() + "@" + row.backend()].insert(row.config().IntOr("bucket_bytes", 0));
-  }
-  return std::ranges::any_of(sizes, [](const auto& entry) { return entry.second.size() >= kFewestSizes; });
 }
 
 bool IsTraining(const Cell& cell) { return !cell.any().strategy().empty(); }
@@ -114,6 +90,30 @@ std::string NameOf(const Row& row) {
   return name;
 }
 
+// One colour for each strategy, in all panels: in the order of the rows, grey for floors. After eleven the
+// colours begin again. A peer looks like its twin.
+class StrategyStyles {
+ public:
+  explicit StrategyStyles(const std::vector<Cell>& cells) {
+    for (const Cell& cell : cells) {
+      for (const Row& row : cell.rows) {
+        if (!row.is_floor() && !row.is_peer()) numbers_.emplace(row.strategy(), numbers_.size());
+      }
+    }
+  }
+
+  // Classes of the style sheet: "c-1 peer".
+  std::string ClassesOf(const Row& row) const {
+    constexpr size_t kNumColours = 11;  // beside grey, in the style sheet
+    const auto found = numbers_.find(row.is_peer() ? row.facts().StringOr("twin", "") : row.strategy());
+    const size_t colour = found == numbers_.end() ? 0 : 1 + found->second % kNumColours;
+    return Join("c-", colour, row.is_peer() ? " peer" : "");
+  }
+
+ private:
+  std::map<std::string, size_t> numbers_;
+};
+
 BarChart CostChart(const Cell& cell, const std::vector<const Row*>& rows, const std::string& title,
                    const StrategyStyles& styles) {
   const double longest_s = LongestOf(cell), scale = longest_s >= 1 ? 1 : 1e3;
@@ -138,40 +138,7 @@ BarChart CostChart(const Cell& cell, const std::vector<const Row*>& rows, const 
   return chart;
 }
 
-// The series named `name`, which is made if it is not there.
-ChartSeries& SeriesNamed(const std::string& name, const std::string& style, size_t marker, LineChart* chart) {
-  const auto found = std::ranges::find(chart->series, name, &ChartSeries::name);
-  return found != chart->series.end() ? *found
-                                      : chart->series.emplace_back(ChartSeries{name, style, marker, {}});
-}
-
-// "all_reduce, f32, cpu, 2 ranks, run 4f2a".
-std::string CollectiveOf(const Row& row) {
-  const bench::Record& record = row.measured->record;
-  std::string text;
-  for (const char* const name : {"collective", "op", "dtype", "device"}) {
-    const std::string value = row.config().StringOr(name, "");
-    if (!value.empty()) text += value + ", ";
-  }
-  const std::string& run = record.run_id;
-  return Join(text, record.world_size, record.world_size == 1 ? " rank, " : " ranks, ",
-              row.measured->is_published() ? run : "run " + run.substr(run.rfind('-') + 1));
-}
-
-double PercentileOf(const Row& row, double p) {
-  const Series* const times = row.measured->Find("time_ns");
-  return times == nullptr ? kNoValue : times->percentile(p);
-}
-
 }  // namespace
-
-void AddPanels(std::vector<LineChart> charts, Figure* figure) {
-  for (LineChart& chart : charts) {
-    for (ChartSeries& series : chart.series) std::ranges::stable_sort(series.points, {}, &ChartPoint::x);
-    figure->panels.push_back({chart.title, DrawLines(chart)});
-  }
-  figure->key = KeyOf(charts);
-}
 
 std::string PictureOf(const Figure& figure) {
   constexpr double kMargin = 16, kTitleHeight = 24, kKeyHeight = 20, kWidth = 2 * kChartWidth + 3 * kMargin;
@@ -205,27 +172,8 @@ std::string PictureOf(const Figure& figure) {
   return picture.Document("chart", kChartStyleSheet);
 }
 
-StrategyStyles::StrategyStyles(const std::vector<Cell>& cells) {
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
-      if (row.is_floor() || row.is_peer()) continue;
-      numbers_.emplace(row.strategy(), numbers_.size() + 1);
-    }
-  }
-}
-
-size_t StrategyStyles::NumberOf(const Row& row) const {
-  const auto found = numbers_.find(row.is_peer() ? row.facts().StringOr("twin", "") : row.strategy());
-  return found == numbers_.end() ? 0 : found->second;
-}
-
-std::string StrategyStyles::ClassesOf(const Row& row) const {
-  constexpr size_t kNumColours = 11;  // beside grey, in the style sheet
-  const size_t number = NumberOf(row);
-  return Join("c-", number == 0 ? 0 : 1 + (number - 1) % kNumColours, row.is_peer() ? " peer" : "");
-}
-
-Figure CostFigure(const std::vector<Cell>& cells, const StrategyStyles& styles) {
+Figure CostFigure(const std::vector<Cell>& cells) {
+  const StrategyStyles styles(cells);
   Figure figure{.id = "cost",
                 .title = "What a step is made of",
                 .caption =
@@ -235,7 +183,7 @@ Figure CostFigure(const std::vector<Cell>& cells, const StrategyStyles& styles) 
                     "one cell have one scale."};
   std::set<std::string> drawn;
   for (const Cell& cell : cells) {
-    if (!IsTraining(cell) || IsSweep(cell)) continue;
+    if (!IsTraining(cell)) continue;
     std::set<std::string> backends;
     for (const Row& row : cell.rows) backends.insert(row.backend());
     if (backends.size() > 1) backends.erase(kNoBackend);
@@ -268,108 +216,8 @@ Figure CostFigure(const std::vector<Cell>& cells, const StrategyStyles& styles) 
   return figure;
 }
 
-Figure SweepFigure(const std::vector<Cell>& cells, const StrategyStyles& styles) {
-  Figure figure{.id = "sweep",
-                .title = "Strategies over bucket sizes",
-                .caption =
-                    "A step against the baseline’s, the dashed line at 0. The band is the simultaneous 95 % "
-                    "interval of the difference; where it holds 0, these data show none."};
-  std::vector<LineChart> charts;
-  for (const Cell& cell : cells) {
-    if (!IsTraining(cell) || !IsSweep(cell)) continue;
-    if (std::ranges::none_of(cell.rows, Decides)) {
-      figure.undecided[WhyUndecided(cell)].push_back(TitleOf(cell));
-      continue;
-    }
-    const bool in_elements = cell.any().config().Find("bucket_elements") != nullptr;
-    std::map<std::string, LineChart> by_baseline;
-    for (const Row& row : cell.rows) {
-      if (row.baseline == Row::kNone || &cell.rows[row.baseline] == &row) continue;  // the line at 0
-      const Row& baseline = cell.rows[row.baseline];
-      const std::string base = baseline.strategy() + "@" + baseline.backend();
-      LineChart& chart = by_baseline[base];
-      chart.title = TitleOf(cell);
-      chart.x_label = in_elements ? "bucket size (Mi elements)" : "bucket size (MiB)";
-      chart.y_label = "difference to " + base + " (%)";
-      chart.reference = 0;
-      chart.reference_name = "baseline " + base;
-      const double size =
-          row.config().DoubleOr(in_elements ? "bucket_elements" : "bucket_bytes", kNoValue) / kMebi;
-      const Estimate percent = Scaled(row.against_baseline, 100);
-      SeriesNamed(row.strategy() + "@" + row.backend(), styles.ClassesOf(row), styles.MarkerOf(row), &chart)
-          .points.push_back({.x = size,
-                             .y = percent.value,
-                             .low = percent.interval.low,
-                             .high = percent.interval.high,
-                             .tip = Join(row.variant(), ": ", Readable(percent.value, 3), " %, 95 % CI ",
-                                         Readable(percent.interval.low, 3), " to ",
-                                         Readable(percent.interval.high, 3), " %")});
-    }
-    for (auto& [base, chart] : by_baseline) charts.push_back(std::move(chart));
-  }
-  AddPanels(std::move(charts), &figure);
-  return figure;
-}
-
-Figure BandwidthFigure(const std::vector<Cell>& cells) {
-  // From this ratio between the largest and the smallest on, bandwidths are drawn on a logarithmic axis.
-  constexpr double kLogFrom = 30;
-  Figure figure{
-      .id = "bandwidth",
-      .title = "Bandwidth over message size",
-      .caption =
-          "Bus bandwidth is what each rank’s link carries (of an all-reduce, 2 (n − 1) / n times the "
-          "message) over the mean time of the slowest rank. The band is the same for the median and "
-          "for the 95th percentile of that time."};
-  std::vector<LineChart> charts;
-  for (const Cell& cell : cells) {
-    if (IsTraining(cell)) continue;
-    const std::string title = CollectiveOf(cell.any());
-    auto chart = std::ranges::find(charts, title, &LineChart::title);
-    if (chart == charts.end()) {
-      chart = charts.insert(charts.end(), {.title = title,
-                                           .x_label = "message size (MiB)",
-                                           .y_label = "bus bandwidth (GB/s)",
-                                           .log_x = true,
-                                           .y_holds = 0});
-    }
-    for (const Row& row : cell.rows) {
-      const double mib = ConfigNumber(*row.measured, "size_bytes") / kMebi;
-      const double bandwidth = row.bus_bytes_per_second / 1e9, mean_s = row.MeanOf("time_ns");
-      const size_t number = chart->series.size();
-      SeriesNamed(row.variant(), Join("b-", std::min(number, size_t{3})), number, &*chart)
-          .points.push_back({.x = mib,
-                             .y = bandwidth,
-                             .low = bandwidth * mean_s / PercentileOf(row, 0.95),
-                             .high = bandwidth * mean_s / PercentileOf(row, 0.5),
-                             .tip = Join(row.variant(), ", ", ReadableBytes(mib * kMebi), ": ",
-                                         Readable(bandwidth, 3), " GB/s")});
-    }
-  }
-  // A single size is no curve.
-  std::erase_if(charts, [](const LineChart& chart) {
-    return std::ranges::all_of(chart.series,
-                               [](const ChartSeries& series) { return series.points.size() < 2; });
-  });
-  for (LineChart& chart : charts) {
-    double least = HUGE_VAL, most = 0;
-    for (const ChartSeries& series : chart.series) {
-      for (const ChartPoint& point : series.points) {
-        if (!(point.y > 0)) continue;
-        least = std::min(least, point.y);
-        most = std::max(most, point.y);
-      }
-    }
-    chart.log_y = most > kLogFrom * least;
-  }
-  AddPanels(std::move(charts), &figure);
-  return figure;
-}
-
 std::vector<Figure> FiguresOf(const Summary& summary) {
-  const StrategyStyles styles(summary.cells);
-  return {CostFigure(summary.cells, styles), SweepFigure(summary.cells, styles),
-          BandwidthFigure(summary.cells), LearningFigure(summary.learning)};
+  return {CostFigure(summary.cells), LearningFigure(summary.learning)};
 }
 
 }  // namespace gradsync::tools

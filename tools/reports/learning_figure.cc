@@ -3,6 +3,7 @@
 
 #include "model/error.h"
 #include "tools/render/text.h"
+#include "tools/reports/charts.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/scale.h"
 
@@ -31,6 +32,19 @@ ChartSeries SeriesOf(const LearningCell& cell, size_t number, double scale, cons
                                          Readable(Mean(bits), 4), " bits per byte")});
   }
   return series;
+}
+
+std::vector<KeyEntry> KeyOf(const std::vector<LineChart>& charts) {
+  std::vector<KeyEntry> key;
+  for (const LineChart& chart : charts) {
+    for (const ChartSeries& series : chart.series) {
+      if (std::ranges::find(key, series.name, &KeyEntry::text) != key.end()) continue;
+      Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), series.name}).mark;
+      mark.Line("line " + series.style, 1, 7, 17, 7);
+      mark.Marker("marker " + series.style, series.marker, 9, 7, "");
+    }
+  }
+  return key;
 }
 
 }  // namespace
@@ -69,7 +83,8 @@ Figure LearningFigure(const std::vector<LearningCell>& cells) {
       if (!chart.series.empty()) charts.push_back(std::move(chart));
     }
   }
-  AddPanels(std::move(charts), &figure);
+  for (const LineChart& chart : charts) figure.panels.push_back({chart.title, DrawLines(chart)});
+  figure.key = KeyOf(charts);
   return figure;
 }
 

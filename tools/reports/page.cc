@@ -14,7 +14,7 @@ namespace gradsync::tools {
 namespace {
 
 // More are counted, not listed.
-constexpr size_t kMaxRuns = 100, kMaxRows = 2000, kMaxPanels = 24, kMaxUndecided = 4;
+constexpr size_t kMaxRows = 2000, kMaxUndecided = 4;
 
 // "n<100" -> "flag-n-100", for links.
 std::string FlagAnchor(Flag flag) {
@@ -167,12 +167,9 @@ class Page {
     for (const KeyEntry& entry : figure.key)
       out_ << "<li>" << entry.mark.Finish() << "<span>" << EscapeXml(entry.text) << "</span></li>\n";
     out_ << "</ul>\n<div class=\"panels" << (figure.panels.size() % 2 == 0 ? " pairs" : "") << "\">\n";
-    const size_t num_panels = std::min(figure.panels.size(), kMaxPanels);
-    for (size_t i = 0; i < num_panels; ++i)
-      out_ << "<div>\n<p class=\"chart-title\">" << EscapeXml(figure.panels[i].title) << "</p>\n"
-           << figure.panels[i].chart.Finish() << "</div>\n";
-    if (num_panels < figure.panels.size())
-      out_ << "<p>The first " << num_panels << " of " << figure.panels.size() << " panels.</p>\n";
+    for (const Panel& panel : figure.panels)
+      out_ << "<div>\n<p class=\"chart-title\">" << EscapeXml(panel.title) << "</p>\n"
+           << panel.chart.Finish() << "</div>\n";
   }
 
   void WriteUndecided(const Figure& figure) {
@@ -243,8 +240,8 @@ class Page {
     out_ << "<h2 id=\"runs\">Runs, and commands to repeat them</h2>\n"
             "<p>Each run’s own command line, in a checkout of its commit.</p>\n";
     std::string last_place;
-    for (size_t i = 0; i < std::min(runs_.size(), kMaxRuns); ++i) {
-      const bench::Record& run = *runs_[i];
+    for (const bench::Record* const record : runs_) {
+      const bench::Record& run = *record;
       const bench::Provenance& provenance = run.provenance;
       std::string place =
           MachineOf(provenance) + "; " + SoftwareOf(provenance) + "; clock " + provenance.clock;
@@ -258,9 +255,6 @@ class Page {
            << "</p>\n<pre><code>" << EscapeXml(ReproducingCommand(provenance.command_line))
            << "</code></pre>\n";
     }
-    if (runs_.size() > kMaxRuns)
-      out_ << "<p>And " << runs_.size() - kMaxRuns
-           << " more; <code>summarize --format=csv</code> lists them in its table runs.</p>\n";
   }
 
   void WriteFlags() {

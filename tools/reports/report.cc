@@ -22,6 +22,8 @@ constexpr char kUsage[] =
     "  bazel run //tools:report -- DIR --out=report.html\n\n"
     "The page needs nothing beside itself. Traces (*.trace.json) are taken from DIR and DIR/traces.";
 
+constexpr char kTimeline[] = "timeline";
+
 struct CommandLine {
   std::vector<std::string> inputs;
   std::string out;
@@ -30,15 +32,16 @@ struct CommandLine {
 };
 
 // One picture for each batch size and sequence length of a run.
-void DrawRun(const std::vector<std::string>& paths, std::vector<TimelinePicture>* pictures) {
+void DrawRun(const std::string& run, const std::vector<std::string>& paths,
+             std::vector<TimelinePicture>* pictures) {
   const Trace trace = ReadTraces(paths);
   std::set<std::pair<int64_t, int64_t>> cells;
   for (const auto& [key, ranks] : trace.steps) cells.emplace(key.batch_size, key.seq_len);
   for (const auto& [batch_size, seq_len] : cells) {
-    const TimelineOptions options{.strategies = {}, .batch_size = batch_size, .seq_len = seq_len};
-    pictures->push_back({Join("What each rank computes and sends, batch ", batch_size,
+    pictures->push_back({fs::path(run).filename(),
+                         Join("What each rank computes and sends, batch ", batch_size,
                               seq_len > 0 ? Join(", sequence ", seq_len) : ""),
-                         DrawTimeline(trace, ChooseSteps(trace, options))});
+                         DrawTimeline(trace, ChooseSteps(trace, batch_size, seq_len))});
   }
 }
 
@@ -54,7 +57,7 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   }
   for (const auto& [run, paths] : FindTraces(directories)) {
     try {
-      DrawRun(paths, &contents.timelines);
+      DrawRun(run, paths, &contents.timelines);
     } catch (const InvalidInput& error) {
       // One bad trace must not cost the rest of the report.
       err << "report: left out: " << error.what() << "\n";
@@ -70,9 +73,16 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   return contents;
 }
 
-std::string PictureNamed(const std::string& id, const Summary& summary) {
-  for (const Figure& figure : FiguresOf(summary)) {
+std::string PictureNamed(const std::string& id, const ReportContents& contents) {
+  for (const Figure& figure : FiguresOf(contents.summary)) {
     if (figure.id == id && !figure.panels.empty()) return PictureOf(figure);
+  }
+  if (id == kTimeline) {
+    const auto latest = std::ranges::max_element(contents.timelines, {}, &TimelinePicture::run);
+    Require(latest != contents.timelines.end(),
+            "--figure=timeline: there is no trace (*.trace.json) in these "
+            "directories, nor in their folders traces; run //bench:ddp with --trace");
+    return latest->svg;
   }
   throw InvalidInput("--figure=" + id + ": the records decide nothing that it would show");
 }
@@ -85,15 +95,15 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   flags.AllowPaths(&line.inputs, "directories with records, or files of them");
   flags.Add("out", &line.out, bench::Path("a file such as report.html"), "Where the page goes.");
   flags.Add("title", &line.title, bench::Text("a line of text"), "The page's title.");
-  flags.Add("figure", &line.figure, bench::OneOf({"cost", "sweep", "bandwidth", "convergence"}),
-            "Writes this figure alone, as SVG.");
+  flags.Add("figure", &line.figure, bench::OneOf({"cost", "convergence", kTimeline}),
+            "Writes this figure alone, as SVG; timeline: of the latest run with traces.");
   return RunTool("report", &flags, argc, argv, out, err, [&] {
     Require(!line.inputs.empty(), "no input: takes directories with records, such as results/");
     Require(!line.out.empty(), "--out: is missing, expected a file such as report.html");
     const ReportContents contents = Collect(line, err);
     Require(contents.summary.num_records > 0 || !contents.timelines.empty(), line.inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
-    const std::string picture = line.figure.empty() ? "" : PictureNamed(line.figure, contents.summary);
+    const std::string picture = line.figure.empty() ? "" : PictureNamed(line.figure, contents);
     WriteFile(line.out, [&](std::ostream& file) {
       if (line.figure.empty()) return WriteReport(contents, file);
       file << picture;

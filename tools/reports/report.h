@@ -12,6 +12,7 @@ namespace gradsync::tools {
 
 // A timeline for the report.
 struct TimelinePicture {
+  std::string run;  // of its trace: "ddp.20261121T101500-4f2a"
   std::string title;
   std::string svg;  // put into the page as it is
 };

@@ -129,7 +129,7 @@ TEST(ReportTest, BeginsWithModelMachineSentencesAndCosts) {
   for (const XmlElement& element : elements) {
     if (element.name == "figure") figures.push_back(element.Attribute("id"));
   }
-  EXPECT_THAT(figures, ElementsAre("figure-cost", "figure-bandwidth"));
+  EXPECT_THAT(figures, ElementsAre("figure-cost"));
   const std::vector<std::string> facts = Headings(elements, "dd");
   ASSERT_THAT(facts, SizeIs(::testing::Ge(3u)));
   EXPECT_EQ(facts[0], "small");
@@ -311,64 +311,6 @@ TEST(CostFigureTest, APeerHasTheColourOfItsTwin) {
     EXPECT_THAT(kChartStyleSheet, HasSubstr(style));
 }
 
-TEST(BandwidthFigureTest, HasALineForEachBackendAndAPanelForEachRun) {
-  std::vector<Record> records;
-  for (const char* const run : {"20261121T101500-4f2a", "20261121T101600-77ab"}) {
-    for (const char* const backend : {"gloo", "local"}) {
-      for (const int64_t mib : {1, 10}) {
-        AddRanks(
-            [&](int64_t rank) {
-              Record record = AllReduceRecord(mib << 20, rank, Repeat(5 * mib * kMs, 200));
-              record.run_id = run;
-              record.config.Set("backend", backend);
-              return record;
-            },
-            &records);
-      }
-    }
-  }
-  const std::vector<XmlElement> figure = FigureOf("report_names", records, "figure-bandwidth");
-  EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")),
-              ElementsAre("all_reduce, sum, f32, cpu, 2 ranks, run 4f2a",
-                          "all_reduce, sum, f32, cpu, 2 ranks, run 77ab"));
-  EXPECT_THAT(TextsOf(WithClass(figure, "key")),
-              ElementsAre(::testing::AllOf(HasSubstr("gloo"), HasSubstr("local"))));
-  EXPECT_THAT(TipsOf(WithClass(figure, "marker")), ::testing::Contains("gloo, 1 MiB: 0.210 GB/s"));
-}
-
-TEST(SweepFigureTest, HasALineForEachStrategyButTheBaseline) {
-  const auto sweep = [&](size_t count) {
-    std::vector<Record> records;
-    for (const int64_t mebi : {3, 9, 27}) {
-      for (const auto& [strategy, ms] : {std::pair{"core", 100}, {"bucketed_async", 110}}) {
-        const size_t variant = records.size();
-        AddRanks(
-            [&, strategy = strategy, ms = ms](int64_t rank) {
-              std::vector<int64_t> steps;
-              for (size_t i = 0; i < count; ++i) {
-                const auto noise_us = static_cast<int64_t>((i * 37 + variant * 11) % 7) * 100;
-                steps.push_back((ms + mebi) * kMs + noise_us * kUs);
-              }
-              return CompareRecord(strategy, mebi, rank, steps);
-            },
-            &records);
-      }
-    }
-    return ParseXml(ReportOn(DirectoryWith("report_sweep", records)).page);
-  };
-  const std::vector<XmlElement> figure = In(sweep(24), "figure-sweep");
-  EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")), ElementsAre("resnet50"));
-  EXPECT_THAT(WithClass(figure, "line"), SizeIs(2));  // with the key's
-  EXPECT_THAT(WithClass(figure, "band"), SizeIs(1));
-  EXPECT_THAT(WithClass(figure, "reference"), SizeIs(1));
-  const std::vector<std::string> tips = TipsOf(WithClass(figure, "marker"));
-  ASSERT_THAT(tips, SizeIs(3));
-  EXPECT_THAT(tips[2], StartsWith("bucketed_async:bucket_elements=27Mi@gloo: 7."));
-  const std::vector<XmlElement> open = WithClass(sweep(3), "undecided");
-  ASSERT_THAT(open, SizeIs(1));
-  EXPECT_THAT(open[0].text, HasSubstr("Strategies over bucket sizes, not drawn"));
-}
-
 TEST(ReportTest, FlagsLinkToTheirLegend) {
   std::vector<Record> records;
   for (const int64_t bytes : {1 << 20, 10 << 20}) {
@@ -437,7 +379,7 @@ TEST(ReportTest, LeavesOutWhatThereIsNothingFor) {
         &records);
   }
   const std::vector<XmlElement> elements = ParseXml(ReportOn(DirectoryWith("report_part", records)).page);
-  EXPECT_THAT(Headings(elements, "figcaption"), IsEmpty());  // one size is no curve
+  EXPECT_THAT(Headings(elements, "figcaption"), IsEmpty());
   EXPECT_THAT(Headings(elements, "section"), SizeIs(1));
   EXPECT_THAT(Headings(elements, "h2"), Not(::testing::Contains("Validity flags")));
 }
@@ -472,6 +414,22 @@ TEST(ReportTest, DrawsTheTracesBesideAndBelowTheRecordsAndSaysHowToMakeThem) {
     EXPECT_THAT(WithClass(In(elements, figure), "wide"), SizeIs(1)) << figure;
   }
   EXPECT_THAT(outcome.page, HasSubstr("./bazelw run //bench:ddp -- --trace"));
+
+  // The latest run's alone.
+  const auto draw = [](const std::string& from, std::ostream& err) {
+    const std::string out_flag = "--out=" + from + "/timeline.svg";
+    const char* const argv[] = {"report", from.c_str(), "--figure=timeline", out_flag.c_str()};
+    std::ostringstream out;
+    return RunReport(4, argv, out, err);
+  };
+  std::ostringstream err;
+  ASSERT_EQ(draw(dir, err), 0) << err.str();
+  const std::string picture = ReadTestFile(dir + "/timeline.svg");
+  EXPECT_THAT(TextsOf(ParseXml(picture)), ::testing::Contains("core"));
+  EXPECT_THAT(outcome.page, HasSubstr(picture));
+  const std::string without = DirectoryWith("report_untraced", EveryExperiment());
+  EXPECT_EQ(draw(without, err), 2);
+  EXPECT_THAT(err.str(), HasSubstr("report: --figure=timeline: there is no trace (*.trace.json)"));
 }
 
 TEST(ReportTest, NothingToReportIsOneLineAndStatus2) {

@@ -14,29 +14,12 @@ constexpr double kLargest = 1e100;
 // How far beyond an end, in parts of a step, a tick counts as on it.
 constexpr double kSlack = 1e-6;
 
-std::string PowerOfTen(int exponent) {
-  constexpr const char* kDigits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
-  std::string text = "10";
-  if (exponent < 0) text += "⁻";
-  for (const char c : std::to_string(std::abs(exponent))) text += kDigits[c - '0'];
-  return text;
-}
-
 int ExponentOf(double value) { return static_cast<int>(std::floor(std::log10(value) + 1e-9)); }
 
 // `value`, a multiple of a step of 10^`exponent` or more, with no more decimals than it needs.
 std::string LabelOf(double value, int exponent) {
   if (value == 0) return "0";
-  const double size = std::abs(value);
-  std::string label;
-  if (size >= 1e6 || size < 1e-4) {
-    const int power = ExponentOf(size);
-    const std::string factor = Fixed(size / std::pow(10, power), std::max(0, power - exponent));
-    label = factor == "1" ? PowerOfTen(power) : factor + "·" + PowerOfTen(power);
-  } else {
-    label = Fixed(size, std::max(0, -exponent));
-  }
-  return value < 0 ? "−" + label : label;
+  return (value < 0 ? "−" : "") + Fixed(std::abs(value), std::max(0, -exponent));
 }
 
 // The smallest of 1, 2, 5 times a power of ten that is at least `least`.

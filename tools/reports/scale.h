@@ -35,7 +35,6 @@ class Scale {
   double operator()(double value) const;
   double low() const { return low_; }
   double high() const { return high_; }
-  bool is_log() const { return is_log_; }
   // In ascending order, all between low and high.
   const std::vector<Tick>& ticks() const { return ticks_; }
 

@@ -20,17 +20,9 @@ const char kChartStyleSheet[] = R"css(
     --c5: #6fbbee; --c6: #3f7bd0; --c7: #9485ef; --c8: #4fc3d6; --c9: #c2a06a; --c10: #62b3bb; --c11: #c58bb0;
   }
 }
-@media print {
-  :root {
-    color-scheme: light;
-    --paper: #ffffff; --ink: #000000; --ink-2: #333333; --ink-3: #555555;
-    --rule: #cccccc; --strong-rule: #333333; --wash: #f3f3f3; --shadow: #00000000; --link: #000000;
-  }
-}
 .c-0 { --c: var(--c0); } .c-1 { --c: var(--c1); } .c-2 { --c: var(--c2); } .c-3 { --c: var(--c3); }
 .c-4 { --c: var(--c4); } .c-5 { --c: var(--c5); } .c-6 { --c: var(--c6); } .c-7 { --c: var(--c7); }
 .c-8 { --c: var(--c8); } .c-9 { --c: var(--c9); } .c-10 { --c: var(--c10); } .c-11 { --c: var(--c11); }
-.b-0 { --c: var(--ink); } .b-1 { --c: var(--ink-3); } .b-2 { --c: var(--c10); } .b-3 { --c: var(--c9); }
 
 .chart text { font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
 .chart .tick { fill: var(--ink-3); font-size: 11.5px; }
@@ -40,9 +32,7 @@ const char kChartStyleSheet[] = R"css(
 .axis-line { stroke: var(--ink-3); stroke-width: 1; }
 .reference { stroke: var(--ink-2); stroke-width: 1.25; stroke-dasharray: 3 3; }
 .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
-.line.peer { stroke-dasharray: 5 4; }
 .marker { fill: var(--c); stroke: var(--paper); stroke-width: 1; }
-.marker.peer { fill: var(--paper); stroke: var(--c); stroke-width: 1.5; }
 .band { fill: var(--c); opacity: 0.15; }
 .band-line { stroke: var(--c); stroke-width: 5; opacity: 0.25; }
 .part { stroke: var(--paper); stroke-width: 0.75; }
@@ -140,22 +130,12 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   dd { margin-bottom: 0.55rem; }
 }
 @media print {
-  @page { margin: 15mm; }
-  @page wide { size: landscape; }
   html { font-size: 10pt; }
   main { max-width: none; padding: 0; }
-  h2, h3, .panel-title, .constants, thead { break-after: avoid; }
   .chart, .panels > div, .wide, tr { break-inside: avoid; }
-  figcaption { break-before: avoid; break-inside: avoid; }
-  .panels, .panels.pairs { grid-template-columns: 1fr 1fr; }
   .part, .band, .marker, .flag, .key svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .scroll, .wide { overflow: visible; }
-  .wide svg { min-width: 0; }
-  #tables, .table { page: wide; }
   table { font-size: 6.5pt; width: 100%; }
-  th, td { padding: 1pt 2.5pt; }
-    td .flag { font-size: 5.5pt; border: 0; padding: 0; background: none; }
-  tr > :first-child { position: static; }
 }
 )css";
 

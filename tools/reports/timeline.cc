@@ -340,28 +340,16 @@ std::string Heading(const Trace& trace, const StepKey& key) {
 
 }  // namespace
 
-std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& options) {
-  Require(!trace.steps.empty(), "timeline: the traces hold no step");
-  const auto in_cell = [&](const StepKey& key) {
-    return options.batch_size.value_or(key.batch_size) == key.batch_size &&
-           options.seq_len.value_or(key.seq_len) == key.seq_len;
-  };
-  const auto first =
-      std::ranges::find_if(trace.steps, in_cell, [](const auto& entry) { return entry.first; });
-  Require(first != trace.steps.end(), "timeline: there is no step of batch size ",
-          options.batch_size.value_or(-1), " and sequence length ", options.seq_len.value_or(-1),
-          " (-1: any) in the traces");
-  const StepKey cell = first->first;
+std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t seq_len) {
   std::vector<StepKey> chosen;
-  for (const std::string& strategy : options.strategies.empty() ? trace.strategies : options.strategies) {
+  for (const std::string& strategy : trace.strategies) {
     std::vector<std::pair<double, StepKey>> candidates;
     for (const auto& [key, ranks] : trace.steps) {
-      const bool same_cell = key.batch_size == cell.batch_size && key.seq_len == cell.seq_len;
-      if (same_cell && key.strategy == strategy) candidates.emplace_back(StepLengthUs(ranks), key);
+      const bool is_here = key.batch_size == batch_size && key.seq_len == seq_len;
+      if (is_here && key.strategy == strategy) candidates.emplace_back(StepLengthUs(ranks), key);
     }
-    Require(!candidates.empty(), "timeline: there is no step of strategy '", strategy, "' in the traces");
     std::ranges::sort(candidates);
-    chosen.push_back(candidates[candidates.size() / 2].second);
+    if (!candidates.empty()) chosen.push_back(candidates[candidates.size() / 2].second);
   }
   return chosen;
 }

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,18 +10,9 @@
 // One picture of one step of each strategy: what every rank computed, and what was on its way meanwhile.
 namespace gradsync::tools {
 
-struct TimelineOptions {
-  // Empty: all, in the order of the trace.
-  std::vector<std::string> strategies;
-  // The cell to draw. Without it the first in the trace.
-  std::optional<int64_t> batch_size;
-  std::optional<int64_t> seq_len;
-};
-
-// The steps to draw, one for each strategy: of its measured steps the one of median length (a step is as long
-// as its slowest rank). Throws InvalidInput if the trace has no step of a strategy or cell that the options
-// name.
-std::vector<StepKey> ChooseSteps(const Trace& trace, const TimelineOptions& options);
+// The steps to draw of a cell, one for each strategy that has any there, in the order of the trace: of its
+// measured steps the one of median length (a step is as long as its slowest rank).
+std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t seq_len);
 
 // The strategies above one another, all on one scale of time from each step's begin. Every rank has a row for
 // computation (phases, with the operations of backward marked) and one for communication: a lane for each
