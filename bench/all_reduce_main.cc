@@ -1,4 +1,3 @@
-#include <cstdio>
 
 #include "bench/collectives/options.h"
 #include "bench/collectives/run.h"

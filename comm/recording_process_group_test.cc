@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 
 namespace gradsync::comm {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "comm/local_process_group.h"
 #include "comm/recording_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 
 namespace gradsync::ddp {

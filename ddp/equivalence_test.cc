@@ -2,7 +2,7 @@
 #include <string>
 #include <tuple>
 
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "ddp/equivalence_suite.h"
 
 namespace gradsync::ddp {

@@ -14,7 +14,7 @@
 
 #include "bench/training/record.h"
 #include "bench/training/trainer.h"
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/transformer.h"

@@ -6,11 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "bench/records/schema.h"
 #include "bench/testing/unreachable_device.h"
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/cuda_device.h"
 #include "model/error.h"

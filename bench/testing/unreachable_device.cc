@@ -7,7 +7,6 @@
 #include <map>
 #include <new>
 #include <string_view>
-#include <utility>
 
 #include "model/tensor.h"
 

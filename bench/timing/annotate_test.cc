@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/timing/op_recorder.h"
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 

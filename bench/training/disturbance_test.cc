@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/transformer.h"
 

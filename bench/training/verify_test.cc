@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bench/testing/unreachable_device.h"
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/tensor_ops.h"
 

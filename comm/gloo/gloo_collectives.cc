@@ -1,7 +1,6 @@
 #include "comm/gloo/gloo_collectives.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "comm/queue/chunks.h"

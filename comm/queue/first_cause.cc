@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <set>
-#include <utility>
 
 #include "comm/rendezvous/store.h"
 #include "model/error.h"

@@ -1,6 +1,5 @@
 #include "comm/rendezvous/rendezvous.h"
 
-#include <optional>
 #include <stdexcept>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "comm/rendezvous/world.h"
 
 #include <cstdlib>
-#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "comm/processes/host.h"

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "comm/factory.h"
-#include "comm/local_process_group.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/world.h"
+#include "comm/testing/local_process_group.h"
 #include "model/error.h"
 
 namespace gradsync::comm {

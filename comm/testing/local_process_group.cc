@@ -1,11 +1,10 @@
-#include "comm/local_process_group.h"
+#include "comm/testing/local_process_group.h"
 
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"

@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_COMM_LOCAL_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_LOCAL_PROCESS_GROUP_H_
+#ifndef GRADSYNC_COMM_TESTING_LOCAL_PROCESS_GROUP_H_
+#define GRADSYNC_COMM_TESTING_LOCAL_PROCESS_GROUP_H_
 
 #include <chrono>
 #include <memory>
@@ -21,4 +21,4 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeLocalGroups(int size, const Local
 
 }  // namespace gradsync::comm
 
-#endif  // GRADSYNC_COMM_LOCAL_PROCESS_GROUP_H_
+#endif  // GRADSYNC_COMM_TESTING_LOCAL_PROCESS_GROUP_H_
