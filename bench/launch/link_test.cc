@@ -26,25 +26,20 @@ TEST(InterfaceKindTest, IsReadFromTheSystemsFilesAndTheDriver) {
   EXPECT_EQ(InterfaceKind("/nonexistent", ""), "other");
 }
 
-TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThemAndMeasureIt) {
+TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThem) {
   auto groups = comm::MakeGroups("gloo", 2);
   comm::RunRanks(2, [&](int rank) {
-    const Fields link = DescribeLink(*groups[static_cast<size_t>(rank)], model::CpuDevice());
+    const Fields link = DescribeLink(*groups[static_cast<size_t>(rank)]);
     EXPECT_EQ(link.StringOr("kind", ""), "loopback");
     EXPECT_EQ(link.StringOr("interface", ""), "lo");
-    EXPECT_EQ(link.Find("rate_bits_per_second"), nullptr);
-    EXPECT_GT(link.IntOr("latency_ns", 0), 1000);
-    EXPECT_LT(link.IntOr("latency_ns", 0), 1'000'000'000);
-    EXPECT_GT(link.DoubleOr("bandwidth_bytes_per_second", 0), 1e6);
-    EXPECT_LT(link.DoubleOr("bandwidth_bytes_per_second", 0), 1e12);
   });
 }
 
 TEST(DescribeLinkTest, ThreadsAndASingleRankHaveNone) {
   auto groups = comm::MakeGroups("local", 2);
-  EXPECT_EQ(DescribeLink(*groups[0], model::CpuDevice()).StringOr("kind", ""), "none");
+  EXPECT_EQ(DescribeLink(*groups[0]).StringOr("kind", ""), "none");
   auto alone = comm::MakeGroups("gloo", 1);
-  EXPECT_EQ(DescribeLink(*alone[0], model::CpuDevice()).StringOr("kind", ""), "none");
+  EXPECT_EQ(DescribeLink(*alone[0]).StringOr("kind", ""), "none");
 }
 
 }  // namespace

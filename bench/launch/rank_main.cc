@@ -296,7 +296,7 @@ void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, con
   facts.Set("launch_set", launch.set);
   facts.Set("launch", launch.index);
   facts.Set("launches", options.repeats);
-  record.link = DescribeLink(group, device);
+  record.link = DescribeLink(group);
   facts.Set("launcher", world.launcher);
   facts.Set("local_size", world.local_size);
   facts.Set("collectives_in_flight", group.num_threads());

@@ -124,7 +124,7 @@ std::string OutputDirectory(const RankOptions& options, std::string_view name);
 // (tools/dev/over_link.sh).
 void SetRankConfig(const RankOptions& options, std::string_view backend, Fields& config);
 // Its facts, what is known of the link, and what the device and the group add to its provenance: gpu, clock,
-// libraries. All ranks call: the link is measured.
+// libraries. All ranks call: GPUs are compared.
 void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::World& world,
                   const RankOptions& options, const Launch& launch, const ThreadPlacement& placement,
                   Record& record);

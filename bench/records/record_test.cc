@@ -46,7 +46,7 @@ Record Sample() {
   record.provenance.cpu_count = 2;
   record.provenance.dirty = true;
   record.provenance.libraries.Set("gloo", "0.5.0");
-  record.link.Set("rate_bits_per_second", int64_t{8000000000});
+  record.link.Set("limit_bytes_per_second", int64_t{8000000000});
   return record;
 }
 

@@ -250,11 +250,6 @@ constexpr SchemaName kSchema[] = {
     {kLink, "kind", kText, kBenchmarks, kAlways,
      "loopback, veth, ethernet, infiniband, memory, other; none: one rank, or threads"},
     {kLink, "interface", kText, kBenchmarks, kSometimes, "its name"},
-    {kLink, "rate_bits_per_second", kInt, kBenchmarks, kSometimes, "what the system says of it"},
-    {kLink, "latency_ns", kInt, kBenchmarks, kSometimes,
-     "median all-reduce of 8 bytes, in a short probe before the run, on this rank"},
-    {kLink, "bandwidth_bytes_per_second", kNumber, kBenchmarks, kSometimes,
-     "bus bandwidth of the fastest all-reduce of 8 MiB in that probe"},
     {kLink, "limit_bytes_per_second", kNumber, "import", kSometimes,
      "more than any link of the kind carries"},
 
