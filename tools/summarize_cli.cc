@@ -1,5 +1,6 @@
 #include "tools/summarize_cli.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -16,7 +17,7 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr int kWorseThanBaseline = 3;
+constexpr int kWorseThanBaseline = 3, kNotPrecise = 3;
 
 constexpr char kSummary[] =
     "Turns benchmark records into tables. Statistics are computed here, from the raw samples of all ranks; "
@@ -25,7 +26,8 @@ constexpr char kSummary[] =
     "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
     "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "
-    "wrong or unequal results. With one launch on a side a slower row is only warned of, unless "
+    "wrong or unequal results; with --precision differences are not yet known to it. With one launch on a "
+    "side a slower row is only warned of, unless "
     "--one_launch.";
 
 struct CommandLine {
@@ -37,6 +39,7 @@ struct CommandLine {
   bool one_launch = false;
   std::string baseline;
   double threshold_percent = 0;
+  double precision = 0;
 };
 
 void AddFlags(CommandLine* line, bench::FlagTable* flags) {
@@ -63,6 +66,9 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
              "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
   flags->Add("threshold", &line->threshold_percent, bench::PositiveNumber(),
              "With --baseline: percent by which a row may be slower. Without it, 0.");
+  flags->Add("precision", &line->precision, bench::Percent(),
+             "Makes no tables. Exits with 3 unless every difference of the latest run, to the baseline and "
+             "to the floor, is known to +- this part of the baseline's step.");
   flags->Add("out", &line->out,
              bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
              "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
@@ -139,6 +145,15 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   return status;
 }
 
+// The latest set of launches, by its name, which begins with the time.
+bool IsPrecise(const Summary& summary, double wanted) {
+  const auto set = [](const Cell& cell) { return cell.any().facts().StringOr("launch_set", ""); };
+  std::string latest;
+  for (const Cell& cell : summary.cells) latest = std::max(latest, set(cell));
+  return std::ranges::all_of(
+      summary.cells, [&](const Cell& cell) { return set(cell) != latest || PrecisionOf(cell) <= wanted; });
+}
+
 }  // namespace
 
 int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
@@ -158,6 +173,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
                   err);
+    if (line.precision > 0) return IsPrecise(summary, line.precision) ? kDone : kNotPrecise;
     if (!line.table.empty()) KeepTable(line.table, &summary.report);
     Write(summary.report, line, out);
     return kDone;

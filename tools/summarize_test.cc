@@ -94,6 +94,30 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("p99_step")));
 }
 
+// Steps that never vary leave no doubt. Of several runs the latest counts.
+TEST(SummarizeTest, TheStatusSaysWhetherDifferencesAreKnownToAPrecision) {
+  const std::string dir = FreshTestDir("precision");
+  const auto status_after = [&](const std::string& run, int64_t varies_ns) {
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      std::vector<int64_t> steps = Repeat(20 * kMs, 12);
+      for (size_t i = 0; i < steps.size(); i += 2) steps[i] += varies_ns;
+      std::vector<bench::Record> records = {DdpRecord("naive", rank, Repeat(20 * kMs, 12)),
+                                            DdpRecord("flat", rank, steps)};
+      for (bench::Record& record : records) {
+        record.run_id = run;
+        record.facts.Set("launch_set", run);
+      }
+      WriteLines(dir + "/ddp." + run + ".rank" + std::to_string(rank) + ".jsonl", records);
+    }
+    const Outcome outcome = RunWith({dir, "--precision=2%"});
+    EXPECT_EQ(outcome.out + outcome.err, "");
+    return outcome.status;
+  };
+  EXPECT_EQ(status_after("20261121T101500-4f2a", 10 * kMs), 3);
+  EXPECT_EQ(status_after("20261121T101600-0001", 0), 0);
+  EXPECT_EQ(status_after("20261121T101700-0002", 10 * kMs), 3);
+}
+
 TEST(SummarizeTest, DetailsHaveEveryColumn) {
   const Outcome outcome = RunWith({SampleDir("details"), "--details"});
   for (const char* const column :

@@ -53,6 +53,8 @@ struct RankProgram {
   std::function<void(const comm::World& world)> check;
   // Makes a rank's job. Throws InvalidInput if something the flags name cannot be used.
   std::function<std::unique_ptr<RankJob>(const comm::World& world)> prepare;
+  // Asked between launches, from the second on, whether they are enough.
+  std::function<bool(const std::string& launch_set)> is_enough = {};
 };
 
 // One of the launches that --repeats starts, one after the other, each of fresh processes.

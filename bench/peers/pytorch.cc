@@ -1,7 +1,5 @@
 #include "bench/peers/pytorch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -14,19 +12,18 @@
 #include <variant>
 #include <vector>
 
+#include "bench/launch/runfile.h"
 #include "bench/peers/options.h"
 #include "comm/processes/host.h"
 #include "comm/processes/run_command.h"
 #include "model/device.h"
 #include "model/error.h"
 #include "model/tensor.h"
-#include "tools/cpp/runfiles/runfiles.h"
 
 namespace gradsync::bench {
 namespace {
 
 using Json = nlohmann::json;
-using ::bazel::tools::cpp::runfiles::Runfiles;
 
 // A Python interpreter reads hundreds of MB before it can say anything, and a model's weights may take as
 // long.
@@ -91,12 +88,7 @@ std::string InterfaceName(const RankOptions& options, const comm::World& world) 
 }  // namespace
 
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0) {
-  std::string error;
-  const std::unique_ptr<Runfiles> runfiles(Runfiles::Create(argv0, &error));
-  Require(runfiles != nullptr, "--with_peers: cannot find bench/peers/pytorch_ddp.py: ", error);
-  PeerProgram program{python, runfiles->Rlocation("gradsync/bench/peers/pytorch_ddp.py")};
-  Require(access(program.script.c_str(), R_OK) == 0, "--with_peers: cannot read ", program.script);
-  return program;
+  return {python, RunfilePath(argv0, "bench/peers/pytorch_ddp.py", /*executable=*/false)};
 }
 
 void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::string& device) {

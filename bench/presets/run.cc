@@ -5,15 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -21,6 +18,7 @@
 #include <vector>
 
 #include "bench/launch/flags.h"
+#include "bench/launch/runfile.h"
 #include "bench/presets/options.h"
 #include "bench/presets/state.h"
 #include "bench/records/record.h"
@@ -29,13 +27,11 @@
 #include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
 #include "model/error.h"
-#include "tools/cpp/runfiles/runfiles.h"
 
 namespace gradsync::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using ::bazel::tools::cpp::runfiles::Runfiles;
 
 // The files of records in `directory` itself: what lies below, such as traced runs, is in no table.
 std::vector<std::string> RecordFiles(const std::string& directory) {
@@ -60,10 +56,7 @@ void MakeDirectory(const std::string& out) {
 class Suite {
  public:
   Suite(const char* argv0, std::string out, SuiteState state)
-      : out_(std::move(out)), state_(std::move(state)) {
-    std::string error;
-    runfiles_.reset(Runfiles::Create(argv0, &error));
-    Require(runfiles_ != nullptr, "suite: cannot find the programs it runs: ", error);
+      : argv0_(argv0), out_(std::move(out)), state_(std::move(state)) {
     SetUnfinishedAside(state_, out_);
     SaveState(state_, out_);
   }
@@ -85,19 +78,12 @@ class Suite {
   }
 
  private:
-  // "bench/ddp" -> its path, where Bazel put it.
-  std::string ProgramPath(const std::string& target) const {
-    std::string path = runfiles_->Rlocation("gradsync/" + target);
-    Require(access(path.c_str(), X_OK) == 0, "suite: cannot run ", path, ": ", std::strerror(errno));
-    return path;
-  }
-
   void RunExperiment(Progressed& progressed, const std::string& title) {
     const Experiment& experiment = progressed.experiment;
     std::cout << title << std::endl;
     const auto begin = std::chrono::steady_clock::now();
     const std::vector<std::string> before = FilesOf(experiment, out_);
-    std::vector<std::string> command = {ProgramPath("bench/" + experiment.program)};
+    std::vector<std::string> command = {RunfilePath(argv0_, "bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
@@ -112,7 +98,7 @@ class Suite {
   // Has a program make a file, beside its place until it is whole.
   void Make(const std::string& name, const char* program, std::vector<std::string> command) {
     const std::string path = Join(out_, "/", name), beside = path + ".new";
-    command.insert(command.begin(), ProgramPath(Join("tools/", program)));
+    command.insert(command.begin(), RunfilePath(argv0_, Join("tools/", program)));
     command.push_back("--out=" + beside);
     std::error_code error;
     if (!RunProgram("writing " + name, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
@@ -174,7 +160,7 @@ class Suite {
   }
 
   comm::StopSignals signals_;
-  std::unique_ptr<Runfiles> runfiles_;
+  const char* const argv0_;
   const std::string out_;
   SuiteState state_;
   std::vector<std::string> written_;

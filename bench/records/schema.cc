@@ -79,6 +79,8 @@ constexpr SchemaName kSchema[] = {
     {kConfig, "steps", kInt, "ddp import", kSometimes, "timed", kRun},
     {kConfig, "time", kText, kTraining, kSometimes, "spent on timed steps, instead of a number of them",
      kRun},
+    {kConfig, "precision", kNumber, kTraining, kSometimes,
+     "part of the baseline's step: once differences are known to +- that, no launch follows", kRun},
     {kConfig, "optimizer", kText, "ddp import", kSometimes, "adamw or sgd; import: also none", kCell},
     {kConfig, "learning_rate", kNumber, kTraining, kAlways, "the optimizer's", kCell},
     {kConfig, "traced", kBool, kTraining, kAlways, "whether steps wrote a trace too", kCell},

@@ -556,6 +556,25 @@ TEST(DdpTest, LaunchesOfASetHaveSeedsAndOrdersOfTheirOwn) {
   EXPECT_NE(orders[1], orders[2]);
 }
 
+// After the second launch at the earliest, and only with ten steps or more.
+TEST(DdpTest, EndsOnceDifferencesAreKnownToThePrecision) {
+  const auto launches_at = [](const char* precision) {
+    const std::string out = FreshDirectory();
+    const Arguments arguments = Micro(out, {"--strategies=none,naive,core", precision, "--repeats=3"});
+    const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "10"));
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err, "");
+    const std::vector<Record> records = RecordsIn(out);
+    for (const Record& record : records) {
+      EXPECT_GT(record.config.DoubleOr("precision", 0), 0);
+      EXPECT_EQ(record.facts.IntOr("launches", 0), 3);
+    }
+    return records.size() / (2u * 3u);
+  };
+  EXPECT_EQ(launches_at("--precision=1000000%"), 2u);
+  EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);
+}
+
 TEST(DdpTest, RunsUnderALauncher) {
   const std::string out = FreshDirectory();
   const std::string meeting = "file://" + FreshDirectory();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "bench/launch/rank_main.h"
+#include "bench/launch/runfile.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/provenance.h"
 #include "bench/timing/cpu_clock.h"
@@ -30,6 +32,7 @@
 #include "bench/training/trainer.h"
 #include "bench/training/verifier.h"
 #include "bench/training/verify.h"
+#include "comm/processes/run_command.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
 #include "model/random.h"
@@ -357,6 +360,25 @@ class TrainingJob : public RankJob {
   int64_t position_ = 0;  // of the next timed step
 };
 
+// The tools estimate the differences, and this program must not depend on them.
+constexpr char kEstimator[] = "tools/summarize";
+constexpr std::chrono::minutes kEstimatePatience{5};
+
+// Without an answer the measurement goes on as planned.
+bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const std::string& launch_set) {
+  constexpr int kNotYet = 3;
+  const std::string precision = Join("--precision=", 100 * *options.precision, "%");
+  const comm::CommandResult answer = comm::RunCommand(
+      {RunfilePath(argv0, kEstimator), precision, OutputDirectory(options.ranks, "ddp-" + launch_set)},
+      kEstimatePatience);
+  if (answer.ok()) {
+    std::printf("Every difference is known to %s: no further launch\n", precision.c_str() + 2);
+  } else if (!answer.end || answer.end->exit_status() != kNotYet) {
+    std::fprintf(stderr, "--precision: %s\n", answer.message.c_str());
+  }
+  return answer.ok();
+}
+
 }  // namespace
 
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
@@ -365,6 +387,7 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
     options.Complete(flags, world);
     const std::optional<std::string> too_large = TooLargeForThisHost(options, world);
     Require(!too_large, too_large.value_or(""));
+    if (options.precision) RunfilePath(argv[0], kEstimator);
     if (!options.peers.wanted()) return;
     CheckPeerProgram(FindPeerProgram(options.peers.python(), argv[0]), options.peers.compiled(),
                      options.ranks.device);
@@ -373,7 +396,10 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
     if (world.launcher == "self") options.Complete(flags, world);  // The checks ran in another process.
     return std::make_unique<TrainingJob>(options, world, argc, argv, make_task);
   };
-  return RunRankProgram(argc, argv, {flags, options.ranks, check, prepare});
+  const auto is_enough = [&](const std::string& launch_set) {
+    return options.precision && IsPreciseEnough(options, argv[0], launch_set);
+  };
+  return RunRankProgram(argc, argv, {flags, options.ranks, check, prepare, is_enough});
 }
 
 }  // namespace gradsync::bench

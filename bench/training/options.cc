@@ -178,6 +178,10 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.Add("time", &time, Duration(),
             "Instead of --steps: how long to measure each cell, in whole blocks of rounds in which every "
             "variant takes every place equally often; at least one block, and ten rounds.");
+  flags.Add("precision", &precision, Percent(),
+            "Ends after the second launch or a later one, once each strategy's difference to the baseline, "
+            "and what it costs, is known to +- this part of the baseline's step. At most --repeats launches, "
+            "by default 4, which share --time. Every interval is widened for so many looks.");
   flags.Add("order", &order, OneOf({"interleaved", "blocks"}),
             "interleaved: in every round each variant takes one step, in random order. blocks: one variant "
             "after the other.");
@@ -293,6 +297,14 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
   Require(!accumulates || !(peers.wanted() || trace || profile),
           "--accumulation_steps: expected 1 with --with_peers, --trace or --profile");
   Require(!flags.given("time") || !flags.given("steps"), "--steps: cannot be given beside --time");
+  if (precision) {
+    if (!flags.given("repeats")) ranks.repeats = 4;
+    Require(world.launcher == "none" || world.launcher == "self", "--precision: ends between launches, but ",
+            world.launcher, " starts the ranks");
+    Require(ranks.repeats > 2, "--precision: ends between launches, expected --repeats of 3 or more, found ",
+            ranks.repeats);
+    if (time) *time /= ranks.repeats;
+  }
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),
           "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device, " and ", dtype);

@@ -70,6 +70,7 @@ struct TrainingOptions {
   int64_t warmup_steps = 5;
   int64_t steps = 10;
   std::optional<std::chrono::milliseconds> time;  // instead of steps
+  std::optional<double> precision;                // part of a step; repeats launches unless it is reached
   std::string order = "interleaved";
 
   bool verify = true;

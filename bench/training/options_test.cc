@@ -107,6 +107,19 @@ TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
   }
 }
 
+TEST(OptionsTest, LaunchesThatMayEndEarlyShareTheTime) {
+  const TrainingOptions options = Parse({"--time=2m", "--precision=2%"});
+  EXPECT_EQ(options.ranks.repeats, 4);
+  EXPECT_EQ(options.time, std::chrono::seconds(30));
+  EXPECT_EQ(Parse({"--time=2m", "--repeats=4"}).time, std::chrono::minutes(2));
+  EXPECT_THAT(
+      [] {
+        Parse({"--precision=2%", "--repeats=2"});
+      },
+      ThrowsMessage<InvalidInput>(
+          "--precision: ends between launches, expected --repeats of 3 or more, found 2"));
+}
+
 TEST(OptionsTest, ImagesAreAModelLikeAnyOther) {
   const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=64"});
   EXPECT_TRUE(options.on_images());

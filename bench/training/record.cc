@@ -17,6 +17,7 @@ void SetTrainingConfig(const TrainingOptions& options, const Variant& variant, R
   } else {
     config.Set("steps", options.steps);
   }
+  if (options.precision) config.Set("precision", Value(*options.precision));
   config.Set("optimizer", options.optimizer);
   config.Set("learning_rate", options.learning_rate);
   config.Set("traced", options.trace || options.profile || options.nvtx || options.check_gradients);

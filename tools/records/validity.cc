@@ -109,13 +109,6 @@ Detail Disturbed(const Judged& judged) {
   return If(part > kOthersMayTake, Join(std::llround(100 * part), "%"));
 }
 
-// It stops when its differences look precise enough.
-Detail StoppedEarly(const Judged& judged) {
-  const int64_t most = judged.config().IntOr("max_steps", 0);
-  const auto steps = static_cast<int64_t>(judged.measurement.launches.front().num_steps);
-  return If(judged.config().DoubleOr("precision", 0) > 0 && (most == 0 || steps < most));
-}
-
 struct Check {
   Flag flag;
   std::string_view word;
@@ -202,9 +195,6 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
-    {Flag::kStoppedEarly, "stopped-early",
-     "stopped when the differences looked precise enough (`--precision`): intervals are a little too narrow",
-     StoppedEarly},
     {Flag::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
      [](const Judged& judged) { return If(judged.config().BoolOr("traced", false)); }},
     {Flag::kDirty, "dirty", "built from files that differ from the commit",

@@ -37,7 +37,6 @@ enum class Flag {
   kTooFewForP95,       // "n<20"
   kTooFewForP99,       // "n<100"
   kPublished,          // "published"
-  kStoppedEarly,       // "stopped-early"
   kTraced,             // "traced"
   kDirty,              // "dirty"
 };

@@ -121,18 +121,6 @@ TEST(ValidityTest, Disturbed) {
             "");
 }
 
-TEST(ValidityTest, StoppedEarly) {
-  const auto with = [](double precision, int64_t max_steps) {
-    return AllFlags([&](Record& rank) {
-      if (precision > 0) rank.config.Set("precision", precision);
-      rank.config.Set("max_steps", max_steps);
-    });
-  };
-  EXPECT_EQ(with(0.02, 200), "stopped-early");
-  EXPECT_EQ(with(0.02, 100), "");
-  EXPECT_EQ(with(0, 200), "");
-}
-
 TEST(ValidityTest, WhatDriftsSaysSo) {
   EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("agreement", "drifts"); }), "drifts");
   EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("agreement", "lossy"); }), "");

@@ -193,8 +193,9 @@ double StudentT(double z, double degrees) {
   return std::sqrt(degrees * std::expm1(u * u / degrees));
 }
 
-double SidakCritical(size_t count) {
-  const double tail = -std::expm1(std::log(0.95) / static_cast<double>(count));
+double SidakCritical(size_t count, size_t looks) {
+  const double tail =
+      -std::expm1(std::log1p(-0.05 / static_cast<double>(looks)) / static_cast<double>(count));
   double low = 0;
   double high = 10;
   for (int i = 0; i < 60; ++i) {
@@ -205,7 +206,7 @@ double SidakCritical(size_t count) {
 }
 
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& all_launches, double trimmed) {
+                                     const std::vector<size_t>& all_launches, size_t looks, double trimmed) {
   const size_t num_rounds = std::accumulate(all_launches.begin(), all_launches.end(), size_t{0});
   // Where launches have one round each, rounds are all there is.
   const std::vector<size_t> launches =
@@ -225,7 +226,8 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
     double margin = 0;
     if (judged.variance > 0) {
       margin = std::sqrt(judged.variance * own.inflation) *
-               StudentT(SidakCritical(by_base[family[i].base].size()), std::min(own.degrees, judged.degrees));
+               StudentT(SidakCritical(by_base[family[i].base].size(), looks),
+                        std::min(own.degrees, judged.degrees));
     }
     estimate.interval = {judged.value - margin, judged.value + margin};
   }

@@ -56,8 +56,12 @@ struct RoundDifferences {
 // and by more than is chance in one case of ten, launches are the samples: errors are as much larger, and
 // Student's t has their degrees of freedom. estimates_test.cc says how often intervals then hold. With one
 // launch nothing is known of the next.
+//
+// `looks`: how many times, planned beforehand, a run looks whether its intervals are narrow enough to end.
+// Each look has an equal share of the 5 cases of 100 (Bonferroni), so intervals hold at whichever it ends.
 std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
-                                     const std::vector<size_t>& launches, double trimmed = kTrimmed);
+                                     const std::vector<size_t>& launches, size_t looks = 1,
+                                     double trimmed = kTrimmed);
 
 // The coefficient of a covariate that variants have in common: of what is left of `values` after rounds and
 // variants are taken out, on what is left of `covariates`. Both by variant and round; rounds with a NaN do
@@ -80,8 +84,8 @@ struct LooseComparison {
 // the values. NaN with fewer than two values on a side, or values that are not positive.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
-// What the largest of `count` independent |z| stays below in 95 % of cases.
-double SidakCritical(size_t count);
+// What the largest of `count` independent |z| stays below in 95 % of cases, or all but 5 % / `looks`.
+double SidakCritical(size_t count, size_t looks = 1);
 // What `z` standard errors of a normal distribution are of Student's t with so many degrees of freedom.
 double StudentT(double z, double degrees);
 

@@ -68,6 +68,10 @@ class Pairs {
     }
     cell_.num_rounds = rounds_.count();
     cell_.num_launches = rounds_.launches.size();
+    // After each launch from the second on.
+    const bench::Record& record = cell_.any().measured->record;
+    if (record.config.DoubleOr("precision", 0) > 0)
+      cell_.num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
   }
 
   void EstimateAll() {
@@ -79,7 +83,7 @@ class Pairs {
 
  private:
   std::vector<Estimate> Of(const std::vector<RoundDifferences>& family) const {
-    return EstimateRounds(family, rounds_.launches);
+    return EstimateRounds(family, rounds_.launches, cell_.num_looks);
   }
 
   // One for each framework: the same work is not the same under another.
@@ -196,7 +200,7 @@ std::vector<Estimate> CompareSteps(const Cell& cell,
     const ByRound base = InRounds(*other->measured, "step_ns", rounds);
     family.push_back({Minus(InRounds(*own->measured, "step_ns", rounds), base), base});
   }
-  return EstimateRounds(family, rounds.launches);
+  return EstimateRounds(family, rounds.launches, cell.num_looks);
 }
 
 }  // namespace gradsync::tools

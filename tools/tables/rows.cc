@@ -178,6 +178,24 @@ double ConfigNumber(const Measurement& measurement, std::string_view name) {
   return measurement.record.config.DoubleOr(name, kNaN);
 }
 
+double PrecisionOf(const Cell& cell) {
+  double widest = kNaN;
+  for (size_t i = 0; i < cell.rows.size(); ++i) {
+    const Row& row = cell.rows[i];
+    const size_t base = row.baseline != Row::kNone ? row.baseline : row.floor;
+    if (base == Row::kNone) continue;
+    for (const auto& [other, estimate] :
+         {std::pair(row.baseline, row.against_baseline),
+          std::pair(row.floor, Scaled(row.cost.total, 1 / cell.rows[base].step_s))}) {
+      if (other == i || other == Row::kNone) continue;
+      const double half_width = (estimate.interval.high - estimate.interval.low) / 2;
+      if (std::isnan(half_width)) return kNaN;
+      widest = std::fmax(widest, half_width);
+    }
+  }
+  return widest;
+}
+
 namespace {
 
 Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_baseline) {

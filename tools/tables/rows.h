@@ -82,6 +82,7 @@ struct Cell {
   std::vector<Row> rows{};
   size_t num_rounds = 0;  // of all launches together; 0: not in turn
   size_t num_launches = 0;
+  size_t num_looks = 1;    // that were planned, whether it may end (`--precision`)
   double round_s = 0;      // how long a round takes: the steps of all rows
   double coefficient = 0;  // of forward, for gradsync's own rows
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
@@ -100,6 +101,10 @@ double TypicalOf(const Series* series);
 const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
 double ConfigNumber(const Measurement& measurement, std::string_view name);
+
+// The widest interval of a difference to the baseline, or to the floor, to either side, as a part of the
+// baseline's step; NaN if one is not known or there is none.
+double PrecisionOf(const Cell& cell);
 
 struct RowOptions {
   std::string baseline_row{};  // a strategy or a variant; empty: kDefaultBaseline

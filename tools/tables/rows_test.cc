@@ -106,6 +106,31 @@ TEST(CostTest, OtherHostsAreNotAligned) {
   EXPECT_NEAR(t.row("core@gloo").step_s, 32.2e-3, 1e-4);
 }
 
+// One of four launches was enough: with three looks, each interval is as wide as 1.67 % need.
+TEST(PrecisionTest, PlannedLooksWidenIntervals) {
+  const auto noisy = [](size_t seed) {
+    std::vector<Phases> steps = Steps({.exposed = 3}, 200);
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].exposed += 0.01 * static_cast<double>(i * seed % 101);
+    return steps;
+  };
+  const Change planned = [](Record& rank) {
+    rank.config.Set("precision", bench::Value(0.02));
+    rank.facts.Set("launches", 4);
+  };
+  const auto cell = [&](const Change& change) {
+    return std::vector{Made("none", Steps({}, 200), 0, "run", change),
+                       Made("core", noisy(7), 0, "run", change), Made("flat", noisy(11), 0, "run", change)};
+  };
+  const Tabled looked({cell(planned)}), fixed({cell({})});
+  EXPECT_EQ(looked.cells[0].num_looks, 3u);
+  EXPECT_EQ(fixed.cells[0].num_looks, 1u);
+  const double wider = SidakCritical(2, 3) / SidakCritical(2, 1);
+  EXPECT_NEAR(PrecisionOf(looked.cells[0]) / PrecisionOf(fixed.cells[0]), wider, 0.01);
+  const Interval& cost = fixed.row("flat@gloo").cost.total.interval;
+  EXPECT_NEAR(PrecisionOf(fixed.cells[0]), (cost.high - cost.low) / 2 / fixed.row("core@gloo").step_s, 1e-9);
+  EXPECT_TRUE(std::isnan(PrecisionOf(Tabled({{Made("core", Steps({}))}}).cells[0])));
+}
+
 TEST(CostTest, WithoutTheFloorItIsUnknown) {
   const Tabled t({{Made("core", Steps({.exposed = 3})), Made("naive", Steps({.exposed = 5}))}});
   EXPECT_TRUE(std::isnan(t.row("core@gloo").cost.total.value));

@@ -21,14 +21,6 @@ enum Section { kHeadline = 1, kSteps, kCosts, kPhases, kWork };
 
 using Fields = std::vector<Field<View>>;
 
-double SentBytes(const View& view) {
-  double bytes = 0 * NumCollectives(view);
-  for (const bench::BucketRecord& bucket : view.measured().record.buckets) {
-    bytes += static_cast<double>(bucket.bytes);
-  }
-  return bytes;
-}
-
 double FlopsPerSecond(const View& view) {
   return Fact("flops_per_step")(view) * static_cast<double>(view.measured().world_size()) /
          view.row.MeanOf("step_ns");
@@ -118,7 +110,7 @@ Fields DdpFields() {
        TimePercentile("step_ns", 0.99)},
 
       {{.name = "collectives", .kind = Kind::kInteger, .section = kWork}, NumCollectives},
-      {{.name = "sent (B)", .kind = Kind::kInteger, .section = kWork}, SentBytes},
+      {{.name = "sent (B)", .kind = Kind::kInteger, .section = kWork}, Fact("sent_bytes_per_step")},
       {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .section = kWork},
        [](const View& view) { return PeakBytesPerParameter(view.measured()); }},
       {{.name = "tokens/s", .digits = 3, .section = kWork}, PerSecond("tokens_per_step")},
@@ -153,6 +145,8 @@ std::string MethodOf(const Cell& cell) {
   std::string text = Join("Differences", cell.name.empty() ? "" : " at " + cell.name, " are ",
                           Fixed(100 * kTrimmed, 0), " % trimmed means over ", cell.num_rounds, " rounds of ",
                           cell.num_launches, cell.num_launches == 1 ? " launch" : " launches");
+  if (cell.num_looks > 1)
+    text += Join(", widened for ", cell.num_looks, " looks whether they are precise enough");
   if (is_used)
     text += Join(", with the step's own forward as covariate (coefficient ", Fixed(cell.coefficient, 2), ")");
   if (is_used && !without.empty()) {
