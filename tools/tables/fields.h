@@ -150,6 +150,7 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
 void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
 // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...

@@ -15,7 +15,7 @@ namespace {
 
 // The kinds of tables, in the order in which a report shows them.
 constexpr void (*kAddTables[])(const std::vector<Cell>&, std::vector<Table>*) = {
-    AddAllReduceTables, AddResolutionTables, AddTrainingTables,
+    AddAllReduceTables, AddResolutionTables, AddTrainingTables, AddLinksTables,
     AddBucketTables,    AddPeersTables,      AddPublishedTables};
 
 void RequireRow(const std::string& wanted, const std::vector<Group>& groups) {
