@@ -67,7 +67,8 @@ constinit const Traits kTraits = {.name = "bf16_wire",
                                   .has_buckets = true,
                                   .needs_f32 = true,
                                   .gradient_copies = 0.5,
-                                  .reference = [](const ReferenceContext&) { return MeanReference(true); }};
+                                  .reference = [](const ReferenceContext&) { return MeanReference(true); },
+                                  .pytorch_twin = "bf16_hook"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Bf16Wire>(context); }
 

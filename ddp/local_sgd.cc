@@ -61,7 +61,8 @@ constinit const Traits kTraits = {.name = "local_sgd",
                                   .gradient_copies = 1,
                                   .options = kOptions,
                                   .period_option = "period",
-                                  .reference = [](const ReferenceContext&) { return MeanReference(false); }};
+                                  .reference = [](const ReferenceContext&) { return MeanReference(false); },
+                                  .pytorch_twin = "post_local_sgd"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<LocalSgd>(context); }
 

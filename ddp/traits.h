@@ -62,7 +62,8 @@ struct Traits {
   // What its steps are compared with, see ddp/reference.h; null: a single process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // What PyTorch calls the way that compares with it: "ddp" is DistributedDataParallel, "ddp_view" the same
-  // with gradient_as_bucket_view; the others are loops over parameters. Empty: it has none.
+  // with gradient_as_bucket_view; see bench/peers/pytorch_training.py. Empty: it has none. With options by
+  // default, as PyTorch's are fixed.
   std::string_view pytorch_twin = {};
   // The size of buckets in the published experiment counts bytes, and not elements as the others' does.
   bool published_in_bytes = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -150,14 +151,25 @@ void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_
                          std::max<std::chrono::milliseconds>(kStartPatience + num_compiled * kCompilePatience,
                                                              options_.timeout));
   facts_.clear();
+  differs_by_.clear();
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
     for (const auto& [name, value] : of_strategy.items()) facts_[strategy].Set(name, FromJson(value));
   }
+  const Json differs_by = begun.value("differs_by", Json::object());
+  for (const auto& [strategy, value] : differs_by.items()) {
+    differs_by_[strategy] = value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
+  }
 }
 
-PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batch) {
-  const Json answer = AskOver(batch, *process_, {{"do", "step"}, {"strategy", strategy}}, options_.timeout);
+double PyTorchPeer::DiffersBy(const std::string& strategy) const {
+  const auto found = differs_by_.find(strategy);
+  return found == differs_by_.end() ? 0 : found->second;
+}
+
+PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps) {
+  const Json answer = AskOver(
+      batch, *process_, {{"do", "step"}, {"strategy", strategy}, {"num_steps", num_steps}}, options_.timeout);
   PeerStep step;
   step.tells_sync = answer.contains("sync_exposed_ns");
   step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});

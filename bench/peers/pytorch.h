@@ -67,7 +67,11 @@ class PyTorchPeer {
   // it was given something.
   const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
-  PeerStep Step(const std::string& strategy, const model::Batch& batch);
+  // How far, of their norm, its gradients may be from the mean over ranks; infinite: they are something else.
+  double DiffersBy(const std::string& strategy) const;
+
+  // So many steps on one batch, and then their means.
+  PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
 
   // A first step from the weights on. Writes the parameters after it under their names, and their gradients
   // under "grad." and the name.
@@ -79,6 +83,7 @@ class PyTorchPeer {
   Fields libraries_;
   std::string clock_;
   std::map<std::string, Fields> facts_;  // by strategy
+  std::map<std::string, double> differs_by_;
 };
 
 }  // namespace gradsync::bench

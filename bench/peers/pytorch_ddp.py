@@ -49,7 +49,7 @@ import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
 from pytorch_models import gradsync_name, make_model, random_batch
-from pytorch_training import Case, clock_of
+from pytorch_training import DIFFERS_BY, Case, clock_of, kind_of
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
@@ -147,7 +147,8 @@ class Server:
             return model
 
         self.case = Case(command, self.device, make)
-        return {"facts": warm_up(self.case, command)}
+        differs_by = {name: DIFFERS_BY[kind_of(name)] for name in self.case.variants if kind_of(name) in DIFFERS_BY}
+        return {"facts": warm_up(self.case, command), "differs_by": differs_by}
 
     def load(self, model):
         if self.rank == 0:
@@ -169,9 +170,9 @@ class Server:
     def step(self, command):
         name, batch = command["strategy"], self.batch(command)
         if self.device.type == "cpu":
-            return self.case.step(name, batch)
+            return self.case.steps(name, batch, command["num_steps"])
         torch.cuda.reset_peak_memory_stats()
-        return {**self.case.step(name, batch), "peak_bytes_in_use": torch.cuda.max_memory_allocated(),
+        return {**self.case.steps(name, batch, command["num_steps"]), "peak_bytes_in_use": torch.cuda.max_memory_allocated(),
                 "strategies_in_memory": self.case.strategies_in_memory(name)}
 
     def check(self, command):

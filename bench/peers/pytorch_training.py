@@ -10,6 +10,10 @@ from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimiz
 
 DEFAULT_BUCKET_BYTES = 25 << 20  # DistributedDataParallel's own
 COMPILED = "_compiled"  # behind the name of a strategy whose model runs under torch.compile
+# How far gradients may be from the mean over ranks, of their norm, beside what any order of sums brings about. bf16 is
+# rounded to 8 bits, before the sum and after it. None: it is not meant to have them (powersgd_hook), or its weights are
+# no step from their mean (post_local_sgd).
+DIFFERS_BY = {"bf16_hook": 2**-7, "powersgd_hook": None, "post_local_sgd": None}
 # Of the twins of powersgd and local_sgd: columns that are kept of a gradient, and steps from one average to the next.
 POWERSGD_RANK = 4
 LOCAL_STEPS = 8
@@ -259,13 +263,19 @@ class Case:
         """How many have buffers in memory while this one takes a step. Nothing but buckets stays between steps."""
         return 1 + sum(v.has_buckets for other, v in self.variants.items() if other != name)
 
-    def step(self, name, batch):
+    def steps(self, name, batch, num_steps):
+        """So many steps, and the means of their phases."""
+        phases = [self.step(name, batch, waits=i == 0) for i in range(num_steps)]
+        return {phase: sum(p[phase] for p in phases) // num_steps for phase in phases[0]}
+
+    def step(self, name, batch, waits=True):
         """One training step. Returns its phases in ns, by the names of a record's samples."""
         variant = self.variants[name]
         self.drop_gradients()
         variant.strategy.active = True
         self.clock.begin()
-        dist.barrier()
+        if waits:
+            dist.barrier()
         self.clock.mark()
         loss = self.forward(variant, batch)
         self.clock.mark()

@@ -132,13 +132,14 @@ class PeerStepper : public Stepper {
   bool is_own() const override { return false; }
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
-    const PeerStep step = process_.Step(variant().peer, batch);
+    const PeerStep step = process_.Step(variant().peer, batch, variant().period());
     peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
     if (step.strategies_in_memory > 0) num_in_memory_ = step.strategies_in_memory;
     return {.marks = step.marks, .tells_sync = step.tells_sync};
   }
 
   double loss_scale() const override { return 1; }
+  double differs_by() const override { return process_.DiffersBy(variant().peer); }
 
   void StepFromStart(const Batch& batch) override {
     process_.Train(variant().peer, batch, path_);

@@ -235,7 +235,7 @@ std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const 
   const bool on_nccl = std::ranges::count(variants, "nccl", &Variant::backend) > 0;
   std::vector<Variant> peers;
   for (const Variant& variant : variants) {
-    if (variant.traits->pytorch_twin.empty()) continue;
+    if (variant.traits->pytorch_twin.empty() || !variant.strategy_options().values.empty()) continue;
     for (const std::string& mode : modes) {
       const std::string_view end = mode == "compiled" ? kCompiled : "";
       Variant peer = variant;

@@ -105,6 +105,17 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   EXPECT_EQ(record.facts.StringOr("floor", ""), "pytorch_none_compiled");
 }
 
+// PyTorch's options are those by default.
+TEST(VariantTest, OtherOptionsHaveNoTwin) {
+  const std::vector<Variant> peers =
+      PeersOf(Make("bf16_wire,powersgd:rank=2,local_sgd,local_sgd:period=3,zero1,powersgd:rank=4",
+                   {{"gloo"}, {kDefaultBucketBytes}}),
+              std::vector<std::string>{"eager"});
+  EXPECT_THAT(NamesOf(peers), ElementsAre("pytorch_bf16_hook@gloo", "pytorch_post_local_sgd@gloo",
+                                          "pytorch_zero1@gloo", "pytorch_powersgd_hook@gloo"));
+  EXPECT_EQ(peers[1].period(), 8);
+}
+
 // Which are no option of the strategy.
 TEST(VariantTest, DelaysAreInTheRecord) {
   const Variant variant =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,8 @@ constexpr double kImagePeerTolerance = 0.25;
 Fields Verifier::Check(Stepper& stepper) {
   Fields checks;
   const Variant& variant = stepper.variant();
-  const bool tells = !variant.is_peer() || !options_.on_images() || options_.dtype != "bf16";
+  const bool tells = (!variant.is_peer() || !options_.on_images() || options_.dtype != "bf16") &&
+                     std::isfinite(stepper.differs_by());
   const bool wanted = options_.verify && tells;
   const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
   trainer_.SetClipNorm(variant.clip_norm());
@@ -85,7 +87,8 @@ double Verifier::ToleranceOf(const Stepper& stepper) const {
   const int num_ranks = trainer_.group().size();
   if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks * stepper.cell().accumulation_steps);
   const int64_t positions = stepper.cell().positions * num_ranks;
-  const double rounding = options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions);
+  const double rounding = std::max(
+      stepper.differs_by(), options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions));
   return options_.on_images() ? std::max(rounding, kImagePeerTolerance) : rounding;
 }
 

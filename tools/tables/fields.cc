@@ -55,6 +55,10 @@ std::string EqualityOf(const Measurement& measurement) {
   if (measurement.is_floor()) return "floor: no sync";
   const std::string reference = measurement.record.checks.StringOr("reference", "none");
   if (reference == "none" || !measurement.equal()) return "not checked";
+  // PyTorch rounds otherwise, and more where it sends bf16.
+  const double tolerance = measurement.record.checks.DoubleOr("tolerance", 0);
+  if (*measurement.equal() && measurement.is_peer() && tolerance > 1e-3)
+    return absl::StrFormat("within %.2g", tolerance);
   if (*measurement.equal()) return reference == "equation" ? "as its equation" : "yes";
   if (!measurement.grads_equal.value_or(true)) {
     return absl::StrFormat("no (%.1e)", measurement.grad_rel_error.value_or(kNaN));
