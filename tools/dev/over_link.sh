@@ -50,8 +50,13 @@ sent_by() { ip netns exec "${hosts[$1]}" cat /sys/class/net/link0/statistics/tx_
 status=0
 for rate in "${rates[@]}"; do
   echo "over_link.sh: $rate" >&2
-  for host in "${hosts[@]}"; do tc -n "$host" qdisc replace dev link0 root tbf rate "$rate" burst 2mb latency 100ms; done
   zeros=${rate/kbit/000} zeros=${zeros/mbit/000000} bits=${zeros/gbit/000000000}
+  # What may be sent at once after a pause: half a millisecond's, or a packet of 64 KiB, which the sender hands over
+  # whole. More would let all that a strategy of few bytes sends pass as if there were no limit.
+  burst=$((bits / 16000 > 70000 ? bits / 16000 : 70000))
+  for host in "${hosts[@]}"; do
+    tc -n "$host" qdisc replace dev link0 root tbf rate "$rate" burst "$burst" latency 100ms
+  done
   before=("$(sent_by 0)" "$(sent_by 1)")
   pids=()
   # PyTorch, unlike gradsync, has to be told the interface.
