@@ -372,7 +372,7 @@ bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const st
       {RunfilePath(argv0, kEstimator), precision, OutputDirectory(options.ranks, "ddp-" + launch_set)},
       kEstimatePatience);
   if (answer.ok()) {
-    std::printf("Every difference is known to %s: no further launch\n", precision.c_str() + 2);
+    std::printf("Every difference is known to +- %g %%: no further launch\n", 100 * *options.precision);
   } else if (!answer.end || answer.end->exit_status() != kNotYet) {
     std::fprintf(stderr, "--precision: %s\n", answer.message.c_str());
   }

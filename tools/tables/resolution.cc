@@ -2,36 +2,50 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <tuple>
+#include <set>
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/words.h"
 
 // How small a difference can be shown in how much time: from variants that are the baseline with a known
-// delay (the fact delay_ns), in windows of rounds, each of which is estimated as if it were a run.
+// delay (the fact delay_ns), in samples of successive rounds, each of which is estimated as if it were a run.
 namespace gradsync::tools {
 namespace {
 
-constexpr double kMinutes[] = {1, 3, 10};
+constexpr double kMinutes[] = {0, 1, 3, 10};  // 0: the shortest sample that has intervals
+// A shorter delay is none, and makes two variants of what is the same.
+constexpr double kShortestDelay = 10e-6;
+// A run ends a little before its time.
+constexpr double kLongEnough = 0.9;
 
-// The same delay in the same time, in all windows.
+// All variants with the same delay, in all samples of one length.
 struct Outcome {
-  std::string variant, baseline;
+  std::string baseline;
   double minutes = 0;
-  size_t num_rounds = 0;
-  double half_width = 0;                                  // mean, as a part of a step
-  double delay = 0;                                       // likewise
+  size_t num_rounds = 0;                                  // of each sample
+  double delay_s = 0;                                     // 0: none
+  double sum_of_half_widths = 0, sum_of_delays = 0;       // as parts of a step
   size_t num_intervals = 0, num_held = 0, num_shown = 0;  // the truth within; zero without
   bool is_extrapolated = false;
+
+  double half_width() const { return 100 * sum_of_half_widths / static_cast<double>(num_intervals); }
+  double delay() const { return 100 * sum_of_delays / static_cast<double>(num_intervals); }
+  double Count(size_t Outcome::*count) const {
+    return is_extrapolated ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(this->*count);
+  }
 };
 
-double Count(const Outcome& outcome, size_t Outcome::*count) {
-  return outcome.num_intervals == 0 ? std::numeric_limits<double>::quiet_NaN()
-                                    : static_cast<double>(outcome.*count);
-}
-
 double DelayOf(const Row& row) { return 1e-9 * row.facts().DoubleOr("delay_ns", 0); }
+
+// As a watch has it, with what is not timed between steps.
+double SecondsPerRound(const Cell& cell) {
+  const Measurement& any = *cell.any().measured;
+  const Series* const begins = any.Find("begin_ns");
+  const size_t num_rounds = any.launches.front().num_steps;
+  if (begins == nullptr || num_rounds < 2) return cell.round_s;
+  return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
+}
 
 // Rounds of one launch, as if they were all there are.
 Group WindowOf(const Cell& cell, size_t launch, size_t begin, size_t num_rounds) {
@@ -51,123 +65,145 @@ Group WindowOf(const Cell& cell, size_t launch, size_t begin, size_t num_rounds)
   return group;
 }
 
-using Outcomes = std::map<std::string, Outcome>;  // by variant
+using Outcomes = std::map<std::pair<std::string, double>, Outcome>;  // by baseline and delay
 
-void Take(const Cell& window, Outcomes* outcomes) {
-  for (const Row& row : window.rows) {
+// Returns whether all intervals hold.
+bool Take(const Cell& sample, Outcomes* outcomes) {
+  bool all_hold = true;
+  for (const Row& row : sample.rows) {
     const Interval& interval = row.against_baseline.interval;
     if (DelayOf(row) == 0 || row.baseline == Row::kNone || !interval.is_known()) continue;
-    const Row& base = window.rows[row.baseline];
-    Outcome& outcome = (*outcomes)[row.variant()];
-    outcome.variant = row.variant();
+    const Row& base = sample.rows[row.baseline];
+    const double delay = DelayOf(row) < kShortestDelay ? 0 : DelayOf(row);
+    Outcome& outcome = (*outcomes)[{base.variant(), delay}];
     outcome.baseline = base.variant();
-    const double truth = DelayOf(row) / base.step_s;
-    outcome.half_width += (interval.high - interval.low) / 2;
-    outcome.delay += truth;
+    outcome.delay_s = delay;
+    const double truth = delay / base.step_s;
+    const bool holds = interval.low <= truth && truth <= interval.high;
+    all_hold &= holds;
+    outcome.sum_of_half_widths += (interval.high - interval.low) / 2;
+    outcome.sum_of_delays += truth;
     ++outcome.num_intervals;
-    outcome.num_held += interval.low <= truth && truth <= interval.high;
+    outcome.num_held += holds;
     outcome.num_shown += interval.low > 0 || interval.high < 0;
   }
+  return all_hold;
 }
 
-Outcomes InWindows(const Cell& cell, size_t num_rounds) {
-  Outcomes outcomes;
+struct Samples {
+  Outcomes outcomes{};
+  size_t count = 0, num_that_hold = 0;  // in all their intervals
+};
+
+Samples InSamples(const Cell& cell, size_t num_rounds) {
+  Samples samples;
   const std::vector<Launch>& launches = cell.any().measured->launches;
   for (size_t launch = 0; launch < launches.size(); ++launch) {
     for (size_t begin = 0; begin + num_rounds <= launches[launch].num_steps; begin += num_rounds) {
       const std::vector<Group> window = {WindowOf(cell, launch, begin, num_rounds)};
-      Take(CellsOf(window, {})[0], &outcomes);
+      samples.num_that_hold += Take(CellsOf(window, {})[0], &samples.outcomes);
+      ++samples.count;
     }
   }
-  for (auto& [variant, outcome] : outcomes) {
-    outcome.half_width /= static_cast<double>(outcome.num_intervals);
-    outcome.delay /= static_cast<double>(outcome.num_intervals);
-  }
-  return outcomes;
+  return samples;
 }
 
-void AddOutcomes(const Cell& cell, std::vector<Outcome>* all) {
+// "Without a delay 147 of 150 intervals held zero, with one 296 of 300 held it; ..."
+std::string CoverageOf(const Samples& shortest, size_t num_rounds) {
+  Outcome without, with;
+  for (const auto& [key, outcome] : shortest.outcomes) {
+    Outcome& sum = outcome.delay_s > 0 ? with : without;
+    sum.num_intervals += outcome.num_intervals;
+    sum.num_held += outcome.num_held;
+    sum.num_shown += outcome.num_shown;
+  }
+  return Join("In ", shortest.count, " samples of ", num_rounds, " rounds: of ", without.num_intervals,
+              " comparisons without a delay the interval held zero in ", without.num_held, "; of ",
+              with.num_intervals, " with one it held the delay in ", with.num_held, " and excluded zero in ",
+              with.num_shown, ". All intervals of a sample held at once in ", shortest.num_that_hold, ".");
+}
+
+// By length of the samples. The shortest are whole blocks, and long enough for intervals.
+void AddOutcomes(const Cell& cell, std::vector<Outcome>* all, std::string* coverage) {
   size_t longest = 0;
   for (const Launch& launch : cell.any().measured->launches) longest = std::max(longest, launch.num_steps);
   for (const Row& row : cell.rows) {
     if (row.measured->launches != cell.any().measured->launches) return;  // interrupted
   }
+  const size_t num_rows = cell.rows.size(), block = num_rows % 2 == 0 ? num_rows : 2 * num_rows;
+  const size_t shortest = block * ((kFewestForInterval + block - 1) / block);
+  const double seconds = SecondsPerRound(cell);
   for (const double minutes : kMinutes) {
-    const auto wanted = static_cast<size_t>(std::llround(60 * minutes / cell.round_s));
+    const auto wanted = minutes == 0 ? shortest : static_cast<size_t>(std::llround(60 * minutes / seconds));
     const size_t num_rounds = std::min(wanted, longest);
-    for (auto& [variant, outcome] : InWindows(cell, num_rounds)) {
-      outcome.minutes = minutes;
-      outcome.num_rounds = wanted;
-      if (wanted > num_rounds) {
-        outcome.half_width *= std::sqrt(static_cast<double>(num_rounds) / static_cast<double>(wanted));
-        outcome.num_intervals = 0;
-        outcome.is_extrapolated = true;
-      }
+    const bool is_extrapolated = kLongEnough * static_cast<double>(wanted) > static_cast<double>(num_rounds);
+    if (num_rounds < kFewestForInterval || (minutes == 0 && is_extrapolated)) continue;
+    const Samples samples = InSamples(cell, num_rounds);
+    if (minutes == 0) *coverage = CoverageOf(samples, num_rounds);
+    for (auto [key, outcome] : samples.outcomes) {
+      outcome.minutes = minutes == 0 ? static_cast<double>(shortest) * seconds / 60 : minutes;
+      outcome.num_rounds = is_extrapolated ? wanted : num_rounds;
+      outcome.is_extrapolated = is_extrapolated;
+      if (is_extrapolated)
+        outcome.sum_of_half_widths *=
+            std::sqrt(static_cast<double>(num_rounds) / static_cast<double>(wanted));
       all->push_back(outcome);
     }
   }
 }
 
 std::string SentenceOf(const std::string& baseline, const std::vector<Outcome>& all) {
-  std::map<double, std::pair<const Outcome*, double>> widest;  // by minutes
-  size_t num_intervals = 0, num_held = 0;
+  std::map<double, std::pair<bool, double>> widest;  // by minutes
   for (const Outcome& outcome : all) {
     if (outcome.baseline != baseline) continue;
-    auto& [which, half_width] = widest[outcome.minutes];
-    which = &outcome;
-    half_width = std::max(half_width, outcome.half_width);
-    num_intervals += outcome.num_intervals;
-    num_held += outcome.is_extrapolated ? 0 : outcome.num_held;
+    auto& [is_extrapolated, half_width] = widest[outcome.minutes];
+    is_extrapolated = outcome.is_extrapolated;
+    half_width = std::max(half_width, outcome.half_width());
   }
   std::vector<std::string> parts;
   for (const auto& [minutes, found] : widest) {
-    parts.push_back(Join(found.first->is_extrapolated ? "about " : "", Fixed(100 * found.second, 1),
-                         " % after ", DurationText(60 * minutes)));
+    parts.push_back(
+        Join(found.first ? "about " : "", Fixed(found.second, 1), " % after ", DurationText(60 * minutes)));
   }
-  std::string text = Join(baseline, ": a difference of steps is known to +- ", Listed(parts));
-  if (num_intervals > 0)
-    text += Join("; ", num_held, " of ", num_intervals, " intervals held the known delay");
-  return text + ".";
+  return Join(baseline, ": a difference of steps is known to +- ", Listed(parts), ".");
 }
 
 }  // namespace
 
 void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  TableOf<Outcome> table(
-      "resolution", "Known delays: how small a difference can be shown in how much time",
-      {{{.name = "variant", .kind = Kind::kText}, &Outcome::variant},
-       {{.name = "delay (%)", .digits = 2}, [](const Outcome& outcome) { return 100 * outcome.delay; }},
-       {{.name = "minutes", .kind = Kind::kPlain}, &Outcome::minutes},
-       {{.name = "rounds", .kind = Kind::kInteger}, &Outcome::num_rounds},
-       {{.name = "half-width (%)", .digits = 2},
-        [](const Outcome& outcome) { return 100 * outcome.half_width; }},
-       {{.name = "intervals", .kind = Kind::kInteger}, &Outcome::num_intervals},
-       {{.name = "held the delay", .kind = Kind::kInteger},
-        [](const Outcome& outcome) { return Count(outcome, &Outcome::num_held); }},
-       {{.name = "excluded 0", .kind = Kind::kInteger},
-        [](const Outcome& outcome) { return Count(outcome, &Outcome::num_shown); }}});
+  const auto count = [](size_t Outcome::*which) {
+    return [which](const Outcome& outcome) { return outcome.Count(which); };
+  };
+  TableOf<Outcome> table("resolution", "Known delays: how small a difference can be shown in how much time",
+                         {{{.name = "baseline", .kind = Kind::kText, .said_once = true}, &Outcome::baseline},
+                          {{.name = "minutes", .kind = Kind::kFraction}, &Outcome::minutes},
+                          {{.name = "rounds", .kind = Kind::kInteger}, &Outcome::num_rounds},
+                          {{.name = "delay (%)", .digits = 2}, &Outcome::delay},
+                          {{.name = "half-width (%)", .digits = 2}, &Outcome::half_width},
+                          {{.name = "intervals", .kind = Kind::kInteger}, count(&Outcome::num_intervals)},
+                          {{.name = "held the delay", .kind = Kind::kInteger}, count(&Outcome::num_held)},
+                          {{.name = "excluded 0", .kind = Kind::kInteger}, count(&Outcome::num_shown)}});
   for (const Cell& cell : cells) {
     if (cell.num_rounds == 0 ||
         std::ranges::none_of(cell.rows, [](const Row& row) { return DelayOf(row) > 0; }))
       continue;
     std::vector<Outcome> all;
-    AddOutcomes(cell, &all);
-    std::ranges::stable_sort(
-        all, {}, [](const Outcome& outcome) { return std::tuple(outcome.baseline, outcome.minutes); });
-    std::vector<std::string> baselines;
+    std::string coverage;
+    AddOutcomes(cell, &all, &coverage);
+    std::set<std::string> baselines;
     for (const Outcome& outcome : all) {
       table.Add(outcome);
       if (outcome.is_extrapolated) table.MarkLast("half-width (%)");
-      if (std::ranges::count(baselines, outcome.baseline) == 0) baselines.push_back(outcome.baseline);
+      baselines.insert(outcome.baseline);
     }
     for (const std::string& baseline : baselines) table.AddFinding(SentenceOf(baseline, all));
+    if (!coverage.empty()) table.AddFinding(coverage);
   }
   if (table.num_rows() == 0) return;
   table.AddNote(
-      "Each interval is of so many minutes of the records, with those of all variants that took turns. "
-      "A delay in a hook may be hidden by communication: then a step is longer by less. * extrapolated from "
-      "the "
-      "longest launch, by the root of the rounds.");
+      "Each interval is of successive rounds of one launch, with those of all variants that took turns: as "
+      "many as so many minutes have, or as few as whole blocks of ten rounds or more. half-width: the mean. "
+      "* extrapolated from the longest launch, by the root of the rounds.");
   tables->push_back(std::move(table));
 }
 
