@@ -152,6 +152,8 @@ void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
 void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+// In the order in which a report shows them.
+void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
 // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
 std::string EqualityOf(const Measurement& measurement);

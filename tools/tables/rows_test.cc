@@ -124,10 +124,10 @@ TEST(PrecisionTest, PlannedLooksWidenIntervals) {
   const Tabled looked({cell(planned)}), fixed({cell({})});
   EXPECT_EQ(looked.cells[0].num_looks, 3u);
   EXPECT_EQ(fixed.cells[0].num_looks, 1u);
-  const double wider = SidakCritical(2, 3) / SidakCritical(2, 1);
+  const double wider = SidakCritical(1, 3) / SidakCritical(1, 1);
   EXPECT_NEAR(PrecisionOf(looked.cells[0]) / PrecisionOf(fixed.cells[0]), wider, 0.01);
-  const Interval& cost = fixed.row("flat@gloo").cost.total.interval;
-  EXPECT_NEAR(PrecisionOf(fixed.cells[0]), (cost.high - cost.low) / 2 / fixed.row("core@gloo").step_s, 1e-9);
+  const Interval& widest = fixed.row("flat@gloo").against_baseline.interval;
+  EXPECT_NEAR(PrecisionOf(fixed.cells[0]), (widest.high - widest.low) / 2, 1e-9);
   EXPECT_TRUE(std::isnan(PrecisionOf(Tabled({{Made("core", Steps({}))}}).cells[0])));
 }
 

@@ -13,11 +13,6 @@
 namespace gradsync::tools {
 namespace {
 
-// The kinds of tables, in the order in which a report shows them.
-constexpr void (*kAddTables[])(const std::vector<Cell>&, std::vector<Table>*) = {
-    AddAllReduceTables, AddResolutionTables, AddTrainingTables, AddLinksTables,
-    AddBucketTables,    AddPeersTables,      AddPublishedTables};
-
 void RequireRow(const std::string& wanted, const std::vector<Group>& groups) {
   std::vector<std::string> names;
   for (const Group& group : groups) {
@@ -33,6 +28,12 @@ void RequireRow(const std::string& wanted, const std::vector<Group>& groups) {
 }
 
 }  // namespace
+
+void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+  for (const auto add : {AddAllReduceTables, AddResolutionTables, AddTrainingTables, AddLinksTables,
+                         AddBucketTables, AddPeersTables, AddPublishedTables})
+    add(cells, tables);
+}
 
 std::string WhyUnusable(const bench::Record& record) {
   std::string_view main = record.experiment == "all_reduce" ? "time_ns" : "step_ns";
@@ -60,7 +61,7 @@ Summary Summarize(const SummarizeOptions& options) {
   RowOptions row_options{.baseline_row = options.baseline_row};
   int64_t without_baseline = 0;
   summary.cells = CellsOf(summary.groups, row_options, &without_baseline);
-  for (const auto& add_tables : kAddTables) add_tables(summary.cells, &summary.report.tables);
+  AddAllTables(summary.cells, &summary.report.tables);
   summary.learning = LearningCellsOf(summary.learning_groups);
   AddConvergenceTable(summary.learning, &summary.report.tables);
   RunsTable runs;

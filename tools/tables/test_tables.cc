@@ -69,11 +69,7 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase) {
 
 Tabled::Tabled(std::vector<Group> all, const RowOptions& options) : groups(std::move(all)) {
   cells = CellsOf(groups, options);
-  AddAllReduceTables(cells, &tables);
-  AddResolutionTables(cells, &tables);
-  AddTrainingTables(cells, &tables);
-  AddBucketTables(cells, &tables);
-  AddPeersTables(cells, &tables);
+  AddAllTables(cells, &tables);
 }
 
 const Table& Tabled::table(std::string_view name) const {
