@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/str_replace.h"
 #include "tools/render/render.h"
 
 namespace gradsync::tools {
@@ -10,9 +11,7 @@ namespace {
 
 std::string Quoted(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  return "\"" + absl::StrReplaceAll({text.data(), text.size()}, {{"\"", "\"\""}}) + "\"";
 }
 
 // The shortest text that reads back as the same number; empty for none.

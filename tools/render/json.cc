@@ -1,7 +1,5 @@
-#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -14,13 +12,12 @@ using Json = nlohmann::json;
 
 std::string Text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// The fewest digits that are read as the same number again. 2 is a whole number, 2.0 another that is one now.
-std::string NumberText(double number, Kind kind) {
-  if (!std::isfinite(number)) return "null";
-  if (kind == Kind::kInteger) return std::to_string(static_cast<int64_t>(number));
-  char digits[32];
-  std::string text(digits, std::to_chars(digits, std::end(digits), number).ptr);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+// Null for what is no number. 2 is a whole number, 2.0 another that is one now.
+Json Cell(const Table& table, size_t row, size_t column) {
+  if (table.is_text(column)) return table.text(row, column);
+  const double number = table.number(row, column);
+  const bool is_whole = table.columns()[column].kind == Kind::kInteger && std::isfinite(number);
+  return is_whole ? Json(static_cast<int64_t>(number)) : Json(number);
 }
 
 void WriteTable(const Table& table, std::ostream& out) {
@@ -33,13 +30,9 @@ void WriteTable(const Table& table, std::ostream& out) {
   }
   out << "{\"name\":" << Text(table.name()) << ",\"columns\":" << Text(names) << ",\"rows\":[";
   for (size_t row = 0; row < table.num_rows(); ++row) {
-    out << (row > 0 ? ",\n[" : "\n[");
-    for (const size_t i : shown) {
-      if (i != shown.front()) out << ',';
-      out << (table.is_text(i) ? Text(table.text(row, i))
-                               : NumberText(table.number(row, i), table.columns()[i].kind));
-    }
-    out << ']';
+    Json cells = Json::array();
+    for (const size_t i : shown) cells.push_back(Cell(table, row, i));
+    out << (row > 0 ? ",\n" : "\n") << Text(cells);
   }
   out << "]";
   if (!table.findings().empty()) out << ",\"findings\":" << Text(Json(table.findings()));

@@ -1,6 +1,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "tools/render/render.h"
 #include "tools/render/section.h"
 
@@ -8,34 +9,20 @@ namespace gradsync::tools {
 namespace {
 
 std::string Escaped(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '~':
-        escaped += "\\textasciitilde{}";
-        break;
-      case '^':
-        escaped += "\\textasciicircum{}";
-        break;
-      case '\\':
-        escaped += "\\textbackslash{}";
-        break;
-      case '<':
-        escaped += "\\textless{}";
-        break;
-      case '>':
-        escaped += "\\textgreater{}";
-        break;
-      case '\n':
-      case '\r':
-        escaped += ' ';
-        break;
-      default:
-        if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) escaped += '\\';
-        escaped += c;
-    }
-  }
-  return escaped;
+  return absl::StrReplaceAll({text.data(), text.size()}, {{"~", "\\textasciitilde{}"},
+                                                          {"^", "\\textasciicircum{}"},
+                                                          {"\\", "\\textbackslash{}"},
+                                                          {"<", "\\textless{}"},
+                                                          {">", "\\textgreater{}"},
+                                                          {"\n", " "},
+                                                          {"\r", " "},
+                                                          {"&", "\\&"},
+                                                          {"%", "\\%"},
+                                                          {"$", "\\$"},
+                                                          {"#", "\\#"},
+                                                          {"_", "\\_"},
+                                                          {"{", "\\{"},
+                                                          {"}", "\\}"}});
 }
 
 void WriteRow(const std::vector<Shown>& cells, std::ostream& out) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "absl/strings/str_replace.h"
 #include "tools/render/render.h"
 #include "tools/render/section.h"
 #include "tools/render/text.h"
@@ -9,12 +10,7 @@ namespace {
 
 // A "|" ends a cell, and a line break the table.
 std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '|') escaped += '\\';
-    escaped += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return escaped;
+  return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"\r", " "}});
 }
 
 // Cells are padded by characters, not bytes: that is what people see.

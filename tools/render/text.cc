@@ -4,12 +4,13 @@
 #include <cmath>
 #include <cstdint>
 
+#include "absl/strings/str_replace.h"
 #include "model/error.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80; }
 
@@ -34,35 +35,14 @@ size_t SequenceLength(std::string_view text) {
 }  // namespace
 
 std::string EscapeXml(std::string_view text) {
-  std::string escaped;
-  escaped.reserve(text.size());
+  std::string allowed;
   while (!text.empty()) {
     const size_t length = SequenceLength(text);
-    switch (length == 1 ? text[0] : length == 0 ? '\0' : 'x') {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      case '\0':
-        escaped += kReplacement;
-        break;
-      default:
-        escaped += text.substr(0, length);
-    }
+    allowed += length == 0 ? kReplacement : text.substr(0, length);
     text.remove_prefix(std::max(length, size_t{1}));
   }
-  return escaped;
+  return absl::StrReplaceAll(
+      allowed, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 std::string WithCode(std::string_view text) {

@@ -3,7 +3,6 @@
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/pivot.h"
 #include "tools/tables/words.h"
 
 // The tables about buckets of gradients: their sizes, and what becomes of each.
@@ -46,72 +45,57 @@ auto DeltaInPhase(double p) {
 
 // Strategies over bucket sizes, phase by phase, with the published comparison's columns.
 void AddSweepTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  const Fields size = {
-      {{.name = "buffer_elements (Mi)", .kind = Kind::kPlain}, LabelOf},
-      {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
-      {{.name = "backend", .kind = Kind::kText, .said_once = true}, Text("backend")},
-      {{.name = "bucket_bytes", .kind = Kind::kInteger}, Number("bucket_bytes")},
-  };
-  const Fields values = {
-      {{.name = "Mean", .digits = 5}, InPhase(0)},
-      {{.name = "delta%", .kind = Kind::kPercent}, DeltaInPhase(0)},
-      {{.name = "median", .digits = 5}, InPhase(0.5)},
-      {{.name = "delta median%", .kind = Kind::kPercent}, DeltaInPhase(0.5)},
-      {{.name = "p90", .digits = 5}, InPhase(0.9)},
-      {{.name = "delta p90%", .kind = Kind::kPercent}, DeltaInPhase(0.9)},
-      {{.name = "p95", .digits = 5, .marked_with = Flag::kTooFewForP95}, InPhase(0.95)},
-      {{.name = "delta p95%", .kind = Kind::kPercent}, DeltaInPhase(0.95)},
-      {{.name = "p99", .digits = 5, .marked_with = Flag::kTooFewForP99}, InPhase(0.99)},
-      {{.name = "delta p99%", .kind = Kind::kPercent}, DeltaInPhase(0.99)},
-  };
-  const auto phase_of = [](const View& view) { return std::string(kSweepPhases[view.part].name); };
-  Fields fields = size;
-  fields.push_back({{.name = "phase", .kind = Kind::kText}, phase_of});
-  Append(values, &fields);
-  Append<Field<View>>(
-      {
-          {{.name = "delta (%)", .kind = Kind::kPercent},
-           [](const View& view) {
-             const bool is_step = &kSweepPhases[view.part] == std::end(kSweepPhases) - 1;
-             return is_step ? Scaled(view.row.against_baseline, 100) : Estimate{DeltaInPhase(0)(view)};
-           }},
-          {{.name = "buckets", .kind = Kind::kInteger}, NumCollectives},
-          {{.name = "baseline", .kind = Kind::kText},
-           [](const View& view) { return view.base() == nullptr ? "" : view.base()->variant(); }},
-          {{.name = "equals reference", .kind = Kind::kText},
-           [](const View& view) { return EqualityOf(view.measured()); }},
-          {{.name = "model", .kind = Kind::kText}, Text("model")},
-          {{.name = "batch_size", .kind = Kind::kInteger}, Number("batch_size")},
-          {{.name = "image_size", .kind = Kind::kInteger}, Number("image_size")},
-          {{.name = "seq_len", .kind = Kind::kInteger}, Number("seq_len")},
-          {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }},
-      },
-      &fields);
+  Fields fields = {{{.name = "buffer_elements (Mi)", .kind = Kind::kPlain}, LabelOf},
+                   {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
+                   {{.name = "backend", .kind = Kind::kText, .said_once = true}, Text("backend")},
+                   {{.name = "bucket_bytes", .kind = Kind::kInteger}, Number("bucket_bytes")},
+                   {{.name = "phase", .kind = Kind::kText},
+                    [](const View& view) { return std::string(kSweepPhases[view.part].name); }},
+                   {{.name = "Mean", .digits = 5}, InPhase(0)},
+                   {{.name = "delta%", .kind = Kind::kPercent}, DeltaInPhase(0)},
+                   {{.name = "median", .digits = 5}, InPhase(0.5)},
+                   {{.name = "delta median%", .kind = Kind::kPercent}, DeltaInPhase(0.5)},
+                   {{.name = "p90", .digits = 5}, InPhase(0.9)},
+                   {{.name = "delta p90%", .kind = Kind::kPercent}, DeltaInPhase(0.9)},
+                   {{.name = "p95", .digits = 5, .marked_with = Flag::kTooFewForP95}, InPhase(0.95)},
+                   {{.name = "delta p95%", .kind = Kind::kPercent}, DeltaInPhase(0.95)},
+                   {{.name = "p99", .digits = 5, .marked_with = Flag::kTooFewForP99}, InPhase(0.99)},
+                   {{.name = "delta p99%", .kind = Kind::kPercent}, DeltaInPhase(0.99)},
+                   {{.name = "delta (%)", .kind = Kind::kPercent},
+                    [](const View& view) {
+                      const bool is_step = &kSweepPhases[view.part] == std::end(kSweepPhases) - 1;
+                      return is_step ? Scaled(view.row.against_baseline, 100)
+                                     : Estimate{DeltaInPhase(0)(view)};
+                    }},
+                   {{.name = "buckets", .kind = Kind::kInteger}, NumCollectives},
+                   {{.name = "baseline", .kind = Kind::kText},
+                    [](const View& view) { return view.base() == nullptr ? "" : view.base()->variant(); }},
+                   {{.name = "equals reference", .kind = Kind::kText},
+                    [](const View& view) { return EqualityOf(view.measured()); }},
+                   {{.name = "model", .kind = Kind::kText, .said_once = true}, Text("model")},
+                   {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true}, Number("batch_size")},
+                   {{.name = "image_size", .kind = Kind::kInteger, .said_once = true}, Number("image_size")},
+                   {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true}, Number("seq_len")},
+                   {{.name = "variant", .kind = Kind::kText, .audience = Audience::kMachines},
+                    [](const View& view) { return view.row.variant(); }}};
   Append(RunFields(), &fields);
   fields.push_back({{.name = "flags", .kind = Kind::kText}, FlagsOfRow});
 
-  TableOf<View> table("compare", "Strategies over bucket sizes", std::move(fields), Audience::kMachines);
-  std::vector<View> views;
+  TableOf<View> table("compare", "Strategies over bucket sizes, ms", std::move(fields));
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) {
       for (size_t part = 0; part < std::size(kSweepPhases); ++part) {
         const View view{cell, row, part};
-        if (std::isnan(LabelOf(view)) || std::isnan(InPhase(0)(view))) continue;
-        table.Add(view);
-        views.push_back(view);
+        if (!std::isnan(LabelOf(view)) && !std::isnan(InPhase(0)(view))) table.Add(view);
       }
     }
   }
-  if (views.empty()) return;
-  Table wide =
-      Pivot({"compare_by_phase", "Strategies over bucket sizes, ms", true}, views, size, phase_of, values);
-  wide.AddNote(
+  if (table.num_rows() == 0) return;
+  table.SetDetail();
+  table.AddNote(
       "backward ends with the last gradient's computation. backward_and_sync ends when every gradient is "
-      "averaged: "
-      "the backward pass of the published comparison. delta%: against the same statistic of the baseline at "
-      "this "
-      "size.");
-  tables->push_back(std::move(wide));
+      "averaged: the backward pass of the published comparison. delta%: against the same statistic of the "
+      "baseline at this size.");
   tables->push_back(std::move(table));
 }
 

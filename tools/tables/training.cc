@@ -6,7 +6,6 @@
 #include "model/error.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/findings.h"
-#include "tools/tables/pivot.h"
 #include "tools/tables/words.h"
 
 // The tables about training steps. A new column is a line in one of the lists of fields here, a new table one
@@ -214,29 +213,21 @@ void AddDdpTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
       "shown slower than any other row with this baseline.");
 }
 
-// Of a run, several places of a batch size and a sequence length.
+// Of a run, several places of a batch size and a sequence length, under the published table's names.
 void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  constexpr char kStep[] = "total time train", kSync[] = "total time grad all reduce",
-                 kRatio[] = "ratio grad all reduce to train time", kShare[] = "fraction_cost";
-  const Fields place = {
+  Fields fields = {
       {{.name = "local_bs", .kind = Kind::kInteger}, Number("batch_size")},
       {{.name = "seq_len", .kind = Kind::kInteger}, Number("seq_len")},
-  };
-  const Fields values = {
-      {{.name = kStep}, MeanTime("step_ns")},
-      {{.name = kSync}, MeanTime("sync_exposed_ns")},
-      {{.name = kRatio, .kind = Kind::kFraction},
+      {{.name = "total time train"}, MeanTime("step_ns")},
+      {{.name = "total time grad all reduce"}, MeanTime("sync_exposed_ns")},
+      {{.name = "ratio grad all reduce to train time", .kind = Kind::kFraction},
        [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
-      {{.name = kShare, .kind = Kind::kFraction},
+      {{.name = "fraction_cost", .kind = Kind::kFraction},
        [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
-  };
-  Fields fields = place;
-  Append(values, &fields);
-  fields.push_back({{.name = "strategy", .kind = Kind::kText}, Text("strategy")});
-  fields.push_back(
-      {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }});
-  fields.push_back({{.name = "model", .kind = Kind::kText}, Text("model")});
-  fields.push_back({{.name = "backend", .kind = Kind::kText}, Text("backend")});
+      {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
+      {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }},
+      {{.name = "model", .kind = Kind::kText, .said_once = true}, Text("model")},
+      {{.name = "backend", .kind = Kind::kText, .said_once = true}, Text("backend")}};
   Append(RunFields(), &fields);
   fields.push_back({{.name = "flags", .kind = Kind::kText}, FlagsOfRow});
 
@@ -246,7 +237,7 @@ void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
         cell.any().measured->record.run_id + " " + cell.any().config().StringOr("model", "");
     for (const Row& row : cell.rows) grids[run].push_back({cell, row});
   }
-  std::vector<View> views;
+  TableOf<View> table("grid", "Batch size x sequence length", std::move(fields));
   for (const auto& [run, own] : grids) {
     std::set<std::pair<double, double>> places;
     for (const View& view : own) {
@@ -254,16 +245,10 @@ void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
                      std::isnan(Number("seq_len")(view)) ? 0 : Number("seq_len")(view));
     }
     if (places.size() < 2) continue;
-    for (const View& view : own) views.push_back(view);
+    for (const View& view : own) table.Add(view);
   }
-  if (views.empty()) return;
-  const auto heading_of = [&](const View& view) {
-    return view.row.variant() + (grids.size() > 1 ? " (" + view.measured().record.run_id + ")" : "");
-  };
-  tables->push_back(
-      Pivot({"grid_side_by_side", "Batch size x sequence length"}, views, place, heading_of, values));
-  TableOf<View> table("grid", "Batch size x sequence length", std::move(fields), Audience::kMachines);
-  for (const View& view : views) table.Add(view);
+  if (table.num_rows() == 0) return;
+  table.SetDetail();
   tables->push_back(std::move(table));
 }
 

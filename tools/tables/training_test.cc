@@ -199,31 +199,17 @@ TEST(GridTableTest, PlacesWithoutASequenceAreTheSame) {
   EXPECT_TRUE(Tabled({{images("naive", 2)}, {images("naive", 4)}}).has("grid"));
 }
 
-TEST(GridTableTest, PutsStrategiesSideBySide) {
+TEST(GridTableTest, HasThePublishedNames) {
   const Tabled t({{AtPlace("naive", 4, 128, 2), AtPlace("flat", 4, 128, 4)}, {AtPlace("naive", 2, 256, 1)}});
-  const Table& people = t.table("grid_side_by_side");
-  EXPECT_EQ(people.audience(), Audience::kPeople);
-  EXPECT_TRUE(people.is_detail());
-  ASSERT_EQ(people.num_rows(), 2u);
-  EXPECT_THAT(FirstNames(people, 4), ElementsAre("local_bs", "seq_len", "naive@gloo", "flat@gloo"));
-  EXPECT_EQ(people.number(0, 0), 2);
-  EXPECT_EQ(people.number(1, 1), 128);
-  EXPECT_DOUBLE_EQ(people.number(1, 2), 0.055);
-  EXPECT_DOUBLE_EQ(people.number(1, 3), 0.110);
-  EXPECT_TRUE(std::isnan(people.number(0, 3)));
-  EXPECT_DOUBLE_EQ(people.number(1, 4), 0.0165);  // total time grad all reduce of naive
-  EXPECT_DOUBLE_EQ(people.number(1, 6), 0.3);     // its ratio
-  EXPECT_EQ(people.section_title(2), "total time grad all reduce");
-
-  const Table& machines = t.table("grid");
-  EXPECT_EQ(machines.audience(), Audience::kMachines);
-  EXPECT_THAT(FirstNames(machines, 5),
+  const Table& table = t.table("grid");
+  EXPECT_TRUE(table.is_detail());
+  EXPECT_THAT(FirstNames(table, 5),
               ElementsAre("local_bs", "seq_len", "total time train", "total time grad all reduce",
                           "ratio grad all reduce to train time"));
-  ASSERT_EQ(machines.num_rows(), 3u);
-  EXPECT_EQ(Text(machines, 1, "strategy"), "flat");
-  EXPECT_DOUBLE_EQ(Number(machines, 1, "total time train"), 0.110);
-  EXPECT_DOUBLE_EQ(Number(machines, 1, "ratio grad all reduce to train time"), 0.3);
+  ASSERT_EQ(table.num_rows(), 3u);
+  EXPECT_EQ(Text(table, 1, "strategy"), "flat");
+  EXPECT_DOUBLE_EQ(Number(table, 1, "total time train"), 0.110);
+  EXPECT_DOUBLE_EQ(Number(table, 1, "ratio grad all reduce to train time"), 0.3);
 }
 
 Measurement Sized(const char* strategy, int64_t mebi, int64_t factor) {
@@ -235,7 +221,7 @@ Measurement Sized(const char* strategy, int64_t mebi, int64_t factor) {
 TEST(SweepTableTest, IsARowForEachPhaseWithThePublishedStatistics) {
   const Tabled t({{Sized("core", 3, 1), Sized("bucketed_sync", 3, 2), Sized("core", 25, 2)}});
   const Table& table = t.table("compare");
-  EXPECT_EQ(table.audience(), Audience::kMachines);
+  EXPECT_TRUE(table.is_detail());
   ASSERT_EQ(table.num_rows(), 12u);
   EXPECT_EQ(Number(table, 4, "buffer_elements (Mi)"), 3);
   EXPECT_EQ(Text(table, 4, "strategy"), "bucketed_sync");
@@ -250,18 +236,6 @@ TEST(SweepTableTest, IsARowForEachPhaseWithThePublishedStatistics) {
   // Each size has its own baseline.
   EXPECT_NEAR(Number(table, 8, "delta%"), 0, 1e-9);
   EXPECT_EQ(Text(table, 8, "baseline"), "core:bucket_elements=25Mi@gloo");
-}
-
-TEST(SweepTableTest, PeopleSeeASectionForEachPhase) {
-  const Tabled t({{Sized("core", 3, 1), Sized("bucketed_sync", 3, 2)}});
-  const Table& people = t.table("compare_by_phase");
-  ASSERT_EQ(people.num_rows(), 2u);
-  EXPECT_EQ(people.section_title(1), "[forward]");
-  EXPECT_EQ(people.section_title(4), "[step]");
-  EXPECT_EQ(people.text(0, 1), "bucketed_sync");
-  EXPECT_NEAR(people.number(0, 4), 11, 1e-9);  // the mean of forward
-  EXPECT_NEAR(people.number(1, 4), 5.5, 1e-9);
-  EXPECT_TRUE(people.marked(0, 12));  // its p99
 }
 
 // Of two buckets the second ends 8 ms after the last rank has computed.
