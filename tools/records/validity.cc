@@ -195,6 +195,13 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
+    {Flag::kEndedEarly, "ended-early",
+     "launches ended once differences were known to `--precision`; intervals are wide enough for that",
+     [](const Judged& judged) {
+       const auto launches = static_cast<int64_t>(judged.measurement.launches.size());
+       return If(judged.config().DoubleOr("precision", 0) > 0 &&
+                 launches < judged.facts().IntOr("launches", 0));
+     }},
     {Flag::kTraced, "traced", "times include the writing of a trace, or a check of gradients",
      [](const Judged& judged) { return If(judged.config().BoolOr("traced", false)); }},
     {Flag::kDirty, "dirty", "built from files that differ from the commit",

@@ -37,6 +37,7 @@ enum class Flag {
   kTooFewForP95,       // "n<20"
   kTooFewForP99,       // "n<100"
   kPublished,          // "published"
+  kEndedEarly,         // "ended-early"
   kTraced,             // "traced"
   kDirty,              // "dirty"
 };

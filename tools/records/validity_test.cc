@@ -43,6 +43,18 @@ std::string AllFlags(const std::function<void(Record&)>& change) {
   return TextOf(FlagsOf(Judge(measurement)));
 }
 
+TEST(ValidityTest, EndedEarly) {
+  const auto with = [](double precision, int64_t launches) {
+    return AllFlags([&](Record& rank) {
+      if (precision > 0) rank.config.Set("precision", bench::Value(precision));
+      rank.facts.Set("launches", launches);
+    });
+  };
+  EXPECT_EQ(with(0.02, 4), "ended-early");
+  EXPECT_EQ(with(0.02, 1), "");
+  EXPECT_EQ(with(0, 4), "");
+}
+
 TEST(ValidityTest, NothingAgainstAGoodMeasurement) { EXPECT_EQ(AllFlags({}), ""); }
 
 TEST(ValidityTest, WorldOfOne) {
