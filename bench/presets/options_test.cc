@@ -89,10 +89,11 @@ TEST(SuiteOptionsTest, ResolutionDelaysCore) {
   std::vector<std::string> notes;
   const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
   ASSERT_EQ(experiments.size(), 1u);
-  EXPECT_THAT(experiments[0].arguments,
-              IsSupersetOf({"--model=small", "--time=4m",
-                            "--variants=core,core:hook_delay_us=1,core:forward_delay_us=1,core:wait_delay_us=1,"
-                            "core:forward_delay_us=500,core:wait_delay_us=500"}));
+  EXPECT_THAT(
+      experiments[0].arguments,
+      IsSupersetOf({"--model=small", "--time=4m",
+                    "--variants=core,core:hook_delay_us=1,core:forward_delay_us=1,core:wait_delay_us=1,"
+                    "core:forward_delay_us=500,core:wait_delay_us=500"}));
 }
 
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
