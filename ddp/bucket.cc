@@ -42,13 +42,16 @@ int64_t BucketPlan::numel() const {
   return numel;
 }
 
+double SentBytes(comm::Collective collective, double bytes, int world_size) {
+  const double share = bytes * (world_size - 1) / world_size;
+  return collective == comm::Collective::kAllReduce ? 2 * share : share;
+}
+
 double BucketPlan::SentBytes(int world_size) const {
-  double bytes = 0;
-  for (const Bucket& bucket : buckets) {
-    const double times = bucket.collective == comm::Collective::kAllReduce ? 2 : 1;
-    bytes += times * static_cast<double>(bucket.sent_bytes()) * (world_size - 1) / world_size;
-  }
-  return bytes;
+  double sent = 0;
+  for (const Bucket& bucket : buckets)
+    sent += ddp::SentBytes(bucket.collective, static_cast<double>(bucket.sent_bytes()), world_size);
+  return sent;
 }
 
 BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& limits) {

@@ -33,14 +33,18 @@ struct Bucket {
   }
 };
 
+// What each of p ranks sends at least in a collective on so many bytes, of the whole vector: (p - 1) / p of
+// them when it is reduced to parts, gathered from parts or broadcast, on average, and twice that for an
+// all-reduce.
+double SentBytes(comm::Collective collective, double bytes, int world_size);
+
 // What is sent together, in the order in which it is sent. A parameter whose gradient is reduced to parts,
 // and whose value is gathered from parts, is in a bucket of each kind.
 struct BucketPlan {
   std::vector<Bucket> buckets;
 
   int64_t numel() const;
-  // What each of so many ranks sends at least, in all collectives: (p - 1) / p of the whole vector when it is
-  // reduced to parts or gathered from parts, and twice that for an all-reduce.
+  // What each of so many ranks sends at least, in all collectives.
   double SentBytes(int world_size) const;
 };
 

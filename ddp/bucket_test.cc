@@ -161,5 +161,16 @@ TEST_F(BucketTest, AZeroLimitIsRefused) {
   EXPECT_THROW(PlanBuckets(params_, Equal(0)), InvalidInput);
 }
 
+TEST_F(BucketTest, SendsWhatTheFastestAlgorithmsSend) {
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 4), 150);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllGather, 100, 4), 75);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kReduceScatter, 100, 2), 50);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 1), 0);
+  for (int i = 0; i < 2; ++i) Add(25);
+  BucketPlan plan = PlanBuckets(params_, Equal(100));
+  plan.buckets[1].collective = comm::Collective::kAllGather;
+  EXPECT_DOUBLE_EQ(plan.SentBytes(4), 150 + 75);
+}
+
 }  // namespace
 }  // namespace gradsync::ddp

@@ -84,8 +84,14 @@ TEST(ConvergenceProgramTest, RefusesInOneLine) {
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   };
   expect_refused({"--variants=naive", "--eval"}, "--eval: needs --resume");
-  expect_refused({"--variants=naive", "--vocab_size=9"},
-                 "--vocab_size: is not for //bench:convergence, which trains");
+  expect_refused({"--variants=naive", "--lr_schedule=cosine,min=7"},
+                 "--lr_schedule=cosine,min=7: expected constant or cosine, with ");
+  expect_refused({"--variants=naive", "--steps=9", "--lr_schedule=cosine,warmup=9"},
+                 "--lr_schedule: found 9 steps of warmup, expected fewer than the 9 of --steps");
+  expect_refused({"--variants=naive", "--optimizer=sgd", "--decay=matrices"},
+                 "--decay: sgd has no weight decay");
+  expect_refused({"--variants=naive", "--accumulation_steps=1,2"}, "--accumulation_steps: expected one");
+  expect_refused({"--variants=naive", "--vocab_size=9"}, "--vocab_size: convergence has no such flag");
   expect_refused({"--variants=naive", "--resume=" + FreshDirectory()}, "--resume: ");
   expect_refused({"--variants=naive", "--corpus=/nonexistent"}, "--corpus: /nonexistent: cannot be read");
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
+#include "comm/testing/errors.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -28,15 +28,6 @@ std::string FreshDirectory(const std::string& name) {
 
 void Write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-std::string ErrorOf(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(CorpusTest, HoldsOutTheLastTenthOfAFile) {
@@ -76,10 +67,10 @@ TEST(CorpusTest, OtherTextHasAnotherSha) {
 TEST(CorpusTest, RefusesInOneLine) {
   const std::string path = FreshDirectory("refused");
   Write(path + "/short", "0123456789");
-  EXPECT_THAT(ErrorOf([&] { ReadCorpus(path + "/missing", kMax, 4); }),
+  EXPECT_THAT(comm::ErrorOf<InvalidInput>([&] { ReadCorpus(path + "/missing", kMax, 4); }),
               AllOf(HasSubstr("--corpus"), HasSubstr("missing: cannot be read")));
   EXPECT_THAT(
-      ErrorOf([&] { ReadCorpus(path + "/short", kMax, 4); }),
+      comm::ErrorOf<InvalidInput>([&] { ReadCorpus(path + "/short", kMax, 4); }),
       HasSubstr("found 9 bytes to train on and 1 to hold out, expected more than the 4 of a sequence"));
 }
 

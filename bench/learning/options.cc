@@ -10,8 +10,6 @@ namespace {
 
 constexpr int64_t kBytes = 256;  // the vocabulary
 constexpr int64_t kMax = 1'000'000;
-// Of //bench:ddp, about what does not exist here.
-constexpr const char* kOthers[] = {"vocab_size", "width", "weights", "image_size", "batch_file", "tf32"};
 
 }  // namespace
 
@@ -30,6 +28,12 @@ ConvergenceOptions::ConvergenceOptions() {
 
 void ConvergenceOptions::AddTo(FlagTable& flags) {
   training.AddLearningTo(flags);
+  flags.Add(
+      "lr_schedule", &lr_schedule, LearningRateSchedules(),
+      "How the learning rate changes: it may grow in the first STEPS; with cosine it falls until the last "
+      "step to that SHARE of --learning_rate, or to 0.");
+  flags.Add("decay", &decay, OneOf({"all", "matrices"}),
+            "What AdamW's weight decay applies to: matrices alone leaves out norms.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
             "Each variant trains from so many: of initial weights and of which text is trained on when.");
@@ -50,18 +54,18 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
 }
 
 void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& world) {
-  for (const char* const name : kOthers)
-    Require(!flags.given(name), "--", name,
-            ": is not for //bench:convergence, which trains a transformer on bytes of text");
   Require(training.batch_sizes.size() == 1, "--batch_size: expected one");
   Require(training.seq_lens.size() == 1, "--seq_len: expected one");
   Require(training.accumulation_steps.size() == 1, "--accumulation_steps: expected one");
+  Require(training.optimizer == "adamw" || !flags.given("decay"), "--decay: sgd has no weight decay");
+  Require(!lr_schedule.is_cosine || lr_schedule.warmup_steps < training.steps, "--lr_schedule: found ",
+          lr_schedule.warmup_steps, " steps of warmup, expected fewer than the ", training.steps,
+          " of --steps");
   Require(!evaluate || !resume.empty(), "--eval: needs --resume, a directory of checkpoints");
   Require(last_step() <= training.steps, "--stop_after=", last_step(), ": expected at most the ",
           training.steps, " of --steps");
   corpus = std::exchange(training.corpus, "");  // which may be a directory here
   training.Complete(flags, world);
-  Require(!training.on_images(), "--model=", training.model, ": expected a transformer");
   for (const Variant& variant : training.variants) {
     Require(save.empty() || last_step() % variant.period() == 0, "--save: ", last_step(),
             " steps end within a period of ", variant.name(), ", expected a multiple of ", variant.period());

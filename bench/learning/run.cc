@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <numbers>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "bench/records/provenance.h"
 #include "bench/records/record.h"
 #include "bench/timing/schedule.h"
+#include "bench/training/groups.h"
 #include "bench/training/memory.h"
 #include "model/error.h"
 
@@ -36,21 +36,18 @@ int64_t Nano(double nats) { return std::llround(1e9 * nats); }
 class ConvergenceJob : public RankJob {
  public:
   ConvergenceJob(const ConvergenceOptions& options, const comm::World& world, int argc,
-                 const char* const* argv)
+                 const char* const* argv, Corpus corpus)
       : options_(options),
         world_(world),
         provenance_(CollectProvenance(argc, argv)),
         placement_(ranks(), world),
         device_(MakeDevice(ranks(), world)),
-        corpus_(ReadCorpus(options.corpus, options.text_bytes, options.seq_len())),
-        bounds_(BoundsOf(corpus_)) {
-    for (const std::string& backend : options.training.GroupBackends())
-      groups_[backend] = JoinGroup(ranks(), backend, world, device_, placement_);
-    SetGroupRecords();
-    const Record& first = group_records_.begin()->second;
+        corpus_(std::move(corpus)),
+        bounds_(BoundsOf(corpus_)),
+        groups_(options.training, world_, device_, placement_) {
+    const std::string run_id = SetRecords();
     if (!options.evaluate) {
-      writer_.emplace(OutputDirectory(ranks(), "convergence-" + first.run_id), "convergence", first.run_id,
-                      world.rank);
+      writer_.emplace(OutputDirectory(ranks(), "convergence-" + run_id), "convergence", run_id, world.rank);
     }
   }
 
@@ -63,23 +60,16 @@ class ConvergenceJob : public RankJob {
     const auto num_trials = options_.seeds * static_cast<int64_t>(options_.training.variants.size());
     Progress progress(num_trials * options_.last_step(), world_.rank == 0);
     ForEachTrial([&](const Variant& variant, int64_t seed) {
-      Trial trial(options_, variant, seed, corpus_, device_, Group(""), Group(variant.backend));
+      Trial trial(options_, variant, seed, corpus_, device_, groups_.own(), groups_.Of(variant));
       if (!options_.resume.empty()) trial.Load(options_.resume);
       if (!options_.evaluate) return Train(variant, seed, trial, progress);
       Report(variant, seed, trial, trial.HeldOutLoss());
     });
-    Group("").Barrier();
+    groups_.own().Barrier();
   }
 
  private:
   const RankOptions& ranks() const { return options_.training.ranks; }
-  std::string Backend(const std::string& backend) const {
-    return groups_.contains(backend) ? backend : options_.training.GroupBackends().front();
-  }
-  // That of a backend; of one that is none, the run's own.
-  comm::RecordingProcessGroup& Group(const std::string& backend) const {
-    return *groups_.at(Backend(backend));
-  }
 
   template <class Take>
   void ForEachTrial(const Take& take) const {
@@ -121,7 +111,7 @@ class ConvergenceJob : public RankJob {
       progress.Step(Join(variant.name(), ", seed ", seed));
     }
     const Tensor mean = Tensor::From<double>(device_, {std::ssize(losses)}, losses);
-    Group("").AllReduce(mean, comm::ReduceOp::kMean).Wait();
+    groups_.own().AllReduce(mean, comm::ReduceOp::kMean).Wait();
     for (const double loss : mean.ToVector<double>())
       record.samples["training_loss_nano"].push_back(Nano(loss));
     record.facts.Set("sent_bytes_per_step", Value(sent_bytes / static_cast<double>(losses.size())));
@@ -134,7 +124,7 @@ class ConvergenceJob : public RankJob {
   Record RecordOf(const Variant& variant, int64_t seed, const Trial& trial) const {
     const TrainingOptions& training = options_.training;
     const model::TransformerConfig model = training.transformer_config();
-    Record record = group_records_.at(Backend(variant.backend));
+    Record record = groups_.RecordOf(variant);
     record.time_utc = NowUtc();
     variant.Describe(record);
     SetRankConfig(ranks(), variant.backend, record.config);
@@ -150,6 +140,9 @@ class ConvergenceJob : public RankJob {
     config.Set("num_heads", model.num_heads);
     config.Set("optimizer", training.optimizer);
     config.Set("learning_rate", training.learning_rate);
+    if (const std::string schedule = options_.lr_schedule.ToString(); schedule != "constant")
+      config.Set("lr_schedule", schedule);
+    if (options_.decay != "all") config.Set("decay", options_.decay);
     config.Set("text", corpus_.name);
     config.Set("text_sha256", corpus_.sha256);
     config.Set("training_steps", training.steps);
@@ -162,24 +155,15 @@ class ConvergenceJob : public RankJob {
     return record;
   }
 
-  // What all records of this rank have, by backend.
-  void SetGroupRecords() {
-    Launch launch = ThisLaunch();
+  // What all records of this rank have. Returns the run's name.
+  std::string SetRecords() {
     Record record;
     record.experiment = "convergence";
-    record.run_id = AgreeOnRunId(Group(""), device_, launch);
-    record.rank = world_.rank;
-    record.world_size = world_.size;
     record.facts.Set("order0_bits", Value(bounds_.order0_bits));
     record.facts.Set("xz_bits", Value(bounds_.xz_bits));
     record.facts.Set("training_bytes", corpus_.training.size());
     record.facts.Set("held_out_bytes", corpus_.held_out.size());
-    for (const auto& [backend, group] : groups_) {
-      Record& of_group = group_records_[backend] = record;
-      of_group.provenance = provenance_;
-      SetRankFacts(*group, device_, world_, ranks(), launch, placement_, of_group);
-      group->Clear();
-    }
+    return groups_.SetRecords(std::move(record), provenance_);
   }
 
   const ConvergenceOptions& options_;
@@ -189,23 +173,23 @@ class ConvergenceJob : public RankJob {
   const model::DevicePtr device_;
   const Corpus corpus_;
   const Bounds bounds_;
-  std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
-  std::map<std::string, Record> group_records_;                                 // likewise
+  RunGroups groups_;
   std::optional<RecordWriter> writer_;
 };
 
 }  // namespace
 
 int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
+  std::optional<Corpus> corpus;  // read once in each process
   const auto check = [&](const comm::World& world) {
     options.Complete(flags, world);
     const std::optional<std::string> too_large = TooLargeForThisHost(options.training, world);
     Require(!too_large, too_large.value_or(""));
     // Here, before there are ranks, which would all say the same.
-    const Corpus corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
+    corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
     for (int64_t i = 0; i < options.seeds && !options.resume.empty(); ++i) {
       for (const Variant& variant : options.training.variants) {
-        Trial::Check(options, variant, options.training.ranks.seed + i, corpus, options.resume, world.rank,
+        Trial::Check(options, variant, options.training.ranks.seed + i, *corpus, options.resume, world.rank,
                      world.size);
       }
     }
@@ -215,7 +199,8 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
   };
   const auto prepare = [&](const comm::World& world) {
     if (world.launcher == "self") options.Complete(flags, world);  // The checks ran in another process.
-    return std::make_unique<ConvergenceJob>(options, world, argc, argv);
+    if (!corpus) corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
+    return std::make_unique<ConvergenceJob>(options, world, argc, argv, *std::move(corpus));
   };
   return RunRankProgram(argc, argv, {flags, options.training.ranks, check, prepare});
 }

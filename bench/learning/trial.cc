@@ -22,6 +22,7 @@ CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& varian
                         const Corpus& text) {
   const TrainingOptions& training = options.training;
   const model::TransformerConfig config = training.transformer_config();
+  const std::string schedule = options.lr_schedule.ToString();
   return {{"variant", variant.name()},
           {"seed", Join(seed)},
           {"text_sha256", text.sha256},
@@ -29,7 +30,9 @@ CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& varian
                          " heads, ", training.dtype)},
           {"batch", Join(options.batch_size(), " x ", options.seq_len(),
                          options.accumulation_steps() > 1 ? Join(" x ", options.accumulation_steps()) : "")},
-          {"optimizer", Join(training.optimizer, " ", training.learning_rate)}};
+          {"optimizer", Join(training.optimizer, " ", training.learning_rate,
+                             options.decay == "all" ? "" : " on " + options.decay,
+                             schedule == "constant" ? "" : Join(" ", schedule, " in ", training.steps))}};
 }
 
 // With the checkpoint of this rank, or, where there were fewer, of another; and all of them.
@@ -44,12 +47,6 @@ std::vector<std::string> PathsOf(const std::string& directory, const Variant& va
 
 }  // namespace
 
-double SentBytes(comm::Collective collective, double bytes, int world_size) {
-  if (collective == comm::Collective::kBarrier) return 0;
-  const double share = (world_size - 1.0) / world_size * bytes;
-  return collective == comm::Collective::kAllReduce ? 2 * share : share;
-}
-
 Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t seed, const Corpus& text,
              const model::DevicePtr& device, comm::RecordingProcessGroup& run,
              comm::RecordingProcessGroup& group)
@@ -63,8 +60,9 @@ Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t 
       trainer_(
           std::make_unique<model::Transformer>(options.training.transformer_config(), device,
                                                options.training.element_type(), static_cast<uint64_t>(seed)),
-          OptimizerOptions{options.training.optimizer, options.training.learning_rate}, device, run,
-          CpuClock(ThreadIds())),
+          OptimizerOptions{options.training.optimizer, options.training.learning_rate,
+                           options.decay == "all"},
+          device, run, CpuClock(ThreadIds())),
       batch_(
           ShapeOf(options.accumulation_steps() * options.batch_size(), options.seq_len()).NewBatch(device)) {
   trainer_.SetClipNorm(variant.clip_norm());
@@ -75,11 +73,12 @@ Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t 
 
 TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
+  trainer_.optimizer().SetLearningRate(options_.LearningRateIn(num_steps_));
   TrialStep step{.times = trainer_.Step(*strategy_, batch_, nullptr, &group_)};
   ++num_steps_;
   step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())
-    step.sent_bytes += SentBytes(entry.collective, static_cast<double>(entry.bytes), group_.size());
+    step.sent_bytes += ddp::SentBytes(entry.collective, static_cast<double>(entry.bytes), group_.size());
   group_.Clear();
   return step;
 }

@@ -22,12 +22,8 @@ namespace gradsync::bench {
 struct TrialStep {
   StepResult times;
   double loss = 0;        // of this rank's batch, before the update, in nats for each byte
-  double sent_bytes = 0;  // by each rank, see SentBytes
+  double sent_bytes = 0;  // by each rank, see ddp::SentBytes
 };
-
-// What each rank sends in a collective on so many bytes, of the whole vector, by the fastest algorithms: an
-// all-reduce 2 (n - 1) / n of them, a reduce-scatter, all-gather or broadcast (n - 1) / n, on average.
-double SentBytes(comm::Collective collective, double bytes, int world_size);
 
 // A model that one variant trains from one seed, on one rank. All ranks make the same ones and call alike.
 class Trial {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -69,18 +70,10 @@ std::vector<double> LossesOf(Trial& trial, int64_t num_steps) {
   return losses;
 }
 
-TEST(TrialTest, SendsWhatTheFastestAlgorithmsSend) {
-  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 4), 150);
-  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllGather, 100, 4), 75);
-  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kReduceScatter, 100, 2), 50);
-  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 1), 0);
-  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kBarrier, 100, 2), 0);
-}
-
-// `parts`: passes in each step.
-void ExpectLossesOfASingleProcess(const std::string& variant, double clip_norm, int64_t parts) {
+// `parts`: passes in each step. `rate`: that of step i.
+void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip_norm, int64_t parts,
+                                  const std::function<double(int64_t i)>& rate) {
   constexpr int64_t kSteps = 12;
-  const auto options = Options(variant, {Join("--accumulation_steps=", parts)});
   const Corpus corpus = SmallCorpus();
   std::vector<std::vector<double>> losses(2);
   double sent_bytes = 0;
@@ -97,8 +90,7 @@ void ExpectLossesOfASingleProcess(const std::string& variant, double clip_norm, 
   const model::DevicePtr device = model::CpuDevice(1);
   Trainer trainer(std::make_unique<model::Transformer>(options->training.transformer_config(), device,
                                                        model::DType::kF32, static_cast<uint64_t>(kSeed)),
-                  {options->training.optimizer, options->training.learning_rate}, device, group,
-                  CpuClock(ThreadIds()));
+                  {"adamw", 1, /*decay_vectors=*/parts == 1}, device, group, CpuClock(ThreadIds()));
   trainer.Restart();
   trainer.SetClipNorm(clip_norm);
   EXPECT_DOUBLE_EQ(sent_bytes, 4.0 * static_cast<double>(trainer.num_elements()));
@@ -113,18 +105,25 @@ void ExpectLossesOfASingleProcess(const std::string& variant, double clip_norm, 
       EXPECT_NEAR(losses[number][static_cast<size_t>(i)], loss, 1e-4) << "step " << i << ", rank " << rank;
     }
     trainer.GradientsAlone(batches);
+    trainer.optimizer().SetLearningRate(rate(i));
     trainer.StepOptimizer();
   }
   EXPECT_LT(losses[0].back(), 0.8 * losses[0].front());
 }
 
 TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
-  ExpectLossesOfASingleProcess("naive", std::numeric_limits<double>::infinity(), 1);
+  ExpectLossesOfASingleProcess(Options("naive").get(), std::numeric_limits<double>::infinity(), 1,
+                               [](int64_t) { return 0.01; });
 }
 
 // Which takes all parts of a step at once.
-TEST(TrialTest, LossFallsLikeThatOfASingleProcessInPartsAndClipped) {
-  ExpectLossesOfASingleProcess("core:clip_norm=0.5", 0.5, 3);
+TEST(TrialTest, LossFallsLikeThatOfASingleProcessWithAllOfARecipe) {
+  const auto options = Options("core:clip_norm=0.5", {"--accumulation_steps=3", "--decay=matrices",
+                                                      "--lr_schedule=cosine,warmup=4,min=0.1"});
+  ExpectLossesOfASingleProcess(options.get(), 0.5, 3, [](int64_t i) {
+    const double angle = std::acos(-1.0) * static_cast<double>(i - 4) / 996;
+    return 0.01 * (i < 4 ? 0.2 * static_cast<double>(i + 1) : 0.55 + 0.45 * std::cos(angle));
+  });
 }
 
 TEST(TrialTest, RanksShareTheHeldOutText) {

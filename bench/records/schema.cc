@@ -95,6 +95,9 @@ constexpr SchemaName kSchema[] = {
     {kConfig, "image_size", kInt, kTraining, kSometimes, "pixels on each side", kCell},
     {kConfig, "width", kInt, kTraining, kSometimes, "channels of the first layers", kCell},
 
+    {kConfig, "lr_schedule", kText, kLearning, kSometimes, "of the learning rate, unless it is constant",
+     kCell},
+    {kConfig, "decay", kText, kLearning, kSometimes, "what decays, unless it is all: matrices", kCell},
     {kConfig, "text", kText, kLearning, kAlways, "what was learnt, by name", kCell},
     {kConfig, "text_sha256", kText, kLearning, kAlways, "of all of it, and of which part is held out", kCell},
     {kConfig, "training_steps", kInt, kLearning, kAlways, "of each variant from each seed, in all", kCell},

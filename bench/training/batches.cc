@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <span>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -42,71 +39,29 @@ class Uniform : public BatchSource {
 // Windows at random places of a text.
 class Windows : public BatchSource {
  public:
-  explicit Windows(uint64_t seed) : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {}
-
- protected:
-  int64_t size_bytes_ = 0;  // of the text
+  Windows(std::string text, uint64_t seed)
+      : text_(std::move(text)), key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {}
 
  private:
-  virtual void ReadWindow(int64_t offset, std::span<char> window) = 0;
-
   void FillOnHost(int rank, int64_t step, const Tensor& inputs, const Tensor& targets) override {
     const int64_t seq_len = inputs.dim(1);
-    std::vector<char> window(static_cast<size_t>(seq_len) + 1);
     for (int64_t row = 0; row < inputs.dim(0); ++row) {
-      ReadWindow(WindowOffset(rank, step, row, seq_len), window);
-      FillRow(window, row, {inputs, targets});
+      const std::span<const char> from_here =
+          std::span(text_).subspan(WindowOffset(rank, step, row, seq_len));
+      FillRow(from_here.first(static_cast<size_t>(seq_len) + 1), row, {inputs, targets});
     }
   }
 
-  int64_t WindowOffset(int rank, int64_t step, int64_t row, int64_t seq_len) const {
+  size_t WindowOffset(int rank, int64_t step, int64_t row, int64_t seq_len) const {
     const std::array<uint32_t, 4> words =
         model::Philox4x32(key_, {static_cast<uint32_t>(rank), static_cast<uint32_t>(step),
                                  static_cast<uint32_t>(step >> 32), static_cast<uint32_t>(row)});
     const uint64_t random = static_cast<uint64_t>(words[0]) << 32 | words[1];
-    return static_cast<int64_t>(random % static_cast<uint64_t>(size_bytes_ - seq_len));
-  }
-
-  const std::array<uint32_t, 2> key_;
-};
-
-class Corpus : public Windows {
- public:
-  Corpus(const std::string& path, int64_t max_seq_len, uint64_t seed) : Windows(seed), path_(path) {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);
-    Require(!error, "--corpus=", path, ": cannot be read: ", error.message());
-    size_bytes_ = static_cast<int64_t>(size);
-    Require(size_bytes_ > max_seq_len, "--corpus=", path, ": found ", size_bytes_,
-            " bytes, expected at least ", max_seq_len + 1, ", a sequence of ", max_seq_len,
-            " and the byte after it");
-    in_.open(path, std::ios::binary);
-    Require(in_.good(), "--corpus=", path, ": cannot be read: ", std::strerror(errno));
-  }
-
- private:
-  void ReadWindow(int64_t offset, std::span<char> window) override {
-    in_.seekg(offset);
-    in_.read(window.data(), static_cast<std::streamsize>(window.size()));
-    if (!in_) throw std::runtime_error(Join(path_, ": cannot be read at byte ", offset));
-  }
-
-  const std::string path_;
-  std::ifstream in_;
-};
-
-class Text : public Windows {
- public:
-  Text(std::string text, uint64_t seed) : Windows(seed), text_(std::move(text)) {
-    size_bytes_ = static_cast<int64_t>(text_.size());
-  }
-
- private:
-  void ReadWindow(int64_t offset, std::span<char> window) override {
-    text_.copy(window.data(), window.size(), static_cast<size_t>(offset));
+    return random % (text_.size() - static_cast<size_t>(seq_len));
   }
 
   const std::string text_;
+  const std::array<uint32_t, 2> key_;
 };
 
 const SafetensorsFile::Entry& FindIds(const SafetensorsFile& file, const char* name) {
@@ -203,7 +158,14 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
   constexpr int64_t kByteValues = 256;
   Require(vocab_size >= kByteValues, "--corpus=", path, ": the model's vocabulary is ", vocab_size,
           ", expected at least ", kByteValues, ", one id for each byte");
-  return std::make_unique<Corpus>(path, max_seq_len, seed);
+  std::error_code error;
+  const auto size_bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  Require(!error, "--corpus=", path, ": cannot be read: ", error.message());
+  Require(size_bytes > max_seq_len, "--corpus=", path, ": found ", size_bytes, " bytes, expected at least ",
+          max_seq_len + 1, ", a sequence of ", max_seq_len, " and the byte after it");
+  std::string text(static_cast<size_t>(size_bytes), '\0');
+  std::ifstream(path, std::ios::binary).read(text.data(), size_bytes);
+  return TextTokens(std::move(text), seed);
 }
 
 model::Shape ReadBatchFileShape(const std::string& path, int world_size) {
@@ -211,7 +173,7 @@ model::Shape ReadBatchFileShape(const std::string& path, int world_size) {
 }
 
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed) {
-  return std::make_unique<Text>(std::move(text), seed);
+  return std::make_unique<Windows>(std::move(text), seed);
 }
 
 std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size) {

@@ -31,7 +31,7 @@ class BatchSource {
 
   // Overwrites `batch`, on any device, with rank `rank`'s of step `step`. For a GPU it is made on the host
   // and copied. The copy is complete on return, so that none of it lies in a timed phase, and memory that is
-  // not pinned serves as well. Throws std::runtime_error if a file cannot be read any more.
+  // not pinned serves as well.
   void Fill(int rank, int64_t step, const model::Batch& batch);
 
  private:
@@ -54,7 +54,7 @@ std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
-// The same of a text in memory, which must be longer than the longest sequence.
+// The same of a text, which must be longer than the longest sequence.
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
 // Row `row` of a batch on the host: (seq + 1) bytes as inputs and targets.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/testing/unreachable_device.h"
+#include "comm/testing/errors.h"
 #include "model/error.h"
 #include "model/safetensors.h"
 
@@ -49,15 +50,6 @@ Tokens Get(BatchSource& source, int rank, int64_t step, int64_t batch, int64_t s
   return {inputs.ToVector<int32_t>(), targets.ToVector<int32_t>()};
 }
 
-std::string ErrorOf(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const InvalidInput& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(UniformTokensTest, DiffersByRankAndStepButNotByRun) {
   const auto source = UniformTokens(50, 7);
   const Tokens batch = Get(*source, 0, 0, 4, 16);
@@ -91,13 +83,13 @@ TEST(CorpusTokensTest, WholeFileIsOneWindow) {
 
 TEST(CorpusTokensTest, BadFilesAreOneClearLine) {
   const std::string path = WriteText("short", "abc");
-  EXPECT_EQ(ErrorOf([&] { CorpusTokens(path, 256, 3, 0); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { CorpusTokens(path, 256, 3, 0); }),
             "--corpus=" + path +
                 ": found 3 bytes, expected at least 4, a sequence of 3 and the "
                 "byte after it");
-  EXPECT_EQ(ErrorOf([&] { CorpusTokens("/nonexistent", 256, 3, 0); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { CorpusTokens("/nonexistent", 256, 3, 0); }),
             "--corpus=/nonexistent: cannot be read: No such file or directory");
-  EXPECT_EQ(ErrorOf([&] { CorpusTokens(path, 100, 2, 0); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { CorpusTokens(path, 100, 2, 0); }),
             "--corpus=" + path +
                 ": the model's vocabulary is 100, expected at least 256, one "
                 "id for each byte");
@@ -128,27 +120,28 @@ TEST(BatchFileTokensTest, EveryRankGetsItsRowsInEveryStep) {
 TEST(BatchFileTokensTest, BadFilesAreOneClearLine) {
   const Tensor ids = Ids<int32_t>({3, 2}, {0, 1, 2, 3, 4, 5});
   const std::string path = WriteBatch("three_rows", ids, ids);
-  EXPECT_EQ(ErrorOf([&] { BatchFileTokens(path, 9, 2); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { BatchFileTokens(path, 9, 2); }),
             "--batch_file=" + path + ": found 3 rows, expected a multiple of the 2 ranks");
-  EXPECT_EQ(ErrorOf([&] { BatchFileTokens(path, 5, 3); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { BatchFileTokens(path, 5, 3); }),
             "--batch_file=" + path + ": inputs holds the id 5, expected ids from 0 to 4");
 
   const std::string shapes = WriteBatch("shapes", ids, Ids<int32_t>({2, 3}, {0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(ErrorOf([&] { ReadBatchFileShape(shapes, 1); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(shapes, 1); }),
             "--batch_file=" + shapes + ": inputs have shape (3, 2) but targets (2, 3)");
   const std::string flat = WriteBatch("flat", Ids<int32_t>({6}, {0, 1, 2, 3, 4, 5}), ids);
-  EXPECT_EQ(ErrorOf([&] { ReadBatchFileShape(flat, 1); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(flat, 1); }),
             "--batch_file=" + flat + ": inputs has shape (6), expected (rows, seq)");
   const std::string floats = WriteBatch("floats", Ids<float>({1, 2}, {0, 1}), ids);
-  EXPECT_EQ(ErrorOf([&] { ReadBatchFileShape(floats, 1); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(floats, 1); }),
             "--batch_file=" + floats + ": inputs is f32, expected i32 or i64");
 
   const std::string other = TempFile("other");
   model::WriteSafetensors(other, std::vector<std::pair<std::string, Tensor>>{{"inputs", ids}});
-  EXPECT_EQ(ErrorOf([&] { ReadBatchFileShape(other, 1); }),
+  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(other, 1); }),
             "--batch_file=" + other + ": there is no tensor targets, expected inputs and targets");
-  EXPECT_THAT(ErrorOf([&] { ReadBatchFileShape(WriteText("text", "no safetensors"), 1); }),
-              HasSubstr("/text"));
+  EXPECT_THAT(
+      comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(WriteText("text", "no safetensors"), 1); }),
+      HasSubstr("/text"));
 }
 
 std::pair<std::vector<float>, std::vector<float>> ImagesOf(uint64_t seed, int rank, int64_t step) {

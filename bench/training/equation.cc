@@ -58,21 +58,24 @@ class EquationCheck {
       const Tensors expected = CopyGrads(params());
       TakeTurn(turn);
       grads.push_back(CopyGrads(params()));
-      const LargestError worst = LargestErrorOf(grads.back(), expected, trainer_.group());
+      const LargestError worst = LargestErrorOf(grads.back(), expected, trainer_.group(), trainer_.device());
       if (turn == 0 || worst.error > verdict.grad_rel_error) {
         verdict.grad_rel_error = worst.error;
         verdict.worst_grad = params()[worst.index]->name();
       }
-      verdict.replicas_equal = verdict.replicas_equal && EqualOnAllRanks(grads.back(), trainer_.group());
+      verdict.replicas_equal =
+          verdict.replicas_equal && EqualOnAllRanks(grads.back(), trainer_.group(), trainer_.device());
     }
     const Tensors values = CopyValues(params());
-    verdict.replicas_equal = verdict.replicas_equal && EqualOnAllRanks(values, trainer_.group());
+    verdict.replicas_equal =
+        verdict.replicas_equal && EqualOnAllRanks(values, trainer_.group(), trainer_.device());
     trainer_.Restart();
     for (const Tensors& of_turn : grads) {
       for (size_t p = 0; p < params().size(); ++p) params()[p]->grad().CopyFrom(of_turn[p]);
       trainer_.StepOptimizer();
     }
-    const LargestError worst = LargestErrorOf(values, CopyValues(params()), trainer_.group());
+    const LargestError worst =
+        LargestErrorOf(values, CopyValues(params()), trainer_.group(), trainer_.device());
     verdict.param_rel_error = worst.error;
     verdict.worst_param = params()[worst.index]->name();
     return verdict;
@@ -89,11 +92,11 @@ class EquationCheck {
     const Tensors expected = Changes();
     for (int turn = 0; turn < kTurns; ++turn) TakeTurn(turn);
     const Tensors found = Changes();
-    const LargestError worst = LargestErrorOf(found, expected, trainer_.group());
+    const LargestError worst = LargestErrorOf(found, expected, trainer_.group(), trainer_.device());
     return {.param_rel_error = worst.error,
             .worst_grad = params().front()->name(),
             .worst_param = params()[worst.index]->name(),
-            .replicas_equal = EqualOnAllRanks(CopyValues(params()), trainer_.group()),
+            .replicas_equal = EqualOnAllRanks(CopyValues(params()), trainer_.group(), trainer_.device()),
             .tolerance = kWeightTolerance,
             .param_source = "its equation"};
   }

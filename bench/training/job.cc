@@ -22,6 +22,7 @@
 #include "bench/timing/peaks.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/disturbance.h"
+#include "bench/training/groups.h"
 #include "bench/training/memory.h"
 #include "bench/training/observers.h"
 #include "bench/training/over_ranks.h"
@@ -88,8 +89,8 @@ class TrainingJob : public RankJob {
         ranges_(options.nvtx ? MakeNvtxSink() : std::move(task_.ranges)),
         source_(std::move(task_.source)),
         threads_before_(ThreadIds()),
-        groups_(JoinGroups()),
-        group_(*groups_.at(options.GroupBackends().front())),
+        groups_(options, world_, device_, placement_),
+        group_(groups_.own()),
         trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, group_,
                  CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_),
@@ -98,15 +99,15 @@ class TrainingJob : public RankJob {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     if (ranges_) trainer_.Annotate(*ranges_);
     if (options.check_gradients) trainer_.CheckGradients();
-    const Peak peak_flops = SetGroupRecords();
+    const Peak peak_flops = SetRecords();
     if (options.peers.wanted()) {
       peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks,
-                     groups_.contains("nccl") ? "nccl" : "gloo", world, placement_, trainer_);
+                     groups_.Has("nccl") ? "nccl" : "gloo", world, placement_, trainer_);
     }
-    const Record& first = group_records_.begin()->second;
-    const std::string out = OutputDirectory(options.ranks, "ddp-" + first.facts.StringOr("launch_set", ""));
-    writer_.emplace(out, "ddp", first.run_id, world.rank);
-    observers_ = MakeObservers(options, task_, out, first.run_id, peak_flops, trainer_);
+    const std::string out = OutputDirectory(
+        options.ranks, "ddp-" + groups_.RecordOf(options.variants.front()).facts.StringOr("launch_set", ""));
+    writer_.emplace(out, "ddp", run_id_, world.rank);
+    observers_ = MakeObservers(options, task_, out, run_id_, peak_flops, trainer_);
   }
 
   void Run() override {
@@ -128,21 +129,6 @@ class TrainingJob : public RankJob {
   }
 
  private:
-  std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> JoinGroups() {
-    std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups;
-    for (const std::string& backend : options_.GroupBackends())
-      groups[backend] = JoinGroup(options_.ranks, backend, world_, device_, placement_);
-    return groups;
-  }
-
-  // The backend of a variant's group; that of the run's own for one that never communicates.
-  std::string BackendOf(const Variant& variant) const {
-    return groups_.contains(variant.backend) ? variant.backend : options_.GroupBackends().front();
-  }
-  comm::RecordingProcessGroup& GroupOf(const Variant& variant) const {
-    return *groups_.at(BackendOf(variant));
-  }
-
   void Measure(const Cell& cell, std::span<const Variant> variants) {
     trainer_.SetAccumulationSteps(cell.accumulation_steps);
     std::vector<Series> all = Prepare(cell, variants);
@@ -180,7 +166,7 @@ class TrainingJob : public RankJob {
     std::vector<Series> all;
     for (const Variant& variant : variants) {
       all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
-                                       : MakeOwnStepper(cell, variant, trainer_, GroupOf(variant)),
+                                       : MakeOwnStepper(cell, variant, trainer_, groups_.Of(variant)),
                      RecordOf(cell, variant, flops)});
     }
     return all;
@@ -188,7 +174,7 @@ class TrainingJob : public RankJob {
 
   // As it is before the first step.
   Record RecordOf(const Cell& cell, const Variant& variant, double flops) const {
-    Record record = group_records_.at(BackendOf(variant));
+    Record record = groups_.RecordOf(variant);
     SetTrainingConfig(options_, variant, record);
     for (const auto& [name, value] : cell.config) record.config.Set(name, value);
     for (const auto& [name, value] : cell.facts) record.facts.Set(name, value);
@@ -272,8 +258,8 @@ class TrainingJob : public RankJob {
     if (!series.stepper->is_own()) return;
     const Variant& variant = series.stepper->variant();
     const bool has_parts = variant.traits->shards_state;
-    const uint64_t hash = has_parts ? HashOfValues(trainer_.params()) : HashOfGradients(trainer_.params());
-    const std::vector<int> ranks = RanksThatDiffer(hash, group_, device_);
+    const std::vector<Tensor> compared = has_parts ? ValuesOf(trainer_.params()) : GradsOf(trainer_.params());
+    const std::vector<int> ranks = RanksThatDiffer(compared, group_, device_);
     group_.Clear();
     ++series.spot_checks;
     if (ranks.empty()) ++series.equal_spot_checks;
@@ -293,13 +279,9 @@ class TrainingJob : public RankJob {
   }
 
   // What all records of this rank have, by backend. Returns its own part of the peak.
-  Peak SetGroupRecords() {
-    Launch launch = ThisLaunch();
+  Peak SetRecords() {
     Record record;
     record.experiment = "ddp";
-    record.run_id = run_id_ = AgreeOnRunId(group_, device_, launch);
-    record.rank = world_.rank;
-    record.world_size = world_.size;
     const int64_t elements = trainer_.num_elements();
     record.facts.Set("num_parameters", elements);
     record.facts.Set("num_tensors", trainer_.params().size());
@@ -310,12 +292,7 @@ class TrainingJob : public RankJob {
     group_.AllReduce(sum, comm::ReduceOp::kSum).Wait();
     record.facts.Set("peak_flops_per_second", Value(sum.ToVector<double>().front()));
     record.facts.Set("peak_flops_source", peak.source);
-    for (const auto& [backend, group] : groups_) {
-      Record& of_group = group_records_[backend] = record;
-      of_group.provenance = provenance_;
-      SetRankFacts(*group, device_, world_, options_.ranks, launch, placement_, of_group);
-      group->Clear();
-    }
+    run_id_ = groups_.SetRecords(std::move(record), provenance_);
     return peak;
   }
 
@@ -323,11 +300,11 @@ class TrainingJob : public RankJob {
   void DumpGradients() {
     const Variant& variant = options_.variants.front();
     const std::unique_ptr<ddp::Strategy> strategy =
-        trainer_.NewStrategy(variant.strategy, variant.strategy_options(), GroupOf(variant));
+        trainer_.NewStrategy(variant.strategy, variant.strategy_options(), groups_.Of(variant));
     const Batch batch = NewBatch(task_.cells.front());
     trainer_.SetAccumulationSteps(task_.cells.front().accumulation_steps);
     trainer_.Restart();
-    trainer_.Gradients(*strategy, batch);
+    trainer_.StepWithWholeGradients(*strategy, batch);
     const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{trainer_.loss()});
     group_.AllReduce(loss, comm::ReduceOp::kMean).Wait();
     group_.Clear();
@@ -346,13 +323,12 @@ class TrainingJob : public RankJob {
   const std::unique_ptr<RangeSink> ranges_;  // null if nobody listens
   const std::unique_ptr<BatchSource> source_;
   const std::vector<int> threads_before_;  // the groups' are not among them
-  const std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
-  comm::RecordingProcessGroup& group_;                                                // the run's own
+  RunGroups groups_;
+  comm::RecordingProcessGroup& group_;  // the run's own
   Trainer trainer_;
   Verifier verifier_;
   Disturbance disturbance_;
   std::string run_id_;
-  std::map<std::string, Record> group_records_;  // by backend
   std::optional<RecordWriter> writer_;
   std::optional<Peers> peers_;
   std::vector<std::unique_ptr<Observer>> observers_;

@@ -22,9 +22,10 @@ constexpr int64_t kMaxImageSize = 4096;
 constexpr int64_t kMebi = int64_t{1} << 20;
 constexpr char kResNet[] = "resnet50";
 
-std::vector<std::string> ModelNames() {
+// `learns`: language models alone, as in everything below.
+std::vector<std::string> ModelNames(bool learns) {
   std::vector<std::string> names = model::TransformerNames();
-  names.emplace_back(kResNet);
+  if (!learns) names.emplace_back(kResNet);
   return names;
 }
 
@@ -85,7 +86,7 @@ std::vector<std::string> Sweep::Variants(const std::vector<std::string>& strateg
 }
 
 void TrainingOptions::AddTo(FlagTable& flags) {
-  AddModelTo(flags);
+  AddModelTo(flags, /*learns=*/false);
   AddVariantsTo(flags);
   AddStepsTo(flags);
   ranks.AddTo(flags);
@@ -94,12 +95,12 @@ void TrainingOptions::AddTo(FlagTable& flags) {
 }
 
 void TrainingOptions::AddLearningTo(FlagTable& flags) {
-  AddModelTo(flags);
+  AddModelTo(flags, /*learns=*/true);
   AddVariantsTo(flags);
   ranks.AddTo(flags);
 }
 
-void TrainingOptions::AddModelTo(FlagTable& flags) {
+void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   if (sweep) {
     flags.Add("preset", &sweep->preset, OneOf({"scaled", "published"}),
               "published: the original's 25 sizes from 3Mi to 27Mi, batches of 32 images of 224 x 224, 20 "
@@ -107,36 +108,42 @@ void TrainingOptions::AddModelTo(FlagTable& flags) {
               "override either.");
   }
   flags.BeginGroup("Model");
-  flags.Add("model", &model, OneOf(ModelNames()), "The model that is trained.");
+  flags.Add("model", &model, OneOf(ModelNames(learns)), "The model that is trained.");
   flags.Add("num_layers", &num_layers, Integer(1), "Instead of a transformer's number of blocks.");
   flags.Add("d_model", &d_model, Integer(1), "Instead of a transformer's width.");
   flags.Add("d_ff", &d_ff, Integer(1), "Instead of a transformer's feed-forward width.");
   flags.Add("num_heads", &num_heads, Integer(1), "Instead of a transformer's number of attention heads.");
-  flags.Add("vocab_size", &vocab_size, Integer(1), "Instead of a transformer's vocabulary, 10000.");
-  flags.Add("context_length", &context_length, Integer(1), "The longest sequence that a transformer takes.");
-  flags.Add("width", &width, Integer(1), "Instead of ResNet-50's number of channels in the first layer, 64.");
-  flags.Add("weights", &weights, Path("a safetensors file"),
-            "Initial weights by name, instead of random ones.");
+  if (!learns) {
+    flags.Add("vocab_size", &vocab_size, Integer(1), "Instead of a transformer's vocabulary, 10000.");
+    flags.Add("width", &width, Integer(1),
+              "Instead of ResNet-50's number of channels in the first layer, 64.");
+    flags.Add("weights", &weights, Path("a safetensors file"),
+              "Initial weights by name, instead of random ones.");
+  }
 
   flags.BeginGroup("Batches");
   flags.Add("batch_size", &batch_sizes, Integer(1), "Sequences, or images, in the batch of one rank.");
   flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
             "Such batches in a step, whose gradients are added before they are averaged over ranks.");
   flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
-  flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
-            "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
   flags.Add("corpus", &corpus, Path("a text file"), "Train on its bytes as tokens, instead of random ones.");
-  flags.Add("batch_file", &batch_file, Path("a safetensors file with inputs and targets"),
-            "Train on this batch in every step; each rank takes its part of the rows.");
+  if (!learns) {
+    flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
+              "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
+    flags.Add("batch_file", &batch_file, Path("a safetensors file with inputs and targets"),
+              "Train on this batch in every step; each rank takes its part of the rows.");
+  }
 
   flags.BeginGroup("Training");
   flags.Add(
       "dtype", &dtype, OneOf({"f32", "f64", "bf16"}),
       "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
       "and convolutions read; weights, gradients and the optimizer's state are f32.");
-  flags.Add(
-      "tf32", &tf32, Switch(),
-      "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
+  if (!learns) {
+    flags.Add(
+        "tf32", &tf32, Switch(),
+        "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
+  }
   flags.Add("optimizer", &optimizer, OneOf({"adamw", "sgd"}), "What changes the weights.");
   flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's.");
 }
@@ -219,7 +226,7 @@ model::TransformerConfig TrainingOptions::transformer_config() const {
   config.d_ff = d_ff.value_or(config.d_ff);
   config.num_heads = num_heads.value_or(config.num_heads);
   config.vocab_size = vocab_size.value_or(config.vocab_size);
-  config.context_length = context_length.value_or(longest_seq_len());
+  config.context_length = longest_seq_len();
   return config;
 }
 
@@ -247,8 +254,7 @@ void TrainingOptions::CompleteModel(const FlagTable& flags, const comm::World& w
   };
   if (on_images()) {
     refuse({"seq_len", "corpus", "batch_file"}, "sequences");
-    refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size", "context_length"},
-           "sizes of a transformer");
+    refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"}, "sizes of a transformer");
     Validate(resnet_config());
     CheckPixels(*this);
     return;
@@ -266,8 +272,6 @@ void TrainingOptions::CompleteModel(const FlagTable& flags, const comm::World& w
   }
   const model::TransformerConfig config = transformer_config();
   Validate(config);
-  Require(longest_seq_len() <= config.context_length, "--seq_len=", longest_seq_len(),
-          ": the model's context has ", config.context_length, " tokens");
   if (!corpus.empty()) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
 }
 

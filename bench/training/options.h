@@ -42,10 +42,9 @@ struct TrainingOptions {
   TrainingOptions();
 
   std::string model = "tiny";
-  std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size,
-      context_length;            // override a transformer's
-  std::optional<int64_t> width;  // overrides ResNet-50's
-  std::string weights;           // a file; empty: drawn from the seed
+  std::optional<int64_t> num_layers, d_model, d_ff, num_heads, vocab_size;  // override a transformer's
+  std::optional<int64_t> width;                                             // overrides ResNet-50's
+  std::string weights;  // a file; empty: drawn from the seed
 
   std::vector<std::string> strategies;  // all of them
   std::string variants_text;            // instead of strategies
@@ -86,7 +85,8 @@ struct TrainingOptions {
   std::vector<Variant> variants;
 
   void AddTo(FlagTable& flags);
-  // Those of them that say what is trained by whom: model, batches, training, variants, ranks.
+  // Those of them that say what is trained by whom (model, batches, training, variants, ranks), as far as
+  // they are about transformers that learn from random weights.
   void AddLearningTo(FlagTable& flags);
   // Fills in what the flags left out. Throws InvalidInput if they do not fit together, a file that they name
   // cannot be used, or this build has not the device. Reads no tensor. To be called once, after Parse, in
@@ -96,8 +96,7 @@ struct TrainingOptions {
   // Of the largest cell of completed options; what a forward pass keeps is estimated from the model's shape.
   TrainingSize Size() const;
   bool on_images() const;
-  // The named model with the overrides; a transformer's context is as long as the longest sequence unless it
-  // is overridden too.
+  // The named model with the overrides; a transformer's context is as long as the longest sequence.
   model::TransformerConfig transformer_config() const;
   model::ResNetConfig resnet_config() const;
   int64_t longest_seq_len() const;
@@ -113,7 +112,7 @@ struct TrainingOptions {
   model::DType gradient_type() const { return WideDType(element_type()); }
 
  private:
-  void AddModelTo(FlagTable& flags);
+  void AddModelTo(FlagTable& flags, bool learns);
   void AddVariantsTo(FlagTable& flags);
   void AddStepsTo(FlagTable& flags);
   void AddChecksTo(FlagTable& flags);

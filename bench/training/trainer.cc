@@ -25,8 +25,9 @@ std::unique_ptr<model::Optimizer> MakeOptimizer(const OptimizerOptions& options,
   if (options.name == "sgd") {
     return std::make_unique<model::Sgd>(params, model::Sgd::Options{.learning_rate = options.learning_rate});
   }
-  return std::make_unique<model::AdamW>(params,
-                                        model::AdamW::Options{.learning_rate = options.learning_rate});
+  return std::make_unique<model::AdamW>(
+      params,
+      model::AdamW::Options{.learning_rate = options.learning_rate, .decay_vectors = options.decay_vectors});
 }
 
 // Rows [i, i + 1) n-ths of a batch.
@@ -328,15 +329,6 @@ double Trainer::CountFlops(const model::Batch& batch) {
   const Listening listening(*device_, &counter);
   model_->Loss(PartOf(batch, 0, accumulation_steps_));
   return static_cast<double>(accumulation_steps_) * counter.flops();
-}
-
-void Trainer::Gradients(ddp::Strategy& strategy, const model::Batch& batch) {
-  ResetGradients();
-  strategy.BeginStep();
-  Backward(Forward(batch, strategy.loss_scale()), params(),
-           [&](Parameter& param) { strategy.OnGradReady(param); });
-  strategy.Finish();
-  strategy.CompleteGradients();
 }
 
 void Trainer::GradientsAlone(std::span<const model::Batch> batches, double loss_scale) {

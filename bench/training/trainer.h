@@ -45,6 +45,7 @@ struct StepResult {
 struct OptimizerOptions {
   std::string name = "adamw";  // or "sgd"
   double learning_rate = 1e-3;
+  bool decay_vectors = true;  // of AdamW, see model::AdamW::Options
 };
 
 // The value of a tensor of one element.
@@ -119,9 +120,6 @@ class Trainer {
 
   // What forward and backward have to compute of such a batch, see FlopCounter. Takes a forward pass.
   double CountFlops(const model::Batch& batch);
-
-  // Forward and backward with the strategy, without the optimizer.
-  void Gradients(ddp::Strategy& strategy, const model::Batch& batch);
 
   // Bytes in use of the device's memory; and, of these, what not every variant needs: buffers of strategies,
   // initial values, what checks keep.

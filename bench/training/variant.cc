@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "bench/launch/flags.h"
 #include "bench/peers/options.h"
 #include "bench/records/units.h"
@@ -90,9 +91,8 @@ Parsed Parse(const std::string& error_start, std::string_view text) {
   for (const ddp::Option& option : options) names.emplace_back(option.name);
   if (parsed.traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
   for (const std::string& text_of_option : SplitCommas(head.substr(colon + 1))) {
-    const size_t equals = std::min(text_of_option.find('='), text_of_option.size());
-    const std::string name = text_of_option.substr(0, equals);
-    const std::string value = text_of_option.substr(std::min(equals + 1, text_of_option.size()));
+    const std::pair<std::string, std::string> given = absl::StrSplit(text_of_option, absl::MaxSplits('=', 1));
+    const auto& [name, value] = given;
     Require(std::ranges::count(names, name) > 0, error_start, strategy, " has no option '", name,
             "', expected ", OneOf(names).takes);
     const auto option = std::ranges::find(options, name, &ddp::Option::name);

@@ -77,42 +77,6 @@ uint64_t HashBytes(const Tensor& tensor, uint64_t hash) {
   return hash;
 }
 
-// Reduces small numbers of all ranks, in one collective.
-using Reduce = std::function<std::vector<double>(const std::vector<double>& mine, comm::ReduceOp op)>;
-
-Reduce In(comm::ProcessGroup& group, const model::DevicePtr& device) {
-  return [&group, device](const std::vector<double>& mine, comm::ReduceOp op) {
-    const Tensor tensor = Tensor::From<double>(device, {static_cast<int64_t>(mine.size())}, mine);
-    group.AllReduce(tensor, op).Wait();
-    return tensor.ToVector<double>();
-  };
-}
-
-LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tensor> expected,
-                            const Reduce& reduce) {
-  const double scale = RootMeanSquare(expected);
-  LargestError mine;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const double error = RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale);
-    if (error > mine.error) mine = {error, i};
-  }
-  const double error = reduce({mine.error}, comm::ReduceOp::kMax).front();
-  const double index = mine.error == error ? static_cast<double>(mine.index) : kInfinity;
-  return {error, static_cast<size_t>(reduce({index}, comm::ReduceOp::kMin).front())};
-}
-
-std::vector<Tensor> GradsOf(std::span<Parameter* const> params) {
-  std::vector<Tensor> grads;
-  for (Parameter* const param : params) grads.push_back(param->grad());
-  return grads;
-}
-
-std::vector<Tensor> ValuesOf(std::span<Parameter* const> params) {
-  std::vector<Tensor> values;
-  for (const Parameter* const param : params) values.push_back(param->value());
-  return values;
-}
-
 // On the CPU.
 std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
   std::vector<Tensor> copies;
@@ -120,13 +84,6 @@ std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
     copies.push_back(tensor.To(tensor.device()->is_cpu() ? tensor.device() : model::CpuDevice()));
   }
   return copies;
-}
-
-bool EqualOnAllRanks(std::span<const Tensor> tensors, const Reduce& reduce) {
-  uint64_t hash = 0;
-  for (const Tensor& tensor : tensors) hash = HashBytes(tensor, hash);
-  const double number = static_cast<double>(hash >> 12);  // so many bits a double holds exactly
-  return reduce({number}, comm::ReduceOp::kMin) == reduce({number}, comm::ReduceOp::kMax);
 }
 
 }  // namespace
@@ -146,20 +103,23 @@ std::string Fault(const std::string& variant, const Verdict& verdict) {
   return variant + ": gradients or parameters are not bitwise equal on all ranks";
 }
 
-uint64_t HashOfGradients(std::span<Parameter* const> params) {
-  uint64_t hash = 0;
-  for (Parameter* const param : params) hash = HashBytes(param->grad(), hash);
-  return hash;
+std::vector<Tensor> GradsOf(std::span<Parameter* const> params) {
+  std::vector<Tensor> grads;
+  for (Parameter* const param : params) grads.push_back(param->grad());
+  return grads;
 }
 
-uint64_t HashOfValues(std::span<Parameter* const> params) {
-  uint64_t hash = 0;
-  for (const Parameter* const param : params) hash = HashBytes(param->value(), hash);
-  return hash;
+std::vector<Tensor> ValuesOf(std::span<Parameter* const> params) {
+  std::vector<Tensor> values;
+  for (const Parameter* const param : params) values.push_back(param->value());
+  return values;
 }
 
-std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device) {
-  const std::vector<int64_t> numbers = GatherOverRanks({static_cast<int64_t>(number)}, group, device);
+std::vector<int> RanksThatDiffer(std::span<const Tensor> tensors, comm::ProcessGroup& group,
+                                 const model::DevicePtr& device) {
+  uint64_t hash = 0;
+  for (const Tensor& tensor : tensors) hash = HashBytes(tensor, hash);
+  const std::vector<int64_t> numbers = GatherOverRanks({static_cast<int64_t>(hash)}, group, device);
   const int64_t most = *std::ranges::max_element(
       numbers, {}, [&](int64_t candidate) { return std::ranges::count(numbers, candidate); });
   std::vector<int> ranks;
@@ -173,25 +133,34 @@ std::vector<Tensor> CopyGrads(std::span<Parameter* const> params) { return Copie
 std::vector<Tensor> CopyValues(std::span<Parameter* const> params) { return Copies(ValuesOf(params)); }
 
 LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tensor> expected,
-                            comm::ProcessGroup& group) {
-  return LargestErrorOf(found, expected, In(group, found.front().device()));
-}
-
-bool EqualOnAllRanks(std::span<const Tensor> tensors, comm::ProcessGroup& group) {
-  return EqualOnAllRanks(tensors, In(group, tensors.front().device()));
+                            comm::ProcessGroup& group, const model::DevicePtr& device) {
+  const double scale = RootMeanSquare(expected);
+  LargestError mine;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double error = RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale);
+    if (error > mine.error) mine = {error, i};
+  }
+  const auto reduce = [&](double number, comm::ReduceOp op) {
+    const Tensor tensor = Tensor::From<double>(device, {}, std::vector<double>{number});
+    group.AllReduce(tensor, op).Wait();
+    return tensor.ToVector<double>().front();
+  };
+  const double error = reduce(mine.error, comm::ReduceOp::kMax);
+  const double index = mine.error == error ? static_cast<double>(mine.index) : kInfinity;
+  return {error, static_cast<size_t>(reduce(index, comm::ReduceOp::kMin))};
 }
 
 Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> reference,
                const std::function<void()>& step_again, double tolerance, comm::ProcessGroup& group) {
   Require(!params.empty(), "verify: there is no parameter");
-  const Reduce reduce = In(group, params.front()->device());
+  const model::DevicePtr& device = params.front()->device();
   std::vector<Tensor> all = GradsOf(params);
   std::ranges::copy(ValuesOf(params), std::back_inserter(all));
-  const bool replicas_equal = EqualOnAllRanks(all, reduce);
-  const LargestError grad = LargestErrorOf(GradsOf(params), reference, reduce);
+  const bool replicas_equal = EqualOnAllRanks(all, group, device);
+  const LargestError grad = LargestErrorOf(GradsOf(params), reference, group, device);
   const std::vector<Tensor> found = CopyValues(params);
   step_again();
-  const LargestError value = LargestErrorOf(found, ValuesOf(params), reduce);
+  const LargestError value = LargestErrorOf(found, ValuesOf(params), group, device);
   return {grad.error,     value.error, params[grad.index]->name(), params[value.index]->name(),
           replicas_equal, tolerance};
 }

@@ -13,7 +13,9 @@
 // Whether a strategy computed what one process computes on the whole batch.
 namespace gradsync::bench {
 
-// Copies of the gradients or values that the parameters hold now, on the CPU, in their order.
+// The gradients or values of the parameters, in their order; and copies of what they are now, on the CPU.
+std::vector<model::Tensor> GradsOf(std::span<model::Parameter* const> params);
+std::vector<model::Tensor> ValuesOf(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyGrads(std::span<model::Parameter* const> params);
 std::vector<model::Tensor> CopyValues(std::span<model::Parameter* const> params);
 
@@ -43,15 +45,10 @@ struct Verdict {
 // One line with the variant, the tensor and the error, if it did not pass; else empty.
 std::string Fault(const std::string& variant, const Verdict& verdict);
 
-// A number made of all bytes of the gradients.
-uint64_t HashOfGradients(std::span<model::Parameter* const> params);
-
-// Of their values.
-uint64_t HashOfValues(std::span<model::Parameter* const> params);
-
-// The ranks whose number differs from that of most ranks (of rank 0's, if no more have another); on all of
-// them.
-std::vector<int> RanksThatDiffer(uint64_t number, comm::ProcessGroup& group, const model::DevicePtr& device);
+// The ranks whose tensors differ, in any bit, from those of most ranks (from rank 0's, if no more have
+// others); on all ranks the same. By hashes.
+std::vector<int> RanksThatDiffer(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
+                                 const model::DevicePtr& device);
 
 // The largest error of all ranks, and the first tensor that has it. Every rank gets the same. Throws
 // CollectiveError.
@@ -60,9 +57,12 @@ struct LargestError {
   size_t index = 0;
 };
 LargestError LargestErrorOf(std::span<const model::Tensor> found, std::span<const model::Tensor> expected,
-                            comm::ProcessGroup& group);
+                            comm::ProcessGroup& group, const model::DevicePtr& device);
 // Whether these tensors are bitwise the same on all ranks.
-bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::ProcessGroup& group);
+inline bool EqualOnAllRanks(std::span<const model::Tensor> tensors, comm::ProcessGroup& group,
+                            const model::DevicePtr& device) {
+  return RanksThatDiffer(tensors, group, device).empty();
+}
 
 // Compares gradients with `reference`, which every rank has, and parameters with what they are after
 // `step_again`, which lets the optimizer take its step once more, with these gradients, from the weights

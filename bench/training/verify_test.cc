@@ -130,16 +130,16 @@ TEST(VerifyTest, ComparesWhatIsOnAnotherDevice) {
   EXPECT_EQ(wrong.worst_grad, "large");
 }
 
-TEST(HashTest, NamesTheRanksThatDifferFromMost) {
+TEST(RanksThatDifferTest, NamesThoseThatDifferFromMost) {
   const auto groups = comm::MakeLocalGroups(4);
   std::vector<std::vector<int>> found(4);
   comm::RunRanks(4, [&](int rank) {
     Replica replica;
-    const uint64_t before = HashOfGradients(replica.params);
-    if (rank == 2) replica.params[1]->grad().data<float>()[3] += 0x1p-20f;
-    EXPECT_EQ(HashOfGradients(replica.params) != before, rank == 2);
     const auto r = static_cast<size_t>(rank);
-    found[r] = RanksThatDiffer(HashOfGradients(replica.params), *groups[r], replica.device);
+    EXPECT_TRUE(EqualOnAllRanks(GradsOf(replica.params), *groups[r], replica.device));
+    if (rank == 2) replica.params[1]->grad().data<float>()[3] += 0x1p-20f;
+    found[r] = RanksThatDiffer(GradsOf(replica.params), *groups[r], replica.device);
+    EXPECT_TRUE(EqualOnAllRanks(ValuesOf(replica.params), *groups[r], replica.device));
   });
   for (const std::vector<int>& ranks : found) EXPECT_EQ(ranks, std::vector<int>{2});
 }
