@@ -1,0 +1,15 @@
+#include "model/error.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gradsync::internal {
+
+std::string SixDigits(double number) { return absl::StrCat(number); }
+
+std::string Concatenate(std::initializer_list<std::string_view> texts) {
+  std::string all;
+  for (const std::string_view text : texts) all += text;
+  return all;
+}
+
+}  // namespace gradsync::internal
