@@ -101,7 +101,7 @@ bool IsShown(const Table& table, bool with_details) {
   return table.audience() != Audience::kMachines && (with_details || !table.is_detail());
 }
 
-std::vector<Section> SectionsOf(const Table& table, bool with_details, size_t max_rows) {
+std::vector<Section> SectionsOf(const Table& table, bool with_details) {
   std::set<int> numbers;
   for (size_t i = 0; i < table.columns().size(); ++i) {
     if (table.columns()[i].section > 0 && IsColumnShown(table, i)) numbers.insert(table.columns()[i].section);
@@ -112,7 +112,7 @@ std::vector<Section> SectionsOf(const Table& table, bool with_details, size_t ma
   for (const int number : numbers) {
     Section& section = sections.emplace_back();
     section.title = table.section_title(number);
-    section.rows.resize(std::min(table.num_rows(), max_rows));
+    section.rows.resize(table.num_rows());
     for (const bool leads : {true, false}) {
       for (size_t i = 0; i < table.columns().size(); ++i) {
         const Column& column = table.columns()[i];

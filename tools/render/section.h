@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_RENDER_SECTION_H_
 
 #include <cstddef>
-#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,10 +29,9 @@ struct Section {
 // Whether people see the table.
 bool IsShown(const Table& table, bool with_details);
 
-// The sections of a table with its first `max_rows` rows, leading columns first; without details the first
-// section alone. Columns of numbers without a single value, and sections of nothing but such, are left out.
-std::vector<Section> SectionsOf(const Table& table, bool with_details = true,
-                                size_t max_rows = std::numeric_limits<size_t>::max());
+// The sections of a table, leading columns first; without details the first section alone. Columns of numbers
+// without a single value, and sections of nothing but such, are left out.
+std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
 
 // What is said once, above the table: "batch_size 2, seq_len 128". Empty if there is nothing.
 std::string ConstantsOf(const Table& table);

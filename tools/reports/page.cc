@@ -13,8 +13,7 @@
 namespace gradsync::tools {
 namespace {
 
-// More are counted, not listed.
-constexpr size_t kMaxRows = 2000, kMaxUndecided = 4;
+constexpr size_t kMaxUndecided = 4;  // more are counted, not listed
 
 // "n<100" -> "flag-n-100", for links.
 std::string FlagAnchor(Flag flag) {
@@ -200,16 +199,13 @@ class Page {
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out_ << "<p class=\"constants\">All rows: " << EscapeXml(constants) << ".</p>\n";
     if (table.is_detail()) WriteList("findings", table.findings());
-    const std::vector<Section> sections = SectionsOf(table, true, kMaxRows);
+    const std::vector<Section> sections = SectionsOf(table);
     const size_t num_open = table.is_detail() ? 0 : 1;
     for (size_t i = 0; i < sections.size(); ++i) {
       if (i == num_open) out_ << "<details><summary>Details</summary>\n";
       WriteSection(sections[i], id);
     }
     if (sections.size() > num_open) out_ << "</details>\n";
-    if (table.num_rows() > kMaxRows)
-      out_ << "<p class=\"constants\">The first " << kMaxRows << " of " << table.num_rows()
-           << " rows; <code>summarize --format=csv</code> prints all.</p>\n";
     WriteList("notes", table.notes());
     out_ << "</section>\n";
   }

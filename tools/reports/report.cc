@@ -24,13 +24,6 @@ constexpr char kUsage[] =
 
 constexpr char kTimeline[] = "timeline";
 
-struct CommandLine {
-  std::vector<std::string> inputs;
-  std::string out;
-  std::string figure;
-  std::string title = "What gradient synchronisation costs";
-};
-
 // One picture for each batch size and sequence length of a run.
 void DrawRun(const std::string& run, const std::vector<std::string>& paths,
              std::vector<TimelinePicture>* pictures) {
@@ -45,14 +38,13 @@ void DrawRun(const std::string& run, const std::vector<std::string>& paths,
   }
 }
 
-ReportContents Collect(const CommandLine& line, std::ostream& err) {
-  ReportContents contents{.title = line.title,
-                          .summary = Summarize({.inputs = line.inputs, .baseline_row = ""})};
+ReportContents Collect(const std::string& title, const std::vector<std::string>& inputs, std::ostream& err) {
+  ReportContents contents{.title = title, .summary = Summarize({.inputs = inputs, .baseline_row = ""})};
   contents.summary.problems.Print(err);
   for (const std::string& remark : contents.summary.remarks) err << remark << "\n";
   contents.num_problems = contents.summary.problems.count();
   std::set<std::string> directories;
-  for (const std::string& input : line.inputs) {
+  for (const std::string& input : inputs) {
     if (fs::is_directory(input)) directories.merge(TraceDirectories(input));
   }
   for (const auto& [run, paths] : FindTraces(directories)) {
@@ -66,7 +58,7 @@ ReportContents Collect(const CommandLine& line, std::ostream& err) {
   }
   // Records of traced runs lie beside their traces.
   std::erase_if(directories,
-                [&](const std::string& directory) { return std::ranges::count(line.inputs, directory) > 0; });
+                [&](const std::string& directory) { return std::ranges::count(inputs, directory) > 0; });
   if (!contents.timelines.empty() && !directories.empty()) {
     contents.traced = Summarize({.inputs = {directories.begin(), directories.end()}, .baseline_row = ""});
   }
@@ -90,25 +82,26 @@ std::string PictureNamed(const std::string& id, const ReportContents& contents) 
 }  // namespace
 
 int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
-  CommandLine line;
+  std::vector<std::string> inputs;
+  std::string out_path, figure, title = "What gradient synchronisation costs";
   bench::FlagTable flags("report", kUsage);
-  flags.AllowPaths(&line.inputs, "directories with records, or files of them");
-  flags.Add("out", &line.out, bench::Path("a file such as report.html"), "Where the page goes.");
-  flags.Add("title", &line.title, bench::Text("a line of text"), "The page's title.");
-  flags.Add("figure", &line.figure, bench::OneOf({"cost", "convergence", kTimeline}),
+  flags.AllowPaths(&inputs, "directories with records, or files of them");
+  flags.Add("out", &out_path, bench::Path("a file such as report.html"), "Where the page goes.");
+  flags.Add("title", &title, bench::Text("a line of text"), "The page's title.");
+  flags.Add("figure", &figure, bench::OneOf({"cost", "convergence", kTimeline}),
             "Writes this figure alone, as SVG; timeline: of the latest run with traces.");
   return RunTool("report", &flags, argc, argv, out, err, [&] {
-    Require(!line.inputs.empty(), "no input: takes directories with records, such as results/");
-    Require(!line.out.empty(), "--out: is missing, expected a file such as report.html");
-    const ReportContents contents = Collect(line, err);
-    Require(contents.summary.num_records > 0 || !contents.timelines.empty(), line.inputs.front(),
+    Require(!inputs.empty(), "no input: takes directories with records, such as results/");
+    Require(!out_path.empty(), "--out: is missing, expected a file such as report.html");
+    const ReportContents contents = Collect(title, inputs, err);
+    Require(contents.summary.num_records > 0 || !contents.timelines.empty(), inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
-    const std::string picture = line.figure.empty() ? "" : PictureNamed(line.figure, contents);
-    WriteFile(line.out, [&](std::ostream& file) {
-      if (line.figure.empty()) return WriteReport(contents, file);
+    const std::string picture = figure.empty() ? "" : PictureNamed(figure, contents);
+    WriteFile(out_path, [&](std::ostream& file) {
+      if (figure.empty()) return WriteReport(contents, file);
       file << picture;
     });
-    out << line.out << std::endl;
+    out << out_path << std::endl;
     return kDone;
   });
 }

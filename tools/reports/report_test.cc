@@ -335,7 +335,7 @@ TEST(ReportTest, FlagsLinkToTheirLegend) {
 
 TEST(ReportTest, ShowsTheFirstSectionOfATableAndUnfoldsTheRest) {
   Table table("x", "x", {{.name = "a_name"}, {.name = "b", .section = 1}, {.name = "c", .section = 2}});
-  for (int i = 0; i < 2001; ++i) table.AddRow({1.0, 2.0, 3.0});
+  table.AddRow({1.0, 2.0, 3.0});
   ReportContents contents{.title = "t"};
   contents.summary.report.tables.push_back(std::move(table));
   std::ostringstream out;
@@ -345,7 +345,6 @@ TEST(ReportTest, ShowsTheFirstSectionOfATableAndUnfoldsTheRest) {
   EXPECT_LT(page.find(">b</th>"), page.find("<details>"));
   EXPECT_LT(page.find("<details>"), page.find(">c</th>"));
   EXPECT_THAT(page, HasSubstr(">a_<wbr/>name</th>"));
-  EXPECT_THAT(page, HasSubstr("The first 2000 of 2001 rows"));
 }
 
 TEST(ReportTest, EscapesEverythingThatRecordsSay) {
