@@ -117,6 +117,13 @@ class ProcessGroup {
   virtual model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) {
     return model::Tensor::Empty(device, std::move(shape), dtype);
   }
+  // One tensor for all ranks: what one rank writes before a collective the others see after it. Undefined, on
+  // all ranks, if they have no memory in common. Not for collectives. Otherwise like Allocate; each rank's
+  // device counts an equal share of the bytes.
+  virtual model::Tensor AllocateShared(const model::DevicePtr& /*device*/, model::Shape /*shape*/,
+                                       model::DType /*dtype*/) {
+    return {};
+  }
 
   // Every rank's tensor becomes the reduction over all ranks. Bitwise equal on all ranks.
   Work AllReduce(model::Tensor tensor, ReduceOp op);
@@ -163,6 +170,10 @@ class GroupDecorator : public ProcessGroup {
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_.facts(); }
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     return inner_.Allocate(device, std::move(shape), dtype);
+  }
+  model::Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape,
+                               model::DType dtype) override {
+    return inner_.AllocateShared(device, std::move(shape), dtype);
   }
   Work Issue(Request request) override { return inner_.Issue(std::move(request)); }
 

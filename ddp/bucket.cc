@@ -8,6 +8,9 @@ namespace {
 using model::Parameter;
 using model::Tensor;
 
+// Of a cache.
+constexpr size_t kLineBytes = 64;
+
 template <class T>
 T RoundUp(T value, T step) {
   return (value + step - 1) / step * step;
@@ -30,6 +33,13 @@ bool Fits(const Parameter& param, size_t alignment_bytes, size_t limit_bytes, co
   const model::DType dtype = param.dtype();
   const int64_t numel = NextOffset(bucket, dtype, alignment_bytes) + param.numel();
   return dtype == bucket.dtype() && static_cast<size_t>(numel) * SizeOf(dtype) <= limit_bytes;
+}
+
+// Of all buckets, each on a cache line.
+int64_t AlignedBytes(const BucketPlan& plan) {
+  size_t bytes = 0;
+  for (const Bucket& bucket : plan.buckets) bytes += RoundUp(bucket.bytes(), kLineBytes);
+  return static_cast<int64_t>(bytes);
 }
 
 size_t Bytes(const Parameter& param) { return static_cast<size_t>(param.numel()) * SizeOf(param.dtype()); }
@@ -69,6 +79,14 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
     Append(order[i], limits.alignment_bytes, plan.buckets.back());
   }
   return plan;
+}
+
+BucketPlan PlanPlaced(std::span<Parameter* const> order, size_t bucket_bytes) {
+  const size_t edge_bytes = std::min(size_t{1} << 20, bucket_bytes);
+  return PlanBuckets(order, {.bytes = bucket_bytes,
+                             .first_bytes = edge_bytes,
+                             .last_bytes = edge_bytes,
+                             .alignment_bytes = kLineBytes});
 }
 
 void InsertAlone(Parameter* param, size_t messages_bytes, std::span<Parameter* const> order,
@@ -111,21 +129,24 @@ Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group) {
   return group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(bytes)}, model::DType::kU8);
 }
 
-Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes, comm::ProcessGroup& group) {
-  size_t total_bytes = 0;
-  for (const Bucket& bucket : plan.buckets) total_bytes += RoundUp(bucket.bytes(), alignment_bytes);
-  Tensor storage =
-      group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(total_bytes)}, model::DType::kU8);
+Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group) {
+  Tensor storage = group.Allocate(plan.buckets.front().device(), {AlignedBytes(plan)}, model::DType::kU8);
   storage.Zero();
   return storage;
 }
 
-std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes, const Tensor& storage) {
+std::vector<Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group) {
+  const Tensor storage =
+      group.AllocateShared(plan.buckets.front().device(), {AlignedBytes(plan)}, model::DType::kU8);
+  return storage.defined() ? PlaceBuffers(plan, storage) : std::vector<Tensor>();
+}
+
+std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, const Tensor& storage) {
   std::vector<Tensor> buffers;
   size_t offset_bytes = 0;
   for (const Bucket& bucket : plan.buckets) {
     buffers.push_back(storage.SliceBytes(offset_bytes, {bucket.numel}, bucket.dtype()));
-    offset_bytes += RoundUp(bucket.bytes(), alignment_bytes);
+    offset_bytes += RoundUp(bucket.bytes(), kLineBytes);
   }
   return buffers;
 }

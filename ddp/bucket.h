@@ -63,6 +63,10 @@ struct BucketLimits {
 // change of dtype starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
+// The plan of gradients that live in their buckets, on cache lines of their own, since kernels store whole
+// vectors: the first bucket, and those that little follows, hold at most 1 MiB.
+BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes);
+
 // Adds a bucket with the parameter alone to a plan for the others of `order`: where it is ready when those
 // before it are.
 void InsertAlone(model::Parameter* param, size_t messages_bytes, std::span<model::Parameter* const> order,
@@ -81,12 +85,25 @@ BucketPlan PlanReverse(std::span<model::Parameter* const> forward_order, size_t 
 std::vector<model::Tensor> MakeBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 // Uninitialised bytes, as many as the largest bucket has.
 model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group);
-// One buffer for all buckets of a plan, zeroed, with every bucket at a multiple of `alignment_bytes`; and the
-// buckets as views of it. With a plan made with the same alignment, the room does not depend on the plan's
-// order.
-model::Tensor MakeStorage(const BucketPlan& plan, size_t alignment_bytes, comm::ProcessGroup& group);
-std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, size_t alignment_bytes,
-                                        const model::Tensor& storage);
+// One buffer for all buckets of a plan, zeroed, with every bucket on a cache line; and the buckets as views
+// of it. The room of a plan of PlanPlaced does not depend on its order.
+model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
+std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
+// The same buckets in memory that all ranks have in common (ProcessGroup::AllocateShared); none if they have
+// none.
+std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
+
+// Calls place(param, view) with each parameter's place in the buffers, one for each bucket.
+template <class Place>
+void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers, const Place& place) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Bucket& bucket = plan.buckets[i];
+    for (size_t k = 0; k < bucket.params.size(); ++k) place(*bucket.params[k], bucket.View(buffers[i], k));
+  }
+}
+inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> buffers) {
+  ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
+}
 
 // Copies gradients into the bucket's buffer, and back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);

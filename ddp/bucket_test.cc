@@ -107,10 +107,10 @@ TEST_F(BucketTest, AlignmentIsKeptInEveryOrder) {
   const BucketPlan plan = PlanBuckets(params_, limits);
   const std::vector<Parameter*> reversed(params_.rbegin(), params_.rend());
   const BucketPlan other = PlanBuckets(reversed, limits);
-  const Tensor storage = MakeStorage(plan, 64, *groups_[0]);
-  EXPECT_EQ(storage.nbytes(), MakeStorage(other, 64, *groups_[0]).nbytes());
+  const Tensor storage = MakeStorage(plan, *groups_[0]);
+  EXPECT_EQ(storage.nbytes(), MakeStorage(other, *groups_[0]).nbytes());
   for (const BucketPlan* p : {&plan, &other}) {
-    const std::vector<Tensor> buffers = PlaceBuffers(*p, 64, storage);
+    const std::vector<Tensor> buffers = PlaceBuffers(*p, storage);
     for (size_t b = 0; b < buffers.size(); ++b) {
       for (size_t i = 0; i < p->buckets[b].params.size(); ++i) {
         const Tensor view = p->buckets[b].View(buffers[b], i);

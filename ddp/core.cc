@@ -33,6 +33,7 @@ constinit const Traits kTraits = {
     .summary = "during backward, without copies: gradients are views of buckets",
     .overlaps = true,
     .has_buckets = true,
+    .sends_rows = true,
     .places_gradients = true,
     .gradient_copies = 1,
     .pytorch_twin = "ddp_view",

@@ -46,6 +46,7 @@ constinit const Traits kTraits = {
     .has_buckets = true,
     .owns_update = true,
     .can_clip = false,
+    .sends_rows = true,
     .places_gradients = true,
     .gradient_copies = 1,
     .published_in_bytes = true};

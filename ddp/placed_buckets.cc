@@ -3,14 +3,6 @@
 #include <algorithm>
 
 namespace gradsync::ddp {
-namespace {
-
-// What is small: the first bucket holds at most this, and a bucket within it may be followed by less.
-constexpr size_t kEdgeBytes = size_t{1} << 20;
-// Gradient kernels store whole vectors; a bucket that starts on a cache line keeps them aligned.
-constexpr size_t kAlignmentBytes = 64;
-
-}  // namespace
 
 PlacedBuckets::PlacedBuckets(const StrategyContext& context)
     : group_(context.group), bucket_bytes_(context.options.bucket_bytes), ready_order_(context.params) {
@@ -18,11 +10,7 @@ PlacedBuckets::PlacedBuckets(const StrategyContext& context)
 }
 
 void PlacedBuckets::Begin() {
-  for (size_t i = 0; i < plan_.buckets.size(); ++i) {
-    const Bucket& bucket = plan_.buckets[i];
-    for (size_t k = 0; k < bucket.params.size(); ++k)
-      bucket.params[k]->PlaceGrad(bucket.View(buffers_[i], k));
-  }
+  PlaceGrads(plan_, buffers_);
   for (TouchedRows& rows : rows_) rows.Begin();
   launcher_->Reset();
   works_.clear();
@@ -63,16 +51,12 @@ comm::Work PlacedBuckets::Send(size_t i) {
 void PlacedBuckets::Layout(const std::vector<model::Parameter*>& order) {
   std::vector<model::Parameter*> whole = order;
   for (const TouchedRows& rows : rows_) std::erase(whole, rows.param());
-  const size_t edge_bytes = std::min(kEdgeBytes, bucket_bytes_);
-  plan_ = PlanBuckets(whole, {.bytes = bucket_bytes_,
-                              .first_bytes = edge_bytes,
-                              .last_bytes = edge_bytes,
-                              .alignment_bytes = kAlignmentBytes});
+  plan_ = PlanPlaced(whole, bucket_bytes_);
   for (const TouchedRows& rows : rows_) InsertAlone(rows.param(), rows.bytes(), order, plan_);
   // Every order takes the same room, so that a new layout needs no new storage. Zeroed once: the gaps
   // between gradients are sent along, and must not hold NaNs.
-  if (!storage_.defined()) storage_ = MakeStorage(plan_, kAlignmentBytes, group_);
-  buffers_ = PlaceBuffers(plan_, kAlignmentBytes, storage_);
+  if (!storage_.defined()) storage_ = MakeStorage(plan_, group_);
+  buffers_ = PlaceBuffers(plan_, storage_);
   launcher_.emplace(plan_);
 }
 

@@ -31,6 +31,9 @@ class LoggingGroup : public comm::ProcessGroup {
     allocated_bytes_ += tensor.nbytes();
     return tensor;
   }
+  Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    return has_common_memory ? Tensor::Zeros(device, std::move(shape), dtype) : Tensor();
+  }
   comm::Work Issue(comm::Request request) override {
     const Tensor& input = request.input;
     const Tensor& output = request.output;
@@ -50,6 +53,7 @@ class LoggingGroup : public comm::ProcessGroup {
         bytes_.push_back(output.nbytes());
         return Log("all_gather", output);
       case comm::Collective::kBarrier:
+        if (on_barrier) on_barrier();
         log_.push_back("barrier");
     }
     return {};
@@ -57,7 +61,9 @@ class LoggingGroup : public comm::ProcessGroup {
 
   std::vector<size_t>& bytes() { return bytes_; }
   std::function<void(const std::string& what)> on_wait = {};  // before it is logged
+  std::function<void()> on_barrier = {};
   size_t allocated_bytes() const { return allocated_bytes_; }
+  bool has_common_memory = false;
 
  private:
   // Logs the moment of issue, and the first wait.
@@ -379,6 +385,41 @@ TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
                            "wait all_gather 262144"};
   EXPECT_EQ(StepAndUpdate(), expected);
   EXPECT_EQ(StepAndUpdate(), expected);
+}
+
+// Ranks that have memory in common gather nothing. They meet when all have read the old weights, before the
+// first is written, and when all have written the new ones. In the first step they also meet before and after
+// they bring the weights to that memory.
+TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
+  group_.has_common_memory = true;
+  for (const std::string& name : StrategyNames()) {
+    if (!TraitsOf(name).shards_state) continue;
+    Make(name);
+    const Tensor own = model_.params()[0]->value();
+    const Events first = StepAndUpdate();
+    EXPECT_EQ(Events(first.begin(), first.begin() + 3), (Events{"barrier", "barrier", "grad 4"})) << name;
+    EXPECT_FALSE(model_.params()[0]->value().SameStorage(own)) << name;
+    const uint64_t version = model_.params()[0]->version();
+    std::vector<uint64_t> versions;  // of the weights when ranks meet
+    group_.on_barrier = [&] { versions.push_back(model_.params()[0]->version()); };
+    const Events second = StepAndUpdate();
+    group_.on_barrier = {};
+    EXPECT_EQ(std::ranges::count(second, "barrier"), 2) << name;
+    EXPECT_LT(IndexOf(second, "update"), IndexOf(second, "barrier")) << name;
+    EXPECT_EQ(second.back(), "barrier") << name;
+    ASSERT_EQ(versions.size(), 2u);
+    EXPECT_LT(versions[0], versions[1]) << name;
+    EXPECT_EQ(std::ranges::count_if(second, [](auto& e) { return e.find("gather") != e.npos; }), 0) << name;
+    EXPECT_EQ(strategy_->plan().SentBytes(2), 2.5 * kBytes) << name;
+    // From other weights, after which all read them; and back to memory of the parameters' own.
+    EXPECT_LT(version, model_.params()[0]->version()) << name;
+    strategy_->Reset();
+    EXPECT_EQ(StepAndUpdate()[0], "barrier") << name;
+    const std::vector<float> trained = model_.params()[0]->value().ToVector<float>();
+    strategy_.reset();
+    EXPECT_TRUE(model_.params()[0]->value().SameStorage(own)) << name;
+    EXPECT_EQ(own.ToVector<float>(), trained) << name;
+  }
 }
 
 // ZeroRedundancyOptimizer sends half as much again: an all-reduce of gradients, and then all weights.

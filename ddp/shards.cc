@@ -25,10 +25,39 @@ Shards::Shards(BucketPlan plan, comm::ProcessGroup& group) : group_(group), redu
       if (first < last) own.push_back({{param, first, last}, at + first - begin});
     }
   }
+  values_ = MakeCommonBuffers(reduced_, group);
+}
+
+// No rank writes before this one has taken part in another step.
+Shards::~Shards() {
+  ForEachPlace(reduced_, values_, [](Parameter& param, const Tensor& common) {
+    if (!param.value().SameStorage(common)) return;
+    param.PlaceValue({});
+    param.MutableValue().CopyFrom(common);
+  });
+}
+
+void Shards::PlaceValues() {
+  if (!has_common_values()) return;
+  if (!has_begun_) {
+    group_.Barrier();  // No rank reads what the last training has left here.
+    for (size_t i = 0; i < values_.size(); ++i) {
+      for (const auto& [part, at] : own_[i]) {
+        const int64_t numel = part.end - part.begin;
+        const Tensor from = part.param->value().Slice(part.begin, {numel});
+        const Tensor to = OwnPart(i, values_[i]).Slice(at, {numel});
+        if (!from.SameStorage(to)) to.CopyFrom(from);
+      }
+    }
+    group_.Barrier();
+    has_begun_ = true;
+  }
+  ForEachPlace(reduced_, values_, [](Parameter& param, const Tensor& common) { param.PlaceValue(common); });
 }
 
 BucketPlan Shards::plan() const {
   BucketPlan all = reduced_;
+  if (has_common_values()) return all;
   for (Bucket bucket : reduced_.buckets) {
     bucket.collective = comm::Collective::kAllGather;
     all.buckets.push_back(std::move(bucket));
@@ -65,6 +94,18 @@ void Shards::Update(model::Optimizer& like, double grad_scale, const std::functi
   like.Advance();
   optimizer_->SetNumSteps(like.num_steps());
   optimizer_->SetLearningRate(like.learning_rate());
+  if (has_common_values()) {
+    group_.Barrier();  // No rank reads the old weights any more.
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      wait(i);
+      optimizer_->Apply(buckets[i].params, grad_scale);
+    }
+    group_.Barrier();  // All have written the new ones.
+    for (const Bucket& bucket : buckets) {
+      for (Parameter* const param : bucket.params) param->MutableValue();
+    }
+    return;
+  }
   comm::Work gathering;  // the bucket before
   const auto finish = [&](size_t i) {
     gathering.Wait();
@@ -91,6 +132,7 @@ std::vector<model::NamedTensor> Shards::State() const {
 }
 
 void Shards::Reset() {
+  has_begun_ = false;
   if (optimizer_ != nullptr) optimizer_->Reset();
 }
 

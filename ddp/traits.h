@@ -51,6 +51,7 @@ struct Traits {
   bool needs_f32 = false;     // of parameters and gradients
   bool needs_cpu = false;
   bool can_clip = true;  // Update takes another scale than 1
+  bool sends_rows = false;  // of an embedding's gradient only those that are not zero
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
   double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most

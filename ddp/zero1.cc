@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "ddp/shards.h"
 #include "ddp/strategies.h"
 
@@ -13,16 +11,18 @@ namespace {
 //   w[part r] = update(w[part r], g[part r])
 //   w = all parts                         an all-gather of each bucket, while the next is updated
 //
-// which moves as many bytes as one all-reduce. Gradients are views of buckets, as in `core`, and weights
-// travel through the same storage. Buckets are filled in reverse forward order, and stay: an element's state
+// which moves as many bytes as one all-reduce. Where ranks have memory in common the weights exist once, and
+// need no all-gather (ddp/shards.h). Gradients are views of buckets, as in `core`, and weights travel through
+// the same storage. Buckets are filled in reverse forward order, and stay: an element's state
 // cannot move to another rank.
 class Zero1 : public Strategy {
  public:
   explicit Zero1(const StrategyContext& context)
       : group_(context.group),
-        shards_(Plan(context), group_),
-        storage_(MakeStorage(shards_.reduced(), kAlignmentBytes, group_)),
-        buffers_(PlaceBuffers(shards_.reduced(), kAlignmentBytes, storage_)),
+        shards_(PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()),
+                           context.options.bucket_bytes),
+                group_),
+        buffers_(PlaceBuffers(shards_.reduced(), MakeStorage(shards_.reduced(), group_))),
         launcher_(shards_.reduced()) {
     std::vector<model::Tensor> own;
     for (size_t i = 0; i < buffers_.size(); ++i) own.push_back(shards_.OwnPart(i, buffers_[i]));
@@ -31,11 +31,8 @@ class Zero1 : public Strategy {
   }
 
   void BeginStep() override {
-    const std::vector<Bucket>& buckets = shards_.reduced().buckets;
-    for (size_t i = 0; i < buckets.size(); ++i) {
-      for (size_t k = 0; k < buckets[i].params.size(); ++k)
-        buckets[i].params[k]->PlaceGrad(buckets[i].View(buffers_[i], k));
-    }
+    shards_.PlaceValues();
+    PlaceGrads(shards_.reduced(), buffers_);
     works_.clear();
     launcher_.Reset();
   }
@@ -71,21 +68,9 @@ class Zero1 : public Strategy {
   BucketPlan plan() const override { return shards_.plan(); }
 
  private:
-  static constexpr size_t kAlignmentBytes = 64, kEdgeBytes = size_t{1} << 20;
-
-  static BucketPlan Plan(const StrategyContext& context) {
-    const std::vector<model::Parameter*> order(context.params.rbegin(), context.params.rend());
-    const size_t bytes = context.options.bucket_bytes, edge_bytes = std::min(kEdgeBytes, bytes);
-    return PlanBuckets(order, {.bytes = bytes,
-                               .first_bytes = edge_bytes,
-                               .last_bytes = edge_bytes,
-                               .alignment_bytes = kAlignmentBytes});
-  }
-
   comm::ProcessGroup& group_;
   Shards shards_;
-  const model::Tensor storage_;               // of all buckets
-  const std::vector<model::Tensor> buffers_;  // views of it, by bucket
+  const std::vector<model::Tensor> buffers_;  // views of one storage, by bucket
   InOrderLauncher launcher_;
   std::vector<comm::Work> works_;  // reduce-scatters, by bucket
 };

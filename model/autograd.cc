@@ -210,8 +210,8 @@ Parameter::Parameter(std::string name, Tensor value, Copy copy)
 }
 
 const Tensor& Parameter::ForwardValue() const {
-  if (!copy_.defined()) return value_;
-  if (!copy_is_fresh_ || !value_.unique()) Cast(value_, copy_);
+  if (!copy_.defined()) return value();
+  if (!copy_is_fresh_ || (!is_placed() && !value_.unique())) Cast(value(), copy_);
   copy_is_fresh_ = true;
   return copy_;
 }
@@ -221,15 +221,23 @@ const Tensor& Parameter::grad() {
   return grad_;
 }
 
-void Parameter::PlaceGrad(Tensor place) {
-  if (!place.defined()) {
-    grad_ = {};
-    return;
-  }
+void Parameter::CheckPlace(const char* what, const Tensor& place) const {
+  if (!place.defined()) return;
   Require(place.shape() == value_.shape() && place.dtype() == value_.dtype() && place.device() == device(),
-          "gradient of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()),
+          what, " of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()),
           " on ", place.device()->name(), ", the parameter ", ToString(value_.shape()), " ",
           Name(value_.dtype()), " on ", device()->name());
+}
+
+void Parameter::PlaceValue(Tensor place) {
+  CheckPlace("value", place);
+  if (!place.defined() && !is_placed()) return;
+  place_ = std::move(place);
+  MutableValue();
+}
+
+void Parameter::PlaceGrad(Tensor place) {
+  CheckPlace("gradient", place);
   grad_ = std::move(place);
 }
 

@@ -32,7 +32,7 @@ namespace gradsync::model {
 //
 // With a copy in bf16 the value is f32, and so are its gradient and whatever optimizers and collectives see;
 // only operations read the copy, which is the value rounded. The copy is stale after each MutableValue(), and
-// while other handles to the value's storage exist, because their owners may write. Then the next
+// while other handles to its own storage exist, because their owners may write. Then the next
 // ForwardValue() casts it again, which takes a pass over memory. An optimizer avoids that pass by writing
 // both at once, see BeginUpdate(). To write, call MutableValue() each time: writes through value(), or
 // through a pointer from before the last ForwardValue(), are not noticed.
@@ -52,13 +52,18 @@ class Parameter {
   int64_t numel() const { return value_.numel(); }
 
   // To read.
-  const Tensor& value() const { return value_; }
+  const Tensor& value() const { return is_placed() ? place_ : value_; }
   // To write.
   const Tensor& MutableValue() {
     copy_is_fresh_ = false;
     ++version_;
-    return value_;
+    return value();
   }
+  // From now on the value is what `place` holds; with an undefined one, what the parameter's own memory
+  // holds, which has stayed as it was. Who writes there through another handle calls MutableValue() too.
+  // Throws InvalidInput if shape, dtype or device differ.
+  void PlaceValue(Tensor place);
+  bool is_placed() const { return place_.defined(); }
   // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
   // another version.
   uint64_t version() const { return version_; }
@@ -74,7 +79,7 @@ class Parameter {
   Update BeginUpdate() {
     copy_is_fresh_ = true;
     ++version_;
-    return {value_, copy_};
+    return {value(), copy_};
   }
 
   // Where Backward puts the gradient. Allocated when first asked for, unless PlaceGrad came before.
@@ -113,8 +118,11 @@ class Parameter {
   bool frozen() const { return frozen_; }
 
  private:
+  void CheckPlace(const char* what, const Tensor& place) const;
+
   const std::string name_;
-  const Tensor value_;
+  const Tensor value_;  // unless place_ is defined
+  Tensor place_;
   Tensor copy_;
   mutable bool copy_is_fresh_ = false;
   uint64_t version_ = 0;

@@ -369,6 +369,36 @@ TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
   EXPECT_EQ(p_.BeginUpdate().copy.raw_data(), place);
 }
 
+// With a copy and without, which operations read.
+TEST(Parameter, AValueMayBeElsewhereForAWhile) {
+  for (const auto copy : {Parameter::Copy::kNone, Parameter::Copy::kBF16}) {
+    Parameter p("p", Of({1}), copy);
+    const Tensor place = Of({2});
+    const auto read = [&] {
+      const Tensor value = p.ForwardValue();
+      return value.dtype() == DType::kF32 ? value.data<float>()[0]
+                                          : static_cast<float>(value.data<BF16>()[0]);
+    };
+    EXPECT_EQ(read(), 1);
+    const uint64_t before = p.version();
+    p.PlaceValue({});
+    EXPECT_EQ(p.version(), before) << "it was not elsewhere";
+    p.PlaceValue(place);
+    EXPECT_GT(p.version(), before);
+    EXPECT_TRUE(p.is_placed());
+    EXPECT_TRUE(p.value().SameStorage(place));
+    EXPECT_EQ(read(), 2);
+    p.MutableValue().data<float>()[0] = 3;
+    EXPECT_EQ(place.data<float>()[0], 3);
+    EXPECT_EQ(read(), 3);
+    EXPECT_TRUE(p.BeginUpdate().value.SameStorage(place));
+    p.PlaceValue({});
+    EXPECT_EQ(p.value().data<float>()[0], 1);
+    EXPECT_EQ(read(), 1);
+    EXPECT_THROW(p.PlaceValue(Of({1, 2})), InvalidInput);
+  }
+}
+
 TEST(Parameter, WithoutACopyOperationsReadTheValue) {
   Parameter p("p", Tensor::Zeros(CpuDevice(), {1}, DType::kF32));
   EXPECT_TRUE(p.ForwardValue().SameStorage(p.value()));

@@ -128,8 +128,9 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
     EXPECT_GE(record.facts.IntOr("bytes_held", 0), record.facts.IntOr("peak_bytes_in_use", 1));
     // One spot check in three rounds. With none ranks keep the gradients of their own batches.
     EXPECT_EQ(record.checks.IntOr("spot_checks", 0), 1);
-    EXPECT_EQ(record.checks.IntOr("equal_spot_checks", -1), strategy == "none" ? 0 : 1);
-    if (strategy == "none") {
+    const ddp::Traits& traits = ddp::TraitsOf(strategy);
+    EXPECT_EQ(record.checks.IntOr("equal_spot_checks", -1), traits.communicates ? 1 : 0);
+    if (!traits.communicates) {
       EXPECT_FALSE(record.checks.BoolOr("replicas_equal", true));
     } else {
       ExpectEqualGradients(record);
@@ -138,11 +139,10 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
       // Of the 64 rows of the embeddings each rank sends one for each position, and in two cache lines which.
       const int64_t positions = record.config.IntOr("batch_size", 0) * record.config.IntOr("seq_len", 0);
       const int64_t whole_bytes = 64 * 16 * 4, rows_bytes = 2 * (positions * 16 * 4 + 2 * 64);
-      const bool by_rows = strategy.starts_with("core");
-      if (by_rows) {
+      if (traits.sends_rows) {
         EXPECT_EQ(record.buckets.back().bytes, rows_bytes);
       }
-      EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1) - (by_rows ? whole_bytes - rows_bytes : 0))
+      EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1) - (traits.sends_rows ? whole_bytes - rows_bytes : 0))
           << strategy;
     }
   }

@@ -39,6 +39,8 @@ double BufferCopies(const TrainingOptions& options, int world_size) {
     double copies = variant.traits->gradient_copies;
     if (variant.traits->owns_state)
       copies += StateCopies(options) / (variant.traits->shards_state ? world_size : 1);
+    // Of values, which ranks with memory in common keep there.
+    if (variant.traits->shards_state) copies += 1.0 / world_size;
     all += copies;
     largest = std::max(largest, copies);
   }
@@ -46,19 +48,23 @@ double BufferCopies(const TrainingOptions& options, int world_size) {
 }
 
 // Of the model, in the process of a rank's peer: all share values and the optimizer's state.
-// DistributedDataParallel has gradients and buckets of its own, which are the same for ddp_view; the others
-// share their gradients, of which flat makes two copies. Compiled or not is all the same.
+// DistributedDataParallel has gradients and buckets of its own, which may be the same; the others share their
+// gradients, of which one that copies them makes two copies. Compiled or not is all the same.
 double PeerCopies(const TrainingOptions& options) {
   double copies = 1 + StateCopies(options);
-  bool any_shares = false, any_flat = false;
+  bool any_shares = false;
+  double shared_copies = 0;
   for (const Variant& variant : options.variants) {
     if (!variant.is_peer()) continue;
     const bool is_ddp = variant.traits->has_buckets;
-    if (is_ddp) copies += variant.peer.starts_with("ddp_view") ? 1 : 2;
-    any_shares = any_shares || !is_ddp;
-    any_flat = any_flat || variant.peer.starts_with("flat");
+    if (is_ddp) {
+      copies += variant.traits->places_gradients ? 1 : 2;
+    } else {
+      any_shares = true;
+      shared_copies = std::max(shared_copies, 2 * variant.traits->gradient_copies);
+    }
   }
-  return copies + (any_shares ? 1 : 0) + (any_flat ? 2 : 0);
+  return copies + (any_shares ? 1 : 0) + shared_copies;
 }
 
 // Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.

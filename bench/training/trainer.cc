@@ -122,7 +122,11 @@ void Trainer::Provide(const ddp::Traits& traits) {
 }
 
 int64_t Trainer::BytesUnused(const ddp::Traits& traits) const {
-  return (traits.places_gradients ? default_grad_bytes_ : 0) + (traits.owns_state ? default_state_bytes_ : 0);
+  int64_t bytes =
+      (traits.places_gradients ? default_grad_bytes_ : 0) + (traits.owns_state ? default_state_bytes_ : 0);
+  for (const Parameter* const param : params())
+    bytes += param->is_placed() ? static_cast<int64_t>(param->value().nbytes()) : 0;
+  return bytes;
 }
 
 int64_t Trainer::num_elements() const {
@@ -130,7 +134,12 @@ int64_t Trainer::num_elements() const {
                          [](int64_t sum, const Parameter* param) { return sum + param->numel(); });
 }
 
+void Trainer::TakeValuesBack() {
+  for (Parameter* const param : params()) param->PlaceValue({});
+}
+
 void Trainer::Restart() {
+  TakeValuesBack();
   for (size_t i = 0; i < initial_values_.size(); ++i)
     params()[i]->MutableValue().CopyFrom(initial_values_[i]);
   for (size_t i = 0; i < initial_buffers_.size(); ++i) {
@@ -170,6 +179,7 @@ void Trainer::BeginGradients() {
 
 // No strategy's storage is kept for gradients that are gone.
 void Trainer::ResetGradients() {
+  TakeValuesBack();
   for (size_t i = 0; i < params().size(); ++i) {
     params()[i]->ResetGrad();
     params()[i]->PlaceGrad(default_grads_.empty() ? Tensor() : default_grads_[i]);

@@ -66,8 +66,8 @@ class Trainer {
   std::span<model::Parameter* const> params() const { return model_->parameters(); }
   int64_t num_elements() const;
 
-  // No parameter has a gradient from now on; those to come are in memory that is no strategy's. Allocates it
-  // if no strategy has needed it so far.
+  // No parameter has a gradient from now on; those to come, and values, are in memory that is no strategy's.
+  // Allocates it if no strategy has needed it so far.
   void BeginGradients();
   // The same, but memory for them is only there if a strategy has needed it. Lets go of a strategy's storage.
   void ResetGradients();
@@ -127,7 +127,8 @@ class Trainer {
   int64_t bytes_apart() const { return bytes_apart_; }
   void AddBytesApart(int64_t bytes) { bytes_apart_ += bytes; }
 
-  // Of those, what a strategy with these traits does not need: gradients, or the optimizer's state.
+  // Of those, what a strategy with these traits does not need: gradients, the optimizer's state, or values,
+  // if it has put them elsewhere in its last step.
   int64_t BytesUnused(const ddp::Traits& traits) const;
 
   // The optimizer's step alone, with the gradients that are there.
@@ -144,6 +145,8 @@ class Trainer {
   void Spin(int64_t ns) const;
   // Takes the mark, at which one phase ends and this one begins.
   void Enter(std::string_view phase, Mark mark);
+  // From strategies that keep values elsewhere.
+  void TakeValuesBack();
   void AllocateGradients();
   void AllocateState();
   // The loss of the last part of a batch, after forward and backward of the others, for their mean.

@@ -82,8 +82,8 @@ struct Rank {
 };
 
 void OnTwoRanks(const std::function<void(Rank& rank)>& body, const MakeModel& make_model = MicroTransformer,
-                const std::string& optimizer = "adamw") {
-  auto groups = comm::MakeLocalGroups(2);
+                const std::string& optimizer = "adamw", const std::string& backend = "local") {
+  auto groups = comm::MakeGroups(backend, 2);
   comm::RunRanks(2, [&](int number) {
     Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model, optimizer);
     body(rank);
@@ -176,6 +176,50 @@ TEST(TrainerTest, StrategiesInTurnOnOneReplicaAllEqualTheSingleProcess) {
     rank.trainer.GradientsAlone(std::vector<Batch>{{ids, ids}});
     ExpectOfAllStrategies(rank, BatchOf(rank.device, rank.group.rank()), rank.Grads());
   });
+}
+
+// Where ranks have memory in common, a strategy with parts of the state trains weights there, which the turns
+// of others leave alone, and which leave alone those of others. `core` trains the same ones. (AdamW's number
+// of steps is that of all turns.)
+TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
+  OnTwoRanks(
+      [](Rank& rank) {
+        const Batch batch = BatchOf(rank.device, rank.group.rank());
+        const auto values = [&] {
+          std::vector<double> all;
+          for (const model::Parameter* param : rank.trainer.params()) {
+            const std::vector<double> of_one = param->value().ToVector<double>();
+            all.insert(all.end(), of_one.begin(), of_one.end());
+          }
+          return all;
+        };
+        const auto all_near = [](const std::vector<double>& found, const std::vector<double>& expected) {
+          return std::ranges::equal(found, expected,
+                                    [](double a, double b) { return std::abs(a - b) < 1e-9; });
+        };
+        const auto core = rank.Make("core");
+        for (int step = 0; step < 3; ++step) rank.trainer.Step(*core, batch, nullptr);
+        const std::vector<double> expected = values();
+        for (const std::string& name : Strategies()) {
+          const ddp::Traits& traits = ddp::TraitsOf(name);
+          if (!traits.shards_state) continue;
+          const auto sharded = rank.Make(name);
+          for (int turn = 0; turn < 2; ++turn) {
+            rank.trainer.Restart();
+            sharded->Reset();
+            const int64_t unused = rank.trainer.BytesUnused(traits);
+            for (int step = 0; step < 3; ++step) {
+              rank.trainer.Step(*sharded, batch, nullptr);
+              EXPECT_EQ(all_near(values(), expected), step == 2) << name << ", step " << step;
+              EXPECT_EQ(rank.trainer.BytesUnused(traits) - unused, 8 * rank.trainer.num_elements()) << name;
+              rank.trainer.Step(*core, batch, nullptr);
+              EXPECT_EQ(all_near(values(), expected), step == 2) << name << "'s other, step " << step;
+              EXPECT_EQ(rank.trainer.BytesUnused(traits), unused);
+            }
+          }
+        }
+      },
+      MicroTransformer, "sgd", "shm");
 }
 
 TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {

@@ -57,6 +57,23 @@ class ShmProcessGroup : public QueueGroup {
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     const size_t bytes = static_cast<size_t>(model::Numel(shape)) * SizeOf(dtype);
     if (!mesh_.has_value() || bytes == 0) return ProcessGroup::Allocate(device, std::move(shape), dtype);
+    const std::shared_ptr<SharedMemory> memory = Share(device, bytes);
+    buffers_->Add(memory.get(), bytes);
+    return Tensor::Over(device, {memory, memory->part(rank())}, std::move(shape), dtype);
+  }
+
+  // All parts, one after the other.
+  Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    const size_t bytes = static_cast<size_t>(model::Numel(shape)) * SizeOf(dtype);
+    if (!mesh_.has_value() || bytes == 0) return {};
+    const auto num_parts = static_cast<size_t>(size());
+    const std::shared_ptr<SharedMemory> memory = Share(device, (bytes + num_parts - 1) / num_parts);
+    return Tensor::Over(device, {memory, memory->part(0)}, std::move(shape), dtype);
+  }
+
+ private:
+  // Memory with a part of so many bytes for each rank, which the device counts.
+  std::shared_ptr<SharedMemory> Share(const model::DevicePtr& device, size_t bytes) {
     try {
       std::shared_ptr<SharedMemory> memory(mesh_->Share(bytes).release(),
                                            [buffers = buffers_, device, bytes](SharedMemory* unused) {
@@ -65,9 +82,7 @@ class ShmProcessGroup : public QueueGroup {
                                              delete unused;
                                            });
       device->allocator().CountIn(bytes);
-      buffers_->Add(memory.get(), bytes);
-      std::byte* const own = memory->part(rank());
-      return Tensor::Over(device, std::shared_ptr<void>(std::move(memory), own), std::move(shape), dtype);
+      return memory;
     } catch (const std::runtime_error& error) {
       // The others may have the memory: ranks no longer agree on which buffer is which.
       const std::string cause = queue_->Fail("allocate", error);
@@ -75,7 +90,6 @@ class ShmProcessGroup : public QueueGroup {
     }
   }
 
- private:
   void Run(const Request& request, int thread) {
     if (collectives_.has_value()) {
       mesh_->set_spin(thread == RequestQueueOptions::kCaller ? kCallerSpins : kThreadSpins);

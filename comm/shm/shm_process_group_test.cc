@@ -151,6 +151,23 @@ TEST(ShmMemoryTest, AllocationsAreCountedWithTheDevices) {
   });
 }
 
+TEST(ShmMemoryTest, SharedMemoryIsCountedOnceOverAllRanks) {
+  auto groups = Connect(2);
+  RunRanks(2, [&](int rank) {
+    const model::DevicePtr device = model::CpuDevice();
+    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+    std::optional<Tensor> tensor = group.AllocateShared(device, {int64_t{1} << 20}, DType::kF32);
+    EXPECT_EQ(device->allocator().stats().bytes_in_use, size_t{2} << 20);
+    tensor->Slice(rank, {1}).data<float>()[0] = static_cast<float>(rank + 1);
+    group.Barrier();
+    EXPECT_EQ(tensor->data<float>()[0], 1);
+    EXPECT_EQ(tensor->data<float>()[1], 2);
+    tensor.reset();
+    EXPECT_EQ(device->allocator().stats().bytes_in_use, 0u);
+    EXPECT_FALSE(group.AllocateShared(device, {0}, DType::kF32).defined());
+  });
+}
+
 // The other ranks have the memory. No later allocation may be taken for another one's.
 TEST(ShmMemoryTest, AnAllocationThatFailsOnOneRankFailsTheGroup) {
   auto groups = Connect(3, std::chrono::seconds(30));

@@ -358,6 +358,30 @@ TEST_P(ConformanceTest, BarrierWaitsForEveryRank) {
   });
 }
 
+// What each rank writes before a collective all see after it.
+TEST_P(ConformanceTest, SharedMemoryIsOneForAllOrNone) {
+  OnAllRanks([](ProcessGroup& group) {
+    constexpr int64_t kNumel = 1001;
+    const Tensor shared = group.AllocateShared(Here(), {group.size() * kNumel}, DType::kI32);
+    const std::vector<int32_t> one = {shared.defined() ? 1 : 0};
+    const Tensor num_defined = Tensor::From<int32_t>(Here(), {1}, one);
+    group.AllReduce(num_defined, ReduceOp::kSum).Wait();
+    EXPECT_EQ(num_defined.ToVector<int32_t>().front(), one.front() * group.size());
+    if (!shared.defined()) return;
+    for (int round = 0; round < 5; ++round) {
+      const auto value = [&](int rank) { return 10 * round + rank; };
+      const std::vector<int32_t> own(kNumel, value(group.rank()));
+      shared.Slice(group.rank() * kNumel, {kNumel}).CopyFrom(Tensor::From<int32_t>(Here(), {kNumel}, own));
+      group.Barrier();
+      for (int rank = 0; rank < group.size(); ++rank) {
+        const std::vector<int32_t> theirs = shared.Slice(rank * kNumel, {kNumel}).ToVector<int32_t>();
+        EXPECT_EQ(std::ranges::count(theirs, value(rank)), kNumel);
+      }
+      group.Barrier();
+    }
+  });
+}
+
 TEST_P(ConformanceTest, KnowsItsWorld) {
   OnAllRanks([&](ProcessGroup& group) {
     EXPECT_EQ(group.size(), size());

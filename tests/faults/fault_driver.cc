@@ -79,7 +79,7 @@ Accident RandomAccident(int seed, int ranks_per_host) {
     return values[static_cast<size_t>(below(static_cast<int>(values.size())))];
   };
   std::vector<std::string> strategies = ddp::ExactStrategyNames();
-  std::erase(strategies, "none");
+  std::erase(strategies, ddp::FloorTraits().name);
   Accident accident;
   accident.seed = seed;
   accident.world_size = 2 + below(3);
@@ -94,7 +94,8 @@ Accident RandomAccident(int seed, int ranks_per_host) {
                   : accident.place == "start"
                       ? one_of({"kill", "stop", "exit", "leave", "hang", "silent"})
                       : one_of({"kill", "stop", "exit", "leave", "throw", "memory", "hang", "silent"});
-  const bool many = accident.strategy == "naive" || accident.strategy == "overlap";
+  const ddp::Traits& traits = ddp::TraitsOf(accident.strategy);
+  const bool many = !traits.has_buckets && traits.gradient_copies == 0;  // a collective for each parameter
   const std::map<std::string, int> counts = {{"start", 1},
                                              {"join", 1},
                                              {"soon", 400'000},
