@@ -371,9 +371,12 @@ TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
 
 // With a copy and without, which operations read.
 TEST(Parameter, AValueMayBeElsewhereForAWhile) {
+  const auto of = [](std::vector<float> values) {
+    return Tensor::From<float>(CpuDevice(), {std::ssize(values)}, std::span<const float>(values));
+  };
   for (const auto copy : {Parameter::Copy::kNone, Parameter::Copy::kBF16}) {
-    Parameter p("p", Of({1}), copy);
-    const Tensor place = Of({2});
+    Parameter p("p", of({1}), copy);
+    const Tensor place = of({2});
     const auto read = [&] {
       const Tensor value = p.ForwardValue();
       return value.dtype() == DType::kF32 ? value.data<float>()[0]
@@ -395,7 +398,7 @@ TEST(Parameter, AValueMayBeElsewhereForAWhile) {
     p.PlaceValue({});
     EXPECT_EQ(p.value().data<float>()[0], 1);
     EXPECT_EQ(read(), 1);
-    EXPECT_THROW(p.PlaceValue(Of({1, 2})), InvalidInput);
+    EXPECT_THROW(p.PlaceValue(of({1, 2})), InvalidInput);
   }
 }
 
