@@ -371,8 +371,9 @@ TEST_F(ParameterCopyTest, IsInOnePlaceForEver) {
 
 // With a copy and without, which operations read.
 TEST(Parameter, AValueMayBeElsewhereForAWhile) {
-  const auto of = [](std::vector<float> values) {
-    return Tensor::From<float>(CpuDevice(), {std::ssize(values)}, std::span<const float>(values));
+  const DevicePtr device = CpuDevice();
+  const auto of = [&](std::vector<float> values) {
+    return Tensor::From<float>(device, {std::ssize(values)}, std::span<const float>(values));
   };
   for (const auto copy : {Parameter::Copy::kNone, Parameter::Copy::kBF16}) {
     Parameter p("p", of({1}), copy);
