@@ -14,7 +14,6 @@
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/range_sink.h"
 #include "bench/training/batches.h"
-#include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "ddp/factory.h"
 #include "model/resnet.h"
