@@ -23,9 +23,10 @@ def _precompiled_header_impl(ctx):
         cc_toolchain = toolchain,
         source_file = header.path,
         output_file = precompiled.path,
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ["-x", "c++-header"],
+        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-x", "c++-header"],
         use_pic = True,
     )
+    headers = [header] if ctx.var.get("fuzzing") else [header, precompiled]  # clang refuses what does not fit
     ctx.actions.run(
         executable = cc_common.get_tool_for_action(feature_configuration = features, action_name = "c++-compile"),
         arguments = cc_common.get_memory_inefficient_command_line(
@@ -40,13 +41,14 @@ def _precompiled_header_impl(ctx):
         use_default_shell_env = True,
     )
     return CcInfo(compilation_context = cc_common.create_compilation_context(
-        headers = depset([header, precompiled]),
+        headers = depset(headers),
         system_includes = depset([header.dirname]),
     ))
 
 precompiled_header = rule(
     implementation = _precompiled_header_impl,
     attrs = {
+        "copts": attr.string_list(doc = "Options of the sources besides those on the command line."),
         "includes": attr.string_list(doc = "Headers of the system, such as vector."),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
