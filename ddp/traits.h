@@ -50,7 +50,7 @@ struct Traits {
   bool shards_state = false;  // of which every rank has one part, as many as there are ranks
   bool needs_f32 = false;     // of parameters and gradients
   bool needs_cpu = false;
-  bool can_clip = true;  // Update takes another scale than 1
+  bool can_clip = true;     // Update takes another scale than 1
   bool sends_rows = false;  // of an embedding's gradient only those that are not zero
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;

@@ -35,16 +35,6 @@ CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& varian
                              schedule == "constant" ? "" : Join(" ", schedule, " in ", training.steps))}};
 }
 
-// With the checkpoint of this rank, or, where there were fewer, of another; and all of them.
-std::vector<std::string> PathsOf(const std::string& directory, const Variant& variant, int64_t seed, int rank,
-                                 int64_t num_saved) {
-  std::vector<std::string> paths;
-  for (int64_t i = 0; i < num_saved; ++i)
-    paths.push_back(
-        CheckpointPath(directory, variant.name(), seed, static_cast<int>((rank + i) % num_saved)));
-  return paths;
-}
-
 }  // namespace
 
 Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t seed, const Corpus& text,
@@ -94,14 +84,13 @@ double Trial::HeldOutLoss() {
   for (size_t begin = 0; begin < mine.size(); begin += full) {
     const size_t rows = std::min(full, mine.size() - begin);
     const BatchShape shape = ShapeOf(static_cast<int64_t>(rows), options_.seq_len());
-    const model::Batch host = shape.NewBatch(model::CpuDevice()), batch = shape.NewBatch(trainer_.device());
+    const model::Batch host = shape.NewBatch(model::CpuDevice());
     for (size_t row = 0; row < rows; ++row) {
       FillRow(std::span(text_.held_out)
                   .subspan(static_cast<size_t>(mine[begin + row]), static_cast<size_t>(length)),
               static_cast<int64_t>(row), host);
     }
-    batch.inputs.CopyFrom(host.inputs);
-    batch.targets.CopyFrom(host.targets);
+    const model::Batch batch = {host.inputs.To(trainer_.device()), host.targets.To(trainer_.device())};
     sum += static_cast<double>(rows) * ToDouble(trainer_.model().Loss(batch).value());
   }
   const Tensor total = Tensor::From<double>(trainer_.device(), {}, std::vector<double>{sum});
@@ -131,8 +120,9 @@ void Trial::Save(const std::string& directory) {
   SaveCheckpoint(CheckpointPath(directory, variant_.name(), seed_, run_.rank()), Tensors(), facts);
 }
 
-int64_t Trial::Check(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
-                     const Corpus& text, const std::string& directory, int rank, int world_size) {
+std::vector<std::string> Trial::Check(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
+                                      const Corpus& text, const std::string& directory, int rank,
+                                      int world_size) {
   const CheckpointFacts expected = FactsOf(options, variant, seed, text);
   const std::string first = CheckpointPath(directory, variant.name(), seed, 0);
   const CheckpointFacts facts = ReadCheckpointFacts(first, expected);
@@ -140,7 +130,10 @@ int64_t Trial::Check(const ConvergenceOptions& options, const Variant& variant, 
   const bool is_exact = variant.traits->agreement == ddp::Agreement::kExact;
   Require(num_saved == world_size || (num_saved > 0 && is_exact), "--resume: ", first, ": is of ", num_saved,
           " ranks, found ", world_size, "; ", variant.strategy, " cannot go on with another number of them");
-  for (const std::string& path : PathsOf(directory, variant, seed, rank, num_saved)) {
+  std::vector<std::string> paths;
+  for (int64_t i = 0; i < num_saved; ++i) {
+    const std::string& path = paths.emplace_back(
+        CheckpointPath(directory, variant.name(), seed, static_cast<int>((rank + i) % num_saved)));
     const CheckpointFacts own = ReadCheckpointFacts(path, expected);
     Require(own.at("steps") == facts.at("steps"), "--resume: ", path, ": was saved after ", own.at("steps"),
             " steps, ", first, " after ", facts.at("steps"));
@@ -148,14 +141,14 @@ int64_t Trial::Check(const ConvergenceOptions& options, const Variant& variant, 
   const int64_t steps = *ParseInteger(facts.at("steps"));
   Require(options.evaluate || steps < options.last_step(), "--resume: ", first, ": has taken ", steps,
           " steps, expected fewer than the ", options.last_step(), " of this run");
-  return steps;
+  return paths;
 }
 
 void Trial::Load(const std::string& directory) {
-  num_steps_ = Check(options_, variant_, seed_, text_, directory, run_.rank(), run_.size());
-  const CheckpointFacts facts = ReadCheckpointFacts(CheckpointPath(directory, variant_.name(), seed_, 0), {});
-  LoadCheckpoint(PathsOf(directory, variant_, seed_, run_.rank(), *ParseInteger(facts.at("world_size"))),
-                 Tensors());
+  const std::vector<std::string> paths =
+      Check(options_, variant_, seed_, text_, directory, run_.rank(), run_.size());
+  LoadCheckpoint(paths, Tensors());
+  num_steps_ = *ParseInteger(ReadCheckpointFacts(paths.front(), {}).at("steps"));
   trainer_.optimizer().SetNumSteps(num_steps_);
 }
 

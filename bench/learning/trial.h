@@ -50,9 +50,11 @@ class Trial {
   // come from another number of ranks.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // Load's checks, but of the tensors. Returns the steps that were taken.
-  static int64_t Check(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
-                       const Corpus& text, const std::string& directory, int rank, int world_size);
+  // Load's checks, but of the tensors. Returns the files: with that of this rank, or, where there were fewer,
+  // of another, at the front.
+  static std::vector<std::string> Check(const ConvergenceOptions& options, const Variant& variant,
+                                        int64_t seed, const Corpus& text, const std::string& directory,
+                                        int rank, int world_size);
 
  private:
   std::vector<model::NamedTensor> Tensors();

@@ -84,7 +84,7 @@ constexpr SchemaName kSchema[] = {
     {kConfig, "optimizer", kText, "ddp import", kSometimes, "adamw or sgd; import: also none", kCell},
     {kConfig, "learning_rate", kNumber, kTraining, kAlways, "the optimizer's", kCell},
     {kConfig, "traced", kBool, kTraining, kAlways, "whether steps wrote a trace too", kCell},
-    {kConfig, "data", kText, kTraining, kAlways, "uniform, corpus or batch_file", kCell},
+    {kConfig, "data", kText, kTraining, kAlways, "uniform or corpus", kCell},
     {kConfig, "weights", kText, kTraining, kAlways, "random or file", kCell},
     {kConfig, "seq_len", kInt, "ddp import", kSometimes, "of transformers", kCell},
     {kConfig, "num_layers", kInt, kTraining, kSometimes, "of transformers", kCell},

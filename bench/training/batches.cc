@@ -11,13 +11,11 @@
 
 #include "model/error.h"
 #include "model/random.h"
-#include "model/safetensors.h"
 
 namespace gradsync::bench {
 namespace {
 
 using model::DType;
-using model::SafetensorsFile;
 using model::Tensor;
 
 // Random numbers: `fill` makes those of one of the streams under a seed.
@@ -47,73 +45,22 @@ class Windows : public BatchSource {
     const int64_t seq_len = inputs.dim(1);
     for (int64_t row = 0; row < inputs.dim(0); ++row) {
       const std::span<const char> from_here =
-          std::span(text_).subspan(WindowOffset(rank, step, row, seq_len));
+          std::span(text_).subspan(WindowOffset(step, rank * inputs.dim(0) + row, seq_len));
       FillRow(from_here.first(static_cast<size_t>(seq_len) + 1), row, {inputs, targets});
     }
   }
 
-  size_t WindowOffset(int rank, int64_t step, int64_t row, int64_t seq_len) const {
+  // `row`: of all ranks' batches one after the other.
+  size_t WindowOffset(int64_t step, int64_t row, int64_t seq_len) const {
     const std::array<uint32_t, 4> words =
-        model::Philox4x32(key_, {static_cast<uint32_t>(rank), static_cast<uint32_t>(step),
-                                 static_cast<uint32_t>(step >> 32), static_cast<uint32_t>(row)});
+        model::Philox4x32(key_, {static_cast<uint32_t>(row), static_cast<uint32_t>(row >> 32),
+                                 static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)});
     const uint64_t random = static_cast<uint64_t>(words[0]) << 32 | words[1];
     return random % (text_.size() - static_cast<size_t>(seq_len));
   }
 
   const std::string text_;
   const std::array<uint32_t, 2> key_;
-};
-
-const SafetensorsFile::Entry& FindIds(const SafetensorsFile& file, const char* name) {
-  const SafetensorsFile::Entry* const entry = file.Find(name);
-  Require(entry != nullptr, "--batch_file=", file.path(), ": there is no tensor ", name,
-          ", expected inputs and targets");
-  Require(entry->dtype == DType::kI32 || entry->dtype == DType::kI64, "--batch_file=", file.path(), ": ",
-          name, " is ", Name(entry->dtype), ", expected i32 or i64");
-  Require(entry->shape.size() == 2 && model::Numel(entry->shape) > 0, "--batch_file=", file.path(), ": ",
-          name, " has shape ", model::ToString(entry->shape), ", expected (rows, seq)");
-  return *entry;
-}
-
-model::Shape CheckShape(const SafetensorsFile& file, int world_size) {
-  model::Shape inputs = FindIds(file, "inputs").shape;
-  const model::Shape targets = FindIds(file, "targets").shape;
-  Require(inputs == targets, "--batch_file=", file.path(), ": inputs have shape ", model::ToString(inputs),
-          " but targets ", model::ToString(targets));
-  Require(inputs[0] % world_size == 0, "--batch_file=", file.path(), ": found ", inputs[0],
-          " rows, expected a multiple of the ", world_size, " ranks");
-  return inputs;
-}
-
-class BatchFile : public BatchSource {
- public:
-  BatchFile(const SafetensorsFile& file, int64_t vocab_size)
-      : inputs_(Load(file, "inputs", vocab_size)), targets_(Load(file, "targets", vocab_size)) {}
-
- private:
-  void FillOnHost(int rank, int64_t /*step*/, const Tensor& inputs, const Tensor& targets) override {
-    inputs.CopyFrom(inputs_.Slice(rank * inputs.numel(), inputs.shape()));
-    targets.CopyFrom(targets_.Slice(rank * targets.numel(), targets.shape()));
-  }
-
-  static Tensor Load(const SafetensorsFile& file, const char* name, int64_t vocab_size) {
-    const Tensor loaded = file.Load(name, model::CpuDevice());
-    std::vector<int32_t> narrow;
-    const auto check = [&](int64_t id) {
-      Require(id >= 0 && id < vocab_size, "--batch_file=", file.path(), ": ", name, " holds the id ", id,
-              ", expected ids from 0 to ", vocab_size - 1);
-      narrow.push_back(static_cast<int32_t>(id));
-    };
-    if (loaded.dtype() == DType::kI64) {
-      std::ranges::for_each(loaded.ToVector<int64_t>(), check);
-    } else {
-      std::ranges::for_each(loaded.ToVector<int32_t>(), check);
-    }
-    return Tensor::From<int32_t>(loaded.device(), loaded.shape(), narrow);
-  }
-
-  const Tensor inputs_;   // (rows, seq) i32
-  const Tensor targets_;  // (rows, seq) i32
 };
 
 }  // namespace
@@ -168,18 +115,8 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
   return TextTokens(std::move(text), seed);
 }
 
-model::Shape ReadBatchFileShape(const std::string& path, int world_size) {
-  return CheckShape(SafetensorsFile::Open(path), world_size);
-}
-
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed) {
   return std::make_unique<Windows>(std::move(text), seed);
-}
-
-std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size) {
-  const SafetensorsFile file = SafetensorsFile::Open(path);
-  CheckShape(file, world_size);
-  return std::make_unique<BatchFile>(file, vocab_size);
 }
 
 }  // namespace gradsync::bench

@@ -49,8 +49,9 @@ std::unique_ptr<BatchSource> UniformImages(uint64_t seed);
 // Token ids drawn uniformly from [0, vocab_size), inputs and targets alike, as in the published experiments.
 std::unique_ptr<BatchSource> UniformTokens(int64_t vocab_size, uint64_t seed);
 
-// Windows at random places of a file, bytes as token ids. Throws InvalidInput if the file cannot be read, is
-// no longer than the longest sequence, or if the vocabulary is smaller than 256.
+// Windows at random places of a file, bytes as token ids: in each step the same ones, however many ranks
+// share them. Throws InvalidInput if the file cannot be read, is no longer than the longest sequence, or if
+// the vocabulary is smaller than 256.
 std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab_size, int64_t max_seq_len,
                                           uint64_t seed);
 
@@ -58,13 +59,6 @@ std::unique_ptr<BatchSource> CorpusTokens(const std::string& path, int64_t vocab
 std::unique_ptr<BatchSource> TextTokens(std::string text, uint64_t seed);
 // Row `row` of a batch on the host: (seq + 1) bytes as inputs and targets.
 void FillRow(std::span<const char> window, int64_t row, const model::Batch& batch);
-
-// The (rows, seq) of a safetensors file with `inputs` and `targets` of i32 or i64. Throws InvalidInput if it
-// is not as described, or its rows cannot be divided among the ranks. Reads no tensor.
-model::Shape ReadBatchFileShape(const std::string& path, int world_size);
-// Its batch: in every step rank r gets the r-th part of the rows. Throws InvalidInput for the same, or if an
-// id lies outside [0, vocab_size).
-std::unique_ptr<BatchSource> BatchFileTokens(const std::string& path, int64_t vocab_size, int world_size);
 
 }  // namespace gradsync::bench
 

@@ -2,7 +2,7 @@
 #include "model/error.h"
 #include "tests/fuzz/fuzz.h"
 
-// A file of tokens, as a text and as a batch: what is accepted fills a batch with ids of the vocabulary.
+// A text: what is accepted fills a batch with ids of the vocabulary.
 int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int64_t kVocabSize = 300;
   const fuzz::File file(fuzz::Text(data, size));
@@ -17,11 +17,6 @@ int gradsync::LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   try {
     fill(*bench::CorpusTokens(file.path(), kVocabSize, 8, 1), {2, 8});
-  } catch (const InvalidInput&) {
-  }
-  try {
-    const model::Shape shape = bench::ReadBatchFileShape(file.path(), 1);
-    fill(*bench::BatchFileTokens(file.path(), kVocabSize, 1), shape);
   } catch (const InvalidInput&) {
   }
   return 0;

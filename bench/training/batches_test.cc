@@ -13,7 +13,6 @@
 #include "bench/testing/unreachable_device.h"
 #include "comm/testing/errors.h"
 #include "model/error.h"
-#include "model/safetensors.h"
 
 namespace gradsync::bench {
 namespace {
@@ -95,53 +94,17 @@ TEST(CorpusTokensTest, BadFilesAreOneClearLine) {
                 "id for each byte");
 }
 
-template <class T>
-Tensor Ids(model::Shape shape, std::vector<T> ids) {
-  return Tensor::From<T>(model::CpuDevice(), std::move(shape), ids);
-}
-
-std::string WriteBatch(const std::string& name, const Tensor& inputs, const Tensor& targets) {
-  std::string path = TempFile(name);
-  const std::vector<std::pair<std::string, Tensor>> tensors = {{"inputs", inputs}, {"targets", targets}};
-  model::WriteSafetensors(path, tensors);
-  return path;
-}
-
-TEST(BatchFileTokensTest, EveryRankGetsItsRowsInEveryStep) {
-  const std::string path = WriteBatch("batch", Ids<int64_t>({4, 2}, {0, 1, 2, 3, 4, 5, 6, 7}),
-                                      Ids<int32_t>({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(ReadBatchFileShape(path, 2), (Shape{4, 2}));
-  const auto source = BatchFileTokens(path, 9, 2);
-  EXPECT_THAT(Get(*source, 0, 0, 2, 2).inputs, ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(Get(*source, 1, 5, 2, 2).inputs, ElementsAre(4, 5, 6, 7));
-  EXPECT_THAT(Get(*source, 1, 5, 2, 2).targets, ElementsAre(5, 6, 7, 8));
-}
-
-TEST(BatchFileTokensTest, BadFilesAreOneClearLine) {
-  const Tensor ids = Ids<int32_t>({3, 2}, {0, 1, 2, 3, 4, 5});
-  const std::string path = WriteBatch("three_rows", ids, ids);
-  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { BatchFileTokens(path, 9, 2); }),
-            "--batch_file=" + path + ": found 3 rows, expected a multiple of the 2 ranks");
-  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { BatchFileTokens(path, 5, 3); }),
-            "--batch_file=" + path + ": inputs holds the id 5, expected ids from 0 to 4");
-
-  const std::string shapes = WriteBatch("shapes", ids, Ids<int32_t>({2, 3}, {0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(shapes, 1); }),
-            "--batch_file=" + shapes + ": inputs have shape (3, 2) but targets (2, 3)");
-  const std::string flat = WriteBatch("flat", Ids<int32_t>({6}, {0, 1, 2, 3, 4, 5}), ids);
-  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(flat, 1); }),
-            "--batch_file=" + flat + ": inputs has shape (6), expected (rows, seq)");
-  const std::string floats = WriteBatch("floats", Ids<float>({1, 2}, {0, 1}), ids);
-  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(floats, 1); }),
-            "--batch_file=" + floats + ": inputs is f32, expected i32 or i64");
-
-  const std::string other = TempFile("other");
-  model::WriteSafetensors(other, std::vector<std::pair<std::string, Tensor>>{{"inputs", ids}});
-  EXPECT_EQ(comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(other, 1); }),
-            "--batch_file=" + other + ": there is no tensor targets, expected inputs and targets");
-  EXPECT_THAT(
-      comm::ErrorOf<InvalidInput>([&] { ReadBatchFileShape(WriteText("text", "no safetensors"), 1); }),
-      HasSubstr("/text"));
+TEST(CorpusTokensTest, RanksShareTheSameWindowsHoweverManyTheyAre) {
+  std::string text;
+  for (int i = 0; i < 250; ++i) text += static_cast<char>(i);
+  const auto source = CorpusTokens(WriteText("shared", text), 256, 8, 1);
+  const Tokens whole = Get(*source, 0, 5, 6, 8);
+  std::vector<int32_t> parts;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Tokens part = Get(*source, rank, 5, 2, 8);
+    parts.insert(parts.end(), part.inputs.begin(), part.inputs.end());
+  }
+  EXPECT_EQ(parts, whole.inputs);
 }
 
 std::pair<std::vector<float>, std::vector<float>> ImagesOf(uint64_t seed, int rank, int64_t step) {
@@ -200,15 +163,6 @@ TEST(AnyDeviceTest, Corpus) {
   const std::string path = testing::TempDir() + "/any_device.txt";
   std::ofstream(path) << "a quick brown fox and what it jumps over";
   ExpectTheSameOnAnyDevice<int32_t>([&] { return CorpusTokens(path, 256, 8, 0); }, {2, 8}, {2, 8});
-}
-
-TEST(AnyDeviceTest, BatchFile) {
-  const std::string path = testing::TempDir() + "/any_device.safetensors";
-  const std::vector<int32_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
-  const Tensor rows = Tensor::From<int32_t>(model::CpuDevice(), {4, 2}, ids);
-  const std::vector<std::pair<std::string, Tensor>> tensors = {{"inputs", rows}, {"targets", rows}};
-  model::WriteSafetensors(path, tensors);
-  ExpectTheSameOnAnyDevice<int32_t>([&] { return BatchFileTokens(path, 10, 2); }, {2, 2}, {2, 2});
 }
 
 TEST(AnyDeviceTest, ASteadyStepAllocatesNothing) {

@@ -142,7 +142,8 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
       if (traits.sends_rows) {
         EXPECT_EQ(record.buckets.back().bytes, rows_bytes);
       }
-      EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1) - (traits.sends_rows ? whole_bytes - rows_bytes : 0))
+      EXPECT_GE(bytes,
+                record.facts.IntOr("gradient_bytes", -1) - (traits.sends_rows ? whole_bytes - rows_bytes : 0))
           << strategy;
     }
   }
@@ -178,6 +179,7 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
 }
 
 // Every strategy, as far as it clips: in the cells, of steps of one and of three passes, and in the checks.
+// Of so many embeddings `core` sends rows.
 TEST(DdpTest, AccumulatesAndClips) {
   const std::string out = FreshDirectory();
   std::string variants = "--variants=";
@@ -187,8 +189,9 @@ TEST(DdpTest, AccumulatesAndClips) {
   }
   variants.pop_back();
   const ProgramResult result =
-      RunProgram(kDdp, Micro(out, {variants, "--backend=shm", "--optimizer=sgd", "--learning_rate=0.1",
-                                   "--accumulation_steps=1,3"}));
+      RunProgram(kDdp, With(Micro(out, {variants, "--backend=shm", "--optimizer=sgd", "--learning_rate=0.1",
+                                        "--accumulation_steps=1,3"}),
+                            "--vocab_size", "512"));
   ASSERT_EQ(result.status, 0) << result.err;
   std::map<int64_t, int64_t> tokens;
   for (const Record& record : RecordsIn(out)) {
@@ -315,20 +318,19 @@ TEST(DdpTest, StepsOfOneRoundHaveOnePositionEachOnAllRanks) {
 class DumpTest : public ::testing::Test {
  protected:
   DumpTest() {
-    const std::vector<int64_t> ids = {1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 4, 8, 12, 0};
-    const model::Tensor batch = model::Tensor::From<int64_t>(model::CpuDevice(), {4, 4}, ids);
-    const std::vector<std::pair<std::string, model::Tensor>> tensors = {{"inputs", batch},
-                                                                        {"targets", batch}};
-    model::WriteSafetensors(directory_ + "/batch", tensors);
+    std::ofstream text(directory_ + "/text");
+    for (int i = 0; i < 300; ++i) text << i * i << (i % 7 == 0 ? "\n" : ", ");
   }
 
-  // The gradients of that batch.
-  model::SafetensorsFile Dump(const std::string& strategy, int world_size, const std::string& dtype) const {
-    const std::string path = directory_ + "/" + strategy + dtype;
+  // The gradients of four windows of that text, in so many parts on each rank.
+  model::SafetensorsFile Dump(const std::string& strategy, int world_size, const std::string& dtype,
+                              int parts = 1) const {
+    const std::string path = Join(directory_, "/", strategy, dtype, parts);
     const ProgramResult result = RunProgram(
-        kDdp, {"--d_model=16", "--d_ff=32", "--num_layers=2", "--num_heads=2", "--vocab_size=64",
-               "--dtype=" + dtype, "--warmup_steps=0", "--steps=1", "--batch_file=" + directory_ + "/batch",
-               "--dump_grads=" + path, "--strategies=" + strategy,
+        kDdp, {"--d_model=16", "--d_ff=32", "--num_layers=2", "--num_heads=2", "--vocab_size=256",
+               "--dtype=" + dtype, "--warmup_steps=0", "--steps=1", "--corpus=" + directory_ + "/text",
+               "--seq_len=8", Join("--batch_size=", 4 / world_size / parts),
+               Join("--accumulation_steps=", parts), "--dump_grads=" + path, "--strategies=" + strategy,
                "--world_size=" + std::to_string(world_size), "--out=" + FreshDirectory()});
     EXPECT_EQ(result.status, 0) << result.err;
     return model::SafetensorsFile::Open(path);
@@ -367,6 +369,7 @@ TEST_F(DumpTest, GradientsAreThoseOfOneProcessOnTheSameBatch) {
   const model::SafetensorsFile alone = Dump("none", 1, "f64");
   for (const std::string strategy : {"core", "flat"}) {
     EXPECT_LT(Difference(alone, Dump(strategy, 2, "f64")), 1e-12) << strategy;
+    EXPECT_LT(Difference(alone, Dump(strategy, 2, "f64", /*parts=*/2)), 1e-12) << strategy;
   }
 }
 

@@ -38,11 +38,10 @@ class SummaryObserver : public Observer {
   explicit SummaryObserver(std::string out) : out_(std::move(out)) {}
 
   void OnTimed(const Stepper& stepper, const std::vector<int64_t>& steps_ns, Record& /*more*/) override {
-    places_[&stepper] = summary_.size();
-    summary_.Add(stepper.cell().name, stepper.variant(), steps_ns);
+    steps_ns_[&stepper] = steps_ns;
   }
   void OnChecked(const Stepper& stepper, const Fields& checks) override {
-    summary_.SetVerdict(places_.at(&stepper), VerdictWord(checks, stepper.variant().drifts()));
+    summary_.Add(stepper.cell().name, stepper.variant(), steps_ns_.extract(&stepper).mapped(), checks);
   }
   void OnEnd() override {
     std::printf("%sMeans of the slowest rank. Records: %s\n", summary_.ToString().c_str(), out_.c_str());
@@ -51,7 +50,7 @@ class SummaryObserver : public Observer {
  private:
   const std::string out_;
   Summary summary_;
-  std::map<const Stepper*, size_t> places_;  // in it
+  std::map<const Stepper*, std::vector<int64_t>> steps_ns_;  // of those that are not checked yet
 };
 
 class ProfileObserver : public Observer {

@@ -130,8 +130,6 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   if (!learns) {
     flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
               "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
-    flags.Add("batch_file", &batch_file, Path("a safetensors file with inputs and targets"),
-              "Train on this batch in every step; each rank takes its part of the rows.");
   }
 
   flags.BeginGroup("Training");
@@ -247,13 +245,13 @@ std::vector<std::string> TrainingOptions::GroupBackends() const {
   return groups.empty() ? std::vector{backends.front()} : groups;
 }
 
-void TrainingOptions::CompleteModel(const FlagTable& flags, const comm::World& world) {
+void TrainingOptions::CompleteModel(const FlagTable& flags) {
   const auto refuse = [&](std::initializer_list<const char*> names, const char* what) {
     for (const char* const name : names)
       Require(!flags.given(name), "--", name, ": --model=", model, " takes no ", what);
   };
   if (on_images()) {
-    refuse({"seq_len", "corpus", "batch_file"}, "sequences");
+    refuse({"seq_len", "corpus"}, "sequences");
     refuse({"num_layers", "d_model", "d_ff", "num_heads", "vocab_size"}, "sizes of a transformer");
     Validate(resnet_config());
     CheckPixels(*this);
@@ -261,15 +259,6 @@ void TrainingOptions::CompleteModel(const FlagTable& flags, const comm::World& w
   }
   refuse({"image_size"}, "images");
   refuse({"width"}, "width");
-  if (!batch_file.empty()) {
-    for (const char* const name : {"batch_size", "accumulation_steps", "seq_len", "corpus"}) {
-      Require(!flags.given(name), "--", name,
-              ": cannot be given beside --batch_file, which says what the batch is");
-    }
-    const model::Shape rows = ReadBatchFileShape(batch_file, world.size);
-    batch_sizes = {rows[0] / world.size};
-    seq_lens = {rows[1]};
-  }
   const model::TransformerConfig config = transformer_config();
   Validate(config);
   if (!corpus.empty()) CorpusTokens(corpus, config.vocab_size, longest_seq_len(), 0);
@@ -293,7 +282,7 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
 
 void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world) {
   if (sweep && sweep->preset == "published") ApplyPublished(flags, *this);
-  CompleteModel(flags, world);
+  CompleteModel(flags);
   CheckPeerOptions(peers, dtype);
   CompleteVariants(flags);
   CheckDevice(ranks, GroupBackends(), world);

@@ -58,7 +58,6 @@ struct TrainingOptions {
   std::vector<int64_t> seq_lens = {128};          // of a language model
   int64_t image_size = 96;                        // pixels on each side, of a model on images
   std::string corpus;                             // a text; empty: uniform tokens
-  std::string batch_file;  // a fixed batch instead, whose shape is that of the only cell
 
   RankOptions ranks;
   std::string dtype = "f32";
@@ -116,7 +115,7 @@ struct TrainingOptions {
   void AddVariantsTo(FlagTable& flags);
   void AddStepsTo(FlagTable& flags);
   void AddChecksTo(FlagTable& flags);
-  void CompleteModel(const FlagTable& flags, const comm::World& world);
+  void CompleteModel(const FlagTable& flags);
   void CompleteVariants(const FlagTable& flags);
 };
 

@@ -18,9 +18,11 @@ std::string VerdictWord(const Fields& checks, bool drifts) {
   return equal ? "equal" : drifts ? "replicas drift" : "WRONG";
 }
 
-void Summary::Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns) {
+void Summary::Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns,
+                  const Fields& checks) {
   const double sum_ns = std::accumulate(steps_ns.begin(), steps_ns.end(), 0.0);
-  rows_.push_back({cell, variant, sum_ns / static_cast<double>(steps_ns.size())});
+  rows_.push_back(
+      {cell, variant, sum_ns / static_cast<double>(steps_ns.size()), VerdictWord(checks, variant.drifts())});
 }
 
 std::string Summary::CostOf(const Row& row) const {

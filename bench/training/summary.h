@@ -20,10 +20,8 @@ std::string VerdictWord(const Fields& checks, bool drifts);
 class Summary {
  public:
   // Those of a cell one after the other. `steps_ns`: on the slowest rank.
-  void Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns);
-  // Of the variant that was added as number `i`.
-  void SetVerdict(size_t i, std::string word) { rows_[i].verdict = std::move(word); }
-  size_t size() const { return rows_.size(); }
+  void Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns,
+           const Fields& checks);
   std::string ToString() const;
 
  private:
@@ -31,7 +29,7 @@ class Summary {
     std::string cell;
     Variant variant;
     double step_ns = 0;
-    std::string verdict = "not checked";
+    std::string verdict;
   };
   std::string CostOf(const Row& row) const;
 

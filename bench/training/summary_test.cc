@@ -32,13 +32,14 @@ TEST(SummaryTest, CostIsTheStepLessItsFloors) {
                    .floor = floor,
                    .backend = strategy == floor ? "none" : "gloo"};
   };
+  Fields equal;
+  SetChecks({1e-7, 2e-7, "a.weight", "b.weight", true, 1e-4}, equal);
   Summary summary;
-  summary.Add("batch 2, sequence 8", variant("flat", "none"), {900'000, 1'100'000});
-  summary.Add("batch 2, sequence 8", variant("none", "none"), {700'000});
-  summary.Add("batch 2, sequence 8", variant("pytorch_ddp", "pytorch_none"), {800'000});
-  summary.Add("batch 2, sequence 8", variant("pytorch_none", "pytorch_none"), {900'000});
-  summary.Add("batch 4, sequence 8", variant("core", "none"), {1'000'000});
-  summary.SetVerdict(0, "equal");
+  summary.Add("batch 2, sequence 8", variant("flat", "none"), {900'000, 1'100'000}, equal);
+  summary.Add("batch 2, sequence 8", variant("none", "none"), {700'000}, {});
+  summary.Add("batch 2, sequence 8", variant("pytorch_ddp", "pytorch_none"), {800'000}, {});
+  summary.Add("batch 2, sequence 8", variant("pytorch_none", "pytorch_none"), {900'000}, {});
+  summary.Add("batch 4, sequence 8", variant("core", "none"), {1'000'000}, {});
   EXPECT_EQ(summary.ToString(),
             "batch 2, sequence 8      step      cost  check\n"
             "  flat@gloo           1.00 ms    300 us  equal\n"

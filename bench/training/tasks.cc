@@ -28,9 +28,7 @@ Cell NewCell(const TrainingOptions& options, const char* what, int64_t batch_siz
   config.Set("model", is_narrow ? Join(options.model, " of width ", *options.width) : options.model);
   config.Set("batch_size", batch_size);
   if (parts > 1) config.Set("accumulation_steps", parts);
-  config.Set("data", !options.batch_file.empty() ? "batch_file"
-                     : !options.corpus.empty()   ? "corpus"
-                                                 : "uniform");
+  config.Set("data", options.corpus.empty() ? "uniform" : "corpus");
   config.Set("weights", options.weights.empty() ? "random" : "file");
   return cell;
 }
@@ -66,10 +64,9 @@ Cell TokensCell(const TrainingOptions& options, int64_t batch_size, int64_t part
   return cell;
 }
 
-std::unique_ptr<BatchSource> MakeSource(const TrainingOptions& options, int world_size) {
+std::unique_ptr<BatchSource> MakeSource(const TrainingOptions& options) {
   if (options.on_images()) return UniformImages(SeedOf(options));
   const int64_t vocab_size = options.transformer_config().vocab_size;
-  if (!options.batch_file.empty()) return BatchFileTokens(options.batch_file, vocab_size, world_size);
   if (options.corpus.empty()) return UniformTokens(vocab_size, SeedOf(options));
   return CorpusTokens(options.corpus, vocab_size, options.longest_seq_len(), SeedOf(options));
 }
@@ -85,7 +82,7 @@ std::unique_ptr<model::Model> MakeModel(const TrainingOptions& options, const mo
 
 TrainingTask MakeTask(const TrainingOptions& options, const comm::World& world,
                       const model::DevicePtr& device) {
-  TrainingTask task = {MakeModel(options, device), MakeSource(options, world.size), {}};
+  TrainingTask task = {MakeModel(options, device), MakeSource(options), {}};
   if (world.rank == 0 && !options.weights.empty()) {
     model::LoadParameters(task.model->parameters(), options.weights);
   }
