@@ -151,6 +151,30 @@ std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, const Tensor& storage) 
   return buffers;
 }
 
+std::vector<Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group) {
+  std::vector<std::pair<size_t, size_t>> places;  // begin and end of each bucket, the first that is free
+  size_t bytes = 0;
+  for (size_t i = 0; i < plan.buckets.size(); ++i) {
+    const size_t size = RoundUp(plan.buckets[i].bytes(), kLineBytes), first = i - std::min(i, window - 1);
+    size_t at = 0;
+    for (size_t pass = first; pass < i; ++pass) {  // Each moves it past one of them, if any is in the way.
+      for (size_t j = first; j < i; ++j)
+        if (at < places[j].second && places[j].first < at + size) at = places[j].second;
+    }
+    places.emplace_back(at, at + size);
+    bytes = std::max(bytes, at + size);
+  }
+  const Tensor storage =
+      group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(bytes)}, model::DType::kU8);
+  storage.Zero();
+  std::vector<Tensor> buffers;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Bucket& bucket = plan.buckets[i];
+    buffers.push_back(storage.SliceBytes(places[i].first, {bucket.numel}, bucket.dtype()));
+  }
+  return buffers;
+}
+
 void CopyIn(const Bucket& bucket, const Tensor& buffer) {
   for (size_t i = 0; i < bucket.params.size(); ++i) bucket.View(buffer, i).CopyFrom(bucket.params[i]->grad());
 }

@@ -89,7 +89,9 @@ model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& grou
 // of it. The room of a plan of PlanPlaced does not depend on its order.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
-// The same buckets in memory that all ranks have in common (ProcessGroup::AllocateShared); none if they have
+// The buckets as views of less memory, where none has any in common with the `window` - 1 before it.
+std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
+// All buckets in memory that all ranks have in common (ProcessGroup::AllocateShared); none if they have
 // none.
 std::vector<model::Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group);
 

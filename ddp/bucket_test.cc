@@ -156,6 +156,29 @@ TEST_F(BucketTest, LaunchesInPlanOrderWhateverTheReadyOrder) {
   }
 }
 
+// Of 40 buckets, one much larger than the others, no four in a row have memory in common, and all together
+// need no more than the largest four.
+TEST_F(BucketTest, BucketsTakeTurnsInLessMemory) {
+  for (int i = 0; i < 40; ++i) Add(i == 17 ? 1000 : 16 + 48 * (i % 3));
+  const BucketPlan plan = PlanSingles(params_);
+  const std::vector<Tensor> buffers = PlaceInTurns(plan, 4, *groups_[0]);
+  ASSERT_EQ(buffers.size(), 40u);
+  const auto address = [](const Tensor& buffer) { return static_cast<const std::byte*>(buffer.raw_data()); };
+  const std::byte* begin = address(buffers[0]);
+  const std::byte* end = begin;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    EXPECT_EQ(buffers[i].numel(), plan.buckets[i].numel);
+    begin = std::min(begin, address(buffers[i]));
+    end = std::max(end, address(buffers[i]) + buffers[i].nbytes());
+    for (size_t j = i - std::min<size_t>(i, 3); j < i; ++j) {
+      EXPECT_TRUE(address(buffers[j]) + buffers[j].nbytes() <= address(buffers[i]) ||
+                  address(buffers[i]) + buffers[i].nbytes() <= address(buffers[j]))
+          << i << " " << j;
+    }
+  }
+  EXPECT_LE(end - begin, 4096 + 3 * 448);
+}
+
 TEST_F(BucketTest, AZeroLimitIsRefused) {
   Add(1);
   EXPECT_THROW(PlanBuckets(params_, Equal(0)), InvalidInput);

@@ -387,6 +387,32 @@ TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
   EXPECT_EQ(StepAndUpdate(), expected);
 }
 
+// A bucket's memory is used again when it has been reduced: for that of parameter 0 the first must have
+// arrived, which is asked for when there is nothing left to do without it.
+TEST_F(ScheduleTest, Zero2ReusesTheMemoryOfBucketsThatHaveBeenReduced) {
+  Make("zero2", kBytes);
+  const Events expected = {"grad 4",
+                           "reduce_scatter 131072",
+                           "grad 3",
+                           "reduce_scatter 131072",
+                           "grad 2",
+                           "reduce_scatter 131072",
+                           "wait reduce_scatter 131072",
+                           "grad 1",
+                           "reduce_scatter 131072",
+                           "grad 0",
+                           "reduce_scatter 131072"};
+  Events backward = Step();
+  ASSERT_GT(backward.size(), expected.size());
+  backward.resize(expected.size());
+  EXPECT_EQ(backward, expected);
+  EXPECT_TRUE(model_.params()[0]->grad().SameStorage(model_.params()[4]->grad()));
+  const size_t allocated = group_.allocated_bytes();
+  Make("zero1", kBytes);
+  EXPECT_EQ(allocated, 4 * kBytes);
+  EXPECT_EQ(group_.allocated_bytes() - allocated, 5 * kBytes);
+}
+
 // Ranks that have memory in common gather nothing. They meet when all have read the old weights, before the
 // first is written, and when all have written the new ones. In the first step they also meet before and after
 // they bring the weights to that memory.
@@ -423,8 +449,8 @@ TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
 }
 
 // ZeroRedundancyOptimizer sends half as much again: an all-reduce of gradients, and then all weights.
-TEST_F(ScheduleTest, Zero1MovesAsManyBytesAsAnAllReduce) {
-  for (const char* const name : {"core", "zero1"}) {
+TEST_F(ScheduleTest, ShardedStatesMoveAsManyBytesAsAnAllReduce) {
+  for (const char* const name : {"core", "zero1", "zero2"}) {
     Make(name);
     EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes) << name;
   }

@@ -17,6 +17,7 @@
   ROW(core)                      \
   ROW(core_update)               \
   ROW(zero1)                     \
+  ROW(zero2)                     \
   ROW(bf16_wire)                 \
   ROW(powersgd)                  \
   ROW(topk)                      \
