@@ -60,7 +60,7 @@ std::string CheckpointPath(const std::string& directory, const std::string& vari
 void SaveCheckpoint(const std::string& path, std::span<const model::NamedTensor> tensors,
                     const CheckpointFacts& facts) {
   CheckpointFacts all = facts;
-  all[kFormat] = kVersion;
+  all.insert_or_assign(kFormat, kVersion);
   model::WriteSafetensors(path, tensors, all);
 }
 

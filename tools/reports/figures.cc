@@ -85,7 +85,7 @@ std::string NameOf(const Row& row) {
   std::string name = row.variant();
   name.erase(std::min(name.rfind('@'), name.size()));
   for (size_t colon; (colon = name.find(':')) != std::string::npos;) {
-    name.replace(colon, std::min(name.find('=', colon), name.size() - 1) - colon + 1, " ");
+    name.replace(colon, std::min(name.find('=', colon), name.size() - 1) - colon + 1, 1, ' ');
   }
   return name;
 }
