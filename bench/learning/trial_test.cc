@@ -126,6 +126,32 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcessWithAllOfARecipe) {
   });
 }
 
+// AdamW takes a hundredth of the rate of each weight that decays; those of norms are 1 at first.
+TEST(TrialTest, NormsDecayUnlessMatricesAloneDo) {
+  const Corpus corpus = SmallCorpus();
+  std::vector<model::SafetensorsFile> after;
+  for (const char* const decay : {"--decay=all", "--decay=matrices"}) {
+    const auto options = Options("naive", {decay});
+    const std::string directory = FreshDirectory();
+    RunTrials(*options, corpus, 1, [&](Trial& trial, int) {
+      trial.Step();
+      trial.Save(directory);
+    });
+    const std::string name = options->training.variants.front().name();
+    after.push_back(model::SafetensorsFile::Open(CheckpointPath(directory, name, kSeed, 0)));
+  }
+  int num_norms = 0;
+  for (const auto& entry : after[0].entries()) {
+    const auto all = after[0].Load(entry.name, model::CpuDevice()).ToVector<float>();
+    const auto matrices = after[1].Load(entry.name, model::CpuDevice()).ToVector<float>();
+    const bool is_norm = entry.shape.size() == 1 && !entry.name.starts_with("optimizer.");
+    num_norms += is_norm ? 1 : 0;
+    for (size_t i = 0; i < all.size(); ++i)
+      ASSERT_NEAR(matrices[i] - all[i], is_norm ? 0.01 * 0.01 : 0, is_norm ? 1e-6 : 0) << entry.name;
+  }
+  EXPECT_EQ(num_norms, 3);
+}
+
 TEST(TrialTest, RanksShareTheHeldOutText) {
   const auto options = Options("naive");
   const Corpus corpus = SmallCorpus();
