@@ -213,10 +213,13 @@ class Case:
             model = self.model
             if kind_of(name) in DDP:
                 model = make_model()
-                for own, shared in zip(model.parameters(), self.params):
-                    own.data = shared.data
+                self.share_weights(model.parameters())
             self.variants[name] = Variant(name, model, bucket_bytes)
         self.restart()
+
+    def share_weights(self, params):
+        for own, shared in zip(params, self.params):
+            own.data = shared.data
 
     def restart(self):
         """All ranks begin with rank 0's weights."""
@@ -289,6 +292,9 @@ class Case:
         variant.optimizer.step()
         self.clock.mark()
         variant.strategy.active = False
+        if variant.kind == "post_local_sgd":  # PeriodicModelAverager leaves the average in new memory
+            for other in self.variants.values():
+                self.share_weights(other.params)
         return phases_of(variant, self.clock.between())
 
 
