@@ -110,6 +110,14 @@ class PyTorchTest(unittest.TestCase):
             for grad, other in zip(grads, expected):
                 torch.testing.assert_close(grad, other)
 
+    def test_averaging_leaves_all_variants_one_copy_of_the_weights(self):
+        case = case_of(CONFIG, **dict.fromkeys(("ddp_view", "post_local_sgd"), 25 << 20))
+        batch = random_batch(CONFIG, torch.Generator())
+        for _ in range(1 + LOCAL_STEPS):
+            case.step("post_local_sgd", batch)
+        for shared, own in zip(case.params, case.variants["ddp_view"].params):
+            self.assertEqual(own.data_ptr(), shared.data_ptr())
+
     def test_two_ranks(self):
         with tempfile.TemporaryDirectory() as directory:
             torch.multiprocessing.spawn(check_on_two_ranks, (os.path.join(directory, "store"),), nprocs=2)
