@@ -44,6 +44,16 @@ int64_t AlignedBytes(const BucketPlan& plan) {
 
 size_t Bytes(const Parameter& param) { return static_cast<size_t>(param.numel()) * SizeOf(param.dtype()); }
 
+Tensor MakeZeros(const BucketPlan& plan, int64_t bytes, comm::ProcessGroup& group) {
+  Tensor storage = group.Allocate(plan.buckets.front().device(), {bytes}, model::DType::kU8);
+  storage.Zero();
+  return storage;
+}
+
+Tensor BufferAt(const Tensor& storage, size_t offset_bytes, const Bucket& bucket) {
+  return storage.SliceBytes(offset_bytes, {bucket.numel}, bucket.dtype());
+}
+
 }  // namespace
 
 int64_t BucketPlan::numel() const {
@@ -130,9 +140,7 @@ Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& group) {
 }
 
 Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group) {
-  Tensor storage = group.Allocate(plan.buckets.front().device(), {AlignedBytes(plan)}, model::DType::kU8);
-  storage.Zero();
-  return storage;
+  return MakeZeros(plan, AlignedBytes(plan), group);
 }
 
 std::vector<Tensor> MakeCommonBuffers(const BucketPlan& plan, comm::ProcessGroup& group) {
@@ -145,7 +153,7 @@ std::vector<Tensor> PlaceBuffers(const BucketPlan& plan, const Tensor& storage) 
   std::vector<Tensor> buffers;
   size_t offset_bytes = 0;
   for (const Bucket& bucket : plan.buckets) {
-    buffers.push_back(storage.SliceBytes(offset_bytes, {bucket.numel}, bucket.dtype()));
+    buffers.push_back(BufferAt(storage, offset_bytes, bucket));
     offset_bytes += RoundUp(bucket.bytes(), kLineBytes);
   }
   return buffers;
@@ -164,14 +172,10 @@ std::vector<Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::Pr
     places.emplace_back(at, at + size);
     bytes = std::max(bytes, at + size);
   }
-  const Tensor storage =
-      group.Allocate(plan.buckets.front().device(), {static_cast<int64_t>(bytes)}, model::DType::kU8);
-  storage.Zero();
+  const Tensor storage = MakeZeros(plan, static_cast<int64_t>(bytes), group);
   std::vector<Tensor> buffers;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const Bucket& bucket = plan.buckets[i];
-    buffers.push_back(storage.SliceBytes(places[i].first, {bucket.numel}, bucket.dtype()));
-  }
+  for (size_t i = 0; i < places.size(); ++i)
+    buffers.push_back(BufferAt(storage, places[i].first, plan.buckets[i]));
   return buffers;
 }
 
