@@ -26,7 +26,10 @@ def _precompiled_header_impl(ctx):
         user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + ctx.attr.copts + ["-x", "c++-header"],
         use_pic = True,
     )
-    headers = [header] if ctx.var.get("fuzzing") else [header, precompiled]  # clang refuses what does not fit
+
+    # g++ 12 ends with an internal error where it instruments code from a precompiled header, and clang refuses g++'s.
+    instrumented = any([option.startswith("-fsanitize") for option in ctx.fragments.cpp.copts])
+    headers = [header] if instrumented else [header, precompiled]
     ctx.actions.run(
         executable = cc_common.get_tool_for_action(feature_configuration = features, action_name = "c++-compile"),
         arguments = cc_common.get_memory_inefficient_command_line(
