@@ -1,3 +1,4 @@
+#include "ddp/overlapped_buckets.h"
 #include "ddp/reference.h"
 #include "ddp/strategies.h"
 #include "model/tensor_ops.h"
@@ -15,47 +16,30 @@ namespace {
 // loses more has to be better than this. During backward, a bucket whose gradients are all ready is rounded
 // into its buffer and all-reduced, in plan order. Afterwards: wait, widen. (Where a host's ranks share a
 // link, the group sends their sum in f32: in bf16 it would be rounded before it is complete.)
-class Bf16Wire : public Strategy {
+class Bf16Wire : public OverlappedBuckets {
  public:
   explicit Bf16Wire(const StrategyContext& context)
-      : group_(context.group),
-        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
-        works_(plan_.buckets.size()),
-        launcher_(plan_) {
+      : OverlappedBuckets(context.group, PlanReverse(context.params, context.options.bucket_bytes)) {
     for (Bucket& bucket : plan_.buckets) {
       buffers_.push_back(group_.Allocate(bucket.device(), {bucket.numel}, model::DType::kBF16));
       bucket.messages_bytes = buffers_.back().nbytes();
     }
   }
 
-  void BeginStep() override { launcher_.Reset(); }
-
-  void OnGradReady(model::Parameter& param) override {
-    launcher_.MarkReady(param, [&](size_t i) {
-      const Bucket& bucket = plan_.buckets[i];
-      for (size_t k = 0; k < bucket.params.size(); ++k)
-        model::Cast(bucket.params[k]->grad(), bucket.View(buffers_[i], k));
-      works_[i] = group_.AllReduce(buffers_[i], comm::ReduceOp::kMean);
-    });
-  }
-
-  void Finish() override {
-    for (size_t i = 0; i < works_.size(); ++i) {
-      const Bucket& bucket = plan_.buckets[i];
-      works_[i].Wait();
-      for (size_t k = 0; k < bucket.params.size(); ++k)
-        model::Cast(bucket.View(buffers_[i], k), bucket.params[k]->grad());
-    }
-  }
-
-  BucketPlan plan() const override { return plan_; }
-
  private:
-  comm::ProcessGroup& group_;
-  BucketPlan plan_;
+  comm::Work Send(size_t i) override {
+    const Bucket& bucket = plan_.buckets[i];
+    for (size_t k = 0; k < bucket.params.size(); ++k)
+      model::Cast(bucket.params[k]->grad(), bucket.View(buffers_[i], k));
+    return group_.AllReduce(buffers_[i], comm::ReduceOp::kMean);
+  }
+  void Receive(size_t i) override {
+    const Bucket& bucket = plan_.buckets[i];
+    for (size_t k = 0; k < bucket.params.size(); ++k)
+      model::Cast(bucket.View(buffers_[i], k), bucket.params[k]->grad());
+  }
+
   std::vector<model::Tensor> buffers_;  // by bucket
-  std::vector<comm::Work> works_;       // likewise
-  InOrderLauncher launcher_;
 };
 
 }  // namespace

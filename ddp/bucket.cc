@@ -197,17 +197,4 @@ void CopyValuesOut(const Bucket& bucket, const Tensor& buffer) {
     bucket.params[i]->MutableValue().CopyFrom(bucket.View(buffer, i));
 }
 
-InOrderLauncher::InOrderLauncher(const BucketPlan& plan) : plan_(&plan) {
-  for (size_t i = 0; i < plan.buckets.size(); ++i) {
-    for (const Parameter* param : plan.buckets[i].params) bucket_of_.emplace(param, i);
-  }
-  Reset();
-}
-
-void InOrderLauncher::Reset() {
-  missing_.clear();
-  for (const Bucket& bucket : plan_->buckets) missing_.push_back(bucket.params.size());
-  next_ = 0;
-}
-
 }  // namespace gradsync::ddp

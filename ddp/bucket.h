@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "comm/process_group.h"
@@ -113,30 +112,6 @@ void CopyOut(const Bucket& bucket, const model::Tensor& buffer);
 // The same with values.
 void CopyValuesIn(const Bucket& bucket, const model::Tensor& buffer);
 void CopyValuesOut(const Bucket& bucket, const model::Tensor& buffer);
-
-// Counts gradients as they become ready and launches buckets strictly in plan order: a bucket that is full
-// before its predecessor waits for it, so that all ranks issue the same collectives in the same order.
-class InOrderLauncher {
- public:
-  // The plan must outlive this.
-  explicit InOrderLauncher(const BucketPlan& plan);
-
-  // Forgets all readiness: a new step begins.
-  void Reset();
-
-  // Calls launch(i) for every bucket i that can now go.
-  template <class Launch>
-  void MarkReady(const model::Parameter& param, Launch&& launch) {
-    --missing_[bucket_of_.at(&param)];
-    while (next_ < missing_.size() && missing_[next_] == 0) launch(next_++);
-  }
-
- private:
-  const BucketPlan* plan_;
-  std::unordered_map<const model::Parameter*, size_t> bucket_of_;
-  std::vector<size_t> missing_;  // gradients each bucket still waits for
-  size_t next_ = 0;              // first bucket that has not been launched
-};
 
 }  // namespace gradsync::ddp
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
+#include "ddp/overlapped_buckets.h"
 
 namespace gradsync::ddp {
 namespace {
@@ -135,24 +136,41 @@ TEST_F(BucketTest, CopiesInAndOut) {
   EXPECT_EQ(params_[1]->grad().ToVector<float>(), (std::vector<float>{4, 50}));
 }
 
-TEST_F(BucketTest, LaunchesInPlanOrderWhateverTheReadyOrder) {
+class SentBuckets : public OverlappedBuckets {
+ public:
+  SentBuckets(comm::ProcessGroup& group, BucketPlan plan) : OverlappedBuckets(group, std::move(plan)) {}
+  using OverlappedBuckets::ReceiveThrough;
+
+  std::vector<size_t> sent, received;
+
+ private:
+  comm::Work Send(size_t i) override {
+    sent.push_back(i);
+    return {};
+  }
+  void Receive(size_t i) override { received.push_back(i); }
+};
+
+TEST_F(BucketTest, SendsInPlanOrderWhateverTheReadyOrder) {
   for (int i = 0; i < 6; ++i) Add(1);
   const BucketPlan plan = PlanBuckets(params_, Equal(8));  // {0 1} {2 3} {4 5}
-  InOrderLauncher launcher(plan);
+  SentBuckets strategy(*groups_[0], plan);
   for (int repeat = 0; repeat < 2; ++repeat) {
-    launcher.Reset();
-    std::vector<size_t> launched;
-    auto ready = [&](int i) {
-      launcher.MarkReady(*params_[static_cast<size_t>(i)],
-                         [&](size_t bucket) { launched.push_back(bucket); });
-    };
+    strategy.BeginStep();
+    strategy.sent.clear();
+    strategy.received.clear();
+    auto ready = [&](int i) { strategy.OnGradReady(*params_[static_cast<size_t>(i)]); };
     for (const int i : {2, 3, 0}) ready(i);
-    EXPECT_TRUE(launched.empty());
+    EXPECT_TRUE(strategy.sent.empty());
     ready(1);
-    EXPECT_EQ(launched, (std::vector<size_t>{0, 1}));
+    EXPECT_EQ(strategy.sent, (std::vector<size_t>{0, 1}));
     ready(5);
     ready(4);
-    EXPECT_EQ(launched, (std::vector<size_t>{0, 1, 2}));
+    EXPECT_EQ(strategy.sent, (std::vector<size_t>{0, 1, 2}));
+    strategy.ReceiveThrough(1);
+    EXPECT_EQ(strategy.received, (std::vector<size_t>{0, 1}));
+    strategy.Finish();
+    EXPECT_EQ(strategy.received, (std::vector<size_t>{0, 1, 2}));
   }
 }
 

@@ -4,26 +4,16 @@
 namespace gradsync::ddp::core {
 namespace {
 
-// The best known way. Gradients live in the buckets that travel (see PlacedBuckets): nothing is copied, and
+// The best known way: gradients live in the buckets that travel (see PlacedBuckets). Nothing is copied, and
 // each bucket is sent as early as it can be.
-// The mean costs no pass over memory: the loss is divided by the world size, and the all-reduce sums.
-class Core : public Strategy {
+class Core : public PlacedBuckets {
  public:
-  explicit Core(const StrategyContext& context) : group_(context.group), buckets_(context) {}
+  explicit Core(const StrategyContext& context) : PlacedBuckets(context) {}
 
-  void BeginStep() override { buckets_.Begin(); }
-  void OnGradReady(model::Parameter& param) override { buckets_.OnGradReady(param); }
   void Finish() override {
-    buckets_.WaitThrough(buckets_.plan().buckets.size() - 1);
-    buckets_.End();
+    ReceiveAll();
+    End();
   }
-
-  double loss_scale() const override { return 1.0 / group_.size(); }
-  BucketPlan plan() const override { return buckets_.plan(); }
-
- private:
-  comm::ProcessGroup& group_;
-  PlacedBuckets buckets_;
 };
 
 }  // namespace

@@ -9,32 +9,22 @@ namespace {
 // alone, so the weights are bitwise those of `core`; the norm of all gradients is known too late to clip by.
 //
 // The idea: PyTorch's optimizer in backward, and "Priority-based parameter propagation", arXiv:1905.03960.
-class CoreUpdate : public Strategy {
+class CoreUpdate : public PlacedBuckets {
  public:
-  explicit CoreUpdate(const StrategyContext& context) : group_(context.group), buckets_(context) {}
+  explicit CoreUpdate(const StrategyContext& context) : PlacedBuckets(context) {}
 
-  void BeginStep() override { buckets_.Begin(); }
-  void OnGradReady(model::Parameter& param) override { buckets_.OnGradReady(param); }
   void Finish() override {}
 
   void Update(model::Optimizer& optimizer, double grad_scale) override {
     optimizer.Advance();
-    const std::vector<Bucket>& buckets = buckets_.plan().buckets;
-    for (size_t i = 0; i < buckets.size(); ++i) {
-      buckets_.WaitThrough(i);
-      optimizer.Apply(buckets[i].params, grad_scale);
+    for (size_t i = 0; i < plan_.buckets.size(); ++i) {
+      ReceiveThrough(i);
+      optimizer.Apply(plan_.buckets[i].params, grad_scale);
     }
-    buckets_.End();
+    End();
   }
 
-  void CompleteGradients() override { buckets_.WaitThrough(buckets_.plan().buckets.size() - 1); }
-
-  double loss_scale() const override { return 1.0 / group_.size(); }
-  BucketPlan plan() const override { return buckets_.plan(); }
-
- private:
-  comm::ProcessGroup& group_;
-  PlacedBuckets buckets_;
+  void CompleteGradients() override { ReceiveAll(); }
 };
 
 }  // namespace

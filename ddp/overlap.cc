@@ -1,5 +1,4 @@
-#include <optional>
-
+#include "ddp/overlapped_buckets.h"
 #include "ddp/ready_order.h"
 #include "ddp/strategies.h"
 
@@ -11,40 +10,29 @@ namespace {
 // issued in the order in which gradients became ready in the first step (rank 0's, broadcast): a rank on
 // which they are ready in another order, because it uses other parameters, would otherwise average what does
 // not belong together.
-class Overlap : public Strategy {
+class Overlap : public OverlappedBuckets {
  public:
-  explicit Overlap(const StrategyContext& context) : group_(context.group), ready_order_(context.params) {
-    Plan({context.params.rbegin(), context.params.rend()});
-  }
-
-  void BeginStep() override { launcher_->Reset(); }
+  explicit Overlap(const StrategyContext& context)
+      : OverlappedBuckets(context.group,
+                          PlanSingles(std::vector(context.params.rbegin(), context.params.rend()))),
+        ready_order_(context.params) {}
 
   void OnGradReady(model::Parameter& param) override {
     ready_order_.Mark(param);
-    launcher_->MarkReady(param, [&](size_t i) {
-      works_.push_back(group_.AllReduce(plan_.buckets[i].params.front()->grad(), comm::ReduceOp::kMean));
-    });
+    OverlappedBuckets::OnGradReady(param);
   }
 
   void Finish() override {
-    for (comm::Work& work : works_) work.Wait();
-    works_.clear();
-    if (const auto order = ready_order_.Agree(group_)) Plan(*order);
+    ReceiveAll();
+    if (const auto order = ready_order_.Agree(group_)) SetPlan(PlanSingles(*order));
   }
-
-  BucketPlan plan() const override { return plan_; }
 
  private:
-  void Plan(const std::vector<model::Parameter*>& order) {
-    plan_ = PlanSingles(order);
-    launcher_.emplace(plan_);
+  comm::Work Send(size_t i) override {
+    return group_.AllReduce(plan_.buckets[i].params.front()->grad(), comm::ReduceOp::kMean);
   }
 
-  comm::ProcessGroup& group_;
   ReadyOrder ready_order_;
-  BucketPlan plan_;
-  std::optional<InOrderLauncher> launcher_;
-  std::vector<comm::Work> works_;
 };
 
 }  // namespace

@@ -1,11 +1,10 @@
 #ifndef GRADSYNC_DDP_PLACED_BUCKETS_H_
 #define GRADSYNC_DDP_PLACED_BUCKETS_H_
 
-#include <optional>
 #include <vector>
 
-#include "ddp/bucket.h"
 #include "ddp/factory.h"
+#include "ddp/overlapped_buckets.h"
 #include "ddp/ready_order.h"
 #include "ddp/touched_rows.h"
 
@@ -18,37 +17,30 @@ namespace gradsync::ddp {
 // it: so the last are small, down to one tensor, and of an embedding's gradient, the last of a language
 // model, only the rows that are not zero are sent.
 //
-// All-reduces sum: for a mean, the loss is divided by the world size.
-class PlacedBuckets {
+// The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
+class PlacedBuckets : public OverlappedBuckets {
  public:
+  void BeginStep() override;
+  void OnGradReady(model::Parameter& param) override;
+  double loss_scale() const override { return 1.0 / group_.size(); }
+
+ protected:
   explicit PlacedBuckets(const StrategyContext& context);
 
-  const BucketPlan& plan() const { return plan_; }
-
-  // In each step, in this order: puts gradients to their places;
-  void Begin();
-  // takes a gradient that is ready, and sends every bucket that is full;
-  void OnGradReady(model::Parameter& param);
-  // returns when the gradients of buckets up to the i-th are sums over ranks;
-  void WaitThrough(size_t i);
-  // once all of them are: after the first step moves the buckets.
+  // Once in each step, when all buckets have been received: after the first step moves them.
   void End();
 
  private:
-  comm::Work Send(size_t i);
+  comm::Work Send(size_t i) override;
+  void Receive(size_t i) override;
   void Layout(const std::vector<model::Parameter*>& order);
   std::vector<TouchedRows>::iterator RowsOf(size_t i);
 
-  comm::ProcessGroup& group_;
   const size_t bucket_bytes_;
   ReadyOrder ready_order_;
-  BucketPlan plan_;
   model::Tensor storage_;               // of all buckets
   std::vector<model::Tensor> buffers_;  // views of it, by bucket
   std::vector<TouchedRows> rows_;       // of buckets that send them alone
-  std::vector<comm::Work> works_;       // of the buckets that have been sent
-  size_t num_done_ = 0;                 // so many of them have been waited for
-  std::optional<InOrderLauncher> launcher_;
 };
 
 }  // namespace gradsync::ddp

@@ -1,6 +1,7 @@
 #include <unordered_map>
 
 #include "ddp/low_rank.h"
+#include "ddp/overlapped_buckets.h"
 #include "ddp/reference.h"
 #include "ddp/strategies.h"
 
@@ -22,13 +23,10 @@ using model::Parameter;
 //
 // Gradients that factors would not make smaller travel whole, beside the P of their bucket; that all-reduce
 // overlaps with backward. The one of all Q needs them, and follows when backward is over.
-class PowerSgd : public Strategy {
+class PowerSgd : public OverlappedBuckets {
  public:
   explicit PowerSgd(const StrategyContext& context)
-      : group_(context.group),
-        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
-        works_(plan_.buckets.size()),
-        launcher_(plan_) {
+      : OverlappedBuckets(context.group, PlanReverse(context.params, context.options.bucket_bytes)) {
     const auto rank = static_cast<int64_t>(ValueOf(kTraits, "rank", context.options));
     for (size_t i = 0; i < context.params.size(); ++i) {
       Parameter& param = *context.params[i];
@@ -57,18 +55,13 @@ class PowerSgd : public Strategy {
     Reset();
   }
 
-  void BeginStep() override { launcher_.Reset(); }
   void OnGradReady(Parameter& param) override {
     gradients_.at(&param).MakeP();
-    launcher_.MarkReady(param,
-                        [&](size_t b) { works_[b] = group_.AllReduce(buffers_[b], comm::ReduceOp::kMean); });
+    OverlappedBuckets::OnGradReady(param);
   }
 
   void Finish() override {
-    for (size_t b = 0; b < works_.size(); ++b) {
-      works_[b].Wait();
-      for (const Parameter* param : plan_.buckets[b].params) gradients_.at(param).MakeQ();
-    }
+    ReceiveAll();
     if (q_buffer_.defined()) group_.AllReduce(q_buffer_, comm::ReduceOp::kMean).Wait();
     for (auto& [param, gradient] : gradients_) gradient.Finish();
   }
@@ -93,14 +86,15 @@ class PowerSgd : public Strategy {
   }
 
  private:
-  comm::ProcessGroup& group_;
-  BucketPlan plan_;  // of P
-  Bucket qs_;        // all Q
+  comm::Work Send(size_t b) override { return group_.AllReduce(buffers_[b], comm::ReduceOp::kMean); }
+  void Receive(size_t b) override {
+    for (const Parameter* param : plan_.buckets[b].params) gradients_.at(param).MakeQ();
+  }
+
+  Bucket qs_;  // all Q
   std::unordered_map<const Parameter*, LowRank> gradients_;
   std::vector<model::Tensor> buffers_;  // of P, by bucket
   model::Tensor q_buffer_;
-  std::vector<comm::Work> works_;  // by bucket
-  InOrderLauncher launcher_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "ddp/largest.h"
+#include "ddp/overlapped_buckets.h"
 #include "ddp/reference.h"
 #include "ddp/strategies.h"
 #include "model/tensor_ops.h"
@@ -22,14 +23,11 @@ using model::Tensor;
 //
 // During backward, a bucket whose gradients are all ready becomes a message, which all ranks get from all.
 // Afterwards each rank adds them up in rank order, so that the sums are bitwise the same on all.
-class TopK : public Strategy {
+class TopK : public OverlappedBuckets {
  public:
   explicit TopK(const StrategyContext& context)
-      : group_(context.group),
-        plan_(PlanReverse(context.params, context.options.bucket_bytes)),
-        keeps_error_(ValueOf(kTraits, "feedback", context.options) != 0),
-        works_(plan_.buckets.size()),
-        launcher_(plan_) {
+      : OverlappedBuckets(context.group, PlanReverse(context.params, context.options.bucket_bytes)),
+        keeps_error_(ValueOf(kTraits, "feedback", context.options) != 0) {
     const double share = ValueOf(kTraits, "percent", context.options) / 100;
     for (Bucket& bucket : plan_.buckets) {
       bucket.numel = 0;
@@ -46,35 +44,11 @@ class TopK : public Strategy {
     }
   }
 
-  void BeginStep() override { launcher_.Reset(); }
   void OnGradReady(Parameter& param) override {
     AddTo(param.grad(), memory_.at(&param));  // After which the gradient's place is free.
-    launcher_.MarkReady(param, [&](size_t b) {
-      const auto take = [&](Parameter& of, float* values, int32_t* indices, int64_t count) {
-        TakeLargest(memory_.at(&of), of.grad(), count, values, indices);
-        if (!keeps_error_) memory_.at(&of).Zero();
-      };
-      ForEachIn(Message(b, group_.rank()), plan_.buckets[b], take);
-      works_[b] = group_.AllGather(Message(b, group_.rank()), messages_[b]);
-    });
+    OverlappedBuckets::OnGradReady(param);
   }
 
-  void Finish() override {
-    for (size_t b = 0; b < works_.size(); ++b) {
-      works_[b].Wait();
-      for (Parameter* param : plan_.buckets[b].params) param->grad().Zero();
-      for (int rank = 0; rank < group_.size(); ++rank) {
-        const auto add = [](Parameter& of, const float* values, const int32_t* indices, int64_t count) {
-          float* const grad = of.grad().data<float>();
-          for (int64_t n = 0; n < count; ++n) grad[indices[n]] += values[n];
-        };
-        ForEachIn(Message(b, rank), plan_.buckets[b], add);
-      }
-      for (Parameter* param : plan_.buckets[b].params) Scale(param->grad(), 1.0 / group_.size());
-    }
-  }
-
-  BucketPlan plan() const override { return plan_; }
   std::vector<model::NamedTensor> State() override {
     std::vector<model::NamedTensor> state;
     for (const auto& [param, memory] : memory_) state.emplace_back("error." + param->name(), memory);
@@ -85,18 +59,33 @@ class TopK : public Strategy {
   }
 
  private:
+  comm::Work Send(size_t b) override {
+    const auto take = [&](Parameter& of, float* values, int32_t* indices, int64_t count) {
+      TakeLargest(memory_.at(&of), of.grad(), count, values, indices);
+      if (!keeps_error_) memory_.at(&of).Zero();
+    };
+    ForEachIn(Message(b, group_.rank()), plan_.buckets[b], take);
+    return group_.AllGather(Message(b, group_.rank()), messages_[b]);
+  }
+
+  void Receive(size_t b) override {
+    for (Parameter* param : plan_.buckets[b].params) param->grad().Zero();
+    const auto add = [](Parameter& of, const float* values, const int32_t* indices, int64_t count) {
+      float* const grad = of.grad().data<float>();
+      for (int64_t n = 0; n < count; ++n) grad[indices[n]] += values[n];
+    };
+    for (int rank = 0; rank < group_.size(); ++rank) ForEachIn(Message(b, rank), plan_.buckets[b], add);
+    for (Parameter* param : plan_.buckets[b].params) Scale(param->grad(), 1.0 / group_.size());
+  }
+
   Tensor Message(size_t b, int rank) const {
     const int64_t bytes = messages_[b].numel() / group_.size();
     return messages_[b].Slice(rank * bytes, {bytes});
   }
 
-  comm::ProcessGroup& group_;
-  BucketPlan plan_;  // of messages: offsets and numel count what is sent
   const bool keeps_error_;
   std::unordered_map<const Parameter*, Tensor> memory_;
-  std::vector<Tensor> messages_;   // by bucket; of all ranks
-  std::vector<comm::Work> works_;  // by bucket
-  InOrderLauncher launcher_;
+  std::vector<Tensor> messages_;  // by bucket; of all ranks
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ddp/shards.h"
+#include "ddp/sharded_strategy.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::zero2 {
@@ -16,72 +16,45 @@ namespace {
 // common. When a bucket leaves, the next but one gets its place, for which the last but one must have
 // arrived. A gradient that is there before its place, and a sum of earlier passes, waits in memory of its
 // own.
-class Zero2 : public Strategy {
+class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
-      : group_(context.group),
-        shards_(PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()),
-                           context.options.bucket_bytes),
-                group_),
-        rooms_(PlaceInTurns(shards_.reduced(), kWindow, group_)),
-        launcher_(shards_.reduced()) {
-    for (size_t i = 0; i < rooms_.size(); ++i) {
-      own_.push_back(model::Tensor::Zeros(rooms_[i].device(), {shards_.part_numel(i)}, rooms_[i].dtype()));
-    }
-    shards_.SetGradients(own_);
-    if (context.optimizer != nullptr) shards_.MakeOptimizer(*context.optimizer);
+      : ShardedStrategy(context), rooms_(PlaceInTurns(plan_, kWindow, group_)) {
+    std::vector<model::Tensor> own_grads;
+    for (size_t i = 0; i < rooms_.size(); ++i)
+      own_grads.push_back(model::Tensor::Zeros(rooms_[i].device(), {part_numel(i)}, rooms_[i].dtype()));
+    SetGradients(std::move(own_grads), context.optimizer);
   }
 
   void BeginStep() override {
-    shards_.PlaceValues();
-    for (const Bucket& bucket : shards_.reduced().buckets) {
-      for (model::Parameter* const param : bucket.params) param->PlaceGrad({});
-    }
+    ShardedStrategy::BeginStep();
+    for (const Bucket& bucket : plan_.buckets) LetGo(bucket);
     for (size_t i = 0; i < std::min(kAhead, rooms_.size()); ++i) Place(i);
-    works_.clear();
-    launcher_.Reset();
-  }
-
-  void OnGradReady(model::Parameter& param) override {
-    launcher_.MarkReady(param, [&](size_t i) {
-      works_.push_back(group_.ReduceScatter(rooms_[i], own_[i], comm::ReduceOp::kSum));
-      const size_t next = i + kAhead;
-      if (next >= rooms_.size()) return;
-      if (next >= kWindow) works_[next - kWindow].Wait();
-      Place(next);
-    });
-  }
-
-  void Finish() override {
-    for (comm::Work& work : works_) work.Wait();
-  }
-
-  double SquaredNorm(std::span<model::Parameter* const>) override { return shards_.SquaredNorm(); }
-
-  void Update(model::Optimizer& optimizer, double grad_scale) override {
-    shards_.Update(
-        optimizer, grad_scale, [](size_t) {}, [&](size_t i) { return rooms_[i]; });
   }
 
   void CompleteGradients() override {
     for (size_t i = 0; i < rooms_.size(); ++i) {
-      const Bucket& bucket = shards_.reduced().buckets[i];
-      group_.AllGather(own_[i], rooms_[i]).Wait();
-      for (model::Parameter* const param : bucket.params) param->PlaceGrad({});
-      CopyOut(bucket, rooms_[i]);
+      group_.AllGather(own_grads()[i], rooms_[i]).Wait();
+      LetGo(plan_.buckets[i]);
+      CopyOut(plan_.buckets[i], rooms_[i]);
     }
   }
-
-  std::vector<model::NamedTensor> State() override { return shards_.State(); }
-  void Reset() override { shards_.Reset(); }
-  double loss_scale() const override { return 1.0 / group_.size(); }
-  BucketPlan plan() const override { return shards_.plan(); }
 
  private:
   static constexpr size_t kAhead = 2, kWindow = 4;
 
+  comm::Work Send(size_t i) override {
+    comm::Work work = group_.ReduceScatter(rooms_[i], own_grads()[i], comm::ReduceOp::kSum);
+    const size_t next = i + kAhead;
+    if (next >= rooms_.size()) return work;
+    if (next >= kWindow) ReceiveThrough(next - kWindow);
+    Place(next);
+    return work;
+  }
+  model::Tensor Room(size_t i) override { return rooms_[i]; }
+
   void Place(size_t i) {
-    const Bucket& bucket = shards_.reduced().buckets[i];
+    const Bucket& bucket = plan_.buckets[i];
     for (size_t k = 0; k < bucket.params.size(); ++k) {
       model::Parameter& param = *bucket.params[k];
       const model::Tensor place = bucket.View(rooms_[i], k);
@@ -89,13 +62,11 @@ class Zero2 : public Strategy {
       param.PlaceGrad(place);
     }
   }
+  static void LetGo(const Bucket& bucket) {
+    for (model::Parameter* const param : bucket.params) param->PlaceGrad({});
+  }
 
-  comm::ProcessGroup& group_;
-  Shards shards_;
   const std::vector<model::Tensor> rooms_;  // of whole buckets
-  std::vector<model::Tensor> own_;          // this rank's parts of the gradients, by bucket
-  InOrderLauncher launcher_;
-  std::vector<comm::Work> works_;  // reduce-scatters, by bucket
 };
 
 }  // namespace

@@ -1,0 +1,50 @@
+#ifndef GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_
+#define GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_
+
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "ddp/bucket.h"
+#include "ddp/strategy.h"
+
+namespace gradsync::ddp {
+
+// What strategies share that send buckets during backward, each as soon as its gradients are ready. They
+// differ in what they send, and in what they make of the result. A bucket that is full before its predecessor
+// waits for it, so that all ranks issue the same collectives in the same order: that of the plan.
+class OverlappedBuckets : public Strategy {
+ public:
+  void BeginStep() override;
+  void OnGradReady(model::Parameter& param) override;
+  void Finish() override { ReceiveAll(); }
+  BucketPlan plan() const override { return plan_; }
+
+ protected:
+  OverlappedBuckets(comm::ProcessGroup& group, BucketPlan plan);
+  // Another plan for the same parameters, between two steps.
+  void SetPlan(BucketPlan plan);
+
+  // Issues the collective of bucket i.
+  virtual comm::Work Send(size_t i) = 0;
+  // Called when that is done.
+  virtual void Receive(size_t /*i*/) {}
+
+  // Waits for buckets up to the i-th, in plan order, and receives each, once in a step.
+  void ReceiveThrough(size_t i);
+  void ReceiveAll() { ReceiveThrough(plan_.buckets.size() - 1); }
+
+  comm::ProcessGroup& group_;
+  // A strategy that sends something else than gradients sets numel and offsets to what it sends.
+  BucketPlan plan_;
+
+ private:
+  std::unordered_map<const model::Parameter*, size_t> bucket_of_;
+  std::vector<size_t> missing_;    // gradients that each bucket still waits for
+  std::vector<comm::Work> works_;  // of the buckets that have been sent
+  size_t num_received_ = 0;
+};
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_OVERLAPPED_BUCKETS_H_

@@ -1,0 +1,158 @@
+#include "ddp/sharded_strategy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/tensor_ops.h"
+
+namespace gradsync::ddp {
+namespace {
+
+using model::Parameter;
+using model::Tensor;
+
+BucketPlan PlanParts(const StrategyContext& context) {
+  const int num_parts = context.group.size();
+  BucketPlan plan =
+      PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes);
+  for (Bucket& bucket : plan.buckets) {
+    bucket.collective = comm::Collective::kReduceScatter;
+    bucket.numel = (bucket.numel + num_parts - 1) / num_parts * num_parts;
+  }
+  return plan;
+}
+
+}  // namespace
+
+ShardedStrategy::ShardedStrategy(const StrategyContext& context)
+    : OverlappedBuckets(context.group, PlanParts(context)), values_(MakeCommonBuffers(plan_, group_)) {
+  for (size_t i = 0; i < plan_.buckets.size(); ++i) {
+    const Bucket& bucket = plan_.buckets[i];
+    const int64_t begin = group_.rank() * part_numel(i), end = begin + part_numel(i);
+    std::vector<Own>& own = own_.emplace_back();
+    for (size_t k = 0; k < bucket.params.size(); ++k) {
+      Parameter* const param = bucket.params[k];
+      const int64_t at = bucket.offsets[k];
+      const int64_t first = std::clamp(begin - at, int64_t{0}, param->numel());
+      const int64_t last = std::clamp(end - at, int64_t{0}, param->numel());
+      if (first < last) own.push_back({{param, first, last}, at + first - begin});
+    }
+  }
+}
+
+// No rank writes to values_ before this one takes part in another step.
+ShardedStrategy::~ShardedStrategy() {
+  ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) {
+    if (!param.value().SameStorage(common)) return;
+    param.PlaceValue({});
+    param.MutableValue().CopyFrom(common);
+  });
+}
+
+BucketPlan ShardedStrategy::plan() const {
+  BucketPlan all = plan_;
+  if (!values_.empty()) return all;
+  for (Bucket bucket : plan_.buckets) {
+    bucket.collective = comm::Collective::kAllGather;
+    all.buckets.push_back(std::move(bucket));
+  }
+  return all;
+}
+
+void ShardedStrategy::SetGradients(std::vector<Tensor> own_grads, const model::Optimizer* like) {
+  own_grads_ = std::move(own_grads);
+  if (like != nullptr) MakeOptimizer(*like);
+}
+
+void ShardedStrategy::MakeOptimizer(const model::Optimizer& like) {
+  std::vector<model::Part> parts;
+  for (size_t i = 0; i < own_.size(); ++i) {
+    for (const auto& [part, at] : own_[i])
+      parts.push_back({part.param, part.begin, part.end, own_grads_[i].Slice(at, {part.end - part.begin})});
+  }
+  optimizer_ = like.ForParts(std::move(parts));
+  optimizer_->State();  // Allocates it now, and not from what the first step has just given back.
+}
+
+void ShardedStrategy::CopyOwnValues(size_t i, const Tensor& all) const {
+  for (const auto& [part, at] : own_[i]) {
+    const int64_t numel = part.end - part.begin;
+    const Tensor from = part.param->value().Slice(part.begin, {numel});
+    const Tensor to = OwnPart(i, all).Slice(at, {numel});
+    if (!from.SameStorage(to)) to.CopyFrom(from);
+  }
+}
+
+void ShardedStrategy::BeginStep() {
+  OverlappedBuckets::BeginStep();
+  if (values_.empty()) return;
+  if (!has_begun_) {
+    group_.Barrier();  // No rank reads what the last training has left in values_.
+    for (size_t i = 0; i < values_.size(); ++i) CopyOwnValues(i, values_[i]);
+    group_.Barrier();
+    has_begun_ = true;
+  }
+  ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) { param.PlaceValue(common); });
+}
+
+double ShardedStrategy::SquaredNorm(std::span<Parameter* const> /*params*/) {
+  ReceiveAll();
+  double sum = 0;
+  for (size_t i = 0; i < own_.size(); ++i) {
+    for (const auto& [part, at] : own_[i])
+      sum += model::SquaredNorm(own_grads_[i].Slice(at, {part.end - part.begin}));
+  }
+  const Tensor total =
+      Tensor::From<double>(plan_.buckets.front().device(), {1}, std::span<const double>(&sum, 1));
+  group_.AllReduce(total, comm::ReduceOp::kSum).Wait();
+  return total.ToVector<double>().front();
+}
+
+void ShardedStrategy::Update(model::Optimizer& optimizer, double grad_scale) {
+  if (optimizer_ == nullptr) MakeOptimizer(optimizer);
+  optimizer.Advance();
+  optimizer_->SetNumSteps(optimizer.num_steps());
+  optimizer_->SetLearningRate(optimizer.learning_rate());
+  values_.empty() ? UpdateAndGather(grad_scale) : UpdateInCommonMemory(grad_scale);
+}
+
+void ShardedStrategy::UpdateInCommonMemory(double grad_scale) {
+  group_.Barrier();  // No rank reads the old weights any more.
+  for (size_t i = 0; i < plan_.buckets.size(); ++i) {
+    ReceiveThrough(i);
+    optimizer_->Apply(plan_.buckets[i].params, grad_scale);
+  }
+  group_.Barrier();  // All ranks have written the new ones.
+  for (const Bucket& bucket : plan_.buckets) {
+    for (Parameter* const param : bucket.params) param->MutableValue();  // Others have changed it too.
+  }
+}
+
+// While the weights of a bucket travel the next is updated.
+void ShardedStrategy::UpdateAndGather(double grad_scale) {
+  const std::vector<Bucket>& buckets = plan_.buckets;
+  comm::Work gathering;  // the bucket before
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    ReceiveThrough(i);
+    optimizer_->Apply(buckets[i].params, grad_scale);
+    const Tensor all = Room(i);
+    CopyOwnValues(i, all);
+    const comm::Work next = group_.AllGather(OwnPart(i, all), all);
+    gathering.Wait();
+    if (i > 0) CopyValuesOut(buckets[i - 1], Room(i - 1));
+    gathering = next;
+  }
+  gathering.Wait();
+  CopyValuesOut(buckets.back(), Room(buckets.size() - 1));
+}
+
+std::vector<model::NamedTensor> ShardedStrategy::State() {
+  return optimizer_ == nullptr ? std::vector<model::NamedTensor>() : optimizer_->State();
+}
+
+void ShardedStrategy::Reset() {
+  has_begun_ = false;
+  if (optimizer_ != nullptr) optimizer_->Reset();
+}
+
+}  // namespace gradsync::ddp

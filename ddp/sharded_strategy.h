@@ -1,0 +1,76 @@
+#ifndef GRADSYNC_DDP_SHARDED_STRATEGY_H_
+#define GRADSYNC_DDP_SHARDED_STRATEGY_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ddp/factory.h"
+#include "ddp/overlapped_buckets.h"
+
+namespace gradsync::ddp {
+
+// Every rank updates one part of every bucket, and keeps the optimizer's state of that part alone: "ZeRO",
+// arXiv:1910.02054, section 5. Rank r has elements [r m, (r + 1) m) of a bucket of p m elements, wherever
+// parameters begin and end. Gradients are reduced to parts during backward, bucket by bucket; then all ranks
+// gather everyone's weights. Buckets are filled in reverse forward order, and stay: an element's state cannot
+// move to another rank.
+//
+// Ranks that have memory in common (ProcessGroup::AllocateShared) keep one copy of the weights there, and
+// gather nothing: they meet when all have read the old weights, and when all have written the new ones.
+class ShardedStrategy : public OverlappedBuckets {
+ public:
+  // Leaves the weights in memory of the parameters' own.
+  ~ShardedStrategy() override;
+
+  void BeginStep() override;
+  // By one all-reduce.
+  double SquaredNorm(std::span<model::Parameter* const> params) override;
+  void Update(model::Optimizer& optimizer, double grad_scale) override;
+  std::vector<model::NamedTensor> State() override;
+  void Reset() override;
+  double loss_scale() const override { return 1.0 / group_.size(); }
+  // But for meetings.
+  BucketPlan plan() const override;
+
+ protected:
+  // plan_ has the buckets in the order in which gradients are reduced, padded so that all parts of one have
+  // the same number of elements.
+  explicit ShardedStrategy(const StrategyContext& context);
+  // At the end of the constructor: where this rank's parts of the gradients will be, by bucket. Makes the
+  // optimizer of these parts, like that one; if it is null, the first update does.
+  void SetGradients(std::vector<model::Tensor> own_grads, const model::Optimizer* like);
+  const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
+
+  // Memory for all weights of bucket i, during the update. May be that of bucket i - 2.
+  virtual model::Tensor Room(size_t i) = 0;
+
+  int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
+  // This rank's part of what holds bucket i.
+  model::Tensor OwnPart(size_t i, const model::Tensor& all) const {
+    return all.Slice(group_.rank() * part_numel(i), {part_numel(i)});
+  }
+
+ private:
+  // What this rank has of a parameter.
+  struct Own {
+    model::Part part;
+    int64_t at = 0;  // in this rank's part of the bucket
+  };
+
+  void MakeOptimizer(const model::Optimizer& like);
+  // Copies this rank's weights of bucket i to their places in what holds all.
+  void CopyOwnValues(size_t i, const model::Tensor& all) const;
+  void UpdateInCommonMemory(double grad_scale);
+  void UpdateAndGather(double grad_scale);
+
+  std::vector<std::vector<Own>> own_;  // by bucket
+  std::vector<model::Tensor> values_;  // of all ranks, by bucket; empty: every rank has its own
+  bool has_begun_ = false;             // values_ are this training's
+  std::vector<model::Tensor> own_grads_;
+  std::unique_ptr<model::Optimizer> optimizer_;  // from the first update on, at the latest
+};
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_SHARDED_STRATEGY_H_
