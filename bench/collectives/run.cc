@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
@@ -38,10 +37,10 @@ Collective CollectiveOf(const std::string& name) {
   return Collective::kAllReduce;
 }
 
-int64_t Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+std::string Median(std::vector<int64_t> times_ns) {
+  const auto middle = times_ns.begin() + static_cast<std::ptrdiff_t>(times_ns.size() / 2);
+  std::nth_element(times_ns.begin(), middle, times_ns.end());
+  return ApproximateDuration(static_cast<double>(*middle));
 }
 
 // One collective of this rank, on inputs whose result is known. All ranks make it, and call all of it, alike.
@@ -100,7 +99,7 @@ class AllReduceJob : public RankJob {
         device_(MakeDevice(options.ranks, world)),
         timer_(MakePhaseTimer(*device_)) {
     // The first backend's group also tells all ranks the name of the run.
-    group_ = JoinBackend(options.backends.front());
+    JoinBackend(options.backends.front());
     run_id_ = AgreeOnRunId(*group_, device_, launch_);
     out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + run_id_);
     writer_.emplace(out_, kExperiment, run_id_, world.rank);
@@ -110,17 +109,14 @@ class AllReduceJob : public RankJob {
     MeasureAll();
     group_->Barrier();
     if (world_.rank != 0) return;
-    Summarize();
+    absl::PrintF("%-32s %12s %12s %10s\n%srecords: %s\n", "rank 0, medians", "time", "in a row", "wrong",
+                 summary_, out_);
     if (!first_error_.empty()) throw std::runtime_error(first_error_);
   }
 
  private:
-  std::unique_ptr<comm::RecordingProcessGroup> JoinBackend(const std::string& backend) {
-    const bool is_limit = backend == kMemoryLimit;
-    auto group = JoinGroup(options_.ranks, is_limit ? "shm" : backend, world_, device_, placement_);
-    limit_.reset();
-    if (is_limit) limit_.emplace(*group, options_.ranks.timeout);
-    return group;
+  void JoinBackend(const std::string& backend) {
+    group_ = JoinGroup(options_.ranks, backend, world_, device_, placement_);
   }
 
   void MeasureAll() {
@@ -129,7 +125,7 @@ class AllReduceJob : public RankJob {
     Progress progress(static_cast<int64_t>(configs) * (1 + options_.warmup_iterations + options_.iterations),
                       world_.rank == 0);
     for (const std::string& backend : options_.backends) {
-      if (backend != options_.backends.front()) group_ = JoinBackend(backend);
+      if (backend != options_.backends.front()) JoinBackend(backend);
       SetGroupRecord(backend);
       for (const std::string& collective : options_.collectives) {
         for (const int64_t size_bytes : options_.sizes_bytes) {
@@ -162,8 +158,7 @@ class AllReduceJob : public RankJob {
   void Measure(const std::string& backend, const std::string& collective, int64_t size_bytes,
                Progress& progress) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
-    comm::ProcessGroup& group = limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : *group_;
-    Exercise exercise(group, device_,
+    Exercise exercise(*group_, device_,
                       {.collective = CollectiveOf(collective),
                        .op = options_.reduce_op(),
                        .root = 0,
@@ -172,8 +167,10 @@ class AllReduceJob : public RankJob {
                       options_.element_type(), numel);
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
     const std::string what = Join(backend, " ", collective, " ", FormatByteCount(size_bytes));
-    Record record = NewRecord(collective, size_bytes);
-    record.facts.Set("in_a_row", in_a_row);
+    Record record = group_record_;
+    record.time_utc = NowUtc();
+    record.config.Set("collective", collective);
+    record.config.Set("size_bytes", size_bytes);
     TimeOf(exercise, 1);
     int64_t wrong = exercise.NumWrong();
     progress.Step(what);
@@ -193,8 +190,8 @@ class AllReduceJob : public RankJob {
     writer_->WriteToDisk();
 
     wrong = SumOverRanks(wrong);
-    summary_.push_back(
-        {what, Median(record.samples["time_ns"]), Median(record.samples["back_to_back_ns"]), wrong});
+    absl::StrAppendFormat(&summary_, "%-32s %12s %12s %10d\n", what, Median(record.samples["time_ns"]),
+                          Median(record.samples["back_to_back_ns"]), wrong);
     if (wrong > 0 && first_error_.empty()) {
       first_error_ = Join(collective, " on ", backend, " ", FormatByteCount(size_bytes), ": ", wrong, " of ",
                           SumOverRanks(2 * exercise.num_checked()), " checked elements are wrong");
@@ -218,31 +215,6 @@ class AllReduceJob : public RankJob {
     group_->Clear();
   }
 
-  Record NewRecord(const std::string& collective, int64_t size_bytes) const {
-    Record record = group_record_;
-    record.time_utc = NowUtc();
-    record.config.Set("collective", collective);
-    record.config.Set("size_bytes", size_bytes);
-    return record;
-  }
-
-  void Summarize() const {
-    absl::PrintF("%-32s %12s %12s %10s\n", "rank 0, medians", "time", "in a row", "wrong");
-    for (const Row& row : summary_) {
-      absl::PrintF("%-32s %12s %12s %10d\n", row.what,
-                   ApproximateDuration(static_cast<double>(row.median_ns)),
-                   ApproximateDuration(static_cast<double>(row.in_a_row_ns)), row.wrong);
-    }
-    absl::PrintF("records: %s\n", out_);
-  }
-
-  struct Row {
-    std::string what;
-    int64_t median_ns = 0;
-    int64_t in_a_row_ns = 0;  // of each
-    int64_t wrong = 0;
-  };
-
   const AllReduceOptions& options_;
   const comm::World world_;
   const Provenance provenance_;  // Taken before this rank is confined to CPUs of its own.
@@ -252,12 +224,11 @@ class AllReduceJob : public RankJob {
   std::unique_ptr<comm::RecordingProcessGroup> group_;
   std::string run_id_;
   Launch launch_ = ThisLaunch();
-  std::optional<MemoryLimit> limit_;  // in front of group_, when that is what is measured
   Record group_record_;
   std::string out_;
   std::optional<RecordWriter> writer_;
   int64_t position_ = 0;
-  std::vector<Row> summary_;
+  std::string summary_;  // a line for each record
   std::string first_error_;
 };
 

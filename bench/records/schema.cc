@@ -193,7 +193,6 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "gpu_uuid", kText, kBenchmarks, kSometimes, "of a GPU"},
     {kFacts, "ranks_per_gpu", kInt, kBenchmarks, kSometimes, "of a GPU"},
     {kFacts, "nccl_log_prefix", kText, kBenchmarks, kSometimes, "in NCCL's own logs"},
-    {kFacts, "in_a_row", kInt, "all_reduce", kAlways, "collectives, see back_to_back_ns"},
     {kFacts, "num_parameters", kInt, kTraining, kAlways, "of the model"},
     {kFacts, "num_tensors", kInt, kTraining, kAlways, "that they are in"},
     {kFacts, "gradient_bytes", kInt, "ddp import", kSometimes, "of all gradients"},

@@ -113,7 +113,7 @@ std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
     if (!cell.void_reason.empty()) continue;
     for (const Row& row : cell.rows) {
-      if (row.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
+      if (row.verdict == Verdict::kNone) continue;
       const View view{cell, row};
       Sizes& sizes = all[{row.backend(), view.base()->backend()}];
       const Interval& by = row.against_baseline.interval;
