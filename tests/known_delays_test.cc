@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/training/record.h"
 #include "bench/training/trainer.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"

@@ -19,8 +19,7 @@ constexpr int64_t kBuffersPerRank = 3;
 void AllReduceOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxIterations = 1'000'000;
   flags.BeginGroup("Collectives");
-  flags.Add("backend", &backends, OneOf(comm::BackendNames()),
-            "Backends to measure, one after the other.");
+  flags.Add("backend", &backends, OneOf(comm::BackendNames()), "Backends to measure, one after the other.");
   flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
             "Collectives to measure, one after the other.");
   flags.Add("sizes", &sizes_bytes, BytesOrRange(),

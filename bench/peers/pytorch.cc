@@ -173,7 +173,6 @@ PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batc
   PeerStep step;
   step.tells_sync = answer.contains("sync_exposed_ns");
   step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});
-  step.strategies_in_memory = answer.value("strategies_in_memory", int64_t{0});
   const char* const backward = step.tells_sync ? "backward_ns" : "backward_and_sync_ns";
   int64_t at_ns = 0;
   size_t mark = 0;

@@ -172,8 +172,7 @@ class Server:
         if self.device.type == "cpu":
             return self.case.steps(name, batch, command["num_steps"])
         torch.cuda.reset_peak_memory_stats()
-        return {**self.case.steps(name, batch, command["num_steps"]), "peak_bytes_in_use": torch.cuda.max_memory_allocated(),
-                "strategies_in_memory": self.case.strategies_in_memory(name)}
+        return {**self.case.steps(name, batch, command["num_steps"]), "peak_bytes_in_use": torch.cuda.max_memory_allocated()}
 
     def check(self, command):
         name = command["strategy"]

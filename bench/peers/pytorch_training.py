@@ -262,10 +262,6 @@ class Case:
         dist.barrier()
         return facts
 
-    def strategies_in_memory(self, name):
-        """How many have buffers in memory while this one takes a step. Nothing but buckets stays between steps."""
-        return 1 + sum(v.has_buckets for other, v in self.variants.items() if other != name)
-
     def steps(self, name, batch, num_steps):
         """So many steps, and the means of their phases."""
         phases = [self.step(name, batch, waits=i == 0) for i in range(num_steps)]

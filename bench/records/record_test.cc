@@ -277,7 +277,7 @@ TEST(SchemaTest, NamesWhatIsNotInItWhatIsMissingAndWhatIsOfAnotherType) {
   record.config.Set("strategy", "core");
   record.config.Set("strategie", "core");
   record.config.Set("seed", "0");
-  record.facts.Set("bytes_held", "unknown");
+  record.facts.Set("peak_bytes_in_use", "unknown");
   record.samples["backward.linear_ns"] = {1, 2, 3};
   const std::vector<std::string> faults = SchemaFaults(record);
   EXPECT_THAT(faults, Contains("\"strategie\" is not in the schema"));
@@ -285,7 +285,7 @@ TEST(SchemaTest, NamesWhatIsNotInItWhatIsMissingAndWhatIsOfAnotherType) {
   EXPECT_THAT(faults, Contains("no \"backend\""));
   EXPECT_THAT(faults, Contains("no \"forward_ns\""));
   EXPECT_THAT(faults, Not(Contains(HasSubstr("linear"))));
-  EXPECT_THAT(faults, Not(Contains(HasSubstr("bytes_held"))));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("peak_bytes_in_use"))));
   EXPECT_THAT(faults, Not(Contains(HasSubstr("time_ns"))));
   EXPECT_THAT(WrongTypes(record), ElementsAre("\"seed\" is a text, expected a whole number"));
 }

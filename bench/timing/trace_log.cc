@@ -72,12 +72,8 @@ std::vector<int> AssignLanes(std::span<const comm::Interval> intervals) {
   return lanes;
 }
 
-TraceLog::TraceLog(int rank) : rank_(rank), last_row_(kQueued) {}
-
-void TraceLog::SetOrigin(std::string origin, std::vector<std::string> strategies) {
-  origin_ = std::move(origin);
-  strategies_ = std::move(strategies);
-}
+TraceLog::TraceLog(int rank, std::string origin, std::vector<std::string> strategies)
+    : rank_(rank), origin_(std::move(origin)), strategies_(std::move(strategies)), last_row_(kQueued) {}
 
 void TraceLog::AddStep(const StepName& name, const StepMarks& marks, const std::vector<TracedOp>& ops,
                        std::span<const comm::RecordingProcessGroup::Entry> collectives) {

@@ -20,11 +20,9 @@ namespace gradsync::bench {
 // arguments.
 class TraceLog {
  public:
-  explicit TraceLog(int rank);
-
   // What was run, for the reader: `origin` such as "tiny, 2 ranks, gloo", and the strategies in the order in
   // which they are to be shown.
-  void SetOrigin(std::string origin, std::vector<std::string> strategies);
+  TraceLog(int rank, std::string origin, std::vector<std::string> strategies);
 
   // Which step it was.
   struct StepName {
@@ -42,8 +40,8 @@ class TraceLog {
 
  private:
   const int rank_;
-  std::string origin_;
-  std::vector<std::string> strategies_;
+  const std::string origin_;
+  const std::vector<std::string> strategies_;
   int last_row_;                     // the trace's thread ids are rows
   std::vector<std::string> events_;  // as JSON; those that queue overlap, those in any other row nest
 };

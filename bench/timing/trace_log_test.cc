@@ -44,7 +44,7 @@ nlohmann::json WriteAndRead(const TraceLog& log) {
 }
 
 TEST(TraceLogTest, IsValidAndComplete) {
-  TraceLog log(3);
+  TraceLog log(3, "", {});
   const StepMarks marks{{1000, 3000, 9000, 12000, 15000}};
   log.AddStep(
       {"overlap", 7, 2, 128}, marks, {{"matmul", 3500, 6000, -1}, {"softmax \"x\"", 4000, 5000, 0}},
@@ -76,7 +76,7 @@ TEST(TraceLogTest, IsValidAndComplete) {
 }
 
 TEST(TraceLogTest, TimesAreMicroseconds) {
-  TraceLog log(0);
+  TraceLog log(0, "", {});
   log.AddStep({"flat", 0, 1, 8}, StepMarks{{1500, 2500, 3500, 4500, 5500}}, {},
               std::vector<Entry>{AllReduce(0, 4096, 3600, 3700, 4200)});
   const nlohmann::json trace = WriteAndRead(log);
@@ -98,16 +98,14 @@ TEST(TraceLogTest, TimesAreMicroseconds) {
 }
 
 TEST(TraceLogTest, SaysWhatWasRun) {
-  TraceLog log(0);
-  log.SetOrigin("tiny, 2 ranks", {"naive", "core"});
-  const nlohmann::json other = WriteAndRead(log).at("otherData");
+  const nlohmann::json other = WriteAndRead(TraceLog(0, "tiny, 2 ranks", {"naive", "core"})).at("otherData");
   EXPECT_EQ(other.at("origin"), "tiny, 2 ranks");
   EXPECT_EQ(other.at("strategies"), (nlohmann::json{"naive", "core"}));
 }
 
 TEST(TraceLogTest, UnwritablePathIsNamed) {
   try {
-    TraceLog(0).Write("/nonexistent/trace.json");
+    TraceLog(0, "", {}).Write("/nonexistent/trace.json");
     FAIL() << "written";
   } catch (const InvalidInput& error) {
     EXPECT_STREQ(error.what(), "/nonexistent/trace.json: cannot be written: No such file or directory");

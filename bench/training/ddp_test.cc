@@ -122,10 +122,8 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
     EXPECT_EQ(record.world_size, 2);
     ExpectOneCompleteRecord(record, 3);
     EXPECT_EQ(record.config.StringOr("variant", ""), VariantOf(strategy));
-    EXPECT_EQ(record.facts.IntOr("strategies_in_memory", 0), 1);
     // Values, gradients, two moments.
     EXPECT_GE(record.facts.IntOr("peak_bytes_in_use", 0), 4 * record.facts.IntOr("gradient_bytes", -1));
-    EXPECT_GE(record.facts.IntOr("bytes_held", 0), record.facts.IntOr("peak_bytes_in_use", 1));
     // One spot check in three rounds. With none ranks keep the gradients of their own batches.
     EXPECT_EQ(record.checks.IntOr("spot_checks", 0), 1);
     const ddp::Traits& traits = ddp::TraitsOf(strategy);

@@ -1,9 +1,8 @@
-#include "bench/training/equation.h"
-
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "bench/training/verifier.h"
 #include "ddp/reference.h"
 #include "model/tensor_ops.h"
 

@@ -1,4 +1,3 @@
-#include "bench/training/equation.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/training/verifier.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 #include "model/transformer.h"

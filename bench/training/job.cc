@@ -1,7 +1,6 @@
 #include "bench/training/job.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/launch/progress.h"
 #include "bench/launch/rank_main.h"
 #include "bench/launch/runfile.h"
 #include "bench/peers/pytorch.h"
@@ -21,22 +21,20 @@
 #include "bench/timing/nvtx.h"
 #include "bench/timing/peaks.h"
 #include "bench/timing/schedule.h"
+#include "bench/timing/step_profile.h"
+#include "bench/timing/trace_log.h"
 #include "bench/training/disturbance.h"
 #include "bench/training/groups.h"
 #include "bench/training/memory.h"
-#include "bench/training/observers.h"
 #include "bench/training/over_ranks.h"
-#include "bench/training/record.h"
 #include "bench/training/stepper.h"
 #include "bench/training/summary.h"
-#include "bench/training/tasks.h"
 #include "bench/training/trainer.h"
 #include "bench/training/verifier.h"
 #include "bench/training/verify.h"
 #include "comm/processes/run_command.h"
 #include "model/cuda_device.h"
 #include "model/error.h"
-#include "model/random.h"
 #include "model/safetensors.h"
 
 namespace gradsync::bench {
@@ -58,6 +56,8 @@ struct Series {
   int64_t number = -1;  // in its file, once it is there
   std::optional<int64_t> allocations = {};
   std::vector<int64_t> disturbance_ns = {};  // this rank's terms
+  std::vector<int64_t> steps_ns = {};        // on the slowest rank, once all are timed
+  std::optional<StepProfile> profile = {};   // with --profile
   int64_t spot_checks = 0, equal_spot_checks = 0;
 };
 
@@ -66,14 +66,6 @@ uint64_t OrderSeed(int64_t seed, const std::string& run_id, const std::string& c
   uint64_t hash = static_cast<uint64_t>(seed) ^ 0xcbf29ce484222325;  // Fowler, Noll and Vo
   for (const char c : run_id + cell_name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
-}
-
-// One round of each `rounds_per_check`, drawn, for each variant.
-bool IsSpotChecked(int64_t round, size_t variant, int64_t rounds_per_check, uint64_t seed) {
-  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
-  const uint32_t drawn = model::Philox4x32(
-      key, {static_cast<uint32_t>(round / rounds_per_check), static_cast<uint32_t>(variant), 0x5b07, 0})[0];
-  return round % rounds_per_check == drawn % rounds_per_check;
 }
 
 class TrainingJob : public RankJob {
@@ -99,20 +91,20 @@ class TrainingJob : public RankJob {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
     if (ranges_) trainer_.Annotate(*ranges_);
     if (options.check_gradients) trainer_.CheckGradients();
-    const Peak peak_flops = SetRecords();
+    SetRecords();
     if (options.peers.wanted()) {
       peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks,
                      groups_.Has("nccl") ? "nccl" : "gloo", world, placement_, trainer_);
     }
-    const std::string out = OutputDirectory(
+    out_ = OutputDirectory(
         options.ranks, "ddp-" + groups_.RecordOf(options.variants.front()).facts.StringOr("launch_set", ""));
-    writer_.emplace(out, "ddp", run_id_, world.rank);
-    observers_ = MakeObservers(options, task_, out, run_id_, peak_flops, trainer_);
+    writer_.emplace(out_, "ddp", run_id_, world.rank);
+    if (options.trace) trace_.emplace(NewTrace());
   }
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
-    for (const auto& observer : observers_) observer->OnBegin();
+    progress_.emplace(TotalSteps(), world_.rank == 0);
     for (const Cell& cell : task_.cells) {
       trainer_.Restart();
       if (options_.interleaved()) {
@@ -122,7 +114,8 @@ class TrainingJob : public RankJob {
       }
     }
     group_.Barrier();
-    for (const auto& observer : observers_) observer->OnEnd();
+    progress_.reset();
+    Print();
     if (world_.rank == 0 && !verifier_.first_fault().empty()) {
       throw std::runtime_error(verifier_.first_fault());
     }
@@ -139,12 +132,15 @@ class TrainingJob : public RankJob {
         const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
-      const std::vector<int64_t> steps_ns =
-          MaxOverRanks(series.record.samples.at("step_ns"), group_, device_);
+      series.steps_ns = MaxOverRanks(series.record.samples.at("step_ns"), group_, device_);
       more.facts.Set("allocations_in_timed_steps",
                      series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
       series.stepper->Describe(more.facts);
-      for (const auto& observer : observers_) observer->OnTimed(*series.stepper, steps_ns, more);
+      if (series.profile) {
+        series.profile->WriteTo(more);
+        profiles_ += Join("\n", NameOf(series), ", mean of ", series.steps_ns.size(), " steps:\n",
+                          series.profile->ToString());
+      }
       Add(more, series);
     }
     group_.Clear();
@@ -154,7 +150,8 @@ class TrainingJob : public RankJob {
       more.checks = verifier_.Check(*series.stepper);
       more.checks.Set("spot_checks", series.spot_checks);
       more.checks.Set("equal_spot_checks", series.equal_spot_checks);
-      for (const auto& observer : observers_) observer->OnChecked(*series.stepper, more.checks);
+      progress_->Step(NameOf(series) + ", check");
+      summary_.Add(cell.name, series.stepper->variant(), series.steps_ns, more.checks);
       Add(more, series);
       writer_->WriteToDisk();
     }
@@ -175,7 +172,7 @@ class TrainingJob : public RankJob {
   // As it is before the first step.
   Record RecordOf(const Cell& cell, const Variant& variant, double flops) const {
     Record record = groups_.RecordOf(variant);
-    SetTrainingConfig(options_, variant, record);
+    options_.Describe(variant, record);
     for (const auto& [name, value] : cell.config) record.config.Set(name, value);
     for (const auto& [name, value] : cell.facts) record.facts.Set(name, value);
     record.facts.Set("flops_per_step", Value(flops));
@@ -205,7 +202,10 @@ class TrainingJob : public RankJob {
       for (const int i : RoundOrder(num_variants, round, seed)) {
         Series& series = all[static_cast<size_t>(i)];
         TakeStep(series, options_.warmup_steps + round, round, batch);
-        if (IsSpotChecked(round, static_cast<size_t>(i), per_check, seed)) SpotCheck(series, round);
+        if (series.stepper->is_own() && IsSpotChecked(round, i, per_check, seed)) {
+          ++series.spot_checks;
+          if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
+        }
       }
       // In the order of the command line, which is that of tables, and not of the first round.
       for (Series& series : all) {
@@ -236,9 +236,8 @@ class TrainingJob : public RankJob {
     Stepper& stepper = *series.stepper;
     source_->Fill(world_.rank, round, batch);
     const bool listen = sample >= 0 && stepper.is_own() && (options_.trace || options_.profile);
-    OpRecorder* const recorder = listen ? &recorder_ : nullptr;
     const int64_t before_ns = disturbance_.NowNs();
-    const StepResult result = stepper.Step(batch, recorder);
+    const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
     if (sample >= 0) {
       series.disturbance_ns.push_back(disturbance_.NowNs() - before_ns);
       if (series.number < 0) {
@@ -248,27 +247,18 @@ class TrainingJob : public RankJob {
       Add(SamplesOf(result, position_++), series);
       if (result.allocations) series.allocations = series.allocations.value_or(0) + *result.allocations;
     }
-    for (const auto& observer : observers_) observer->OnStep({stepper, sample, result, recorder});
+    if (listen && options_.profile) {
+      if (!series.profile) series.profile.emplace(peak_flops_, options_.optimizer);
+      series.profile->Add(result.marks, recorder_.computed(), recorder_.ops());
+    }
+    if (listen && trace_) {
+      const Fields& config = stepper.cell().config;
+      trace_->AddStep(
+          {stepper.variant().name(), sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
+          result.marks, recorder_.ops(), stepper.collectives());
+    }
     recorder_.Clear();
-  }
-
-  // Whether all ranks have the same gradients after a step; of a strategy that has parts of them only, the
-  // same weights, which it has brought to all.
-  void SpotCheck(Series& series, int64_t round) {
-    if (!series.stepper->is_own()) return;
-    const Variant& variant = series.stepper->variant();
-    const bool has_parts = variant.traits->shards_state;
-    const std::vector<Tensor> compared = has_parts ? ValuesOf(trainer_.params()) : GradsOf(trainer_.params());
-    const std::vector<int> ranks = RanksThatDiffer(compared, group_, device_);
-    group_.Clear();
-    ++series.spot_checks;
-    if (ranks.empty()) ++series.equal_spot_checks;
-    if (ranks.empty() || variant.drifts()) return;
-    std::string names;
-    for (const int rank : ranks) names += Join(names.empty() ? "" : ", ", rank);
-    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", series.stepper->cell().name,
-                                  ": after it the ", has_parts ? "weights" : "gradients", " of rank ", names,
-                                  " differ from those of the other ranks"));
+    progress_->Step(NameOf(series));
   }
 
   // To the record, and, once that is begun, to its file when that is written next.
@@ -278,8 +268,8 @@ class TrainingJob : public RankJob {
     if (series.number >= 0) writer_->Continue(series.number, more);
   }
 
-  // What all records of this rank have, by backend. Returns its own part of the peak.
-  Peak SetRecords() {
+  // What all records of this rank have, by backend; and its own part of the peak.
+  void SetRecords() {
     Record record;
     record.experiment = "ddp";
     const int64_t elements = trainer_.num_elements();
@@ -287,13 +277,39 @@ class TrainingJob : public RankJob {
     record.facts.Set("num_tensors", trainer_.params().size());
     record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.gradient_type())));
     group_.Barrier();
-    Peak peak = MeasureFlops(device_, options_.element_type());
-    const Tensor sum = Tensor::From<double>(device_, {}, std::vector<double>{peak.per_second});
+    peak_flops_ = MeasureFlops(device_, options_.element_type());
+    const Tensor sum = Tensor::From<double>(device_, {}, std::vector<double>{peak_flops_.per_second});
     group_.AllReduce(sum, comm::ReduceOp::kSum).Wait();
     record.facts.Set("peak_flops_per_second", Value(sum.ToVector<double>().front()));
-    record.facts.Set("peak_flops_source", peak.source);
     run_id_ = groups_.SetRecords(std::move(record), provenance_);
-    return peak;
+  }
+
+  // With the steps of checks; of a run that is given a time, as if it took as many as without one.
+  int64_t TotalSteps() const {
+    return std::ssize(task_.cells) * std::ssize(options_.variants) *
+           (options_.warmup_steps + options_.steps + 1);
+  }
+
+  TraceLog NewTrace() const {
+    std::string origin = Join(options_.model, ", ", world_.size, " ranks");
+    for (const std::string& backend : options_.GroupBackends()) origin += ", " + backend;
+    std::vector<std::string> names;
+    for (const Variant& variant : options_.variants) names.push_back(variant.name());
+    return {world_.rank, std::move(origin), std::move(names)};
+  }
+
+  // Writes the trace; on rank 0 prints what the steps took, and where all is.
+  void Print() const {
+    const std::string trace_path = Join(out_, "/ddp.", run_id_, ".rank", world_.rank, ".trace.json");
+    if (trace_) trace_->Write(trace_path);
+    if (world_.rank != 0) return;
+    std::printf("%sMeans of the slowest rank. Records: %s\n%s", summary_.ToString().c_str(), out_.c_str(),
+                profiles_.c_str());
+    if (trace_) std::printf("Trace: %s\n", trace_path.c_str());
+  }
+
+  static std::string NameOf(const Series& series) {
+    return Join(series.stepper->variant().name(), ", ", series.stepper->cell().name);
   }
 
   // The first step of the first variant, from the initial weights and before anything else.
@@ -331,8 +347,13 @@ class TrainingJob : public RankJob {
   std::string run_id_;
   std::optional<RecordWriter> writer_;
   std::optional<Peers> peers_;
-  std::vector<std::unique_ptr<Observer>> observers_;
+  std::string out_;
   OpRecorder recorder_;
+  Peak peak_flops_;  // this rank's
+  std::optional<TraceLog> trace_;
+  std::string profiles_;  // as text
+  std::optional<Progress> progress_;
+  Summary summary_;
   int64_t position_ = 0;  // of the next timed step
 };
 

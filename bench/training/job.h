@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "bench/launch/flags.h"
-#include "bench/training/cell.h"
 #include "bench/training/options.h"
+#include "bench/training/tasks.h"
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 

@@ -21,65 +21,55 @@ constexpr double kPythonBytes = 400 * kMiB;
 // The optimizer's state.
 double StateCopies(const TrainingOptions& options) { return options.optimizer == "adamw" ? 2 : 0; }
 
-// Values, and the gradients and the state that checks and all strategies share that have none of their own.
-double ReplicaCopies(const TrainingOptions& options) {
+// In the process of a rank: values, the gradients and the state that checks and all strategies share that
+// have none of their own, and what strategies keep at the same time.
+double OwnCopies(const TrainingOptions& options, int world_size) {
   bool share_gradients = options.verify, share_state = options.verify;
-  for (const Variant& variant : options.variants) {
-    share_gradients = share_gradients || !variant.traits->places_gradients;
-    share_state = share_state || !variant.traits->owns_state;
-  }
-  return 1 + (share_gradients ? 1 : 0) + (share_state ? StateCopies(options) : 0);
-}
-
-// What the strategies keep at the same time.
-double BufferCopies(const TrainingOptions& options, int world_size) {
   double all = 0, largest = 0;
   for (const Variant& variant : options.variants) {
+    const ddp::Traits& traits = *variant.traits;
+    share_gradients = share_gradients || !traits.places_gradients;
+    share_state = share_state || !traits.owns_state;
     if (variant.is_peer()) continue;
-    double copies = variant.traits->gradient_copies;
-    if (variant.traits->owns_state)
-      copies += StateCopies(options) / (variant.traits->shards_state ? world_size : 1);
+    const double ranks = traits.shards_state ? world_size : 1;
+    double copies = traits.gradient_copies;
+    if (traits.owns_state) copies += StateCopies(options) / ranks;
     // Of values, which ranks with memory in common keep there.
-    if (variant.traits->shards_state) copies += 1.0 / world_size;
+    if (traits.shards_state) copies += 1 / ranks;
     all += copies;
     largest = std::max(largest, copies);
   }
-  return options.interleaved() ? all : largest;
+  return 1 + (share_gradients ? 1 : 0) + (share_state ? StateCopies(options) : 0) +
+         (options.interleaved() ? all : largest);
 }
 
-// Of the model, in the process of a rank's peer: all share values and the optimizer's state.
-// DistributedDataParallel has gradients and buckets of its own, which may be the same; the others share their
-// gradients, of which one that copies them makes two copies. Compiled or not is all the same.
+// In the process of a rank's peer: all share values and the optimizer's state. DistributedDataParallel has
+// gradients and buckets of its own, which may be the same; the others share their gradients, of which one
+// that copies them makes two copies. Compiled or not is all the same.
 double PeerCopies(const TrainingOptions& options) {
-  double copies = 1 + StateCopies(options);
-  bool any_shares = false;
-  double shared_copies = 0;
+  double of_ddp = 0, shared = 0;
   for (const Variant& variant : options.variants) {
     if (!variant.is_peer()) continue;
-    const bool is_ddp = variant.traits->has_buckets;
-    if (is_ddp) {
-      copies += variant.traits->places_gradients ? 1 : 2;
+    const ddp::Traits& traits = *variant.traits;
+    if (traits.has_buckets) {
+      of_ddp += traits.places_gradients ? 1 : 2;
     } else {
-      any_shares = true;
-      shared_copies = std::max(shared_copies, 2 * variant.traits->gradient_copies);
+      shared = std::max(shared, 1 + 2 * traits.gradient_copies);
     }
   }
-  return copies + (any_shares ? 1 : 0) + shared_copies;
-}
-
-// Activations, which in bf16 alone are smaller, and then a copy of the values: in elements of gradients.
-double Narrow(const TrainingOptions& options, const TrainingSize& size) {
-  if (options.element_type() == options.gradient_type()) return size.activations;
-  return (size.activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
-         static_cast<double>(SizeOf(options.gradient_type()));
+  return 1 + StateCopies(options) + of_ddp + shared;
 }
 
 // Elements of one rank and of its peer, where they compute.
 double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, int world_size) {
   // Operation by operation, without fusion, about twice as much is left behind for backward.
   constexpr double kEagerActivations = 2;
-  const double copies = ReplicaCopies(options) + BufferCopies(options, world_size);
-  const double own = copies * size.params + Narrow(options, size) + size.batch;
+  // Activations in bf16 are smaller, and then there is a copy of the values: in elements of gradients.
+  double activations = size.activations;
+  if (options.element_type() != options.gradient_type())
+    activations = (activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
+                  static_cast<double>(SizeOf(options.gradient_type()));
+  const double own = OwnCopies(options, world_size) * size.params + activations + size.batch;
   if (!options.peers.wanted()) return own;
   return own + PeerCopies(options) * size.params + kEagerActivations * size.activations + size.batch;
 }

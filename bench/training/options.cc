@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "bench/records/units.h"
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
@@ -307,6 +308,24 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
           "--dump_grads=", dump_grads, ": there is no directory ", directory.string());
   Require(dump_grads.empty() || ranks.repeats == 1,
           "--dump_grads: one launch writes the file, expected --repeats=1, found ", ranks.repeats);
+}
+
+void TrainingOptions::Describe(const Variant& variant, Record& record) const {
+  Fields& config = record.config;
+  variant.Describe(record);
+  SetRankConfig(ranks, variant.backend, config);
+  config.Set("dtype", tf32 ? "tf32" : dtype);
+  config.Set("order", order);
+  config.Set("warmup_steps", warmup_steps);
+  if (time) {
+    config.Set("time", absl::FormatDuration(absl::FromChrono(*time)));
+  } else {
+    config.Set("steps", steps);
+  }
+  if (precision) config.Set("precision", Value(*precision));
+  config.Set("optimizer", optimizer);
+  config.Set("learning_rate", learning_rate);
+  config.Set("traced", trace || profile || nvtx || check_gradients);
 }
 
 TrainingSize TrainingOptions::Size() const {

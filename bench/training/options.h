@@ -10,6 +10,7 @@
 #include "bench/launch/flags.h"
 #include "bench/launch/rank_main.h"
 #include "bench/peers/options.h"
+#include "bench/records/record.h"
 #include "bench/training/variant.h"
 #include "comm/rendezvous/world.h"
 #include "model/dtype.h"
@@ -91,6 +92,9 @@ struct TrainingOptions {
   // cannot be used, or this build has not the device. Reads no tensor. To be called once, after Parse, in
   // every process.
   void Complete(const FlagTable& flags, const comm::World& world);
+
+  // What the records of one of the variants say of it, and what every training has in its configuration.
+  void Describe(const Variant& variant, Record& record) const;
 
   // Of the largest cell of completed options; what a forward pass keeps is estimated from the model's shape.
   TrainingSize Size() const;

@@ -1,6 +1,7 @@
 #include "bench/training/stepper.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -20,14 +21,11 @@ class OwnStepper : public Stepper {
   OwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer, comm::RecordingProcessGroup& group)
       : Stepper(cell, variant), trainer_(trainer), group_(group) {
     trainer.Provide(*variant.traits);
-    const int64_t before = trainer.bytes_in_use();
+    const int64_t before = BytesInUse();
     strategy_ = trainer.NewStrategy(variant.strategy, variant.strategy_options(), group);
-    AddBuffers(trainer.bytes_in_use() - before);
+    own_bytes_ = BytesInUse() - before;
   }
-  ~OwnStepper() override {
-    trainer_.ResetGradients();
-    AddBuffers(-own_bytes_);
-  }
+  ~OwnStepper() override { trainer_.ResetGradients(); }
   OwnStepper(const OwnStepper&) = delete;
   OwnStepper& operator=(const OwnStepper&) = delete;
 
@@ -69,30 +67,23 @@ class OwnStepper : public Stepper {
     }
   }
 
-  void Describe(Fields& facts) const override {
-    facts.Set("peak_bytes_in_use", peak_bytes_);
-    facts.Set("bytes_held", trainer_.device()->allocator().stats().bytes_held);
-    facts.Set("strategies_in_memory", 1);
-  }
+  void Describe(Fields& facts) const override { facts.Set("peak_bytes_in_use", peak_bytes_); }
 
  private:
-  void AddBuffers(int64_t bytes) {
-    own_bytes_ += bytes;
-    trainer_.AddBytesApart(bytes);
-  }
+  model::CachingAllocator& memory() const { return trainer_.device()->allocator(); }
+  int64_t BytesInUse() const { return static_cast<int64_t>(memory().stats().bytes_in_use); }
 
   // One turn: what it leaves in memory is the strategy's.
   StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
-    const int64_t before = trainer_.bytes_in_use();
-    trainer_.device()->allocator().ResetPeak();
+    const int64_t before = BytesInUse();
+    memory().ResetPeak();
     StepResult result;
     trainer_.SetDelays(variant().delays());
     trainer_.SetClipNorm(variant().clip_norm());
     Locate([&] { result = trainer_.Step(*strategy_, batch, tracer, &group_, variant().period()); });
-    AddBuffers(trainer_.bytes_in_use() - before);
-    const auto peak = static_cast<int64_t>(trainer_.device()->allocator().stats().peak_bytes_in_use);
-    const int64_t not_its_own = trainer_.bytes_apart() - own_bytes_ + trainer_.BytesUnused(*variant().traits);
-    peak_bytes_ = std::max(peak_bytes_, peak - not_its_own);
+    const int64_t in_step = static_cast<int64_t>(memory().stats().peak_bytes_in_use) - before;
+    peak_bytes_ = std::max(peak_bytes_, in_step + own_bytes_ + trainer_.SharedBytes(*variant().traits));
+    own_bytes_ += BytesInUse() - before;
     return result;
   }
 
@@ -121,20 +112,15 @@ class OwnStepper : public Stepper {
 class PeerStepper : public Stepper {
  public:
   // `path`: of a file for what it has trained.
-  PeerStepper(const Cell& cell, const Variant& variant, int64_t num_in_memory, std::string path,
-              PyTorchPeer& process, Trainer& trainer)
-      : Stepper(cell, variant),
-        num_in_memory_(num_in_memory),
-        path_(std::move(path)),
-        process_(process),
-        trainer_(trainer) {}
+  PeerStepper(const Cell& cell, const Variant& variant, std::string path, PyTorchPeer& process,
+              Trainer& trainer)
+      : Stepper(cell, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
 
   bool is_own() const override { return false; }
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(variant().peer, batch, variant().period());
     peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
-    if (step.strategies_in_memory > 0) num_in_memory_ = step.strategies_in_memory;
     return {.marks = step.marks, .tells_sync = step.tells_sync};
   }
 
@@ -161,14 +147,10 @@ class PeerStepper : public Stepper {
 
   // It says nothing of the host's memory.
   void Describe(Fields& facts) const override {
-    const std::string unknown = "unknown";
-    facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(unknown));
-    facts.Set("bytes_held", unknown);
-    facts.Set("strategies_in_memory", num_in_memory_);
+    facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(std::string("unknown")));
   }
 
  private:
-  int64_t num_in_memory_;
   const std::string path_;
   PyTorchPeer& process_;
   Trainer& trainer_;
@@ -188,24 +170,23 @@ Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string
       process_(program, options, backend, world, placement, trainer.group(), trainer.device()) {}
 
 void Peers::Begin(std::span<const Variant> variants, const Fields& config) {
-  bucket_bytes_.clear();
+  std::map<std::string, int64_t> bucket_bytes;
   for (const Variant& variant : variants) {
-    if (variant.is_peer()) bucket_bytes_[variant.peer] = variant.bucket_bytes;
+    if (variant.is_peer()) bucket_bytes[variant.peer] = variant.bucket_bytes;
   }
-  if (bucket_bytes_.empty()) return;
+  if (bucket_bytes.empty()) return;
   // The process starts from what the replica holds.
   trainer_.Restart();
   const std::string weights = files_.Path("weights");
   if (trainer_.group().rank() == 0) {
     model::SaveParameters(trainer_.params(), weights, trainer_.model().buffers());
   }
-  process_.Begin(config, bucket_bytes_, weights);
+  process_.Begin(config, bucket_bytes, weights);
 }
 
 std::unique_ptr<Stepper> Peers::Make(const Cell& cell, const Variant& variant) {
-  return std::make_unique<PeerStepper>(cell, variant, static_cast<int64_t>(bucket_bytes_.size()),
-                                       files_.Path(Join("rank", trainer_.group().rank())), process_,
-                                       trainer_);
+  return std::make_unique<PeerStepper>(cell, variant, files_.Path(Join("rank", trainer_.group().rank())),
+                                       process_, trainer_);
 }
 
 }  // namespace gradsync::bench

@@ -2,7 +2,6 @@
 #define GRADSYNC_BENCH_TRAINING_STEPPER_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -11,7 +10,7 @@
 #include "bench/launch/rank_main.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/record.h"
-#include "bench/training/cell.h"
+#include "bench/training/tasks.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
 #include "comm/processes/temporary_directory.h"
@@ -83,7 +82,6 @@ class Peers {
   Trainer& trainer_;
   const comm::TemporaryDirectory files_;
   PyTorchPeer process_;
-  std::map<std::string, int64_t> bucket_bytes_;  // of those that take turns
 };
 
 }  // namespace gradsync::bench

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/training/record.h"
+#include "bench/training/verify.h"
 #include "ddp/factory.h"
 
 namespace gradsync::bench {

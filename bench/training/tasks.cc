@@ -1,11 +1,7 @@
 #include "bench/training/tasks.h"
 
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "bench/training/batches.h"
 #include "model/error.h"
 #include "model/resnet.h"
 #include "model/transformer.h"

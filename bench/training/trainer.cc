@@ -73,6 +73,36 @@ class Listening {
 
 }  // namespace
 
+Record SamplesOf(const StepResult& step, int64_t position) {
+  Record record;
+  const auto add = [&](const char* name, int64_t value) { record.samples[name] = {value}; };
+  const int64_t begin_step_ns = step.begin_step_ns.value_or(0), hooks_ns = step.hooks_ns.value_or(0);
+  add("step_ns", step.marks.step_ns());
+  add("forward_ns", step.marks.forward_ns() - begin_step_ns);
+  add("backward_and_sync_ns", step.marks.backward_and_sync_ns());
+  add("optimizer_ns", step.marks.optimizer_ns());
+  add("position", position);
+  if (step.tells_sync) {
+    add("backward_ns", step.marks.backward_ns() - hooks_ns);
+    add("sync_exposed_ns", step.marks.sync_exposed_ns());
+  }
+  if (step.begin_ns) add("begin_ns", *step.begin_ns);
+  if (step.begin_step_ns) add("begin_step_ns", begin_step_ns);
+  if (step.hooks_ns) add("hooks_ns", hooks_ns);
+  if (step.comm_busy_ns) add("comm_busy_ns", *step.comm_busy_ns);
+  if (step.cpu) {
+    add("compute_cpu_ns", step.cpu->compute_ns);
+    add("communication_cpu_ns", step.cpu->communication_ns);
+  }
+  if (!step.moments.ready_ns.empty()) {
+    record.moments = {{"ready_ns", step.moments.ready_ns},
+                      {"issued_ns", step.moments.issued_ns},
+                      {"started_ns", step.moments.started_ns},
+                      {"ended_ns", step.moments.ended_ns}};
+  }
+  return record;
+}
+
 double ToDouble(const Tensor& scalar) {
   return DispatchFloat(scalar.dtype(), "loss",
                        [&]<class T>() { return static_cast<double>(scalar.ToVector<T>().front()); });
@@ -91,10 +121,8 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
   if (group.rank() == 0) {
     // Not on a GPU: what is measured there is the memory of training alone.
     const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
-    bytes_apart_ = -bytes_in_use();
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
     for (const Tensor& buffer : buffers) initial_buffers_.push_back(buffer.To(keeper));
-    bytes_apart_ += bytes_in_use();
   }
   buffer_broadcast_ = std::make_unique<ddp::BufferBroadcast>(std::move(buffers));
   ready_.reserve(params().size());
@@ -102,31 +130,26 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& op
 
 void Trainer::AllocateGradients() {
   if (!default_grads_.empty()) return;
-  default_grad_bytes_ = -bytes_in_use();
   for (Parameter* const param : params()) {
     // Zeroed, so that its pages are there before the first step.
     default_grads_.push_back(Tensor::Zeros(device_, param->shape(), param->dtype()));
   }
-  default_grad_bytes_ += bytes_in_use();
-}
-
-void Trainer::AllocateState() {
-  const int64_t before = bytes_in_use();
-  optimizer_->State();
-  default_state_bytes_ += bytes_in_use() - before;
 }
 
 void Trainer::Provide(const ddp::Traits& traits) {
   if (!traits.places_gradients) AllocateGradients();
-  if (!traits.owns_state) AllocateState();
+  if (!traits.owns_state) optimizer_->State();
 }
 
-int64_t Trainer::BytesUnused(const ddp::Traits& traits) const {
-  int64_t bytes =
-      (traits.places_gradients ? default_grad_bytes_ : 0) + (traits.owns_state ? default_state_bytes_ : 0);
-  for (const Parameter* const param : params())
-    bytes += param->is_placed() ? static_cast<int64_t>(param->value().nbytes()) : 0;
-  return bytes;
+int64_t Trainer::SharedBytes(const ddp::Traits& traits) const {
+  size_t bytes = 0;
+  for (const Parameter* const param : params()) bytes += param->is_placed() ? 0 : param->value().nbytes();
+  for (const model::Buffer& buffer : model_->buffers()) bytes += buffer.value.nbytes();
+  if (!traits.places_gradients)
+    for (const Tensor& grad : default_grads_) bytes += grad.nbytes();
+  if (!traits.owns_state)
+    for (const auto& [name, tensor] : optimizer_->State()) bytes += tensor.nbytes();
+  return static_cast<int64_t>(bytes);
 }
 
 int64_t Trainer::num_elements() const {
@@ -326,7 +349,6 @@ void Trainer::StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch
 }
 
 void Trainer::StepOptimizer() {
-  AllocateState();
   optimizer_->Step(ClipScale([&] {
     double sum = 0;
     for (Parameter* const param : params()) sum += model::SquaredNorm(param->grad());

@@ -12,11 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/records/record.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/range_sink.h"
-#include "bench/training/delays.h"
 #include "bench/training/moments.h"
+#include "bench/training/variant.h"
 #include "comm/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
 #include "ddp/factory.h"
@@ -41,6 +42,9 @@ struct StepResult {
   std::optional<int64_t> allocations = {};  // that the device's memory source was asked for
   BucketMoments moments = {};               // of its buckets, if all are known; on the CPU only
 };
+
+// Its samples and moments. `position`: in the launch's own order.
+Record SamplesOf(const StepResult& step, int64_t position);
 
 struct OptimizerOptions {
   std::string name = "adamw";  // or "sgd"
@@ -121,15 +125,9 @@ class Trainer {
   // What forward and backward have to compute of such a batch, see FlopCounter. Takes a forward pass.
   double CountFlops(const model::Batch& batch);
 
-  // Bytes in use of the device's memory; and, of these, what not every variant needs: buffers of strategies,
-  // initial values, what checks keep.
-  int64_t bytes_in_use() const { return static_cast<int64_t>(device_->allocator().stats().bytes_in_use); }
-  int64_t bytes_apart() const { return bytes_apart_; }
-  void AddBytesApart(int64_t bytes) { bytes_apart_ += bytes; }
-
-  // Of those, what a strategy with these traits does not need: gradients, the optimizer's state, or values,
-  // if it has put them elsewhere in its last step.
-  int64_t BytesUnused(const ddp::Traits& traits) const;
+  // Bytes of what is in memory once for all strategies, as far as one with these traits needs it: buffers,
+  // gradients, the optimizer's state, and values, unless it has put them elsewhere in its last step.
+  int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // The optimizer's step alone, with the gradients that are there.
   void StepOptimizer();
@@ -148,7 +146,6 @@ class Trainer {
   // From strategies that keep values elsewhere.
   void TakeValuesBack();
   void AllocateGradients();
-  void AllocateState();
   // The loss of the last part of a batch, after forward and backward of the others, for their mean.
   model::Var Forward(const model::Batch& batch, double loss_scale, model::Tracer* tracer = nullptr);
   // What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
@@ -173,10 +170,8 @@ class Trainer {
   std::unique_ptr<model::Model> model_;
   // Where gradients are unless a strategy has places of its own for them. Empty: all have.
   std::vector<model::Tensor> default_grads_;
-  int64_t default_grad_bytes_ = 0, default_state_bytes_ = 0;
   std::vector<model::Tensor> initial_values_;   // rank 0 only, on the CPU
   std::vector<model::Tensor> initial_buffers_;  // likewise
-  int64_t bytes_apart_ = 0;
   std::unique_ptr<ddp::BufferBroadcast> buffer_broadcast_;
   std::unique_ptr<model::Optimizer> optimizer_;
   std::unique_ptr<PhaseTimer> timer_;

@@ -206,14 +206,14 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
           for (int turn = 0; turn < 2; ++turn) {
             rank.trainer.Restart();
             sharded->Reset();
-            const int64_t unused = rank.trainer.BytesUnused(traits);
+            const int64_t shared = rank.trainer.SharedBytes(traits);
             for (int step = 0; step < 3; ++step) {
               rank.trainer.Step(*sharded, batch, nullptr);
               EXPECT_EQ(all_near(values(), expected), step == 2) << name << ", step " << step;
-              EXPECT_EQ(rank.trainer.BytesUnused(traits) - unused, 8 * rank.trainer.num_elements()) << name;
+              EXPECT_EQ(shared - rank.trainer.SharedBytes(traits), 8 * rank.trainer.num_elements()) << name;
               rank.trainer.Step(*core, batch, nullptr);
               EXPECT_EQ(all_near(values(), expected), step == 2) << name << "'s other, step " << step;
-              EXPECT_EQ(rank.trainer.BytesUnused(traits), unused);
+              EXPECT_EQ(rank.trainer.SharedBytes(traits), shared);
             }
           }
         }

@@ -1,14 +1,16 @@
 #include "bench/training/verifier.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
-#include <utility>
+#include <stdexcept>
 #include <vector>
 
-#include "bench/training/equation.h"
-#include "bench/training/record.h"
+#include "absl/strings/str_join.h"
 #include "ddp/traits.h"
+#include "model/error.h"
+#include "model/random.h"
 
 namespace gradsync::bench {
 namespace {
@@ -24,6 +26,27 @@ constexpr int64_t kCheckStep = 1;
 constexpr double kImagePeerTolerance = 0.25;
 
 }  // namespace
+
+bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed) {
+  const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  const uint32_t drawn = model::Philox4x32(
+      key, {static_cast<uint32_t>(round / rounds_per_check), static_cast<uint32_t>(variant), 0x5b07, 0})[0];
+  return round % rounds_per_check == drawn % rounds_per_check;
+}
+
+bool Verifier::SpotCheck(const Stepper& stepper, int64_t round) {
+  const Variant& variant = stepper.variant();
+  const bool has_parts = variant.traits->shards_state;
+  const std::vector<int> ranks =
+      RanksThatDiffer(has_parts ? ValuesOf(trainer_.params()) : GradsOf(trainer_.params()), trainer_.group(),
+                      trainer_.device());
+  trainer_.group().Clear();
+  if (!ranks.empty() && !variant.drifts())
+    throw std::runtime_error(Join(variant.name(), ", timed step ", round, ", ", stepper.cell().name,
+                                  ": after it the ", has_parts ? "weights" : "gradients", " of rank ",
+                                  absl::StrJoin(ranks, ", "), " differ from those of the other ranks"));
+  return ranks.empty();
+}
 
 Fields Verifier::Check(Stepper& stepper) {
   Fields checks;
@@ -65,9 +88,7 @@ void Verifier::MakeReference(const Cell& cell, double loss_scale) {
   if (std::has_single_bit(static_cast<unsigned>(num_ranks))) loss_scale = 1;
   const std::tuple of(cell.batch, cell.accumulation_steps, loss_scale);
   if (reference_of_ == of) return;
-  const int64_t with_last = trainer_.bytes_in_use();
   reference_ = {};  // Its memory is needed for the next one.
-  trainer_.AddBytesApart(trainer_.bytes_in_use() - with_last);
   trainer_.Restart();
   std::vector<Batch> batches;
   for (int rank = 0; rank < num_ranks; ++rank) {
@@ -75,9 +96,7 @@ void Verifier::MakeReference(const Cell& cell, double loss_scale) {
     source_.Fill(rank, kCheckStep, batches.back());
   }
   trainer_.GradientsAlone(batches, loss_scale);
-  const int64_t without = trainer_.bytes_in_use();
   reference_ = CopyGrads(trainer_.params());
-  trainer_.AddBytesApart(trainer_.bytes_in_use() - without);
   trainer_.group().Clear();
   reference_of_ = of;
 }

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_BENCH_TRAINING_VERIFIER_H_
 #define GRADSYNC_BENCH_TRAINING_VERIFIER_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -8,7 +9,6 @@
 
 #include "bench/records/record.h"
 #include "bench/training/batches.h"
-#include "bench/training/cell.h"
 #include "bench/training/options.h"
 #include "bench/training/stepper.h"
 #include "bench/training/trainer.h"
@@ -23,6 +23,11 @@ class Verifier {
   // All must outlive it.
   Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer)
       : options_(options), source_(source), trainer_(trainer) {}
+
+  // Whether all ranks have the same gradients after timed step `round`, or, of a strategy that has parts of
+  // them only, the same weights, which it has brought to all. Throws std::runtime_error if they are not and
+  // the variant is not meant to drift. Only of gradsync's own. All ranks call.
+  bool SpotCheck(const Stepper& stepper, int64_t round);
 
   // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
   // came of that, for its record's checks. All ranks call.
@@ -44,6 +49,19 @@ class Verifier {
   std::optional<std::tuple<BatchShape, int64_t, double>> reference_of_;
   std::string first_fault_;
 };
+
+// Whether a variant whose strategy has a reference (ddp/reference.h) does what that says, in its first turns
+// from the initial weights, each on the same batch of this rank: in the first it has nothing to remember. All
+// ranks call. Every rank computes with its own batch alone, all exchange what came out, and each gives the
+// part of the parameters that falls to it to the reference.
+//
+// Of a strategy that changes gradients a turn is a step: its gradients are compared, from the weights that it
+// has by then, and the weights with what the optimizer makes of them. Of one that averages weights a turn is
+// a period: how far it has changed the weights is compared.
+Verdict CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
+
+// Whether a variant's step is spot-checked: one of each `rounds_per_check`, drawn.
+bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_t seed);
 
 }  // namespace gradsync::bench
 

@@ -88,6 +88,17 @@ std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
 
 }  // namespace
 
+void SetChecks(const Verdict& verdict, Fields& checks) {
+  checks.Set("grad_rel_error", Value(verdict.grad_rel_error));
+  checks.Set("param_rel_error", Value(verdict.param_rel_error));
+  checks.Set("grads_equal", Value(verdict.grads_equal()));
+  checks.Set("params_equal", Value(verdict.params_equal()));
+  checks.Set("replicas_equal", Value(verdict.replicas_equal));
+  checks.Set("tolerance", Value(verdict.tolerance));
+  checks.Set("worst_grad", verdict.worst_grad);
+  checks.Set("worst_param", verdict.worst_param);
+}
+
 std::string Fault(const std::string& variant, const Verdict& verdict) {
   if (verdict.passed()) return "";
   const auto differs = [&](const std::string& what, const char* from, double error) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/records/record.h"
 #include "comm/process_group.h"
 #include "model/autograd.h"
 
@@ -41,6 +42,8 @@ struct Verdict {
   bool params_equal() const { return param_rel_error <= tolerance; }
   bool passed() const { return grads_equal() && params_equal() && replicas_equal; }
 };
+
+void SetChecks(const Verdict& verdict, Fields& checks);
 
 // One line with the variant, the tensor and the error, if it did not pass; else empty.
 std::string Fault(const std::string& variant, const Verdict& verdict);

@@ -1,10 +1,10 @@
-#include "bench/training/record.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "bench/training/trainer.h"
 
 namespace gradsync::bench {
 namespace {
