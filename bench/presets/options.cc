@@ -133,11 +133,11 @@ void Quick(Builder& builder) {
                                 {"--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=10"}));
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
-                                 "--warmup_steps=1", "--steps=10"}));
+                                 "--warmup_steps=1", "--steps=40"}));
   // Half the width has 6.6 Mi elements.
   builder.Train("compare", {{"bucket sizes, resnet50 of half the width",
                              {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",
-                              "--warmup_steps=1", "--steps=10"}}});
+                              "--warmup_steps=1", "--steps=40"}}});
 }
 
 void Reference(Builder& builder) {

@@ -102,15 +102,17 @@ class Pairs {
     cell_.coefficient = coefficients_[false];
   }
 
-  // Whose forward is not shown to differ from the floor's; without a floor, from the baseline's. The
-  // coefficient would multiply a difference.
+  // Who does nothing in forward, and is not shown to differ there from the floor; without a floor, from the
+  // baseline. The coefficient would multiply a difference, and a test finds only a large one: a delay in
+  // forward is known.
   void FindWhoLeavesForwardAlone() {
     std::vector<RoundDifferences> family;
     std::vector<size_t> owners;
     for (size_t i = 0; i < cell_.rows.size(); ++i) {
       Row& row = cell_.rows[i];
       const size_t reference = row.floor != Row::kNone ? row.floor : row.baseline;
-      row.uses_forward = coefficients_[row.is_peer()] != 0 && reference != Row::kNone;
+      row.uses_forward = coefficients_[row.is_peer()] != 0 && reference != Row::kNone &&
+                         row.config().DoubleOr("forward_delay_us", 0) == 0;
       if (!row.uses_forward || reference == i) continue;
       family.push_back({Minus(forwards_[i], forwards_[reference])});
       owners.push_back(i);

@@ -198,6 +198,15 @@ TEST(RowsTest, AStrategyThatChangesForwardGoesWithoutTheCovariate) {
   EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("not of zero1@gloo, whose forward differs"));
 }
 
+// Too small a delay for a test to find, and yet the coefficient would multiply it.
+TEST(RowsTest, AKnownDelayInForwardGoesWithoutTheCovariate) {
+  const Change delayed = [](Record& rank) { rank.config.Set("forward_delay_us", 10.0); };
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
+                   Made("flat", Wandering(2, {.forward = 0.01}), 0, "run", delayed)}});
+  EXPECT_TRUE(t.row("core@gloo").uses_forward);
+  EXPECT_FALSE(t.row("flat@gloo").uses_forward);
+}
+
 // The reference: differences by round, less the common coefficient times those of forward, trimmed by a
 // fifth.
 TEST(RowsTest, EstimatesAreTheReferences) {
