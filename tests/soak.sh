@@ -82,7 +82,7 @@ fell() {
 
 read_records() {
   local format
-  for format in markdown csv latex json; do
+  for format in markdown csv json; do
     bazel-bin/tools/summarize "$out" --format="$format" >"$scratch/log" 2>&1 || fell "summarize --format=$format"
   done
   bazel-bin/tools/report "$out" --out="$scratch/report.html" >"$scratch/log" 2>&1 || fell report

@@ -57,13 +57,13 @@ TEST_F(PublishedTest, ADdpRunOnOneRankCommunicatesNothing) {
 }
 
 TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {
-  const std::vector<json> rows = Rows(tables_["grid"], {{"world_size", 2}});
+  const std::vector<json> rows = Rows(tables_["ddp"], {{"world_size", 2}});
   ASSERT_EQ(rows.size(), 18u);
   for (const json& row : rows) EXPECT_THAT(row["flags"].get<std::string>(), HasSubstr("unsynced-timer"));
 }
 
 TEST_F(PublishedTest, TheFlatGridLeftItsCopiesOut) {
-  for (const json& row : Rows(tables_["grid"], json::object())) {
+  for (const json& row : Rows(tables_["ddp"], {{"world_size", 2}})) {
     const std::string flags = row["flags"];
     EXPECT_EQ(flags.find("untimed-copies") != std::string::npos, row["strategy"] == "flat") << row;
   }

@@ -27,29 +27,26 @@ constexpr char kSummary[] =
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
     "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "
     "wrong or unequal results; with --precision differences are not yet known to it. With one launch on a "
-    "side a slower row is only warned of, unless "
-    "--one_launch.";
+    "side a slower row is only warned of.";
 
 struct CommandLine {
-  SummarizeOptions summarize;
+  std::vector<std::string> inputs;
+  std::string baseline_row;
   std::string format = "markdown";
   std::string out;
   bool details = false;
   std::string table;
-  bool one_launch = false;
   std::string baseline;
-  double threshold_percent = 0;
   double precision = 0;
 };
 
 void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
-      &line->summarize.inputs,
+      &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json"}),
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "json"}),
              "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
-  flags->Add("baseline_row", &line->summarize.baseline_row,
-             bench::Text("a strategy or a variant of the records"),
+  flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
              "there. Without it core, which decides most, or the first row where there is none.");
   flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
@@ -62,10 +59,6 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "or "
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) cannot fail.");
-  flags->Add("one_launch", &line->one_launch, bench::Switch(),
-             "With --baseline: exit with 3 for a slower row even if a side has one launch of it.");
-  flags->Add("threshold", &line->threshold_percent, bench::PositiveNumber(),
-             "With --baseline: percent by which a row may be slower. Without it, 0.");
   flags->Add("precision", &line->precision, bench::Percent(),
              "Makes no tables. Exits with 3 unless every difference of the latest run, to the baseline and "
              "to the floor, is known to +- this part of the baseline's step.");
@@ -77,7 +70,6 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
 void Render(const Report& report, const CommandLine& line, std::ostream& out) {
   if (line.format == "markdown") RenderMarkdown(report, out, line.details);
   if (line.format == "csv") RenderCsv(report, out);
-  if (line.format == "latex") RenderLatex(report, out, line.details);
   if (line.format == "json") RenderJson(report, out);
 }
 
@@ -119,8 +111,7 @@ int Fail(int status, const std::string& message, std::ostream& err) {
 }
 
 int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
-  const Comparison comparison =
-      CompareDirs({line.summarize.inputs, line.baseline, line.threshold_percent / 100});
+  const Comparison comparison = CompareDirs(line.inputs, line.baseline);
   PrintProblems(comparison.summary, err);
   if (comparison.num_matched == 0) {
     return Fail(kFailed, "--baseline=" + line.baseline + ": has no row of what was given: nothing compared",
@@ -131,10 +122,9 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   const auto fail_if_any = [&](int64_t count, const std::string& what) {
     if (count > 0) status = Fail(kWorseThanBaseline, what, err);
   };
-  const int64_t num_slower = comparison.num_slower + (line.one_launch ? comparison.num_one_launch : 0);
-  fail_if_any(num_slower, Join("slower than ", line.baseline, ": ", num_slower, " of ",
-                               comparison.num_compared, " rows"));
-  if (!line.one_launch && comparison.num_one_launch > 0) {
+  fail_if_any(comparison.num_slower, Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
+                                          comparison.num_compared, " rows"));
+  if (comparison.num_one_launch > 0) {
     err << "summarize: warning: slower than " << line.baseline
         << " with one launch on a side: " << comparison.num_one_launch
         << " rows; launches may differ by as much\n";
@@ -161,14 +151,11 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
   bench::FlagTable flags("summarize", kSummary);
   AddFlags(&line, &flags);
   return RunTool("summarize", &flags, argc, argv, out, err, [&] {
-    Require(!line.summarize.inputs.empty(),
-            "no input: takes directories or files with records, such as results/");
-    Require(line.baseline.empty() || line.summarize.baseline_row.empty(),
+    Require(!line.inputs.empty(), "no input: takes directories or files with records, such as results/");
+    Require(line.baseline.empty() || line.baseline_row.empty(),
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
-    Require(!line.one_launch || !line.baseline.empty(), "--one_launch: needs --baseline");
-    Require(!flags.given("threshold") || !line.baseline.empty(), "--threshold: needs --baseline");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    Summary summary = Summarize(line.summarize);
+    Summary summary = Summarize(line.inputs, line.baseline_row);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",

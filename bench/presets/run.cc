@@ -113,8 +113,8 @@ class Suite {
 
   // The tables, and one page of them, the traces below and figures of both.
   void WriteReports() {
-    for (const auto& [format, extension] : {std::pair{"markdown", "md"}, std::pair{"csv", "csv"},
-                                            std::pair{"json", "json"}, std::pair{"latex", "tex"}}) {
+    for (const auto& [format, extension] :
+         {std::pair{"markdown", "md"}, std::pair{"csv", "csv"}, std::pair{"json", "json"}}) {
       std::vector<std::string> command = RecordFiles(out_);
       command.push_back(Join("--format=", format));
       Make(Join("tables.", extension), "summarize", std::move(command));

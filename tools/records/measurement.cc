@@ -6,9 +6,9 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_join.h"
 #include "bench/records/schema.h"
 #include "model/error.h"
-#include "tools/records/moments.h"
 #include "tools/statistics/statistics.h"
 
 namespace gradsync::tools {
@@ -110,14 +110,6 @@ void Align(std::vector<Record>* ranks) {
       if (const auto found = rank.samples.find(name); found != rank.samples.end())
         AddTo(&earlier, &found->second);
     }
-    const auto ready = rank.moments.find("ready_ns");
-    for (size_t i = 0; ready != rank.moments.end() && i < ready->second.size(); ++i) {
-      const size_t step = i / std::max<size_t>(1, rank.buckets.size());
-      int64_t& since_begin = ready->second[i];
-      if (since_begin >= 0 && step < earlier.size()) {
-        since_begin = std::max<int64_t>(0, since_begin + earlier[step]);
-      }
-    }
   }
 }
 
@@ -142,9 +134,7 @@ void TakeSkew(const std::vector<Record>& ranks, Measurement* measurement) {
 }
 
 PublishedStatistics StatisticsOf(const Fields& fields) {
-  const auto seconds = [&](std::string_view name) {
-    return 1e-9 * fields.DoubleOr(name, std::numeric_limits<double>::quiet_NaN());
-  };
+  const auto seconds = [&](std::string_view name) { return 1e-9 * fields.DoubleOr(name, kNaN); };
   return {.mean = seconds("mean_ns"),
           .std = seconds("std_ns"),
           .median = seconds("median_ns"),
@@ -177,7 +167,7 @@ double Series::percentile(double p) const {
   if (p == 0.5) return published->median;
   if (p == 0.9) return published->p90;
   if (p == 0.95) return published->p95;
-  return p == 0.99 ? published->p99 : std::numeric_limits<double>::quiet_NaN();
+  return p == 0.99 ? published->p99 : kNaN;
 }
 
 size_t Series::num_steps() const { return published ? published->n : max.size(); }
@@ -209,9 +199,7 @@ Configuration ConfigurationOf(const Record& record) {
 }
 
 std::string KeyOf(const Configuration& configuration) {
-  std::string key;
-  for (const auto& [name, value] : configuration) key += Join(name, "=", value, "\n");
-  return key;
+  return absl::StrJoin(configuration, "\n", absl::PairFormatter("="));
 }
 
 Measurement CombineRanks(std::vector<Record> ranks) {
@@ -237,17 +225,13 @@ Measurement CombineRanks(std::vector<Record> ranks) {
     if (!gpu.empty()) measurement.ranks_on_gpu = std::max(measurement.ranks_on_gpu, ++gpus[gpu]);
   }
   TakeSkew(ranks, &measurement);
-  TakeMoments(ranks, &measurement);
   measurement.record = std::move(ranks.front());
   measurement.record.samples.clear();
   measurement.record.moments.clear();
   return measurement;
 }
 
-bool AddLaunch(const Measurement& more, Measurement* measurement) {
-  const Launch& launch = more.launches.front();
-  const bool is_there = std::ranges::count(measurement->launches, launch.run_id, &Launch::run_id) > 0;
-  if (is_there || more.is_published() || measurement->is_published()) return false;
+void AddLaunch(const Measurement& more, Measurement* measurement) {
   // Of the steps that both then have, those of `more`.
   const double part = static_cast<double>(more.num_steps) /
                       static_cast<double>(std::max<size_t>(1, more.num_steps + measurement->num_steps));
@@ -258,13 +242,6 @@ bool AddLaunch(const Measurement& more, Measurement* measurement) {
     const auto mix = [part](double a, double b) { return (1 - part) * a + part * b; };
     std::ranges::transform(series.rank_means, own.rank_means, series.rank_means.begin(), mix);
     std::ranges::transform(series.rank_stds, own.rank_stds, series.rank_stds.begin(), mix);
-  }
-  if (measurement->buckets.size() != more.buckets.size()) measurement->buckets.clear();
-  for (size_t i = 0; i < measurement->buckets.size(); ++i) {
-    for (const auto time : kBucketTimes) {
-      double& mean = measurement->buckets[i].*time;
-      mean = (1 - part) * mean + part * more.buckets[i].*time;
-    }
   }
   measurement->num_steps += more.num_steps;
   measurement->launches.insert(measurement->launches.end(), more.launches.begin(), more.launches.end());
@@ -280,7 +257,6 @@ bool AddLaunch(const Measurement& more, Measurement* measurement) {
   if (more.wrong_elements) {
     measurement->wrong_elements = measurement->wrong_elements.value_or(0) + *more.wrong_elements;
   }
-  return true;
 }
 
 }  // namespace gradsync::tools

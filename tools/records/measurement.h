@@ -14,17 +14,13 @@
 namespace gradsync::tools {
 
 // Samples that are computed here from those of all ranks. A step of all ranks on a host begins when the last
-// of them has left the barrier before it: step_ns, moments and the first three here count from there.
+// of them has left the barrier before it: step_ns and the first three here count from there.
 inline constexpr char kComputed[] = "computed_ns";  // forward + backward
 inline constexpr char kWorked[] = "worked_ns";      // and the strategy's own work: BeginStep and hooks
 inline constexpr char kAveraged[] = "averaged_ns";  // and exposed synchronisation
 // How much earlier than the last rank the others had computed, on average: no communication, though they
 // wait.
 inline constexpr char kSkew[] = "skew_ns";
-// What comm_busy is made of, on the rank where it is longest: waiting until the last rank has issued the same
-// collective, and moving data. From moments.
-inline constexpr char kCommWaiting[] = "comm_waiting_ns";
-inline constexpr char kCommMoving[] = "comm_moving_ns";
 
 // What was published of a series instead of its samples, in seconds; NaN where nothing was.
 struct PublishedStatistics {
@@ -64,28 +60,16 @@ struct Launch {
   bool operator==(const Launch&) const = default;
 };
 
-// What became of a bucket, in seconds, as means over steps. Of its ranks the last one, but for the waits.
-struct BucketTimes {
-  double ready = 0;    // since the step's beginning: its last gradient was complete
-  double queued = 0;   // from there until its collective was issued; mean over ranks
-  double waiting = 0;  // from there until the last rank had issued its own; mean over ranks
-  double moving = 0;   // from there until the last rank had the result
-  double ended = 0;    // since the step's beginning
-  // By how much it moved the end of all communication, once all ranks had computed: buckets' add up to that.
-  double exposed = 0;
-};
-
 // The ranks' records of one configuration, put together.
 struct Measurement {
   bench::Record record;  // the lowest rank's, without its samples: configuration, facts, provenance, buckets
   std::map<std::string, Series, std::less<>> series;  // by the samples' names
   size_t num_steps = 0;
-  std::vector<Launch> launches;      // whose steps these are, one after the other; at least one
-  std::vector<BucketTimes> buckets;  // like record.buckets, where moments are known; else empty
-  bool steps_differ = false;         // some rank has more steps; the ones that all have are used
-  int64_t num_ranks = 0;             // whose records are there
-  int64_t ranks_on_host = 0;         // the most on one host
-  int64_t ranks_on_gpu = 0;          // the most on one GPU
+  std::vector<Launch> launches;  // whose steps these are, one after the other; at least one
+  bool steps_differ = false;     // some rank has more steps; the ones that all have are used
+  int64_t num_ranks = 0;         // whose records are there
+  int64_t ranks_on_host = 0;     // the most on one host
+  int64_t ranks_on_gpu = 0;      // the most on one GPU
 
   // Over ranks: the largest error (NaN if any is), whether all found gradients and parameters as the
   // reference's and replicas as each other, all wrong elements. Empty if no rank says.
@@ -122,9 +106,8 @@ std::string KeyOf(const Configuration& configuration);
 // `ranks`: at least one record, of different ranks of one configuration.
 Measurement CombineRanks(std::vector<bench::Record> ranks);
 
-// Appends another launch of the same configuration. False, and nothing is done, if this launch is there
-// already or figures are published. Samples that one of the two lacks are dropped.
-bool AddLaunch(const Measurement& more, Measurement* measurement);
+// Appends another launch of the same configuration. Samples that one of the two lacks are dropped.
+void AddLaunch(const Measurement& more, Measurement* measurement);
 
 }  // namespace gradsync::tools
 

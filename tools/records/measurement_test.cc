@@ -72,44 +72,6 @@ TEST(MeasurementTest, WaitingForALateRankIsNoCommunication) {
   EXPECT_THAT(measurement.Find("sync_exposed_ns")->max, ElementsAre(DoubleEq(4e-6)));
 }
 
-// Two buckets. Rank 0 issues the first at 10 and rank 1 at 30, both end at 50; the second, issued at 60 and
-// 60, moves until 90 and 100. Ranks have computed at 65.
-TEST(MeasurementTest, MomentsTellWaitingFromMoving) {
-  std::vector<Record> ranks = {DdpRecord("naive", 0, {1000}), DdpRecord("naive", 1, {1000})};
-  ranks[0].moments = {
-      {"ready_ns", {8, 55}}, {"issued_ns", {2, 5}}, {"started_ns", {1, 2}}, {"ended_ns", {39, 28}}};
-  ranks[1].moments = {
-      {"ready_ns", {30, 55}}, {"issued_ns", {0, 5}}, {"started_ns", {1, 2}}, {"ended_ns", {19, 38}}};
-  for (Record& rank : ranks) {
-    rank.samples["forward_ns"] = {5};
-    rank.samples["backward_ns"] = {60};
-  }
-  const Measurement measurement = CombineRanks(ranks);
-  // Rank 0 is busy longest: from 10 to 50 and from 60 to 90.
-  EXPECT_THAT(measurement.Find(kCommWaiting)->max, ElementsAre(DoubleEq(20e-9)));
-  EXPECT_THAT(measurement.Find(kCommMoving)->max, ElementsAre(DoubleEq(50e-9)));
-  ASSERT_EQ(measurement.buckets.size(), 2u);
-  EXPECT_DOUBLE_EQ(measurement.buckets[0].ready, 30e-9);
-  EXPECT_DOUBLE_EQ(measurement.buckets[0].queued, 1e-9);
-  EXPECT_DOUBLE_EQ(measurement.buckets[0].waiting, 10e-9);
-  EXPECT_DOUBLE_EQ(measurement.buckets[0].moving, 20e-9);
-  EXPECT_EQ(measurement.buckets[0].exposed, 0);
-  EXPECT_DOUBLE_EQ(measurement.buckets[1].ended, 100e-9);
-  EXPECT_DOUBLE_EQ(measurement.buckets[1].exposed, 35e-9);
-  EXPECT_EQ(measurement.buckets[1].waiting, 0);
-}
-
-TEST(MeasurementTest, WhereAMomentIsUnknownNothingIsSaid) {
-  std::vector<Record> ranks = {DdpRecord("naive", 0, {1000}), DdpRecord("naive", 1, {1000})};
-  for (Record& rank : ranks) {
-    for (const char* name : {"ready_ns", "issued_ns", "started_ns", "ended_ns"}) rank.moments[name] = {5, 5};
-  }
-  EXPECT_EQ(CombineRanks(ranks).buckets.size(), 2u);
-  ranks[1].moments["ended_ns"][1] = -1;
-  EXPECT_TRUE(CombineRanks(ranks).buckets.empty());
-  EXPECT_EQ(CombineRanks(ranks).Find(kCommMoving), nullptr);
-}
-
 TEST(MeasurementTest, LaunchesFollowEachOther) {
   const auto launch = [](const char* run, const std::vector<int64_t>& steps, bool is_equal) {
     std::vector<Record> ranks = {DdpRecord("naive", 0, steps), DdpRecord("naive", 1, steps)};
@@ -120,15 +82,13 @@ TEST(MeasurementTest, LaunchesFollowEachOther) {
     return CombineRanks(ranks);
   };
   Measurement all = launch("a", {1000, 2000, 3000}, true);
-  EXPECT_TRUE(AddLaunch(launch("b", {4000}, false), &all));
+  AddLaunch(launch("b", {4000}, false), &all);
   EXPECT_EQ(all.launches, (std::vector<Launch>{{"a", 3}, {"b", 1}}));
   EXPECT_EQ(all.num_steps, 4u);
   EXPECT_THAT(all.Find("step_ns")->max,
               ElementsAre(DoubleEq(1e-6), DoubleEq(2e-6), DoubleEq(3e-6), DoubleEq(4e-6)));
   EXPECT_DOUBLE_EQ(all.Find("step_ns")->rank_means[0], 2.5e-6);
   EXPECT_EQ(all.grads_equal, false);
-  EXPECT_FALSE(AddLaunch(launch("b", {4000}, true), &all));
-  EXPECT_EQ(all.num_steps, 4u);
 }
 
 }  // namespace

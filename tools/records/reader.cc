@@ -7,7 +7,6 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 #include <tuple>
@@ -87,9 +86,10 @@ struct Found {
   Record record;
   std::string_view file;
   int64_t line = 0;
-  size_t run = 0;
+  size_t run = 0;  // or set of launches
   size_t group = 0;
   size_t measurement = 0;
+  size_t launch = 0;
 };
 
 std::vector<Found> ReadFiles(const std::vector<std::string>& files, const RecordFilter& why_unusable,
@@ -117,26 +117,23 @@ std::vector<Found> ReadFiles(const std::vector<std::string>& files, const Record
 }
 
 void AddNumbers(std::vector<Found>* found) {
-  using Json = nlohmann::json;  // whose names are sorted, so that their order in the record does not matter
   std::unordered_map<std::string, size_t> numbers;
   const auto number_of = [&](const std::string& key) {
     return numbers.try_emplace(key, numbers.size()).first->second;
   };
   for (Found& each : *found) {
     const Record& record = each.record;
-    Json cell = Json::object();
-    Json all = Json::object();
-    for (const auto& [name, value] : record.config) {
-      const bench::Scope scope = bench::ScopeOf(name, record.config);
-      if (scope == bench::Scope::kRun) continue;  // placement may be each rank's own
-      Json& entry = all[name];
-      std::visit([&](const auto& v) { entry = v; }, value);
-      if (scope == bench::Scope::kCell) cell[name] = entry;
-    }
-    const std::string run = Json{record.experiment, record.run_id, record.world_size}.dump();
+    const Configuration all = ConfigurationOf(record);
+    Configuration cell = all;
+    std::erase_if(cell, [&](const auto& field) {
+      return bench::ScopeOf(field.first, record.config) != bench::Scope::kCell;
+    });
+    const std::string run = Join(record.experiment, "\n", record.facts.StringOr("launch_set", record.run_id),
+                                 "\n", record.world_size, "\n");
     each.run = number_of(run);
-    each.group = number_of(run + cell.dump());
-    each.measurement = number_of(run + all.dump());
+    each.group = number_of(run + KeyOf(cell));
+    each.measurement = number_of(run + KeyOf(all));
+    each.launch = number_of(record.run_id);
   }
 }
 
@@ -166,15 +163,17 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
   std::vector<Found> found = ReadFiles(files, why_unusable, problems);
   AddNumbers(&found);
   std::ranges::stable_sort(found, {}, [](const Found& each) {
-    return std::tuple(each.run, each.group, each.measurement, each.record.rank);
+    return std::tuple(each.run, each.group, each.measurement, each.launch, each.record.rank);
   });
   RecordSet set;
   const Found* last = nullptr;
   for (auto next = found.begin(); next != found.end();) {
     if (last == nullptr || next->group != last->group) set.groups.emplace_back();
+    Group& group = set.groups.back();
+    const size_t measurement = next->measurement, launch = next->launch;
+    const bool is_first_launch = last == nullptr || last->measurement != measurement;
     std::vector<Record> ranks;
-    for (const size_t measurement = next->measurement;
-         next != found.end() && next->measurement == measurement; ++next) {
+    for (; next != found.end() && next->measurement == measurement && next->launch == launch; ++next) {
       if (!ranks.empty() && ranks.back().rank == next->record.rank) {
         problems->AddLine(std::string(next->file), next->line,
                           Join("a second record of rank ", next->record.rank, " for the configuration of ",
@@ -185,7 +184,11 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
       }
     }
     set.num_records += static_cast<int64_t>(ranks.size());
-    set.groups.back().push_back(CombineRanks(std::move(ranks)));
+    if (is_first_launch) {
+      group.push_back(CombineRanks(std::move(ranks)));
+    } else {
+      AddLaunch(CombineRanks(std::move(ranks)), &group.back());
+    }
   }
   return set;
 }

@@ -38,7 +38,8 @@ class Problems {
   std::multimap<std::pair<std::string, int64_t>, std::string> reasons_;  // by path and line
 };
 
-// The variants of a cell of one run, at least one: what bench/records/schema.h calls kCell is the same.
+// The variants of a cell of one run, or of one set of launches, at least one: what bench/records/schema.h
+// calls kCell is the same.
 using Group = std::vector<Measurement>;
 
 struct RecordSet {
@@ -54,9 +55,11 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 // Reads the records of the inputs: files, or directories of which every *.jsonl is taken, in the order of
 // their names, but nothing that lies below. A file given twice is read once. A record has what all lines of
 // its file say of it. What cannot be read or used is named in `problems` and left out; so is a second record
-// of a rank. The ranks of one measurement are the
-// records with the same experiment, run_id, world_size, cell and variant. All is held in memory. Throws
-// InvalidInput if there is nothing at an input.
+// of a rank.
+//
+// The ranks of one launch are the records with the same experiment, run_id, world_size, cell and variant.
+// Launches of one set (`--repeats`: the fact launch_set) are one measurement; the first gives configuration,
+// provenance and run id. All is held in memory. Throws InvalidInput if there is nothing at an input.
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "model/error.h"
@@ -243,7 +242,7 @@ Flags FlagsOf(const Judged& judged) {
 }
 
 double BusBandwidth(double bytes, double seconds, int64_t world_size, std::string_view collective) {
-  if (!(bytes > 0) || !(seconds > 0)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(bytes > 0) || !(seconds > 0)) return kNaN;
   const double algorithm = bytes / seconds;
   if (world_size == 1 || collective == "broadcast") return algorithm;
   const double n = static_cast<double>(world_size);

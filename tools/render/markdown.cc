@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_replace.h"
 #include "tools/render/render.h"
@@ -65,11 +66,11 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
     if (!table.notes().empty()) out << "\n";
     for (const std::string& note : table.notes()) out << "- " << note << "\n";
   }
-  const std::vector<std::string> legend = LegendOf(FlagsIn(report.tables));
+  const std::set<Flag> flags = FlagsIn(report.tables);
   if (!with_details)
     out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
-  if (!legend.empty()) out << "\n## Flags\n\n";
-  for (const std::string& line : legend) out << "- " << line << "\n";
+  if (!flags.empty()) out << "\n## Flags\n\n";
+  for (const Flag flag : flags) out << "- `" << WordOf(flag) << "`: " << ExplanationOf(flag) << "\n";
 }
 
 }  // namespace gradsync::tools

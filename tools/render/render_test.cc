@@ -11,8 +11,6 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // One column of each sort.
 Report Sample() {
   Table table("runs_of", "Title & more",
@@ -23,7 +21,7 @@ Report Sample() {
                {.name = "who", .kind = Kind::kText, .leads = true},
                {.name = "size", .kind = Kind::kPlain, .section = 2},
                {.name = "share", .kind = Kind::kFraction, .section = 2},
-               {.name = "error", .kind = Kind::kScientific, .section = 2},
+               {.name = "error", .digits = 2, .section = 2},
                {.name = "ranks", .kind = Kind::kInteger, .said_once = true}});
   table.AddRow({0.0123456, -2.5, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2.0});
   table.AddRow({1.5, kNaN, kNaN, kNaN, "é", 1024.0, kNaN, 0.0, 2.0});
@@ -47,7 +45,6 @@ std::string Text(const Render& render, const Report& report) {
 }
 
 void Markdown(const Report& report, std::ostream& out) { RenderMarkdown(report, out); }
-void Latex(const Report& report, std::ostream& out) { RenderLatex(report, out); }
 
 TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
   Report report = Sample();
@@ -55,14 +52,12 @@ TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
   detail.AddRow({1.0});
   detail.SetDetail();
   report.tables.push_back(std::move(detail));
-  std::ostringstream markdown, latex;
+  std::ostringstream markdown;
   RenderMarkdown(report, markdown, false);
-  RenderLatex(report, latex, false);
-  for (const std::string& text : {markdown.str(), latex.str()}) {
-    EXPECT_NE(text.find("0.0123"), std::string::npos);
-    EXPECT_EQ(text.find("second"), std::string::npos);
-    EXPECT_EQ(text.find("A detail"), std::string::npos);
-  }
+  const std::string text = markdown.str();
+  EXPECT_NE(text.find("0.0123"), std::string::npos);
+  EXPECT_EQ(text.find("second"), std::string::npos);
+  EXPECT_EQ(text.find("A detail"), std::string::npos);
   EXPECT_NE(Text(Markdown, report).find("A detail"), std::string::npos);
   EXPECT_NE(Text(RenderJson, report).find("\"detail\""), std::string::npos);
 }
@@ -88,51 +83,6 @@ second:
 
 - a note with 5 %
 )");
-}
-
-TEST(RenderTest, Latex) {
-  EXPECT_EQ(Text(Latex, Sample()), R"(% # head
-
-\begin{table}
-\centering
-\caption{Title \& more (ranks 2)}
-\small
-\begin{tabular}{lrr}
-\toprule
-who & time & delta [simultaneous 95 \% CI] \\
-\midrule
-a|b\_"c", & 0.0123 & -2.5 [-3.1, -1.2] \\
-é & 1.5000* &  \\
-\bottomrule
-\end{tabular}
-
-\medskip
-second
-
-\smallskip
-\begin{tabular}{lrrr}
-\toprule
-who & size & share & error \\
-\midrule
-a|b\_"c", & 0.25 & 0.500 & 1.3e-07 \\
-é & 1024 &  & 0 \\
-\bottomrule
-\end{tabular}
-
-\smallskip
-a note with 5 \%
-\end{table}
-)");
-}
-
-TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
-  Report report;
-  Table table("t", R"(\ { } ~ ^ # $ < >)", {{.name = "x"}});
-  report.tables.push_back(std::move(table));
-  EXPECT_NE(Text(Latex, report)
-                .find(R"(\caption{\textbackslash{} \{ \} \textasciitilde{} )"
-                      R"(\textasciicircum{} \# \$ \textless{} \textgreater{}})"),
-            std::string::npos);
 }
 
 TEST(RenderTest, Csv) {
@@ -177,10 +127,9 @@ TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
   }
   const std::string outliers = "`outliers`: so many steps lie beyond 10 scaled median absolute deviations.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
-  EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
-  const std::string latex = Text(Latex, report);
-  EXPECT_EQ(latex.find(outliers), latex.rfind(outliers));
-  EXPECT_NE(latex.find(outliers), std::string::npos);
+  const std::string text = Text(Markdown, report);
+  EXPECT_TRUE(text.ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
+  EXPECT_EQ(text.find(outliers), text.rfind(outliers));
 }
 
 std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {
@@ -223,12 +172,10 @@ TEST(RenderTest, FindingsAreShownWithTheirTable) {
   Report report;
   report.tables.push_back(std::move(table));
   EXPECT_NE(Text(Markdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"), std::string::npos);
-  EXPECT_NE(Text(Latex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
   EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
 }
 
-// Blocks of them are made into text by several threads.
 TEST(RenderTest, ManyRowsKeepTheirOrder) {
   constexpr int kRows = 10001;
   Table table("t", "Title", {{.name = "x", .kind = Kind::kInteger}});
@@ -265,13 +212,9 @@ TEST(RenderTest, WhatIsMarkedIsBoldAndWhatIsEmptyIsNotShown) {
   table.AddRow({"naive", 2.0, none, none});
   Report report;
   report.tables.push_back(table);
-  std::ostringstream markdown, latex;
-  RenderMarkdown(report, markdown);
   EXPECT_EQ(
-      markdown.str(),
+      Text(Markdown, report),
       "\n## T\n\n| strategy |  time |\n|:---------|------:|\n| **core** | 1.000 |\n| naive    | 2.000 |\n");
-  RenderLatex(report, latex);
-  EXPECT_NE(latex.str().find("\\textbf{core} & 1.000"), std::string::npos);
 }
 
 }  // namespace

@@ -25,8 +25,6 @@ std::string Format(double value, const Column& column, int decimals) {
       const std::string text = Fixed(value, 1);
       return value > 0 && text != "0.0" ? "+" + text : text;
     }
-    case Kind::kScientific:
-      return Scientific(value, 2);
     default:
       // A number that the column's decimals would cut short has its own.
       return std::abs(value) < std::max(kSmallestFixed, std::pow(10, column.digits - 1 - decimals))
@@ -134,12 +132,6 @@ std::string ConstantsOf(const Table& table) {
     if (!value.empty()) text += Join(text.empty() ? "" : ", ", column.name, " ", value);
   }
   return text;
-}
-
-std::vector<std::string> LegendOf(const std::set<Flag>& flags) {
-  std::vector<std::string> lines;
-  for (const Flag flag : flags) lines.push_back(Join("`", WordOf(flag), "`: ", ExplanationOf(flag)));
-  return lines;
 }
 
 }  // namespace gradsync::tools

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_RENDER_SECTION_H_
 
 #include <cstddef>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,9 +34,6 @@ std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
 
 // What is said once, above the table: "batch_size 2, seq_len 128". Empty if there is nothing.
 std::string ConstantsOf(const Table& table);
-
-// What flags mean, a line each: "`n<100`: ...".
-std::vector<std::string> LegendOf(const std::set<Flag>& flags);
 
 }  // namespace gradsync::tools
 

@@ -1,7 +1,7 @@
 #include "tools/reports/charts.h"
 
 #include <algorithm>
-#include <optional>
+#include <cmath>
 
 #include "model/error.h"
 #include "tools/render/text.h"
@@ -26,16 +26,16 @@ bool HasBand(const LineChart& chart, const ChartPoint& point) {
 
 // The values that an axis has to hold. Without any, the axis is drawn around 1.
 struct Range {
-  std::optional<double> low;
-  std::optional<double> high;
+  double low = kNaN, high = kNaN;
 
   void Include(double value) {
-    low = std::min(low.value_or(value), value);
-    high = std::max(high.value_or(value), value);
+    low = std::fmin(low, value);
+    high = std::fmax(high, value);
   }
   Scale Along(bool is_log, double from, double to, Scale::Ends ends) const {
-    return is_log ? Scale::Log(low.value_or(1), high.value_or(1), from, to, kTicks)
-                  : Scale::Linear(low.value_or(1), high.value_or(1), from, to, kTicks, ends);
+    const double first = std::isnan(low) ? 1 : low, last = std::isnan(high) ? 1 : high;
+    return is_log ? Scale::Log(first, last, from, to, kTicks)
+                  : Scale::Linear(first, last, from, to, kTicks, ends);
   }
 };
 

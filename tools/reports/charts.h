@@ -1,17 +1,16 @@
 #ifndef GRADSYNC_TOOLS_REPORTS_CHARTS_H_
 #define GRADSYNC_TOOLS_REPORTS_CHARTS_H_
 
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "tools/reports/svg.h"
+#include "tools/statistics/statistics.h"
 
 // Charts, for what has the style sheet of reports/style.h. A chart is 380 units wide. Its text
 // can be read where it is shown 340 to 460 pixels wide.
 namespace gradsync::tools {
 
-inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kChartWidth = 380;
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are
@@ -19,8 +18,8 @@ inline constexpr double kChartWidth = 380;
 struct ChartPoint {
   double x = 0;
   double y = 0;
-  double low = kNoValue;  // of a band around the line; both ends or none
-  double high = kNoValue;
+  double low = kNaN;  // of a band around the line; both ends or none
+  double high = kNaN;
   std::string tip{};
 };
 
@@ -36,7 +35,7 @@ struct LineChart {
   std::string x_label{};
   std::string y_label{};
   bool log_x = false;
-  double reference = kNoValue;  // a dashed line at this y
+  double reference = kNaN;  // a dashed line at this y
   std::string reference_name{};
   std::vector<ChartSeries> series{};
 };
@@ -53,18 +52,18 @@ struct Bar {
   std::string name{};
   std::string style{};  // of the whole bar: sets the colour that a part may use
   std::vector<BarPart> parts{};
-  double total = kNoValue;  // a mark below the bar
-  double low = kNoValue;    // an interval around the mark
-  double high = kNoValue;
+  double total = kNaN;  // a mark below the bar
+  double low = kNaN;    // an interval around the mark
+  double high = kNaN;
   std::string total_tip{};
 };
 
 struct BarChart {
   std::string title{};  // for screen readers
   std::string x_label{};
-  std::string unit{};           // behind values
-  double holds = 0;             // the axis, which begins at 0, goes at least so far: panels can share one
-  double reference = kNoValue;  // a dashed line at this total
+  std::string unit{};       // behind values
+  double holds = 0;         // the axis, which begins at 0, goes at least so far: panels can share one
+  double reference = kNaN;  // a dashed line at this total
   std::string reference_name{};
   std::vector<Bar> bars{};
 };

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "model/error.h"
 #include "tools/render/section.h"
 #include "tools/render/text.h"
@@ -13,29 +16,14 @@
 namespace gradsync::tools {
 namespace {
 
+constexpr char kTitle[] = "What gradient synchronisation costs";
 constexpr size_t kMaxUndecided = 4;  // more are counted, not listed
 
-// "n<100" -> "flag-n-100", for links.
-std::string FlagAnchor(Flag flag) {
-  std::string anchor = "flag-";
-  for (const char c : WordOf(flag)) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    anchor += is_plain ? c : '-';
-  }
-  return anchor;
-}
+// For links.
+std::string FlagAnchor(Flag flag) { return Join("flag-", static_cast<int>(flag)); }
 
 // Long names may break behind their underscores, so that numbers decide how wide a column is.
-std::string Header(std::string_view name) {
-  std::string html;
-  while (!name.empty()) {
-    const size_t end = std::min(name.find('_'), name.size() - 1) + 1;
-    html += EscapeXml(name.substr(0, end));
-    name.remove_prefix(end);
-    if (!name.empty()) html += "<wbr/>";
-  }
-  return html;
-}
+std::string Header(std::string_view name) { return absl::StrReplaceAll(EscapeXml(name), {{"_", "_<wbr/>"}}); }
 
 // Each flag with a link to its explanation.
 std::string CellHtml(const Shown& cell) {
@@ -53,10 +41,11 @@ class Page {
       : contents_(contents),
         tables_(contents.summary.report.tables),
         cells_(contents.summary.cells),
+        runs_(contents.summary.runs),
         out_(out) {}
 
   void Write() {
-    ListRuns();
+    runs_.insert(runs_.end(), contents_.traced.runs.begin(), contents_.traced.runs.end());
     WriteHead();
     WriteFigures();
     WriteTables();
@@ -70,22 +59,7 @@ class Page {
   }
 
  private:
-  // One record of each run.
-  void ListRuns() {
-    std::set<std::pair<std::string, std::string>> seen;
-    const auto add = [&](const bench::Record& record) {
-      if (seen.emplace(record.experiment, record.run_id).second) runs_.push_back(&record);
-    };
-    for (const std::vector<Cell>* cells : {&cells_, &contents_.traced.cells}) {
-      for (const Cell& cell : *cells) {
-        for (const Row& row : cell.rows) add(row.measured->record);
-      }
-    }
-    for (const LearningCell& cell : contents_.summary.learning) add(cell.record());
-  }
-
   void WriteHead() {
-    const std::string title = EscapeXml(contents_.title);
     std::set<std::string> dates, models, machines, programs;
     for (const bench::Record* run : runs_) {
       if (!run->time_utc.empty()) dates.insert(run->time_utc.substr(0, 10));
@@ -103,11 +77,11 @@ class Page {
             // Not even by mistake does the page load anything.
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
             "'unsafe-inline'\"/>\n<title>"
-         << title << "</title>\n<style>" << kChartStyleSheet << kPageStyleSheet
+         << kTitle << "</title>\n<style>" << kChartStyleSheet << kPageStyleSheet
          << "</style>\n</head>\n<body>\n<main>\n<header>\n<p class=\"eyebrow\">gradsync report";
     if (!dates.empty()) out_ << " · " << EscapeXml(*dates.begin());
     if (dates.size() > 1) out_ << " to " << EscapeXml(*dates.rbegin());
-    out_ << "</p>\n<h1>" << title << "</h1>\n<dl class=\"subject\">\n";
+    out_ << "</p>\n<h1>" << kTitle << "</h1>\n<dl class=\"subject\">\n";
     for (const auto& [name, values] :
          {std::pair{"model", &models}, {"machine", &machines}, {"software", &programs}}) {
       for (const std::string& value : *values)
@@ -175,9 +149,9 @@ class Page {
     for (const auto& [reason, titles] : figure.undecided) {
       out_ << "<p class=\"undecided\">" << EscapeXml(figure.title)
            << ", not drawn because nothing is decided: ";
-      const size_t num_named = std::min(titles.size(), kMaxUndecided);
-      for (size_t i = 0; i < num_named; ++i) out_ << (i == 0 ? "" : "; ") << EscapeXml(titles[i]);
-      if (num_named < titles.size()) out_ << "; and " << titles.size() - num_named << " more";
+      const std::span named = std::span(titles).first(std::min(titles.size(), kMaxUndecided));
+      out_ << EscapeXml(absl::StrJoin(named, "; "));
+      if (named.size() < titles.size()) out_ << "; and " << titles.size() - named.size() << " more";
       out_ << " (" << WithCode(reason) << ").</p>\n";
     }
   }
@@ -236,18 +210,15 @@ class Page {
     out_ << "<h2 id=\"runs\">Runs, and commands to repeat them</h2>\n"
             "<p>Each run’s own command line, in a checkout of its commit.</p>\n";
     std::string last_place;
-    for (const bench::Record* const record : runs_) {
-      const bench::Record& run = *record;
-      const bench::Provenance& provenance = run.provenance;
+    for (const bench::Record* const run : runs_) {
+      const bench::Provenance& provenance = run->provenance;
       std::string place =
           MachineOf(provenance) + "; " + SoftwareOf(provenance) + "; clock " + provenance.clock;
-      if (run.published.empty() && place != last_place) out_ << "<p>On " << EscapeXml(place) << ".</p>\n";
+      if (run->published.empty() && place != last_place) out_ << "<p>On " << EscapeXml(place) << ".</p>\n";
       last_place = std::move(place);
-      const std::string placement = run.config.StringOr("placement", "");
       out_ << "<p class=\"meta\">"
-           << EscapeXml(Join(run.experiment, ", run ", run.run_id, ", ", run.time_utc, ", ", run.world_size,
-                             run.world_size == 1 ? " rank" : " ranks",
-                             placement.empty() ? "" : ", placement " + placement))
+           << EscapeXml(
+                  Join(run->experiment, ", run ", run->run_id, ", ", run->time_utc, ", ", RanksOf(*run)))
            << "</p>\n<pre><code>" << EscapeXml(ReproducingCommand(provenance.command_line))
            << "</code></pre>\n";
     }
@@ -268,19 +239,11 @@ class Page {
   const ReportContents& contents_;
   const std::vector<Table>& tables_;
   const std::vector<Cell>& cells_;
+  std::vector<const bench::Record*> runs_;  // one record of each
   std::ostream& out_;
-  std::vector<const bench::Record*> runs_;
 };
 
 }  // namespace
-
-std::string ReproducingCommand(const std::string& command_line) {
-  const size_t program_end = std::min(command_line.find(' '), command_line.size());
-  const std::string program = command_line.substr(0, program_end);
-  const size_t name = program.rfind('/');
-  if (name == std::string::npos || !program.substr(0, name).ends_with("/bench")) return command_line;
-  return Join("./bazelw run //bench:", program.substr(name + 1), " --", command_line.substr(program_end));
-}
 
 void WriteReport(const ReportContents& contents, std::ostream& out) { Page(contents, out).Write(); }
 

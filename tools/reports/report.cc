@@ -38,8 +38,8 @@ void DrawRun(const std::string& run, const std::vector<std::string>& paths,
   }
 }
 
-ReportContents Collect(const std::string& title, const std::vector<std::string>& inputs, std::ostream& err) {
-  ReportContents contents{.title = title, .summary = Summarize({.inputs = inputs, .baseline_row = ""})};
+ReportContents Collect(const std::vector<std::string>& inputs, std::ostream& err) {
+  ReportContents contents{.summary = Summarize(inputs)};
   contents.summary.problems.Print(err);
   for (const std::string& remark : contents.summary.remarks) err << remark << "\n";
   contents.num_problems = contents.summary.problems.count();
@@ -60,7 +60,7 @@ ReportContents Collect(const std::string& title, const std::vector<std::string>&
   std::erase_if(directories,
                 [&](const std::string& directory) { return std::ranges::count(inputs, directory) > 0; });
   if (!contents.timelines.empty() && !directories.empty()) {
-    contents.traced = Summarize({.inputs = {directories.begin(), directories.end()}, .baseline_row = ""});
+    contents.traced = Summarize({directories.begin(), directories.end()});
   }
   return contents;
 }
@@ -83,17 +83,16 @@ std::string PictureNamed(const std::string& id, const ReportContents& contents) 
 
 int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   std::vector<std::string> inputs;
-  std::string out_path, figure, title = "What gradient synchronisation costs";
+  std::string out_path, figure;
   bench::FlagTable flags("report", kUsage);
   flags.AllowPaths(&inputs, "directories with records, or files of them");
   flags.Add("out", &out_path, bench::Path("a file such as report.html"), "Where the page goes.");
-  flags.Add("title", &title, bench::Text("a line of text"), "The page's title.");
   flags.Add("figure", &figure, bench::OneOf({"cost", "convergence", kTimeline}),
             "Writes this figure alone, as SVG; timeline: of the latest run with traces.");
   return RunTool("report", &flags, argc, argv, out, err, [&] {
     Require(!inputs.empty(), "no input: takes directories with records, such as results/");
     Require(!out_path.empty(), "--out: is missing, expected a file such as report.html");
-    const ReportContents contents = Collect(title, inputs, err);
+    const ReportContents contents = Collect(inputs, err);
     Require(contents.summary.num_records > 0 || !contents.timelines.empty(), inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
     const std::string picture = figure.empty() ? "" : PictureNamed(figure, contents);

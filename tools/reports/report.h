@@ -18,7 +18,6 @@ struct TimelinePicture {
 };
 
 struct ReportContents {
-  std::string title;
   Summary summary{};  // of the records
   std::vector<TimelinePicture> timelines{};
   Summary traced{};          // of the records of what the timelines show, where they are not in `summary`
@@ -30,10 +29,6 @@ struct ReportContents {
 // other figures, tables, runs with their commands, the validity flags that occur. Anything without data is
 // left out.
 void WriteReport(const ReportContents& contents, std::ostream& out);
-
-// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; other programs' stay as
-// they are.
-std::string ReproducingCommand(const std::string& command_line);
 
 // The program //tools:report. Writes nothing to `out` but the path of the report, or the usage. Returns the
 // exit status: 0 done, 1 the report could not be written, 2 bad arguments, such as a directory with nothing

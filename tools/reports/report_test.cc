@@ -15,6 +15,7 @@
 #include "tools/reports/figures.h"
 #include "tools/reports/style.h"
 #include "tools/reports/test_xml.h"
+#include "tools/tables/runs.h"
 
 namespace gradsync::tools {
 namespace {
@@ -224,7 +225,7 @@ TEST(LearningFigureTest, ShowsLossOverStepsSecondsAndBytes) {
     AddRanks([&](int64_t rank) { return LearningRecord("topk", seed, rank, {3, 2.5}, 2 * kMs); }, &records);
   }
   WriteLines(dir + "/r.jsonl", records);
-  const Summary summary = Summarize({.inputs = {dir}, .baseline_row = ""});
+  const Summary summary = Summarize({dir});
   const Figure figure = LearningFigure(summary.learning);
   ASSERT_THAT(figure.panels, SizeIs(3));
   ASSERT_THAT(figure.key, SizeIs(2));
@@ -323,20 +324,21 @@ TEST(ReportTest, FlagsLinkToTheirLegend) {
   const std::vector<XmlElement> elements = ParseXml(ReportOn(DirectoryWith("report_flags", records)).page);
   const std::vector<XmlElement> flags = WithClass(In(elements, "table-1"), "flag");
   ASSERT_THAT(TextsOf(flags), ::testing::Contains("n<10"));
+  const std::string anchor = "flag-" + std::to_string(static_cast<int>(Flag::kTooFewForInterval));
   for (const XmlElement& flag : flags) {
     if (flag.text != "n<10") continue;
-    EXPECT_EQ(flag.Attribute("href"), "#flag-n-10");
+    EXPECT_EQ(flag.Attribute("href"), "#" + anchor);
     EXPECT_THAT(flag.Attribute("title"), HasSubstr("fewer than 10 steps"));
   }
   std::set<std::string> ids;
   for (const XmlElement& element : elements) ids.insert(element.Attribute("id"));
-  EXPECT_TRUE(ids.contains("flag-n-10"));
+  EXPECT_TRUE(ids.contains(anchor));
 }
 
 TEST(ReportTest, ShowsTheFirstSectionOfATableAndUnfoldsTheRest) {
   Table table("x", "x", {{.name = "a_name"}, {.name = "b", .section = 1}, {.name = "c", .section = 2}});
   table.AddRow({1.0, 2.0, 3.0});
-  ReportContents contents{.title = "t"};
+  ReportContents contents;
   contents.summary.report.tables.push_back(std::move(table));
   std::ostringstream out;
   WriteReport(contents, out);

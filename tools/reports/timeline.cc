@@ -21,50 +21,37 @@ constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLane
 constexpr double kSmallSize = 11;
 constexpr int kNumTicks = 8;
 
-// Okabe and Ito's palette keeps apart for every kind of colour vision. Not CSS variables but rules, which all
-// programs that show SVG know.
+// Okabe and Ito's palette keeps apart for every kind of colour vision.
 constexpr char kStyle[] =
     R"(.gradsync-timeline{max-width:100%;height:auto;font:12px 'DejaVu Sans',Helvetica,Arial,sans-serif}
-.gradsync-timeline .paper{fill:#fff}
-.gradsync-timeline text{fill:#333}
-.gradsync-timeline .h1{font-size:16px;font-weight:bold;fill:#111}
-.gradsync-timeline .h2{font-size:14px;font-weight:bold;fill:#111}
-.gradsync-timeline .num{font-size:15px;font-weight:bold;fill:#111}
-.gradsync-timeline .soft{fill:#666}
+.gradsync-timeline{--paper:#fff;--text:#333;--title:#111;--soft:#666;--grid:#e2e2e2;--rule:#c8c8c8;--mark:#0072b2;--lane:#f3f3f3;--idle:#dcdcdc;--queued:#a8a8a8}
+@media (prefers-color-scheme:dark){
+.gradsync-timeline{--paper:#16181c;--text:#cfd3d8;--title:#f2f4f6;--soft:#9aa1a9;--grid:#2b2f35;--rule:#444a52;--mark:#6cb8ee;--lane:#22262b;--idle:#3a3f46;--queued:#7d848c}
+}
+.gradsync-timeline .paper{fill:var(--paper)}
+.gradsync-timeline text{fill:var(--text)}
+.gradsync-timeline .h1{font-size:16px;font-weight:bold;fill:var(--title)}
+.gradsync-timeline .h2{font-size:14px;font-weight:bold;fill:var(--title)}
+.gradsync-timeline .num{font-size:15px;font-weight:bold;fill:var(--title)}
+.gradsync-timeline .soft{fill:var(--soft)}
 .gradsync-timeline .on-dark{fill:#fff}
 .gradsync-timeline .on-light{fill:#0c2233}
 .gradsync-timeline .tag{font-size:11px;fill:#241400}
-.gradsync-timeline .small{font-size:11px;fill:#666}
-.gradsync-timeline .grid{stroke:#e2e2e2;stroke-width:1}
-.gradsync-timeline .rule{stroke:#c8c8c8;stroke-width:1}
-.gradsync-timeline .mark{stroke:#0072b2;stroke-width:1.2;stroke-dasharray:3 2}
-.gradsync-timeline .cut{stroke:#fff;stroke-width:.8;fill:none}
-.gradsync-timeline .lane{fill:#f3f3f3}
+.gradsync-timeline .small{font-size:11px;fill:var(--soft)}
+.gradsync-timeline .grid{stroke:var(--grid);stroke-width:1}
+.gradsync-timeline .rule{stroke:var(--rule);stroke-width:1}
+.gradsync-timeline .mark{stroke:var(--mark);stroke-width:1.2;stroke-dasharray:3 2}
+.gradsync-timeline .cut{stroke:var(--paper);stroke-width:.8;fill:none}
+.gradsync-timeline .lane{fill:var(--lane)}
 .gradsync-timeline .forward{fill:#56b4e9}
 .gradsync-timeline .backward{fill:#0072b2}
 .gradsync-timeline .op{fill:#8cc5ea}
 .gradsync-timeline .op2{fill:#4f9fd3}
 .gradsync-timeline .optimizer{fill:#008a64}
-.gradsync-timeline .idle{fill:#dcdcdc}
+.gradsync-timeline .idle{fill:var(--idle)}
 .gradsync-timeline .hidden{fill:#f2c078}
 .gradsync-timeline .exposed{fill:#e06a1b}
-.gradsync-timeline .queued{fill:#a8a8a8}
-@media (prefers-color-scheme:dark){
-.gradsync-timeline .paper{fill:#16181c}
-.gradsync-timeline text{fill:#cfd3d8}
-.gradsync-timeline .h1,.gradsync-timeline .h2,.gradsync-timeline .num{fill:#f2f4f6}
-.gradsync-timeline .soft,.gradsync-timeline .small{fill:#9aa1a9}
-.gradsync-timeline .on-dark{fill:#fff}
-.gradsync-timeline .on-light{fill:#0c2233}
-.gradsync-timeline .tag{fill:#241400}
-.gradsync-timeline .grid{stroke:#2b2f35}
-.gradsync-timeline .rule{stroke:#444a52}
-.gradsync-timeline .mark{stroke:#6cb8ee}
-.gradsync-timeline .cut{stroke:#16181c}
-.gradsync-timeline .lane{fill:#22262b}
-.gradsync-timeline .idle{fill:#3a3f46}
-.gradsync-timeline .queued{fill:#7d848c}
-}
+.gradsync-timeline .queued{fill:var(--queued)}
 )";
 
 std::string Milliseconds(double us) { return Readable(us / 1e3, 3) + " ms"; }

@@ -34,7 +34,7 @@ Json ReadJson(const std::string& path) {
   return json;
 }
 
-// What the benchmark says of the run; older traces say nothing.
+// What the benchmark says of the run.
 void ReadOrigin(const Json& json, Trace& trace) {
   const auto other = json.find("otherData");
   if (other == json.end()) return;

@@ -8,8 +8,6 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 // A location of values, and by how much each of them moves it: its influence times the number of values,
 // which add up to about 0. Values that are not there have none.
 struct Location {

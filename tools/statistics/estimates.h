@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,8 +12,8 @@
 namespace gradsync::tools {
 
 struct Interval {
-  double low = std::numeric_limits<double>::quiet_NaN();
-  double high = std::numeric_limits<double>::quiet_NaN();
+  double low = kNaN;
+  double high = kNaN;
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
   bool operator==(const Interval&) const = default;
@@ -22,7 +21,7 @@ struct Interval {
 
 // NaN: unknown.
 struct Estimate {
-  double value = std::numeric_limits<double>::quiet_NaN();
+  double value = kNaN;
   Interval interval{};
 
   bool operator==(const Estimate&) const = default;

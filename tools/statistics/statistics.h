@@ -2,9 +2,12 @@
 #define GRADSYNC_TOOLS_STATISTICS_STATISTICS_H_
 
 #include <cstddef>
+#include <limits>
 #include <span>
 
 namespace gradsync::tools {
+
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // All of these return NaN for no values, and where a sample is too small to have the statistic.
 double Mean(std::span<const double> values);

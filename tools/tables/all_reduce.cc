@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -14,7 +13,6 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMiB = 1 << 20;
 constexpr double kGB = 1e9;
 // Bandwidths within this part of the highest are at saturation.
@@ -106,37 +104,32 @@ std::string BandwidthOf(const std::string& name, const Curve& curve) {
 
 // At which sizes a backend is shown faster than the baseline, or slower.
 std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
-  struct Sizes {
-    std::vector<std::string> faster, slower, open;
-  };
-  std::map<std::pair<std::string, std::string>, Sizes> all;  // by backend and baseline
+  std::map<std::pair<std::string, std::string>, std::map<Verdict, std::vector<std::string>>>
+      all;  // sizes, by backend and baseline
   for (const Cell& cell : cells) {
     if (!cell.void_reason.empty()) continue;
     for (const Row& row : cell.rows) {
       if (row.verdict == Verdict::kNone) continue;
       const View view{cell, row};
-      Sizes& sizes = all[{row.backend(), view.base()->backend()}];
       const Interval& by = row.against_baseline.interval;
-      const std::string size = SizeOf(view);
-      if (row.verdict == Verdict::kFaster) {
-        sizes.faster.push_back(Join(size, " (", PercentRange({-by.high, -by.low}), ")"));
-      } else if (row.verdict == Verdict::kSlower) {
-        sizes.slower.push_back(Join(size, " (", PercentRange(by), ")"));
-      } else {
-        sizes.open.push_back(size);
-      }
+      const bool is_faster = row.verdict == Verdict::kFaster, is_slower = row.verdict == Verdict::kSlower;
+      std::string size = SizeOf(view);
+      if (is_faster) size += Join(" (", PercentRange({-by.high, -by.low}), ")");
+      if (is_slower) size += Join(" (", PercentRange(by), ")");
+      all[{row.backend(), view.base()->backend()}][is_faster || is_slower ? row.verdict : Verdict::kOpen]
+          .push_back(std::move(size));
     }
   }
   std::vector<std::string> sentences;
-  for (const auto& [names, sizes] : all) {
+  for (auto& [names, sizes] : all) {
     std::vector<std::string> parts;
-    const auto add = [&](const char* word, const std::vector<std::string>& own) {
+    for (const auto& [verdict, word] : {std::pair{Verdict::kFaster, "faster"},
+                                        {Verdict::kSlower, "slower"},
+                                        {Verdict::kOpen, "not shown different"}}) {
+      const std::vector<std::string>& own = sizes[verdict];
       if (!own.empty())
         parts.push_back(Join(word, " at ", own.size() > 6 ? Join(own.size(), " sizes") : Listed(own)));
-    };
-    add("faster", sizes.faster);
-    add("slower", sizes.slower);
-    add("not shown different", sizes.open);
+    }
     sentences.push_back(Join(names.first, " against ", names.second, ": ", Listed(parts), "."));
   }
   return sentences;

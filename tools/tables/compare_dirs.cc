@@ -19,97 +19,20 @@ constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, 
                                  Flag::kOneLaunch};
 
 enum class GateVerdict { kNotShown, kSlower, kFaster, kTooFew, kOnlyHere, kOnlyThere };
+constexpr const char* kVerdictTexts[] = {"no difference shown", "slower",    "faster",
+                                         "too few steps",       "only here", "only there"};
 
 struct GateRow {
-  std::set<FlagOfRow> flags;
+  std::string experiment;
+  Configuration configuration;
+  std::string name{};  // what tells it from others of its experiment: "strategy=core batch_size=2"
+  std::set<FlagOfRow> flags{};
   bool is_wrong_here = false;
   LooseComparison steps{};  // here, there
   Estimate difference{};    // as a part of there
   GateVerdict verdict = GateVerdict::kNotShown;
 
   bool has_one_launch() const { return steps.own.launches.size() == 1 || steps.base.launches.size() == 1; }
-};
-
-// By experiment and configuration, in the order in which they were first met.
-class Rows {
- public:
-  void Add(const Measurement& measurement, const Series& times, bool is_here) {
-    Configuration configuration = ConfigurationOf(measurement.record);
-    configuration["world_size"] = Join(measurement.world_size());
-    auto key = std::make_pair(measurement.record.experiment, std::move(configuration));
-    const auto [entry, is_new] = numbers_.try_emplace(std::move(key), rows_.size());
-    if (is_new) {
-      rows_.emplace_back();
-      keys_.push_back(&entry->first);
-    }
-    GateRow& row = rows_[entry->second];
-    LooseSample& sample = is_here ? row.steps.own : row.steps.base;
-    sample.values.insert(sample.values.end(), times.max.begin(), times.max.end());
-    sample.launches.push_back(times.max.size());
-    for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
-      row.is_wrong_here |= is_here && (flag.flag == Flag::kWrong || flag.flag == Flag::kUnequal);
-      if (std::ranges::count(kSilentFlags, flag.flag) == 0) row.flags.insert(flag);
-    }
-  }
-
-  size_t size() const { return rows_.size(); }
-  const GateRow& row(size_t i) const { return rows_[i]; }
-  const std::string& experiment(size_t i) const { return keys_[i]->first; }
-
-  // What tells the row from others of its experiment: "strategy=core batch_size=2".
-  std::string Name(size_t i) const {
-    std::string name;
-    for (const auto& [field, value] : keys_[i]->second) {
-      if (Varies(i, field)) name += Join(name.empty() ? "" : " ", field, "=", value);
-    }
-    return name.empty() ? "the only row" : name;
-  }
-
-  // What all rows of the row's experiment have in common.
-  std::string Constants(size_t i) const {
-    std::string text;
-    for (const auto& [field, value] : keys_[i]->second) {
-      if (!Varies(i, field)) text += Join(text.empty() ? "" : ", ", field, " ", value);
-    }
-    return text;
-  }
-
-  // Call once, when all rows are there. A row is slower, or faster, if its interval lies beyond the
-  // threshold.
-  void Finish(double threshold) {
-    std::vector<LooseComparison> family;
-    for (const GateRow& row : rows_) family.push_back(row.steps);
-    const std::vector<Estimate> differences = EstimateLoose(family);
-    for (size_t i = 0; i < size(); ++i) {
-      rows_[i].difference = differences[i];
-      rows_[i].verdict = VerdictOn(rows_[i], threshold);
-    }
-    for (size_t i = 0; i < size(); ++i) {
-      for (const auto& [field, value] : keys_[i]->second) values_[{experiment(i), field}][value] += 1;
-      num_rows_[experiment(i)] += 1;
-    }
-  }
-
- private:
-  static GateVerdict VerdictOn(const GateRow& row, double threshold) {
-    const size_t here = row.steps.own.values.size(), there = row.steps.base.values.size();
-    if (there == 0) return GateVerdict::kOnlyHere;
-    if (here == 0) return GateVerdict::kOnlyThere;
-    if (std::min(here, there) < kFewestForInterval) return GateVerdict::kTooFew;
-    if (row.difference.interval.low > threshold) return GateVerdict::kSlower;
-    return row.difference.interval.high < -threshold ? GateVerdict::kFaster : GateVerdict::kNotShown;
-  }
-
-  bool Varies(size_t i, const std::string& field) const {
-    const auto& counts = values_.at({experiment(i), field});
-    return counts.size() > 1 || counts.begin()->second < num_rows_.at(experiment(i));
-  }
-
-  std::map<std::pair<std::string, Configuration>, size_t> numbers_;
-  std::vector<const std::pair<std::string, Configuration>*> keys_;
-  std::vector<GateRow> rows_;
-  std::map<std::pair<std::string, std::string>, std::map<std::string, size_t>> values_;
-  std::map<std::string, size_t> num_rows_;
 };
 
 // What may explain a difference, other than the program: values by name.
@@ -136,38 +59,86 @@ std::vector<std::string> WarningsOf(const Circumstances& here, const Circumstanc
   return warnings;
 }
 
-int64_t Read(const std::vector<std::string>& inputs, bool is_here, Problems* problems, Rows* rows,
-             Circumstances* circumstances) {
-  const auto why_unusable = [&](const bench::Record& record) -> std::string {
-    std::string reason = WhyUnusable(record);
-    return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
-  };
-  const RecordSet records = ReadRecords(inputs, why_unusable, problems);
-  for (const Group& group : records.groups) {
-    for (const Measurement& measurement : group) {
-      rows->Add(measurement, MainTimes(measurement), is_here);
-      NoteCircumstances(measurement.record, circumstances);
-    }
-  }
-  return records.num_records;
+std::string WhyIncomparable(const bench::Record& record) {
+  std::string reason = WhyUnusable(record);
+  return reason.empty() && record.samples.empty() ? "no samples to compare" : reason;
 }
 
-std::string VerdictText(GateVerdict verdict, double threshold) {
-  switch (verdict) {
-    case GateVerdict::kSlower:
-      return "slower";
-    case GateVerdict::kFaster:
-      return "faster";
-    case GateVerdict::kTooFew:
-      return "too few steps";
-    case GateVerdict::kOnlyHere:
-      return "only here";
-    case GateVerdict::kOnlyThere:
-      return "only there";
-    default:
-      return threshold > 0 ? Join("no difference beyond ", 100 * threshold, " % shown")
-                           : "no difference shown";
+void AddMeasurement(const Measurement& measurement, bool is_here, GateRow* row) {
+  const Series& times = MainTimes(measurement);
+  LooseSample& sample = is_here ? row->steps.own : row->steps.base;
+  sample.values.insert(sample.values.end(), times.max.begin(), times.max.end());
+  for (const Launch& launch : measurement.launches) sample.launches.push_back(launch.num_steps);
+  for (const FlagOfRow& flag : FlagsOf({measurement, times})) {
+    row->is_wrong_here |= is_here && (flag.flag == Flag::kWrong || flag.flag == Flag::kUnequal);
+    if (std::ranges::count(kSilentFlags, flag.flag) == 0) row->flags.insert(flag);
   }
+}
+
+// In the order in which they were first met.
+std::vector<GateRow> ReadRows(const std::vector<std::string>& here, const std::string& there,
+                              Summary* summary) {
+  std::vector<GateRow> rows;
+  std::map<std::pair<std::string, Configuration>, size_t> numbers;
+  Circumstances of_here, of_there;
+  for (const bool is_here : {true, false}) {
+    const RecordSet records =
+        ReadRecords(is_here ? here : std::vector{there}, WhyIncomparable, &summary->problems);
+    if (is_here) summary->num_records = records.num_records;
+    for (const Group& group : records.groups) {
+      for (const Measurement& measurement : group) {
+        NoteCircumstances(measurement.record, is_here ? &of_here : &of_there);
+        Configuration configuration = ConfigurationOf(measurement.record);
+        configuration["world_size"] = Join(measurement.world_size());
+        const auto [entry, is_new] =
+            numbers.try_emplace({measurement.record.experiment, configuration}, rows.size());
+        if (is_new) rows.push_back({measurement.record.experiment, std::move(configuration)});
+        AddMeasurement(measurement, is_here, &rows[entry->second]);
+      }
+    }
+  }
+  summary->remarks = WarningsOf(of_here, of_there);
+  return rows;
+}
+
+// Returns what the rows of each experiment have in common, a line each.
+std::vector<std::string> NameRows(std::vector<GateRow>* rows) {
+  std::map<std::string, std::vector<GateRow*>> by_experiment;
+  for (GateRow& row : *rows) by_experiment[row.experiment].push_back(&row);
+  std::vector<std::string> lines;
+  for (const auto& [experiment, own] : by_experiment) {
+    std::set<std::string> fields;
+    for (const GateRow* const row : own) {
+      for (const auto& [field, value] : row->configuration) fields.insert(field);
+    }
+    std::string common;
+    for (const std::string& field : fields) {
+      const auto value_in = [&field](const GateRow* row) {
+        const auto found = row->configuration.find(field);
+        return found == row->configuration.end() ? "" : found->second;
+      };
+      if (std::ranges::count(own, value_in(own[0]), value_in) == std::ssize(own)) {
+        common += Join(common.empty() ? "" : ", ", field, " ", value_in(own[0]));
+        continue;
+      }
+      for (GateRow* const row : own) {
+        if (const std::string value = value_in(row); !value.empty())
+          row->name += Join(row->name.empty() ? "" : " ", field, "=", value);
+      }
+    }
+    if (own.size() == 1) own[0]->name = "the only row";
+    lines.push_back(Join("All rows of ", experiment, ": ", common, "."));
+  }
+  return lines;
+}
+
+GateVerdict VerdictOn(const GateRow& row) {
+  const size_t here = row.steps.own.values.size(), there = row.steps.base.values.size();
+  if (there == 0) return GateVerdict::kOnlyHere;
+  if (here == 0) return GateVerdict::kOnlyThere;
+  if (std::min(here, there) < kFewestForInterval) return GateVerdict::kTooFew;
+  if (row.difference.interval.low > 0) return GateVerdict::kSlower;
+  return row.difference.interval.high < 0 ? GateVerdict::kFaster : GateVerdict::kNotShown;
 }
 
 Flags FlagsOfGate(const GateRow& row) {
@@ -178,95 +149,77 @@ Flags FlagsOfGate(const GateRow& row) {
   return flags;
 }
 
-struct NumberedRow {
-  const Rows& rows;
-  size_t number = 0;
-  double threshold = 0;
-
-  const GateRow& row() const { return rows.row(number); }
-};
-
-std::vector<Field<NumberedRow>> Fields() {
+std::vector<Field<GateRow>> Fields() {
   return {
-      {{.name = "experiment", .kind = Kind::kText},
-       [](const NumberedRow& row) { return row.rows.experiment(row.number); }},
-      {{.name = "row", .kind = Kind::kText},
-       [](const NumberedRow& row) { return row.rows.Name(row.number); }},
-      {{.name = "here (s)"}, [](const NumberedRow& row) { return TrimmedMean(row.row().steps.own.values); }},
-      {{.name = "there (s)"},
-       [](const NumberedRow& row) { return TrimmedMean(row.row().steps.base.values); }},
+      {{.name = "experiment", .kind = Kind::kText}, &GateRow::experiment},
+      {{.name = "row", .kind = Kind::kText}, &GateRow::name},
+      {{.name = "here (s)"}, [](const GateRow& row) { return TrimmedMean(row.steps.own.values); }},
+      {{.name = "there (s)"}, [](const GateRow& row) { return TrimmedMean(row.steps.base.values); }},
       {{.name = "difference (%)", .kind = Kind::kPercent},
-       [](const NumberedRow& row) { return Scaled(row.row().difference, 100); }},
+       [](const GateRow& row) { return Scaled(row.difference, 100); }},
       {{.name = "steps here", .kind = Kind::kInteger},
-       [](const NumberedRow& row) { return row.row().steps.own.values.size(); }},
+       [](const GateRow& row) { return row.steps.own.values.size(); }},
       {{.name = "steps there", .kind = Kind::kInteger},
-       [](const NumberedRow& row) { return row.row().steps.base.values.size(); }},
+       [](const GateRow& row) { return row.steps.base.values.size(); }},
       {{.name = "verdict", .kind = Kind::kText},
-       [](const NumberedRow& row) { return VerdictText(row.row().verdict, row.threshold); }},
-      {{.name = "flags", .kind = Kind::kText}, [](const NumberedRow& row) { return FlagsOfGate(row.row()); }},
+       [](const GateRow& row) { return std::string(kVerdictTexts[static_cast<size_t>(row.verdict)]); }},
+      {{.name = "flags", .kind = Kind::kText}, FlagsOfGate},
   };
 }
 
 // Counts, and adds what the table needs to be understood.
-void Annotate(const Rows& rows, double threshold, Table* table, Comparison* comparison) {
-  int64_t num_faster = 0, num_too_few = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const GateRow& row = rows.row(i);
+void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& constants, Table* table,
+              Comparison* comparison) {
+  int64_t num_faster = 0, num_too_few = 0, num_only_here = 0;
+  for (const GateRow& row : rows) {
     const bool is_slower = row.verdict == GateVerdict::kSlower;
     comparison->num_slower += is_slower && !row.has_one_launch();
     comparison->num_one_launch += is_slower && row.has_one_launch();
     num_faster += row.verdict == GateVerdict::kFaster;
     num_too_few += row.verdict == GateVerdict::kTooFew;
+    num_only_here += row.verdict == GateVerdict::kOnlyHere;
     comparison->num_vanished += row.verdict == GateVerdict::kOnlyThere;
-    comparison->num_matched +=
-        row.verdict != GateVerdict::kOnlyHere && row.verdict != GateVerdict::kOnlyThere;
     comparison->num_wrong += row.is_wrong_here;
   }
+  comparison->num_matched = std::ssize(rows) - num_only_here - comparison->num_vanished;
   comparison->num_compared = comparison->num_matched - num_too_few;
-  const int64_t num_slower = comparison->num_slower + comparison->num_one_launch;
-  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ", num_slower, " are slower and ",
-                         num_faster, " are faster",
-                         threshold > 0 ? Join(" by more than ", 100 * threshold, " %") : "",
-                         ". Of the others no difference is shown."));
+  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ",
+                         comparison->num_slower + comparison->num_one_launch, " are slower and ", num_faster,
+                         " are faster. Of the others no difference is shown."));
   if (comparison->num_vanished + comparison->num_wrong > 0) {
     table->AddFinding(Join("Rows that have vanished: ", comparison->num_vanished,
                            "; rows with wrong or unequal results: ", comparison->num_wrong, "."));
   }
   if (comparison->num_one_launch > 0) {
     table->AddFinding(Join("With one launch on a side ", comparison->num_one_launch,
-                           " rows are slower. That may be the launch: measure with `--repeats`, or gate with "
-                           "`--one_launch`."));
+                           " rows are slower. That may be the launch: measure with `--repeats`."));
   }
   for (const std::string& warning : comparison->summary.remarks) table->AddNote(warning + ".");
-  std::set<std::string> told;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (told.insert(rows.experiment(i)).second)
-      table->AddNote(Join("All rows of ", rows.experiment(i), ": ", rows.Constants(i), "."));
-  }
+  for (const std::string& line : constants) table->AddNote(line);
   table->AddNote(
       "difference: of 20 % trimmed means, unpaired, with a simultaneous 95 % CI of all rows: rows that are "
-      "as they "
-      "were fail a comparison in at most one case in twenty, as far as launches are known. A few steps that "
-      "became "
-      "much slower do not move a trimmed mean.");
+      "as they were fail a comparison in at most one case in twenty, as far as launches are known. A few "
+      "steps that became much slower do not move a trimmed mean.");
   if (num_too_few > 0) table->AddNote("`n<10:cannot-fail`: fewer than 10 steps on a side; no verdict.");
 }
 
 }  // namespace
 
-Comparison CompareDirs(const CompareOptions& options) {
+Comparison CompareDirs(const std::vector<std::string>& here, const std::string& there) {
   Comparison comparison;
-  Rows rows;
   Summary& summary = comparison.summary;
-  Circumstances here, there;
-  summary.num_records = Read(options.here, true, &summary.problems, &rows, &here);
-  Read({options.there}, false, &summary.problems, &rows, &there);
-  summary.remarks = WarningsOf(here, there);
-  rows.Finish(options.threshold);
-
-  TableOf<NumberedRow> table("regression", "Compared with " + options.there, Fields());
-  for (size_t i = 0; i < rows.size(); ++i) table.Add({rows, i, options.threshold});
-  Annotate(rows, options.threshold, &table, &comparison);
+  std::vector<GateRow> rows = ReadRows(here, there, &summary);
+  const std::vector<std::string> constants = NameRows(&rows);
+  std::vector<LooseComparison> family;
+  for (const GateRow& row : rows) family.push_back(row.steps);
+  const std::vector<Estimate> differences = EstimateLoose(family);
+  TableOf<GateRow> table("regression", "Compared with " + there, Fields());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].difference = differences[i];
+    rows[i].verdict = VerdictOn(rows[i]);
+    table.Add(rows[i]);
+  }
+  Annotate(rows, constants, &table, &comparison);
   summary.report.header = {"# gradsync: comparison of results", ""};
   summary.report.tables.push_back(std::move(table));
   return comparison;

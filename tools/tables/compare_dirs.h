@@ -9,12 +9,6 @@
 
 namespace gradsync::tools {
 
-struct CompareOptions {
-  std::vector<std::string> here;  // files, or directories with *.jsonl in them
-  std::string there;              // the same, of the results to compare with
-  double threshold = 0;           // a difference up to this, such as 0.05, is no verdict
-};
-
 struct Comparison {
   Summary summary;             // with one table, "regression"
   int64_t num_matched = 0;     // rows that both have
@@ -25,11 +19,12 @@ struct Comparison {
   int64_t num_wrong = 0;       // rows here whose results are wrong or unequal
 };
 
-// Compares two sets of results row by row. A row is an experiment, a world size, a cell and a variant; what a
-// run decided for itself (seed, placement, how many steps) may differ, and so may commit and host. The steps
-// of several runs of one row are put together, as launches. A remark says where host, processor, build or
-// link differ. Throws InvalidInput if an input does not exist.
-Comparison CompareDirs(const CompareOptions& options);
+// Compares two sets of results row by row: `here`, files or directories with *.jsonl in them, with `there`,
+// one of either. A row is an experiment, a world size, a cell and a variant; what a run decided for itself
+// (seed, placement, how many steps) may differ, and so may commit and host. The steps of several runs of one
+// row are put together, as launches. A remark says where host, processor, build or link differ. Throws
+// InvalidInput if an input does not exist.
+Comparison CompareDirs(const std::vector<std::string>& here, const std::string& there);
 
 }  // namespace gradsync::tools
 

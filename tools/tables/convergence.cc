@@ -16,7 +16,6 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kMega = 1e6;
 
 // Samples, see bench/records/schema.cc. Losses are in 1e-9 nats, so that a series is in nats.

@@ -2,7 +2,6 @@
 #define GRADSYNC_TOOLS_TABLES_CONVERGENCE_H_
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +38,7 @@ struct LearningRow {
   Estimate against_baseline{};  // paired by seed, as a part of the baseline's mean
   Verdict verdict = Verdict::kNone;
   // Until every seed reaches the baseline's last loss with this seed, on average; NaN if one does not.
-  double steps_to_reach = std::numeric_limits<double>::quiet_NaN();
+  double steps_to_reach = kNaN;
   size_t num_reached = 0;
 
   std::string variant() const { return measured->variant(); }

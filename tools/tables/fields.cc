@@ -7,12 +7,6 @@
 #include "absl/strings/str_format.h"
 
 namespace gradsync::tools {
-namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
-
 double NumCollectives(const View& view) {
   const bool is_told = !view.measured().is_published() && view.measured().Find("comm_busy_ns") != nullptr;
   return is_told ? static_cast<double>(view.measured().record.buckets.size()) : kNaN;

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -11,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "model/error.h"
 #include "tools/tables/rows.h"
 #include "tools/tables/table.h"
 
@@ -103,6 +103,8 @@ struct View {
   size_t part = 0;
 
   const Measurement& measured() const { return *row.measured; }
+  // The variant, with its cell where there are several.
+  std::string name() const { return Join(cell.name, cell.name.empty() ? "" : ": ", row.variant()); }
   // Null if there is none.
   const Row* base() const { return row.baseline == Row::kNone ? nullptr : &cell.rows[row.baseline]; }
 };
@@ -116,15 +118,13 @@ inline auto Number(std::string_view name) {
   return [name](const View& view) { return ConfigNumber(view.measured(), name); };
 }
 inline auto Fact(std::string_view name) {
-  return [name](const View& view) {
-    return view.row.facts().DoubleOr(name, std::numeric_limits<double>::quiet_NaN());
-  };
+  return [name](const View& view) { return view.row.facts().DoubleOr(name, kNaN); };
 }
 template <class Statistic>
 auto OfTimes(std::string_view samples, Statistic statistic) {
   return [=](const View& view) -> double {
     const Series* const series = view.measured().Find(samples);
-    return series == nullptr ? std::numeric_limits<double>::quiet_NaN() : std::invoke(statistic, *series);
+    return series == nullptr ? kNaN : std::invoke(statistic, *series);
   };
 }
 inline auto MeanTime(std::string_view samples) { return OfTimes(samples, &Series::mean); }

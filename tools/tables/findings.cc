@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
 #include "tools/tables/words.h"
 
@@ -120,9 +121,7 @@ std::string OrderOf(const Contest& contest) {
     parts.push_back(Join(base, " equals ", NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
   if (!open.empty())
     parts.push_back(Join(NamesOf(open), " against ", base, open.size() == 1 ? " is open" : " are open"));
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
+  return absl::StrJoin(parts, "; ");
 }
 
 // "costs 0.31 to 0.36 s", "costs at most 0.02 s".
@@ -232,9 +231,8 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
     return {Join("Which strategy is fastest is not said. ", is_void->void_reason)};
   }
   if (contests.size() <= kMostClauses) {
-    std::string text;
-    for (const Contest& contest : contests) text += (text.empty() ? "" : " ") + ClauseOf(contest);
-    sentences.push_back(std::move(text));
+    sentences.push_back(absl::StrJoin(
+        contests, " ", [](std::string* text, const Contest& contest) { *text += ClauseOf(contest); }));
   } else {
     sentences = CountsOf(contests);
   }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -42,7 +41,7 @@ std::string BoundsOf(const OverLinks& row) {
 // Where the difference of steps changes its sign. Between two rates it is taken to be linear in the time that
 // a byte takes.
 double CrossingOf(const OverLinks& row) {
-  double crossing = std::numeric_limits<double>::quiet_NaN();
+  double crossing = kNaN;
   double last_time = 0, last = 0;
   for (const auto& [rate, view] : row.by_rate) {
     const double time = 1e9 / rate;

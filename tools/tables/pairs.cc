@@ -1,13 +1,12 @@
-#include "tools/tables/pairs.h"
-
 #include <algorithm>
 #include <map>
 #include <numeric>
 
+#include "tools/tables/rows.h"
+
+// Differences of steps of the same round.
 namespace gradsync::tools {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 using ByRound = std::vector<double>;  // NaN: did not take part
 

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/pairs.h"
 #include "tools/tables/words.h"
 
 // Another framework's rows beside gradsync's, which took turns with them.
@@ -37,15 +35,13 @@ auto OfPeer(Value value) {
   return [value](const Pair& pair) { return value(pair.peer); };
 }
 Estimate CostOf(const View& view) { return view.row.cost.total; }
-std::string VariantOf(const View& view) {
-  return Join(view.cell.name, view.cell.name.empty() ? "" : ": ", view.row.variant());
-}
 double MemoryOf(const View& view) { return PeakBytesPerParameter(view.measured()); }
 
 std::vector<Field<Pair>> Fields() {
-  enum Section { kHeadline = 1, kDetails, kPhases };
+  enum Section { kHeadline = 1, kDetails };
   std::vector<Field<Pair>> fields = {
-      {{.name = "variant", .kind = Kind::kText, .leads = true}, OfOwn(VariantOf)},
+      {{.name = "variant", .kind = Kind::kText, .leads = true},
+       [](const Pair& pair) { return pair.own.name(); }},
       {{.name = "peer", .kind = Kind::kText, .leads = true},
        [](const Pair& pair) { return pair.peer.row.variant(); }},
       {{.name = "step (s)", .section = kHeadline}, [](const Pair& pair) { return pair.own.row.step_s; }},
@@ -59,11 +55,6 @@ std::vector<Field<Pair>> Fields() {
       {{.name = "sync_cost (s)", .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
       {{.name = "peer's sync_cost (s)", .digits = 3, .section = kHeadline}, OfPeer(CostOf)},
 
-      {{.name = "strategy", .kind = Kind::kText, .section = kDetails}, OfOwn(Text("strategy"))},
-      {{.name = "batch_size", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("batch_size"))},
-      {{.name = "seq_len", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("seq_len"))},
-      {{.name = "image_size", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("image_size"))},
-      {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kDetails}, OfOwn(Number("bucket_bytes"))},
       {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfOwn(MemoryOf)},
       {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfPeer(MemoryOf)},
       {{.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .section = kDetails},
@@ -73,12 +64,6 @@ std::vector<Field<Pair>> Fields() {
       {{.name = "peer equals single process", .kind = Kind::kText, .section = kDetails},
        [](const Pair& pair) { return EqualityOf(pair.peer.measured()); }},
   };
-  for (const char* const phase : {"forward", "backward", "sync_exposed", "backward_and_sync", "optimizer"}) {
-    const std::string samples = Join(phase, "_ns");
-    const auto mean = [samples](const View& view) { return view.row.MeanOf(samples); };
-    fields.push_back({{.name = Join(phase, " (s)"), .section = kPhases}, OfOwn(mean)});
-    fields.push_back({{.name = Join("peer's ", phase, " (s)"), .section = kPhases}, OfPeer(mean)});
-  }
   for (const Field<View>& field : RunFields(kDetails)) fields.push_back({field.column, OfOwn(field.value)});
   fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kHeadline}, &Pair::flags});
   return fields;
@@ -112,7 +97,7 @@ std::string Headline(const std::vector<Pair>& pairs) {
     if (sound.size() > 2) break;
     const Interval& interval = pair->slower.interval;
     text +=
-        Join(text.empty() ? "" : " ", "Steps of ", VariantOf(pair->own), " take ", Fixed(1 + interval.low, 2),
+        Join(text.empty() ? "" : " ", "Steps of ", pair->own.name(), " take ", Fixed(1 + interval.low, 2),
              " to ", Fixed(1 + interval.high, 2), " times as long as those of ", pair->peer.row.variant());
     const Interval &own = pair->own.row.cost.total.interval, &other = pair->peer.row.cost.total.interval;
     if (own.is_known() && other.is_known()) {
@@ -160,7 +145,6 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
       "without "
       "synchronisation.");
   table.SetSectionTitle(2, "Memory at the peak of the timed steps, verification, and the run");
-  table.SetSectionTitle(3, "Phases: means in seconds, of each step's slowest rank");
   tables->push_back(std::move(table));
 }
 

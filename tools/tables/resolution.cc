@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -32,7 +31,7 @@ struct Outcome {
   double half_width() const { return 100 * sum_of_half_widths / static_cast<double>(num_intervals); }
   double delay() const { return 100 * sum_of_delays / static_cast<double>(num_intervals); }
   double Count(size_t Outcome::*count) const {
-    return is_extrapolated ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(this->*count);
+    return is_extrapolated ? kNaN : static_cast<double>(this->*count);
   }
 };
 
@@ -101,7 +100,7 @@ Samples InSamples(const Cell& cell, size_t num_rounds) {
   for (size_t launch = 0; launch < launches.size(); ++launch) {
     for (size_t begin = 0; begin + num_rounds <= launches[launch].num_steps; begin += num_rounds) {
       const std::vector<Group> window = {WindowOf(cell, launch, begin, num_rounds)};
-      samples.num_that_hold += Take(CellsOf(window, {})[0], &samples.outcomes);
+      samples.num_that_hold += Take(CellsOf(window)[0], &samples.outcomes);
       ++samples.count;
     }
   }

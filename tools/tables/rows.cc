@@ -7,22 +7,11 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
-#include "tools/tables/pairs.h"
 
 namespace gradsync::tools {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// What tells it from other variants of its strategy and backend: the size on its label, if there is one.
-int64_t LabelOf(const Measurement& measurement) {
-  const bench::Fields& config = measurement.record.config;
-  for (const char* const name : {"bucket_elements", "published_size"}) {
-    if (config.Find(name) != nullptr) return config.IntOr(name, 0);
-  }
-  return 0;
-}
 
 // Of the rows that `is_candidate`, the one that is most like `row`: over its backend, at its size.
 template <class IsCandidate>
@@ -43,11 +32,8 @@ size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate&
   return best;
 }
 
-// True if the wanted baseline is there.
-bool FindBaselines(const RowOptions& options, Cell* cell) {
-  const std::string wanted =
-      options.baseline_row.empty() ? std::string(kDefaultBaseline) : options.baseline_row;
-  const auto is_it = [&](const Row& row) { return row.variant() == wanted || row.strategy() == wanted; };
+void FindBaselines(std::string_view wanted, Cell* cell) {
+  const auto is_it = [&](const Row& row) { return row.is_called(wanted); };
   const auto competes = [](const Row& row) { return !row.is_floor() && !row.is_peer(); };
   const bool has_it = std::ranges::any_of(cell->rows, is_it);
   const auto first = std::ranges::find_if(cell->rows, competes);
@@ -61,7 +47,6 @@ bool FindBaselines(const RowOptions& options, Cell* cell) {
     if (!competes(row) && !is_it(row)) continue;
     row.baseline = MostLike(cell->rows, row, has_it ? std::function<bool(const Row&)>(is_it) : is_like_first);
   }
-  return has_it;
 }
 
 // Why no winner can be named.
@@ -174,6 +159,11 @@ double TypicalOf(const Series* series) {
   return series->published ? series->published->mean : TrimmedMean(series->max);
 }
 
+double LabelOf(const Measurement& measurement) {
+  const bench::Fields& config = measurement.record.config;
+  return config.DoubleOr("bucket_elements", config.DoubleOr("published_size", 0));
+}
+
 double ConfigNumber(const Measurement& measurement, std::string_view name) {
   return measurement.record.config.DoubleOr(name, kNaN);
 }
@@ -198,15 +188,14 @@ double PrecisionOf(const Cell& cell) {
 
 namespace {
 
-Cell CellOf(const Group& group, const RowOptions& options, int64_t* without_baseline) {
+Cell CellOf(const Group& group, std::string_view baseline_row) {
   const bench::Record& record = group.front().record;
   Cell cell{.experiment = record.experiment};
   for (const Measurement& measurement : group) {
     cell.rows.push_back({.measured = &measurement});
   }
   const bool is_training = group.front().Find("time_ns") == nullptr;
-  const bool has_baseline = FindBaselines(options, &cell);
-  if (without_baseline != nullptr && is_training) *without_baseline += !has_baseline;
+  FindBaselines(baseline_row, &cell);
   for (Row& row : cell.rows) {
     row.step_s = TypicalOf(row.measured->Find(is_training ? "step_ns" : "time_ns"));
     const Measurement* const base = row.baseline == Row::kNone ? nullptr : cell.rows[row.baseline].measured;
@@ -235,28 +224,24 @@ void NameCells(std::vector<Cell>* cells) {
                                                             {"device", ""},
                                                             {"dtype", ""},
                                                             {"op", ""},
-                                                            {"threads_per_rank", "threads "}};
+                                                            {"threads_per_rank", "threads "},
+                                                            {"ranks", ""}};
   std::map<std::string, std::map<std::string, std::set<std::string>>> values;  // by experiment and field
-  const auto text = [](const Cell& cell, const std::string& field) {
-    if (field == "world") return Join(cell.any().measured->world_size(), " ranks");
-    const Configuration configuration = ConfigurationOf(cell.any().measured->record);
-    const auto found = configuration.find(field);
-    return found == configuration.end() ? "" : found->second;
-  };
+  std::vector<Configuration> configurations;
   for (const Cell& cell : *cells) {
-    for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(text(cell, field));
-    values[cell.experiment]["world"].insert(text(cell, "world"));
+    Configuration& own = configurations.emplace_back(ConfigurationOf(cell.any().measured->record));
+    own["ranks"] = Join(cell.any().measured->world_size(), " ranks");
+    for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
   }
   std::map<std::pair<std::string, std::string>, size_t> namesakes;
-  for (Cell& cell : *cells) {
-    cell.name.clear();
-    const auto add = [&](const std::string& field, const std::string& word) {
-      const std::string value = text(cell, field);
-      if (values[cell.experiment][field].size() < 2 || value.empty()) return;
-      cell.name += Join(cell.name.empty() ? "" : ", ", word, value);
-    };
-    for (const auto& [field, word] : kWords) add(field, word);
-    add("world", "");
+  for (size_t i = 0; i < cells->size(); ++i) {
+    Cell& cell = (*cells)[i];
+    std::vector<std::string> parts;
+    for (const auto& [field, word] : kWords) {
+      const std::string& value = configurations[i][field];
+      if (values[cell.experiment][field].size() > 1 && !value.empty()) parts.push_back(Join(word, value));
+    }
+    cell.name = absl::StrJoin(parts, ", ");
     ++namesakes[{cell.experiment, cell.name}];
   }
   for (Cell& cell : *cells) {
@@ -265,10 +250,9 @@ void NameCells(std::vector<Cell>* cells) {
   }
 }
 
-std::vector<Cell> CellsOf(const std::vector<Group>& groups, const RowOptions& options,
-                          int64_t* without_baseline) {
+std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row) {
   std::vector<Cell> cells;
-  for (const Group& group : groups) cells.push_back(CellOf(group, options, without_baseline));
+  for (const Group& group : groups) cells.push_back(CellOf(group, baseline_row));
   NameCells(&cells);
   return cells;
 }

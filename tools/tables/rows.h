@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,7 +34,7 @@ enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 // All unknown without the floor in the same run; parts of peers that wait inside backward, too.
 struct Cost {
   Estimate total;  // holds with those of all other rows of the cell
-  double exposed = std::numeric_limits<double>::quiet_NaN();
+  double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 };
 struct CostPart {
@@ -54,17 +53,18 @@ struct Row {
   size_t baseline =
       kNone;  // the row of the cell that it is compared with, maybe itself; floors and peers: none
   Flags flags{};
-  double step_s = std::numeric_limits<double>::quiet_NaN();  // trimmed mean, or as published
+  double step_s = kNaN;  // trimmed mean, or as published
   // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
   Cost cost{};
   bool uses_forward = false;    // estimates have the step's own forward as covariate
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline
-  double bus_bytes_per_second = std::numeric_limits<double>::quiet_NaN();
+  double bus_bytes_per_second = kNaN;
 
   std::string variant() const { return measured->variant(); }    // "core@gloo"
   std::string strategy() const { return measured->strategy(); }  // "core"
+  bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   std::string backend() const { return config().StringOr("backend", ""); }
   const bench::Fields& config() const { return measured->record.config; }
   const bench::Fields& facts() const { return measured->record.facts; }
@@ -102,18 +102,25 @@ const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
 double ConfigNumber(const Measurement& measurement, std::string_view name);
 
+// The size of buckets on a variant's label; 0 without one.
+double LabelOf(const Measurement& measurement);
+
 // The widest interval of a difference to the baseline, or to the floor, to either side, as a part of the
 // baseline's step; NaN if one is not known or there is none.
 double PrecisionOf(const Cell& cell);
 
-struct RowOptions {
-  std::string baseline_row{};  // a strategy or a variant; empty: kDefaultBaseline
-};
+// One cell for each group, which must outlive them. `baseline_row`: a strategy or a variant; where there is
+// none, the first row takes its place.
+std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row = kDefaultBaseline);
 
-// One cell for each group, which must outlive them. `without_baseline`: in how many there is no such row, so
-// that the first took its place.
-std::vector<Cell> CellsOf(const std::vector<Group>& groups, const RowOptions& options,
-                          int64_t* without_baseline = nullptr);
+// Of a cell whose variants took turns: its rounds, the coefficient of forward and whose forward it is used
+// of, differences to baselines, costs and their parts.
+void EstimateInTurn(Cell* cell);
+
+// The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
+// once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
+std::vector<Estimate> CompareSteps(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs);
 
 }  // namespace gradsync::tools
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "bench/records/record.h"
-#include "tools/tables/table.h"
 
 namespace gradsync::tools {
 
@@ -14,26 +13,15 @@ std::string MachineOf(const bench::Provenance& provenance);
 // "gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0".
 std::string SoftwareOf(const bench::Provenance& provenance);
 
-// Describes where the tables come from: a few runs in sentences, for people, and all of them as a table, for
-// machines.
-class RunsTable {
- public:
-  // `record`: one of a run's, without its samples. All of a run's must come one after the other.
-  void Add(const bench::Record& record);
+// "2 ranks, each with compute threads: 1, communication threads: 2".
+std::string RanksOf(const bench::Record& record);
+// "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; other programs' stay as
+// they are.
+std::string ReproducingCommand(const std::string& command_line);
 
-  // Markdown lines. More than a few runs are only counted.
-  std::vector<std::string> Header() const;
-  Table& table() { return table_; }
-
- private:
-  static constexpr size_t kMaxDescribed = 6;
-
-  std::vector<bench::Record> described_;  // one of each of the first runs
-  std::string last_run_;                  // experiment and run_id
-  Table table_{"runs", "Runs", Columns(), Audience::kMachines};
-
-  static std::vector<Column> Columns();
-};
+// Markdown lines, for people, about where tables come from: from a record of each run. More than a few runs
+// are only counted.
+std::vector<std::string> RunsHeader(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools
 

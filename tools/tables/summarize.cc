@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "model/error.h"
-#include "tools/records/launches.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/words.h"
@@ -13,18 +12,28 @@
 namespace gradsync::tools {
 namespace {
 
-void RequireRow(const std::string& wanted, const std::vector<Group>& groups) {
+// Throws InvalidInput if no row is called so. A remark says how many cells have none.
+void CheckBaselineRow(const std::string& wanted, Summary* summary) {
+  bool is_there = false;
+  int64_t num_without = 0;
   std::vector<std::string> names;
-  for (const Group& group : groups) {
-    for (const Measurement& measurement : group) {
-      const std::string name = measurement.strategy();
-      if (name == wanted || measurement.variant() == wanted) return;
+  for (const Cell& cell : summary->cells) {
+    bool has_it = false;
+    for (const Row& row : cell.rows) {
+      has_it |= row.is_called(wanted);
+      const std::string name = row.strategy();
       if (!name.empty() && std::ranges::count(names, name) == 0) names.push_back(name);
     }
+    is_there |= has_it;
+    num_without += !has_it && !cell.any().strategy().empty();
   }
-  throw InvalidInput(Join("--baseline_row=", wanted,
-                          ": expected a strategy or a variant of the records, which have ",
-                          names.empty() ? "none" : Listed(names)));
+  Require(is_there, "--baseline_row=", wanted,
+          ": expected a strategy or a variant of the records, which have ",
+          names.empty() ? "none" : Listed(names));
+  if (num_without > 0) {
+    summary->remarks.push_back(Join("--baseline_row=", wanted, ": missing from ", num_without,
+                                    " of the comparisons, where the first row takes its place"));
+  }
 }
 
 }  // namespace
@@ -46,37 +55,30 @@ std::string WhyUnusable(const bench::Record& record) {
   return samples->second.empty() ? "no steps" : "";
 }
 
-Summary Summarize(const SummarizeOptions& options) {
+Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row) {
   Summary summary;
-  RecordSet records = ReadRecords(options.inputs, WhyUnusable, &summary.problems);
-  JoinLaunches(&records);
+  RecordSet records = ReadRecords(inputs, WhyUnusable, &summary.problems);
   summary.num_records = records.num_records;
   for (Group& group : records.groups) {
     (IsConvergence(group.front().record) ? summary.learning_groups : summary.groups)
         .push_back(std::move(group));
   }
-  const bool has_wish = !options.baseline_row.empty();
-  if (has_wish && summary.num_records > 0) RequireRow(options.baseline_row, summary.groups);
-
-  RowOptions row_options{.baseline_row = options.baseline_row};
-  int64_t without_baseline = 0;
-  summary.cells = CellsOf(summary.groups, row_options, &without_baseline);
+  summary.cells = CellsOf(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
+  if (!baseline_row.empty() && summary.num_records > 0) CheckBaselineRow(baseline_row, &summary);
   AddAllTables(summary.cells, &summary.report.tables);
   summary.learning = LearningCellsOf(summary.learning_groups);
   AddConvergenceTable(summary.learning, &summary.report.tables);
-  RunsTable runs;
   for (const std::vector<Group>* groups : {&summary.groups, &summary.learning_groups}) {
     for (const Group& group : *groups) {
-      for (const Measurement& measurement : group) runs.Add(measurement.record);
+      for (const Measurement& measurement : group) {
+        const bench::Record& record = measurement.record;
+        const bool is_same = !summary.runs.empty() && summary.runs.back()->run_id == record.run_id &&
+                             summary.runs.back()->experiment == record.experiment;
+        if (!is_same) summary.runs.push_back(&record);
+      }
     }
   }
-  summary.report.header = runs.Header();
-  if (runs.table().num_rows() > 0) summary.report.tables.push_back(std::move(runs.table()));
-  if (has_wish && without_baseline > 0) {
-    summary.remarks.push_back(Join("--baseline_row=", options.baseline_row, ": missing from ",
-                                   without_baseline,
-                                   " of the comparisons, where the first row takes its place"));
-  }
+  summary.report.header = RunsHeader(summary.runs);
   return summary;
 }
 

@@ -12,18 +12,13 @@
 
 namespace gradsync::tools {
 
-struct SummarizeOptions {
-  std::vector<std::string> inputs;  // files, or directories with *.jsonl in them
-  // A strategy or a variant; empty: kDefaultBaseline. Where a cell has none of that name, its first row.
-  std::string baseline_row;
-};
-
 struct Summary {
   std::vector<Group> groups;  // that the cells are of; moving a Summary leaves them where they are
   std::vector<Cell> cells;
   std::vector<Group> learning_groups;  // likewise
   std::vector<LearningCell> learning;
-  Report report;  // tables of the cells
+  std::vector<const bench::Record*> runs;  // one record of each
+  Report report;                           // tables of the cells
   Problems problems;
   int64_t num_records = 0;           // used
   std::vector<std::string> remarks;  // a line each, about the tables as a whole
@@ -36,9 +31,10 @@ struct Summary {
 // Why no table can hold the record; empty if one can.
 std::string WhyUnusable(const bench::Record& record);
 
-// Reads the records and makes the tables. Throws InvalidInput if an input does not exist, or if no record has
-// the strategy or variant `baseline_row`.
-Summary Summarize(const SummarizeOptions& options);
+// Reads the records and makes the tables. `inputs`: files, or directories with *.jsonl in them.
+// `baseline_row`: a strategy or a variant; empty: kDefaultBaseline. Where a cell has none of that name, its
+// first row. Throws InvalidInput if an input does not exist, or if no record has `baseline_row`.
+Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "");
 
 }  // namespace gradsync::tools
 

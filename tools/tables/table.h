@@ -20,11 +20,10 @@ namespace gradsync::tools {
 enum class Kind {
   kText,
   kInteger,
-  kPlain,       // as short as six digits allow: 1, 0.25
-  kDecimal,     // as many decimals as the column's smaller values need for Column::digits
-  kFraction,    // three decimals
-  kPercent,     // one decimal and a sign
-  kScientific,  // two digits and an exponent
+  kPlain,     // as short as six digits allow: 1, 0.25
+  kDecimal,   // as many decimals as the column's smaller values need for Column::digits
+  kFraction,  // three decimals
+  kPercent,   // one decimal and a sign
 };
 
 // In which format a column, or a table, appears.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "model/error.h"
@@ -11,8 +10,6 @@
 
 namespace gradsync::tools {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST(TableTest, KeepsWhatItIsGiven) {
   Table table("t", "", {{.name = "a", .kind = Kind::kText}, {.name = "b"}});

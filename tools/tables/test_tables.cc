@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "tools/records/test_records.h"
 #include "tools/tables/fields.h"
 
@@ -67,8 +68,8 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase) {
   return steps;
 }
 
-Tabled::Tabled(std::vector<Group> all, const RowOptions& options) : groups(std::move(all)) {
-  cells = CellsOf(groups, options);
+Tabled::Tabled(std::vector<Group> all, std::string_view baseline_row) : groups(std::move(all)) {
+  cells = CellsOf(groups, baseline_row);
   AddAllTables(cells, &tables);
 }
 
@@ -90,10 +91,7 @@ const Row& Tabled::row(std::string_view variant) const {
 }
 
 std::string Tabled::findings(std::string_view name) const {
-  std::string text;
-  if (!has(name)) return text;
-  for (const std::string& finding : table(name).findings()) text += (text.empty() ? "" : " ") + finding;
-  return text;
+  return has(name) ? absl::StrJoin(table(name).findings(), " ") : "";
 }
 
 }  // namespace gradsync::tools

@@ -43,7 +43,7 @@ struct Tabled {
   std::vector<Cell> cells;
   std::vector<Table> tables;
 
-  Tabled(std::vector<Group> all, const RowOptions& options = {});
+  Tabled(std::vector<Group> all, std::string_view baseline_row = kDefaultBaseline);
   Tabled(const Tabled&) = delete;
 
   // Throws std::out_of_range if there is none of that name.

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
@@ -12,8 +11,6 @@
 // more such list; all are of the same rows.
 namespace gradsync::tools {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Sections of the table "ddp". The first is what people see without --details.
 enum Section { kHeadline = 1, kSteps, kCosts, kPhases, kWork };
@@ -50,11 +47,7 @@ Fields DdpFields() {
       {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
        [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
       {{.name = "strategy", .kind = Kind::kText, .section = kSteps}, Text("strategy")},
-      // With its cell where there are several.
-      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kPeople, .leads = true},
-       [](const View& view) {
-         return Join(view.cell.name, view.cell.name.empty() ? "" : ": ", view.row.variant());
-       }},
+      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kPeople, .leads = true}, &View::name},
       {{.name = "variant", .kind = Kind::kText, .audience = Audience::kMachines},
        [](const View& view) { return view.row.variant(); }},
       {{.name = "batch_size", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
@@ -99,8 +92,6 @@ Fields DdpFields() {
          return view.row.MeanOf("comm_busy_ns") > 0 ? 1 - Ratio(view, "sync_exposed_ns", "comm_busy_ns")
                                                     : kNaN;
        }},
-      {{.name = "comm_waiting (s)", .section = kPhases}, MeanTime(kCommWaiting)},
-      {{.name = "comm_moving (s)", .section = kPhases}, MeanTime(kCommMoving)},
       {{.name = "median_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.5)},
       {{.name = "p90_step (s)", .section = kPhases}, TimePercentile("step_ns", 0.9)},
       {{.name = "p95_step (s)", .section = kPhases, .marked_with = Flag::kTooFewForP95},
@@ -126,9 +117,9 @@ Fields DdpFields() {
        [](const View& view) { return view.base() == nullptr ? "" : view.base()->variant(); }},
       {{.name = "equals single process", .kind = Kind::kText, .section = kSteps},
        [](const View& view) { return EqualityOf(view.measured()); }},
-      {{.name = "grad_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+      {{.name = "grad_rel_error", .audience = Audience::kMachines},
        [](const View& view) { return view.measured().grad_rel_error.value_or(kNaN); }},
-      {{.name = "param_rel_error", .kind = Kind::kScientific, .audience = Audience::kMachines},
+      {{.name = "param_rel_error", .audience = Audience::kMachines},
        [](const View& view) { return view.measured().param_rel_error.value_or(kNaN); }},
       {{.name = "flags", .kind = Kind::kText, .section = kHeadline}, FlagsOfRow},
   };
@@ -183,12 +174,15 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
   return table;
 }
 
+}  // namespace
+
 // Machines get all rows in one table, people a table and its sentences for each run, and for what others
 // published.
-void AddDdpTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
   constexpr char kTitle[] = "Strategies of gradient synchronisation";
   std::vector<std::vector<Cell>> runs;
   std::map<std::string, size_t> numbers;
+  const std::vector<Cell> cells = TrainingOf(all);
   for (const Cell& cell : cells) {
     if (std::ranges::all_of(cell.rows,
                             [](const Row& row) { return row.measured->Find("step_ns") == nullptr; }))
@@ -211,53 +205,6 @@ void AddDdpTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
       "delta: against the baseline's step over the same backend; sync_cost: how much longer than the floor's "
       "step. In brackets: simultaneous 95 % CI, of all deltas to one baseline, and of all costs. Bold: not "
       "shown slower than any other row with this baseline.");
-}
-
-// Of a run, several places of a batch size and a sequence length, under the published table's names.
-void AddGridTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  Fields fields = {
-      {{.name = "local_bs", .kind = Kind::kInteger}, Number("batch_size")},
-      {{.name = "seq_len", .kind = Kind::kInteger}, Number("seq_len")},
-      {{.name = "total time train"}, MeanTime("step_ns")},
-      {{.name = "total time grad all reduce"}, MeanTime("sync_exposed_ns")},
-      {{.name = "ratio grad all reduce to train time", .kind = Kind::kFraction},
-       [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
-      {{.name = "fraction_cost", .kind = Kind::kFraction},
-       [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
-      {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
-      {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }},
-      {{.name = "model", .kind = Kind::kText, .said_once = true}, Text("model")},
-      {{.name = "backend", .kind = Kind::kText, .said_once = true}, Text("backend")}};
-  Append(RunFields(), &fields);
-  fields.push_back({{.name = "flags", .kind = Kind::kText}, FlagsOfRow});
-
-  std::map<std::string, std::vector<View>> grids;  // by run and model
-  for (const Cell& cell : cells) {
-    const std::string run =
-        cell.any().measured->record.run_id + " " + cell.any().config().StringOr("model", "");
-    for (const Row& row : cell.rows) grids[run].push_back({cell, row});
-  }
-  TableOf<View> table("grid", "Batch size x sequence length", std::move(fields));
-  for (const auto& [run, own] : grids) {
-    std::set<std::pair<double, double>> places;
-    for (const View& view : own) {
-      places.emplace(Number("batch_size")(view),
-                     std::isnan(Number("seq_len")(view)) ? 0 : Number("seq_len")(view));
-    }
-    if (places.size() < 2) continue;
-    for (const View& view : own) table.Add(view);
-  }
-  if (table.num_rows() == 0) return;
-  table.SetDetail();
-  tables->push_back(std::move(table));
-}
-
-}  // namespace
-
-void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
-  const std::vector<Cell> cells = TrainingOf(all);
-  AddDdpTables(cells, tables);
-  AddGridTable(cells, tables);
 }
 
 }  // namespace gradsync::tools

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tools/records/test_records.h"
 #include "tools/tables/test_tables.h"
@@ -177,39 +176,9 @@ TEST(FlagsTest, EveryTableNamesASharedGpu) {
                   {on_one_gpu(DdpRecord("core", 0, times), DdpRecord("core", 1, times), 4)},
                   {on_one_gpu(AllReduceRecord(1 << 20, 0, times), AllReduceRecord(1 << 20, 1, times), 0)},
                   {on_one_gpu(CompareRecord("core", 3, 0, times), CompareRecord("core", 3, 1, times), 0)}});
-  for (const char* const name : {"ddp", "grid", "all_reduce", "compare"}) {
+  for (const char* const name : {"ddp", "all_reduce", "compare"}) {
     EXPECT_THAT(Text(t.table(name), 0, "flags"), HasSubstr("shared-gpu:2")) << name;
   }
-}
-
-TEST(GridTableTest, OnePlaceIsNoGrid) {
-  EXPECT_FALSE(Tabled({{AtPlace("naive", 2, 128, 1), AtPlace("flat", 2, 128, 1)}}).has("grid"));
-  EXPECT_FALSE(
-      Tabled({{AtPlace("naive", 2, 128, 1, "run1")}, {AtPlace("naive", 2, 256, 1, "run2")}}).has("grid"));
-}
-
-// ResNet-50 has no sequences: places differ by batch alone.
-TEST(GridTableTest, PlacesWithoutASequenceAreTheSame) {
-  const auto images = [](std::string_view strategy, int64_t batch_size) {
-    Measurement measurement = AtPlace(strategy, batch_size, 128, 1);
-    measurement.record.config.Set("seq_len", std::numeric_limits<double>::quiet_NaN());
-    return measurement;
-  };
-  EXPECT_FALSE(Tabled({{images("naive", 2), images("flat", 2)}}).has("grid"));
-  EXPECT_TRUE(Tabled({{images("naive", 2)}, {images("naive", 4)}}).has("grid"));
-}
-
-TEST(GridTableTest, HasThePublishedNames) {
-  const Tabled t({{AtPlace("naive", 4, 128, 2), AtPlace("flat", 4, 128, 4)}, {AtPlace("naive", 2, 256, 1)}});
-  const Table& table = t.table("grid");
-  EXPECT_TRUE(table.is_detail());
-  EXPECT_THAT(FirstNames(table, 5),
-              ElementsAre("local_bs", "seq_len", "total time train", "total time grad all reduce",
-                          "ratio grad all reduce to train time"));
-  ASSERT_EQ(table.num_rows(), 3u);
-  EXPECT_EQ(Text(table, 1, "strategy"), "flat");
-  EXPECT_DOUBLE_EQ(Number(table, 1, "total time train"), 0.110);
-  EXPECT_DOUBLE_EQ(Number(table, 1, "ratio grad all reduce to train time"), 0.3);
 }
 
 Measurement Sized(const char* strategy, int64_t mebi, int64_t factor) {
@@ -236,40 +205,6 @@ TEST(SweepTableTest, IsARowForEachPhaseWithThePublishedStatistics) {
   // Each size has its own baseline.
   EXPECT_NEAR(Number(table, 8, "delta%"), 0, 1e-9);
   EXPECT_EQ(Text(table, 8, "baseline"), "core:bucket_elements=25Mi@gloo");
-}
-
-// Of two buckets the second ends 8 ms after the last rank has computed.
-TEST(BucketsTableTest, SaysWhatTheStepWaitsFor) {
-  const auto twice = [](int64_t first_ms, int64_t second_ms) {
-    return std::vector<int64_t>{first_ms * kMs, second_ms * kMs, first_ms * kMs, second_ms * kMs};
-  };
-  const Tabled t({{CombineRanks([&] {
-    std::vector<Record> ranks;
-    for (const int64_t rank : {0, 1}) {
-      Record& record = ranks.emplace_back(DdpRecord("core", rank, Repeat(50 * kMs, 2)));
-      record.samples["forward_ns"] = Repeat(5 * kMs, 2);
-      record.samples["backward_ns"] = Repeat((31 + 4 * rank) * kMs, 2);
-      record.samples["sync_exposed_ns"] = Repeat((12 - 4 * rank) * kMs, 2);
-      record.moments = {{"ready_ns", twice(10, 36 + 4 * rank)},
-                        {"issued_ns", twice(0, 0)},
-                        {"started_ns", twice(1, 1)},
-                        {"ended_ns", twice(9, 11 - 4 * rank)}};
-    }
-    return ranks;
-  }())}});
-  const Table& table = t.table("buckets");
-  EXPECT_TRUE(table.is_detail());
-  ASSERT_EQ(table.num_rows(), 2u);
-  EXPECT_EQ(Number(table, 0, "bytes"), 1000);
-  EXPECT_EQ(Number(table, 0, "exposed (s)"), 0);
-  EXPECT_NEAR(Number(table, 1, "ready (s)"), 40e-3, 1e-12);
-  EXPECT_NEAR(Number(table, 1, "waiting (s)"), 2e-3, 1e-12);  // 4 ms of rank 0
-  EXPECT_NEAR(Number(table, 1, "moving (s)"), 8e-3, 1e-12);
-  EXPECT_NEAR(Number(table, 1, "exposed (s)"), 8e-3, 1e-12);
-  EXPECT_EQ(table.findings()[0],
-            "The step waits longest for bucket 1 of core@gloo: 8.00 ms after the last rank had computed.");
-  EXPECT_NEAR(Number(t.table("ddp"), 0, "comm_waiting (s)"), 4e-3, 1e-12);
-  EXPECT_NEAR(Number(t.table("ddp"), 0, "comm_moving (s)"), 18e-3, 1e-12);
 }
 
 }  // namespace

@@ -22,12 +22,9 @@ std::string Fixed(double value, int decimals) {
   return text;
 }
 
-std::string Scientific(double value, int digits) {
-  return value == 0 ? "0" : absl::StrFormat("%.*e", digits - 1, value);
-}
-
 std::string Significant(double value, int digits) {
-  if (std::abs(value) < kSmallestFixed) return Scientific(value, digits);
+  if (value == 0) return "0";
+  if (std::abs(value) < kSmallestFixed) return absl::StrFormat("%.*e", digits - 1, value);
   const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
   return Fixed(value, std::max(decimals, 0));
 }

@@ -15,9 +15,6 @@ std::string Listed(const std::vector<std::string>& items);
 // A finite number with `decimals` decimals. What is rounded to zero has no sign.
 std::string Fixed(double value, int decimals);
 
-// A finite number with `digits` significant digits and an exponent; "0" for zero.
-std::string Scientific(double value, int digits);
-
 // A finite number with `digits` significant digits; with an exponent only below this, where leading zeros are
 // harder to read.
 inline constexpr double kSmallestFixed = 1e-5;
