@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "bench/timing/annotate.h"
 #include "bench/timing/op_cost.h"
 #include "ddp/factory.h"
@@ -58,18 +59,6 @@ StepMarks Mean(std::span<const StepMarks> steps) {
   }
   return mean;
 }
-
-// Listens to the device for as long as it lives.
-class Listening {
- public:
-  Listening(model::Device& device, model::Tracer* tracer) : device_(device) { device_.set_tracer(tracer); }
-  ~Listening() { device_.set_tracer(nullptr); }
-  Listening(const Listening&) = delete;
-  Listening& operator=(const Listening&) = delete;
-
- private:
-  model::Device& device_;
-};
 
 }  // namespace
 
@@ -262,7 +251,7 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
     buffer_broadcast_->Run(group_);
   }
   {
-    const Listening listening(*device_, nullptr);
+    const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
     Spin(delays_.forward_ns);
     const Var loss = Forward(batch, strategy.loss_scale(), tracer);
     Enter("backward", Mark::kForwardEnd);
@@ -358,7 +347,8 @@ void Trainer::StepOptimizer() {
 
 double Trainer::CountFlops(const model::Batch& batch) {
   FlopCounter counter;
-  const Listening listening(*device_, &counter);
+  device_->set_tracer(&counter);
+  const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
   model_->Loss(PartOf(batch, 0, accumulation_steps_));
   return static_cast<double>(accumulation_steps_) * counter.flops();
 }
