@@ -1,0 +1,183 @@
+// How the training benchmark's ranks are started, stopped and repeated, and what they then leave behind.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "bench/training/ddp_test.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Waits until there are records of which `has_come` says so, or fails.
+template <class HasCome>
+void WaitForRecords(const std::string& directory, RunningProgram& program, const HasCome& has_come) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!has_come(RecordsIn(directory, /*running=*/true))) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << program.err();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+TEST(DdpLaunchTest, KilledRankEndsTheRunAndKeepsFinishedRecords) {
+  const std::string out = FreshDirectory();
+  // The first cell is over at once, the second takes a while.
+  Arguments arguments = With(Micro(out, {"--strategies=core", "--timeout=5s"}), "--seq_len", "4,256");
+  arguments = With(With(arguments, "--batch_size", "32"), "--steps", "300");
+  RunningProgram program(kDdp, arguments);
+  WaitForRecords(out, program, [](const std::vector<Record>& records) { return records.size() == 4; });
+  const pid_t victim = program.ChildWith("GRADSYNC_RANK", "1");
+  ASSERT_NE(victim, 0);
+  ASSERT_EQ(kill(victim, SIGKILL), 0);
+  const ProgramResult result = program.Wait(std::chrono::seconds(20));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("rank 1"));
+  const std::vector<Record> records = RecordsIn(out);
+  ASSERT_EQ(records.size(), 4u);
+  for (const Record& record : records) {
+    if (record.config.IntOr("seq_len", 0) == 4) {
+      ExpectOneCompleteRecord(record, 300);
+      ExpectEqualGradients(record);
+    } else {
+      EXPECT_LT(record.samples.at("step_ns").size(), 300u);
+      EXPECT_EQ(record.checks.Find("reference"), nullptr);
+    }
+  }
+}
+
+class StopTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(StopTest, AStoppedRunLeavesAllRoundsSoFar) {
+  constexpr size_t kSteps = 20;
+  const std::string out = FreshDirectory();
+  RunningProgram program(kDdp, With(Micro(out, {"--strategies=none,naive,core"}), "--steps", "1000000"));
+  WaitForRecords(out, program, [](const std::vector<Record>& records) {
+    return records.size() == 6 && std::ranges::all_of(records, [](const Record& record) {
+             return record.samples.at("step_ns").size() >= kSteps;
+           });
+  });
+  ASSERT_EQ(kill(program.pid(), GetParam()), 0);
+  EXPECT_EQ(program.Wait(std::chrono::seconds(20)).status, 128 + GetParam());
+  const std::vector<Record> records = RecordsIn(out, /*running=*/true);
+  ASSERT_EQ(records.size(), 6u);
+  for (const Record& record : records) {
+    const size_t steps = record.samples.at("step_ns").size();
+    EXPECT_GE(steps, kSteps);
+    // The last round may have been cut off.
+    for (const Record& other : records) {
+      EXPECT_LE(other.samples.at("step_ns").size(), steps + 1);
+    }
+    EXPECT_EQ(record.samples.at("position").back() / 3, static_cast<int64_t>(steps) - 1);
+    for (const auto& [name, series] : record.moments) EXPECT_EQ(series.size(), steps * record.buckets.size());
+    EXPECT_TRUE(record.checks.empty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, StopTest, ::testing::Values(SIGINT, SIGTERM));
+
+TEST(DdpLaunchTest, LaunchesOfASetHaveSeedsAndOrdersOfTheirOwn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result = RunProgram(
+      kDdp,
+      With(Micro(out, {"--strategies=none,naive,flat,core", "--repeats=3", "--seed=5"}), "--steps", "8"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("Launch 3 of 3\n"));
+  std::map<int64_t, std::set<std::string>> run_ids;
+  std::map<int64_t, std::map<std::string, std::vector<int64_t>>> orders;
+  std::set<std::string> sets;
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 3u * 2u * 4u);
+  for (const Record& record : records) {
+    ExpectOneCompleteRecord(record, 8);
+    const int64_t launch = record.facts.IntOr("launch", -1);
+    EXPECT_EQ(record.facts.IntOr("launches", -1), 3);
+    EXPECT_EQ(record.config.IntOr("seed", -1), 5 + launch);
+    run_ids[launch].insert(record.run_id);
+    sets.insert(record.facts.StringOr("launch_set", ""));
+    orders[launch][record.config.StringOr("strategy", "")] = record.samples.at("position");
+  }
+  ASSERT_EQ(run_ids.size(), 3u);
+  for (const auto& [launch, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << launch;
+  EXPECT_EQ(sets, run_ids[0]);
+  EXPECT_NE(run_ids[0], run_ids[1]);
+  EXPECT_NE(orders[0], orders[1]);
+  EXPECT_NE(orders[1], orders[2]);
+}
+
+// After the second launch at the earliest, and only with ten steps or more.
+TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
+  const auto launches_at = [](const char* precision) {
+    const std::string out = FreshDirectory();
+    const Arguments arguments = Micro(out, {"--strategies=none,naive,core", precision, "--repeats=3"});
+    const ProgramResult result = RunProgram(kDdp, With(arguments, "--steps", "10"));
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err, "");
+    const std::vector<Record> records = RecordsIn(out);
+    for (const Record& record : records) {
+      EXPECT_GT(record.config.DoubleOr("precision", 0), 0);
+      EXPECT_EQ(record.facts.IntOr("launches", 0), 3);
+    }
+    return records.size() / (2u * 3u);
+  };
+  EXPECT_EQ(launches_at("--precision=1000000%"), 2u);
+  EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);
+}
+
+TEST(DdpLaunchTest, RunsUnderALauncher) {
+  const std::string out = FreshDirectory();
+  const std::string meeting = "file://" + FreshDirectory();
+  std::vector<std::unique_ptr<RunningProgram>> ranks;
+  for (const char* const rank : {"0", "1"}) {
+    ranks.push_back(std::make_unique<RunningProgram>(
+        kDdp, Micro(out, {"--strategies=core"}),
+        std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
+                                                         {"WORLD_SIZE", "2"},
+                                                         {"LOCAL_RANK", rank},
+                                                         {"LOCAL_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}}));
+  }
+  for (const auto& rank : ranks) {
+    const ProgramResult result = rank->Wait();
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+  const std::vector<Record> records = RecordsIn(out);
+  ASSERT_EQ(records.size(), 2u);
+  for (const Record& record : records) {
+    ExpectOneCompleteRecord(record, 3);
+    EXPECT_EQ(record.facts.StringOr("launcher", ""), "torchrun");
+    EXPECT_EQ(record.facts.StringOr("launch_set", ""), record.run_id);
+  }
+}
+
+TEST(DdpLaunchTest, RanksThatDisagreeOnTheWorldFail) {
+  const std::string meeting = "file://" + FreshDirectory();
+  const auto rank = [&](const char* number, const char* size) {
+    return std::make_unique<RunningProgram>(
+        kDdp, Micro(FreshDirectory(), {"--timeout=3s"}),
+        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", number},
+                                                         {"GRADSYNC_WORLD_SIZE", size},
+                                                         {"GRADSYNC_LOCAL_RANK", number},
+                                                         {"GRADSYNC_LOCAL_WORLD_SIZE", size},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}});
+  };
+  const auto first = rank("0", "2");
+  const auto second = rank("1", "3");
+  for (RunningProgram* const program : {first.get(), second.get()}) {
+    const ProgramResult result = program->Wait(std::chrono::seconds(20));
+    EXPECT_EQ(result.status, 1);
+    EXPECT_NE(result.err, "");
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::bench

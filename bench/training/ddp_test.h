@@ -1,0 +1,76 @@
+#ifndef GRADSYNC_BENCH_TRAINING_DDP_TEST_H_
+#define GRADSYNC_BENCH_TRAINING_DDP_TEST_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/records/record.h"
+#include "bench/records/schema.h"
+#include "bench/testing/run_program.h"
+
+// //bench:ddp on a model of a few thousand weights, and what its records have to say.
+namespace gradsync::bench {
+
+using Arguments = std::vector<std::string>;
+
+inline constexpr char kDdp[] = "bench/ddp";
+
+// Two steps warm up: after the first a strategy may still ask for memory, as `core` does for rows.
+inline Arguments Micro(const std::string& out, const Arguments& more = {}) {
+  Arguments arguments = {"--d_model=16",     "--d_ff=32",      "--num_layers=2", "--num_heads=2",
+                         "--vocab_size=64",  "--batch_size=2", "--seq_len=8",    "--bucket_bytes=4KiB",
+                         "--warmup_steps=2", "--steps=3",      "--out=" + out};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Replaces the value of a flag in `arguments`.
+inline Arguments With(Arguments arguments, const std::string& flag, const std::string& value) {
+  for (std::string& argument : arguments) {
+    if (argument.starts_with(flag + "=")) argument = flag + "=" + value;
+  }
+  return arguments;
+}
+
+inline void ExpectOneCompleteRecord(const Record& record, size_t steps) {
+  EXPECT_THAT(SchemaFaults(record), ::testing::IsEmpty());
+  const auto& samples = record.samples;
+  for (const auto& [name, series] : samples) EXPECT_EQ(series.size(), steps) << name;
+  EXPECT_EQ(record.moments.size(), record.buckets.empty() ? 0u : 4u);
+  for (const auto& [name, series] : record.moments) {
+    EXPECT_EQ(series.size(), steps * record.buckets.size()) << name;
+    EXPECT_THAT(series, ::testing::Each(::testing::Ge(0))) << name;
+  }
+  for (size_t i = 0; i < steps; ++i) {
+    EXPECT_EQ(samples.at("step_ns")[i], samples.at("begin_step_ns")[i] + samples.at("forward_ns")[i] +
+                                            samples.at("backward_ns")[i] + samples.at("hooks_ns")[i] +
+                                            samples.at("sync_exposed_ns")[i] + samples.at("optimizer_ns")[i]);
+    EXPECT_GE(samples.at("begin_step_ns")[i], 0);
+    EXPECT_GE(samples.at("hooks_ns")[i], 0);
+    EXPECT_GE(samples.at("comm_busy_ns")[i], 0);
+    EXPECT_LE(samples.at("comm_busy_ns")[i], samples.at("step_ns")[i]);
+    EXPECT_GT(samples.at("compute_cpu_ns")[i], 0);
+    EXPECT_GE(samples.at("communication_cpu_ns")[i], 0);
+  }
+  EXPECT_EQ(record.facts.IntOr("allocations_in_timed_steps", -1), 0)
+      << record.config.StringOr("variant", "") << ", seq_len " << record.config.IntOr("seq_len", 0);
+  EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
+  EXPECT_EQ(record.config.IntOr("d_model", 0), 16);
+}
+
+inline void ExpectEqualGradients(const Record& record, const char* reference = "single_process") {
+  const std::string strategy = record.config.StringOr("strategy", "");
+  EXPECT_EQ(record.checks.StringOr("reference", ""), reference) << strategy;
+  EXPECT_TRUE(record.checks.BoolOr("grads_equal", false))
+      << strategy << " " << record.checks.DoubleOr("grad_rel_error", -1);
+  EXPECT_TRUE(record.checks.BoolOr("params_equal", false))
+      << strategy << " " << record.checks.DoubleOr("param_rel_error", -1);
+  EXPECT_TRUE(record.checks.BoolOr("replicas_equal", false)) << strategy;
+}
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_DDP_TEST_H_
