@@ -5,7 +5,6 @@
 
 #include "bench/records/record.h"
 #include "bench/timing/op_recorder.h"
-#include "bench/timing/peaks.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/step_profile.h"
 #include "model/autograd.h"

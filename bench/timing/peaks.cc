@@ -1,11 +1,10 @@
-#include "bench/timing/peaks.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "bench/timing/phase_timer.h"
+#include "bench/timing/step_profile.h"
 #include "model/error.h"
 #include "model/functions.h"
 #include "model/random.h"

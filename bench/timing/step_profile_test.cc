@@ -9,7 +9,6 @@
 #include "bench/records/record.h"
 #include "bench/timing/op_cost.h"
 #include "bench/timing/op_recorder.h"
-#include "bench/timing/peaks.h"
 #include "bench/timing/phase_timer.h"
 #include "model/device.h"
 

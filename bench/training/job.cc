@@ -19,7 +19,6 @@
 #include "bench/records/provenance.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/nvtx.h"
-#include "bench/timing/peaks.h"
 #include "bench/timing/schedule.h"
 #include "bench/timing/step_profile.h"
 #include "bench/timing/trace_log.h"
