@@ -1,5 +1,7 @@
 // The training benchmark from its command line to its files, on a model of a few thousand weights.
 
+#include "bench/training/ddp_test.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "bench/training/ddp_test.h"
 #include "ddp/factory.h"
 #include "model/safetensors.h"
 

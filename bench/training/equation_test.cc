@@ -28,7 +28,6 @@ class Disguised : public Stepper {
  public:
   Disguised(const Cell& cell, const Variant& name, Stepper& inner) : Stepper(cell, name), inner_(inner) {}
 
-  bool is_own() const override { return true; }
   StepResult Step(const Batch& batch, model::Tracer* tracer) override { return inner_.Step(batch, tracer); }
   double loss_scale() const override { return inner_.loss_scale(); }
   void StepFromStart(const Batch& batch) override { inner_.StepFromStart(batch); }

@@ -127,7 +127,7 @@ class TrainingJob : public RankJob {
     TakeTurns(cell, all);
     for (Series& series : all) {
       Record more;
-      if (series.stepper->is_own()) {
+      if (!series.stepper->variant().is_peer()) {
         const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
@@ -201,7 +201,7 @@ class TrainingJob : public RankJob {
       for (const int i : RoundOrder(num_variants, round, seed)) {
         Series& series = all[static_cast<size_t>(i)];
         TakeStep(series, options_.warmup_steps + round, round, batch);
-        if (series.stepper->is_own() && IsSpotChecked(round, i, per_check, seed)) {
+        if (!series.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
           ++series.spot_checks;
           if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
         }
@@ -234,7 +234,7 @@ class TrainingJob : public RankJob {
   void TakeStep(Series& series, int64_t round, int64_t sample, const Batch& batch) {
     Stepper& stepper = *series.stepper;
     source_->Fill(world_.rank, round, batch);
-    const bool listen = sample >= 0 && stepper.is_own() && (options_.trace || options_.profile);
+    const bool listen = sample >= 0 && !stepper.variant().is_peer() && (options_.trace || options_.profile);
     const int64_t before_ns = disturbance_.NowNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
     if (sample >= 0) {

@@ -29,8 +29,6 @@ class OwnStepper : public Stepper {
   OwnStepper(const OwnStepper&) = delete;
   OwnStepper& operator=(const OwnStepper&) = delete;
 
-  bool is_own() const override { return true; }
-
   StepResult Step(const Batch& batch, model::Tracer* tracer) override {
     RangeSink* const ranges = trainer_.ranges();
     if (ranges == nullptr) return TakeStep(batch, tracer);
@@ -115,8 +113,6 @@ class PeerStepper : public Stepper {
   PeerStepper(const Cell& cell, const Variant& variant, std::string path, PyTorchPeer& process,
               Trainer& trainer)
       : Stepper(cell, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
-
-  bool is_own() const override { return false; }
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
     const PeerStep step = process_.Step(variant().peer, batch, variant().period());

@@ -30,10 +30,8 @@ class Stepper {
   const Cell& cell() const { return cell_; }
   const Variant& variant() const { return variant_; }
 
-  // Whether a tracer hears of its steps, and the trainer's parameters have their gradients after each.
-  virtual bool is_own() const = 0;
-  // One training step; of a variant with a period all its steps, and then their means. `tracer`, if there is
-  // one, must be null unless it is one of gradsync's own.
+  // One training step; of a variant with a period all its steps, and then their means. Of one of gradsync's
+  // own `tracer` hears, unless it is null, and the trainer's parameters have its gradients afterwards.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   // The collectives of the last one.
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }
