@@ -7,9 +7,11 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <numeric>
 
 #include "bench/training/over_ranks.h"
 #include "model/error.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::bench {
 namespace {
@@ -20,45 +22,32 @@ using model::Tensor;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Sums of squares over the elements of tensors.
-struct Squares {
-  double of_difference = 0;
-  double of_expected = 0;
-};
-
-template <class T>
-Squares SumSquares(const std::vector<T>& found, const std::vector<T>& expected) {
-  Squares squares;
-  for (size_t i = 0; i < found.size(); ++i) {
-    const double e = static_cast<double>(expected[i]);
-    const double d = static_cast<double>(found[i]) - e;
-    squares.of_difference += d * d;
-    squares.of_expected += e * e;
-  }
-  return squares;
-}
-
-Squares SumSquares(const Tensor& found, const Tensor& expected) {
-  return DispatchFloat(found.dtype(), "verify",
-                       [&]<class T>() { return SumSquares(found.ToVector<T>(), expected.ToVector<T>()); });
+// The square of their distance in the Euclidean norm.
+double SquaredDistance(const Tensor& a, const Tensor& b) {
+  return DispatchFloat(a.dtype(), "verify", [&]<class T>() {
+    const std::vector<T> from = a.ToVector<T>(), to = b.ToVector<T>();
+    return std::transform_reduce(from.begin(), from.end(), to.begin(), 0.0, std::plus(), [](T x, T y) {
+      const double difference = static_cast<double>(x) - static_cast<double>(y);
+      return difference * difference;
+    });
+  });
 }
 
 // The root of the mean square of all elements.
 double RootMeanSquare(std::span<const Tensor> tensors) {
-  double sum = 0;
-  double numel = 0;
+  double sum = 0, numel = 0;
   for (const Tensor& tensor : tensors) {
-    sum += SumSquares(tensor, tensor).of_expected;
+    sum += model::SquaredNorm(tensor);
     numel += static_cast<double>(tensor.numel());
   }
   return numel == 0 ? 0 : std::sqrt(sum / numel);
 }
 
-double RelativeError(const Squares& squares, int64_t numel, double root_mean_square) {
+double RelativeError(const Tensor& found, const Tensor& expected, double root_mean_square) {
   constexpr double kSmallestShare = 1e-2;
-  const double difference = std::sqrt(squares.of_difference);
-  const double floor = kSmallestShare * root_mean_square * std::sqrt(static_cast<double>(numel));
-  const double norm = std::max(std::sqrt(squares.of_expected), floor);
+  const double difference = std::sqrt(SquaredDistance(found, expected));
+  const double floor = kSmallestShare * root_mean_square * std::sqrt(static_cast<double>(found.numel()));
+  const double norm = std::max(std::sqrt(model::SquaredNorm(expected)), floor);
   if (!std::isfinite(difference) || !std::isfinite(norm)) return kInfinity;
   if (norm == 0) return difference == 0 ? 0 : kInfinity;
   return difference / norm;
@@ -148,7 +137,7 @@ LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tenso
   const double scale = RootMeanSquare(expected);
   LargestError mine;
   for (size_t i = 0; i < found.size(); ++i) {
-    const double error = RelativeError(SumSquares(found[i], expected[i]), found[i].numel(), scale);
+    const double error = RelativeError(found[i], expected[i], scale);
     if (error > mine.error) mine = {error, i};
   }
   const auto reduce = [&](double number, comm::ReduceOp op) {
