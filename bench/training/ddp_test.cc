@@ -19,7 +19,6 @@
 namespace gradsync::bench {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
