@@ -201,6 +201,26 @@ TEST_P(FewRowsTest, UnusedBySome) {
 INSTANTIATE_TEST_SUITE_P(AllStrategies, FewRowsTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param; });
 
+// So that the tests above compare weights that all ranks have in common, over shm, with a process that shares
+// no memory with them.
+TEST(ShardedWeightsTest, ExistOnceOverShm) {
+  for (const std::string& name : StrategyNames()) {
+    if (!TraitsOf(name).shards_state) continue;
+    const auto groups = comm::MakeGroups("shm", Cpus(2), std::chrono::seconds(60));
+    comm::RunRanks(2, [&](int rank) {
+      const TestModel model(kNumels);
+      const std::vector<float> initial = model.params()[0]->value().ToVector<float>();
+      const auto strategy = MakeStrategy(
+          name, {.params = model.params(), .group = *groups[static_cast<size_t>(rank)], .options = {300000}});
+      strategy->BeginStep();
+      if (rank == 1) model.params()[0]->MutableValue().Zero();
+      groups[static_cast<size_t>(rank)]->Barrier();
+      EXPECT_EQ(model.params()[0]->value().ToVector<float>(), std::vector<float>(initial.size())) << name;
+      groups[static_cast<size_t>(rank)]->Barrier();
+    });
+  }
+}
+
 TEST(NoneTest, LeavesEveryRankItsOwnGradient) {
   std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeLocalGroups(2);
   const TestModel model(kNumels);

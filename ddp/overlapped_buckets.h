@@ -10,9 +10,9 @@
 
 namespace gradsync::ddp {
 
-// What strategies share that send buckets during backward, each as soon as its gradients are ready. They
-// differ in what they send, and in what they make of the result. A bucket that is full before its predecessor
-// waits for it, so that all ranks issue the same collectives in the same order: that of the plan.
+// The base of strategies that send buckets during backward, each as soon as its gradients are ready. They
+// differ in what they send, and in what they make of the result. Buckets are sent in the order of the plan,
+// which is the same on all ranks: one that is full early waits for those before it.
 class OverlappedBuckets : public Strategy {
  public:
   void BeginStep() override;

@@ -32,7 +32,7 @@ class PowerSgd : public OverlappedBuckets {
       Parameter& param = *context.params[i];
       gradients_.try_emplace(&param, param, rank, i);
     }
-    // What is sent takes the place of gradients in their buckets.
+    // P takes the place of gradients in their buckets.
     for (Bucket& bucket : plan_.buckets) {
       bucket.numel = 0;
       for (size_t i = 0; i < bucket.params.size(); ++i) {
@@ -42,12 +42,9 @@ class PowerSgd : public OverlappedBuckets {
         qs_.params.push_back(bucket.params[i]);
         qs_.offsets.push_back(std::exchange(qs_.numel, qs_.numel + gradient.q_numel()));
       }
-    }
-    buffers_ = MakeBuffers(plan_, group_);
-    for (size_t b = 0; b < buffers_.size(); ++b) {
-      const Bucket& bucket = plan_.buckets[b];
+      buffers_.push_back(group_.Allocate(bucket.device(), {bucket.numel}, bucket.dtype()));
       for (size_t i = 0; i < bucket.params.size(); ++i)
-        gradients_.at(bucket.params[i]).PlaceP(buffers_[b], bucket.offsets[i]);
+        gradients_.at(bucket.params[i]).PlaceP(buffers_.back(), bucket.offsets[i]);
     }
     if (!qs_.params.empty()) q_buffer_ = MakeBuffers({{qs_}}, group_).front();
     for (size_t i = 0; i < qs_.params.size(); ++i)

@@ -13,9 +13,9 @@ namespace {
 //   w[part r] = update(w[part r], g[part r]);  w = all parts
 //
 // Gradients are views of their bucket, whose memory later buckets use again: no four in a row have memory in
-// common. When a bucket leaves, the next but one gets its place, for which the last but one must have
-// arrived. A gradient that is there before its place, and a sum of earlier passes, waits in memory of its
-// own.
+// common. When bucket i is sent, bucket i + 2 gets its place; bucket i - 2, the last that may have used that
+// memory, must have been reduced by then. A gradient that is ready before its bucket has a place is written
+// to memory of its own, and so is a sum of earlier passes.
 class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)

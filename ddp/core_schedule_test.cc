@@ -1,0 +1,141 @@
+// What the strategies send, and when, whose gradients live in the buckets that travel.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "ddp/schedule_suite.h"
+
+namespace gradsync::ddp {
+namespace {
+
+TEST_F(ScheduleTest, CoreSendsFromTheFirstStepOnAndAgreesOnTheOrder) {
+  Make("core");
+  const Events first = Step();
+  EXPECT_LT(IndexOf(first, "reduce 524288"), IndexOf(first, "grad 0"));
+  // Five indices, the order; how many rows of each have a gradient, as a number of 8 bytes.
+  EXPECT_EQ(Events(first.end() - 4, first.end()),
+            (Events{"broadcast 20", "wait broadcast 20", "broadcast 40", "wait broadcast 40"}));
+  const Events second = Step();
+  EXPECT_EQ(CountReduces(second), CountReduces(first));
+  EXPECT_LT(IndexOf(second, "reduce 524288"), IndexOf(second, "grad 0"));
+  EXPECT_EQ(
+      std::count_if(second.begin(), second.end(), [](const auto& e) { return e.starts_with("broadcast"); }),
+      0);
+}
+
+TEST_F(ScheduleTest, CoreHasASmallFirstBucketAndNoneLargerThanWhatFollows) {
+  TestModel big(std::vector<int64_t>(20, 128 << 10));  // 512 KiB each
+  const std::unique_ptr<Strategy> core =
+      MakeStrategy("core", {.params = big.params(), .group = group_, .options = {size_t{4} << 20}});
+  std::vector<size_t> kib;
+  for (const Bucket& bucket : core->plan().buckets) kib.push_back(bucket.bytes() >> 10);
+  EXPECT_EQ(kib, (std::vector<size_t>{1024, 4096, 2560, 1024, 1024, 512}));
+}
+
+// So that kernels write whole cache lines, and ranks that share memory never write to the same one.
+TEST_F(ScheduleTest, CoreBeginsEachGradientOnACacheLine) {
+  TestModel odd({1001, 999, 3});
+  const std::unique_ptr<Strategy> core =
+      MakeStrategy("core", {.params = odd.params(), .group = group_, .options = {kBytes}});
+  core->BeginStep();
+  const model::Var loss = odd.Loss(0, 0);
+  model::Backward(TestModel::Scaled(loss, core->loss_scale()), odd.params(),
+                  [&](model::Parameter& p) { core->OnGradReady(p); });
+  core->Finish();
+  for (model::Parameter* const param : odd.params()) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(param->grad().raw_data()) % 64, 0u) << param->numel();
+  }
+}
+
+// The gradient in the middle has ten rows of one element, which take a message of 128 bytes with their ids.
+TEST_F(ScheduleTest, CoreSendsFewRowsAsSoonAsTheyAreReady) {
+  const TestModel::RowsOfUse rows = [](int use) {
+    return use == 2 ? std::optional(std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}) : std::nullopt;
+  };
+  Make("core");
+  Step(model_.Once(), rows);
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce 524288",
+                           "grad 2",
+                           "all_gather 256",
+                           "grad 1",
+                           "grad 0",
+                           "reduce 524288",
+                           "wait reduce 524288",
+                           "wait all_gather 256",
+                           "wait reduce 524288"};
+  EXPECT_EQ(Step(model_.Once(), rows), expected);
+  std::vector<size_t> planned;
+  for (const Bucket& bucket : strategy_->plan().buckets) planned.push_back(bucket.sent_bytes());
+  EXPECT_EQ(planned, group_.bytes());
+  // Whole after all, which nobody could know before.
+  Events whole = expected;
+  whole.insert(whole.end() - 1, {"reduce 262144", "wait reduce 262144"});
+  EXPECT_EQ(Step(), whole);
+  EXPECT_EQ(Step(model_.Once(), rows), expected);
+}
+
+TEST_F(ScheduleTest, CoreLaysBucketsOutInReadyOrder) {
+  // The graph uses the parameters in the order 0..4, the list names them in another: the first plan is wrong.
+  const auto& p = model_.params();
+  const std::vector<model::Parameter*> shuffled = {p[4], p[0], p[3], p[1], p[2]};
+  strategy_ = MakeStrategy("core", {.params = shuffled, .group = group_, .options = {kBytes}});
+  Step();
+  std::vector<model::Parameter*> order;
+  for (const Bucket& bucket : strategy_->plan().buckets) order.push_back(bucket.params.at(0));
+  EXPECT_EQ(order, (std::vector<model::Parameter*>{p[4], p[3], p[2], p[1], p[0]}));
+  // Now every gradient is sent as soon as it is there.
+  const Events second = Step();
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(second.at(2 * i + 1), "reduce 262144");
+}
+
+TEST_F(ScheduleTest, CoreGradientsAreTheBucketsThemselves) {
+  Make("core");
+  Step();
+  Step();
+  const BucketPlan plan = strategy_->plan();
+  for (const Bucket& bucket : plan.buckets) {
+    const auto* start = static_cast<const std::byte*>(bucket.params.front()->grad().raw_data());
+    for (size_t i = 0; i < bucket.params.size(); ++i) {
+      EXPECT_EQ(bucket.params[i]->grad().raw_data(), start + static_cast<size_t>(bucket.offsets[i]) * 4);
+    }
+  }
+}
+
+// Buckets {4 3} {2 1} {0}.
+TEST_F(ScheduleTest, CoreUpdateTakesEachBucketWhenItsSumIsThere) {
+  Make("core_update");
+  StepAndUpdate();
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce 524288",
+                           "grad 2",
+                           "grad 1",
+                           "reduce 524288",
+                           "grad 0",
+                           "reduce 262144",
+                           "update",
+                           "wait reduce 524288",
+                           "wait reduce 524288",
+                           "wait reduce 262144"};
+  EXPECT_EQ(StepAndUpdate(), expected);
+  // While bucket 1 travels, bucket 0 has been updated and bucket 1 has not.
+  std::vector<uint64_t> versions;
+  const auto remember = [&](const std::string&) {
+    versions = {model_.params()[4]->version(), model_.params()[2]->version()};
+  };
+  Step();
+  const uint64_t before = model_.params()[4]->version();
+  ASSERT_EQ(model_.params()[2]->version(), before);
+  int waits = 0;
+  group_.on_wait = [&](const std::string& what) {
+    if (++waits == 2) remember(what);
+  };
+  strategy_->Update(optimizer_);
+  group_.on_wait = {};
+  EXPECT_EQ(versions, (std::vector<uint64_t>{before + 1, before}));
+}
+
+}  // namespace
+}  // namespace gradsync::ddp

@@ -1,0 +1,174 @@
+#ifndef GRADSYNC_DDP_SCHEDULE_SUITE_H_
+#define GRADSYNC_DDP_SCHEDULE_SUITE_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ddp/factory.h"
+#include "ddp/test_model.h"
+
+// What a strategy sends, and when, relative to the computation of gradients. Overlap is an order of events:
+// an all-reduce issued before the last gradient is computed. No clock is involved. Each source is a program
+// of its own.
+namespace gradsync::ddp {
+
+using model::Tensor;
+
+// Two ranks that agree on everything; writes what is asked of it into a log shared with backward.
+class LoggingGroup : public comm::ProcessGroup {
+ public:
+  explicit LoggingGroup(std::vector<std::string>& log) : ProcessGroup(0, 2), log_(log) {}
+
+  std::string_view backend() const override { return "logging"; }
+
+  Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
+    allocated_bytes_ += tensor.nbytes();
+    return tensor;
+  }
+  Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    return has_common_memory ? Tensor::Zeros(device, std::move(shape), dtype) : Tensor();
+  }
+  comm::Work Issue(comm::Request request) override {
+    const Tensor& input = request.input;
+    const Tensor& output = request.output;
+    switch (request.collective) {
+      case comm::Collective::kAllReduce:
+        bytes_.push_back(output.nbytes());
+        return Log("reduce", output);
+      case comm::Collective::kBroadcast:
+        return Log("broadcast", output);
+      case comm::Collective::kReduceScatter:
+        bytes_.push_back(input.nbytes());
+        return Log("reduce_scatter", output);
+      case comm::Collective::kAllGather:
+        for (int rank = 0; rank < size(); ++rank) {
+          output.Slice(rank * input.numel(), input.shape()).CopyFrom(input);
+        }
+        bytes_.push_back(output.nbytes());
+        return Log("all_gather", output);
+      case comm::Collective::kBarrier:
+        if (on_barrier) on_barrier();
+        log_.push_back("barrier");
+    }
+    return {};
+  }
+
+  std::vector<size_t>& bytes() { return bytes_; }
+  std::function<void(const std::string& what)> on_wait = {};  // before it is logged
+  std::function<void()> on_barrier = {};
+  size_t allocated_bytes() const { return allocated_bytes_; }
+  bool has_common_memory = false;
+
+ private:
+  // Logs the moment of issue, and the first wait.
+  class Issued : public comm::Work::State {
+   public:
+    Issued(LoggingGroup& group, std::string name) : group_(group), name_(std::move(name)) {}
+    void Wait() override {
+      if (group_.on_wait) group_.on_wait(name_);
+      group_.log_.push_back("wait " + name_);
+    }
+    comm::Interval interval() override { return {}; }
+
+   private:
+    LoggingGroup& group_;
+    const std::string name_;
+  };
+
+  comm::Work Log(const std::string& what, const Tensor& tensor) {
+    const std::string name = what + " " + std::to_string(tensor.nbytes());
+    log_.push_back(name);
+    return comm::Work(std::make_shared<Issued>(*this, name));
+  }
+
+  std::vector<std::string>& log_;
+  std::vector<size_t> bytes_;
+  size_t allocated_bytes_ = 0;
+};
+
+using Events = std::vector<std::string>;
+
+class ScheduleTest : public testing::Test {
+ protected:
+  // Five parameters of 256 KiB each; buckets of 512 KiB.
+  static constexpr int64_t kNumel = 64 << 10;
+  static constexpr size_t kBytes = size_t{256} << 10;
+
+  void Make(std::string_view name, size_t bucket_bytes = 2 * kBytes) {
+    strategy_ = MakeStrategy(name, {.params = model_.params(), .group = group_, .options = {bucket_bytes}});
+  }
+
+  // One step; returns its events. "grad i": the gradient of parameter i is being computed.
+  std::vector<std::string> Step() { return Step(model_.Once()); }
+  std::vector<std::string> Step(const std::vector<size_t>& uses, const TestModel::RowsOfUse& rows = {}) {
+    log_.clear();
+    group_.bytes().clear();
+    for (model::Parameter* param : model_.params()) param->ResetGrad();
+    strategy_->BeginStep();
+    const model::Var loss = model_.Loss(
+        0, 0, uses, [this](int i) { log_.push_back("grad " + std::to_string(i)); }, rows);
+    model::Backward(TestModel::Scaled(loss, strategy_->loss_scale()), model_.params(),
+                    [this](model::Parameter& p) { strategy_->OnGradReady(p); });
+    strategy_->Finish();
+    return log_;
+  }
+
+  // The same with the update, by an optimizer without state.
+  Events StepAndUpdate() {
+    Step();
+    log_.push_back("update");
+    strategy_->Update(optimizer_);
+    return log_;
+  }
+
+  // Whether gradients are elsewhere than they were when forward begins.
+  bool PlacesGradients(const std::string& name) {
+    Make(name);
+    bool places = true;
+    const Tensor place = Tensor::Zeros(model_.device(), {kNumel}, model::DType::kF32);
+    for (model::Parameter* param : model_.params()) param->PlaceGrad(place);
+    strategy_->BeginStep();
+    for (model::Parameter* param : model_.params()) places = places && !param->grad().SameStorage(place);
+    return places;
+  }
+
+  static size_t IndexOf(const std::vector<std::string>& events, const std::string& event) {
+    const auto found = std::find(events.begin(), events.end(), event);
+    EXPECT_NE(found, events.end()) << event;
+    return static_cast<size_t>(found - events.begin());
+  }
+
+  static bool IsSend(const std::string& event) {
+    return event.starts_with("reduce") || event.starts_with("all_gather");
+  }
+
+  static size_t CountReduces(const std::vector<std::string>& events) {
+    return static_cast<size_t>(std::count_if(events.begin(), events.end(),
+                                             [](const std::string& e) { return e.starts_with("reduce"); }));
+  }
+
+  std::vector<std::string> log_;
+  LoggingGroup group_{log_};
+  TestModel model_{std::vector<int64_t>(5, kNumel)};
+  std::unique_ptr<Strategy> strategy_;
+  model::Sgd optimizer_{model_.params(), {}};
+};
+
+inline const Events kGradients = {"grad 4", "grad 3", "grad 2", "grad 1", "grad 0"};
+
+inline Events Concat(Events a, const Events& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace gradsync::ddp
+
+#endif  // GRADSYNC_DDP_SCHEDULE_SUITE_H_

@@ -1,0 +1,104 @@
+// What the strategies send, and when, of which each rank updates a part of the weights.
+#include <cstdint>
+
+#include "ddp/schedule_suite.h"
+
+namespace gradsync::ddp {
+namespace {
+
+// Each bucket is reduced to parts as soon as it is full; while a bucket's weights travel the next is updated.
+TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
+  Make("zero1");
+  const Events expected = {"grad 4",
+                           "grad 3",
+                           "reduce_scatter 262144",
+                           "grad 2",
+                           "grad 1",
+                           "reduce_scatter 262144",
+                           "grad 0",
+                           "reduce_scatter 131072",
+                           "update",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait reduce_scatter 262144",
+                           "all_gather 524288",
+                           "wait all_gather 524288",
+                           "wait reduce_scatter 131072",
+                           "all_gather 262144",
+                           "wait all_gather 524288",
+                           "wait all_gather 262144"};
+  EXPECT_EQ(StepAndUpdate(), expected);
+  EXPECT_EQ(StepAndUpdate(), expected);
+}
+
+// A bucket's memory is used again when it has been reduced: for that of parameter 0 the first must have
+// arrived, which is asked for when there is nothing left to do without it.
+TEST_F(ScheduleTest, Zero2ReusesTheMemoryOfBucketsThatHaveBeenReduced) {
+  Make("zero2", kBytes);
+  const Events expected = {"grad 4",
+                           "reduce_scatter 131072",
+                           "grad 3",
+                           "reduce_scatter 131072",
+                           "grad 2",
+                           "reduce_scatter 131072",
+                           "wait reduce_scatter 131072",
+                           "grad 1",
+                           "reduce_scatter 131072",
+                           "grad 0",
+                           "reduce_scatter 131072"};
+  Events backward = Step();
+  ASSERT_GT(backward.size(), expected.size());
+  backward.resize(expected.size());
+  EXPECT_EQ(backward, expected);
+  EXPECT_TRUE(model_.params()[0]->grad().SameStorage(model_.params()[4]->grad()));
+  const size_t allocated = group_.allocated_bytes();
+  Make("zero1", kBytes);
+  EXPECT_EQ(allocated, 4 * kBytes);
+  EXPECT_EQ(group_.allocated_bytes() - allocated, 5 * kBytes);
+}
+
+// Ranks that have memory in common gather nothing. They meet when all have read the old weights, before the
+// first is written, and when all have written the new ones. In the first step they also meet before and after
+// they bring the weights to that memory.
+TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
+  group_.has_common_memory = true;
+  for (const std::string& name : StrategyNames()) {
+    if (!TraitsOf(name).shards_state) continue;
+    Make(name);
+    const Tensor own = model_.params()[0]->value();
+    const Events first = StepAndUpdate();
+    EXPECT_EQ(Events(first.begin(), first.begin() + 3), (Events{"barrier", "barrier", "grad 4"})) << name;
+    EXPECT_FALSE(model_.params()[0]->value().SameStorage(own)) << name;
+    const uint64_t version = model_.params()[0]->version();
+    std::vector<uint64_t> versions;  // of the weights when ranks meet
+    group_.on_barrier = [&] { versions.push_back(model_.params()[0]->version()); };
+    const Events second = StepAndUpdate();
+    group_.on_barrier = {};
+    EXPECT_EQ(std::ranges::count(second, "barrier"), 2) << name;
+    EXPECT_LT(IndexOf(second, "update"), IndexOf(second, "barrier")) << name;
+    EXPECT_EQ(second.back(), "barrier") << name;
+    ASSERT_EQ(versions.size(), 2u);
+    EXPECT_LT(versions[0], versions[1]) << name;
+    EXPECT_EQ(std::ranges::count_if(second, [](auto& e) { return e.find("gather") != e.npos; }), 0) << name;
+    EXPECT_EQ(strategy_->plan().SentBytes(2), 2.5 * kBytes) << name;
+    // From other weights, after which all read them; and back to memory of the parameters' own.
+    EXPECT_LT(version, model_.params()[0]->version()) << name;
+    strategy_->Reset();
+    EXPECT_EQ(StepAndUpdate()[0], "barrier") << name;
+    const std::vector<float> trained = model_.params()[0]->value().ToVector<float>();
+    strategy_.reset();
+    EXPECT_TRUE(model_.params()[0]->value().SameStorage(own)) << name;
+    EXPECT_EQ(own.ToVector<float>(), trained) << name;
+  }
+}
+
+// ZeroRedundancyOptimizer sends half as much again: an all-reduce of gradients, and then all weights.
+TEST_F(ScheduleTest, ShardedStatesMoveAsManyBytesAsAnAllReduce) {
+  for (const char* const name : {"core", "zero1", "zero2"}) {
+    Make(name);
+    EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes) << name;
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::ddp
