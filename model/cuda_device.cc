@@ -70,12 +70,6 @@ std::string UuidName(const cudaUUID_t& uuid) {
               "-", hex.substr(20));
 }
 
-std::string PciBusId(int ordinal) {
-  char id[32] = "";
-  GRADSYNC_CUDA(cudaDeviceGetPCIBusId(id, sizeof(id), ordinal));
-  return id;
-}
-
 bool IsOnHost(const void* memory) {
   cudaPointerAttributes attributes{};
   GRADSYNC_CUDA(cudaPointerGetAttributes(&attributes, memory));
@@ -192,7 +186,6 @@ CudaDevice::CudaDevice(int ordinal)
   GRADSYNC_CUDA(cudaGetDeviceProperties(&properties, ordinal));
   product_name_ = properties.name;
   uuid_ = UuidName(properties.uuid);
-  pci_bus_id_ = PciBusId(ordinal);
   compute_capability_ = 10 * properties.major + properties.minor;
   num_multiprocessors_ = properties.multiProcessorCount;
   Require(compute_capability_ >= 80, "CUDA device ", ordinal, " (", product_name_,
@@ -241,12 +234,5 @@ void CudaDevice::WaitAndCheck() {
 }
 
 void CudaDevice::MakeCurrent() const { GRADSYNC_CUDA(cudaSetDevice(index())); }
-
-size_t CudaDevice::free_bytes() const {
-  MakeCurrent();
-  size_t free_bytes = 0, total_bytes = 0;
-  GRADSYNC_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-  return free_bytes;
-}
 
 }  // namespace gradsync::model

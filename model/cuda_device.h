@@ -185,20 +185,15 @@ class CudaDevice : public Device {
   const std::string& product_name() const { return product_name_; }
   // "GPU-c2e1...", as `nvidia-smi -L` has it: no other GPU has the same.
   const std::string& uuid() const { return uuid_; }
-  // "0000:1B:00.0".
-  const std::string& pci_bus_id() const { return pci_bus_id_; }
   // 90 for compute capability 9.0.
   int compute_capability() const { return compute_capability_; }
   int num_multiprocessors() const { return num_multiprocessors_; }
-  // What the driver has left on this GPU, for all processes.
-  size_t free_bytes() const;
 
  private:
   void WaitAndCheck();
 
   std::string product_name_;
   std::string uuid_;
-  std::string pci_bus_id_;
   int compute_capability_ = 0;
   int num_multiprocessors_ = 0;
   bool allow_tf32_ = false;

@@ -43,6 +43,5 @@ void CudaDevice::Copy(void*, const void*, size_t) { Refuse(); }
 void CudaDevice::Zero(void*, size_t) { Refuse(); }
 void CudaDevice::Synchronize() { Refuse(); }
 void CudaDevice::MakeCurrent() const { Refuse(); }
-size_t CudaDevice::free_bytes() const { Refuse(); }
 
 }  // namespace gradsync::model

@@ -34,11 +34,9 @@ TEST_F(CudaDeviceTest, SaysWhatItIs) {
   EXPECT_FALSE(device_->product_name().empty());
   EXPECT_THAT(device_->uuid(),
               testing::MatchesRegex("GPU-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+-[0-9a-f]+"));
-  EXPECT_THAT(device_->pci_bus_id(), testing::MatchesRegex("[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+\\.[0-9]"));
-  EXPECT_GE(CudaMemoryBytes(0), device_->free_bytes());
+  EXPECT_GT(CudaMemoryBytes(0), 0u);
   EXPECT_GE(device_->compute_capability(), 80);
   EXPECT_GE(device_->num_multiprocessors(), 1);
-  EXPECT_GT(device_->free_bytes(), 0u);
   EXPECT_FALSE(device_->allow_tf32());
   EXPECT_EQ(&CudaDevice::Of(*device_, "test"), device_.get());
   EXPECT_THROW(CudaDevice::Of(*CpuDevice(), "test"), InvalidInput);

@@ -230,18 +230,6 @@ FunctionCase SwiGluCase(Shape x) {
           .plain = plain};
 }
 
-FunctionCase AddCase(Shape x) {
-  const auto plain = [](const std::vector<Values>& inputs, const Values& dy) {
-    PlainResult result{inputs[0], {dy, dy}};
-    for (size_t i = 0; i < dy.size(); ++i) result.output[i] += inputs[1][i];
-    return result;
-  };
-  return {.name = Label("Add", x),
-          .inputs = {x, x},
-          .function = [](const std::vector<Var>& v) { return Add(v[0], v[1]); },
-          .plain = plain};
-}
-
 FunctionCase ScaleCase(Shape x) {
   const double factor = -0.375;
   const auto plain = [=](const std::vector<Values>& inputs, const Values& dy) {
@@ -323,8 +311,6 @@ std::vector<FunctionCase> SmallFunctionCases() {
                    SwiGluCase({1}),
                    SwiGluCase({7}),
                    SwiGluCase({2, 1, 9}),
-                   AddCase({1}),
-                   AddCase({3, 5}),
                    ScaleCase({1}),
                    ScaleCase({3, 5}),
                    CrossEntropyCase({1}, 1),
@@ -341,8 +327,7 @@ std::vector<FunctionCase> LargeFunctionCases() {
        AttentionCase(1, 64, 3, 8),      AttentionCase(2, 65, 1, 16),     AttentionCase(2, 130, 5, 12),
        AttentionCase(1, 70, 2, 64),     AttentionCase(1, 129, 1, 80),    AttentionCase(1, 33, 2, 96),
        AttentionCase(1, 97, 1, 128),    RmsNormCase({3, 1100}),          EmbeddingCase({300}, 7, 1100),
-       SwiGluCase({3, 50, 99}),         AddCase({2, 70, 100}),           ScaleCase({2, 70, 100}),
-       CrossEntropyCase({4, 17}, 300)});
+       SwiGluCase({3, 50, 99}),         ScaleCase({2, 70, 100}),         CrossEntropyCase({4, 17}, 300)});
 }
 
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases,

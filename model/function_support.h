@@ -110,11 +110,10 @@ inline bool WideOfSameKind(const Tensor& a, const Tensor& b) {
   return a.defined() && b.defined() && b.dtype() == WideDType(a.dtype()) && a.device() == b.device();
 }
 
-inline bool SameShape(const Tensor& a, const Tensor& b) { return SameKind(a, b) && a.shape() == b.shape(); }
-
 inline void RequireSameShape(std::string_view op, std::string_view a_name, const Tensor& a,
                              std::string_view b_name, const Tensor& b) {
-  RequirePair(SameShape(a, b), op, a_name, a, b_name, b, "one shape, dtype and device");
+  RequirePair(SameKind(a, b) && a.shape() == b.shape(), op, a_name, a, b_name, b,
+              "one shape, dtype and device");
 }
 
 // (..., n) -> the number of rows of n elements.

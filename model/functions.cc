@@ -292,20 +292,6 @@ Var SwiGlu(const Var& gate_var, const Var& up_var) {
   });
 }
 
-Var Add(const Var& a_var, const Var& b_var) {
-  const Tensor& a = a_var.value();
-  const Tensor& b = b_var.value();
-  RequireSameShape("add", "a", a, "b", b);
-  const Tensor y = EmptyLike(a);
-  // y = a + b
-  Run("add", a,
-      [&]<class T>() { return kernels::Sum<T>{.a = Data(a), .b = Data(b), .n = a.numel(), .y = Data(y)}; });
-  return Var::FromOp("add", y, {a_var, b_var}, [](OpGradient& op) {
-    op.PassThrough(0);
-    op.PassThrough(1);
-  });
-}
-
 Var Scale(const Var& x_var, double factor) {
   const Tensor& x = x_var.value();
   Require(x.defined(), "scale: x is undefined");

@@ -25,7 +25,7 @@
 //   Rope             nothing (its cosines and sines belong to the device)
 //   CausalAttention  q, k, v, the output, one number per (batch, head, position)
 //   SwiGlu           gate, up
-//   Add, Scale       nothing
+//   Scale            nothing
 //   CrossEntropy     logits, targets, one number per position
 //
 // On CUDA ids and targets are not checked before the call, because that would stop the host. A wrong id gives
@@ -63,9 +63,6 @@ Var CausalAttention(const Var& q, const Var& k, const Var& v, int64_t num_heads)
 
 // silu(gate) * up, where silu(g) = g / (1 + exp(-g)). Both of one shape. arXiv:2002.05202.
 Var SwiGlu(const Var& gate, const Var& up);
-
-// a + b, of one shape.
-Var Add(const Var& a, const Var& b);
 
 // x * factor.
 Var Scale(const Var& x, double factor);

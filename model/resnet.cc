@@ -42,7 +42,7 @@ ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed
       device_(std::move(device)),
       dtype_(dtype),
       channel_block_(ChannelBlock(*device_, config_.width)),
-      stem_(NewConvNorm({.conv = "conv1", .norm = "bn1"}, kImageChannels, config_.width, 7, 2)) {
+      stem_(NewConvNorm("conv1", "bn1", kImageChannels, config_.width, 7, 2)) {
   int64_t in = config_.width;
   for (size_t stage = 0; stage < config_.num_blocks.size(); ++stage) {
     const int64_t inside = config_.width << stage, out = inside * kExpansion;
@@ -66,37 +66,33 @@ Parameter* ResNet::NewParameter(std::string name, Shape shape) {
   return params_.back();
 }
 
-ResNet::ConvNorm ResNet::NewConvNorm(const Names& names, int64_t in, int64_t out, int64_t size,
-                                     int64_t stride) {
+ResNet::ConvNorm ResNet::NewConvNorm(const std::string& conv, const std::string& norm, int64_t in,
+                                     int64_t out, int64_t size, int64_t stride) {
   // Named members are initialised in the order of their declaration, which is the order of the names.
   ConvNorm layer{
-      .conv = NewParameter(names.conv + ".weight", {out, in, size, size}),
-      .weight = NewParameter(names.norm + ".weight", {out}),
-      .bias = NewParameter(names.norm + ".bias", {out}),
+      .conv = NewParameter(conv + ".weight", {out, in, size, size}),
+      .weight = NewParameter(norm + ".weight", {out}),
+      .bias = NewParameter(norm + ".bias", {out}),
       .buffers = {.running_mean = Filled(device_, {out}, WideDType(dtype_), 0),
                   .running_var = Filled(device_, {out}, WideDType(dtype_), 1),
                   .num_batches_tracked = Tensor::Zeros(device_, {}, DType::kI64)},
       // Half the kernel on each side, so that stride 1 keeps the image's size.
       .options = {.stride = stride, .padding = size / 2, .out_block = channel_block_},
   };
-  buffers_.push_back({names.norm + ".running_mean", layer.buffers.running_mean});
-  buffers_.push_back({names.norm + ".running_var", layer.buffers.running_var});
-  buffers_.push_back({names.norm + ".num_batches_tracked", layer.buffers.num_batches_tracked});
+  buffers_.push_back({norm + ".running_mean", layer.buffers.running_mean});
+  buffers_.push_back({norm + ".running_var", layer.buffers.running_var});
+  buffers_.push_back({norm + ".num_batches_tracked", layer.buffers.num_batches_tracked});
   return layer;
 }
 
 ResNet::Block ResNet::NewBlock(const std::string& prefix, int64_t in, int64_t inside, int64_t out,
                                int64_t stride) {
-  const auto names = [&](const char* number) {
-    return Names{.conv = prefix + "conv" + number, .norm = prefix + "bn" + number};
-  };
-  Block block{.conv1 = NewConvNorm(names("1"), in, inside, 1, 1),
-              .conv2 = NewConvNorm(names("2"), inside, inside, 3, stride),
-              .conv3 = NewConvNorm(names("3"), inside, out, 1, 1),
+  Block block{.conv1 = NewConvNorm(prefix + "conv1", prefix + "bn1", in, inside, 1, 1),
+              .conv2 = NewConvNorm(prefix + "conv2", prefix + "bn2", inside, inside, 3, stride),
+              .conv3 = NewConvNorm(prefix + "conv3", prefix + "bn3", inside, out, 1, 1),
               .downsample = std::nullopt};
   if (stride != 1 || in != out) {
-    block.downsample =
-        NewConvNorm({.conv = prefix + "downsample.0", .norm = prefix + "downsample.1"}, in, out, 1, stride);
+    block.downsample = NewConvNorm(prefix + "downsample.0", prefix + "downsample.1", in, out, 1, stride);
   }
   return block;
 }

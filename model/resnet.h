@@ -70,13 +70,11 @@ class ResNet : public Model {
     ConvNorm conv1, conv2, conv3;
     std::optional<ConvNorm> downsample;
   };
-  // Where a ConvNorm's convolution and norm stand among the parameters' names.
-  struct Names {
-    std::string conv, norm;
-  };
 
   Parameter* NewParameter(std::string name, Shape shape);
-  ConvNorm NewConvNorm(const Names& names, int64_t in, int64_t out, int64_t size, int64_t stride);
+  // Named `conv` and `norm` among the parameters.
+  ConvNorm NewConvNorm(const std::string& conv, const std::string& norm, int64_t in, int64_t out,
+                       int64_t size, int64_t stride);
   Block NewBlock(const std::string& prefix, int64_t in, int64_t inside, int64_t out, int64_t stride);
   void Initialize(uint64_t seed);
   static Var Apply(const ConvNorm& layer, const Var& x, bool relu, const Var& residual = Var());

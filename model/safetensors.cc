@@ -1,19 +1,23 @@
 #include "model/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <system_error>
+
+#include "absl/cleanup/cleanup.h"
 
 namespace gradsync::model {
 namespace {
@@ -180,83 +184,26 @@ std::string MakeHeader(const std::string& path, std::span<const std::pair<std::s
   return text;
 }
 
-// A file that takes its name when it is complete. Until Publish it is removed on destruction.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(std::string path)
-      : path_(std::move(path)), temporary_path_(Join(path_, ".", gettid(), ".tmp")) {
-    descriptor_ = open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    Require(descriptor_ >= 0, path_, ": cannot create: ", std::strerror(errno));
-  }
-  ~TemporaryFile() {
-    if (descriptor_ < 0) return;
-    close(descriptor_);
-    unlink(temporary_path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void Write(const void* data, size_t bytes) {
-    const char* next = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t written = write(descriptor_, next, bytes);
-      if (written < 0 && errno == EINTR) continue;
-      Check(written >= 0);
-      next += written;
-      bytes -= static_cast<size_t>(written);
-    }
-  }
-
-  void Publish() {
-    Check(fsync(descriptor_) == 0);
-    Check(rename(temporary_path_.c_str(), path_.c_str()) == 0);
-    close(std::exchange(descriptor_, -1));
-    // The new name is an entry of the directory, which is written on its own. Not every file system can.
-    std::string directory = std::filesystem::path(path_).parent_path();
-    const int descriptor =
-        open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    fsync(descriptor);
-    close(descriptor);
-  }
-
- private:
-  void Check(bool ok) const {
-    if (!ok) throw std::runtime_error(Join(path_, ": cannot write: ", std::strerror(errno)));
-  }
-
-  const std::string path_;
-  const std::string temporary_path_;
-  int descriptor_ = -1;
-};
+// A new name in a directory is written on its own. Not every file system can.
+void SyncDirectoryOf(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path();
+  const int descriptor =
+      open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::Open(std::string path) {
-  // A pipe is refused below, and would first wait for its writer.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  Require(descriptor >= 0, path, ": cannot open: ", std::strerror(errno));
-  SafetensorsFile file(std::move(path), descriptor);
-  file.ReadHeader();
-  return file;
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      entries_(std::move(other.entries_)),
-      index_(std::move(other.index_)),
-      metadata_(std::move(other.metadata_)) {}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-void SafetensorsFile::ReadHeader() {
-  struct stat status {};
-  Require(fstat(descriptor_, &status) == 0, path_, ": cannot examine: ", std::strerror(errno));
-  Require(S_ISREG(status.st_mode), path_, ": not a regular file");
-  const uint64_t file_bytes = static_cast<uint64_t>(status.st_size);
+SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)) {
+  std::error_code error;
+  const bool is_regular = std::filesystem::is_regular_file(path_, error);
+  Require(!error, path_, ": cannot open: ", error.message());
+  Require(is_regular, path_, ": not a regular file");  // To open a pipe would wait for its writer.
+  file_.open(path_, std::ios::binary);
+  Require(file_.is_open(), path_, ": cannot open: ", std::strerror(errno));
+  const auto file_bytes = static_cast<uint64_t>(file_.seekg(0, std::ios::end).tellg());
   Require(file_bytes >= kLengthBytes, path_, ": ", file_bytes,
           " bytes are too short for a safetensors file, which begins with 8 bytes of header length");
   uint64_t header_bytes = 0;
@@ -281,12 +228,11 @@ void SafetensorsFile::ReadHeader() {
     return std::pair(a.offset_bytes, a.size_bytes) < std::pair(b.offset_bytes, b.size_bytes);
   });
   RequireNoGapsAndOverlaps(path_, entries_, data_begin, file_bytes);
-  for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].name, i);
 }
 
 const SafetensorsFile::Entry* SafetensorsFile::Find(std::string_view name) const {
-  const auto found = index_.find(name);
-  return found == index_.end() ? nullptr : &entries_[found->second];
+  const auto found = std::ranges::find(entries_, name, &Entry::name);
+  return found == entries_.end() ? nullptr : &*found;
 }
 
 const SafetensorsFile::Entry& SafetensorsFile::Get(std::string_view name) const {
@@ -321,30 +267,38 @@ void SafetensorsFile::LoadInto(std::string_view name, const Tensor& target) cons
 }
 
 void SafetensorsFile::Read(uint64_t offset_bytes, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    const ssize_t count = pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset_bytes));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw std::runtime_error(Join(path_, ": cannot read: ", std::strerror(errno)));
-    if (count == 0)
-      throw std::runtime_error(
-          Join(path_, ": ends at byte ", offset_bytes, ", earlier than when it was opened"));
-    offset_bytes += static_cast<uint64_t>(count);
-    into = into.subspan(static_cast<size_t>(count));
-  }
+  file_.clear();
+  file_.seekg(static_cast<std::streamoff>(offset_bytes));
+  if (file_.read(reinterpret_cast<char*>(into.data()), std::ssize(into))) return;
+  throw std::runtime_error(file_.eof() ? Join(path_, ": has ended since it was opened, at byte ",
+                                              offset_bytes + static_cast<uint64_t>(file_.gcount()))
+                                       : Join(path_, ": cannot read: ", std::strerror(errno)));
 }
 
 void WriteSafetensors(const std::string& path, std::span<const std::pair<std::string, Tensor>> tensors,
                       const std::map<std::string, std::string>& metadata) {
   const std::string header = MakeHeader(path, tensors, metadata);
-  TemporaryFile file(path);
+  const std::string temporary_path = Join(path, ".", gettid(), ".tmp");
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(temporary_path.c_str(), "wbe"), std::fclose);
+  Require(file != nullptr, path, ": cannot create: ", std::strerror(errno));
+  absl::Cleanup remove = [&] { unlink(temporary_path.c_str()); };
+  const auto check = [&](bool ok) {
+    if (!ok) throw std::runtime_error(Join(path, ": cannot write: ", std::strerror(errno)));
+  };
+  const auto write = [&](const void* data, size_t bytes) {
+    check(std::fwrite(data, 1, bytes, file.get()) == bytes);
+  };
   const uint64_t header_bytes = header.size();
-  file.Write(&header_bytes, kLengthBytes);
-  file.Write(header.data(), header.size());
+  write(&header_bytes, kLengthBytes);
+  write(header.data(), header.size());
   for (const auto& [name, tensor] : tensors) {
     const Tensor host = tensor.device()->is_cpu() ? tensor : tensor.To(CpuDevice());
-    file.Write(host.raw_data(), host.nbytes());
+    write(host.raw_data(), host.nbytes());
   }
-  file.Publish();
+  check(std::fflush(file.get()) == 0 && fsync(fileno(file.get())) == 0);
+  check(std::rename(temporary_path.c_str(), path.c_str()) == 0);
+  std::move(remove).Cancel();
+  SyncDirectoryOf(path);
 }
 
 }  // namespace gradsync::model

@@ -2,7 +2,7 @@
 #define GRADSYNC_MODEL_SAFETENSORS_H_
 
 #include <cstdint>
-#include <functional>
+#include <fstream>
 #include <map>
 #include <span>
 #include <string>
@@ -23,6 +23,7 @@
 namespace gradsync::model {
 
 // A file that has been opened and whose header has been checked completely: every tensor in it can be loaded.
+// One thread at a time.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -35,11 +36,7 @@ class SafetensorsFile {
 
   // Throws InvalidInput if the file cannot be opened or is not as described above. The message names the file
   // and, where there is one, the tensor.
-  static SafetensorsFile Open(std::string path);
-
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
-  ~SafetensorsFile();
+  static SafetensorsFile Open(std::string path) { return SafetensorsFile(std::move(path)); }
 
   const std::string& path() const { return path_; }
   // In the order of their data.
@@ -55,16 +52,14 @@ class SafetensorsFile {
   void LoadInto(std::string_view name, const Tensor& target) const;
 
  private:
-  SafetensorsFile(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  explicit SafetensorsFile(std::string path);
 
-  void ReadHeader();
   const Entry& Get(std::string_view name) const;
   void Read(uint64_t offset_bytes, std::span<std::byte> into) const;
 
   std::string path_;
-  int descriptor_;
+  mutable std::ifstream file_;
   std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;  // by name, into entries_
   std::map<std::string, std::string> metadata_;
 };
 

@@ -248,28 +248,40 @@ __global__ void __launch_bounds__(kThreads)
   StoreTile(shape, here, sums, 1.0f, reinterpret_cast<float*>(queries), {.data = op.out});
 }
 
+// The shared memory of a block that computes gradients. queries and out_grads lie side by side, keys and
+// values likewise, as StoreTile needs them.
+template <class Tiles>
+struct GradMemory : SharedMemory {
+  Number* const queries = Take<Number>(Tiles::kBytes);
+  Number* const out_grads = Take<Number>(Tiles::kBytes);
+  Number* const keys = Take<Number>(Tiles::kBytes);
+  Number* const values = Take<Number>(Tiles::kBytes);
+  float* const scores = Take<float>(2 * kScoresBytes);  // two tiles of them
+  Number* const p = Take<Number>(kNarrowBytes);
+  Number* const ds = Take<Number>(kNarrowBytes);
+};
+
 // Computes, for each pair of a query in one tile and a key in another, the probability p and the gradient of
-// the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. `scores` is room
-// for two tiles of scores. On return all threads may read p and ds.
+// the score, ds = p * (dout . v - dot). Both are zero where the query does not see the key. On return all
+// threads may read p and ds.
 template <class Tiles>
 __device__ void ScoreGradients(const CausalAttentionGrad<BF16>& op, const float* dots, const HeadTile& here,
-                               int64_t first_query, int64_t first_key, float scale, const Number* queries,
-                               const Number* keys, const Number* values, const Number* out_grads,
-                               float* scores, Number* p, Number* ds) {
-  float* const p_grads = scores + kTile * kScoreStride;
-  MultiplyRows<Tiles>(queries, keys, scores);
-  MultiplyRows<Tiles>(out_grads, values, p_grads);
+                               int64_t first_query, int64_t first_key, float scale,
+                               const GradMemory<Tiles>& memory) {
+  float* const p_grads = memory.scores + kTile * kScoreStride;
+  MultiplyRows<Tiles>(memory.queries, memory.keys, memory.scores);
+  MultiplyRows<Tiles>(memory.out_grads, memory.values, p_grads);
   __syncthreads();
   ForScores([&](int i, int j) {
     const int64_t query = first_query + i, key = first_key + j;
     float probability = 0, gradient = 0;
     if (query < op.shape.seq && key <= query) {
       const int at = i * kScoreStride + j;
-      probability = exp(scores[at] * scale - op.log_sum_exp[here.positions + query]);
+      probability = exp(memory.scores[at] * scale - op.log_sum_exp[here.positions + query]);
       gradient = probability * (p_grads[at] - dots[here.positions + query]);
     }
-    p[i * kNarrowStride + j] = __float2bfloat16_rn(probability);
-    ds[i * kNarrowStride + j] = __float2bfloat16_rn(gradient);
+    memory.p[i * kNarrowStride + j] = __float2bfloat16_rn(probability);
+    memory.ds[i * kNarrowStride + j] = __float2bfloat16_rn(gradient);
   });
   __syncthreads();
 }
@@ -279,31 +291,23 @@ template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
     QueryGradKernel(CausalAttentionGrad<BF16> op, int64_t tiles, float scale, const float* dots) {
   const HeadShape& shape = op.shape;
-  SharedMemory memory;
-  Number* const queries = memory.Take<Number>(Tiles::kBytes);
-  Number* const out_grads = memory.Take<Number>(Tiles::kBytes);
-  Number* const keys = memory.Take<Number>(Tiles::kBytes);
-  Number* const values = memory.Take<Number>(Tiles::kBytes);
-  float* const scores = memory.Take<float>(2 * kScoresBytes);
-  Number* const p = memory.Take<Number>(kNarrowBytes);
-  Number* const ds = memory.Take<Number>(kNarrowBytes);
+  const GradMemory<Tiles> memory;
   const int64_t tile = HeaviestFirst(tiles);
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> sums;
-  LoadTile<Tiles>(shape, op.q, here.columns, here.first, queries);
-  LoadTile<Tiles>(shape, op.dout, here.columns, here.first, out_grads);
+  LoadTile<Tiles>(shape, op.q, here.columns, here.first, memory.queries);
+  LoadTile<Tiles>(shape, op.dout, here.columns, here.first, memory.out_grads);
   for (int64_t key_tile = 0; key_tile <= tile; ++key_tile) {
     const int64_t first_key = key_tile * kTile;
-    LoadTile<Tiles>(shape, op.k, here.columns, first_key, keys);
-    LoadTile<Tiles>(shape, op.v, here.columns, first_key, values);
+    LoadTile<Tiles>(shape, op.k, here.columns, first_key, memory.keys);
+    LoadTile<Tiles>(shape, op.v, here.columns, first_key, memory.values);
     __syncthreads();
-    ScoreGradients<Tiles>(op, dots, here, here.first, first_key, scale, queries, keys, values, out_grads,
-                          scores, p, ds);
-    AddProduct<wmma::row_major>(ds, keys, sums);
+    ScoreGradients(op, dots, here, here.first, first_key, scale, memory);
+    AddProduct<wmma::row_major>(memory.ds, memory.keys, sums);
     __syncthreads();  // keys, values and scores have been read
   }
-  StoreTile(shape, here, sums, scale, reinterpret_cast<float*>(queries), op.dq);
+  StoreTile(shape, here, sums, scale, reinterpret_cast<float*>(memory.queries), op.dq);
 }
 
 // One block per tile of keys, with the queries from that tile on, which alone see it.
@@ -311,32 +315,24 @@ template <class Tiles>
 __global__ void __launch_bounds__(kThreads)
     KeyValueGradKernel(CausalAttentionGrad<BF16> op, int64_t tiles, float scale, const float* dots) {
   const HeadShape& shape = op.shape;
-  SharedMemory memory;
-  Number* const keys = memory.Take<Number>(Tiles::kBytes);
-  Number* const values = memory.Take<Number>(Tiles::kBytes);
-  Number* const queries = memory.Take<Number>(Tiles::kBytes);
-  Number* const out_grads = memory.Take<Number>(Tiles::kBytes);
-  float* const scores = memory.Take<float>(2 * kScoresBytes);
-  Number* const p = memory.Take<Number>(kNarrowBytes);
-  Number* const ds = memory.Take<Number>(kNarrowBytes);
+  const GradMemory<Tiles> memory;
   const int64_t tile = blockIdx.x % tiles;
   const HeadTile here(shape, blockIdx.x / tiles, tile, kTile);
 
   Sums<Tiles> key_sums, value_sums;
-  LoadTile<Tiles>(shape, op.k, here.columns, here.first, keys);
-  LoadTile<Tiles>(shape, op.v, here.columns, here.first, values);
+  LoadTile<Tiles>(shape, op.k, here.columns, here.first, memory.keys);
+  LoadTile<Tiles>(shape, op.v, here.columns, here.first, memory.values);
   for (int64_t query_tile = tile; query_tile < tiles; ++query_tile) {
     const int64_t first_query = query_tile * kTile;
-    LoadTile<Tiles>(shape, op.q, here.columns, first_query, queries);
-    LoadTile<Tiles>(shape, op.dout, here.columns, first_query, out_grads);
+    LoadTile<Tiles>(shape, op.q, here.columns, first_query, memory.queries);
+    LoadTile<Tiles>(shape, op.dout, here.columns, first_query, memory.out_grads);
     __syncthreads();
-    ScoreGradients<Tiles>(op, dots, here, first_query, here.first, scale, queries, keys, values, out_grads,
-                          scores, p, ds);
-    AddProduct<wmma::col_major>(p, out_grads, value_sums);
-    AddProduct<wmma::col_major>(ds, queries, key_sums);
+    ScoreGradients(op, dots, here, first_query, here.first, scale, memory);
+    AddProduct<wmma::col_major>(memory.p, memory.out_grads, value_sums);
+    AddProduct<wmma::col_major>(memory.ds, memory.queries, key_sums);
     __syncthreads();  // queries, their gradients and the scores have been read
   }
-  float* const room = reinterpret_cast<float*>(keys);
+  float* const room = reinterpret_cast<float*>(memory.keys);
   if (op.dk.data != nullptr) StoreTile(shape, here, key_sums, scale, room, op.dk);
   __syncthreads();  // the room has been read
   if (op.dv.data != nullptr) StoreTile(shape, here, value_sums, 1.0f, room, op.dv);

@@ -132,16 +132,10 @@ void ForHeads(Device& device, const HeadShape& shape, int64_t copies, int64_t ma
   const int64_t numel = copies * shape.seq * PaddedStride<T>(shape.head_dim) +
                         matrices * std::min(kBlockRows, shape.seq) * PaddedStride<T>(shape.seq);
   const Scratch<T> scratch(device, threads * numel);
-  ParallelFor(
-      device, threads,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t thread = begin; thread < end; ++thread) {
-          for (int64_t i = heads * thread / threads; i < heads * (thread + 1) / threads; ++i) {
-            fn(Head(shape, i), scratch.data() + thread * numel);
-          }
-        }
-      },
-      1);
+  ParallelForEach(device, threads, 1, [&](int64_t thread) {
+    for (int64_t i = heads * thread / threads; i < heads * (thread + 1) / threads; ++i)
+      fn(Head(shape, i), scratch.data() + thread * numel);
+  });
 }
 
 // The scale of the products q k^T.

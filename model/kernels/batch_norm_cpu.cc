@@ -49,17 +49,6 @@ void ForPieces(const ActivationShape& shape, int64_t channel_block, const Fn& fn
   }
 }
 
-// fn(channel_block) for all of them.
-template <class Fn>
-void ForChannelBlocks(const Device& device, const ActivationShape& shape, const Fn& fn) {
-  ParallelFor(
-      device, shape.channel_blocks(),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t channel_block = begin; channel_block < end; ++channel_block) fn(channel_block);
-      },
-      1);
-}
-
 // How many numbers a set has, their mean, and the sum of squares of their deviations from it.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
@@ -181,25 +170,6 @@ void Statistics(const BatchNorm<T>& norm, int64_t channel_block) {
   }
 }
 
-// Stores into pieces of a gradient.
-template <class T>
-class GradWriter {
- public:
-  explicit GradWriter(const Destination<T*>& place) : place_(place), write_(kPiece) {}
-
-  // Elements at + i, 0 <= i < n: = or += value(i, l).
-  template <class Value>
-  void operator()(int64_t at, int64_t n, const Value& value) {
-    const bool accumulate = place_.accumulate;
-    write_(place_.data + at, n, accumulate,
-           [&](ArrayMap<Wide<T>> out) { StoreLanes(out.data(), n, accumulate, value); });
-  }
-
- private:
-  const Destination<T*> place_;
-  Writer<T> write_;
-};
-
 template <class T>
 void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
   using W = Wide<T>;
@@ -225,7 +195,7 @@ void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
   };
 
   Lanes<double> sum_g, sum_gx;
-  GradWriter<T> write_dresidual(grads.dresidual);
+  Writer<T> write(kPiece);
   ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
     const W* x = read_x(in.x + at, n).data();
     const W* g = mask(at, n, x);
@@ -238,9 +208,9 @@ void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
       sum_g.at[l] += static_cast<double>(piece_g.at[l]);
       sum_gx.at[l] += static_cast<double>(piece_gx.at[l]);
     }
-    if (grads.dresidual.data != nullptr) {
-      write_dresidual(at, n, [&](int64_t i, int64_t) { return g[i]; });
-    }
+    if (grads.dresidual.data == nullptr) return;
+    write(grads.dresidual.data + at, n, grads.dresidual.accumulate,
+          [&](ArrayMap<W> out) { Store(out, ConstArrayMap<W>(g, n), grads.dresidual.accumulate); });
   });
   Lanes<W> dweight = SumOfChannel<W>(sum_gx, shape.block, 1);
   for (int64_t l = 0; l < kLanes; ++l) dweight.at[l] *= affine.r.at[l];
@@ -253,12 +223,13 @@ void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
   Lanes<W> slope = SumOfChannel<W>(sum_gx, shape.block, per_pixel);
   for (int64_t l = 0; l < kLanes; ++l) slope.at[l] *= affine.r.at[l] * affine.r.at[l];
   const bool stored_g = grads.dresidual.data != nullptr && !grads.dresidual.accumulate;
-  GradWriter<T> write_dx(grads.dx);
   ForPieces(shape, channel_block, [&](int64_t at, int64_t n) {
     const W* x = read_x(in.x + at, n).data();
     const W* g = stored_g ? read_dy(grads.dresidual.data + at, n).data() : mask(at, n, x);
-    write_dx(at, n, [&](int64_t i, int64_t l) {
-      return affine.scale.at[l] * (g[i] - mean_g.at[l] - (x[i] - affine.mean.at[l]) * slope.at[l]);
+    write(grads.dx.data + at, n, grads.dx.accumulate, [&](ArrayMap<W> out) {
+      StoreLanes(out.data(), n, grads.dx.accumulate, [&](int64_t i, int64_t l) {
+        return affine.scale.at[l] * (g[i] - mean_g.at[l] - (x[i] - affine.mean.at[l]) * slope.at[l]);
+      });
     });
   });
 }
@@ -268,7 +239,7 @@ void GradOfBlock(const BatchNormGrad<T>& grads, int64_t channel_block) {
 template <class T>
 void BatchNorm<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
-  ForChannelBlocks(device, shape, [&](int64_t channel_block) {
+  ParallelForEach(device, shape.channel_blocks(), 1, [&](int64_t channel_block) {
     Statistics(*this, channel_block);
     const Affine<W> affine = AffineOf(shape, in, channel_block * shape.block, mean, r);
     Reader<T> read_x(kPiece), read_residual(kPiece);
@@ -293,7 +264,8 @@ GRADSYNC_INSTANTIATE_KERNEL(BatchNorm, OnCpu);
 
 template <class T>
 void BatchNormGrad<T>::OnCpu(Device& device) const {
-  ForChannelBlocks(device, shape, [&](int64_t channel_block) { GradOfBlock(*this, channel_block); });
+  ParallelForEach(device, shape.channel_blocks(), 1,
+                  [&](int64_t channel_block) { GradOfBlock(*this, channel_block); });
 }
 GRADSYNC_INSTANTIATE_KERNEL(BatchNormGrad, OnCpu);
 

@@ -102,10 +102,7 @@ struct Forward {
   static constexpr auto kPropose = cudnnGetConvolutionForwardAlgorithm_v7;
   static constexpr auto kWorkspaceBytes = cudnnGetConvolutionForwardWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionForward;
-  static std::tuple<cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t> Operands(
-      const Tensors& t) {
-    return {t.x.get(), t.weight.get(), t.y.get()};
-  }
+  static auto Operands(const Tensors& t) { return std::tuple(t.x.get(), t.weight.get(), t.y.get()); }
 };
 
 struct WeightGrad {
@@ -115,10 +112,7 @@ struct WeightGrad {
   static constexpr auto kPropose = cudnnGetConvolutionBackwardFilterAlgorithm_v7;
   static constexpr auto kWorkspaceBytes = cudnnGetConvolutionBackwardFilterWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionBackwardFilter;
-  static std::tuple<cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t> Operands(
-      const Tensors& t) {
-    return {t.x.get(), t.y.get(), t.weight.get()};
-  }
+  static auto Operands(const Tensors& t) { return std::tuple(t.x.get(), t.y.get(), t.weight.get()); }
 };
 
 struct InputGrad {
@@ -128,10 +122,7 @@ struct InputGrad {
   static constexpr auto kPropose = cudnnGetConvolutionBackwardDataAlgorithm_v7;
   static constexpr auto kWorkspaceBytes = cudnnGetConvolutionBackwardDataWorkspaceSize;
   static constexpr auto kRun = cudnnConvolutionBackwardData;
-  static std::tuple<cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t> Operands(
-      const Tensors& t) {
-    return {t.weight.get(), t.y.get(), t.x.get()};
-  }
+  static auto Operands(const Tensors& t) { return std::tuple(t.weight.get(), t.y.get(), t.x.get()); }
 };
 
 // One pass of one convolution, ready to run, with a description of its own: the math type is part of it, and

@@ -9,17 +9,6 @@
 // Elementwise operations on arrays of n elements.
 namespace gradsync::model::kernels {
 
-// y = a + b.
-template <class T>
-struct Sum {
-  const T *a, *b;
-  int64_t n;
-  T* y;
-
-  void OnCpu(Device& device) const;
-  void OnCuda(Device& device) const;
-};
-
 // y = x * factor. x and y may be the same array.
 template <class T>
 struct Scaled {

@@ -30,19 +30,6 @@ using Piece = Eigen::Array<T, Eigen::Dynamic, 1, Eigen::ColMajor, kPiece, 1>;  /
 }  // namespace
 
 template <class T>
-void Sum<T>::OnCpu(Device& device) const {
-  ParallelFor(device, n, [&](int64_t begin, int64_t end) {
-    Reader<T> read_a(kPiece), read_b(kPiece);
-    Writer<T> write(kPiece);
-    ForPieces(begin, end, [&](int64_t at, int64_t length) {
-      write(y + at, length, false,
-            [&](ArrayMap<Wide<T>> out) { out = read_a(a + at, length) + read_b(b + at, length); });
-    });
-  });
-}
-GRADSYNC_INSTANTIATE_KERNEL(Sum, OnCpu);
-
-template <class T>
 void Scaled<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   ParallelFor(device, n, [&](int64_t begin, int64_t end) {

@@ -7,13 +7,6 @@ namespace gradsync::model::kernels {
 namespace {
 
 template <class T>
-__global__ void SumKernel(Sum<T> op) {
-  for (int64_t i = GridIndex(); i < op.n; i += GridStride()) {
-    op.y[i] = Narrow<T>(Widen(op.a[i]) + Widen(op.b[i]));
-  }
-}
-
-template <class T>
 __global__ void ScaledKernel(Scaled<T> op) {
   const Wide<T> factor = static_cast<Wide<T>>(op.factor);
   for (int64_t i = GridIndex(); i < op.n; i += GridStride()) {
@@ -71,12 +64,6 @@ __global__ void SwiGluGradKernel(SwiGluGrad<T> op) {
 }
 
 }  // namespace
-
-template <class T>
-void Sum<T>::OnCuda(Device& device) const {
-  LaunchLoop(device, "Sum", SumKernel<T>, n, *this);
-}
-GRADSYNC_INSTANTIATE_KERNEL(Sum, OnCuda);
 
 template <class T>
 void Scaled<T>::OnCuda(Device& device) const {

@@ -8,12 +8,7 @@ namespace gradsync::model::kernels {
 template <class T>
 void Embedding<T>::OnCpu(Device& device) const {
   const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, d));
-  ParallelFor(
-      device, n,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) std::copy_n(table + ids[i] * d, d, y + i * d);
-      },
-      grain);
+  ParallelForEach(device, n, grain, [&](int64_t i) { std::copy_n(table + ids[i] * d, d, y + i * d); });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Embedding, OnCpu);
 

@@ -21,6 +21,9 @@ namespace {
 
 using GemmF32 = Gemm<float, float>;
 
+// Rows for one thread to be worth waking.
+constexpr int64_t kRowGrain = 16;
+
 // An operand of `rows` rows of `cols` elements, as f32, with its rows where caches take them best: the stride
 // is PaddedStride's.
 template <class T>
@@ -31,14 +34,8 @@ class PaddedCopy {
         scratch_(device, (x.transposed ? cols : rows) * stride_),
         transposed_(x.transposed) {
     if (transposed_) std::swap(rows, cols);  // as it is stored
-    ParallelFor(
-        device, rows,
-        [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            CastSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_);
-          }
-        },
-        16);
+    ParallelForEach(device, rows, kRowGrain,
+                    [&](int64_t i) { CastSpan(x.data + i * x.stride, cols, scratch_.data() + i * stride_); });
   }
 
   Operand<float> operand() const { return {scratch_.data(), stride_, transposed_}; }
@@ -180,9 +177,10 @@ void Multiply(Device& device, const Gemm<BF16, C>& g) {
                   [&](ArrayMap<float> out) { Store(out, row, g.c.accumulate); });
           }
         },
-        16);
+        kRowGrain);
   }
 }
+
 }  // namespace
 
 template <class T>
@@ -212,18 +210,13 @@ void Gemm<T, C>::OnCpu(Device& device) const {
   Gemm g = *this;
   if (addend != nullptr) {
     g.c.accumulate = true;
-    ParallelFor(
-        device, m,
-        [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) std::copy_n(addend + i * c_stride, n, c.data + i * c_stride);
-        },
-        16);
+    ParallelForEach(device, m, kRowGrain,
+                    [&](int64_t i) { std::copy_n(addend + i * c_stride, n, c.data + i * c_stride); });
   }
   if (k == 0) return StoreEmptySum(g);
   if constexpr (!std::is_same_v<T, double>) {
     Multiply(device, g);
   } else {
-    constexpr int64_t kRowGrain = 16;
     ParallelFor(
         device, m,
         [&](int64_t begin, int64_t end) {

@@ -10,18 +10,19 @@
 // A kernel is a struct: its arguments, and a body for each type of device.
 //
 //   template <class T>
-//   struct Sum {
-//     const T *a, *b;
+//   struct Scaled {
+//     const T* x;
+//     double factor;
 //     int64_t n;
-//     T* y;
+//     Destination<T*> y;
 //
 //     void OnCpu(Device& device) const;   // in elementwise_cpu.cc
 //     void OnCuda(Device& device) const;  // in elementwise_cuda.cu
 //   };
 //
-// Run(op, device, Sum<T>{...}) runs the body for the device. Arrays lie in the device's memory and are dense
-// and row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is float,
-// double or BF16, which is computed in f32 and rounded once. Wide<T> is what T is computed in.
+// Run(op, device, Scaled<T>{...}) runs the body for the device. Arrays lie in the device's memory and are
+// dense and row-major. Unless a kernel says otherwise, T, the type of activations and their gradients, is
+// float, double or BF16, which is computed in f32 and rounded once. Wide<T> is what T is computed in.
 namespace gradsync::model::kernels {
 
 // Whether this program has the kernel's body for CUDA. //third_party:cuda_rules.bzl knows which parts of CUDA

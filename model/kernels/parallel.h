@@ -27,6 +27,15 @@ void ParallelFor(const Device& device, int64_t n, const Fn& fn, int64_t grain = 
   }
 }
 
+// The same for each i of [0, n): calls fn(i).
+template <class Fn>
+void ParallelForEach(const Device& device, int64_t n, int64_t grain, const Fn& fn) {
+  const auto each = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) fn(i);
+  };
+  ParallelFor(device, n, each, grain);
+}
+
 }  // namespace gradsync::model::kernels
 
 #endif  // GRADSYNC_MODEL_KERNELS_PARALLEL_H_

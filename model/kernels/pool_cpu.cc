@@ -18,12 +18,8 @@ void WithBlock(int64_t block, const Fn& fn) {
 // fn(i) for the planes of an activation: one image's pixels of one block of channels.
 template <class Fn>
 void ForPlanes(const Device& device, const ActivationShape& shape, const Fn& fn) {
-  ParallelFor(
-      device, shape.batch * shape.channel_blocks(),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t plane = begin; plane < end; ++plane) fn(plane);
-      },
-      std::max<int64_t>(1, 4096 / shape.plane()));
+  ParallelForEach(device, shape.batch * shape.channel_blocks(), std::max<int64_t>(1, 4096 / shape.plane()),
+                  fn);
 }
 
 template <int64_t kBlock, class T>

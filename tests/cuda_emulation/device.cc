@@ -249,11 +249,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char* id, int bytes, int device) {
-  std::snprintf(id, static_cast<size_t>(bytes), "0000:%02X:00.0", static_cast<unsigned>(device));
-  return cudaSuccess;
-}
-
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= kDevices) return LastError(cudaErrorInvalidDevice);
   current_device = device;
