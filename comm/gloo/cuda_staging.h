@@ -2,10 +2,8 @@
 #define GRADSYNC_COMM_GLOO_CUDA_STAGING_H_
 
 #include <chrono>
-#include <cstddef>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "comm/queue/request.h"
 #include "model/cuda_device.h"
@@ -16,47 +14,36 @@ namespace gradsync::comm {
 // std::runtime_error if it is not done within the timeout.
 void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
-// Lets a backend that knows host memory alone serve tensors of a GPU: they travel through pinned host memory.
-// Of one communication thread.
-//
-// All-reduces and broadcasts go in chunks: while one is reduced, the next ones come down and the last one
-// goes up, each direction on a stream of its own. A sum is the same whatever the chunks, because every
-// element is summed by itself. Reduce-scatters and all-gathers, whose parts lie elsewhere in the result, go
-// whole.
+// Lets a backend that knows host memory alone serve tensors of a GPU: they travel whole through pinned host
+// memory, as in PyTorch's gloo. Of one communication thread.
 class CudaStaging {
  public:
-  static constexpr size_t kChunkBytes = size_t{8} << 20;
-
-  // Pinned memory is taken when it is first needed. `timeout`: for each copy. Throws CudaError.
+  // Takes as much pinned memory as the largest request needs. `timeout`: for each copy. Throws CudaError.
   CudaStaging(std::shared_ptr<model::CudaDevice> device, std::chrono::milliseconds timeout);
 
-  // Calls `collective` with requests of host memory that together are `request`, and returns when the results
-  // are in the GPU's memory. The compute stream has passed what the tensors are made of. What `collective`
-  // throws comes out when nothing uses the tensors any more. Throws CudaError, CudaOutOfMemory, and
-  // std::runtime_error if a copy takes longer than the timeout; what it may still use is never let go.
+  // Calls `collective` with the request in host memory, and returns when the result is in the GPU's memory.
+  // The compute stream has passed what the tensors are made of. What `collective` throws comes out when
+  // nothing uses the tensors any more. Throws CudaError, CudaOutOfMemory, and std::runtime_error if a copy
+  // takes longer than the timeout; what it may still use is never let go.
   void Run(const Request& request, const std::function<void(const Request&)>& collective);
 
  private:
-  // How many chunks are on their way at the same time.
-  static constexpr size_t kSlots = 3;
-  struct Slot {
-    model::CudaEvent downloaded;
-    model::CudaEvent uploaded;
-  };
+  using Buffer = std::shared_ptr<model::PinnedBuffer>;
 
-  void RunInChunks(const Request& request, const std::function<void(const Request&)>& collective);
-  void RunWhole(const Request& request, const std::function<void(const Request&)>& collective);
-
-  // Whether both streams became empty within the timeout.
-  bool Drain();
+  // A tensor of that shape in the buffer, which grows if it has to.
+  model::Tensor OnHost(const model::Tensor& tensor, Buffer& buffer) const;
+  // Returns when the copies are done. Throws CudaError, std::runtime_error.
+  void WaitForCopies() const;
+  // Whether nothing is copied any more.
+  bool IsIdle() const;
 
   const std::shared_ptr<model::CudaDevice> device_;
   const std::chrono::milliseconds timeout_;
-  const model::DevicePtr pinned_host_;
-  const model::CudaStream down_;
-  const model::CudaStream up_;
-  std::vector<Slot> slots_;
-  model::Tensor buffer_;  // kSlots chunks, on the host
+  const model::DevicePtr host_ = model::CpuDevice();
+  const model::CudaStream stream_;
+  const model::CudaEvent copied_;
+  Buffer input_;
+  Buffer output_;  // unless the request is in place
 };
 
 }  // namespace gradsync::comm

@@ -244,46 +244,28 @@ void ReduceScatter(const Call& call) {
   reduction.WaitUntilSent();
 }
 
-void AllGather(const Call& call) {
-  const int own = call.mesh.rank();
-  const size_t bytes = call.input_bytes();
-  const Layout layout{{call.output_bytes(), bytes}, SegmentBytes(call, 1)};
+// Brings parts of the output to all ranks: the first is rank `first`'s, the next belongs to the next rank.
+// Those behind the end are empty. In a broadcast only the root has one: initial weights are not worth a tree.
+void Gather(const Call& call, size_t part_bytes, int first) {
+  const GlooMesh& mesh = call.mesh;
+  const auto part_of = [&](int rank) { return (rank - first + mesh.size()) % mesh.size(); };
+  const int own = part_of(mesh.rank());
+  const Layout layout{{call.output_bytes(), part_bytes}, SegmentBytes(call, 1)};
   std::vector<Incoming> incoming = call.IncomingFromOthers(kWhole, call.output(), call.output_bytes());
-  std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.input(), bytes);
+  std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.input(), call.input_bytes());
   for (size_t i = 0; i < incoming.size(); ++i) {
-    layout.ForEachMessage(call.mesh.others()[i],
-                          [&](size_t offset, size_t length) { incoming[i].Expect(offset, length); });
+    layout.ForEachMessage(part_of(mesh.others()[i]),
+                          [&](size_t offset, size_t bytes) { incoming[i].Expect(offset, bytes); });
   }
   const Slices segments = layout.segments(own);
   for (size_t i = 0; i < segments.count(); ++i) SendAll(outgoing, segments.begin(i), segments.bytes(i));
-  CopyBytes(call.output() + layout.begin(own, 0), call.input(), bytes);
-  for (size_t i = 0; i < segments.count(); ++i) WaitAll(incoming);
+  CopyBytes(call.output() + layout.begin(own, 0), call.input(), segments.total_bytes);
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    for (size_t n = layout.num_segments(part_of(mesh.others()[i])); n > 0; --n) incoming[i].Wait();
+  }
   SendAll(outgoing, 0, 0);  // "I have everything"
   WaitAll(incoming);
   WaitAll(outgoing);
-}
-
-// From the root to everyone: initial weights are not worth a tree.
-void Broadcast(const Call& call) {
-  GlooMesh& mesh = call.mesh;
-  const int root = call.request.root;
-  const size_t bytes = call.output_bytes();
-  const Layout layout{{bytes, bytes}, SegmentBytes(call, 1)};
-  if (mesh.rank() == root) {
-    std::vector<Incoming> receipts = call.IncomingFromOthers(kReceipt, nullptr, 0);
-    for (Incoming& receipt : receipts) receipt.Expect(0, 0);
-    std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.output(), bytes);
-    layout.ForEachMessage(0, [&](size_t offset, size_t length) { SendAll(outgoing, offset, length); });
-    WaitAll(receipts);
-    WaitAll(outgoing);
-    return;
-  }
-  Incoming incoming(mesh, root, call.slot + kWhole, call.output(), bytes);
-  layout.ForEachMessage(0, [&](size_t offset, size_t length) { incoming.Expect(offset, length); });
-  layout.ForEachMessage(0, [&](size_t, size_t) { incoming.Wait(); });
-  Outgoing receipt(mesh, root, call.slot + kReceipt, nullptr, 0);
-  receipt.Send(0, 0);
-  receipt.Wait();
 }
 
 }  // namespace
@@ -306,9 +288,9 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
     case Collective::kReduceScatter:
       return ReduceScatter(call);
     case Collective::kAllGather:
-      return AllGather(call);
+      return Gather(call, call.input_bytes(), 0);
     case Collective::kBroadcast:
-      return Broadcast(call);
+      return Gather(call, call.output_bytes(), request.root);
     case Collective::kBarrier:
       return;
   }

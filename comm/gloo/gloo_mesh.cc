@@ -5,7 +5,6 @@
 #include <gloo/transport/tcp/device.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <string_view>
@@ -151,15 +150,6 @@ std::shared_ptr<gloo::transport::Device> CreateDevice(const World& world,
 }
 
 }  // namespace
-
-BlockSigpipe::BlockSigpipe() {
-  sigset_t mask;
-  sigemptyset(&mask);
-  sigaddset(&mask, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &mask, &old_mask_);
-}
-
-BlockSigpipe::~BlockSigpipe() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr); }
 
 GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, milliseconds timeout,
                    FirstCause& first_cause)

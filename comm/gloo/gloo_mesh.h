@@ -4,7 +4,6 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <signal.h>
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "comm/processes/stop_signals.h"
 #include "comm/queue/request_queue.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/world.h"
@@ -21,15 +21,8 @@
 namespace gradsync::comm {
 
 // Blocks SIGPIPE for this thread and those it starts, because gloo writes to sockets that may be closed.
-class BlockSigpipe {
- public:
-  BlockSigpipe();
-  ~BlockSigpipe();
-  BlockSigpipe(const BlockSigpipe&) = delete;
-  BlockSigpipe& operator=(const BlockSigpipe&) = delete;
-
- private:
-  sigset_t old_mask_{};
+struct BlockSigpipe : BlockSignals {
+  BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
 };
 
 // TCP connections between every two ranks.

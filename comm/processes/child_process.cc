@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "comm/processes/stop_signals.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -59,8 +60,7 @@ struct Plan {
     if (fds[static_cast<size_t>(i)] >= 0) dup2(fds[static_cast<size_t>(i)], i);
   }
   close_range(STDERR_FILENO + 1, UINT_MAX, CLOSE_RANGE_CLOEXEC);
-  sigset_t none;
-  sigemptyset(&none);
+  const sigset_t none = SetOf({});
   sigprocmask(SIG_SETMASK, &none, nullptr);
   execve(plan.program, plan.arguments, plan.environment);
   FailInChild(plan);
@@ -94,22 +94,6 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   pointers.push_back(nullptr);
   return pointers;
 }
-
-// Keeps all signals away from this thread for a while: a handler of this program must not run in a child.
-class BlockSignals {
- public:
-  BlockSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old_mask_);
-  }
-  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr); }
-  BlockSignals(const BlockSignals&) = delete;
-  BlockSignals& operator=(const BlockSignals&) = delete;
-
- private:
-  sigset_t old_mask_{};
-};
 
 }  // namespace
 
@@ -158,7 +142,9 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command, const ChildO
 
   int error = 0;
   {
-    const BlockSignals block_signals;
+    sigset_t all;
+    sigfillset(&all);
+    const BlockSignals block_signals(all);  // a handler of this program must not run in the child
     pid_ = fork();
     if (pid_ == 0) Execute(plan);
     if (pid_ > 0) pid_fd_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));

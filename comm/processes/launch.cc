@@ -6,16 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <ranges>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "comm/processes/child_process.h"
 #include "comm/processes/file_descriptor.h"
-#include "comm/processes/line_relay.h"
 #include "comm/processes/random.h"
 #include "comm/processes/stop_signals.h"
 #include "comm/processes/temporary_directory.h"
@@ -25,18 +26,13 @@ namespace gradsync::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
-// How long the output of ranks is held back, so that bad arguments that all ranks report are shown once.
-constexpr milliseconds kHold{1000};
 constexpr int kBadArguments = 2;
-// While more than this waits to be written to stderr, no more is read from the ranks.
-constexpr size_t kMaxPendingBytes = size_t{1} << 20;
+constexpr char kRankVariable[] = "GRADSYNC_RANK";
 
 struct Rank {
   int index = 0;
   ChildProcess process;
-  std::optional<LineRelay> relay;
   bool ended = false;
 };
 
@@ -52,8 +48,7 @@ struct Failure {
 
 class Launcher {
  public:
-  Launcher(const LaunchOptions& options, std::span<char* const> argv)
-      : options_(options), errors_(STDERR_FILENO) {
+  Launcher(const LaunchOptions& options, std::span<char* const> argv) : options_(options) {
     for (char* argument : argv) {
       if (argument != nullptr) arguments_.emplace_back(argument);
     }
@@ -62,7 +57,6 @@ class Launcher {
   // Returns main's exit status, or the signal that asked this process to stop.
   std::pair<int, std::optional<int>> Run() {
     for (int rank = 0; rank < options_.world_size; ++rank) Start(rank);
-    release_ = Clock::now() + kHold;
     while (AnyAlive()) {
       WaitForEvents();
       // In this order: a terminal's Ctrl-C goes to the ranks too, and arrives here before it has ended them.
@@ -70,15 +64,8 @@ class Launcher {
       Reap();
       TakeRequests(num_failures);
       Stop();
-      if (errors_.pending_bytes() >= kMaxPendingBytes) continue;
-      for (Rank& rank : ranks_) {
-        if (rank.relay.has_value()) rank.relay->Read();
-      }
     }
-    const int status = Report();
-    const Deadline drain_by = Clock::now() + options_.grace;
-    while (errors_.pending_bytes() > 0 && WaitFor(errors_.fd(), POLLOUT, drain_by)) errors_.Flush();
-    return {status, interruption_};
+    return {Report(), interruption_};
   }
 
  private:
@@ -87,25 +74,19 @@ class Launcher {
     const std::string size = std::to_string(options_.world_size);
     const std::string job = std::filesystem::path(directory_.path()).filename();
     ChildOptions options{.program = "/proc/self/exe",
-                         .environment = {{"GRADSYNC_RANK", rank},
+                         .environment = {{kRankVariable, rank},
                                          {"GRADSYNC_WORLD_SIZE", size},
                                          {"GRADSYNC_LOCAL_RANK", rank},
                                          {"GRADSYNC_LOCAL_WORLD_SIZE", size},
                                          {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
                                          {"GRADSYNC_JOB", job},
                                          {"GRADSYNC_SECRET", secret_}}};
-    if (index == 0) {
-      ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options), .relay = {}});
-      return;
-    }
     const FileDescriptor nothing = OpenFile("/dev/null", O_RDONLY);
-    Pipe output = MakePipe();
-    options.stdin_fd = nothing.get();
-    options.stdout_fd = options.stderr_fd = output.write_end.get();
-    ranks_.push_back(
-        {.index = index,
-         .process = ChildProcess(arguments_, options),
-         .relay = LineRelay(std::move(output.read_end), Join("[rank ", index, "] "), errors_, kHold)});
+    if (index > 0) {
+      options.stdin_fd = nothing.get();
+      options.stdout_fd = STDERR_FILENO;
+    }
+    ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options)});
   }
 
   bool AnyAlive() const {
@@ -119,21 +100,13 @@ class Launcher {
 
   // Sleeps while the ranks compute: any wake-up here would disturb what they measure.
   void WaitForEvents() {
-    const bool has_pending = errors_.pending_bytes() > 0;
-    const bool may_read = errors_.pending_bytes() < kMaxPendingBytes;
-    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0},
-                                  {.fd = has_pending ? errors_.fd() : -1, .events = POLLOUT, .revents = 0}};
-    Deadline wake = Clock::now() < release_ ? release_ : Deadline::max();
-    if (stop_at_.has_value() && !killed_)
-      wake = std::min(wake, asked_ ? *stop_at_ + options_.grace : *stop_at_);
+    std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
+    Deadline wake = Deadline::max();
+    if (stop_at_.has_value() && !killed_) wake = asked_ ? *stop_at_ + options_.grace : *stop_at_;
     for (const Rank& rank : ranks_) {
       if (!rank.ended) polled.push_back({.fd = rank.process.fd(), .events = POLLIN, .revents = 0});
-      if (may_read && rank.relay.has_value() && rank.relay->open()) {
-        polled.push_back({.fd = rank.relay->fd(), .events = POLLIN, .revents = 0});
-      }
     }
     poll(polled.data(), polled.size(), PollTimeout(wake));
-    errors_.Flush();
   }
 
   void Reap() {
@@ -142,19 +115,12 @@ class Launcher {
       const std::optional<ProcessEnd> end = rank.process.end();
       if (!end.has_value()) continue;
       rank.ended = true;
-      const Failure failure{.rank = rank.index, .pid = rank.process.pid(), .end = *end};
-      if (rank.relay.has_value()) {
-        rank.relay->Read();
-        if (failure.bad_arguments()) {
-          rank.relay->Keep();
-        } else {
-          rank.relay->Close();
-        }
-      }
       // A rank that ended because it was stopped is not a cause.
       if (end->ok() || asked_) continue;
-      failures_.push_back(failure);
-      if (!stop_at_.has_value()) stop_at_ = Clock::now() + options_.settle;
+      failures_.push_back({.rank = rank.index, .pid = rank.process.pid(), .end = *end});
+      // All have the same arguments.
+      const auto settle = failures_.back().bad_arguments() ? options_.settle.zero() : options_.settle;
+      if (!stop_at_.has_value()) stop_at_ = Clock::now() + settle;
     }
   }
 
@@ -190,17 +156,18 @@ class Launcher {
     if (cause == failures_.end()) cause = failures_.begin();
     if (cause == failures_.end()) {
       if (!interruption_.has_value()) return 0;
-      errors_.Write(Join("stopped all ranks on ", SignalName(*interruption_), "\n"));
+      Say(Join("stopped all ranks on ", SignalName(*interruption_), "\n"));
       return 1;
     }
-    if (cause->bad_arguments()) {
-      const int first = std::ranges::min(failures_, {}, &Failure::rank).rank;
-      if (auto& relay = ranks_[static_cast<size_t>(first)].relay; relay.has_value()) relay->Close();
-      return kBadArguments;
-    }
-    errors_.Write(Join("rank ", cause->rank, " (pid ", cause->pid, ") ", ToString(cause->end),
-                       options_.world_size > 1 ? "; stopped the other ranks\n" : "\n"));
+    if (cause->bad_arguments()) return kBadArguments;
+    Say(Join("rank ", cause->rank, " (pid ", cause->pid, ") ", ToString(cause->end),
+             options_.world_size > 1 ? "; stopped the other ranks\n" : "\n"));
     return 1;
+  }
+
+  void Say(const std::string& line) const {
+    if (!WaitFor(STDERR_FILENO, POLLOUT, Clock::now() + options_.grace)) return;
+    (void)!write(STDERR_FILENO, line.data(), line.size());
   }
 
   const LaunchOptions options_;
@@ -208,11 +175,9 @@ class Launcher {
   StopSignals signals_;
   TemporaryDirectory directory_;
   const std::string secret_ = RandomHex();
-  PatientWriter errors_;
   std::vector<Rank> ranks_;
   std::vector<Failure> failures_;  // in the order in which they were noticed
   std::optional<int> interruption_;
-  Deadline release_{};  // of the output that is held back
   std::optional<Deadline> stop_at_;
   bool asked_ = false;   // the ranks were asked to stop
   bool killed_ = false;  // because they did not
@@ -225,6 +190,13 @@ int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv) {
   const auto [status, signal] = Launcher(options, argv).Run();
   if (signal.has_value()) EndBySignal(*signal);
   return status;
+}
+
+void LetEarlierRanksReport() {
+  // For a rank that is slower to find it.
+  constexpr std::chrono::seconds kHeadStart{2};
+  const char* const rank = std::getenv(kRankVariable);
+  if (rank != nullptr) std::this_thread::sleep_for(std::min(std::atoi(rank), 3) * kHeadStart);
 }
 
 }  // namespace gradsync::comm

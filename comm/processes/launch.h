@@ -12,7 +12,7 @@ struct LaunchOptions {
   // to be the cause. Ends early when all have ended.
   std::chrono::milliseconds settle{1000};
   // Time between asking ranks to stop (SIGTERM, or the signal that this process got) and killing them. Also
-  // the longest that the report waits for a stderr that takes nothing.
+  // the longest that the last line waits for a stderr that takes nothing.
   std::chrono::milliseconds grace{2000};
 };
 
@@ -24,16 +24,19 @@ struct LaunchOptions {
 //
 //   0  every rank exited with 0
 //   1  a rank failed: the others were stopped, and the last line on stderr names the first cause
-//   2  the first rank to fail exited with 2 (bad arguments): what ranks say about them is shown once
+//   2  the first rank to fail exited with 2 (bad arguments): the others were stopped at once
 //
-// Rank 0's output passes through. The other ranks' lines on stderr pass with "[rank N] " before them; their
-// stdout goes to stderr likewise. A stderr that takes nothing holds up only ranks that write to it.
+// Ranks write to this process's stderr, and rank 0 also to its stdout, which for the others is stderr too.
 //
 // SIGINT, SIGTERM and SIGHUP are passed on to the ranks, rank 0 last; a second one kills the ranks. When all
 // have ended, this process ends by that signal, and LaunchSelf does not return. Ranks never outlive this
 // process, which must have a single thread. Throws InvalidInput for a world_size below 1, and
 // std::system_error if a rank cannot be started.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
+
+// For a rank that is about to report bad arguments and to exit with 2, so that of ranks which find the same
+// one says it: waits, except on rank 0, until the launcher has had the time to stop it because of another.
+void LetEarlierRanksReport();
 
 }  // namespace gradsync::comm
 

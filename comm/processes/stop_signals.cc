@@ -30,9 +30,15 @@ void SaveInherited(int /*argc*/, char** /*argv*/, char** /*environment*/) {
 
 }  // namespace
 
+sigset_t SetOf(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  return set;
+}
+
 StopSignals::StopSignals() {
-  sigset_t mask;
-  sigemptyset(&mask);
+  sigset_t mask = SetOf({});
   for (const int signal : kStopSignals) {
     struct sigaction action {};
     sigaction(signal, nullptr, &action);
@@ -40,10 +46,8 @@ StopSignals::StopSignals() {
   }
   fd_ = FileDescriptor(signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!fd_.valid()) throw std::system_error(errno, std::generic_category(), "signalfd");
-  pthread_sigmask(SIG_BLOCK, &mask, &old_mask_);
+  block_signals_.emplace(mask);
 }
-
-StopSignals::~StopSignals() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr); }
 
 std::optional<int> StopSignals::Next() {
   signalfd_siginfo info;
@@ -54,9 +58,7 @@ std::optional<int> StopSignals::Next() {
 void EndBySignal(int signal) {
   std::fflush(nullptr);
   ::signal(signal, SIG_DFL);
-  sigset_t mask;
-  sigemptyset(&mask);
-  sigaddset(&mask, signal);
+  const sigset_t mask = SetOf({signal});
   pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
   raise(signal);
   _exit(128 + signal);  // a signal that ends nothing

@@ -3,23 +3,35 @@
 
 #include <signal.h>
 
+#include <initializer_list>
 #include <optional>
 
 #include "comm/processes/file_descriptor.h"
 
 namespace gradsync::comm {
 
+sigset_t SetOf(std::initializer_list<int> signals);
+
+// Keeps signals away from this thread, and from those that it starts meanwhile.
+class BlockSignals {
+ public:
+  explicit BlockSignals(const sigset_t& signals) { pthread_sigmask(SIG_BLOCK, &signals, &old_mask_); }
+  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr); }
+  BlockSignals(const BlockSignals&) = delete;
+  BlockSignals& operator=(const BlockSignals&) = delete;
+
+ private:
+  sigset_t old_mask_{};
+};
+
 // For a program whose children do the work: turns requests to stop into something to poll, so that it can
 // pass them on, wait for its children, and then end as requested. A signal that was ignored when this process
-// started (nohup, a shell's background job) stays ignored.
+// started (nohup, a shell's background job) stays ignored. Those that were not taken are delivered in the
+// end.
 class StopSignals {
  public:
   // Construct it while the process has a single thread. Throws std::system_error.
   StopSignals();
-  // Signals that were not taken from here are delivered now.
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
 
   // Readable when there is a request.
   int fd() const { return fd_.get(); }
@@ -29,7 +41,7 @@ class StopSignals {
 
  private:
   FileDescriptor fd_;
-  sigset_t old_mask_{};
+  std::optional<BlockSignals> block_signals_;
 };
 
 // Ends this process by the signal, as if it had never been caught, so that its parent sees why.

@@ -70,10 +70,10 @@ TEST(LaunchTest, StartsRanksWithTheSameArguments) {
   EXPECT_EQ(program.Wait(), 0);
   EXPECT_EQ(program.out(), "rank 0 of 3 (0 of 3), the argument\n");
   const std::string err = program.err();
-  EXPECT_THAT(err, HasSubstr("[rank 1] rank 1 of 3 (1 of 3), the argument\n"));
-  EXPECT_THAT(err, HasSubstr("[rank 2] rank 2 of 3 (2 of 3), the argument\n"));
-  EXPECT_THAT(err, HasSubstr("[rank 1] unfinished line of rank 1\n"));
-  EXPECT_THAT(err, HasSubstr("unfinished line of rank 0"));
+  for (const int rank : {1, 2}) {
+    EXPECT_THAT(err, HasSubstr(Join("rank ", rank, " of 3 (", rank, " of 3), the argument\n")));
+  }
+  for (const int rank : {0, 1, 2}) EXPECT_THAT(err, HasSubstr(Join("rank ", rank, " on stderr\n")));
 }
 
 TEST(LaunchTest, MakesAndRemovesTheRendezvous) {
@@ -133,7 +133,7 @@ TEST(LaunchTest, BadArgumentsAreSaidOnce) {
 TEST(LaunchTest, BadArgumentsAreSaidEvenIfRank0DidNotNotice) {
   Program program({"bad_arguments_in_rank_1"});
   EXPECT_EQ(program.Wait(), 2);
-  EXPECT_EQ(program.err(), "[rank 1] rank 1 alone has something to say\n");
+  EXPECT_EQ(program.err(), "rank 1 alone has something to say\n");
 }
 
 int64_t ElapsedMs(std::chrono::steady_clock::time_point start) {
@@ -222,8 +222,7 @@ int SleepsOf(pid_t pid) {
 TEST(LaunchTest, TheLauncherSleepsWhileRanksCompute) {
   Program program({"sleep"});
   PidOfRank0(program);
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(1500));  // it holds the first output back for a second
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int before = SleepsOf(program.pid());
   std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_GE(before, 0);
@@ -249,8 +248,8 @@ TEST_P(LaunchSignalTest, IsHandedOnAndEndsTheLauncher) {
   program.Signal(signal);
   EXPECT_EQ(program.Wait(), 128 + signal);
   const std::string err = program.err();
-  EXPECT_THAT(err, HasSubstr(Join("[rank 1] rank 1 got ", SignalName(signal), "\n")));
-  EXPECT_THAT(err, HasSubstr(Join("[rank 2] rank 2 got ", SignalName(signal), "\n")));
+  EXPECT_THAT(err, HasSubstr(Join("rank 1 got ", SignalName(signal), "\n")));
+  EXPECT_THAT(err, HasSubstr(Join("rank 2 got ", SignalName(signal), "\n")));
   EXPECT_THAT(err, EndsWith(Join("stopped all ranks on ", SignalName(signal), "\n")));
   EXPECT_NE(kill(rank0, 0), 0);
   EXPECT_TRUE(program.LeftBehind().empty());
@@ -304,7 +303,7 @@ TEST(LaunchTest, RanksDieWithTheLauncher) {
   EXPECT_TRUE(program.LeftBehind().empty());
 }
 
-// The ranks write more than a pipe and the launcher hold; nobody reads it.
+// The ranks write more than a pipe holds; nobody reads it.
 TEST(LaunchTest, AStderrThatTakesNothingHoldsUpNobody) {
   const Pipe unread = MakePipe();
   Program program({"chatter"}, {.stderr_fd = unread.write_end.get()});

@@ -14,6 +14,7 @@
 #include "comm/factory.h"
 #include "comm/processes/child_process.h"
 #include "comm/processes/launch.h"
+#include "comm/processes/stop_signals.h"
 #include "comm/rendezvous/world.h"
 #include "model/tensor.h"
 
@@ -28,14 +29,6 @@ void SayReady(const World& world) {
   if (world.rank != 0) return;
   std::printf("%d\n", getpid());
   std::fflush(stdout);
-}
-
-sigset_t BlockSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
 }
 
 void WaitForOthers(const World& world) {
@@ -77,7 +70,7 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     std::printf("rank %d of %d (%d of %d), %s\n", world.rank, world.size, world.local_rank, world.local_size,
                 argument.c_str());
     std::fflush(stdout);
-    std::fprintf(stderr, "unfinished line of rank %d", world.rank);
+    std::fprintf(stderr, "rank %d on stderr\n", world.rank);
     return 0;
   }
   if (mode == "place") {
@@ -85,11 +78,13 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     return 0;
   }
   if (mode == "bad_arguments") {
+    LetEarlierRanksReport();
     std::fprintf(stderr, "--sizes is 'x', expected a number\n");
     return 2;
   }
   if (mode == "bad_arguments_in_rank_1") {
     if (world.rank == 0) SleepForever();
+    LetEarlierRanksReport();
     std::fprintf(stderr, "rank 1 alone has something to say\n");
     return 2;
   }
@@ -136,7 +131,8 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     SleepForever();
   }
   if (mode == "name_signal" || mode == "stubborn_for_ever") {
-    const sigset_t signals = BlockSignals();
+    const sigset_t signals = SetOf({SIGINT, SIGTERM, SIGHUP});
+    const BlockSignals block_signals(signals);
     WaitForOthers(world);
     SayReady(world);
     do {
