@@ -4,6 +4,7 @@
 // tools/summarize reads them; nothing is left behind. Prints a count by outcome, and fails if one was not
 // right. On a machine with time:
 //   bazel run //tests/faults:fault_test -- --runs=500 --first_seed=1 [--backend=NAME [--ranks_per_host=N]]
+//     [--place=PLACE]
 #include <dirent.h>
 
 #include <algorithm>
@@ -41,6 +42,7 @@ constexpr char kSummarize[] = "tools/summarize";
 // are done, and one after the check. See the arguments below.
 constexpr int kStepsPerCase = 5;
 constexpr int kWritesPerCase = 5;
+constexpr int kMeetingsPerCase = 2 * kStepsPerCase;
 
 struct Accident {
   int seed;
@@ -63,23 +65,26 @@ struct Accident {
   std::string said_phase() const {
     if (kind != "throw" && kind != "memory") return "";
     if (in_phase()) return place;
-    return place == "operation" ? "backward" : "";
+    return place == "operation" ? "backward" : place == "meeting" ? "optimizer" : "";
   }
   // Whether all ranks have the records of the first case before it.
   bool after_first_case() const {
-    return (in_phase() && count >= kStepsPerCase) || (place == "records" && count >= kWritesPerCase);
+    return (in_phase() && count >= kStepsPerCase) || (place == "records" && count >= kWritesPerCase) ||
+           (place == "meeting" && count >= kMeetingsPerCase);
   }
 };
 
-// With `ranks_per_host`, of a world of two hosts.
-Accident RandomAccident(int seed, int ranks_per_host) {
+// With `ranks_per_host`, of a world of two hosts. With `place`, there.
+Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   const auto one_of = [&](const std::vector<std::string>& values) {
     return values[static_cast<size_t>(below(static_cast<int>(values.size())))];
   };
   std::vector<std::string> strategies = ddp::ExactStrategyNames();
-  std::erase(strategies, ddp::FloorTraits().name);
+  std::erase_if(strategies, [&](const std::string& name) {
+    return name == ddp::FloorTraits().name || (place == "meeting" && !ddp::TraitsOf(name).shards_state);
+  });
   Accident accident;
   accident.seed = seed;
   accident.world_size = 2 + below(3);
@@ -88,6 +93,7 @@ Accident RandomAccident(int seed, int ranks_per_host) {
   accident.rank = below(accident.world_size);
   accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
                            "synchronisation", "optimizer", "records"});
+  if (!place.empty()) accident.place = place;
   // Before it has a handler for them, a rank that throws just aborts.
   // What happens soon, happens to a thread that nobody waits for.
   accident.kind = accident.place == "soon" ? one_of({"kill", "stop", "exit", "leave"})
@@ -101,6 +107,7 @@ Accident RandomAccident(int seed, int ranks_per_host) {
                                              {"soon", 400'000},
                                              {"operation", 200},
                                              {"collective", many ? 200 : 2 * kStepsPerCase},
+                                             {"meeting", 2 * kMeetingsPerCase},
                                              {"records", 2 * kWritesPerCase}};
   const auto count = counts.find(accident.place);
   accident.count = below(count == counts.end() ? 2 * kStepsPerCase : count->second);
@@ -260,7 +267,7 @@ class Run {
 
 int Main(int argc, char** argv) {
   int64_t first_seed = 1, runs = 16, ranks_per_host = 0, timeout_s = 10;
-  std::string backend = "gloo";
+  std::string backend = "gloo", place;
   bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
   flags.Add("first_seed", &first_seed, bench::Integer(0, 1'000'000'000),
             "Of the first run; the next has the next one.");
@@ -269,6 +276,8 @@ int Main(int argc, char** argv) {
   flags.Add("backend", &backend, bench::Text("a backend"), "Their --backend.");
   flags.Add("ranks_per_host", &ranks_per_host, bench::Integer(0, 64),
             "Of backend hierarchical: so many ranks on each of two hosts. 0: all on one.");
+  flags.Add("place", &place, bench::Text("a place (faulty_ddp.cc)"),
+            "Where all accidents happen. At a meeting: to strategies whose ranks share weights over shm.");
   flags.Parse(argc, argv);
 
   const comm::TemporaryDirectory directory;
@@ -276,7 +285,7 @@ int Main(int argc, char** argv) {
   std::map<std::string, std::map<std::string, int>> outcomes;  // by kind
   bool ok = true;
   for (int64_t seed = first_seed; seed < first_seed + runs; ++seed) {
-    const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(ranks_per_host));
+    const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(ranks_per_host), place);
     const Run run(accident, backend, static_cast<int>(ranks_per_host), static_cast<int>(timeout_s));
     const std::string outcome = run.Outcome();
     ++outcomes[accident.kind][outcome];

@@ -9,7 +9,8 @@
 //   forward, backward, synchronisation, optimizer   a phase begins, for the COUNT-th time
 //   operation  an operation of a backward pass begins
 //   collective a strategy issues a collective
-//   records    half a record has been written
+//   meeting    ranks meet while the optimizer runs: where they share weights, before and after they write
+//   them records    half a record has been written
 //
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
 // none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but
@@ -32,6 +33,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "bench/timing/range_sink.h"
 #include "bench/training/job.h"
@@ -96,15 +98,21 @@ void Pass(std::string_view place) {
 class FaultSink : public bench::RangeSink {
  public:
   void Push(bench::RangeKind kind, std::string_view name) override {
-    if (kind == bench::RangeKind::kPhase) Pass(name);
+    const bool is_phase = kind == bench::RangeKind::kPhase;
+    phases_.push_back(is_phase || phases_.empty() ? std::string(name) : phases_.back());
+    if (is_phase) Pass(name);
     if (kind == bench::RangeKind::kOp) Pass("operation");
+    if (kind == bench::RangeKind::kCollective && phases_.back() == "optimizer") Pass("meeting");
   }
-  void Pop() override {}
+  void Pop() override { phases_.pop_back(); }
   uint64_t Start(bench::RangeKind, std::string_view) override {
     Pass("collective");
     return 0;
   }
   void Stop(uint64_t) override {}
+
+ private:
+  std::vector<std::string> phases_;  // of each range that has not ended
 };
 
 void PretendWorld() {
