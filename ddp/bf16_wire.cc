@@ -15,7 +15,8 @@ namespace {
 // Rounding is to nearest, with a relative error of at most 2^-9 each time, and is not made up for later: what
 // loses more has to be better than this. During backward, a bucket whose gradients are all ready is rounded
 // into its buffer and all-reduced, in plan order. Afterwards: wait, widen. (Where a host's ranks share a
-// link, the group sends their sum in f32: in bf16 it would be rounded before it is complete.)
+// link, the group sends their sum in f32, twice the bytes: in bf16 it would be rounded before it is
+// complete.)
 class Bf16Wire : public OverlappedBuckets {
  public:
   explicit Bf16Wire(const StrategyContext& context)

@@ -17,8 +17,9 @@ namespace gradsync::comm {
 // alone. Vectors go in chunks, so that the link carries one while memory works on others.
 //
 // Each host adds up its ranks' vectors in rank order; then the hosts' sums are added in the order of the
-// hosts' lowest ranks. The result is bitwise the same on all ranks, but not always the same as gloo's. A sum
-// of bf16 crosses the link in f32, and is rounded once.
+// hosts' lowest ranks. The result is bitwise the same on all ranks, but not always the same as gloo's. Sums
+// of bf16 cross the link in f32, because a host's sum must not be rounded before it is complete: 4 bytes an
+// element instead of 2, so that the link carries 2/L of what it carries with gloo alone.
 //
 // Collectives run one after the other. Ranks of a host compare each before they run it. Allocate, deadlines,
 // lost peers and destruction are as in shm and gloo, but ranks of other hosts have twice the timeout: such a
