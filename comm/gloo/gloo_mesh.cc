@@ -3,10 +3,11 @@
 #include <gloo/common/error.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
-#include <ifaddrs.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 
 #include <algorithm>
+#include <fstream>
 #include <string_view>
 
 #include "comm/process_group.h"
@@ -98,14 +99,9 @@ std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
 }
 
 bool IsLoopbackInterface(const std::string& name) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
-  bool is_loopback = false;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    is_loopback = is_loopback || (entry->ifa_name == name && (entry->ifa_flags & IFF_LOOPBACK) != 0);
-  }
-  freeifaddrs(list);
-  return is_loopback;
+  int type = 0;
+  std::ifstream("/sys/class/net/" + name + "/type") >> type;
+  return type == ARPHRD_LOOPBACK;
 }
 
 // What gloo is to listen on: loopback if all ranks are on one host, and never else.

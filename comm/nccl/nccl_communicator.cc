@@ -145,11 +145,7 @@ ncclResult_t NcclCommunicator::CallOnce(std::unique_lock<std::mutex>& lock,
   if (comm == nullptr) throw NcclError("aborted");
   is_in_call_ = true;
   lock.unlock();
-  ncclResult_t result = ncclSuccess;
-  {
-    const CallWatch watch(in_call_since_ns_);
-    result = call(comm);
-  }
+  const ncclResult_t result = call(comm);
   lock.lock();
   is_in_call_ = false;
   call_ended_.notify_all();

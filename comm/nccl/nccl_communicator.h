@@ -3,10 +3,8 @@
 
 #include <nccl.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <stdexcept>
@@ -22,18 +20,6 @@ namespace gradsync::comm {
 class NcclError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-};
-
-// While it lives, says since when a call that may block has been in progress, on the clock of Now(); then 0.
-class CallWatch {
- public:
-  explicit CallWatch(std::atomic<int64_t>& since_ns) : since_ns_(since_ns) { since_ns_ = Now(); }
-  ~CallWatch() { since_ns_ = 0; }
-  CallWatch(const CallWatch&) = delete;
-  CallWatch& operator=(const CallWatch&) = delete;
-
- private:
-  std::atomic<int64_t>& since_ns_;
 };
 
 // An NCCL communicator. It does not wait for other ranks in a call: every call is followed by asking whether
@@ -56,8 +42,6 @@ class NcclCommunicator {
   void CheckAsyncError();
   // Makes kernels that wait for other ranks return. What they leave behind is undefined. Idempotent.
   void Abort() noexcept;
-  // See CallWatch.
-  int64_t in_call_since_ns() const { return in_call_since_ns_; }
 
   // "host:pid", with which NCCL_DEBUG=INFO begins what it says of this process.
   const std::string& log_prefix() const { return log_prefix_; }
@@ -77,7 +61,6 @@ class NcclCommunicator {
   ncclComm_t comm_ = nullptr;  // null once aborted
   bool is_in_call_ = false;    // NCCL takes one at a time
   std::condition_variable call_ended_;
-  std::atomic<int64_t> in_call_since_ns_{0};
 };
 
 }  // namespace gradsync::comm

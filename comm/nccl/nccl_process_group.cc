@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -169,7 +168,7 @@ class Engine {
       flight->request.input = flight->request.output = barrier_;
     }
     if (!failure_.empty()) Reject(*flight, failure_);
-    if (flight->error.empty()) launching_ = flight->signature;
+    if (flight->error.empty()) launching_ = flight;
     issued_something_.notify_one();
     return flight;
   }
@@ -179,19 +178,15 @@ class Engine {
   // watcher's mutex is free.
   std::string Launch(const Flight& flight) {
     std::string cause;
-    {
-      const CallWatch watch(in_cuda_since_ns_);
-      issued_.Record(device_->compute_stream());
-      stream_.Wait(issued_);
-      flight.events.start.Record(stream_);
-    }
+    issued_.Record(device_->compute_stream());
+    stream_.Wait(issued_);
+    flight.events.start.Record(stream_);
     try {
       if (flight.request.output.numel() > 0) communicator_->Launch(flight.request, stream_);
     } catch (const NcclError& error) {
       cause = error.what();
     }
     // Behind what was put in, whatever became of it: the tensors stay until the GPU is here.
-    const CallWatch watch(in_cuda_since_ns_);
     flight.events.end.Record(stream_);
     return cause;
   }
@@ -253,7 +248,7 @@ class Engine {
     pthread_setname_np(pthread_self(), Join("nccl_", options_.world.rank).substr(0, 15).c_str());
     std::unique_lock lock(mutex_);
     while (!is_closed_) {
-      const auto is_idle = [this] { return in_flight_.empty() && !launching_.has_value(); };
+      const auto is_idle = [this] { return in_flight_.empty() && launching_ == nullptr; };
       if (is_idle()) {
         issued_something_.wait(lock, [&] { return is_closed_ || !is_idle(); });
       } else {
@@ -261,7 +256,7 @@ class Engine {
       }
       if (is_closed_ || is_idle()) continue;
       try {
-        LookForBlockedCall(lock);
+        LookForBlockedLaunch(lock);
         device_->MakeCurrent();
         Look(lock);
       } catch (const std::exception& error) {
@@ -271,12 +266,10 @@ class Engine {
   }
 
   // By the clock alone: CUDA might block whoever asks it as well.
-  void LookForBlockedCall(std::unique_lock<std::mutex>& lock) {
-    if (!launching_.has_value() || !failure_.empty()) return;
-    for (const int64_t since_ns : {in_cuda_since_ns_.load(), communicator_->in_call_since_ns()}) {
-      if (since_ns == 0 || std::chrono::nanoseconds(Now() - since_ns) < options_.timeout) continue;
-      return Fail(lock, in_flight_.empty() ? *launching_ : in_flight_.front()->signature, NoProgress());
-    }
+  void LookForBlockedLaunch(std::unique_lock<std::mutex>& lock) {
+    if (launching_ == nullptr || !failure_.empty()) return;
+    if (std::chrono::nanoseconds(Now() - launching_->issue_ns) < options_.timeout) return;
+    Fail(lock, (in_flight_.empty() ? *launching_ : *in_flight_.front()).signature, NoProgress());
   }
 
   std::string NoProgress() const {
@@ -306,8 +299,7 @@ class Engine {
   std::mutex issue_mutex_;  // held while a collective is put in, which may block; never by the watcher
   std::mutex mutex_;        // of what follows; taken second, and never held during a call that may block
   std::condition_variable issued_something_;
-  std::optional<Signature> launching_;
-  std::atomic<int64_t> in_cuda_since_ns_{0};       // of the launching thread
+  std::shared_ptr<Flight> launching_;              // being put in; null if none is
   std::deque<std::shared_ptr<Flight>> in_flight_;  // in order of issue
   std::vector<EventPair> free_events_;
   int64_t next_sequence_ = 0;

@@ -10,9 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "comm/process_group.h"
 #include "comm/processes/random.h"
-#include "model/error.h"
 
 namespace gradsync::comm {
 namespace {
@@ -92,15 +90,8 @@ Job::Job(const World& world, const Terms& terms, milliseconds timeout)
   const std::string host = HostOf(world);
   Terms all_terms = {{"world size", std::to_string(world.size)}};
   all_terms.insert(all_terms.end(), terms.begin(), terms.end());
-  try {
-    world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms);
-  } catch (const CollectiveError&) {
-    throw;
-  } catch (const JobFailed& error) {
-    Throw(error.what());
-  } catch (const std::runtime_error& error) {
-    Throw(Join("no rendezvous at ", world.rendezvous, ": ", error.what()));
-  }
+  AtRendezvous(world,
+               [&] { world.rank == 0 ? Serve(place, host, all_terms) : Enter(place, host, all_terms); });
 }
 
 bool Job::HasRank0(const Place& place) {
@@ -164,7 +155,8 @@ std::unique_ptr<StoreClient> Job::ConnectToRank0(const Place& place) const {
       reason = gradsync::Join(": ", error.what());
     }
     if (Clock::now() >= deadline_) {
-      Throw(Join("rank 0 did not arrive at ", world_.rendezvous, " within ", Seconds(timeout_), reason));
+      throw JobFailed(
+          Join("rank 0 did not arrive at ", world_.rendezvous, " within ", Seconds(timeout_), reason));
     }
     std::this_thread::sleep_for(kRetry);
   }
@@ -187,10 +179,6 @@ void Job::Enter(const Place& place, const std::string& host, const Terms& terms)
 std::string Job::NextGroup(const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
   return absl::StrCat(Mac("", absl::StrJoin(members, ",")), ".", num_groups_[members]++);
-}
-
-void Job::Throw(std::string_view cause) const {
-  throw CollectiveError(Join("rank ", world_.rank, ": ", cause));
 }
 
 World JoinJob(const World& world, const Terms& terms, milliseconds timeout) {

@@ -6,14 +6,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "comm/process_group.h"
 #include "comm/rendezvous/place.h"
 #include "comm/rendezvous/store.h"
 #include "comm/rendezvous/world.h"
+#include "model/error.h"
 
 namespace gradsync::comm {
 
@@ -23,6 +25,20 @@ using Terms = std::vector<std::pair<std::string, std::string>>;
 // "ranks 1, 2 did not arrive at file:///x within 60.0 s; arrived: 0, 3".
 std::string MissingRanks(const World& world, std::chrono::milliseconds timeout,
                          const std::function<bool(int rank)>& has_arrived);
+
+// Calls `action`, and throws what it throws as a CollectiveError of this rank.
+template <class Action>
+auto AtRendezvous(const World& world, const Action& action) {
+  std::string cause;
+  try {
+    return action();
+  } catch (const JobFailed& error) {
+    cause = error.what();
+  } catch (const std::runtime_error& error) {
+    cause = Join("rendezvous at ", world.rendezvous, ": ", error.what());
+  }
+  throw CollectiveError(Join("rank ", world.NameOf(world.rank), ": ", cause));
+}
 
 // The ranks of a job, which have found each other and agreed on their terms.
 //
@@ -57,7 +73,6 @@ class Job {
   // Returns whether there is a rank 0 at the place already. Throws Refused if it stays there.
   bool HasRank0(const Place& place);
   JobIdentity identity() const { return {.name = world_.job_name, .secret = world_.job_secret}; }
-  [[noreturn]] void Throw(std::string_view cause) const;
 
   const World world_;
   const std::chrono::milliseconds timeout_;

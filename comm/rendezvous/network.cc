@@ -170,33 +170,23 @@ int PortOf(const FileDescriptor& socket) {
 
 FileDescriptor Connect(const HostPort& where, Deadline deadline) {
   const AddressList list = Resolve(where, deadline);
+  std::ptrdiff_t num_left = 0;
+  for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) ++num_left;
   int reason = ETIMEDOUT;
-  std::vector<FileDescriptor> sockets;
   for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+    // One that never answers leaves the others their shares of the time.
+    const Deadline share = Clock::now() + (deadline - Clock::now()) / num_left--;
     FileDescriptor socket = NewSocket(*address);
-    if (!socket.valid()) continue;
-    if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS) {
-      sockets.push_back(std::move(socket));
+    if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
+      reason = 0;
+    } else if (errno == EINPROGRESS) {
+      reason = WaitFor(socket, POLLOUT, share) ? ErrorOf(socket) : ETIMEDOUT;
     } else {
       reason = errno;
     }
-  }
-  // To all at once, so that one that never answers does not delay the others.
-  for (bool is_late = false; !sockets.empty() && !is_late;) {
-    std::vector<pollfd> polled;
-    for (const FileDescriptor& socket : sockets) {
-      polled.push_back({.fd = socket.get(), .events = POLLOUT, .revents = 0});
-    }
-    is_late = poll(polled.data(), polled.size(), PollTimeout(deadline)) == 0;
-    for (size_t i = polled.size(); i-- > 0;) {
-      if (polled[i].revents == 0) continue;
-      const int error = ErrorOf(sockets[i]);
-      if (error == 0) {
-        SendAtOnce(sockets[i]);
-        return std::move(sockets[i]);
-      }
-      reason = error;
-      sockets.erase(sockets.begin() + static_cast<std::ptrdiff_t>(i));
+    if (reason == 0) {
+      SendAtOnce(socket);
+      return socket;
     }
   }
   throw std::runtime_error(ErrorText(reason));

@@ -27,7 +27,7 @@ std::vector<FileDescriptor> Listen(const HostPort& address, Deadline deadline,
                                    const std::function<void()>& while_taken);
 int PortOf(const FileDescriptor& socket);
 
-// Connects to whichever of the host's addresses answers first. The socket does not block.
+// Connects to the first of the host's addresses that answers. The socket does not block.
 FileDescriptor Connect(const HostPort& address, Deadline deadline);
 // Switches Nagle's algorithm off.
 void SendAtOnce(const FileDescriptor& socket);

@@ -1,6 +1,5 @@
 #include "comm/rendezvous/rendezvous.h"
 
-#include <stdexcept>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,26 +16,13 @@ constexpr std::chrono::seconds kConfirmWithin{1};
 
 }  // namespace
 
-template <class Action>
-auto Rendezvous::Guarded(const Action& action) const {
-  std::string cause;
-  try {
-    return action();
-  } catch (const JobFailed& error) {
-    cause = error.what();
-  } catch (const std::runtime_error& error) {
-    cause = Join("rendezvous at ", world_.rendezvous, ": ", error.what());
-  }
-  throw CollectiveError(Join("rank ", world_.NameOf(world_.rank), ": ", cause));
-}
-
 Rendezvous::Rendezvous(const World& world, std::chrono::milliseconds timeout)
     : world_(world),
       timeout_(timeout),
       deadline_(Clock::now() + timeout),
       job_(world.job != nullptr ? world.job : std::make_shared<Job>(world, Terms{}, timeout)),
       prefix_(job_->NextGroup(world.members)) {
-  Guarded([&] { WaitForAll(); });
+  AtRendezvous(world_, [&] { WaitForAll(); });
 }
 
 std::vector<std::string> Rendezvous::hosts() const {
@@ -60,11 +46,12 @@ void Rendezvous::WaitForAll() {
 }
 
 void Rendezvous::Set(const std::string& key, std::string_view value) {
-  Guarded([&] { job_->store().Set(Join(prefix_, ".note.", key), value, deadline_ + kConfirmWithin); });
+  AtRendezvous(world_,
+               [&] { job_->store().Set(Join(prefix_, ".note.", key), value, deadline_ + kConfirmWithin); });
 }
 
 std::string Rendezvous::Get(const std::string& key, int from) {
-  return Guarded([&] {
+  return AtRendezvous(world_, [&] {
     if (auto value = job_->store().Get(absl::StrCat(prefix_, ".note.", key), deadline_))
       return *std::move(value);
     Fail(Join("rendezvous at ", world_.rendezvous, ": rank ", world_.NameOf(from), " left no note ", key,

@@ -37,9 +37,6 @@ class Rendezvous {
   void WaitForAll();
   // Tells the other ranks too, so that all report the same cause.
   [[noreturn]] void Fail(const std::string& cause);
-  // Calls `action`, and throws what it throws as a CollectiveError.
-  template <class Action>
-  auto Guarded(const Action& action) const;
 
   const World world_;
   const std::chrono::milliseconds timeout_;

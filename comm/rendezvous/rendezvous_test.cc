@@ -210,8 +210,7 @@ TEST(FileRendezvousTest, NamesADirectoryItCannotMake) {
   std::ofstream(file) << "not a directory";
   const auto errors =
       ErrorsOfRanks(1, [&](int) { Rendezvous(MakeWorld(0, 2, "file://" + file + "/below"), kShort); });
-  EXPECT_EQ(errors[0].find("rank 0: no rendezvous at file://" + file + "/below: cannot write to directory"),
-            0u)
+  EXPECT_EQ(errors[0].find("rank 0: rendezvous at file://" + file + "/below: cannot write to directory"), 0u)
       << errors[0];
 }
 
@@ -229,7 +228,7 @@ TEST(TcpRendezvousTest, SaysWhyRank0CannotListenForOtherHosts) {
   World world = MakeWorld(0, 2, url);
   for (world.local_size = 0; world.local_size < 2; ++world.local_size) {
     const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(world, kLong); });
-    EXPECT_EQ(errors[0], "rank 0: no rendezvous at " + url +
+    EXPECT_EQ(errors[0], "rank 0: rendezvous at " + url +
                              ": rank 0 cannot listen on two.test for other hosts, because that name means "
                              "loopback here: name an address of this host, or 0.0.0.0 for all that it has");
   }
@@ -240,7 +239,7 @@ TEST(TcpRendezvousTest, ANameServerThatDoesNotAnswerHoldsNobody) {
   const auto errors =
       ErrorsOfRanks(2, [&](int rank) { Rendezvous(MakeWorld(rank, 2, "tcp://silent.test:4000"), kShort); });
   const std::string cause = ": cannot resolve host silent.test: the name server does not answer";
-  EXPECT_EQ(errors[0], "rank 0: no rendezvous at tcp://silent.test:4000" + cause);
+  EXPECT_EQ(errors[0], "rank 0: rendezvous at tcp://silent.test:4000" + cause);
   EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at tcp://silent.test:4000 within 0.3 s" + cause);
 }
 
@@ -249,7 +248,7 @@ TEST(TcpRendezvousTest, NamesAPortInUse) {
   const int port = PortOf(taken[0]);
   const std::string url = Join("tcp://127.0.0.1:", port);
   const auto errors = ErrorsOfRanks(1, [&](int) { Rendezvous(MakeWorld(0, 2, url), kShort); });
-  EXPECT_EQ(errors[0], Join("rank 0: no rendezvous at ", url, ": cannot listen on 127.0.0.1 port ", port,
+  EXPECT_EQ(errors[0], Join("rank 0: rendezvous at ", url, ": cannot listen on 127.0.0.1 port ", port,
                             ": Address already in use"));
 }
 
@@ -332,7 +331,7 @@ TEST_P(RendezvousTest, ASecondProcessOfARankIsTurnedAway) {
     if (rank == 2) {  // the others wait for this one
       std::this_thread::sleep_for(milliseconds(200));
       const auto errors = ErrorsOfRanks(2, [&](int other) { Job(MakeWorld(other, 3, place), {}, kLong); });
-      const std::string cause = "no rendezvous at " + place + ": another process is rank ";
+      const std::string cause = "rendezvous at " + place + ": another process is rank ";
       EXPECT_EQ(errors[0], "rank 0: " + cause + "0 there");
       EXPECT_EQ(errors[1],
                 "rank 1: " + cause +
@@ -440,7 +439,7 @@ TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
         stranger.job_name = "b";
         JoinJob(stranger, {}, kLong);
       });
-      EXPECT_EQ(errors[0], Join("rank ", other, ": no rendezvous at ", url,
+      EXPECT_EQ(errors[0], Join("rank ", other, ": rendezvous at ", url,
                                 ": rank 0 is of job 'a', this process of job 'b'"));
     }
     Leave(rendezvous, rank, 2);
