@@ -1,5 +1,3 @@
-#include "tools/tables/compare_dirs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include "model/error.h"
 #include "tools/records/test_records.h"
 #include "tools/summarize_cli.h"
+#include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 namespace {

@@ -11,7 +11,6 @@
 #include "tools/render/file.h"
 #include "tools/render/render.h"
 #include "tools/run_tool.h"
-#include "tools/tables/compare_dirs.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {

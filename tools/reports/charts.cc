@@ -88,43 +88,31 @@ void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
   }
 }
 
-// Calls `draw` with each unbroken run of points for which `has` holds.
-template <class Has, class Draw>
-void ForEachRun(const std::vector<ChartPoint>& points, Has&& has, Draw&& draw) {
-  std::vector<ChartPoint> run;
-  for (const ChartPoint& point : points) {
-    if (has(point)) {
-      run.push_back(point);
-    } else if (!run.empty()) {
-      draw(run);
-      run.clear();
-    }
-  }
-  if (!run.empty()) draw(run);
-}
-
 void DrawBand(const ChartSeries& series, const LineChart& chart, const Plot& plot, Svg& svg) {
-  const auto has = [&](const ChartPoint& point) { return HasBand(chart, point); };
-  ForEachRun(series.points, has, [&](const std::vector<ChartPoint>& run) {
-    Svg::Points outline;
-    for (const ChartPoint& point : run) outline.emplace_back(plot.x(point.x), plot.y(point.high));
-    for (size_t i = run.size(); i-- > 0;) outline.emplace_back(plot.x(run[i].x), plot.y(run[i].low));
-    if (run.size() > 1) return svg.Polygon("band " + series.style, outline);
-    svg.Line("band-line " + series.style, outline[0].first, outline[0].second, outline[1].first,
-             outline[1].second);
-  });
+  Svg::Points outline, back;
+  for (const ChartPoint& point : series.points) {
+    if (!HasBand(chart, point)) continue;
+    outline.emplace_back(plot.x(point.x), plot.y(point.high));
+    back.emplace_back(plot.x(point.x), plot.y(point.low));
+  }
+  if (back.empty()) return;
+  if (back.size() == 1)
+    return svg.Line("band-line " + series.style, outline[0].first, outline[0].second, back[0].first,
+                    back[0].second);
+  outline.insert(outline.end(), back.rbegin(), back.rend());
+  svg.Polygon("band " + series.style, outline);
 }
 
 void DrawSeries(const ChartSeries& series, const LineChart& chart, const Plot& plot, Svg& svg) {
-  const auto has = [&](const ChartPoint& point) { return IsIn(chart, point); };
-  ForEachRun(series.points, has, [&](const std::vector<ChartPoint>& run) {
-    Svg::Points line;
-    for (const ChartPoint& point : run) line.emplace_back(plot.x(point.x), plot.y(point.y));
-    if (line.size() > 1) svg.Polyline("line " + series.style, line);
-    for (const ChartPoint& point : run) {
+  Svg::Points line;
+  for (const ChartPoint& point : series.points) {
+    if (IsIn(chart, point)) line.emplace_back(plot.x(point.x), plot.y(point.y));
+  }
+  if (line.size() > 1) svg.Polyline("line " + series.style, line);
+  for (const ChartPoint& point : series.points) {
+    if (IsIn(chart, point))
       svg.Marker("marker " + series.style, series.marker, plot.x(point.x), plot.y(point.y), point.tip);
-    }
-  });
+  }
 }
 
 // Of bars.

@@ -7,14 +7,21 @@
 #include "tools/reports/svg.h"
 #include "tools/statistics/statistics.h"
 
-// Charts, for what has the style sheet of reports/style.h. A chart is 380 units wide. Its text
-// can be read where it is shown 340 to 460 pixels wide.
+// Charts, and how they and the page around them look. A chart is 380 units wide. Its text can be read where
+// it is shown 340 to 460 pixels wide.
 namespace gradsync::tools {
+
+// Of charts, in a page or a document of their own, light and dark. Of the palettes (one for light, one for
+// dark) the first colours were chosen to stay apart for people with protanopia, deuteranopia or tritanopia,
+// and each stands out from the page by at least 3 : 1.
+extern const char kChartStyleSheet[];
+// Of the page, from a phone's width up, and on paper.
+extern const char kPageStyleSheet[];
 
 inline constexpr double kChartWidth = 380;
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are
-// left out: a line has a gap there.
+// left out.
 struct ChartPoint {
   double x = 0;
   double y = 0;

@@ -122,7 +122,7 @@ TEST(LineChartTest, PutsPointsInProportionAndSaysTheirValues) {
   EXPECT_THAT(WithClass(elements, "line"), SizeIs(2));
 }
 
-TEST(LineChartTest, LeavesOutWhatCannotBeDrawnAndBreaksTheLineThere) {
+TEST(LineChartTest, LeavesOutWhatCannotBeDrawn) {
   for (const double bad : {std::nan(""), kInfinity, -kInfinity, 1e200}) {
     LineChart chart = TwoLines();
     chart.series.resize(1);
@@ -130,7 +130,7 @@ TEST(LineChartTest, LeavesOutWhatCannotBeDrawnAndBreaksTheLineThere) {
         {.x = 1, .y = 1}, {.x = 2, .y = 2}, {.x = 3, .y = bad}, {.x = 4, .y = 4}, {.x = 5, .y = 5}};
     const std::string svg = DrawLines(chart).Finish();
     EXPECT_THAT(WithClass(ParseXml(svg), "marker"), SizeIs(4));
-    EXPECT_THAT(WithClass(ParseXml(svg), "line"), SizeIs(2));
+    EXPECT_THAT(WithClass(ParseXml(svg), "line"), SizeIs(1));
     EXPECT_THAT(svg, Not(HasSubstr("nan")));
     EXPECT_THAT(svg, Not(HasSubstr("inf")));
   }

@@ -8,7 +8,6 @@
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/charts.h"
-#include "tools/reports/style.h"
 
 namespace gradsync::tools {
 namespace {

@@ -8,9 +8,9 @@
 #include "model/error.h"
 #include "tools/render/section.h"
 #include "tools/render/text.h"
+#include "tools/reports/charts.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/report.h"
-#include "tools/reports/style.h"
 #include "tools/tables/runs.h"
 
 namespace gradsync::tools {

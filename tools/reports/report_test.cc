@@ -12,8 +12,8 @@
 
 #include "tools/records/test_records.h"
 #include "tools/render/text.h"
+#include "tools/reports/charts.h"
 #include "tools/reports/figures.h"
-#include "tools/reports/style.h"
 #include "tools/reports/test_xml.h"
 #include "tools/tables/runs.h"
 

@@ -1,4 +1,4 @@
-#include "tools/reports/style.h"
+#include "tools/reports/charts.h"
 
 namespace gradsync::tools {
 

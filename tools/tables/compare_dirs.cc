@@ -1,5 +1,3 @@
-#include "tools/tables/compare_dirs.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +7,7 @@
 #include "tools/records/reader.h"
 #include "tools/records/validity.h"
 #include "tools/tables/fields.h"
+#include "tools/tables/summarize.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {

@@ -155,6 +155,16 @@ void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
 // In the order in which a report shows them.
 void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
+// Sentences that say what the rows show, and no more than they carry.
+// First what was asked: is the baseline the fastest, by how much, and what does it cost? Of up to four
+// baselines one clause each, of more the counts. Then what it would take to decide what is open. One sentence
+// with the reason instead where a flag makes times void.
+std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells);
+
+// How much longer to measure, in seconds, until the difference is shown or shown to be within kEqualWithin,
+// if the estimate stays where it is and its interval narrows with the root of the rounds. 0 if it is decided.
+double SecondsToDecide(const Cell& cell, const Row& row);
+
 // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
 std::string EqualityOf(const Measurement& measurement);
 

@@ -1,5 +1,3 @@
-#include "tools/tables/findings.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "model/error.h"
+#include "tools/tables/fields.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {

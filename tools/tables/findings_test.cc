@@ -1,5 +1,3 @@
-#include "tools/tables/findings.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <cmath>
 
 #include "tools/records/test_records.h"
+#include "tools/tables/fields.h"
 #include "tools/tables/test_tables.h"
 #include "tools/tables/words.h"
 

@@ -36,6 +36,23 @@ std::string WhyUnusable(const bench::Record& record);
 // first row. Throws InvalidInput if an input does not exist, or if no record has `baseline_row`.
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row = "");
 
+struct Comparison {
+  Summary summary;             // with one table, "regression"
+  int64_t num_matched = 0;     // rows that both have
+  int64_t num_compared = 0;    // of these, the ones with steps enough
+  int64_t num_slower = 0;      // with several launches on both sides
+  int64_t num_one_launch = 0;  // slower too, but with one launch on a side: the next launch may not be
+  int64_t num_vanished = 0;    // rows of the other results that are not here
+  int64_t num_wrong = 0;       // rows here whose results are wrong or unequal
+};
+
+// Compares two sets of results row by row: `here`, files or directories with *.jsonl in them, with `there`,
+// one of either. A row is an experiment, a world size, a cell and a variant; what a run decided for itself
+// (seed, placement, how many steps) may differ, and so may commit and host. The steps of several runs of one
+// row are put together, as launches. A remark says where host, processor, build or link differ. Throws
+// InvalidInput if an input does not exist.
+Comparison CompareDirs(const std::vector<std::string>& here, const std::string& there);
+
 }  // namespace gradsync::tools
 
 #endif  // GRADSYNC_TOOLS_TABLES_SUMMARIZE_H_

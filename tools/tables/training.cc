@@ -4,7 +4,6 @@
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
-#include "tools/tables/findings.h"
 #include "tools/tables/words.h"
 
 // The tables about training steps. A new column is a line in one of the lists of fields here, a new table one

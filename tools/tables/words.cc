@@ -7,6 +7,20 @@
 #include "model/error.h"
 
 namespace gradsync::tools {
+namespace {
+
+// How many decimals tell the ends of an interval apart, and a positive end from zero.
+int DecimalsOf(const Interval& interval) {
+  const double width = interval.high - interval.low;
+  const double size = std::max(std::abs(interval.low), std::abs(interval.high));
+  int decimals =
+      width > 1e-6 * size ? std::clamp(-static_cast<int>(std::floor(std::log10(width / 2))), 0, 9) : 1;
+  const double smaller = std::min(std::abs(interval.low), std::abs(interval.high));
+  while (smaller > 0 && decimals < 9 && std::round(smaller * std::pow(10, decimals)) == 0) ++decimals;
+  return decimals;
+}
+
+}  // namespace
 
 std::string Listed(const std::vector<std::string>& items) {
   std::string text;
@@ -27,16 +41,6 @@ std::string Significant(double value, int digits) {
   if (std::abs(value) < kSmallestFixed) return absl::StrFormat("%.*e", digits - 1, value);
   const int decimals = digits - 1 - static_cast<int>(std::floor(std::log10(std::abs(value))));
   return Fixed(value, std::max(decimals, 0));
-}
-
-int DecimalsOf(const Interval& interval) {
-  const double width = interval.high - interval.low;
-  const double size = std::max(std::abs(interval.low), std::abs(interval.high));
-  int decimals =
-      width > 1e-6 * size ? std::clamp(-static_cast<int>(std::floor(std::log10(width / 2))), 0, 9) : 1;
-  const double smaller = std::min(std::abs(interval.low), std::abs(interval.high));
-  while (smaller > 0 && decimals < 9 && std::round(smaller * std::pow(10, decimals)) == 0) ++decimals;
-  return decimals;
 }
 
 std::string PercentRange(const Interval& interval) {

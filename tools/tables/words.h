@@ -20,8 +20,6 @@ std::string Fixed(double value, int decimals);
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
-// How many decimals tell the ends of an interval apart, and a positive end from zero.
-int DecimalsOf(const Interval& interval);
 // "14 to 19 %" for {0.14, 0.19}; "up to 19 %" where the lower end is next to nothing.
 std::string PercentRange(const Interval& interval);
 
