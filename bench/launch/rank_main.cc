@@ -187,8 +187,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   if (world) return RunRank(program, *world);
   return LaunchRanks(program, std::span<char* const>(argv, static_cast<size_t>(argc)));
 } catch (const InvalidInput& error) {
-  comm::LetEarlierRanksReport();
-  return Fail(kBadArguments, error.what());
+  return comm::IsFirstToReport() ? Fail(kBadArguments, error.what()) : kBadArguments;
 } catch (const comm::CollectiveError& error) {
   return Fail(kRankFailed, error.what());
 }

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <ranges>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,7 +28,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kBadArguments = 2;
-constexpr char kRankVariable[] = "GRADSYNC_RANK";
+// The file that the rank makes which reports bad arguments.
+constexpr char kReportVariable[] = "GRADSYNC_REPORT";
 
 struct Rank {
   int index = 0;
@@ -74,12 +75,13 @@ class Launcher {
     const std::string size = std::to_string(options_.world_size);
     const std::string job = std::filesystem::path(directory_.path()).filename();
     ChildOptions options{.program = "/proc/self/exe",
-                         .environment = {{kRankVariable, rank},
+                         .environment = {{"GRADSYNC_RANK", rank},
                                          {"GRADSYNC_WORLD_SIZE", size},
                                          {"GRADSYNC_LOCAL_RANK", rank},
                                          {"GRADSYNC_LOCAL_WORLD_SIZE", size},
                                          {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
                                          {"GRADSYNC_JOB", job},
+                                         {kReportVariable, directory_.path() + "/report"},
                                          {"GRADSYNC_SECRET", secret_}}};
     const FileDescriptor nothing = OpenFile("/dev/null", O_RDONLY);
     if (index > 0) {
@@ -118,9 +120,7 @@ class Launcher {
       // A rank that ended because it was stopped is not a cause.
       if (end->ok() || asked_) continue;
       failures_.push_back({.rank = rank.index, .pid = rank.process.pid(), .end = *end});
-      // All have the same arguments.
-      const auto settle = failures_.back().bad_arguments() ? options_.settle.zero() : options_.settle;
-      if (!stop_at_.has_value()) stop_at_ = Clock::now() + settle;
+      if (!stop_at_.has_value()) stop_at_ = Clock::now() + options_.settle;
     }
   }
 
@@ -192,11 +192,10 @@ int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv) {
   return status;
 }
 
-void LetEarlierRanksReport() {
-  // For a rank that is slower to find it.
-  constexpr std::chrono::seconds kHeadStart{2};
-  const char* const rank = std::getenv(kRankVariable);
-  if (rank != nullptr) std::this_thread::sleep_for(std::min(std::atoi(rank), 3) * kHeadStart);
+bool IsFirstToReport() {
+  const char* const path = std::getenv(kReportVariable);
+  if (path == nullptr) return true;
+  return FileDescriptor(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).valid() || errno != EEXIST;
 }
 
 }  // namespace gradsync::comm

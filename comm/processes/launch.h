@@ -24,7 +24,7 @@ struct LaunchOptions {
 //
 //   0  every rank exited with 0
 //   1  a rank failed: the others were stopped, and the last line on stderr names the first cause
-//   2  the first rank to fail exited with 2 (bad arguments): the others were stopped at once
+//   2  the first rank to fail exited with 2 (bad arguments): the others were stopped
 //
 // Ranks write to this process's stderr, and rank 0 also to its stdout, which for the others is stderr too.
 //
@@ -34,9 +34,9 @@ struct LaunchOptions {
 // std::system_error if a rank cannot be started.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// For a rank that is about to report bad arguments and to exit with 2, so that of ranks which find the same
-// one says it: waits, except on rank 0, until the launcher has had the time to stop it because of another.
-void LetEarlierRanksReport();
+// Of the ranks of one launch that find bad arguments, the first to call this gets true, and says what is
+// wrong; all exit with 2. True in a process that LaunchSelf did not start.
+bool IsFirstToReport();
 
 }  // namespace gradsync::comm
 

@@ -78,14 +78,12 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     return 0;
   }
   if (mode == "bad_arguments") {
-    LetEarlierRanksReport();
-    std::fprintf(stderr, "--sizes is 'x', expected a number\n");
+    if (IsFirstToReport()) std::fprintf(stderr, "--sizes is 'x', expected a number\n");
     return 2;
   }
   if (mode == "bad_arguments_in_rank_1") {
     if (world.rank == 0) SleepForever();
-    LetEarlierRanksReport();
-    std::fprintf(stderr, "rank 1 alone has something to say\n");
+    if (IsFirstToReport()) std::fprintf(stderr, "rank 1 alone has something to say\n");
     return 2;
   }
   if (mode == "exit") {
