@@ -53,7 +53,8 @@ constinit const Traits kTraits = {.name = "bf16_wire",
                                   .needs_f32 = true,
                                   .gradient_copies = 0.5,
                                   .reference = [](const ReferenceContext&) { return MeanReference(true); },
-                                  .pytorch_twin = "bf16_hook"};
+                                  .pytorch_twin = "bf16_hook",
+                                  .twin_differs_by = 0x1p-7};  // 8 bits, before the sum and after it
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Bf16Wire>(context); }
 

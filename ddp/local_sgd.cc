@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "ddp/reference.h"
 #include "ddp/strategies.h"
 
@@ -62,7 +64,8 @@ constinit const Traits kTraits = {.name = "local_sgd",
                                   .options = kOptions,
                                   .period_option = "period",
                                   .reference = [](const ReferenceContext&) { return MeanReference(false); },
-                                  .pytorch_twin = "post_local_sgd"};
+                                  .pytorch_twin = "post_local_sgd",
+                                  .twin_differs_by = std::numeric_limits<double>::infinity()};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<LocalSgd>(context); }
 

@@ -112,7 +112,6 @@ constinit const Traits kTraits = {
         [](const ReferenceContext& c) {
           return PowerSgdReference(c.shapes, ValueOf(kTraits, "rank", c.options));
         },
-    .pytorch_twin = "powersgd_hook",
 };
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<PowerSgd>(context); }

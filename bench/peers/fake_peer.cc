@@ -78,7 +78,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): a peer 
     if (what == "begin" && !Variable("FAKE_PEER_LOG").empty()) {
       std::ofstream(Variable("FAKE_PEER_LOG"), std::ios::app) << line << "\n";
     }
-    if (what == "begin") answer = {{"facts", FactsOf(command)}, {"differs_by", {{"powersgd_hook", nullptr}}}};
+    if (what == "begin") answer = {{"facts", FactsOf(command)}};
     for (const char* const part : {"inputs", "targets"}) SkipTensor(command, part);
     if (what == "step") answer = TakeStep(command, fault);
     if (what == "check") std::filesystem::copy_file(Variable("FAKE_PEER_RESULT"), command.at("path"));

@@ -1,11 +1,15 @@
 #include "bench/peers/pytorch.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <system_error>
@@ -15,6 +19,8 @@
 
 #include "bench/launch/runfile.h"
 #include "bench/peers/options.h"
+#include "comm/processes/child_process.h"
+#include "comm/processes/file_descriptor.h"
 #include "comm/processes/host.h"
 #include "comm/processes/run_command.h"
 #include "model/device.h"
@@ -34,17 +40,6 @@ constexpr std::chrono::minutes kCheckPatience{5};
 // For each strategy whose model is compiled, forward and backward, for all its layers.
 constexpr std::chrono::minutes kCompilePatience{15};
 
-Json Ask(PeerProcess& process, const Json& command, std::chrono::milliseconds timeout,
-         std::span<const std::span<const char>> payload = {}) {
-  const std::string line = process.Ask(command.dump(), timeout, payload);
-  Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) {
-    throw std::runtime_error(Join("the peer's answer to ", command.at("do").get<std::string>(),
-                                  " is no JSON object: ", line.substr(0, 200)));
-  }
-  return answer;
-}
-
 Json ToJson(const Value& value) {
   return std::visit([](const auto& held) { return Json(held); }, value);
 }
@@ -56,19 +51,6 @@ Value FromJson(const Json& json) {
 
 Json DescriptionOf(const model::Tensor& tensor) {
   return {{"dtype", Name(tensor.dtype())}, {"shape", tensor.shape()}};
-}
-
-// A command about a batch, which follows it as it lies in memory.
-Json AskOver(const model::Batch& batch, PeerProcess& process, Json command,
-             std::chrono::milliseconds timeout) {
-  const model::Tensor parts[] = {batch.inputs.To(model::CpuDevice()), batch.targets.To(model::CpuDevice())};
-  command["inputs"] = DescriptionOf(parts[0]);
-  command["targets"] = DescriptionOf(parts[1]);
-  std::vector<std::span<const char>> payload;
-  for (const model::Tensor& part : parts) {
-    payload.emplace_back(static_cast<const char*>(part.raw_data()), part.nbytes());
-  }
-  return Ask(process, command, timeout, payload);
 }
 
 std::string RankZeroHost(const comm::World& world) {
@@ -87,6 +69,86 @@ std::string InterfaceName(const RankOptions& options, const comm::World& world) 
 }
 
 }  // namespace
+
+// It answers each line on its standard input with one on its standard output.
+class PyTorchPeer::Process {
+ public:
+  // Inherits the CPUs of the calling thread, and ends with this process. Throws std::system_error if it
+  // cannot be started.
+  Process(const PeerProgram& program, const std::string& threads) : name_(program.python) {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+      throw std::system_error(errno, std::generic_category(), "socketpair");
+    }
+    socket_ = comm::FileDescriptor(sockets[0]);
+    const comm::FileDescriptor its_end(sockets[1]);
+    child_.emplace(
+        std::vector<std::string>{program.python, program.script, "--serve"},
+        comm::ChildOptions{.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}},
+                           .stdin_fd = its_end.get(),
+                           .stdout_fd = its_end.get(),
+                           .stderr_fd = messages_.fd()});
+  }
+
+  // Sends the command, and behind it the bytes of `payload`. Throws std::runtime_error if the program ends
+  // instead of answering, with how it ended and the last line of its standard error, or does not answer in
+  // time.
+  Json Ask(const Json& command, std::chrono::milliseconds timeout,
+           std::span<const model::Tensor> payload = {}) {
+    const comm::Deadline deadline = std::chrono::steady_clock::now() + timeout;
+    Send(command.dump() + "\n", deadline);
+    for (const model::Tensor& part : payload)
+      Send({static_cast<const char*>(part.raw_data()), part.nbytes()}, deadline);
+    std::string line;
+    while (!line.ends_with('\n')) {
+      if (!comm::WaitFor(socket_, POLLIN, deadline))
+        throw std::runtime_error(Join(name_, ": gave no answer within ", timeout.count(), " ms"));
+      char buffer[4096];
+      const ssize_t n = recv(socket_.get(), buffer, sizeof buffer, 0);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) ThrowEnded();
+      line.append(buffer, static_cast<size_t>(n));
+    }
+    line.pop_back();
+    Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!answer.is_object()) {
+      throw std::runtime_error(Join("the peer's answer to ", command.at("do").get<std::string>(),
+                                    " is no JSON object: ", line.substr(0, 200)));
+    }
+    return answer;
+  }
+
+  // A command about a batch, which follows it as it lies in memory.
+  Json AskOver(const model::Batch& batch, Json command, std::chrono::milliseconds timeout) {
+    const model::Tensor parts[] = {batch.inputs.To(model::CpuDevice()), batch.targets.To(model::CpuDevice())};
+    command["inputs"] = DescriptionOf(parts[0]);
+    command["targets"] = DescriptionOf(parts[1]);
+    return Ask(command, timeout, parts);
+  }
+
+ private:
+  void Send(std::span<const char> bytes, comm::Deadline deadline) {
+    while (!bytes.empty() && comm::WaitFor(socket_, POLLOUT, deadline)) {
+      const ssize_t n = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (n < 0) ThrowEnded();
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+  }
+
+  [[noreturn]] void ThrowEnded() {
+    // It has closed its output, and is not waited for longer than that.
+    const auto end = child_->Wait(std::chrono::steady_clock::now() + std::chrono::seconds(1));
+    const std::string message = messages_.last_line();
+    throw std::runtime_error(Join(name_, " ", end.has_value() ? comm::ToString(*end) : "closed its output",
+                                  message.empty() ? "" : ": ", message));
+  }
+
+  const std::string name_;
+  comm::FileDescriptor socket_;    // its standard input and output
+  comm::CapturedOutput messages_;  // its standard error
+  std::optional<comm::ChildProcess> child_;
+};
 
 PeerProgram FindPeerProgram(const std::string& python, const char* argv0) {
   return {python, RunfilePath(argv0, "bench/peers/pytorch_ddp.py", /*executable=*/false)};
@@ -107,36 +169,34 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
                          const comm::World& world, const ThreadPlacement& placement,
                          comm::ProcessGroup& group, const model::DevicePtr& device)
     : options_(options) {
-  const std::string threads = std::to_string(options.threads_per_rank);
-  placement.StartCommunication([&] {
-    process_.emplace(std::vector<std::string>{program.python, program.script, "--serve"},
-                     std::map<std::string, std::optional<std::string>>{{"OMP_NUM_THREADS", threads},
-                                                                       {"MKL_NUM_THREADS", threads}});
-  });
+  placement.StartCommunication(
+      [&] { process_ = std::make_unique<Process>(program, std::to_string(options.threads_per_rank)); });
   const auto patience = std::max<std::chrono::milliseconds>(kStartPatience, options.timeout);
   const Json hello =
-      Ask(*process_, {{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
+      process_->Ask({{"do", "hello"}, {"rank", world.rank}, {"world_size", world.size}}, patience);
   const std::string port = BroadcastText(group, device, world.rank == 0 ? hello.at("port").dump() : "");
   const std::string host = BroadcastText(group, device, world.rank == 0 ? RankZeroHost(world) : "");
-  const Json joined = Ask(*process_,
-                          {{"do", "join"},
-                           {"host", host},
-                           {"port", std::stoi(port)},
-                           {"rank", world.rank},
-                           {"world_size", world.size},
-                           {"local_rank", world.local_rank},
-                           {"backend", backend == "nccl" ? "nccl" : "gloo"},  // it has no other
-                           {"device", options.device},
-                           {"interface", InterfaceName(options, world)},
-                           {"threads", options.threads_per_rank},
-                           {"compute_cpus", placement.placement().compute_cpus},
-                           {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
-                          patience);
+  const Json joined =
+      process_->Ask({{"do", "join"},
+                     {"host", host},
+                     {"port", std::stoi(port)},
+                     {"rank", world.rank},
+                     {"world_size", world.size},
+                     {"local_rank", world.local_rank},
+                     {"backend", backend == "nccl" ? "nccl" : "gloo"},  // it has no other
+                     {"device", options.device},
+                     {"interface", InterfaceName(options, world)},
+                     {"threads", options.threads_per_rank},
+                     {"compute_cpus", placement.placement().compute_cpus},
+                     {"timeout_s", std::chrono::ceil<std::chrono::seconds>(options.timeout).count()}},
+                    patience);
   for (const auto& [name, version] : joined.at("libraries").items()) {
     libraries_.Set(name, version.get<std::string>());
   }
   clock_ = joined.at("clock").get<std::string>();
 }
+
+PyTorchPeer::~PyTorchPeer() = default;
 
 void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
                         const std::string& weights) {
@@ -147,29 +207,19 @@ void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_
   command["weights"] = weights;
   const auto num_compiled = std::ranges::count_if(
       bucket_bytes, [](const auto& strategy) { return strategy.first.ends_with(kCompiled); });
-  const Json begun = Ask(*process_, command,
-                         std::max<std::chrono::milliseconds>(kStartPatience + num_compiled * kCompilePatience,
-                                                             options_.timeout));
+  const Json begun =
+      process_->Ask(command, std::max<std::chrono::milliseconds>(
+                                 kStartPatience + num_compiled * kCompilePatience, options_.timeout));
   facts_.clear();
-  differs_by_.clear();
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
     for (const auto& [name, value] : of_strategy.items()) facts_[strategy].Set(name, FromJson(value));
   }
-  const Json differs_by = begun.value("differs_by", Json::object());
-  for (const auto& [strategy, value] : differs_by.items()) {
-    differs_by_[strategy] = value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
-  }
-}
-
-double PyTorchPeer::DiffersBy(const std::string& strategy) const {
-  const auto found = differs_by_.find(strategy);
-  return found == differs_by_.end() ? 0 : found->second;
 }
 
 PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps) {
-  const Json answer = AskOver(
-      batch, *process_, {{"do", "step"}, {"strategy", strategy}, {"num_steps", num_steps}}, options_.timeout);
+  const Json answer = process_->AskOver(
+      batch, {{"do", "step"}, {"strategy", strategy}, {"num_steps", num_steps}}, options_.timeout);
   PeerStep step;
   step.tells_sync = answer.contains("sync_exposed_ns");
   step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});
@@ -184,8 +234,8 @@ PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batc
 }
 
 void PyTorchPeer::Train(const std::string& strategy, const model::Batch& batch, const std::string& path) {
-  AskOver(batch, *process_, {{"do", "check"}, {"strategy", strategy}, {"path", path}},
-          std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
+  process_->AskOver(batch, {{"do", "check"}, {"strategy", strategy}, {"path", path}},
+                    std::max<std::chrono::milliseconds>(kStartPatience, options_.timeout));
 }
 
 }  // namespace gradsync::bench

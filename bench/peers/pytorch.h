@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "bench/launch/rank_main.h"
-#include "bench/peers/process.h"
 #include "bench/records/record.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/process_group.h"
@@ -45,11 +44,14 @@ struct PeerStep {
 // not answer in time, is CollectiveError.
 class PyTorchPeer {
  public:
+  class Process;
+
   // Starts the process, with the CPUs that the rank has for communication; it moves its own computation to
   // those for computation.
   PyTorchPeer(const PeerProgram& program, const RankOptions& options, std::string_view backend,
               const comm::World& world, const ThreadPlacement& placement, comm::ProcessGroup& group,
               const model::DevicePtr& device);
+  ~PyTorchPeer();
 
   // For the record: the versions of its libraries ("pytorch", "python", "blas"), and its clock.
   const Fields& libraries() const { return libraries_; }
@@ -62,12 +64,8 @@ class PyTorchPeer {
              const std::string& weights);
 
   // For the record of one of these strategies: "bucket_sizes" of one with buckets, in bytes; "compiled", what
-  // torch.compile was given, and "compile_ns", if
-  // it was given something.
+  // torch.compile was given, and "compile_ns", if it was given something.
   const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
-
-  // How far, of their norm, its gradients may be from the mean over ranks; infinite: they are something else.
-  double DiffersBy(const std::string& strategy) const;
 
   // So many steps on one batch, and then their means.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
@@ -78,11 +76,10 @@ class PyTorchPeer {
 
  private:
   const RankOptions& options_;
-  std::optional<PeerProcess> process_;
+  std::unique_ptr<Process> process_;
   Fields libraries_;
   std::string clock_;
   std::map<std::string, Fields> facts_;  // by strategy
-  std::map<std::string, double> differs_by_;
 };
 
 }  // namespace gradsync::bench

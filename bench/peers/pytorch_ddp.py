@@ -15,7 +15,6 @@ install torch`. Strategies:
   ddp_view        the same with gradient_as_bucket_view, whose averaged gradients are not copied back
   zero1           ddp_view with ZeroRedundancyOptimizer, which updates a part of the weights on each rank
   bf16_hook       ddp_view with bf16_compress_hook
-  powersgd_hook   ddp_view with powerSGD_hook, of rank 4 from the first timed step on; transformers only; takes NumPy
   post_local_sgd  no averaging of gradients; PostLocalSGDOptimizer averages weights after every 8th step
 
 Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes a C++
@@ -49,7 +48,7 @@ import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
 from pytorch_models import gradsync_name, make_model, random_batch
-from pytorch_training import DIFFERS_BY, Case, clock_of, kind_of
+from pytorch_training import Case, clock_of
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
@@ -147,8 +146,7 @@ class Server:
             return model
 
         self.case = Case(command, self.device, make)
-        differs_by = {name: DIFFERS_BY[kind_of(name)] for name in self.case.variants if kind_of(name) in DIFFERS_BY}
-        return {"facts": warm_up(self.case, command), "differs_by": differs_by}
+        return {"facts": warm_up(self.case, command)}
 
     def load(self, model):
         if self.rank == 0:

@@ -10,13 +10,7 @@ from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimiz
 
 DEFAULT_BUCKET_BYTES = 25 << 20  # DistributedDataParallel's own
 COMPILED = "_compiled"  # behind the name of a strategy whose model runs under torch.compile
-# How far gradients may be from the mean over ranks, of their norm, beside what any order of sums brings about. bf16 is
-# rounded to 8 bits, before the sum and after it. None: it is not meant to have them (powersgd_hook), or its weights are
-# no step from their mean (post_local_sgd).
-DIFFERS_BY = {"bf16_hook": 2**-7, "powersgd_hook": None, "post_local_sgd": None}
-# Of the twins of powersgd and local_sgd: columns that are kept of a gradient, and steps from one average to the next.
-POWERSGD_RANK = 4
-LOCAL_STEPS = 8
+LOCAL_STEPS = 8  # of post_local_sgd: from one average of the weights to the next
 
 
 class Nothing:
@@ -83,8 +77,7 @@ class WithBuffers(torch.nn.Module):
 
 # Those of DistributedDataParallel, which waits for gradients inside backward: the arguments that each is given.
 # Buckets that gradients are views of are the faster way.
-DDP = {"ddp": {}, **{name: {"gradient_as_bucket_view": True}
-                     for name in ("ddp_view", "zero1", "bf16_hook", "powersgd_hook")}}
+DDP = {"ddp": {}, **{name: {"gradient_as_bucket_view": True} for name in ("ddp_view", "zero1", "bf16_hook")}}
 
 
 class Variant:
@@ -97,20 +90,12 @@ class Variant:
         self.kind = kind_of(name)
         self.has_buckets = self.kind in DDP
         self.compiled = ""
-        self.powersgd = None
         if self.has_buckets:
             # An explicit size switches off the small first bucket, which belongs to the default.
             size = {} if bucket_bytes == DEFAULT_BUCKET_BYTES else {"bucket_cap_mb": bucket_bytes / 2**20}
             self.module = self.ddp = torch.nn.parallel.DistributedDataParallel(model, **DDP[self.kind], **size)
             if self.kind == "bf16_hook":
                 self.ddp.register_comm_hook(None, bf16_compress_hook)
-            if self.kind == "powersgd_hook":
-                from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook  # takes NumPy
-                if any(p.dim() == 4 for p in model.parameters()):
-                    raise ValueError("powersgd_hook: PyTorch's takes no gradients in channels_last")
-                # From the third pass on, which is the first after warming up.
-                self.powersgd = powerSGD_hook.PowerSGDState(None, POWERSGD_RANK, start_powerSGD_iter=2)
-                self.ddp.register_comm_hook(self.powersgd, powerSGD_hook.powerSGD_hook)
             if name.endswith(COMPILED):
                 # From outside, as PyTorch's notes on DistributedDataParallel say: the compiler then cuts the
                 # graph where buckets end, so that they are sent while backward goes on.
@@ -132,9 +117,6 @@ class Variant:
                 self.params, type(optimizer), lr=optimizer.defaults["lr"], fused=True)
         if self.kind == "post_local_sgd":
             self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(LOCAL_STEPS, warmup_steps=0))
-        if self.powersgd is not None:
-            self.powersgd.error_dict.clear()
-            self.powersgd.p_memory_dict.clear()  # and with it the other factors
 
     def buckets(self):
         """The bytes of DistributedDataParallel's buckets, in their order, for the record."""

@@ -209,16 +209,16 @@ TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {
             (std::map<std::string, std::string>{{"core", "single_process"}, {"pytorch_ddp_view", "none"}}));
 }
 
-// It says that its gradients are no mean over ranks, as those of gradsync's own are not either.
+// Its weights do not follow from the mean of gradients, as those of gradsync's own do not either.
 TEST(DdpPeersTest, APeerIsNotCheckedForWhatItDoesNotClaim) {
   const std::string out = FreshDirectory();
-  const ProgramResult result = RunDdp(out, WithFake({"--strategies=powersgd"}));
+  const ProgramResult result = RunDdp(out, WithFake({"--strategies=local_sgd"}));
   ASSERT_EQ(result.status, 0) << result.err;
   std::map<std::string, std::string> references;
   for (const Record& record : RecordsIn(out))
     references[record.config.StringOr("strategy", "")] = record.checks.StringOr("reference", "");
-  EXPECT_EQ(references, (std::map<std::string, std::string>{{"powersgd", "equation"},
-                                                            {"pytorch_powersgd_hook", "none"}}));
+  EXPECT_EQ(references, (std::map<std::string, std::string>{{"local_sgd", "equation"},
+                                                            {"pytorch_post_local_sgd", "none"}}));
 }
 
 TEST(DdpPeersTest, WithoutPyTorchTheFlagIsRefused) {

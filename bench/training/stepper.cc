@@ -121,7 +121,6 @@ class PeerStepper : public Stepper {
   }
 
   double loss_scale() const override { return 1; }
-  double differs_by() const override { return process_.DiffersBy(variant().peer); }
 
   void StepFromStart(const Batch& batch) override {
     process_.Train(variant().peer, batch, path_);

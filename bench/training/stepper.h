@@ -38,9 +38,6 @@ class Stepper {
 
   // What its step scales the loss by.
   virtual double loss_scale() const = 0;
-  // How far, of their norm, its gradients may be from those of a single process beside what rounding brings
-  // about; infinite: they are not the same.
-  virtual double differs_by() const { return 0; }
   // The step of a check, from rank 0's initial weights: afterwards the trainer's parameters hold the
   // variant's gradients and values. After others, because a strategy may move its buckets after its first.
   virtual void StepFromStart(const model::Batch& batch) = 0;

@@ -51,8 +51,8 @@ bool Verifier::SpotCheck(const Stepper& stepper, int64_t round) {
 Fields Verifier::Check(Stepper& stepper) {
   Fields checks;
   const Variant& variant = stepper.variant();
-  const bool tells = (!variant.is_peer() || !options_.on_images() || options_.dtype != "bf16") &&
-                     std::isfinite(stepper.differs_by());
+  const bool tells = !variant.is_peer() || (std::isfinite(variant.traits->twin_differs_by) &&
+                                            !(options_.on_images() && options_.dtype == "bf16"));
   const bool wanted = options_.verify && tells;
   const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
   trainer_.SetClipNorm(variant.clip_norm());
@@ -106,8 +106,9 @@ double Verifier::ToleranceOf(const Stepper& stepper) const {
   const int num_ranks = trainer_.group().size();
   if (!stepper.variant().is_peer()) return Tolerance(dtype, num_ranks * stepper.cell().accumulation_steps);
   const int64_t positions = stepper.cell().positions * num_ranks;
-  const double rounding = std::max(
-      stepper.differs_by(), options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions));
+  const double rounding =
+      std::max(stepper.variant().traits->twin_differs_by,
+               options_.tf32 ? Tf32PeerTolerance(positions) : PeerTolerance(dtype, positions));
   return options_.on_images() ? std::max(rounding, kImagePeerTolerance) : rounding;
 }
 
