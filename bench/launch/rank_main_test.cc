@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -67,7 +66,7 @@ TEST(RankMainTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
   setenv("GRADSYNC_LINK_RATE", "200000000", 1);
   EXPECT_EQ(rate(), 200'000'000);
   unsetenv("GRADSYNC_LINK_RATE");
-  EXPECT_EQ(std::ranges::find(Schema(), "link_rate", &SchemaName::name)->scope, Scope::kCell);
+  EXPECT_EQ(ScopeOf("link_rate", {}), Scope::kCell);
 }
 
 }  // namespace

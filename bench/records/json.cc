@@ -91,7 +91,7 @@ void RequireType(bool is_right, const Json& json, std::string_view name, std::st
   if (!is_right) throw Malformed{Join("\"", name, "\" is ", TypeName(json), ", expected ", wanted)};
 }
 
-void FromJson(const Json& json, std::string_view name, std::vector<BucketRecord>* buckets);
+void FromJson(const Json& json, std::string_view name, BucketRecord* bucket);
 void FromJson(const Json& json, std::string_view name, Provenance* provenance);
 
 void FromJson(const Json& json, std::string_view name, std::string* text) {
@@ -136,19 +136,17 @@ void FromJson(const Json& json, std::string_view name, Fields* fields) {
   }
 }
 
-void FromJson(const Json& json, std::string_view name, Series* all) {
-  RequireType(json.is_object(), json, name, "an object");
-  for (const auto& [key, entry] : json.items()) {
-    RequireType(entry.is_array(), entry, key, "an array");
-    std::vector<int64_t>& series = (*all)[key];
-    series.resize(entry.size());
-    for (size_t i = 0; i < series.size(); ++i) FromJson(entry[i], key, &series[i]);
-  }
+template <class T>
+void FromJson(const Json& json, std::string_view name, std::vector<T>* entries) {
+  RequireType(json.is_array(), json, name, "an array");
+  entries->resize(json.size());
+  for (size_t i = 0; i < entries->size(); ++i) FromJson(json[i], name, &(*entries)[i]);
 }
 
-void FromJson(const Json& json, std::string_view name, std::map<std::string, Fields>* published) {
+template <class T>
+void FromJson(const Json& json, std::string_view name, std::map<std::string, T>* entries) {
   RequireType(json.is_object(), json, name, "an object");
-  for (const auto& [key, entry] : json.items()) FromJson(entry, key, &(*published)[key]);
+  for (const auto& [key, entry] : json.items()) FromJson(entry, key, &(*entries)[key]);
 }
 
 // Sets `value` if `object` has such a name.
@@ -157,14 +155,10 @@ void TakeField(const Json& object, const char* name, T* value) {
   if (const auto found = object.find(name); found != object.end()) FromJson(*found, name, value);
 }
 
-void FromJson(const Json& json, std::string_view name, std::vector<BucketRecord>* buckets) {
-  RequireType(json.is_array(), json, name, "an array");
-  for (const Json& entry : json) {
-    RequireType(entry.is_object(), entry, name, "objects");
-    BucketRecord& bucket = buckets->emplace_back();
-    TakeField(entry, "bytes", &bucket.bytes);
-    TakeField(entry, "tensors", &bucket.tensors);
-  }
+void FromJson(const Json& json, std::string_view name, BucketRecord* bucket) {
+  RequireType(json.is_object(), json, name, "an object");
+  TakeField(json, "bytes", &bucket->bytes);
+  TakeField(json, "tensors", &bucket->tensors);
 }
 
 void FromJson(const Json& json, std::string_view name, Provenance* provenance) {
@@ -177,12 +171,6 @@ struct Line {
   Record record;
   int64_t of = -1;  // what it continues; negative: nothing
 };
-
-void RequireNames(const Json& json, std::initializer_list<const char*> names) {
-  for (const char* const name : names) {
-    if (!json.contains(name)) throw Malformed{Join("no \"", name, "\"")};
-  }
-}
 
 Line FromJson(const Json& json) {
   if (!json.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(json))};
@@ -199,7 +187,9 @@ Line FromJson(const Json& json) {
   if (line.of >= 0) {
     ForEachGrowingField(record, take);
   } else {
-    RequireNames(json, {"experiment", "run_id", "rank", "world_size", "config", "samples"});
+    for (const char* const name : {"experiment", "run_id", "rank", "world_size", "config", "samples"}) {
+      if (!json.contains(name)) throw Malformed{Join("no \"", name, "\"")};
+    }
     ForEachField(record, take);
     if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
       throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
@@ -209,25 +199,6 @@ Line FromJson(const Json& json) {
   Record empty;
   if (std::string fault = Append(record, &empty); !fault.empty()) throw Malformed{std::move(fault)};
   return line;
-}
-
-// Why they cannot be, or what `take` makes of the line.
-template <class Take>
-std::string Parse(std::string_view line, const Take& take) {
-  try {
-    // The library takes a zero for the end of the text, and would not look at what follows.
-    const size_t zero = line.find('\0');
-    if (zero != std::string_view::npos) throw Malformed{Join("not JSON: wrong at byte ", zero + 1)};
-    return take(FromJson(Json::parse(line)));
-  } catch (const Malformed& malformed) {
-    return malformed.reason;
-  } catch (const Json::parse_error& error) {
-    const bool cut_off = line.starts_with('{') && !line.ends_with('}');
-    return cut_off ? Join("cut off after ", line.size(), " bytes")
-                   : Join("not JSON: wrong at byte ", error.byte);
-  } catch (const Json::out_of_range&) {
-    return "not JSON: a number too large";
-  }
 }
 
 std::string ToLine(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -273,17 +244,6 @@ std::string ToContinuationLine(int64_t of, const Record& more) {
   return ToLine(json);
 }
 
-ParseResult ParseRecord(std::string_view line) {
-  ParseResult result;
-  std::string fault = Parse(line, [&](Line parsed) {
-    if (parsed.of >= 0) return Join("more of record ", parsed.of, ", not a record");
-    result = std::move(parsed.record);
-    return std::string();
-  });
-  if (!fault.empty()) result = std::move(fault);
-  return result;
-}
-
 std::string Append(const Record& more, Record* record) {
   std::string fault = LengthFault("samples", record->samples, more.samples);
   if (fault.empty()) fault = LengthFault("moments", record->moments, more.moments);
@@ -296,18 +256,28 @@ std::string Append(const Record& more, Record* record) {
   return "";
 }
 
-std::string AddLine(std::string_view line, std::vector<Record>* records) {
-  return Parse(line, [&](Line parsed) {
-    if (parsed.of < 0) {
-      records->push_back(std::move(parsed.record));
-      return std::string();
-    }
-    // Mostly one of the last.
-    const auto begun = std::find_if(records->rbegin(), records->rend(),
-                                    [&](const Record& record) { return record.number == parsed.of; });
-    if (begun == records->rend()) return Join("more of record ", parsed.of, ", which is not there");
-    return Append(parsed.record, &*begun);
-  });
+std::string AddLine(std::string_view line, std::vector<Record>* records) try {
+  // The library takes a zero for the end of the text, and would not look at what follows.
+  const size_t zero = line.find('\0');
+  if (zero != std::string_view::npos) throw Malformed{Join("not JSON: wrong at byte ", zero + 1)};
+  Line parsed = FromJson(Json::parse(line));
+  if (parsed.of < 0) {
+    records->push_back(std::move(parsed.record));
+    return "";
+  }
+  // Mostly one of the last.
+  const auto begun = std::find_if(records->rbegin(), records->rend(),
+                                  [&](const Record& record) { return record.number == parsed.of; });
+  if (begun == records->rend()) return Join("more of record ", parsed.of, ", which is not there");
+  return Append(parsed.record, &*begun);
+} catch (const Malformed& malformed) {
+  return malformed.reason;
+} catch (const Json::parse_error& error) {
+  const bool cut_off = line.starts_with('{') && !line.ends_with('}');
+  return cut_off ? Join("cut off after ", line.size(), " bytes")
+                 : Join("not JSON: wrong at byte ", error.byte);
+} catch (const Json::out_of_range&) {
+  return "not JSON: a number too large";
 }
 
 }  // namespace gradsync::bench

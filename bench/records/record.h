@@ -109,20 +109,14 @@ std::string ToJsonLine(const Record& record);
 // A line with more of record `of`: the samples, moments, buckets, checks and facts of `more`.
 std::string ToContinuationLine(int64_t of, const Record& more);
 
-// A record, or the reason why the line is none: one line of text.
-using ParseResult = std::variant<Record, std::string>;
-
-// A record's own line, without its newline. Names that are not in the schema are skipped; of those that are,
-// "schema", "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there, and values
-// have the schema's types.
-ParseResult ParseRecord(std::string_view line);
-
 // Appends the samples and moments of `more`, and sets its checks, facts and, if it has any, buckets. Returns
 // why that cannot be, in one line, and then has done nothing; empty if it could.
 std::string Append(const Record& more, Record* record);
 
-// Reads the next line of a file: adds a record to those of the lines before it, or what it continues to one
-// of them. Returns why the line cannot be used, in one line of text; empty if it can.
+// Reads the next line of a file, without its newline: adds a record to those of the lines before it, or what
+// it continues to one of them. Names that are not in the schema are skipped; of those that are, "schema",
+// "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there, and values have the
+// schema's types. Returns why the line cannot be used, in one line of text; empty if it can.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 // Appends the records of one rank to its file.
