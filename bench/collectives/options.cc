@@ -22,8 +22,7 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   flags.Add("backend", &backends, OneOf(comm::BackendNames()), "Backends to measure, one after the other.");
   flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
             "Collectives to measure, one after the other.");
-  flags.Add("sizes", &sizes_bytes, BytesOrRange(),
-            "Sizes of the vector that all ranks reduce or have at the end.");
+  flags.Add("sizes", &sizes_bytes, Bytes(), "Sizes of the vector that all ranks reduce or have at the end.");
   flags.Add("op", &op, OneOf({"sum", "mean"}), "The reduction, where there is one.");
   flags.Add("dtype", &dtype, OneOf({"f32", "f64", "bf16"}), "The type of an element.");
   flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Timed collectives of each size.");

@@ -14,50 +14,12 @@
 namespace gradsync::bench {
 namespace {
 
-// A kind whose texts stand for one value, which `parse` reads (text -> optional).
-template <class T, class Parse>
-Kind<T> KindOf(std::string takes, Parse parse, std::function<std::string(const T&)> print) {
-  const auto to_list = [parse](std::string_view text) {
-    const std::optional<T> value = parse(text);
-    return value ? std::vector<T>{*value} : std::vector<T>();
-  };
-  return {std::move(takes), to_list, std::move(print)};
-}
-
 std::string PrintText(const std::string& text) { return text; }
 
 std::optional<double> ParsePositiveNumber(std::string_view text) {
   double value = 0;
   const bool is_number = absl::SimpleAtod({text.data(), text.size()}, &value);
   return is_number && value > 0 && value < 1e300 ? std::optional(value) : std::nullopt;
-}
-
-std::optional<int64_t> ParsePositiveBytes(std::string_view text) {
-  const std::optional<int64_t> bytes = ParseByteCount(text);
-  return bytes && *bytes > 0 ? bytes : std::nullopt;
-}
-
-// "8..1GiB" is 8, 16, ..., "8..1GiB*4" 8, 32, ...; the last one is the largest that the range holds.
-std::vector<int64_t> ParseBytesOrRange(std::string_view text) {
-  const size_t dots = text.find("..");
-  const bool is_range = dots != text.npos;
-  const size_t star = is_range ? text.find('*', dots) : text.npos;
-  const auto first = ParsePositiveBytes(text.substr(0, dots));
-  const auto last = is_range ? ParsePositiveBytes(text.substr(dots + 2, star - dots - 2)) : first;
-  const int64_t factor = star == text.npos ? 2 : ParseInteger(text.substr(star + 1)).value_or(0);
-  std::vector<int64_t> counts;
-  if (!first || !last || *first > *last || factor < 2) return counts;
-  for (int64_t count = *first;; count *= factor) {
-    counts.push_back(count);
-    if (count > *last / factor) return counts;
-  }
-}
-
-std::optional<std::chrono::milliseconds> ParseMilliseconds(std::string_view text) {
-  absl::Duration duration;
-  const bool fits = absl::ParseDuration({text.data(), text.size()}, &duration) &&
-                    duration >= absl::Milliseconds(1) && duration < absl::Hours(1'000'000);
-  return fits ? std::optional(absl::ToChronoMilliseconds(duration)) : std::nullopt;
 }
 
 // "a", "a or b", "a, b or c".
@@ -101,7 +63,7 @@ Kind<bool> Switch() {
   const auto parse = [](std::string_view text) {
     return text == "true" ? std::optional(true) : text == "false" ? std::optional(false) : std::nullopt;
   };
-  return KindOf<bool>("true or false", parse, [](bool value) { return value ? "true" : "false"; });
+  return {"true or false", parse, [](bool value) { return value ? "true" : "false"; }};
 }
 
 Kind<int64_t> Integer(int64_t min, int64_t max) {
@@ -110,14 +72,12 @@ Kind<int64_t> Integer(int64_t min, int64_t max) {
     return value && *value >= min && *value <= max ? value : std::nullopt;
   };
   const bool is_bounded = max < std::numeric_limits<int32_t>::max();
-  return KindOf<int64_t>(
-      is_bounded ? Join("an integer from ", min, " to ", max) : Join("an integer of at least ", min), parse,
-      [](int64_t value) { return std::to_string(value); });
+  return {is_bounded ? Join("an integer from ", min, " to ", max) : Join("an integer of at least ", min),
+          parse, [](int64_t value) { return std::to_string(value); }};
 }
 
 Kind<double> PositiveNumber() {
-  return KindOf<double>("a positive number such as 0.001", ParsePositiveNumber,
-                        [](double value) { return Join(value); });
+  return {"a positive number such as 0.001", ParsePositiveNumber, [](double value) { return Join(value); }};
 }
 
 Kind<double> Percent() {
@@ -126,17 +86,15 @@ Kind<double> Percent() {
         text.ends_with('%') ? ParsePositiveNumber(text.substr(0, text.size() - 1)) : std::nullopt;
     return percent ? std::optional(*percent / 100) : std::nullopt;
   };
-  return KindOf<double>("a percentage such as 2%", parse,
-                        [](double share) { return Join(100 * share, "%"); });
+  return {"a percentage such as 2%", parse, [](double share) { return Join(100 * share, "%"); }};
 }
 
 Kind<int64_t> Bytes() {
-  return KindOf<int64_t>("a byte count such as 4096, 64KiB, 1MiB, 1GiB", ParsePositiveBytes, FormatByteCount);
-}
-
-Kind<int64_t> BytesOrRange() {
-  return {Bytes().takes + ", a range such as 8..1GiB (doubling) or 8..1GiB*4", ParseBytesOrRange,
-          FormatByteCount};
+  const auto parse = [](std::string_view text) {
+    const std::optional<int64_t> bytes = ParseByteCount(text);
+    return bytes && *bytes > 0 ? bytes : std::nullopt;
+  };
+  return {"a byte count such as 4096, 64KiB, 1MiB, 1GiB", parse, FormatByteCount};
 }
 
 Kind<int64_t> Elements() {
@@ -145,13 +103,18 @@ Kind<int64_t> Elements() {
     const std::optional<int64_t> elements = ParseCount(text);
     return elements && *elements > 0 && *elements <= int64_t{1} << 50 ? elements : std::nullopt;
   };
-  return KindOf<int64_t>("a number of elements such as 4096, 512Ki, 3Mi", parse, FormatCount);
+  return {"a number of elements such as 4096, 512Ki, 3Mi", parse, FormatCount};
 }
 
 Kind<std::chrono::milliseconds> Duration() {
-  return KindOf<std::chrono::milliseconds>(
-      "a duration such as 500ms, 60s, 2m", ParseMilliseconds,
-      [](std::chrono::milliseconds value) { return absl::FormatDuration(absl::FromChrono(value)); });
+  const auto parse = [](std::string_view text) {
+    absl::Duration duration;
+    const bool fits = absl::ParseDuration({text.data(), text.size()}, &duration) &&
+                      duration >= absl::Milliseconds(1) && duration < absl::Hours(1'000'000);
+    return fits ? std::optional(absl::ToChronoMilliseconds(duration)) : std::nullopt;
+  };
+  return {"a duration such as 500ms, 60s, 2m", parse,
+          [](std::chrono::milliseconds value) { return absl::FormatDuration(absl::FromChrono(value)); }};
 }
 
 Kind<std::string> OneOf(std::vector<std::string> choices) {
@@ -159,21 +122,21 @@ Kind<std::string> OneOf(std::vector<std::string> choices) {
   const auto parse = [choices = std::move(choices)](std::string_view text) {
     return std::ranges::count(choices, text) > 0 ? std::optional<std::string>(text) : std::nullopt;
   };
-  return KindOf<std::string>(std::move(takes), parse, PrintText);
+  return {std::move(takes), parse, PrintText};
 }
 
 Kind<std::string> Path(std::string what) {
   const auto parse = [](std::string_view text) {
     return text.empty() ? std::nullopt : std::optional(ResolvePath(text));
   };
-  return KindOf<std::string>(std::move(what), parse, PrintText);
+  return {std::move(what), parse, PrintText};
 }
 
 Kind<std::string> Text(std::string what) {
   const auto parse = [](std::string_view text) {
     return text.empty() ? std::nullopt : std::optional<std::string>(text);
   };
-  return KindOf<std::string>(std::move(what), parse, PrintText);
+  return {std::move(what), parse, PrintText};
 }
 
 void FlagTable::AllowPaths(std::vector<std::string>* target, std::string what) {
@@ -222,15 +185,14 @@ void FlagTable::Parse(int argc, const char* const* argv) {
 }
 
 bool FlagTable::given(std::string_view name) const {
-  return std::any_of(flags_.begin(), flags_.end(), [&](const Flag& f) { return f.name == name && f.given; });
+  return std::ranges::any_of(flags_, [&](const Flag& f) { return f.name == name && f.given; });
 }
 
 std::vector<std::pair<std::string, std::string>> FlagTable::Values(
     const std::vector<std::string>& except) const {
   std::vector<std::pair<std::string, std::string>> values;
   for (const Flag& flag : flags_) {
-    if (std::find(except.begin(), except.end(), flag.name) != except.end()) continue;
-    values.emplace_back("--" + flag.name, flag.text);
+    if (std::ranges::count(except, flag.name) == 0) values.emplace_back("--" + flag.name, flag.text);
   }
   return values;
 }

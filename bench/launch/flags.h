@@ -27,9 +27,7 @@ std::vector<std::string> SplitCommas(std::string_view text);
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
-  // The values that a text stands for: one, or several if it is a range; none if it is not what the flag
-  // takes.
-  std::function<std::vector<T>(std::string_view)> parse;
+  std::function<std::optional<T>(std::string_view)> parse;  // nullopt: not what the flag takes
   std::function<std::string(const T&)> print;
 };
 
@@ -41,8 +39,6 @@ Kind<double> PositiveNumber();
 Kind<double> Percent();
 // A positive number of bytes, see ParseByteCount.
 Kind<int64_t> Bytes();
-// The same, or a range: "8..1GiB*4" is 8, 32, ... in steps of a factor, 2 unless given. For lists.
-Kind<int64_t> BytesOrRange();
 // A positive number of elements, see ParseCount.
 Kind<int64_t> Elements();
 // At least a millisecond.
@@ -67,33 +63,30 @@ class FlagTable {
   // --name=value, or --name alone for a Switch.
   template <class T>
   void Add(std::string name, T* target, const Kind<T>& kind, std::string help) {
-    AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help),
-               [target](std::vector<T> values) { *target = std::move(values.front()); });
+    AddFlag<T>(std::move(name), kind, kind.print(*target), std::move(help), target);
   }
   // The same, left empty unless given.
   template <class T>
   void Add(std::string name, std::optional<T>* target, const Kind<T>& kind, std::string help) {
-    AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help),
-               [target](std::vector<T> values) { *target = std::move(values.front()); });
+    AddFlag<T>(std::move(name), kind, *target ? kind.print(**target) : "", std::move(help), target);
   }
   // Values with commas between them, none twice.
   template <class T>
   void Add(std::string name, std::vector<T>* target, const Kind<T>& kind, std::string help) {
     const auto parse_list = [parse = kind.parse](std::string_view text) {
-      std::vector<T> all;
+      std::optional<std::vector<T>> all(std::in_place);
       for (const std::string& item : SplitCommas(text)) {
-        const std::vector<T> some = parse(item);
-        const auto is_repeat = [&](const T& value) { return std::ranges::count(all, value) > 0; };
-        if (some.empty() || std::ranges::any_of(some, is_repeat)) return std::vector<T>();
-        all.insert(all.end(), some.begin(), some.end());
+        const std::optional<T> value = parse(item);
+        if (!value || std::ranges::count(*all, *value) > 0) return std::optional<std::vector<T>>();
+        all->push_back(*value);
       }
       return all;
     };
     std::string text;
     for (const T& value : *target) text += (text.empty() ? "" : ",") + kind.print(value);
-    AddFlag<T>(std::move(name), {kind.takes + ", or a comma-separated list without repeats", parse_list, {}},
-               std::move(text), std::move(help),
-               [target](std::vector<T> values) { *target = std::move(values); });
+    AddFlag<std::vector<T>>(std::move(name),
+                            {kind.takes + ", or a comma-separated list without repeats", parse_list, {}},
+                            std::move(text), std::move(help), target);
   }
 
   // Files or directories that are named without a flag; none unless allowed so. `what`: for the usage.
@@ -124,13 +117,13 @@ class FlagTable {
     bool given = false;
   };
 
-  template <class T, class Store>
-  void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Store store) {
-    const auto set = [parse = kind.parse, store](std::string_view value) {
-      std::vector<T> values = parse(value);
-      if (values.empty()) return false;
-      store(std::move(values));
-      return true;
+  // `text`: the default, as it is shown.
+  template <class T, class Target>
+  void AddFlag(std::string name, const Kind<T>& kind, std::string text, std::string help, Target* target) {
+    const auto set = [parse = kind.parse, target](std::string_view value) {
+      std::optional<T> parsed = parse(value);
+      if (parsed) *target = *std::move(parsed);
+      return parsed.has_value();
     };
     flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set,
                       std::is_same_v<T, bool>, group_});

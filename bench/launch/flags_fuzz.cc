@@ -32,7 +32,7 @@ void ParseFlags(std::string_view text) {
   table.Add("choice", &choice, bench::OneOf({"a", "b"}), "");
   table.Add("choices", &choices, bench::OneOf({"a", "b"}), "");
   table.Add("bytes", &bytes, bench::Bytes(), "");
-  table.Add("byte_counts", &byte_counts, bench::BytesOrRange(), "");
+  table.Add("byte_counts", &byte_counts, bench::Bytes(), "");
   table.Add("element_counts", &element_counts, bench::Elements(), "");
   table.Add("duration", &duration, bench::Duration(), "");
   table.Add("positive", &positive, bench::PositiveNumber(), "");

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,21 +14,21 @@
 namespace gradsync::bench {
 namespace {
 
-std::vector<LearningRateSchedule> Parse(std::string_view text) {
+std::optional<LearningRateSchedule> Parse(std::string_view text) {
   const std::vector<std::string> parts = SplitCommas(text);
   LearningRateSchedule schedule{.is_cosine = parts.front() == "cosine"};
-  if (!schedule.is_cosine && parts.front() != "constant") return {};
+  if (!schedule.is_cosine && parts.front() != "constant") return std::nullopt;
   for (size_t i = 1; i < parts.size(); ++i) {
     const std::pair<std::string, std::string> option = absl::StrSplit(parts[i], absl::MaxSplits('=', 1));
     const auto& [name, value] = option;
     if (name == "warmup") {
       schedule.warmup_steps = ParseInteger(value).value_or(-1);
     } else if (name != "min" || !schedule.is_cosine || !absl::SimpleAtod(value, &schedule.min)) {
-      return {};
+      return std::nullopt;
     }
   }
-  if (schedule.warmup_steps < 0 || !(schedule.min >= 0 && schedule.min <= 1)) return {};
-  return {schedule};
+  if (schedule.warmup_steps < 0 || !(schedule.min >= 0 && schedule.min <= 1)) return std::nullopt;
+  return schedule;
 }
 
 }  // namespace

@@ -8,8 +8,7 @@ namespace gradsync::bench {
 namespace {
 
 std::optional<LearningRateSchedule> Parse(const std::string& text) {
-  const std::vector<LearningRateSchedule> found = LearningRateSchedules().parse(text);
-  return found.empty() ? std::nullopt : std::optional(found.front());
+  return LearningRateSchedules().parse(text);
 }
 
 TEST(ScheduleTest, StaysConstantUnlessAsked) {

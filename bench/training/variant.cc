@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -44,9 +45,9 @@ std::string Print(const ddp::Option& option, double value) {
 double ParseValue(const std::string& error_start, const ddp::Option& option, const std::string& text) {
   double value = 0;
   if (option.unit == ddp::Option::Unit::kBytes) {
-    const std::vector<int64_t> bytes = Bytes().parse(text);
-    Require(bytes.size() == 1, error_start, option.name, ": expected ", Bytes().takes);
-    value = static_cast<double>(bytes.front());
+    const std::optional<int64_t> bytes = Bytes().parse(text);
+    Require(bytes.has_value(), error_start, option.name, ": expected ", Bytes().takes);
+    value = static_cast<double>(*bytes);
   } else {
     Require(absl::SimpleAtod(text, &value), error_start, option.name, ": found '", text,
             "', expected a number from ", Print(option, option.minimum), " to ",
@@ -64,10 +65,10 @@ void ParseBucketSize(const std::string& error_start, const std::string& name, co
                      Parsed& parsed) {
   Require(parsed.option.empty(), error_start, "expected one of ", parsed.option, " and ", name);
   const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
-  const std::vector<int64_t> sizes = kind.parse(text);
-  Require(sizes.size() == 1, error_start, name, ": expected ", kind.takes);
+  const std::optional<int64_t> size = kind.parse(text);
+  Require(size.has_value(), error_start, name, ": expected ", kind.takes);
   parsed.option = name;
-  parsed.size = sizes.front();
+  parsed.size = *size;
 }
 
 Parsed Parse(const std::string& error_start, std::string_view text) {
