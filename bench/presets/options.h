@@ -28,13 +28,15 @@ struct SuiteOptions {
   void AddTo(FlagTable& flags);
 };
 
-// One run of a benchmark.
+// One run of a benchmark, and what has become of it.
 struct Experiment {
   std::string title;
   std::string program;                 // "all_reduce", "ddp" or "compare"
   std::vector<std::string> arguments;  // without --out
   // Where its records go, below the suite's directory; empty: into it.
   std::string subdirectory;
+  bool done = false;
+  std::vector<std::string> files = {};  // that it wrote, below the suite's directory
 };
 
 // The experiments of the preset, in order:

@@ -33,20 +33,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of records in `directory` itself: what lies below, such as traced runs, is in no table.
-std::vector<std::string> RecordFiles(const std::string& directory) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().extension() == ".jsonl") paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  return paths;
-}
-
 void MakeDirectory(const std::string& out) {
   // They would end up in the same tables.
-  Require(RecordFiles(out).empty(), "--out=", out,
+  Require(FilesOf({}, out).empty(), "--out=", out,
           ": there are records of another run, expected an empty or a new directory, or --resume");
   std::error_code error;
   fs::create_directories(out, error);
@@ -55,31 +44,32 @@ void MakeDirectory(const std::string& out) {
 
 class Suite {
  public:
-  Suite(const char* argv0, std::string out, SuiteState state)
-      : argv0_(argv0), out_(std::move(out)), state_(std::move(state)) {
-    SetUnfinishedAside(state_, out_);
-    SaveState(state_, out_);
+  Suite(const char* argv0, std::string out, std::vector<Experiment> experiments)
+      : argv0_(argv0), out_(std::move(out)), experiments_(std::move(experiments)) {
+    SetUnfinishedAside(experiments_, out_);
+    SaveState(experiments_, out_);
   }
 
-  SuiteEnd Run() {
-    const size_t total = state_.experiments.size();
-    for (size_t i = 0; i < total && !stopped_by_; ++i) {
-      Progressed& next = state_.experiments[i];
-      const std::string title = Join("[", i + 1, "/", total, "] ", next.experiment.title);
+  // The exit status.
+  int Run() {
+    for (size_t i = 0; i < experiments_.size() && !stopped_by_; ++i) {
+      Experiment& next = experiments_[i];
+      const std::string title = Join("[", i + 1, "/", experiments_.size(), "] ", next.title);
       if (next.done) {
         std::cout << title << ": kept" << std::endl;
         continue;
       }
       RunExperiment(next, title);
-      SaveState(state_, out_);
+      SaveState(experiments_, out_);
     }
     WriteReports();
     return Report();
   }
 
+  std::optional<int> stopped_by() const { return stopped_by_; }
+
  private:
-  void RunExperiment(Progressed& progressed, const std::string& title) {
-    const Experiment& experiment = progressed.experiment;
+  void RunExperiment(Experiment& experiment, const std::string& title) {
     std::cout << title << std::endl;
     const auto begin = std::chrono::steady_clock::now();
     const std::vector<std::string> before = FilesOf(experiment, out_);
@@ -87,9 +77,9 @@ class Suite {
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
-    progressed.done =
+    experiment.done =
         RunProgram(title, command, STDOUT_FILENO, Join(experiment.title, ": ", experiment.program));
-    std::ranges::set_difference(FilesOf(experiment, out_), before, std::back_inserter(progressed.files));
+    std::ranges::set_difference(FilesOf(experiment, out_), before, std::back_inserter(experiment.files));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     std::printf("%.1f s\n\n", elapsed.count());
     std::fflush(stdout);
@@ -115,9 +105,7 @@ class Suite {
   void WriteReports() {
     for (const auto& [format, extension] :
          {std::pair{"markdown", "md"}, std::pair{"csv", "csv"}, std::pair{"json", "json"}}) {
-      std::vector<std::string> command = RecordFiles(out_);
-      command.push_back(Join("--format=", format));
-      Make(Join("tables.", extension), "summarize", std::move(command));
+      Make(Join("tables.", extension), "summarize", {out_, Join("--format=", format)});
     }
     Make("report.html", "report", {out_});
   }
@@ -146,32 +134,53 @@ class Suite {
     return end.ok();
   }
 
-  SuiteEnd Report() const {
+  int Report() const {
     if (stopped_by_) {
       std::cerr << "suite: stopped by " << comm::SignalName(*stopped_by_) << " during " << stopped_doing_
                 << "; --resume=" << out_ << " goes on\n";
-      return {.signal = stopped_by_};
+      return 1;
     }
     std::cout << "\nWrote records to " << out_ << ", tables and a report to\n";
     for (const std::string& path : written_) std::cout << "  " << path << "\n";
     std::cout << std::flush;
     for (const std::string& failure : failures_) std::cerr << failure << "\n";
-    return {.status = failures_.empty() ? 0 : 1};
+    return failures_.empty() ? 0 : 1;
   }
 
   comm::StopSignals signals_;
   const char* const argv0_;
   const std::string out_;
-  SuiteState state_;
+  std::vector<Experiment> experiments_;
   std::vector<std::string> written_;
   std::vector<std::string> failures_;
   std::optional<int> stopped_by_;
   std::string stopped_doing_;
 };
 
+// Where to write what: as the command line says, or as a suite that was stopped has left it.
+std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, const SuiteOptions& options) {
+  if (!options.resume.empty()) {
+    for (const auto& [flag, value] : flags.Values({"resume"})) {
+      Require(!flags.given(flag.substr(2)), flag,
+              ": cannot be given beside --resume, which goes on as before");
+    }
+    return {options.resume, LoadState(options.resume)};
+  }
+  for (const char* const flag : {"model", "time", "delay_us"}) {
+    Require(!flags.given(flag) || options.preset == "resolution", "--", flag,
+            ": only --preset=resolution takes it");
+  }
+  std::vector<std::string> notes;
+  std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  const std::string out = OutputDirectory(options.ranks, options.preset + "-" + NewRunId());
+  MakeDirectory(out);
+  for (const std::string& note : notes) std::cout << note << "\n";
+  return {out, std::move(experiments)};
+}
+
 }  // namespace
 
-SuiteEnd RunSuite(int argc, char** argv) {
+int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
   if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = "resolution";
   FlagTable flags("suite",
@@ -181,30 +190,23 @@ SuiteEnd RunSuite(int argc, char** argv) {
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::cout << flags.Usage();
-    return {};
+    return 0;
   }
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
-  if (!options.resume.empty()) {
-    for (const auto& [flag, value] : flags.Values({"resume"})) {
-      Require(!flags.given(flag.substr(2)), flag,
-              ": cannot be given beside --resume, which goes on as before");
-    }
-    return Suite(argv[0], options.resume, LoadState(options.resume)).Run();
-  }
-  for (const char* const flag : {"model", "time", "delay_us"}) {
-    Require(!flags.given(flag) || options.preset == "resolution", "--", flag,
-            ": only --preset=resolution takes it");
-  }
-  std::vector<std::string> notes;
-  SuiteState state;
-  for (Experiment& experiment : MakeExperiments(options, &notes)) {
-    state.experiments.push_back({.experiment = std::move(experiment)});
-  }
-  const std::string out = OutputDirectory(options.ranks, options.preset + "-" + NewRunId());
-  MakeDirectory(out);
-  for (const std::string& note : notes) std::cout << note << "\n";
-  return Suite(argv[0], out, std::move(state)).Run();
+  auto [out, experiments] = Begin(flags, options);
+  std::optional<Suite> suite(std::in_place, argv[0], out, std::move(experiments));
+  const int status = suite->Run();
+  const std::optional<int> signal = suite->stopped_by();
+  suite.reset();  // It holds signals back.
+  if (signal) comm::EndBySignal(*signal);
+  return status;
+} catch (const InvalidInput& error) {
+  std::cerr << error.what() << "\n";
+  return 2;
+} catch (const std::exception& error) {
+  std::cerr << "suite: " << error.what() << "\n";
+  return 1;
 }
 
 }  // namespace gradsync::bench

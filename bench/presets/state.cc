@@ -16,19 +16,16 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr char kSchema[] = "gradsync.suite/2";
+constexpr char kSchema[] = "gradsync.suite/3";
 
 std::string PathIn(const std::string& directory) { return directory + "/suite.json"; }
 
 }  // namespace
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Experiment, title, program, arguments, subdirectory)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Progressed, experiment, done, files)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SuiteState, experiments)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Experiment, title, program, arguments, subdirectory, done, files)
 
-void SaveState(const SuiteState& state, const std::string& directory) {
-  Json json = state;
-  json["schema"] = kSchema;
+void SaveState(const std::vector<Experiment>& experiments, const std::string& directory) {
+  const Json json = {{"schema", kSchema}, {"experiments", experiments}};
   const std::string path = PathIn(directory), beside = path + ".new";
   std::ofstream file(beside);
   file << json.dump(2) << "\n";
@@ -38,7 +35,7 @@ void SaveState(const SuiteState& state, const std::string& directory) {
   if (!file || error) throw std::runtime_error("cannot write " + path);
 }
 
-SuiteState LoadState(const std::string& directory) {
+std::vector<Experiment> LoadState(const std::string& directory) {
   const std::string path = PathIn(directory);
   std::ifstream file;
   if (std::error_code error; fs::is_regular_file(path, error)) file.open(path);
@@ -47,7 +44,7 @@ SuiteState LoadState(const std::string& directory) {
     const Json json = Json::parse(file);
     const std::string schema = json.at("schema");
     Require(schema == kSchema, path, ": schema \"", schema, "\", expected \"", kSchema, "\"");
-    return json.get<SuiteState>();
+    return json.at("experiments").get<std::vector<Experiment>>();
   } catch (const Json::exception& error) {
     throw InvalidInput(Join(path, ": not the state of a suite: ", error.what()));
   }
@@ -65,13 +62,13 @@ std::vector<std::string> FilesOf(const Experiment& experiment, const std::string
   return files;
 }
 
-void SetUnfinishedAside(const SuiteState& state, const std::string& directory) {
+void SetUnfinishedAside(const std::vector<Experiment>& experiments, const std::string& directory) {
   std::set<std::string> kept;
-  for (const Progressed& each : state.experiments) {
+  for (const Experiment& each : experiments) {
     if (each.done) kept.insert(each.files.begin(), each.files.end());
   }
-  for (const Progressed& each : state.experiments) {
-    for (const std::string& file : FilesOf(each.experiment, directory)) {
+  for (const Experiment& each : experiments) {
+    for (const std::string& file : FilesOf(each, directory)) {
       if (kept.contains(file)) continue;
       const fs::path aside = fs::path(directory) / "unfinished" / file;
       fs::create_directories(aside.parent_path());

@@ -33,31 +33,28 @@ std::string FaultOf(const std::string& directory) {
 TEST(SuiteStateTest, IsReadAsItWasWritten) {
   const std::string out = FreshDirectory();
   SaveState({}, out);
-  SaveState({{{.experiment = {"a title", "ddp", {"--model=tiny", "--order=blocks"}, "traces"},
-               .done = true,
-               .files = {"traces/a.jsonl"}},
-              {.experiment = {"another", "compare", {}, ""}}}},
+  SaveState({{"a title", "ddp", {"--model=tiny", "--order=blocks"}, "traces", true, {"traces/a.jsonl"}},
+             {"another", "compare", {}, ""}},
             out);
-  const SuiteState state = LoadState(out);
-  ASSERT_EQ(state.experiments.size(), 2u);
-  EXPECT_EQ(state.experiments[0].experiment.title, "a title");
-  EXPECT_EQ(state.experiments[0].experiment.program, "ddp");
-  EXPECT_THAT(state.experiments[0].experiment.arguments, ElementsAre("--model=tiny", "--order=blocks"));
-  EXPECT_EQ(state.experiments[0].experiment.subdirectory, "traces");
-  EXPECT_TRUE(state.experiments[0].done);
-  EXPECT_THAT(state.experiments[0].files, ElementsAre("traces/a.jsonl"));
-  EXPECT_FALSE(state.experiments[1].done);
-  EXPECT_THAT(state.experiments[1].experiment.arguments, IsEmpty());
+  const std::vector<Experiment> experiments = LoadState(out);
+  ASSERT_EQ(experiments.size(), 2u);
+  EXPECT_EQ(experiments[0].title, "a title");
+  EXPECT_EQ(experiments[0].program, "ddp");
+  EXPECT_THAT(experiments[0].arguments, ElementsAre("--model=tiny", "--order=blocks"));
+  EXPECT_EQ(experiments[0].subdirectory, "traces");
+  EXPECT_TRUE(experiments[0].done);
+  EXPECT_THAT(experiments[0].files, ElementsAre("traces/a.jsonl"));
+  EXPECT_FALSE(experiments[1].done);
+  EXPECT_THAT(experiments[1].arguments, IsEmpty());
 }
 
 TEST(SuiteStateTest, WhatIsNoneIsRefused) {
   const std::string out = FreshDirectory(), path = out + "/suite.json";
   EXPECT_EQ(FaultOf(out), path + ": cannot be read, so there is no suite to go on with");
   std::ofstream(path) << R"({"schema":"gradsync.suite/9"})";
-  EXPECT_EQ(FaultOf(out), path + ": schema \"gradsync.suite/9\", expected \"gradsync.suite/2\"");
-  for (const char* const text :
-       {"{", "[]", R"({"schema":"gradsync.suite/2"})",
-        R"({"schema":"gradsync.suite/2","experiments":[{"experiment":{"title":3}}]})"}) {
+  EXPECT_EQ(FaultOf(out), path + ": schema \"gradsync.suite/9\", expected \"gradsync.suite/3\"");
+  for (const char* const text : {"{", "[]", R"({"schema":"gradsync.suite/3"})",
+                                 R"({"schema":"gradsync.suite/3","experiments":[{"title":3}]})"}) {
     std::ofstream(path) << text;
     EXPECT_THAT(FaultOf(out), HasSubstr(path + ": not the state of a suite: ")) << text;
   }
@@ -69,13 +66,13 @@ TEST(SuiteStateTest, WhatIsUnfinishedIsSetAside) {
        {"/done.jsonl", "/half.jsonl", "/tables.md", "/traces/half.trace.json", "/other/x.jsonl"}) {
     Touch(out + file);
   }
-  const SuiteState state{{{.experiment = {"a", "ddp", {}, ""}, .done = true, .files = {"done.jsonl"}},
-                          {.experiment = {"b", "ddp", {}, ""}, .files = {"half.jsonl"}},
-                          {.experiment = {"c", "ddp", {}, "traces"}},
-                          {.experiment = {"d", "ddp", {}, "nowhere"}}}};
-  SetUnfinishedAside(state, out);
-  EXPECT_THAT(FilesOf(state.experiments[0].experiment, out), ElementsAre("done.jsonl"));
-  EXPECT_THAT(FilesOf(state.experiments[2].experiment, out), IsEmpty());
+  const std::vector<Experiment> experiments = {{"a", "ddp", {}, "", true, {"done.jsonl"}},
+                                               {"b", "ddp", {}, "", false, {"half.jsonl"}},
+                                               {"c", "ddp", {}, "traces"},
+                                               {"d", "ddp", {}, "nowhere"}};
+  SetUnfinishedAside(experiments, out);
+  EXPECT_THAT(FilesOf(experiments[0], out), ElementsAre("done.jsonl"));
+  EXPECT_THAT(FilesOf(experiments[2], out), IsEmpty());
   for (const char* const file :
        {"/tables.md", "/other/x.jsonl", "/unfinished/half.jsonl", "/unfinished/traces/half.trace.json"}) {
     EXPECT_TRUE(std::filesystem::exists(out + file)) << file;
