@@ -50,10 +50,11 @@ void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::
           world.launcher, " starts the ranks, and repeats them itself; expected 1");
 }
 
-void CheckPlacement(const RankOptions& options, const comm::World& world) {
-  if (options.placement != "pin") return;
-  PlanPlacement(AllowedCpus(), world.local_rank, world.local_size,
-                static_cast<int>(options.threads_per_rank));
+// Empty unless the ranks are to be pinned. Throws InvalidInput if there are not CPUs enough.
+Placement PlacementOf(const RankOptions& options, const comm::World& world) {
+  if (options.placement != "pin") return {};
+  return PlanPlacement(AllowedCpus(), world.local_rank, world.local_size,
+                       static_cast<int>(options.threads_per_rank));
 }
 
 void CheckOutputDirectory(const RankOptions& options) {
@@ -67,10 +68,7 @@ void CheckOutputDirectory(const RankOptions& options) {
 
 // Throws InvalidInput if what the flags name cannot be used.
 int RunRank(const RankProgram& program, const comm::World& world) {
-  constexpr auto kLargest = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  int64_t& seed = program.options.seed;
-  seed = static_cast<int64_t>((static_cast<uint64_t>(seed) + static_cast<uint64_t>(ThisLaunch().index)) &
-                              kLargest);
+  program.options.seed += ThisLaunch().index;
   // The other ranks say so too, and not only that this one has gone.
   const auto rank_failed = [&](const std::exception& error) {
     const int status = Fail(kRankFailed, Join("rank ", world.rank, ": ", error.what()));
@@ -149,7 +147,7 @@ void RankOptions::AddTo(FlagTable& flags) {
       "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
       "the one on which their ranks met.");
   flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
-  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max()), "Of everything random.");
+  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Of everything random.");
   flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
 }
 
@@ -180,7 +178,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   if (!world || world->launcher != "self") {
     comm::World checked = world.value_or(comm::World{});
     if (!world) checked.size = checked.local_size = static_cast<int>(options.world_size);
-    CheckPlacement(options, checked);
+    PlacementOf(options, checked);
     program.check(checked);
     CheckOutputDirectory(options);
   }
@@ -211,11 +209,8 @@ void CheckDevice(const RankOptions& options, std::span<const std::string> backen
 }
 
 ThreadPlacement::ThreadPlacement(const RankOptions& options, const comm::World& world)
-    : all_cpus_(AllowedCpus()) {
-  if (options.placement != "pin") return;
-  placement_ = PlanPlacement(all_cpus_, world.local_rank, world.local_size,
-                             static_cast<int>(options.threads_per_rank));
-  RunOnCpus(placement_.compute_cpus);
+    : all_cpus_(AllowedCpus()), placement_(PlacementOf(options, world)) {
+  if (pinned()) RunOnCpus(placement_.compute_cpus);
 }
 
 void ThreadPlacement::StartCommunication(const std::function<void()>& start) const {

@@ -96,7 +96,7 @@ class ThreadPlacement {
 
  private:
   const std::vector<int> all_cpus_;
-  Placement placement_;  // empty unless pinned
+  const Placement placement_;  // empty unless pinned
 };
 
 // Joins the group of `backend`. Throws like MakeProcessGroup.

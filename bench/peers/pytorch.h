@@ -37,7 +37,8 @@ struct PeerStep {
   StepMarks marks;  // as if the step had begun at 0
   // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
   bool tells_sync = true;
-  int64_t peak_bytes_in_use = 0;  // of its device's memory, in this step; 0: it does not say
+  // Of its device's memory, in this step, with the buffers of all its strategies; 0: it does not say.
+  int64_t peak_bytes_in_use = 0;
 };
 
 // All calls are made by all ranks. What they throw, beside std::runtime_error if the process fails or does

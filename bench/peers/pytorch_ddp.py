@@ -170,7 +170,8 @@ class Server:
         if self.device.type == "cpu":
             return self.case.steps(name, batch, command["num_steps"])
         torch.cuda.reset_peak_memory_stats()
-        return {**self.case.steps(name, batch, command["num_steps"]), "peak_bytes_in_use": torch.cuda.max_memory_allocated()}
+        return {**self.case.steps(name, batch, command["num_steps"]),
+                "peak_bytes_in_use": torch.cuda.max_memory_allocated()}
 
     def check(self, command):
         name = command["strategy"]

@@ -158,7 +158,7 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "flops_per_step", kNumber, kTraining, "of forward and backward of one rank's batch"},
     {kFacts, "peak_flops_per_second", kNumber, kTraining, "of all ranks at once, at best"},
     {kFacts, "allocations_in_timed_steps", kKnown, kTraining, "that the memory's source was asked for"},
-    {kFacts, "peak_bytes_in_use", kKnown, kTraining, "on the device: what this variant needs"},
+    {kFacts, "peak_bytes_in_use", kKnown, kTraining, "on the device, by this variant; of a peer's by all"},
     {kFacts, "order0_bits", kNumber, kLearning, "entropy of the held-out text's bytes, each for itself"},
     {kFacts, "xz_bits", kNumber, kLearning, "of xz, for each byte of the same behind the training text"},
     {kFacts, "training_bytes", kInt, kLearning, "of the text"},

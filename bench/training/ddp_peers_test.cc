@@ -128,6 +128,9 @@ TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
     const bool compiled = strategy.ends_with("_compiled");
     EXPECT_EQ(record.facts.StringOr("compiled", ""), compiled ? "a model" : "");
     EXPECT_EQ(record.facts.IntOr("compile_ns", 0), compiled ? 77 : 0);
+    // What the peer says.
+    EXPECT_EQ(record.facts.IntOr("peak_bytes_in_use", 0) == 4096, strategy.starts_with("pytorch_none"))
+        << strategy;
   }
   EXPECT_EQ(strategies,
             (std::set<std::string>{"core", "none", "pytorch_ddp_view", "pytorch_ddp_view_compiled",
