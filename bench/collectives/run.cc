@@ -100,9 +100,9 @@ class AllReduceJob : public RankJob {
         timer_(MakePhaseTimer(*device_)) {
     // The first backend's group also tells all ranks the name of the run.
     JoinBackend(options.backends.front());
-    run_id_ = AgreeOnRunId(*group_, device_, launch_);
-    out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + run_id_);
-    writer_.emplace(out_, kExperiment, run_id_, world.rank);
+    launch_ = AgreeOnLaunch(*group_, device_);
+    out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + launch_.run_id);
+    writer_.emplace(out_, kExperiment, launch_.run_id, world.rank);
   }
 
   void Run() override {
@@ -202,7 +202,7 @@ class AllReduceJob : public RankJob {
   void SetGroupRecord(const std::string& backend) {
     Record& record = group_record_ = {};
     record.experiment = kExperiment;
-    record.run_id = run_id_;
+    record.run_id = launch_.run_id;
     record.rank = world_.rank;
     record.world_size = world_.size;
     SetRankConfig(options_.ranks, backend, record.config);
@@ -222,8 +222,7 @@ class AllReduceJob : public RankJob {
   const model::DevicePtr device_;
   const std::unique_ptr<PhaseTimer> timer_;
   std::unique_ptr<comm::RecordingProcessGroup> group_;
-  std::string run_id_;
-  Launch launch_ = ThisLaunch();
+  Launch launch_;
   Record group_record_;
   std::string out_;
   std::optional<RecordWriter> writer_;

@@ -16,6 +16,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "bench/launch/link.h"
 #include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
@@ -64,6 +66,14 @@ void CheckOutputDirectory(const RankOptions& options) {
   Require(!error, "--out=", options.out, ": cannot be made: ", error.message());
   Require(access(options.out.c_str(), W_OK) == 0, "--out=", options.out,
           ": cannot be written to: ", std::strerror(errno));
+}
+
+// This rank's, as --repeats said in its environment; without a name.
+Launch ThisLaunch() {
+  const char* const text = std::getenv(kLaunchVariable);
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text == nullptr ? "" : text, ',');
+  const std::optional<int64_t> index = ParseInteger(parts.second);
+  return index ? Launch{.set = parts.first, .index = *index} : Launch{};
 }
 
 // Throws InvalidInput if what the flags name cannot be used.
@@ -149,15 +159,6 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
   flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Of everything random.");
   flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
-}
-
-Launch ThisLaunch() {
-  const char* const variable = std::getenv(kLaunchVariable);
-  const std::string text = variable == nullptr ? "" : variable;
-  const size_t comma = std::min(text.find(','), text.size());
-  const std::optional<int64_t> index =
-      ParseInteger(std::string_view(text).substr(std::min(comma + 1, text.size())));
-  return index ? Launch{text.substr(0, comma), *index} : Launch{};
 }
 
 int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
@@ -260,12 +261,13 @@ int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& devic
   return CountRanksWith(group, device, model::CudaDevice::Of(*device, "ranks of a GPU").uuid());
 }
 
-std::string AgreeOnRunId(comm::ProcessGroup& group, const model::DevicePtr& device, Launch& launch) {
+Launch AgreeOnLaunch(comm::ProcessGroup& group, const model::DevicePtr& device) {
+  Launch launch = ThisLaunch();
   const bool is_first = launch.index == 0 && !launch.set.empty();
   const std::string own = group.rank() != 0 ? "" : is_first ? launch.set : NewRunId();
-  std::string run_id = BroadcastText(group, device, own);
-  if (launch.set.empty()) launch.set = run_id;
-  return run_id;
+  launch.run_id = BroadcastText(group, device, own);
+  if (launch.set.empty()) launch.set = launch.run_id;
+  return launch;
 }
 
 std::string OutputDirectory(const RankOptions& options, std::string_view name) {
@@ -313,9 +315,10 @@ void SetRankFacts(comm::ProcessGroup& group, const model::DevicePtr& device, con
   }
   if (!placement.pinned()) return;
   const Placement& cpus = placement.placement();
-  facts.Set("compute_cpus", FormatCpus(cpus.compute_cpus));
-  facts.Set("communication_cpus",
-            cpus.communication_cpus.empty() ? std::string("any") : FormatCpus(cpus.communication_cpus));
+  facts.Set("compute_cpus", absl::StrJoin(cpus.compute_cpus, ","));
+  facts.Set("communication_cpus", cpus.communication_cpus.empty()
+                                      ? std::string("any")
+                                      : absl::StrJoin(cpus.communication_cpus, ","));
 }
 
 }  // namespace gradsync::bench

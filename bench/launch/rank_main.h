@@ -59,12 +59,10 @@ struct RankProgram {
 
 // One of the launches that --repeats starts, one after the other, each of fresh processes.
 struct Launch {
-  std::string set;  // the first launch's run_id; empty: not known yet
+  std::string run_id = {};  // its name, the same on all ranks
+  std::string set = {};     // the first launch's run_id
   int64_t index = 0;
 };
-
-// This rank's, from the environment.
-Launch ThisLaunch();
 
 // The main function of such a program: reads the flags; without a launcher starts the ranks, each by
 // executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
@@ -115,8 +113,8 @@ int64_t CountRanksWith(comm::ProcessGroup& group, const model::DevicePtr& device
 // 0 on the CPU. All ranks call it.
 int64_t CountRanksOnGpu(comm::ProcessGroup& group, const model::DevicePtr& device);
 
-// The name of this launch, the same on all ranks. Completes `launch`.
-std::string AgreeOnRunId(comm::ProcessGroup& group, const model::DevicePtr& device, Launch& launch);
+// The one that all ranks are in.
+Launch AgreeOnLaunch(comm::ProcessGroup& group, const model::DevicePtr& device);
 
 // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
 // directory.

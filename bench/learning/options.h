@@ -6,11 +6,27 @@
 #include <string>
 
 #include "bench/launch/flags.h"
-#include "bench/learning/schedule.h"
 #include "bench/training/options.h"
 #include "comm/rendezvous/world.h"
 
 namespace gradsync::bench {
+
+// How the learning rate changes over a trial, as a share of the largest one. In the first w of n steps it
+// grows, as (i + 1) / (w + 1) in step i = 0, 1, ... Then it stays at 1; or it falls, as half a cosine:
+//
+//   min + (1 - min) * (1 + cos(pi * (i - w) / (n - w))) / 2
+struct LearningRateSchedule {
+  bool is_cosine = false;
+  int64_t warmup_steps = 0;
+  double min = 0;
+
+  double ShareIn(int64_t step, int64_t num_steps) const;
+  // "cosine,warmup=100,min=0.1", without what is by default.
+  std::string ToString() const;
+};
+
+// What ToString gives.
+Kind<LearningRateSchedule> LearningRateSchedules();
 
 // What //bench:convergence takes on its command line: the flags of //bench:ddp about the model, batches,
 // training, variants and ranks, and these.

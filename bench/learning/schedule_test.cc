@@ -1,8 +1,8 @@
-#include "bench/learning/schedule.h"
-
 #include <gtest/gtest.h>
 
 #include <optional>
+
+#include "bench/learning/options.h"
 
 namespace gradsync::bench {
 namespace {

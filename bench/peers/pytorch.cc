@@ -40,15 +40,6 @@ constexpr std::chrono::minutes kCheckPatience{5};
 // For each strategy whose model is compiled, forward and backward, for all its layers.
 constexpr std::chrono::minutes kCompilePatience{15};
 
-Json ToJson(const Value& value) {
-  return std::visit([](const auto& held) { return Json(held); }, value);
-}
-
-// Of the facts that a peer tells.
-Value FromJson(const Json& json) {
-  return json.is_number_integer() ? Value(json.get<int64_t>()) : Value(json.get<std::string>());
-}
-
 Json DescriptionOf(const model::Tensor& tensor) {
   return {{"dtype", Name(tensor.dtype())}, {"shape", tensor.shape()}};
 }
@@ -201,7 +192,9 @@ PyTorchPeer::~PyTorchPeer() = default;
 void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
                         const std::string& weights) {
   Json command;
-  for (const auto& [name, value] : config) command[name] = ToJson(value);
+  for (const auto& [name, value] : config) {
+    std::visit([&, &name = name](const auto& held) { command[name] = held; }, value);
+  }
   command["do"] = "begin";
   command["bucket_bytes"] = bucket_bytes;
   command["weights"] = weights;
@@ -213,7 +206,10 @@ void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_
   facts_.clear();
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
-    for (const auto& [name, value] : of_strategy.items()) facts_[strategy].Set(name, FromJson(value));
+    for (const auto& [name, value] : of_strategy.items()) {
+      facts_[strategy].Set(name,
+                           value.is_string() ? Value(value.get<std::string>()) : Value(value.get<int64_t>()));
+    }
   }
 }
 

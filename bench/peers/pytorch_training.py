@@ -278,9 +278,6 @@ class Case:
 
 def phases_of(variant, times):
     forward, backward, sync, _, optimizer = times  # what Case does for itself is no part of a step
-    phases = {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync,
-              "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer,
-              "step_ns": forward + backward + sync + optimizer}
     if variant.has_buckets:  # DistributedDataParallel waits for gradients inside backward
-        del phases["backward_ns"], phases["sync_exposed_ns"]
-    return phases
+        return {"forward_ns": forward, "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer}
+    return {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync, "optimizer_ns": optimizer}

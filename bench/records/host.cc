@@ -7,6 +7,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "absl/strings/str_join.h"
 #include "bench/records/units.h"
 #include "model/error.h"
 
@@ -73,20 +74,8 @@ void RunOnCpus(std::span<const int> cpus) {
   CPU_ZERO(&set);
   for (const int cpu : cpus) CPU_SET(cpu, &set);
   if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-    throw std::system_error(errno, std::generic_category(), "cannot run on CPUs " + FormatCpus(cpus));
+    throw std::system_error(errno, std::generic_category(), "cannot run on CPUs " + absl::StrJoin(cpus, ","));
   }
-}
-
-std::string FormatCpus(std::span<const int> cpus) {
-  std::string text;
-  for (size_t i = 0; i < cpus.size();) {
-    size_t last = i;
-    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(cpus[i]);
-    if (last > i) text += "-" + std::to_string(cpus[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 }  // namespace gradsync::bench

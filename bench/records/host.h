@@ -37,9 +37,6 @@ Placement PlanPlacement(std::span<const int> cpus, int local_rank, int local_siz
 // std::system_error.
 void RunOnCpus(std::span<const int> cpus);
 
-// "0-3,8".
-std::string FormatCpus(std::span<const int> cpus);
-
 }  // namespace gradsync::bench
 
 #endif  // GRADSYNC_BENCH_RECORDS_HOST_H_

@@ -64,11 +64,5 @@ TEST(PlacementTest, ThreadsInheritTheirCpus) {
   }).join();
 }
 
-TEST(FormatCpusTest, FoldsRanges) {
-  EXPECT_EQ(FormatCpus(std::vector<int>{}), "");
-  EXPECT_EQ(FormatCpus(std::vector<int>{3}), "3");
-  EXPECT_EQ(FormatCpus(std::vector<int>{0, 1, 2, 3, 8, 10, 11}), "0-3,8,10-11");
-}
-
 }  // namespace
 }  // namespace gradsync::bench

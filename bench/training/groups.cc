@@ -14,8 +14,8 @@ RunGroups::RunGroups(const TrainingOptions& options, const comm::World& world, c
 }
 
 std::string RunGroups::SetRecords(Record record, const Provenance& provenance) {
-  Launch launch = ThisLaunch();
-  record.run_id = AgreeOnRunId(own(), device_, launch);
+  const Launch launch = AgreeOnLaunch(own(), device_);
+  record.run_id = launch.run_id;
   record.rank = world_.rank;
   record.world_size = world_.size;
   for (const auto& [backend, group] : groups_) {
