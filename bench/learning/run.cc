@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <numbers>
 #include <optional>
@@ -57,28 +58,24 @@ class ConvergenceJob : public RankJob {
                         "bits per byte: order 0 %.3f, xz %.3f\n",
                         corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
                         corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
-    const auto num_trials = options_.seeds * static_cast<int64_t>(options_.training.variants.size());
-    Progress progress(num_trials * options_.last_step(), world_.rank == 0);
-    ForEachTrial([&](const Variant& variant, int64_t seed) {
-      Trial trial(options_, variant, seed, corpus_, device_, groups_.own(), groups_.Of(variant));
-      if (!options_.resume.empty()) trial.Load(options_.resume);
-      if (!options_.evaluate) return Train(variant, seed, trial, progress);
-      Report(variant, seed, trial, trial.HeldOutLoss());
-    });
+    const std::vector<Variant>& variants = options_.training.variants;
+    Progress progress(options_.seeds * std::ssize(variants) * options_.last_step(), world_.rank == 0);
+    for (int64_t i = 0; i < options_.seeds; ++i) {
+      for (const int number :
+           RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
+        RunTrial(variants[static_cast<size_t>(number)], ranks().seed + i, progress);
+    }
     groups_.own().Barrier();
   }
 
  private:
   const RankOptions& ranks() const { return options_.training.ranks; }
 
-  template <class Take>
-  void ForEachTrial(const Take& take) const {
-    const std::vector<Variant>& variants = options_.training.variants;
-    for (int64_t i = 0; i < options_.seeds; ++i) {
-      for (const int number :
-           RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
-        take(variants[static_cast<size_t>(number)], ranks().seed + i);
-    }
+  void RunTrial(const Variant& variant, int64_t seed, Progress& progress) {
+    Trial trial(options_, variant, seed, corpus_, device_, groups_.own(), groups_.Of(variant));
+    if (!options_.resume.empty()) trial.Load(options_.resume);
+    if (!options_.evaluate) return Train(variant, seed, trial, progress);
+    Report(variant, seed, trial, trial.HeldOutLoss());
   }
 
   void Print(const std::string& text) const {

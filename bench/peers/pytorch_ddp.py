@@ -18,16 +18,11 @@ install torch`. Strategies:
   post_local_sgd  no averaging of gradients; PostLocalSGDOptimizer averages weights after every 8th step
 
 Each with "_compiled" behind its name runs the model under torch.compile in its default mode, which takes a C++
-compiler, on a GPU Triton. Compilation comes before the first step, as do two passes in which
-DistributedDataParallel finds its buckets. The optimizer is the same.
+compiler, on a GPU Triton. Compilation comes before the first step, as do two passes in which DistributedDataParallel
+finds its buckets. It waits for its all-reduces inside backward, and has only both together: `backward_and_sync_ns`.
 
-With all of them forward begins with the broadcast of rank 0's buffers, if the model has any. On --device=cuda times
-are between CUDA events, else the host's. --dtype=bf16 is autocast: weights, gradients and what is averaged stay f32.
---dtype=tf32 is f32 whose products on a GPU may round their factors.
-
-In records and tables the strategies are named pytorch_none, pytorch_none_compiled, and so on.
-DistributedDataParallel waits for its all-reduces inside backward: it has only both together,
-`backward_and_sync_ns`.
+With all of them forward begins with the broadcast of rank 0's buffers, if the model has any. --dtype=bf16 is autocast:
+weights, gradients and what is averaged stay f32. --dtype=tf32 is f32 whose products on a GPU may round their factors.
 """
 
 import ctypes

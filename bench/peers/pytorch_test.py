@@ -12,7 +12,7 @@ try:
 except ImportError as error:
     sys.exit(print(f"skipped: {error}"))
 
-from pytorch_models import RmsNorm, make_model, random_batch
+from pytorch_models import make_model, random_batch, rms_norm
 from pytorch_training import LOCAL_STEPS, Case
 
 CONFIG = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 2, "vocab_size": 20000, "seq_len": 8,
@@ -136,7 +136,7 @@ class PyTorchTest(unittest.TestCase):
         self.assertTrue(make_model(RESNET, "cpu").conv1.weight.is_contiguous(memory_format=torch.channels_last))
 
     def test_rms_norm_is_what_it_says(self):
-        x, norm = torch.randn(4, 64, generator=torch.Generator().manual_seed(0)), RmsNorm(64)
+        x, norm = torch.randn(4, 64, generator=torch.Generator().manual_seed(0)), rms_norm(64)
         torch.testing.assert_close(norm(x), x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5))
 
 

@@ -16,7 +16,9 @@ enum Part { kConfig, kSamples, kMoments, kChecks, kFacts, kLink, kPublished };
 
 // Of a value; of samples and moments that of each. kNumber: whole or not, or null (NaN). kKnown: a whole
 // number, or the text "unknown".
-enum Type { kBool, kInt, kNumber, kText, kKnown };
+enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four in the order of Value's alternatives
+constexpr std::string_view kTypeNames[] = {"true or false", "a whole number", "a number", "a text",
+                                           "a whole number or \"unknown\""};
 
 struct SchemaName {
   Part part;
@@ -202,43 +204,26 @@ bool IsOption(std::string_view name, const Fields& config) {
          variant.find(Join(",", name, "=")) != std::string::npos;
 }
 
-// Calls `take(part, name, value)` with every plain value, and `take_ints(part, name)` with every series.
-template <class Take, class TakeInts>
-void ForEachName(const Record& record, const Take& take, const TakeInts& take_ints) {
+// Calls `take(part, name, value)` with everything in the free parts of a record; of a series the value is
+// null.
+template <class Take>
+void ForEachName(const Record& record, const Take& take) {
   const auto take_all = [&](Part part, const Fields& fields) {
-    for (const auto& [name, value] : fields) take(part, name, value);
+    for (const auto& [name, value] : fields) take(part, name, &value);
   };
   take_all(kConfig, record.config);
   take_all(kChecks, record.checks);
   take_all(kFacts, record.facts);
   take_all(kLink, record.link);
   for (const auto& [name, statistics] : record.published) take_all(kPublished, statistics);
-  for (const auto& [name, series] : record.samples) take_ints(kSamples, name);
-  for (const auto& [name, series] : record.moments) take_ints(kMoments, name);
+  for (const auto& [name, series] : record.samples) take(kSamples, name, nullptr);
+  for (const auto& [name, series] : record.moments) take(kMoments, name, nullptr);
 }
 
-std::string_view TypeOf(const Value& value) {
-  constexpr std::string_view kNames[] = {"true or false", "a whole number", "a number", "a text"};
-  return kNames[value.index()];
-}
-
-// What stands in the place of a wrong value; empty if the value is right.
-std::string_view Expected(Type type, const Value& value) {
-  const bool is_int = std::holds_alternative<int64_t>(value),
-             is_text = std::holds_alternative<std::string>(value);
-  switch (type) {
-    case kBool:
-      return std::holds_alternative<bool>(value) ? "" : "true or false";
-    case kInt:
-      return is_int ? "" : "a whole number";
-    case kNumber:
-      return is_int || std::holds_alternative<double>(value) ? "" : "a number";
-    case kText:
-      return is_text ? "" : "a text";
-    case kKnown:
-      return is_int || is_text ? "" : "a whole number or \"unknown\"";
-  }
-  return "";
+bool IsOf(Type type, const Value& value) {
+  const auto held = static_cast<Type>(value.index());
+  if (type == kKnown) return held == kInt || held == kText;
+  return held == type || (type == kNumber && held == kInt);
 }
 
 }  // namespace
@@ -251,27 +236,24 @@ Scope ScopeOf(std::string_view name, const Fields& config) {
 
 std::vector<std::string> WrongTypes(const Record& record) {
   std::vector<std::string> faults;
-  const auto take = [&](Part part, const std::string& name, const Value& value) {
-    const SchemaName* const entry = Find(part, name);
-    const std::string_view expected = entry == nullptr ? "" : Expected(entry->type, value);
-    if (!expected.empty())
-      faults.push_back(Join("\"", name, "\" is ", TypeOf(value), ", expected ", expected));
-  };
-  ForEachName(record, take, [](Part, const std::string&) {});
+  ForEachName(record, [&](Part part, const std::string& name, const Value* value) {
+    const SchemaName* const entry = value == nullptr ? nullptr : Find(part, name);
+    if (entry == nullptr || IsOf(entry->type, *value)) return;
+    faults.push_back(
+        Join("\"", name, "\" is ", kTypeNames[value->index()], ", expected ", kTypeNames[entry->type]));
+  });
   return faults;
 }
 
 std::vector<std::string> SchemaFaults(const Record& record) {
   std::vector<std::string> faults = WrongTypes(record);
   std::set<std::pair<Part, std::string>> names;
-  const auto add = [&](Part part, const std::string& name) {
+  ForEachName(record, [&](Part part, const std::string& name, const Value*) {
     names.emplace(part, name);
     const bool is_option = part == kConfig && IsOption(name, record.config);
     if (!is_option && Find(part, name) == nullptr)
       faults.push_back(Join("\"", name, "\" is not in the schema"));
-  };
-  ForEachName(
-      record, [&](Part part, const std::string& name, const Value&) { add(part, name); }, add);
+  });
   for (const SchemaName& entry : kSchema) {
     const bool is_written =
         Join(" ", entry.writers, " ").find(Join(" ", record.experiment, " ")) != std::string::npos;
