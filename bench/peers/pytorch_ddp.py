@@ -42,7 +42,7 @@ if tuple(int(number) for number in torch.__version__.split(".")[:2]) < (2, 4):
 import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
-from pytorch_models import gradsync_name, make_model, random_batch
+from pytorch_models import make_model, random_batch
 from pytorch_training import Case, clock_of
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
@@ -146,7 +146,7 @@ class Server:
     def load(self, model):
         if self.rank == 0:
             with torch.no_grad():
-                load_safetensors(self.weights, {gradsync_name(n): p for n, p in model.named_parameters()})
+                load_safetensors(self.weights, dict(model.named_parameters()))
 
     def batch(self, command):
         return [self.read(**command[name]).to(self.device) for name in ("inputs", "targets")]
@@ -173,7 +173,7 @@ class Server:
         self.load(self.case.model)
         self.case.restart()
         self.case.step(name, self.batch(command))
-        named = {gradsync_name(n): p for n, p in self.case.variants[name].model.named_parameters()}
+        named = dict(self.case.variants[name].model.named_parameters())
         save_safetensors(command["path"], {**named, **{"grad." + n: p.grad for n, p in named.items()}})
         return {}
 

@@ -21,8 +21,10 @@ class Block(torch.nn.Module):
         super().__init__()
         self.heads = heads
         self.ln1, self.ln2 = rms_norm(d_model), rms_norm(d_model)
-        self.q, self.k, self.v, self.o = (linear(d_model, d_model) for _ in range(4))
-        self.w1, self.w3, self.w2 = linear(d_model, d_ff), linear(d_model, d_ff), linear(d_ff, d_model)
+        names = ("q_proj", "k_proj", "v_proj", "output_proj")
+        self.attn = torch.nn.ModuleDict({name: linear(d_model, d_model) for name in names})
+        self.ffn = torch.nn.ModuleDict(
+            {"w1": linear(d_model, d_ff), "w3": linear(d_model, d_ff), "w2": linear(d_ff, d_model)})
 
     def forward(self, x, cos, sin):
         batch, seq, d_model = x.shape
@@ -35,11 +37,11 @@ class Block(torch.nn.Module):
             return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
 
         h = self.ln1(x)
-        q, k, v = rope(heads(self.q(h))), rope(heads(self.k(h))), heads(self.v(h))
+        q, k, v = rope(heads(self.attn.q_proj(h))), rope(heads(self.attn.k_proj(h))), heads(self.attn.v_proj(h))
         a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.o(a.transpose(1, 2).reshape(batch, seq, d_model))
+        x = x + self.attn.output_proj(a.transpose(1, 2).reshape(batch, seq, d_model))
         h = self.ln2(x)
-        return x + self.w2(F.silu(self.w1(h)) * self.w3(h))
+        return x + self.ffn.w2(F.silu(self.ffn.w1(h)) * self.ffn.w3(h))
 
 
 class Transformer(torch.nn.Module):
@@ -129,12 +131,3 @@ def random_batch(config, generator):
         return [torch.rand(shape, generator=generator) for shape in (
             (rows, 3, config["image_size"], config["image_size"]), (rows, NUM_CLASSES))]
     return [torch.randint(config["vocab_size"], (rows, config["seq_len"]), generator=generator) for _ in range(2)]
-
-
-def gradsync_name(name):
-    """"layers.0.o.weight" -> "layers.0.attn.output_proj.weight"; ResNet's names are the same."""
-    parts = name.split(".")
-    if parts[0] == "layers":
-        parts[2] = {"q": "attn.q_proj", "k": "attn.k_proj", "v": "attn.v_proj", "o": "attn.output_proj",
-                    "w1": "ffn.w1", "w2": "ffn.w2", "w3": "ffn.w3"}.get(parts[2], parts[2])
-    return ".".join(parts)
