@@ -11,6 +11,8 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -195,7 +197,7 @@ int RunSuite(int argc, char** argv) try {
   const auto world = comm::WorldFromEnvironment();
   Require(!world, "suite: was started by ", world ? world->launcher : "", "; it starts its ranks itself");
   auto [out, experiments] = Begin(flags, options);
-  std::optional<Suite> suite(std::in_place, argv[0], out, std::move(experiments));
+  auto suite = std::make_unique<Suite>(argv[0], out, std::move(experiments));
   const int status = suite->Run();
   const std::optional<int> signal = suite->stopped_by();
   suite.reset();  // It holds signals back.
