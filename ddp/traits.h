@@ -66,8 +66,8 @@ struct Traits {
   // with gradient_as_bucket_view; see bench/peers/pytorch_training.py. Empty: it has none. With options by
   // default, as PyTorch's are fixed.
   std::string_view pytorch_twin = {};
-  // How far, of their norm, the twin's gradients may be from the mean over ranks beside what any order of sums
-  // brings about; infinite: the weights of its step do not follow from their mean.
+  // How far, of their norm, the twin's gradients may be from the mean over ranks beside what any order of
+  // sums brings about; infinite: the weights of its step do not follow from their mean.
   double twin_differs_by = 0;
   // The size of buckets in the published experiment counts bytes, and not elements as the others' does.
   bool published_in_bytes = false;
