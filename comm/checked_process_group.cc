@@ -35,7 +35,7 @@ std::string CheckedProcessGroup::Compare(const Request& request) {
   const Signature own(request);
   std::vector<Signature> all(static_cast<size_t>(size()));
   // It has the collective's number, and so no other collective's messages.
-  Request gather{.collective = Collective::kAllGather, .sequence = request.sequence, .chunk = -1};
+  Request gather{.collective = Collective::kAllGather, .sequence = request.sequence, .is_check = true};
   gather.input =
       Tensor::FromBytes(device_, {sizeof(own)}, model::DType::kU8, std::as_bytes(std::span(&own, 1)));
   gather.output = Tensor::Empty(device_, {size(), sizeof(own)}, model::DType::kU8);

@@ -19,7 +19,7 @@ uint64_t BaseSlot(const Request& request) {
   for (const uint64_t value :
        {static_cast<uint64_t>(signature.collective), static_cast<uint64_t>(signature.op),
         static_cast<uint64_t>(signature.dtype), static_cast<uint64_t>(signature.root + 1),
-        static_cast<uint64_t>(request.chunk)}) {
+        static_cast<uint64_t>(request.is_check)}) {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15;
   }
   return static_cast<uint64_t>(request.sequence) << 32 | (hash >> 36 << 3);
