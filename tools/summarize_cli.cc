@@ -43,7 +43,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "json"}),
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json"}),
              "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
@@ -69,6 +69,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
 void Render(const Report& report, const CommandLine& line, std::ostream& out) {
   if (line.format == "markdown") RenderMarkdown(report, out, line.details);
   if (line.format == "csv") RenderCsv(report, out);
+  if (line.format == "latex") RenderLatex(report, out, line.details);
   if (line.format == "json") RenderJson(report, out);
 }
 

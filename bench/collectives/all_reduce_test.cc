@@ -28,8 +28,12 @@ struct Case {
 
 class AllReduceTest : public ::testing::TestWithParam<Case> {
  protected:
+  static bool IsMemoryLimit() { return std::string(GetParam().backend) == "memory_limit"; }
   static bool IsInMemory() { return std::string(GetParam().backend) != "gloo"; }
   static bool IsHierarchical() { return std::string(GetParam().backend) == "hierarchical"; }
+  static std::string Collectives() {
+    return IsMemoryLimit() ? "all_reduce" : "all_reduce,reduce_scatter,all_gather,broadcast";
+  }
 };
 
 TEST_P(AllReduceTest, EveryElementIsRight) {
@@ -39,12 +43,13 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
       {"--sizes=24,6KiB,1032KiB", "--iterations=4", "--warmup_iterations=1",
        std::string("--backend=") + GetParam().backend, std::string("--op=") + GetParam().op,
        std::string("--dtype=") + GetParam().dtype, "--world_size=" + std::to_string(GetParam().world_size),
-       "--out=" + out, "--collectives=all_reduce,reduce_scatter,all_gather,broadcast"});
+       "--out=" + out, "--collectives=" + Collectives()});
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr(std::string(GetParam().backend) + " all_reduce 1032KiB"));
   const std::vector<Record> records = RecordsIn(out);
-  EXPECT_EQ(records.size(), 3 * 4 * static_cast<size_t>(GetParam().world_size));
+  const size_t num_collectives = IsMemoryLimit() ? 1 : 4;
+  EXPECT_EQ(records.size(), 3 * num_collectives * static_cast<size_t>(GetParam().world_size));
   std::multiset<int64_t> sizes;
   for (const Record& record : records) {
     if (record.rank == 0 && record.config.StringOr("collective", "") == "all_reduce") {
@@ -71,7 +76,16 @@ INSTANTIATE_TEST_SUITE_P(All, AllReduceTest,
                          ::testing::Values(Case{"sum", "f32", 2, "gloo"}, Case{"mean", "f32", 3, "gloo"},
                                            Case{"sum", "bf16", 2, "gloo"}, Case{"mean", "f64", 1, "gloo"},
                                            Case{"sum", "f32", 2, "shm"}, Case{"mean", "bf16", 3, "shm"},
-                                           Case{"sum", "f32", 2, "hierarchical"}));
+                                           Case{"sum", "f32", 2, "hierarchical"},
+                                           Case{"sum", "f32", 2, "memory_limit"},
+                                           Case{"sum", "f32", 3, "memory_limit"}));
+
+TEST(AllReduceOptionsTest, TheMemoryLimitIsOfOneLoop) {
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--backend=shm,memory_limit", "--dtype=bf16", "--sizes=8"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err, "--backend=memory_limit: found sum of bf16, expected sum of f32\n");
+}
 
 TEST(AllReduceOptionsTest, EveryRankHasAPart) {
   const ProgramResult result =

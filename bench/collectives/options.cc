@@ -1,7 +1,9 @@
 #include "bench/collectives/options.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/records/host.h"
 #include "bench/records/units.h"
@@ -19,7 +21,11 @@ constexpr int64_t kBuffersPerRank = 3;
 void AllReduceOptions::AddTo(FlagTable& flags) {
   constexpr int64_t kMaxIterations = 1'000'000;
   flags.BeginGroup("Collectives");
-  flags.Add("backend", &backends, OneOf(comm::BackendNames()), "Backends to measure, one after the other.");
+  std::vector<std::string> names = comm::BackendNames();
+  names.emplace_back(kMemoryLimit);
+  flags.Add("backend", &backends, OneOf(std::move(names)),
+            "Backends to measure, one after the other; memory_limit is a plain loop in shared memory, "
+            "to judge them by.");
   flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
             "Collectives to measure, one after the other.");
   flags.Add("sizes", &sizes_bytes, Bytes(), "Sizes of the vector that all ranks reduce or have at the end.");
@@ -50,7 +56,17 @@ void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& w
   const int max_world_size = MaxExactWorldSize(options.element_type());
   Require(world.size <= max_world_size, "--dtype=", options.dtype, ": sums over ", world.size,
           " ranks are not exact and cannot be checked, expected at most ", max_world_size, " ranks");
-  CheckDevice(options.ranks, options.backends, world);
+  std::vector<std::string> backends = options.backends;
+  if (std::erase(backends, kMemoryLimit) > 0) {
+    Require(options.collectives == std::vector<std::string>{"all_reduce"}, "--backend=", kMemoryLimit,
+            ": expected --collectives=all_reduce");
+    Require(options.dtype == "f32" && options.op == "sum", "--backend=", kMemoryLimit, ": found ", options.op,
+            " of ", options.dtype, ", expected sum of f32");
+    Require(world.size <= kMaxMemoryLimitRanks, "--backend=", kMemoryLimit, ": found ", world.size,
+            " ranks, expected at most ", kMaxMemoryLimitRanks);
+    backends.emplace_back("shm");  // which needs the same: the CPU, and all ranks on one host
+  }
+  CheckDevice(options.ranks, backends, world);
 
   const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   const double needed_bytes = static_cast<double>(largest_bytes) * kBuffersPerRank * world.local_size;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "bench/collectives/memory_limit.h"
 #include "bench/collectives/pattern.h"
 #include "bench/launch/progress.h"
 #include "bench/records/provenance.h"
@@ -116,7 +117,10 @@ class AllReduceJob : public RankJob {
 
  private:
   void JoinBackend(const std::string& backend) {
-    group_ = JoinGroup(options_.ranks, backend, world_, device_, placement_);
+    const bool is_limit = backend == kMemoryLimit;
+    limit_.reset();
+    group_ = JoinGroup(options_.ranks, is_limit ? "shm" : backend, world_, device_, placement_);
+    if (is_limit) limit_.emplace(*group_, options_.ranks.timeout);
   }
 
   void MeasureAll() {
@@ -158,7 +162,8 @@ class AllReduceJob : public RankJob {
   void Measure(const std::string& backend, const std::string& collective, int64_t size_bytes,
                Progress& progress) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
-    Exercise exercise(*group_, device_,
+    comm::ProcessGroup& group = limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : *group_;
+    Exercise exercise(group, device_,
                       {.collective = CollectiveOf(collective),
                        .op = options_.reduce_op(),
                        .root = 0,
@@ -222,6 +227,7 @@ class AllReduceJob : public RankJob {
   const model::DevicePtr device_;
   const std::unique_ptr<PhaseTimer> timer_;
   std::unique_ptr<comm::RecordingProcessGroup> group_;
+  std::optional<MemoryLimit> limit_;  // in front of group_, when that is what is measured
   Launch launch_;
   Record group_record_;
   std::string out_;

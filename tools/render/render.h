@@ -13,6 +13,9 @@ namespace gradsync::tools {
 // section, and no detail tables.
 void RenderMarkdown(const Report& report, std::ostream& out, bool with_details = true);
 
+// For \usepackage{booktabs}. The header becomes comments.
+void RenderLatex(const Report& report, std::ostream& out, bool with_details = true);
+
 // {"tables":[{"name":...,"columns":[...],"rows":[[...],...]},...]}, numbers as numbers, no value as null.
 // Tables with findings have "findings":[...] too.
 void RenderJson(const Report& report, std::ostream& out);

@@ -45,6 +45,7 @@ std::string Text(const Render& render, const Report& report) {
 }
 
 void Markdown(const Report& report, std::ostream& out) { RenderMarkdown(report, out); }
+void Latex(const Report& report, std::ostream& out) { RenderLatex(report, out); }
 
 TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
   Report report = Sample();
@@ -52,12 +53,14 @@ TEST(RenderTest, WithoutDetailsPeopleSeeFirstSectionsAlone) {
   detail.AddRow({1.0});
   detail.SetDetail();
   report.tables.push_back(std::move(detail));
-  std::ostringstream markdown;
+  std::ostringstream markdown, latex;
   RenderMarkdown(report, markdown, false);
-  const std::string text = markdown.str();
-  EXPECT_NE(text.find("0.0123"), std::string::npos);
-  EXPECT_EQ(text.find("second"), std::string::npos);
-  EXPECT_EQ(text.find("A detail"), std::string::npos);
+  RenderLatex(report, latex, false);
+  for (const std::string& text : {markdown.str(), latex.str()}) {
+    EXPECT_NE(text.find("0.0123"), std::string::npos);
+    EXPECT_EQ(text.find("second"), std::string::npos);
+    EXPECT_EQ(text.find("A detail"), std::string::npos);
+  }
   EXPECT_NE(Text(Markdown, report).find("A detail"), std::string::npos);
   EXPECT_NE(Text(RenderJson, report).find("\"detail\""), std::string::npos);
 }
@@ -83,6 +86,51 @@ second:
 
 - a note with 5 %
 )");
+}
+
+TEST(RenderTest, Latex) {
+  EXPECT_EQ(Text(Latex, Sample()), R"(% # head
+
+\begin{table}
+\centering
+\caption{Title \& more (ranks 2)}
+\small
+\begin{tabular}{lrr}
+\toprule
+who & time & delta [simultaneous 95 \% CI] \\
+\midrule
+a|b\_"c", & 0.0123 & -2.5 [-3.1, -1.2] \\
+é & 1.5000* &  \\
+\bottomrule
+\end{tabular}
+
+\medskip
+second
+
+\smallskip
+\begin{tabular}{lrrr}
+\toprule
+who & size & share & error \\
+\midrule
+a|b\_"c", & 0.25 & 0.500 & 1.3e-07 \\
+é & 1024 &  & 0 \\
+\bottomrule
+\end{tabular}
+
+\smallskip
+a note with 5 \%
+\end{table}
+)");
+}
+
+TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
+  Report report;
+  Table table("t", R"(\ { } ~ ^ # $ < >)", {{.name = "x"}});
+  report.tables.push_back(std::move(table));
+  EXPECT_NE(Text(Latex, report)
+                .find(R"(\caption{\textbackslash{} \{ \} \textasciitilde{} )"
+                      R"(\textasciicircum{} \# \$ \textless{} \textgreater{}})"),
+            std::string::npos);
 }
 
 TEST(RenderTest, Csv) {
@@ -127,9 +175,10 @@ TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
   }
   const std::string outliers = "`outliers`: so many steps lie beyond 10 scaled median absolute deviations.";
   const std::string few = "`n<100`: fewer than 100 steps: p99 (*) is an interpolation close to the maximum.";
-  const std::string text = Text(Markdown, report);
-  EXPECT_TRUE(text.ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
-  EXPECT_EQ(text.find(outliers), text.rfind(outliers));
+  EXPECT_TRUE(Text(Markdown, report).ends_with("\n## Flags\n\n- " + outliers + "\n- " + few + "\n"));
+  const std::string latex = Text(Latex, report);
+  EXPECT_EQ(latex.find(outliers), latex.rfind(outliers));
+  EXPECT_NE(latex.find(outliers), std::string::npos);
 }
 
 std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {
@@ -172,6 +221,7 @@ TEST(RenderTest, FindingsAreShownWithTheirTable) {
   Report report;
   report.tables.push_back(std::move(table));
   EXPECT_NE(Text(Markdown, report).find("## Title\n\n**core is fastest by 5 %.**\n\n|"), std::string::npos);
+  EXPECT_NE(Text(Latex, report).find("core is fastest by 5 \\%.\n"), std::string::npos);
   const nlohmann::json json = nlohmann::json::parse(Text(RenderJson, report));
   EXPECT_EQ(json["tables"][0]["findings"][0], "core is fastest by 5 %.");
 }
@@ -212,9 +262,13 @@ TEST(RenderTest, WhatIsMarkedIsBoldAndWhatIsEmptyIsNotShown) {
   table.AddRow({"naive", 2.0, none, none});
   Report report;
   report.tables.push_back(table);
+  std::ostringstream markdown, latex;
+  RenderMarkdown(report, markdown);
   EXPECT_EQ(
-      Text(Markdown, report),
+      markdown.str(),
       "\n## T\n\n| strategy |  time |\n|:---------|------:|\n| **core** | 1.000 |\n| naive    | 2.000 |\n");
+  RenderLatex(report, latex);
+  EXPECT_NE(latex.str().find("\\textbf{core} & 1.000"), std::string::npos);
 }
 
 }  // namespace

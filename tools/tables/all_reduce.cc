@@ -109,7 +109,7 @@ std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
   for (const Cell& cell : cells) {
     if (!cell.void_reason.empty()) continue;
     for (const Row& row : cell.rows) {
-      if (row.verdict == Verdict::kNone) continue;
+      if (row.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
       const View view{cell, row};
       const Interval& by = row.against_baseline.interval;
       const bool is_faster = row.verdict == Verdict::kFaster, is_slower = row.verdict == Verdict::kSlower;

@@ -100,6 +100,12 @@ TEST(AllReduceSentencesTest, ABackendIsFasterWhereThatIsShown) {
   EXPECT_THAT(few.findings("all_reduce"), HasSubstr("Bandwidths are not compared. `n<10`"));
 }
 
+// Nobody can choose it.
+TEST(AllReduceSentencesTest, MemorysLimitIsNoBackend) {
+  const Tabled t({{Transfer("gloo", 1, 4000), Transfer("memory_limit", 1, 1000)}});
+  EXPECT_THAT(t.findings("all_reduce"), Not(HasSubstr("memory_limit against")));
+}
+
 TEST(AllReduceSentencesTest, WhatIsWrongComesFirstAndIsNotCompared) {
   const Tabled t({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 1000, 24, 3)}});
   EXPECT_THAT(t.findings("all_reduce"),

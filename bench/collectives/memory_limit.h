@@ -1,0 +1,42 @@
+#ifndef GRADSYNC_BENCH_COLLECTIVES_MEMORY_LIMIT_H_
+#define GRADSYNC_BENCH_COLLECTIVES_MEMORY_LIMIT_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "comm/process_group.h"
+#include "comm/shm/shared_memory.h"
+
+namespace gradsync::bench {
+
+inline constexpr int kMaxMemoryLimitRanks = 16;
+
+// What memory allows the ranks of one host, to judge backends by: a sum of f32 is a plain loop in which each
+// rank sums its share of everyone's vector, in memory that all of them have mapped, and writes it to all.
+// Nothing but the loop and two turns of a counter that spins. One tensor at a time: the one allocated last.
+class MemoryLimit : public comm::GroupDecorator {
+ public:
+  // Whatever is not of that tensor, `group` does; it must outlive this.
+  MemoryLimit(comm::ProcessGroup& group, std::chrono::milliseconds timeout)
+      : GroupDecorator(group), group_(group), timeout_(timeout) {}
+
+  // Throws CollectiveError, or std::runtime_error if the ranks cannot see one another's memory.
+  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override;
+  // Throws std::runtime_error if a rank has not come within the timeout.
+  comm::Work Issue(comm::Request request) override;
+
+ private:
+  std::atomic<int64_t>& turns(int rank) const;
+  void WaitForAll();
+
+  comm::ProcessGroup& group_;
+  const std::chrono::milliseconds timeout_;
+  std::shared_ptr<comm::SharedMemory> memory_;
+  int64_t num_turns_ = 0;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_COLLECTIVES_MEMORY_LIMIT_H_
