@@ -235,7 +235,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
-  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv or json");
+  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex or json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");
   refuses({}, "no input: takes directories or files with records, such as results/");
