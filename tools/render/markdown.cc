@@ -66,7 +66,7 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
     if (!table.notes().empty()) out << "\n";
     for (const std::string& note : table.notes()) out << "- " << note << "\n";
   }
-  const std::set<Flag> flags = FlagsIn(report.tables);
+  const std::set<Flag> flags = FlagsIn(report.tables, with_details);
   if (!with_details)
     out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
   if (!flags.empty()) out << "\n## Flags\n\n";

@@ -1,5 +1,6 @@
 #include "tools/render/render.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -181,6 +182,24 @@ TEST(RenderTest, ExplainsOnceTheFlagsThatOccur) {
   EXPECT_NE(latex.find(outliers), std::string::npos);
 }
 
+// Those of all rows once above the table, those of a number as its asterisk.
+TEST(RenderTest, AFlagIsSaidWhereItTellsMost) {
+  Table table("t", "T",
+              {{.name = "p99", .section = 1, .marked_with = Flag::kTooFewForP99},
+               {.name = "flags", .kind = Kind::kText, .section = 1}});
+  table.AddRow({1.0, Flags{{Flag::kOversubscribed}, {Flag::kTooFewForP99}}});
+  table.AddRow({2.0, Flags{{Flag::kOversubscribed}, {Flag::kOutliers, "3"}}});
+  Report report;
+  report.tables.push_back(table);
+  EXPECT_THAT(Text(Markdown, report), ::testing::StartsWith("\n## T\n\nAll rows: flags oversubscribed.\n\n"
+                                                            "|    p99 | flags      |\n"
+                                                            "|-------:|:-----------|\n"
+                                                            "| 1.000* |            |\n"
+                                                            "|  2.000 | outliers:3 |\n"));
+  EXPECT_THAT(Text(RenderCsv, report), ::testing::HasSubstr("oversubscribed n<100"));
+  EXPECT_EQ(FlagsIn(report.tables, false), (std::set<Flag>{Flag::kOversubscribed, Flag::kOutliers}));
+}
+
 std::vector<std::string> TextsOf(Column column, const std::vector<double>& values) {
   Table table("t", "", {std::move(column)});
   for (const double value : values) table.AddRow({value});
@@ -196,6 +215,11 @@ TEST(SectionTest, DecimalsFollowTheSmallestNumber) {
   EXPECT_EQ(TextsOf({.name = "x"}, {2.37123, 0.5, 0}), (Texts{"2.3712", "0.5000", "0"}));
   EXPECT_EQ(TextsOf({.name = "x", .digits = 3}, {120, 99.95}), (Texts{"120.0", "100.0"}));
   EXPECT_EQ(TextsOf({.name = "x"}, {123456, 23456.4}), (Texts{"123456", "23456"}));
+}
+
+TEST(SectionTest, DecimalsOfPartsFollowTheLargest) {
+  EXPECT_EQ(TextsOf({.name = "x", .kind = Kind::kPart, .digits = 3}, {0.06336, -0.0012225, 3e-6}),
+            (Texts{"0.0634", "-0.0012", "0.0000"}));
 }
 
 TEST(SectionTest, NumbersThatAreFarSmallerHaveDecimalsOfTheirOwn) {

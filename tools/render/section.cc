@@ -25,6 +25,8 @@ std::string Format(double value, const Column& column, int decimals) {
       const std::string text = Fixed(value, 1);
       return value > 0 && text != "0.0" ? "+" + text : text;
     }
+    case Kind::kPart:
+      return Fixed(value, decimals);
     default:
       // A number that the column's decimals would cut short has its own.
       return std::abs(value) < std::max(kSmallestFixed, std::pow(10, column.digits - 1 - decimals))
@@ -34,7 +36,7 @@ std::string Format(double value, const Column& column, int decimals) {
 }
 
 // Decimals that show the column's digits of its smallest number, those aside that are far smaller than the
-// others.
+// others; of parts, of its largest.
 int DecimalsOf(const Table& table, size_t column) {
   constexpr double kFarSmaller = 1e-3;  // than the largest
   double largest = 0;
@@ -44,12 +46,39 @@ int DecimalsOf(const Table& table, size_t column) {
   }
   if (largest == 0) return 0;
   double smallest = largest;
-  for (size_t row = 0; row < table.num_rows(); ++row) {
+  const bool is_part = table.columns()[column].kind == Kind::kPart;
+  for (size_t row = 0; row < table.num_rows() && !is_part; ++row) {
     const double size = std::abs(table.number(row, column));
     if (size >= kFarSmaller * largest) smallest = std::min(smallest, size);
   }
   return std::clamp(table.columns()[column].digits - 1 - static_cast<int>(std::floor(std::log10(smallest))),
                     0, 12);
+}
+
+// Of a column of flags, those that each of several rows has: they are said once.
+Flags CommonFlags(const Table& table, size_t column) {
+  const Flags* const first = table.num_rows() < 2 ? nullptr : std::get_if<Flags>(&table.cell(0, column));
+  Flags common;
+  for (const FlagOfRow& flag : first == nullptr ? Flags() : *first) {
+    bool is_common = !table.is_mark(flag.flag);
+    for (size_t row = 0; row < table.num_rows(); ++row)
+      is_common &= std::ranges::count(std::get<Flags>(table.cell(row, column)), flag) > 0;
+    if (is_common) common.push_back(flag);
+  }
+  return common;
+}
+
+// The row's other flags, without those of a number that is marked.
+Flags OwnFlags(const Table& table, size_t row, size_t column, const Flags& common) {
+  Flags own = std::get<Flags>(table.cell(row, column));
+  std::erase_if(own, [&](const FlagOfRow& flag) {
+    return table.is_mark(flag.flag) || std::ranges::count(common, flag) > 0;
+  });
+  return own;
+}
+
+bool HasFlags(const Table& table, size_t column) {
+  return table.num_rows() > 0 && std::holds_alternative<Flags>(table.cell(0, column));
 }
 
 bool IsSaidOnce(const Table& table, size_t column) {
@@ -58,6 +87,13 @@ bool IsSaidOnce(const Table& table, size_t column) {
 
 bool IsColumnShown(const Table& table, size_t column) {
   if (table.columns()[column].audience == Audience::kMachines || IsSaidOnce(table, column)) return false;
+  if (HasFlags(table, column)) {
+    const Flags common = CommonFlags(table, column);
+    for (size_t row = 0; row < table.num_rows(); ++row) {
+      if (!OwnFlags(table, row, column, common).empty()) return true;
+    }
+    return false;
+  }
   const bool is_empty =
       !table.is_text(column) && table.is_constant(column) && std::isnan(table.number(0, column));
   return !is_empty;
@@ -65,11 +101,13 @@ bool IsColumnShown(const Table& table, size_t column) {
 
 void AddColumn(const Table& table, size_t i, Section* section) {
   const Column& column = table.columns()[i];
-  const int decimals = column.kind == Kind::kDecimal ? DecimalsOf(table, i) : 0;
+  const bool is_scaled = column.kind == Kind::kDecimal || column.kind == Kind::kPart;
+  const int decimals = is_scaled ? DecimalsOf(table, i) : 0;
   const auto has_ends = [&](size_t row) {
     return column.has_interval && !std::isnan(table.number(row, i + 1)) &&
            !std::isnan(table.number(row, i + 2));
   };
+  const Flags common = HasFlags(table, i) ? CommonFlags(table, i) : Flags();
   bool is_interval = false;
   for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);
   section->headers.push_back(is_interval ? column.name + " [simultaneous 95 % CI]" : column.name);
@@ -78,9 +116,9 @@ void AddColumn(const Table& table, size_t i, Section* section) {
     Shown& shown = section->rows[row].emplace_back();
     std::string& cell = shown.text;
     if (table.is_text(i)) {
-      cell = table.text(row, i);
+      if (HasFlags(table, i)) shown.flags = OwnFlags(table, row, i, common);
+      cell = HasFlags(table, i) ? TextOf(shown.flags) : table.text(row, i);
       shown.is_strong = table.marked(row, i);
-      if (const Flags* const flags = std::get_if<Flags>(&table.cell(row, i))) shown.flags = *flags;
       continue;
     }
     cell = Format(table.number(row, i), column, decimals);
@@ -126,9 +164,11 @@ std::string ConstantsOf(const Table& table) {
   std::string text;
   for (size_t i = 0; i < table.columns().size(); ++i) {
     const Column& column = table.columns()[i];
-    if (column.audience == Audience::kMachines || !IsSaidOnce(table, i)) continue;
-    const std::string value =
-        table.is_text(i) ? std::string(table.text(0, i)) : Format(table.number(0, i), column, 0);
+    const bool has_flags = HasFlags(table, i);
+    if (column.audience == Audience::kMachines || (!has_flags && !IsSaidOnce(table, i))) continue;
+    const std::string value = has_flags          ? TextOf(CommonFlags(table, i))
+                              : table.is_text(i) ? table.text(0, i)
+                                                 : Format(table.number(0, i), column, 0);
     if (!value.empty()) text += Join(text.empty() ? "" : ", ", column.name, " ", value);
   }
   return text;

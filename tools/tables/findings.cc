@@ -23,6 +23,21 @@ struct Contest {
   std::vector<const Row*> others{};  // right, with an interval
   std::string place{};               // "batch 2, sequence 128 over gloo"
 
+  // Its strategy, with options where another row is of the same strategy.
+  std::string NameOf(const Row& row) const {
+    const std::string variant = row.variant();
+    auto namesakes =
+        std::ranges::count(others, row.strategy(), [](const Row* other) { return other->strategy(); });
+    namesakes += base->strategy() == row.strategy();
+    return namesakes > 1 ? variant.substr(0, variant.find('@')) : row.strategy();
+  }
+
+  std::string NamesOf(const std::vector<const Row*>& rows) const {
+    std::vector<std::string> names;
+    for (const Row* row : rows) names.push_back(NameOf(*row));
+    return Listed(names);
+  }
+
   std::vector<const Row*> With(Verdict verdict) const {
     std::vector<const Row*> rows;
     std::ranges::copy_if(others, std::back_inserter(rows),
@@ -76,38 +91,30 @@ Interval FasterBy(const Interval& slower_by) {
   return {slower_by.low / (1 + slower_by.low), slower_by.high / (1 + slower_by.high)};
 }
 
-std::string NamesOf(const std::vector<const Row*>& rows) {
-  std::vector<std::string> names;
-  for (const Row* row : rows) names.push_back(row->strategy());
-  // Of several sizes each once.
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return Listed(names);
-}
-
 const Row* Nearest(const std::vector<const Row*>& rows) {
   return *std::ranges::min_element(rows, {}, [](const Row* row) { return row->against_baseline.value; });
 }
 
 // "core is fastest: 14 to 19 % faster than naive, the next".
 std::string OrderOf(const Contest& contest) {
-  const std::string base = contest.base->strategy();
+  const std::string base = contest.NameOf(*contest.base);
   const std::vector<const Row*> slower = contest.With(Verdict::kSlower),
                                 faster = contest.With(Verdict::kFaster),
                                 equal = contest.With(Verdict::kEqual), open = contest.With(Verdict::kOpen);
-  const auto than = [](const Row* row) {
-    return Join(PercentRange(FasterBy(row->against_baseline.interval)), " faster than ", row->strategy());
+  const auto than = [&contest](const Row* row) {
+    return Join(PercentRange(FasterBy(row->against_baseline.interval)), " faster than ",
+                contest.NameOf(*row));
   };
   std::vector<std::string> parts;
   if (!faster.empty()) {
     const Row* const best = Nearest(faster);
     const Interval& interval = best->against_baseline.interval;
-    parts.push_back(
-        Join(best->strategy(), " is ", PercentRange({-interval.high, -interval.low}), " faster than ", base));
+    parts.push_back(Join(contest.NameOf(*best), " is ", PercentRange({-interval.high, -interval.low}),
+                         " faster than ", base));
     if (faster.size() > 1)
       parts.push_back(
           Join(faster.size() - 1, faster.size() == 2 ? " other is faster too" : " others are faster too"));
-    if (!slower.empty()) parts.push_back(Join(base, " is faster than ", NamesOf(slower)));
+    if (!slower.empty()) parts.push_back(Join(base, " is faster than ", contest.NamesOf(slower)));
   } else if (slower.size() == contest.others.size() && !slower.empty()) {
     parts.push_back(slower.size() == 1 ? Join(base, " is ", than(slower[0]))
                                        : Join(base, " is fastest, ", than(Nearest(slower)), ", the next"));
@@ -117,9 +124,11 @@ std::string OrderOf(const Contest& contest) {
              slower.size() == 1 ? "" : Join(", the next of ", slower.size(), " that are slower")));
   }
   if (!equal.empty())
-    parts.push_back(Join(base, " equals ", NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
+    parts.push_back(
+        Join(base, " equals ", contest.NamesOf(equal), " within ", Fixed(100 * kEqualWithin, 0), " %"));
   if (!open.empty())
-    parts.push_back(Join(NamesOf(open), " against ", base, open.size() == 1 ? " is open" : " are open"));
+    parts.push_back(
+        Join(contest.NamesOf(open), " against ", base, open.size() == 1 ? " is open" : " are open"));
   return absl::StrJoin(parts, "; ");
 }
 
@@ -134,14 +143,14 @@ std::string CostText(const Row& row) {
 std::string CostOf(const Contest& contest) {
   std::string text = CostText(*contest.base);
   if (text.empty()) return "";
-  text = Join(contest.base->strategy(), " ", text, " of a ", TimeText(contest.base->step_s), " step");
+  text = Join(contest.NameOf(*contest.base), " ", text, " of its ", TimeText(contest.base->step_s), " step");
   const Row* cheapest = contest.base;
   for (const Row* row : contest.others) {
     if (row->cost.total.value < cheapest->cost.total.value) cheapest = row;
   }
   // The smallest estimate, shown to be above zero or not.
   if (cheapest != contest.base)
-    text += Join("; the cheapest, ", cheapest->strategy(), ", ", CostText(*cheapest));
+    text += Join("; the cheapest, ", contest.NameOf(*cheapest), ", ", CostText(*cheapest));
   return text;
 }
 
@@ -154,23 +163,30 @@ std::string ClauseOf(const Contest& contest) {
 
 // Where there are too many places to name each.
 std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
-  std::map<std::string, std::map<Verdict, size_t>> verdicts;  // by strategy
+  std::map<std::string, std::map<Verdict, std::vector<Interval>>> verdicts;  // by name
   std::set<std::string> bases;
   for (const Contest& contest : contests) {
-    bases.insert(contest.base->strategy());
-    for (const Row* row : contest.others) ++verdicts[row->strategy()][row->verdict];
+    bases.insert(contest.NameOf(*contest.base));
+    for (const Row* row : contest.others)
+      verdicts[contest.NameOf(*row)][row->verdict].push_back(row->against_baseline.interval);
   }
   const std::string base = bases.size() == 1 ? *bases.begin() : "the baseline";
   std::vector<std::string> parts;
-  for (auto& [strategy, counts] : verdicts) {
-    std::string part = strategy;
+  for (auto& [name, intervals] : verdicts) {
+    std::string part = name;
     const char* gap = " is ";
     for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "slower"},
                                         {Verdict::kFaster, "faster"},
                                         {Verdict::kEqual, "equal"},
                                         {Verdict::kOpen, "open"}}) {
-      if (counts[verdict] == 0) continue;
-      part += Join(std::exchange(gap, ", "), word, " in ", counts[verdict]);
+      const std::vector<Interval>& own = intervals[verdict];
+      if (own.empty()) continue;
+      part += Join(std::exchange(gap, ", "), word, " in ", own.size());
+      if (verdict == Verdict::kSlower)
+        part += Join(" (by ",
+                     PercentRange({std::ranges::min(own, {}, &Interval::low).low,
+                                   std::ranges::max(own, {}, &Interval::high).high}),
+                     ")");
     }
     parts.push_back(part);
   }
@@ -236,9 +252,6 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
     sentences = CountsOf(contests);
   }
   if (std::string open = OpenSentence(contests); !open.empty()) sentences.push_back(std::move(open));
-  const bool is_oversubscribed = std::ranges::any_of(
-      contests, [](const Contest& contest) { return Has(contest.base->flags, Flag::kOversubscribed); });
-  if (is_oversubscribed) sentences.push_back("Measured with more threads than CPUs.");
   return sentences;
 }
 

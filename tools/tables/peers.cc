@@ -52,8 +52,9 @@ std::vector<Field<Pair>> Fields() {
          const Interval& interval = pair.slower.interval;
          return Estimate{1 + pair.slower.value, {1 + interval.low, 1 + interval.high}};
        }},
-      {{.name = "sync_cost (s)", .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
-      {{.name = "peer's sync_cost (s)", .digits = 3, .section = kHeadline}, OfPeer(CostOf)},
+      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
+      {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+       OfPeer(CostOf)},
 
       {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfOwn(MemoryOf)},
       {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfPeer(MemoryOf)},
@@ -110,9 +111,7 @@ std::string Headline(const std::vector<Pair>& pairs) {
     text = Join("Of ", sound.size(), " pairs, gradsync's step is shown faster in ", faster, " and slower in ",
                 slower, ".");
   }
-  const bool is_oversubscribed =
-      std::ranges::any_of(sound, [](const Pair* pair) { return Has(pair->flags(), Flag::kOversubscribed); });
-  return text + (is_oversubscribed ? " Measured with more threads than CPUs." : "");
+  return text;
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
                    "pytorch_ddp@gloo; synchronisation costs .* ms and .* ms over their own floors\\."));
 }
 
-// As for all rows: ten rounds, taken in turn, not traced; more threads than CPUs are mentioned.
+// As for all rows: ten rounds, taken in turn, not traced.
 TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
   const Tabled few({Pair(9)});
   EXPECT_TRUE(std::isnan(Number(few.table("peers"), 0, "ratio_to_pytorch_low")));
@@ -88,9 +88,6 @@ TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
   EXPECT_THAT(Text(few.table("peers"), 0, "flags"), HasSubstr("n<10"));
   const Tabled blocks({Pair(24, [](Record& rank) { rank.config.Set("order", "blocks"); })});
   EXPECT_THAT(blocks.findings("peers"), HasSubstr("Which is faster is not said. `in-blocks`"));
-  const Tabled crowded({Pair(24, [](Record& rank) { rank.provenance.cpu_count = 1; })});
-  EXPECT_THAT(crowded.findings("peers"), HasSubstr("Measured with more threads than CPUs."));
-  EXPECT_THAT(Text(crowded.table("peers"), 0, "flags"), HasSubstr("oversubscribed"));
 }
 
 TEST(PeersTableTest, AWrongPeerIsNotCompared) {

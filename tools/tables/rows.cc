@@ -125,7 +125,8 @@ void Conclude(Cell* cell) {
 // All-gather and the like have a whole vector; training the buckets that it sends.
 double BusBandwidthOf(const Measurement& measurement) {
   const bench::Record& record = measurement.record;
-  if (measurement.is_floor()) return kNaN;
+  // What is sent once in several steps is not in the time of each.
+  if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
     return BusBandwidth(ConfigNumber(measurement, "size_bytes"), times->mean(), measurement.world_size(),
                         record.config.StringOr("collective", "all_reduce"));

@@ -50,14 +50,20 @@ std::string Table::section_title(int section) const {
   return found == section_titles_.end() ? "" : found->second;
 }
 
-std::set<Flag> FlagsIn(const std::vector<Table>& tables) {
+bool Table::is_mark(Flag flag) const {
+  return std::ranges::any_of(columns_, [flag](const Column& column) { return column.marked_with == flag; });
+}
+
+std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details) {
   std::set<Flag> found;
   for (const Table& table : tables) {
     for (size_t row = 0; row < table.num_rows(); ++row) {
       for (const TableCell& cell : table.row(row)) {
         const Flags* const flags = std::get_if<Flags>(&cell);
         if (flags == nullptr) continue;
-        for (const FlagOfRow& own : *flags) found.insert(own.flag);
+        for (const FlagOfRow& own : *flags) {
+          if (with_details || !table.is_mark(own.flag)) found.insert(own.flag);
+        }
       }
     }
   }

@@ -22,6 +22,7 @@ enum class Kind {
   kInteger,
   kPlain,     // as short as six digits allow: 1, 0.25
   kDecimal,   // as many decimals as the column's smaller values need for Column::digits
+  kPart,      // of a sum: as many decimals for all as the column's largest needs for Column::digits
   kFraction,  // three decimals
   kPercent,   // one decimal and a sign
 };
@@ -36,7 +37,7 @@ struct Column {
 
   // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
-  int digits = 4;                     // of kDecimal
+  int digits = 4;                     // of kDecimal and kPart
   int section = 0;                    // where the column is shown; 0: in every section
   bool said_once = false;             // with one value in all rows it is said above the table instead
   bool leads = false;                 // comes before those that do not
@@ -90,6 +91,8 @@ class Table {
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
+  // Whether a column's numbers are marked in rows with this flag.
+  bool is_mark(Flag flag) const;
   // Whether all rows have the same value there; false without rows.
   bool is_constant(size_t column) const { return !rows_.empty() && !varies_[column]; }
 
@@ -111,8 +114,9 @@ class Table {
   std::vector<std::string> notes_;
 };
 
-// The flags that occur in the tables, for people to be told what they mean.
-std::set<Flag> FlagsIn(const std::vector<Table>& tables);
+// The flags that occur in the tables, for people to be told what they mean; those that mark a number are in
+// question only where people see the number, with --details.
+std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details = true);
 
 // Whether two cells say the same. No value is the same as no value.
 bool AreSame(const TableCell& a, const TableCell& b);

@@ -139,6 +139,12 @@ TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
     rank.samples.erase("comm_busy_ns");
   })}});
   EXPECT_THAT(Text(without_busy.table("ddp"), 0, "flags"), HasSubstr("too-fast:121GB/s"));
+  // Nor is what one exposes in each of the steps that share a collective.
+  const Tabled periodic({{Ddp("naive", 1, [&](Record& rank) {
+    faster(rank);
+    rank.facts.Set("period", 8);
+  })}});
+  EXPECT_EQ(Text(periodic.table("ddp"), 0, "flags").find("too-fast"), std::string::npos);
   // What one that overlaps leaves exposed is no measure of what it communicates.
   const Tabled overlap({{Ddp("overlap", 1, [&](Record& rank) {
     faster(rank);
