@@ -100,7 +100,7 @@ constexpr Option kOptions[] = {
 
 constinit const Traits kTraits = {
     .name = "diloco",
-    .summary = "every rank trains alone; now and then an outer step by how far all have come",
+    .summary = "every rank trains alone; every period an outer optimizer applies the mean change",
     .agreement = Agreement::kDrifts,
     .has_buckets = true,
     .owns_update = true,

@@ -53,10 +53,10 @@ class LocalSgd : public Strategy {
 }  // namespace
 
 constexpr Option kOptions[] = {
-    {"period", "steps from one mean of the weights to the next", Option::Unit::kCount, 8, 1, 1e6}};
+    {"period", "steps from one average of the weights to the next", Option::Unit::kCount, 8, 1, 1e6}};
 
 constinit const Traits kTraits = {.name = "local_sgd",
-                                  .summary = "every rank trains alone; now and then the mean of all weights",
+                                  .summary = "every rank trains alone; every period weights are averaged",
                                   .agreement = Agreement::kDrifts,
                                   .has_buckets = true,
                                   .owns_update = true,

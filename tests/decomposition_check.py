@@ -23,7 +23,7 @@ import sys
 from collections import defaultdict
 
 PARTS = ("sync_cost", "exposed", "own", "tax", "rest")
-RUN = ("seed", "placement", "steps", "warmup_steps", "precision", "max_steps", "time")
+RUN = ("seed", "placement", "steps", "warmup_steps", "precision", "time")
 VARIANT = ("variant", "strategy", "backend", "bucket_bytes", "bucket_elements", "published_size")
 
 

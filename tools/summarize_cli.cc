@@ -21,7 +21,7 @@ constexpr int kWorseThanBaseline = 3, kNotPrecise = 3;
 constexpr char kSummary[] =
     "Turns benchmark records into tables. Statistics are computed here, from the raw samples of all ranks; "
     "every row "
-    "carries the reasons not to believe it.\n\n"
+    "lists the reasons not to trust it.\n\n"
     "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
     "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "

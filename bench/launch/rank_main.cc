@@ -157,7 +157,7 @@ void RankOptions::AddTo(FlagTable& flags) {
       "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
       "the one on which their ranks met.");
   flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
-  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Of everything random.");
+  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Of all random numbers.");
   flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
 }
 

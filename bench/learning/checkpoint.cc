@@ -67,11 +67,11 @@ void SaveCheckpoint(const std::string& path, std::span<const model::NamedTensor>
 CheckpointFacts ReadCheckpointFacts(const std::string& path, const CheckpointFacts& expected) {
   try {
     CheckpointFacts facts = SafetensorsFile::Open(path).metadata();
-    Require(facts[kFormat] == kVersion, path, ": is no checkpoint of gradsync's");
+    Require(facts[kFormat] == kVersion, path, ": is not a checkpoint of gradsync");
     for (const auto& [name, value] : expected)
       Require(facts[name] == value, path, ": its ", name, " is ", facts[name], ", expected ", value);
     for (const char* const name : {"rank", "world_size", "steps"})
-      Require(ParseInteger(facts[name]).has_value(), path, ": does not say its ", name);
+      Require(ParseInteger(facts[name]).has_value(), path, ": has no ", name);
     return facts;
   } catch (const InvalidInput& error) {
     throw InvalidInput(Join("--resume: ", error.what()));

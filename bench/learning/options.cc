@@ -50,7 +50,7 @@ std::string LearningRateSchedule::ToString() const {
 }
 
 Kind<LearningRateSchedule> LearningRateSchedules() {
-  return {"constant or cosine, with ,warmup=STEPS and of cosine ,min=SHARE if wanted", ParseSchedule,
+  return {"constant[,warmup=STEPS] or cosine[,warmup=STEPS][,min=SHARE]", ParseSchedule,
           [](const LearningRateSchedule& schedule) { return schedule.ToString(); }};
 }
 
@@ -77,7 +77,8 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
             "What AdamW's weight decay applies to: matrices alone leaves out norms.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
-            "Each variant trains from so many: of initial weights and of which text is trained on when.");
+            "How many. A seed decides the initial weights and the order of the text; each variant trains "
+            "with each.");
   flags.Add("steps", &training.steps, Integer(1, kMax), "Of each variant from each seed.");
   flags.Add("evaluate_every", &evaluate_every, Integer(1, kMax),
             "Steps, after which the loss on held-out text is measured. Default: 20 times in all.");

@@ -257,7 +257,7 @@ TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
   std::filesystem::copy(CheckpointPath(directory, naive.name(), kSeed, 0), of_flat);
   EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("its variant is naive@shm, expected flat@shm"));
   model::WriteSafetensors(of_flat, std::vector<model::NamedTensor>{});
-  EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("is no checkpoint of gradsync's"));
+  EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("is not a checkpoint of gradsync"));
   const std::string of_rank1 = CheckpointPath(directory, naive.name(), kSeed, 1);
   std::filesystem::resize_file(of_rank1, std::filesystem::file_size(of_rank1) - 1);
   const std::string damaged = error_of(naive, *options, corpus);

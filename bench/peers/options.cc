@@ -34,7 +34,7 @@ void CheckPeerOptions(const PeerOptions& options, std::string_view dtype) {
   Require(!options.wanted() || dtype == "f32" || dtype == "bf16", "--dtype=", dtype,
           ": --with_peers takes f32 or bf16");
   Require(options.wanted() || options.modes == PeerOptions().modes,
-          "--peer_modes: expected --with_peers=pytorch beside it");
+          "--peer_modes: needs --with_peers=pytorch");
 }
 
 }  // namespace gradsync::bench

@@ -61,7 +61,7 @@ constexpr SchemaName kSchema[] = {
     {kConfig, "steps", kInt, "", "timed", kRun},
     {kConfig, "time", kText, "", "spent on timed steps, instead of a number of them", kRun},
     {kConfig, "precision", kNumber, "", "of the baseline's step: known to +- that, no launch follows", kRun},
-    {kConfig, "optimizer", kText, "", "adamw or sgd; import: also none"},
+    {kConfig, "optimizer", kText, "", "adamw or sgd; of published figures also none"},
     {kConfig, "learning_rate", kNumber, kTraining, "the optimizer's"},
     {kConfig, "traced", kBool, kTraining, "whether steps wrote a trace too"},
     {kConfig, "data", kText, kTraining, "uniform or corpus"},

@@ -143,7 +143,7 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
         "tf32", &tf32, Switch(),
         "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
   }
-  flags.Add("optimizer", &optimizer, OneOf({"adamw", "sgd"}), "What changes the weights.");
+  flags.Add("optimizer", &optimizer, OneOf({"adamw", "sgd"}), "Which optimizer updates the weights.");
   flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's.");
 }
 
@@ -293,8 +293,9 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
   Require(!flags.given("time") || !flags.given("steps"), "--steps: cannot be given beside --time");
   if (precision) {
     if (!flags.given("repeats")) ranks.repeats = 4;
-    Require(world.launcher == "none" || world.launcher == "self", "--precision: ends between launches, but ",
-            world.launcher, " starts the ranks");
+    Require(world.launcher == "none" || world.launcher == "self",
+            "--precision: needs launches that this program starts, but ", world.launcher,
+            " started the ranks");
     Require(ranks.repeats > 2, "--precision: ends between launches, expected --repeats of 3 or more, found ",
             ranks.repeats);
     if (time) *time /= ranks.repeats;

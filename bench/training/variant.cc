@@ -103,7 +103,7 @@ Parsed Parse(const std::string& error_start, std::string_view text) {
     }
     Require(name != kClipNorm || parsed.traits.can_clip, error_start, strategy,
             " updates weights before it knows all gradients, and cannot clip them");
-    Require(!parsed.values.contains(name), error_start, name, " is there twice");
+    Require(!parsed.values.contains(name), error_start, name, " is given twice");
     parsed.values[name] = ParseValue(error_start, *option, value);
   }
   std::erase_if(parsed.values, [&](const auto& given) {
@@ -133,10 +133,12 @@ Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::
 std::span<const ddp::Option> BenchOptions() {
   static constexpr double kMostUs = 60e6;
   static constexpr ddp::Option kOptions[] = {
-      {.name = kClipNorm, .meaning = "the largest norm of all gradients together; 0: any", .maximum = 1e9},
-      {.name = "forward_delay_us", .meaning = "compute so long for nothing in forward", .maximum = kMostUs},
-      {.name = "hook_delay_us", .meaning = "likewise in the last hook of backward", .maximum = kMostUs},
-      {.name = "wait_delay_us", .meaning = "likewise after the last wait", .maximum = kMostUs}};
+      {.name = kClipNorm,
+       .meaning = "the largest norm of all gradients together; 0: no limit",
+       .maximum = 1e9},
+      {.name = "forward_delay_us", .meaning = "microseconds of useless work in forward", .maximum = kMostUs},
+      {.name = "hook_delay_us", .meaning = "the same in the last hook of backward", .maximum = kMostUs},
+      {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs}};
   return kOptions;
 }
 
@@ -212,7 +214,7 @@ std::vector<Variant> MakeVariants(std::string_view flag, std::span<const std::st
         variants.push_back(OwnVariant(parsed, backend, parsed.option.empty() ? kBytes : parsed.option, size,
                                       defaults.element_bytes));
         Require(std::ranges::count(variants, variants.back().name(), &Variant::name) == 1, error_start,
-                variants.back().name(), " is there twice");
+                variants.back().name(), " is given twice");
       }
     }
   }

@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"core:bucket_bytes=0", "--variants=core:bucket_bytes=0: bucket_bytes: expected "},
         std::pair{"core:bucket_bytes=1,bucket_elements=1",
                   "--variants=core:bucket_bytes=1,bucket_elements=1: expected one of bucket_bytes and "},
-        std::pair{"core,core@gloo", "--variants=core@gloo: core@gloo is there twice"}));
+        std::pair{"core,core@gloo", "--variants=core@gloo: core@gloo is given twice"}));
 
 }  // namespace
 }  // namespace gradsync::bench

@@ -12,7 +12,7 @@
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
-// What is special about shm: where tensors lie, and that who has done his part may go.
+// What is special about shm: where tensors lie, and that a rank that has done its part may go on.
 namespace gradsync::comm {
 namespace {
 

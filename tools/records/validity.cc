@@ -141,7 +141,7 @@ constexpr Check kChecks[] = {
     {Flag::kTooFast, "too-fast",
      "more bytes per second than memory or link can carry, so not all of it was measured", TooFast},
     {Flag::kRanksMissing, "ranks-missing",
-     "so many of so many ranks left no record; maxima are over the others", RanksMissing},
+     "some ranks left no record (missing/all); maxima are over the others", RanksMissing},
     {Flag::kStepsDiffer, "steps-differ",
      "ranks have different numbers of steps; those that all have are used",
      [](const Judged& judged) { return If(judged.measurement.steps_differ); }},

@@ -76,7 +76,7 @@ std::string PictureNamed(const std::string& id, const ReportContents& contents) 
             "directories, nor in their folders traces; run //bench:ddp with --trace");
     return latest->svg;
   }
-  throw InvalidInput("--figure=" + id + ": the records decide nothing that it would show");
+  throw InvalidInput("--figure=" + id + ": the records hold nothing that it could show");
 }
 
 }  // namespace
