@@ -4,10 +4,10 @@
 #include <string_view>
 #include <utility>
 
-#include "comm/checked_process_group.h"
 #include "comm/gloo/gloo_process_group.h"
 #include "comm/hierarchical/hierarchical_process_group.h"
 #include "comm/nccl/nccl_process_group.h"
+#include "comm/queue/checked_process_group.h"
 #include "comm/rendezvous/job.h"
 #include "comm/shm/shm_process_group.h"
 #include "model/cuda_device.h"

@@ -75,7 +75,7 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
   int root = -1;                 // of kBroadcast
   int64_t sequence = -1;         // counts the collectives of this rank from 0; -1: the backend counts
-  bool is_check = false;         // compares the collectives of this number (comm/checked_process_group.h)
+  bool is_check = false;         // compares the collectives of this number (queue/checked_process_group.h)
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};
   model::Tensor output{};

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 

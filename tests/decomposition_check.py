@@ -24,7 +24,7 @@ from collections import defaultdict
 
 PARTS = ("sync_cost", "exposed", "own", "tax", "rest")
 RUN = ("seed", "placement", "steps", "warmup_steps", "precision", "time")
-VARIANT = ("variant", "strategy", "backend", "bucket_bytes", "bucket_elements", "published_size")
+VARIANT = ("strategy", "backend", "bucket_bytes", "bucket_elements", "published_size")
 
 
 def fail(text):
@@ -75,9 +75,11 @@ def cells_of(directories):
     ranks = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for record in records_of(directories):
         if "strategy" in record["config"] and record.get("samples", {}).get("step_ns"):
-            cell = {k: v for k, v in record["config"].items() if k not in RUN + VARIANT}
+            variant = record["config"]["variant"]
+            cell = {k: v for k, v in record["config"].items()
+                    if k not in RUN + VARIANT + ("variant",) and f":{k}=" not in variant and f",{k}=" not in variant}
             key = (record["facts"].get("launch_set", record["run_id"]), json.dumps(cell, sort_keys=True))
-            ranks[key][record["config"]["variant"]][record["run_id"]].append(record)
+            ranks[key][variant][record["run_id"]].append(record)
     for variants in ranks.values():
         yield {variant: (next(iter(runs.values()))[0], {run: rounds_of(of) for run, of in runs.items()})
                for variant, runs in variants.items()}
@@ -128,7 +130,8 @@ def main():
         shown = {}
         for variant, (record, rounds) in cell.items():
             same = [row for row in rows if row["variant"] == variant and row["run"] == record["run_id"] and
-                    all(row[name] == record["config"].get(name) for name in ("batch_size", "seq_len", "image_size"))]
+                    all(row[name] == record["config"].get(name)
+                        for name in ("batch_size", "accumulation_steps", "seq_len", "image_size"))]
             if len(same) != 1:
                 fail(f"{variant} of {record['run_id']}: {len(same)} rows")
             shown[variant] = same[0]

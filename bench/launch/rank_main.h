@@ -13,7 +13,7 @@
 #include "bench/launch/flags.h"
 #include "bench/records/host.h"
 #include "bench/records/record.h"
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 

@@ -12,7 +12,7 @@
 #include "bench/training/batches.h"
 #include "bench/training/trainer.h"
 #include "bench/training/variant.h"
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 #include "ddp/strategy.h"
 #include "model/device.h"
 

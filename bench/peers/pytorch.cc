@@ -170,7 +170,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
   const Json joined =
       process_->Ask({{"do", "join"},
                      {"host", host},
-                     {"port", std::stoi(port)},
+                     {"port", Json::parse(port)},
                      {"rank", world.rank},
                      {"world_size", world.size},
                      {"local_rank", world.local_rank},

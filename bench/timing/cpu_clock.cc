@@ -7,6 +7,8 @@
 #include <string>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
+
 namespace gradsync::bench {
 namespace {
 
@@ -30,7 +32,8 @@ std::vector<int> ThreadIds() {
   std::vector<int> ids;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    ids.push_back(std::stoi(entry.path().filename()));
+    int id = 0;
+    if (absl::SimpleAtoi(entry.path().filename().native(), &id)) ids.push_back(id);
   }
   std::ranges::sort(ids);
   return ids;

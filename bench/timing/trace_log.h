@@ -9,7 +9,7 @@
 
 #include "bench/timing/op_recorder.h"
 #include "bench/timing/phase_timer.h"
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 
 namespace gradsync::bench {
 

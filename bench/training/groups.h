@@ -8,7 +8,7 @@
 #include "bench/launch/rank_main.h"
 #include "bench/records/record.h"
 #include "bench/training/options.h"
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 #include "ddp/bucket.h"
 
 namespace gradsync::bench {

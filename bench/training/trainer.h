@@ -18,7 +18,7 @@
 #include "bench/timing/range_sink.h"
 #include "bench/training/moments.h"
 #include "bench/training/variant.h"
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 #include "ddp/buffer_broadcast.h"
 #include "ddp/factory.h"
 #include "ddp/strategy.h"

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "absl/strings/numbers.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/network.h"
 #include "model/error.h"
@@ -31,10 +32,10 @@ class ContextNotes : public gloo::rendezvous::Store {
   }
   std::vector<char> get(const std::string& key) override {
     // gloo's keys end in the number of the rank that sets them. One that does not is put down to rank 0.
-    const std::string number = key.substr(key.find_last_not_of("0123456789") + 1);
-    const int rank = number.empty() || number.size() > 6 ? 0 : std::stoi(number);
-    const std::string value =
-        rendezvous_.Get(prefix_ + key, rank < std::ssize(rendezvous_.hosts()) ? rank : 0);
+    int rank = 0;
+    const bool has_rank = absl::SimpleAtoi(key.substr(key.find_last_not_of("0123456789") + 1), &rank) &&
+                          rank < std::ssize(rendezvous_.hosts());
+    const std::string value = rendezvous_.Get(prefix_ + key, has_rank ? rank : 0);
     return {value.begin(), value.end()};
   }
   void wait(const std::vector<std::string>& keys) override {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <set>
 
+#include "absl/strings/numbers.h"
 #include "comm/rendezvous/store.h"
 #include "model/error.h"
 
@@ -71,7 +72,9 @@ bool FirstCause::Follow(Deadline deadline) {
     }
     const auto text = job_->store().Get(Key(writer), deadline);
     if (!text.has_value()) return true;
-    note = {std::stoi(*text), text->substr(text->find(' ') + 1)};
+    const size_t space = text->find(' ');
+    if (!absl::SimpleAtoi(text->substr(0, space), &note.suspect)) return true;
+    note.cause = text->substr(space + 1);
     first_ = note.suspect == kNobody ? Join("rank ", writer, " failed: ", note.cause) : note.cause;
   }
   return true;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
@@ -65,9 +65,9 @@ std::string Difference(const Terms& of_rank0, int rank, const Terms& of_rank) {
 
 // Equal for equal bytes of the program.
 std::string ProgramFingerprint() {
-  std::ostringstream bytes;
-  bytes << std::ifstream("/proc/self/exe", std::ios::binary).rdbuf();
-  return absl::StrCat(absl::Hex(std::hash<std::string>()(bytes.str())));
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(program), {});
+  return absl::StrCat(absl::Hex(std::hash<std::string>()(bytes)));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "comm/checked_process_group.h"
+#include "comm/queue/checked_process_group.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# tools/dev/docs.sh [--check]: makes every table and picture of README.md and docs anew, from the records that
+# tools/dev/docs.sh [--check]: makes every table and picture of the documents anew, from the records that
 # are kept in docs/records (compressed: *.gz) and docs/published. It measures nothing. With --check it changes
 # nothing, shows what differs and exits with 1 if anything does.
 #
 # What stands between such lines of a document is a table, or the sentences above it:
-#   <!-- begin: ddp docs/records/readme -->            summarize --table=ddp docs/records/readme
+#   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
+#   <!-- begin: file ddp/core_update.cc -->            or that file
 #   <!-- end -->
 # A picture is made by the command in the line above it, which writes the file named first:
-#   <!-- picture: docs/images/cost.svg report docs/records/readme --figure=cost -->
+#   <!-- picture: docs/images/cost.svg report docs/records/small --figure=cost -->
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -51,6 +52,10 @@ place() {
 
 # The table, and what is said of it, without its heading and what follows.
 table() {  # table NAME ARGUMENT...
+  if [[ $1 == file ]]; then
+    printf '```cpp\n%s\n```\n' "$(cat "$2")"
+    return
+  fi
   (cd "$scratch" && "$programs/summarize" --table="$1" "${@:2}" </dev/null) |
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
 }
@@ -80,5 +85,5 @@ remake() {  # remake DOCUMENT: as it should be
 while read -r document; do
   remake "$document" >"$scratch/document"
   place "$scratch/document" "$document"
-done < <(find README.md docs -name '*.md' | sort)
+done < <(find README.md CONTRIBUTING.md docs -name '*.md' | sort)
 ! $failed

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -329,6 +331,18 @@ TEST(FlagsTest, AreFoundByWhatTheyAre) {
   EXPECT_FALSE(Has(flags, Flag::kTooFewForInterval));
   EXPECT_EQ(TextOf(flags), "wrong:3 n<100");
   EXPECT_EQ(TextOf({}), "");
+}
+
+TEST(FlagsTest, AreExplainedInTheManual) {
+  std::ifstream file("docs/reading.md");
+  const std::string manual(std::istreambuf_iterator<char>(file), {});
+  for (int i = 0; i <= static_cast<int>(Flag::kDirty); ++i) {
+    const Flag flag = static_cast<Flag>(i);
+    std::string explanation = ExplanationOf(flag);
+    explanation.pop_back();  // the full stop
+    EXPECT_THAT(manual,
+                ::testing::HasSubstr("| `" + std::string(WordOf(flag)) + "` | " + explanation + " |"));
+  }
 }
 
 }  // namespace

@@ -64,17 +64,6 @@ std::string Readable(double value, int digits) {
   return (value < 0 ? "−" : "") + Significant(std::abs(value), digits);
 }
 
-std::string ReadableBytes(double bytes) {
-  const char* unit = "B";
-  for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (!(bytes >= 1024)) break;
-    bytes /= 1024;
-    unit = larger;
-  }
-  const bool is_whole = bytes == std::floor(bytes);
-  return Join(is_whole ? Join(bytes) : Readable(bytes, 3), " ", unit);
-}
-
 size_t NumCharacters(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return !IsContinuation(c); }));

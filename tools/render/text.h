@@ -20,9 +20,6 @@ std::string WithCode(std::string_view text);
 // A number for people: `digits` significant digits, a true minus sign, "n/a" for none.
 std::string Readable(double value, int digits);
 
-// "1.5 KiB" and the like, up to three digits.
-std::string ReadableBytes(double bytes);
-
 // How many characters people see; a code point counts as one.
 size_t NumCharacters(std::string_view text);
 

@@ -24,8 +24,6 @@ TEST(ReportTextTest, ShowsCode) {
 TEST(ReportTextTest, WritesForPeople) {
   EXPECT_EQ(Readable(-0.01234, 3), "−0.0123");
   EXPECT_EQ(Readable(std::nan(""), 3), "n/a");
-  EXPECT_EQ(ReadableBytes(26214400), "25 MiB");
-  EXPECT_EQ(ReadableBytes(1500), "1.46 KiB");
   EXPECT_EQ(Listed({"a", "b", "c"}), "a, b and c");
   EXPECT_EQ(Shortened("αβγδ", 3), "αβ…");
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/scale.h"
@@ -103,7 +104,7 @@ std::string Traffic(const RankStep& step) {
   double bytes = 0;
   for (const TracedCollective& transfer : step.transfers) bytes += static_cast<double>(transfer.bytes);
   const size_t count = step.transfers.size();
-  return Join(count, count == 1 ? " collective, " : " collectives, ", ReadableBytes(bytes));
+  return Join(count, count == 1 ? " collective, " : " collectives, ", bench::ApproximateBytes(bytes));
 }
 
 // A phase's class, that of the text on it, and its name there.
@@ -282,7 +283,7 @@ void Picture::DrawTransfers(const RankStep& step, double y) {
   for (const TracedCollective& transfer : step.transfers) {
     const Span& flight = transfer.in_flight;
     const double top = y + transfer.lane * lane_height + 0.5;
-    const std::string size = ReadableBytes(static_cast<double>(transfer.bytes));
+    const std::string size = bench::ApproximateBytes(static_cast<double>(transfer.bytes));
     const std::string tip =
         Join("#", transfer.number, " ", flight.name, ", ", size, ": queued ",
              Milliseconds(transfer.queued_us()), ", in flight ", Milliseconds(flight.duration_us()),

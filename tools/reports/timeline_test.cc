@@ -90,9 +90,9 @@ TEST_F(TimelineTest, ShowsWhatIsHiddenAndWhatIsExposed) {
   // one more box of each class is in the legend.
   EXPECT_EQ(Count(svg, "class='hidden'"), 5);
   EXPECT_EQ(Count(svg, "class='exposed'"), 5);
-  EXPECT_EQ(Count(svg, "#0 all_reduce, 1 MiB: queued 0.0200 ms"), 8);
+  EXPECT_EQ(Count(svg, "#0 all_reduce, 1.00 MiB: queued 0.0200 ms"), 8);
   EXPECT_EQ(Count(svg, ">rank 1<"), 2);
-  EXPECT_EQ(Count(svg, "1 collective, 1 MiB"), 2);
+  EXPECT_EQ(Count(svg, "1 collective, 1.00 MiB"), 2);
   // core: 150 us hidden and 5 us exposed on both ranks.
   EXPECT_EQ(Count(svg, ">step 0.355 ms<"), 1);
   EXPECT_EQ(Count(svg, ">hidden 97 %<"), 1);

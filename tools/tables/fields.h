@@ -144,15 +144,23 @@ std::vector<Field<View>> RunFields(int section = 0);
 // The cells about training.
 std::vector<Cell> TrainingOf(const std::vector<Cell>& cells);
 
-// Every table of these cells: each file of tables has such a function, and summarize.cc lists them.
-void AddTrainingTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-void AddAllReduceTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
-// In the order in which a report shows them.
+// One row per file of tables, in the order in which a report shows them. The file defines
+// Add...Tables(cells, tables).
+#define GRADSYNC_TABLES(ROW) \
+  ROW(AllReduce)             \
+  ROW(Resolution)            \
+  ROW(Training)              \
+  ROW(Links)                 \
+  ROW(Bucket)                \
+  ROW(Peers)                 \
+  ROW(Published)
+
+#define GRADSYNC_DECLARE(Name) \
+  void Add##Name##Tables(const std::vector<Cell>& cells, std::vector<Table>* tables);
+GRADSYNC_TABLES(GRADSYNC_DECLARE)
+#undef GRADSYNC_DECLARE
+
+// All of them.
 void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 
 // Sentences that say what the rows show, and no more than they carry.

@@ -8,19 +8,40 @@
 #include "tools/tables/words.h"
 
 // Over which links a strategy pays: of runs that differ in the rate of the link alone (`link_rate`), the rate
-// below which its step is shorter than the baseline's.
+// below which its step is shorter than the baseline's. Beside it runs of the same variants without a link.
 namespace gradsync::tools {
 namespace {
 
 struct OverLinks {
   View any;
-  std::map<double, View> by_rate;  // bits per second
-
-  Estimate At(double rate) const {
-    const auto found = by_rate.find(rate);
-    return found == by_rate.end() ? Estimate{} : Scaled(found->second.row.against_baseline, 100);
-  }
+  std::map<double, View> by_rate{};          // bits per second
+  std::map<std::string, View> by_backend{};  // without a link
 };
+
+// Of the views by something, the difference of the one there.
+template <class Place>
+auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
+  return [=](const OverLinks& row) {
+    const auto found = (row.*views).find(place);
+    return found == (row.*views).end() ? Estimate{} : Scaled(found->second.row.against_baseline, 100);
+  };
+}
+
+std::string NameWithoutBackend(const Row& row) {
+  const std::string variant = row.variant();
+  return variant.substr(0, variant.find('@'));
+}
+
+// What rows have in common that differ in link and backend alone.
+std::string KeyWithoutLink(const Row& row) {
+  Configuration configuration = ConfigurationOf(row.measured->record);
+  for (const char* const differs : {"link_rate", "backend", "variant"}) configuration.erase(differs);
+  return Join(row.measured->world_size(), "\n", NameWithoutBackend(row), "\n", KeyOf(configuration));
+}
+
+bool IsCompared(const Cell& cell, size_t row) {
+  return cell.rows[row].baseline != Row::kNone && cell.rows[row].baseline != row;
+}
 
 std::string RateText(double rate) {
   return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");
@@ -53,19 +74,27 @@ double CrossingOf(const OverLinks& row) {
   return crossing;
 }
 
-std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates) {
+std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
+                                        const std::set<std::string>& backends) {
+  enum Section { kHeadline = 1, kDetails };
+  const auto delta = [](const std::string& place) {
+    return Column{.name = Join("delta ", place, " (%)"), .kind = Kind::kPercent, .section = kHeadline};
+  };
   std::vector<Field<OverLinks>> fields = {
-      {{.name = "variant", .kind = Kind::kText}, [](const OverLinks& row) { return row.any.row.variant(); }},
+      {{.name = "variant", .kind = Kind::kText},
+       [](const OverLinks& row) { return NameWithoutBackend(row.any.row); }},
+      {{.name = "backend", .kind = Kind::kText, .said_once = true},
+       [](const OverLinks& row) { return row.any.row.backend(); }},
       {{.name = "faster below", .kind = Kind::kText}, BoundsOf},
-      {{.name = "estimate (Gbit/s)", .digits = 2}, CrossingOf}};
-  for (const double rate : rates) {
-    fields.push_back({{.name = Join("delta at ", RateText(rate), " (%)"), .kind = Kind::kPercent},
-                      [rate](const OverLinks& row) { return row.At(rate); }});
-  }
-  fields.push_back({{.name = "verified", .kind = Kind::kText},
+      {{.name = "estimate (Gbit/s)", .digits = 2, .section = kDetails}, CrossingOf}};
+  for (const std::string& backend : backends)
+    fields.push_back({delta("over " + backend), DeltaAt(backend, &OverLinks::by_backend)});
+  for (auto rate = rates.rbegin(); rate != rates.rend(); ++rate)
+    fields.push_back({delta("at " + RateText(*rate)), DeltaAt(*rate, &OverLinks::by_rate)});
+  fields.push_back({{.name = "verified", .kind = Kind::kText, .section = kDetails},
                     [](const OverLinks& row) { return EqualityOf(row.any.measured()); }});
   fields.push_back({{.name = "baseline", .kind = Kind::kText, .said_once = true},
-                    [](const OverLinks& row) { return row.any.base()->variant(); }});
+                    [](const OverLinks& row) { return NameWithoutBackend(*row.any.base()); }});
   return fields;
 }
 
@@ -76,29 +105,40 @@ void AddLinksTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
   std::vector<OverLinks> rows;
   std::map<std::string, size_t> numbers;
   std::set<double> rates;
+  std::set<std::string> backends;
   for (const Cell& cell : cells) {
     const double rate = ConfigNumber(*cell.any().measured, "link_rate");
     if (std::isnan(rate)) continue;
     for (size_t i = 0; i < cell.rows.size(); ++i) {
-      const Row& row = cell.rows[i];
-      if (row.baseline == Row::kNone || row.baseline == i) continue;
-      Configuration configuration = ConfigurationOf(row.measured->record);
-      configuration.erase("link_rate");
-      const std::string key = Join(row.measured->world_size(), "\n", KeyOf(configuration));
-      const auto [found, is_new] = numbers.emplace(key, rows.size());
-      if (is_new) rows.push_back({{cell, row}, {}});
-      rows[found->second].by_rate.emplace(rate, View{cell, row});
+      const View view{cell, cell.rows[i]};
+      if (!IsCompared(cell, i)) continue;
+      const auto [found, is_new] =
+          numbers.emplace(Join(KeyWithoutLink(view.row), view.row.backend()), rows.size());
+      if (is_new) rows.push_back({view});
+      rows[found->second].by_rate.emplace(rate, view);
       rates.insert(rate);
     }
   }
   if (rates.size() < 2) return;
-  TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(rates));
+  for (const Cell& cell : cells) {
+    for (size_t i = 0; i < cell.rows.size(); ++i) {
+      const View view{cell, cell.rows[i]};
+      if (!IsCompared(cell, i) || !std::isnan(Number("link_rate")(view))) continue;
+      for (OverLinks& row : rows) {
+        if (KeyWithoutLink(row.any.row) != KeyWithoutLink(view.row)) continue;
+        row.by_backend.emplace(view.row.backend(), view);
+        backends.insert(view.row.backend());
+      }
+    }
+  }
+  TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(rates, backends));
   for (const OverLinks& row : rows) table.Add(row);
   table.AddNote(
       "faster below: the rate of the link, in each direction, below which a step is shorter than the "
       "baseline's: shown faster at the first of these rates and slower at the second. estimate: where the "
-      "difference is zero, taken as linear in the time of a byte between measured rates. Intervals of one "
-      "rate hold at once.");
+      "difference is zero, taken as linear in the time of a byte between measured rates. over gloo, over "
+      "shm: "
+      "without a link, on one host. Intervals of one run hold at once.");
   tables->push_back(std::move(table));
 }
 

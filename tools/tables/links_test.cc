@@ -33,7 +33,7 @@ TEST(LinksTableTest, SaysBelowWhichRateARowIsFaster) {
   const Tabled t(Links({1000, 4000, 200}));
   const Table& table = t.table("links");
   ASSERT_EQ(table.num_rows(), 3u);
-  EXPECT_EQ(Text(table, 0, "variant"), "topk@gloo");
+  EXPECT_EQ(Text(table, 0, "variant"), "topk");
   EXPECT_EQ(Text(table, 0, "faster below"), "1 Gbit/s to 4 Gbit/s");
   EXPECT_NEAR(Number(table, 0, "estimate (Gbit/s)"), 2, 0.1);
   EXPECT_LT(Number(table, 0, "delta at 200 Mbit/s (%)"), -70);
@@ -41,6 +41,21 @@ TEST(LinksTableTest, SaysBelowWhichRateARowIsFaster) {
   EXPECT_EQ(Text(table, 1, "faster below"), "less than 200 Mbit/s");
   EXPECT_TRUE(std::isnan(Number(table, 1, "estimate (Gbit/s)")));
   EXPECT_EQ(Text(table, 2, "faster below"), "more than 4 Gbit/s");
+}
+
+// Beside it what the same row does without a link.
+TEST(LinksTableTest, RunsWithoutALinkStandBeside) {
+  std::vector<Group> groups = Links({200, 1000});
+  Group local;
+  for (const auto& [strategy, step_ms] : {std::pair{"core", 100.0}, {"topk", 150.0}, {"zero1", 90.0}})
+    local.push_back(
+        Steady(strategy, Wobble(step_ms, 30, 1), [](bench::Record& rank) { SetBackend("shm", &rank); }));
+  groups.push_back(local);
+  const Tabled t(std::move(groups));
+  const Table& table = t.table("links");
+  ASSERT_EQ(table.num_rows(), 3u);
+  EXPECT_NEAR(Number(table, 0, "delta over shm (%)"), 50, 5);
+  EXPECT_TRUE(std::isnan(Number(table, 1, "delta over shm (%)")));
 }
 
 TEST(LinksTableTest, OneRateIsNoTable) { EXPECT_FALSE(Tabled(Links({1000})).has("links")); }

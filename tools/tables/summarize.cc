@@ -39,9 +39,9 @@ void CheckBaselineRow(const std::string& wanted, Summary* summary) {
 }  // namespace
 
 void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  for (const auto add : {AddAllReduceTables, AddResolutionTables, AddTrainingTables, AddLinksTables,
-                         AddBucketTables, AddPeersTables, AddPublishedTables})
-    add(cells, tables);
+#define GRADSYNC_ADD(Name) Add##Name##Tables(cells, tables);
+  GRADSYNC_TABLES(GRADSYNC_ADD)
+#undef GRADSYNC_ADD
 }
 
 std::string WhyUnusable(const bench::Record& record) {

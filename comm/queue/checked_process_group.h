@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_COMM_CHECKED_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_CHECKED_PROCESS_GROUP_H_
+#ifndef GRADSYNC_COMM_QUEUE_CHECKED_PROCESS_GROUP_H_
+#define GRADSYNC_COMM_QUEUE_CHECKED_PROCESS_GROUP_H_
 
 #include <memory>
 #include <string>
@@ -31,4 +31,4 @@ class CheckedProcessGroup : public GroupDecorator {
 
 }  // namespace gradsync::comm
 
-#endif  // GRADSYNC_COMM_CHECKED_PROCESS_GROUP_H_
+#endif  // GRADSYNC_COMM_QUEUE_CHECKED_PROCESS_GROUP_H_

@@ -1,4 +1,4 @@
-#include "comm/recording_process_group.h"
+#include "comm/queue/recording_process_group.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/checked_process_group.h"
+#include "comm/queue/checked_process_group.h"
 
 #include <span>
 #include <utility>

@@ -1,5 +1,5 @@
-#ifndef GRADSYNC_COMM_RECORDING_PROCESS_GROUP_H_
-#define GRADSYNC_COMM_RECORDING_PROCESS_GROUP_H_
+#ifndef GRADSYNC_COMM_QUEUE_RECORDING_PROCESS_GROUP_H_
+#define GRADSYNC_COMM_QUEUE_RECORDING_PROCESS_GROUP_H_
 
 #include <cstdint>
 #include <memory>
@@ -54,4 +54,4 @@ int64_t BusyNs(std::span<const Interval> intervals, int64_t from_ns, int64_t to_
 
 }  // namespace gradsync::comm
 
-#endif  // GRADSYNC_COMM_RECORDING_PROCESS_GROUP_H_
+#endif  // GRADSYNC_COMM_QUEUE_RECORDING_PROCESS_GROUP_H_
