@@ -259,7 +259,7 @@ std::string Append(const Record& more, Record* record) {
 std::string AddLine(std::string_view line, std::vector<Record>* records) try {
   // The library takes a zero for the end of the text, and would not look at what follows.
   const size_t zero = line.find('\0');
-  if (zero != std::string_view::npos) throw Malformed{Join("invalid JSON at byte ", zero + 1)};
+  if (zero != std::string_view::npos) throw Malformed{Join("not JSON: error at byte ", zero + 1)};
   Line parsed = FromJson(Json::parse(line));
   if (parsed.of < 0) {
     records->push_back(std::move(parsed.record));
@@ -274,7 +274,7 @@ std::string AddLine(std::string_view line, std::vector<Record>* records) try {
   return malformed.reason;
 } catch (const Json::parse_error& error) {
   const bool cut_off = line.starts_with('{') && !line.ends_with('}');
-  return cut_off ? Join("cut off after ", line.size(), " bytes") : Join("invalid JSON at byte ", error.byte);
+  return cut_off ? Join("cut off after ", line.size(), " bytes") : Join("not JSON: error at byte ", error.byte);
 } catch (const Json::out_of_range&) {
   return "not JSON: a number too large";
 }

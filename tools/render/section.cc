@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 
@@ -161,17 +162,17 @@ std::vector<Section> SectionsOf(const Table& table, bool with_details) {
 }
 
 std::string ConstantsOf(const Table& table) {
-  std::string text;
+  std::vector<std::string> parts;
+  std::string flags;
   for (size_t i = 0; i < table.columns().size(); ++i) {
     const Column& column = table.columns()[i];
-    const bool has_flags = HasFlags(table, i);
-    if (column.audience == Audience::kMachines || (!has_flags && !IsSaidOnce(table, i))) continue;
-    const std::string value = has_flags          ? TextOf(CommonFlags(table, i))
-                              : table.is_text(i) ? table.text(0, i)
-                                                 : Format(table.number(0, i), column, 0);
-    if (!value.empty()) text += Join(text.empty() ? "" : ", ", column.name, " ", value);
+    if (HasFlags(table, i)) flags = TextOf(CommonFlags(table, i));
+    if (column.audience == Audience::kMachines || !IsSaidOnce(table, i)) continue;
+    const std::string value = table.is_text(i) ? table.text(0, i) : Format(table.number(0, i), column, 0);
+    if (!value.empty()) parts.push_back(Join(column.name, " ", value));
   }
-  return text;
+  if (!flags.empty()) parts.push_back("flags " + flags);
+  return absl::StrJoin(parts, ", ");
 }
 
 }  // namespace gradsync::tools

@@ -317,7 +317,7 @@ TEST(ReportTest, FlagsLinkToTheirLegend) {
   for (const int64_t bytes : {1 << 20, 10 << 20}) {
     AddRanks(
         [&](int64_t rank) {
-          return AllReduceRecord(bytes, rank, {5 * kMs, 6 * kMs, 7 * kMs});
+          return AllReduceRecord(bytes, rank, Repeat(5 * kMs, bytes == 1 << 20 ? 3 : 10));
         },
         &records);
   }
