@@ -122,9 +122,15 @@ struct Launches {
   double degrees = std::numeric_limits<double>::infinity();  // that it is known with
 };
 
-// Of the variants of each base, itself among them, in units of their own standard deviations. As if launches
-// had nothing of their own, unless they differ by more than is chance in one case of ten (Wilson and
+// Chi-square of so many degrees of freedom, for each of them, is larger in one case of ten (Wilson and
 // Hilferty, The distribution of chi-square, 1931).
+double ChanceOf(double degrees) {
+  const double part = 2 / (9 * degrees);
+  return std::pow(1 - part + 1.2816 * std::sqrt(part), 3);
+}
+
+// Of the variants of each base, itself among them, in units of their own standard deviations. As if launches
+// had nothing of their own, unless they differ by more than is chance in one case of ten.
 Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
                     const std::vector<size_t>& launches) {
   double between = 0, within = 0, num_differences = 0;
@@ -153,9 +159,26 @@ Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
   if (num_launches < 2 || !(within > 0)) return {};
   const auto num_rounds = static_cast<double>(std::accumulate(launches.begin(), launches.end(), size_t{0}));
   const double inflation = between / (num_launches - 1) / (within / (num_rounds - num_launches));
-  const double degrees = num_differences * (num_launches - 1), part = 2 / (9 * degrees);
-  const double chance = std::pow(1 - part + 1.2816 * std::sqrt(part), 3);
-  return inflation > std::max(chance, 1.0) ? Launches{inflation, degrees} : Launches{};
+  const double degrees = num_differences * (num_launches - 1);
+  return inflation > std::max(ChanceOf(degrees), 1.0) ? Launches{inflation, degrees} : Launches{};
+}
+
+// By how much the ranks of each variant among `members` are above their mean, added up over `num_rounds`
+// rounds, in which all of them have a value; ties share their ranks.
+std::vector<double> RankSums(const std::vector<std::vector<double>>& values,
+                             const std::vector<size_t>& members, size_t* num_rounds) {
+  std::vector<double> sums(members.size());
+  *num_rounds = 0;
+  for (size_t i = 0; i < values[members[0]].size(); ++i) {
+    if (std::ranges::any_of(members, [&](size_t k) { return std::isnan(values[k][i]); })) continue;
+    ++*num_rounds;
+    for (size_t k = 0; k < members.size(); ++k) {
+      const double own = values[members[k]][i];
+      for (const size_t other : members)
+        sums[k] += 0.5 * ((own > values[other][i]) - (own < values[other][i]));
+    }
+  }
+  return sums;
 }
 
 struct LooseLocation {
@@ -181,7 +204,9 @@ LooseLocation LooseLocationOf(const LooseSample& sample) {
 }  // namespace
 
 Estimate Scaled(const Estimate& estimate, double factor) {
-  return {factor * estimate.value, {factor * estimate.interval.low, factor * estimate.interval.high}};
+  return {factor * estimate.value,
+          {factor * estimate.interval.low, factor * estimate.interval.high},
+          estimate.by_launches};
 }
 
 double StudentT(double z, double degrees) {
@@ -212,24 +237,48 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
   std::vector<Judged> all;
   for (const RoundDifferences& differences : family) all.push_back(Judge(differences, launches, trimmed));
   std::map<size_t, std::vector<const Judged*>> by_base;
+  size_t num_intervals = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].variance > 0) by_base[family[i].base].push_back(&all[i]);
+    if (!(all[i].variance > 0)) continue;
+    by_base[family[i].base].push_back(&all[i]);
+    ++num_intervals;
   }
   const Launches own = LaunchesOf(by_base, launches);
   std::vector<Estimate> estimates;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Judged& judged = all[i];
+  for (const Judged& judged : all) {
     Estimate& estimate = estimates.emplace_back(Estimate{judged.value});
     if (std::isnan(judged.variance)) continue;
     double margin = 0;
     if (judged.variance > 0) {
       margin = std::sqrt(judged.variance * own.inflation) *
-               StudentT(SidakCritical(by_base[family[i].base].size(), looks),
-                        std::min(own.degrees, judged.degrees));
+               StudentT(SidakCritical(num_intervals, looks), std::min(own.degrees, judged.degrees));
     }
+    estimate.by_launches = own.inflation > 1;
     estimate.interval = {judged.value - margin, judged.value + margin};
   }
   return estimates;
+}
+
+std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values) {
+  std::vector<size_t> members(values.size());
+  std::iota(members.begin(), members.end(), size_t{0});
+  const size_t most_leave = std::max<size_t>(1, members.size() / 6);
+  while (members.size() > 1 && members.size() + most_leave >= values.size()) {
+    size_t num_rounds = 0;
+    const std::vector<double> sums = RankSums(values, members, &num_rounds);
+    const auto count = static_cast<double>(members.size());
+    double squares = 0;
+    for (const double sum : sums) squares += sum * sum;
+    if (!(12 * squares / (static_cast<double>(num_rounds) * count * (count + 1)) >
+          (count - 1) * ChanceOf(count - 1))) {
+      std::vector<bool> alike(values.size());
+      for (const size_t member : members) alike[member] = true;
+      return alike;
+    }
+    const auto furthest = std::ranges::max_element(sums, {}, [](double sum) { return std::abs(sum); });
+    members.erase(members.begin() + (furthest - sums.begin()));
+  }
+  return std::vector<bool>(values.size());
 }
 
 double CommonCoefficient(const std::vector<std::vector<double>>& values,

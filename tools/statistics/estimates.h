@@ -23,6 +23,7 @@ struct Interval {
 struct Estimate {
   double value = kNaN;
   Interval interval{};
+  bool by_launches = false;  // launches were its samples, because they differ by more than rounds explain
 
   bool operator==(const Estimate&) const = default;
 };
@@ -38,14 +39,14 @@ struct RoundDifferences {
   std::vector<double>
       divisors{};               // by round; empty: the difference itself is estimated, else its part of these
   std::vector<double> order{};  // by round: which rounds are extreme; empty: those with extreme values
-  size_t base = 0;              // what it is a difference to: of the same base, intervals hold at once
+  size_t base = 0;              // what it is a difference to: takes part in what launches have of their own
 };
 
 // The trimmed mean of each difference (of the rounds that `order` leaves), and its interval. NaN with fewer
 // than two rounds. `launches`: how many rounds each launch has, one after the other.
 //
 // The standard error is that of a trimmed mean, with Student's t (Yuen, The two-sample trimmed t for unequal
-// population variances, 1974). All intervals of differences to one base hold at once in 95 cases of 100:
+// population variances, 1974). All intervals of the family hold at once in 95 cases of 100:
 // they reach as many standard errors to both sides as that many independent ones need, and dependent ones
 // need no more (Sidak, Rectangular confidence regions for the means of multivariate normal distributions,
 // 1967).
@@ -67,6 +68,12 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
 // not count. 0 where there is nothing to learn it from.
 double CommonCoefficient(const std::vector<std::vector<double>>& values,
                          const std::vector<std::vector<double>>& covariates);
+
+// Which variants' values do not differ but by chance. Ranks within rounds are compared (Friedman, The use of
+// ranks to avoid the assumption of normality, 1937), because what disturbs a step moves means far; while they
+// differ by more than is chance in one case of ten, the variant that is ranked furthest leaves. None is left
+// where more than a sixth of them, or the last but one, would leave. Rounds with a NaN do not count.
+std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values);
 
 // Values that nothing ties to another sample's, launch after launch.
 struct LooseSample {

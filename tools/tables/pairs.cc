@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "tools/tables/rows.h"
 
@@ -50,6 +51,17 @@ ByRound InRounds(const Measurement& measurement, std::string_view samples, const
   return values;
 }
 
+// With what is not timed between steps.
+double SecondsPerRound(const Cell& cell) {
+  const Measurement& any = *cell.any().measured;
+  const size_t num_rounds = any.launches.front().num_steps;
+  if (const Series* const begins = any.Find("begin_ns"); begins != nullptr && num_rounds > 1)
+    return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
+  double seconds = 0;
+  for (const Row& row : cell.rows) seconds += TypicalOf(row.measured->Find("step_ns"));
+  return seconds;
+}
+
 ByRound Minus(const ByRound& a, const ByRound& b, double factor = 1) {
   ByRound difference(a.size());
   for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - factor * b[i];
@@ -63,8 +75,8 @@ class Pairs {
     for (const Row& row : cell_.rows) {
       steps_.push_back(InRounds(*row.measured, "step_ns", rounds_));
       forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
-      cell_.round_s += TypicalOf(row.measured->Find("step_ns"));
     }
+    cell_.round_s = SecondsPerRound(cell_);
     cell_.num_rounds = rounds_.count();
     cell_.num_launches = rounds_.launches.size();
     // After each launch from the second on.
@@ -101,25 +113,21 @@ class Pairs {
     cell_.coefficient = coefficients_[false];
   }
 
-  // Who does nothing in forward, and is not shown to differ there from the floor; without a floor, from the
-  // baseline. The coefficient would multiply a difference, and a test finds only a large one: a delay in
-  // forward is known.
+  // Whose forward is neither delayed nor shown to differ from the others': the coefficient would multiply a
+  // difference.
   void FindWhoLeavesForwardAlone() {
-    std::vector<RoundDifferences> family;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) {
-      Row& row = cell_.rows[i];
-      const size_t reference = row.floor != Row::kNone ? row.floor : row.baseline;
-      row.uses_forward = coefficients_[row.is_peer()] != 0 && reference != Row::kNone &&
-                         row.config().DoubleOr("forward_delay_us", 0) == 0;
-      if (!row.uses_forward || reference == i) continue;
-      family.push_back({Minus(forwards_[i], forwards_[reference])});
-      owners.push_back(i);
-    }
-    const std::vector<Estimate> differences = Of(family);
-    for (size_t k = 0; k < owners.size(); ++k) {
-      const Interval& interval = differences[k].interval;
-      cell_.rows[owners[k]].uses_forward = interval.low <= 0 && interval.high >= 0;
+    for (const auto& [is_peer, coefficient] : coefficients_) {
+      if (coefficient == 0) continue;
+      std::vector<ByRound> forwards;
+      std::vector<size_t> owners;
+      for (size_t i = 0; i < cell_.rows.size(); ++i) {
+        const Row& row = cell_.rows[i];
+        if (row.is_peer() != is_peer || row.config().DoubleOr("forward_delay_us", 0) > 0) continue;
+        forwards.push_back(forwards_[i]);
+        owners.push_back(i);
+      }
+      const std::vector<bool> alike = FindAlike(forwards);
+      for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].uses_forward = alike[k];
     }
   }
 
@@ -198,8 +206,13 @@ std::vector<Estimate> CompareSteps(const Cell& cell,
   const Rounds rounds = RoundsOf(cell);
   std::vector<RoundDifferences> family;
   for (const auto& [own, other] : pairs) {
-    const ByRound base = InRounds(*other->measured, "step_ns", rounds);
-    family.push_back({Minus(InRounds(*own->measured, "step_ns", rounds), base), base});
+    const auto minus = [&](const char* samples) {
+      return Minus(InRounds(*own->measured, samples, rounds), InRounds(*other->measured, samples, rounds));
+    };
+    ByRound difference = minus("step_ns");
+    const bool is_own = !own->is_peer() && !other->is_peer() && own->uses_forward && other->uses_forward;
+    if (is_own) difference = Minus(difference, minus("forward_ns"), cell.coefficient);
+    family.push_back({std::move(difference), InRounds(*other->measured, "step_ns", rounds)});
   }
   return EstimateRounds(family, rounds.launches, cell.num_looks);
 }

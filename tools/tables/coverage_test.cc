@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/records/test_records.h"
+#include "tools/statistics/test_runs.h"
+#include "tools/tables/test_tables.h"
+
+// How often what tables print holds: simulated runs go through everything that records go through, with the
+// floor, two baselines, ratios, and the test whose forward differs.
+namespace gradsync::tools {
+namespace {
+
+constexpr double kUnit = 1e-4;   // seconds; a step takes 0.1 s
+constexpr double kEffect = 80;   // 8 % of a step; every other row has it
+constexpr size_t kFirstShm = 7;  // row 0: the floor, then six rows over gloo, and six over shm
+const std::vector<const char*> kStrategies = {"core",    "naive",         "flat",
+                                              "overlap", "bucketed_sync", "bucketed_async"};
+
+struct Setting {
+  std::span<const int> residuals = TinyResiduals();
+  std::vector<size_t> launches{28};
+  // By how much forward, and with it the step, takes longer in two rows over each backend, in per cent of a
+  // step.
+  double forward_percent = 0;
+};
+struct Score {
+  double deltas = 0, costs = 0;  // runs in which all deltas, and all costs, held the truth
+  double half_width = 0;         // of deltas, mean, in per cent of the baseline's step
+  double corrected = 0;          // of the rows whose forward differs, those with forward as covariate
+};
+
+bool IsLonger(size_t row) { return row % 6 == 3 || row % 6 == 5; }
+
+// Rows as records make them, whose steps are then overwritten.
+Group Rows(const std::vector<size_t>& launches) {
+  const size_t num_rounds = std::accumulate(launches.begin(), launches.end(), size_t{0});
+  Group group = {Steady("none", Wobble(100, num_rounds, 0))};
+  for (const char* const backend : {"gloo", "shm"}) {
+    const Change change = [backend](bench::Record& rank) { SetBackend(backend, &rank); };
+    for (const char* const strategy : kStrategies)
+      group.push_back(Steady(strategy, Wobble(100, num_rounds, 0), change));
+  }
+  for (Measurement& row : group) {
+    row.launches.clear();
+    for (const size_t size : launches) row.launches.push_back({std::to_string(row.launches.size()), size});
+  }
+  return group;
+}
+
+bool Holds(const Estimate& estimate, double truth) {
+  return estimate.interval.low <= truth && truth <= estimate.interval.high;
+}
+
+Score ScoreOf(const Setting& setting, int num_runs) {
+  Draws draws(20261123);
+  Score score;
+  Values effects(1 + 2 * kStrategies.size());
+  const double longer = setting.forward_percent / 100 * kSimulatedStep;
+  for (size_t k = 0; k < effects.size(); ++k)
+    effects[k] = (k % 2 == 1 ? kEffect : 0) + (IsLonger(k) ? longer : 0);
+  Values residuals;  // of steps
+  for (size_t i = 0; i < setting.residuals.size(); i += 2) residuals.push_back(setting.residuals[i]);
+  std::vector<Group> groups = {Rows(setting.launches)};
+  for (int r = 0; r < num_runs; ++r) {
+    Run run = Simulate(setting.residuals, setting.launches, effects, 0, &draws);
+    for (size_t k = 0; k < effects.size(); ++k) {
+      for (double& forward : run.forwards[k]) forward = kUnit * (forward + (IsLonger(k) ? longer : 0));
+      for (double& step : run.steps[k]) step *= kUnit;
+      groups[0][k].series["step_ns"].max = run.steps[k];
+      groups[0][k].series["forward_ns"].max = run.forwards[k];
+    }
+    const std::vector<Cell> cells = CellsOf(groups);
+    bool deltas_hold = true, costs_hold = true;
+    for (size_t k = 1; k < effects.size(); ++k) {
+      const Row& row = cells[0].rows[k];
+      costs_hold &= Holds(row.cost.total, kUnit * (effects[k] - effects[0]));
+      if (IsLonger(k)) score.corrected += row.uses_forward / (4.0 * num_runs);
+      const size_t base = k < kFirstShm ? 1 : kFirstShm;
+      EXPECT_EQ(row.baseline, base);
+      if (k == base) continue;
+      const double of_base = run.mean + effects[base] + TrimmedMean(residuals);
+      deltas_hold &= Holds(row.against_baseline, (effects[k] - effects[base]) / of_base);
+      const Interval& interval = row.against_baseline.interval;
+      score.half_width += 50 * (interval.high - interval.low) / (10.0 * num_runs);
+    }
+    score.deltas += deltas_hold / static_cast<double>(num_runs);
+    score.costs += costs_hold / static_cast<double>(num_runs);
+  }
+  return score;
+}
+
+constexpr int kRuns = 1000;
+
+TEST(CoverageTest, FamiliesHold) {
+  for (const auto& [name, residuals] :
+       {std::pair{"tiny", TinyResiduals()}, std::pair{"small", SmallResiduals()}}) {
+    for (const std::vector<size_t>& launches : {std::vector<size_t>{12}, {28}, {84}, {28, 28}}) {
+      for (const double longer : {0.0, 0.5, 1.0}) {
+        const Score score = ScoreOf({residuals, launches, longer}, kRuns);
+        std::printf(
+            "%s, %zu x %zu rounds, forward %.1f %%: deltas %.3f, costs %.3f, +- %.2f %%, corrected %.2f\n",
+            name, launches.size(), launches[0], longer, score.deltas, score.costs, score.half_width,
+            score.corrected);
+        // Of a difference in forward that is too small for the test, the coefficient makes a bias.
+        const double least = longer > 0 ? 0.88 : 0.93;
+        EXPECT_GE(score.deltas, least) << name;
+        EXPECT_GE(score.costs, least) << name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradsync::tools
