@@ -214,7 +214,6 @@ Measurement CombineRanks(std::vector<Record> ranks) {
   for (Record& rank : ranks) AddSums(&rank);
   Align(&ranks);
   for (Record& rank : ranks) {
-    rank.samples.erase("begin_ns");
     TakeSamples(rank, &measurement);
     TakePublished(rank, &measurement);
     TakeChecks(rank.checks, &measurement);

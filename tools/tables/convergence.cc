@@ -68,7 +68,7 @@ double StepsUntil(double target, const std::vector<double>& steps, const std::ve
   return kNaN;
 }
 
-Verdict VerdictOf(const Interval& interval) {
+Verdict VerdictOnLoss(const Interval& interval) {
   if (!interval.is_known()) return Verdict::kNone;
   return interval.low > 0 ? Verdict::kSlower : interval.high < 0 ? Verdict::kFaster : Verdict::kOpen;
 }
@@ -88,7 +88,7 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
   if (!base.empty() && reached.size() == base.size()) row->steps_to_reach = Mean(reached);
   if (row == &baseline) return;
   row->against_baseline = Scaled(MeanOver(differences, family), 1 / Mean(base));
-  row->verdict = VerdictOf(row->against_baseline.interval);
+  row->verdict = VerdictOnLoss(row->against_baseline.interval);
 }
 
 // Every variant is one row; its measurements are of one seed each.

@@ -169,9 +169,14 @@ void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 // with the reason instead where a flag makes times void.
 std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells);
 
-// How much longer to measure, in seconds, until the difference is shown or shown to be within kEqualWithin,
-// if the estimate stays where it is and its interval narrows with the root of the rounds. 0 if it is decided.
-double SecondsToDecide(const Cell& cell, const Row& row);
+// For how long to measure instead, as --time takes it, until a difference that is open is shown, or shown to
+// be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate stays where it is and
+// its interval narrows with the root of the rounds.
+double SecondsToDecide(const Cell& cell, const Estimate& difference);
+// "`--time=5m`", or how many launches where these are the samples.
+std::string OptionsToDecide(const Cell& cell, const Estimate& difference);
+// Of "core against zero1@gloo with `--time=5m`", one for each that is open; after a few they are counted.
+std::string OpenSentence(std::vector<std::string> open);
 
 // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
 std::string EqualityOf(const Measurement& measurement);

@@ -15,6 +15,10 @@ namespace {
 // More baselines than these are counted.
 constexpr size_t kMostClauses = 4;
 constexpr size_t kMostOpen = 4;
+constexpr size_t kMostNames = 4;
+// An estimate moves from run to run: a difference is shown in four of five runs where it is so many
+// half-widths. That is 1 + 0.84 / z for the z of the interval: 2.6 to 3 for six to twenty at once.
+constexpr double kHalfWidthsToShow = 1.3;
 
 // A baseline, and the rows that are compared with it.
 struct Contest {
@@ -46,6 +50,13 @@ struct Contest {
   }
 };
 
+// "bucket_elements=7Mi" of "core:bucket_elements=7Mi@gloo"; all of it without options.
+std::string OptionsOf(const Row& row) {
+  const std::string variant = row.variant();
+  const size_t begin = variant.find(':');
+  return begin == std::string::npos ? variant : variant.substr(begin + 1, variant.find('@') - begin - 1);
+}
+
 std::vector<Contest> ContestsOf(const std::vector<Cell>& cells) {
   std::vector<Contest> contests;
   std::set<std::string> backends;
@@ -74,14 +85,7 @@ std::vector<Contest> ContestsOf(const std::vector<Cell>& cells) {
     contest.place = contest.cell->name;
     if (backends.size() > 1)
       contest.place += Join(contest.place.empty() ? "" : " ", "over ", contest.base->backend());
-    if (has_sizes) {
-      const std::string variant = contest.base->variant();
-      const size_t begin = variant.find(':');
-      const std::string options = variant.substr(std::min(begin, variant.size()),
-                                                 variant.find('@') - std::min(begin, variant.size()));
-      contest.place +=
-          Join(contest.place.empty() ? "" : " ", "at ", options.empty() ? variant : options.substr(1));
-    }
+    if (has_sizes) contest.place += Join(contest.place.empty() ? "" : " ", "at ", OptionsOf(*contest.base));
   }
   return contests;
 }
@@ -91,23 +95,29 @@ Interval FasterBy(const Interval& slower_by) {
   return {slower_by.low / (1 + slower_by.low), slower_by.high / (1 + slower_by.high)};
 }
 
-const Row* Nearest(const std::vector<const Row*>& rows) {
-  return *std::ranges::min_element(rows, {}, [](const Row* row) { return row->against_baseline.value; });
+// What all of them are slower by at least: of whom an interval begins lowest need not be the nearest.
+std::string FasterThanAll(const Contest& contest, const std::vector<const Row*>& slower) {
+  if (slower.size() == 1)
+    return Join(PercentRange(FasterBy(slower[0]->against_baseline.interval)), " faster than ",
+                contest.NameOf(*slower[0]));
+  double least = kNaN;
+  for (const Row* row : slower) least = std::fmin(least, FasterBy(row->against_baseline.interval).low);
+  std::string others = "each other";
+  if (slower.size() < contest.others.size())
+    others = slower.size() <= kMostNames ? contest.NamesOf(slower) : Join(slower.size(), " others");
+  return Join("at least ", PercentAtLeast(least), " faster than ", others);
 }
 
-// "core is fastest: 14 to 19 % faster than naive, the next".
+// "core is fastest, at least 4 % faster than each other".
 std::string OrderOf(const Contest& contest) {
   const std::string base = contest.NameOf(*contest.base);
   const std::vector<const Row*> slower = contest.With(Verdict::kSlower),
                                 faster = contest.With(Verdict::kFaster),
                                 equal = contest.With(Verdict::kEqual), open = contest.With(Verdict::kOpen);
-  const auto than = [&contest](const Row* row) {
-    return Join(PercentRange(FasterBy(row->against_baseline.interval)), " faster than ",
-                contest.NameOf(*row));
-  };
   std::vector<std::string> parts;
   if (!faster.empty()) {
-    const Row* const best = Nearest(faster);
+    const Row* const best =
+        *std::ranges::min_element(faster, {}, [](const Row* row) { return row->against_baseline.value; });
     const Interval& interval = best->against_baseline.interval;
     parts.push_back(Join(contest.NameOf(*best), " is ", PercentRange({-interval.high, -interval.low}),
                          " faster than ", base));
@@ -115,13 +125,9 @@ std::string OrderOf(const Contest& contest) {
       parts.push_back(
           Join(faster.size() - 1, faster.size() == 2 ? " other is faster too" : " others are faster too"));
     if (!slower.empty()) parts.push_back(Join(base, " is faster than ", contest.NamesOf(slower)));
-  } else if (slower.size() == contest.others.size() && !slower.empty()) {
-    parts.push_back(slower.size() == 1 ? Join(base, " is ", than(slower[0]))
-                                       : Join(base, " is fastest, ", than(Nearest(slower)), ", the next"));
   } else if (!slower.empty()) {
-    parts.push_back(
-        Join(base, " is ", than(Nearest(slower)),
-             slower.size() == 1 ? "" : Join(", the next of ", slower.size(), " that are slower")));
+    const bool is_fastest = slower.size() > 1 && slower.size() == contest.others.size();
+    parts.push_back(Join(base, is_fastest ? " is fastest, " : " is ", FasterThanAll(contest, slower)));
   }
   if (!equal.empty())
     parts.push_back(
@@ -161,32 +167,67 @@ std::string ClauseOf(const Contest& contest) {
   return Join(place, place.empty() ? "" : ": ", order, order.empty() || cost.empty() ? "" : "; ", cost, ".");
 }
 
+// "5 to 10 %", "at most 9 %", "nothing".
+std::string ShareText(const Interval& share) {
+  if (share.low > 0) return PercentRange(share);
+  return share.high > 0 ? Join("at most ", PercentAtMost(share.high)) : "nothing";
+}
+
+std::string AtPlace(const Contest& contest) {
+  return Join(contest.place.starts_with("over ") ? " " : " at ", contest.place);
+}
+
+// "Of its step, core costs at most 9 % at batch 1, sequence 128 over shm and 37 to 53 % at ...": where the
+// baseline costs the smallest and the largest part, and then each of the others.
+std::string SharesOf(const std::vector<Contest>& contests) {
+  struct Share {
+    Estimate share;
+    const Contest* contest;
+  };
+  std::vector<std::pair<std::string, std::vector<Share>>> by_name;
+  const auto add = [&by_name](const Contest& contest, const Row& row) {
+    const Estimate share = Scaled(row.cost.total, 1 / row.step_s);
+    if (!share.interval.is_known()) return;
+    const std::string name = contest.NameOf(row);
+    auto found = std::ranges::find(by_name, name, [](const auto& entry) { return entry.first; });
+    if (found == by_name.end()) found = by_name.insert(found, {name, {}});
+    found->second.push_back({share, &contest});
+  };
+  for (const Contest& contest : contests) add(contest, *contest.base);
+  for (const Contest& contest : contests) {
+    for (const Row* row : contest.others) add(contest, *row);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, shares] : by_name) {
+    const auto [least, most] =
+        std::ranges::minmax(shares, {}, [](const Share& share) { return share.share.value; });
+    std::string part =
+        Join(name, parts.empty() ? " costs " : " ", ShareText(least.share.interval), AtPlace(*least.contest));
+    if (least.contest != most.contest)
+      part += Join(" and ", ShareText(most.share.interval), AtPlace(*most.contest));
+    parts.push_back(part);
+  }
+  return parts.empty() ? "" : Join("Of its step, ", absl::StrJoin(parts, "; "), ".");
+}
+
 // Where there are too many places to name each.
 std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
-  std::map<std::string, std::map<Verdict, std::vector<Interval>>> verdicts;  // by name
+  std::map<std::string, std::map<Verdict, size_t>> verdicts;  // by name
   std::set<std::string> bases;
   for (const Contest& contest : contests) {
     bases.insert(contest.NameOf(*contest.base));
-    for (const Row* row : contest.others)
-      verdicts[contest.NameOf(*row)][row->verdict].push_back(row->against_baseline.interval);
+    for (const Row* row : contest.others) ++verdicts[contest.NameOf(*row)][row->verdict];
   }
   const std::string base = bases.size() == 1 ? *bases.begin() : "the baseline";
   std::vector<std::string> parts;
-  for (auto& [name, intervals] : verdicts) {
+  for (auto& [name, counts] : verdicts) {
     std::string part = name;
     const char* gap = " is ";
     for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "slower"},
                                         {Verdict::kFaster, "faster"},
                                         {Verdict::kEqual, "equal"},
                                         {Verdict::kOpen, "open"}}) {
-      const std::vector<Interval>& own = intervals[verdict];
-      if (own.empty()) continue;
-      part += Join(std::exchange(gap, ", "), word, " in ", own.size());
-      if (verdict == Verdict::kSlower)
-        part += Join(" (by ",
-                     PercentRange({std::ranges::min(own, {}, &Interval::low).low,
-                                   std::ranges::max(own, {}, &Interval::high).high}),
-                     ")");
+      if (counts[verdict] > 0) part += Join(std::exchange(gap, ", "), word, " in ", counts[verdict]);
     }
     parts.push_back(part);
   }
@@ -195,45 +236,77 @@ std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
     sentences.push_back(
         Join("Against ", base, " in ", contests.size(), " comparisons each: ", Listed(parts), "."));
   }
-  // Of the step, in the places where that is least and most.
-  std::vector<std::pair<Interval, const Contest*>> shares;
-  for (const Contest& contest : contests) {
-    const Interval share = Scaled(contest.base->cost.total, 1 / contest.base->step_s).interval;
-    if (share.is_known()) shares.emplace_back(share, &contest);
-  }
-  if (shares.empty()) return sentences;
-  const auto [least, most] =
-      std::ranges::minmax(shares, {}, [](const auto& share) { return share.first.low; });
-  sentences.push_back(Join("Of a step, ", base, " costs ", PercentRange(least.first), " (",
-                           least.second->place, ") to ", PercentRange(most.first), " (", most.second->place,
-                           ")."));
+  if (std::string shares = SharesOf(contests); !shares.empty()) sentences.push_back(std::move(shares));
   return sentences;
 }
 
-std::string OpenSentence(const std::vector<Contest>& contests) {
+// Baselines of one strategy over one backend differ in the size of buckets: each against the first, and all
+// intervals of a cell hold at once.
+std::string SizesSentence(const std::vector<Contest>& contests) {
+  std::map<const Cell*, std::vector<std::pair<const Row*, const Row*>>> pairs;
   std::vector<std::string> parts;
-  size_t count = 0;
   for (const Contest& contest : contests) {
-    for (const Row* row : contest.With(Verdict::kOpen)) {
-      if (++count > kMostOpen) continue;
-      parts.push_back(Join(contest.base->strategy(), " against ", row->variant(),
-                           contest.cell->name.empty() ? "" : " at " + contest.cell->name, " about ",
-                           DurationText(SecondsToDecide(*contest.cell, *row))));
+    const Row& base = *contest.base;
+    const auto first = std::ranges::find_if(contests, [&](const Contest& other) {
+      return other.cell == contest.cell && other.base->strategy() == base.strategy() &&
+             other.base->backend() == base.backend();
+    });
+    if (first->base != &base) pairs[contest.cell].emplace_back(&base, first->base);
+  }
+  for (const auto& [cell, own] : pairs) {
+    const std::vector<Estimate> estimates = CompareSteps(*cell, own);
+    for (size_t i = 0; i < own.size(); ++i) {
+      const auto& [row, first] = own[i];
+      const Interval& by = estimates[i].interval;
+      const Verdict verdict = VerdictOf(by);
+      if (verdict == Verdict::kNone) continue;
+      parts.push_back(Join(cell->name.empty() ? "Over " : cell->name + " over ", row->backend(), ", ",
+                           OptionsOf(*row), " against ", OptionsOf(*first), " with ", row->strategy(), ": ",
+                           verdict == Verdict::kEqual
+                               ? Join("equal within ", Fixed(100 * kEqualWithin, 0), " %")
+                           : verdict == Verdict::kSlower ? PercentRange(by) + " slower"
+                           : verdict == Verdict::kFaster ? PercentRange({-by.high, -by.low}) + " faster"
+                                                         : "open",
+                           "."));
     }
   }
-  if (count > kMostOpen) parts.push_back(Join(count - kMostOpen, " more"));
-  return parts.empty() ? "" : Join("To decide what is open, measure longer: ", Listed(parts), ".");
+  return absl::StrJoin(parts, " ");
+}
+
+// How many times the rounds it has it needs to be shown, or shown to be within kEqualWithin, if the estimate
+// stays where it is and the interval narrows with the root of the rounds.
+double TimesToDecide(const Estimate& estimate) {
+  const double half_width = (estimate.interval.high - estimate.interval.low) / 2;
+  const double size = std::abs(estimate.value);
+  return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
 }
 
 }  // namespace
 
-double SecondsToDecide(const Cell& cell, const Row& row) {
-  const auto& [value, interval] = row.against_baseline;
-  if (row.verdict != Verdict::kOpen) return 0;
-  const double half_width = (interval.high - interval.low) / 2;
-  const double wanted = std::max(std::abs(value), kEqualWithin - std::abs(value));
-  const double factor = std::pow(half_width / wanted, 2);
-  return std::max(0.0, factor - 1) * static_cast<double>(cell.num_rounds) * cell.round_s;
+double SecondsToDecide(const Cell& cell, const Estimate& difference) {
+  const bool shares_time = cell.num_looks > 1;
+  const auto launches = static_cast<double>(shares_time ? cell.num_looks + 1 : cell.num_launches);
+  const auto block = static_cast<double>(RoundsPerBlock(cell));
+  const double rounds = TimesToDecide(difference) * static_cast<double>(cell.num_rounds) / launches;
+  return block * std::ceil(rounds / block) * cell.round_s * (shares_time ? launches : 1);
+}
+
+std::string OptionsToDecide(const Cell& cell, const Estimate& difference) {
+  const auto launches = static_cast<double>(cell.num_launches);
+  if (difference.by_launches)
+    return Join("`--repeats=", Fixed(std::ceil(launches * TimesToDecide(difference)), 0), "`");
+  const bool has_more = cell.num_launches > 1 && cell.num_looks == 1;
+  return Join("`--time=", DurationFlag(SecondsToDecide(cell, difference)),
+              has_more ? Join(" --repeats=", cell.num_launches) : "", "`");
+}
+
+std::string OpenSentence(std::vector<std::string> open) {
+  if (open.size() > kMostOpen) {
+    const size_t more = open.size() - kMostOpen;
+    open.resize(kMostOpen);
+    open.push_back(Join(more, " more"));
+  }
+  return open.empty() ? "" : Join("To decide what is open, measure again: ", Listed(open), ".");
 }
 
 std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
@@ -251,7 +324,16 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
   } else {
     sentences = CountsOf(contests);
   }
-  if (std::string open = OpenSentence(contests); !open.empty()) sentences.push_back(std::move(open));
+  if (std::string sizes = SizesSentence(contests); !sizes.empty()) sentences.push_back(std::move(sizes));
+  std::vector<std::string> open;
+  for (const Contest& contest : contests) {
+    for (const Row* row : contest.With(Verdict::kOpen)) {
+      open.push_back(Join(contest.base->strategy(), " against ", row->variant(),
+                          contest.cell->name.empty() ? "" : " at " + contest.cell->name, " with ",
+                          OptionsToDecide(*contest.cell, row->against_baseline)));
+    }
+  }
+  if (!open.empty()) sentences.push_back(OpenSentence(std::move(open)));
   return sentences;
 }
 

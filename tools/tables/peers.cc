@@ -114,6 +114,18 @@ std::string Headline(const std::vector<Pair>& pairs) {
   return text;
 }
 
+// Of the pairs that are neither shown to differ nor shown to be equal.
+std::string WhatItWouldTake(const std::vector<Pair>& pairs) {
+  std::vector<std::string> open;
+  for (const Pair& pair : pairs) {
+    const bool is_open = VerdictOf(pair.slower.interval) == Verdict::kOpen;
+    if (!is_open || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
+    open.push_back(Join(pair.own.name(), " against ", pair.peer.row.variant(), " with ",
+                        OptionsToDecide(pair.own.cell, pair.slower)));
+  }
+  return OpenSentence(std::move(open));
+}
+
 }  // namespace
 
 void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
@@ -137,6 +149,7 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   TableOf<Pair> table("peers", "gradsync beside PyTorch", Fields());
   for (const Pair& pair : pairs) table.Add(pair);
   if (const std::string headline = Headline(pairs); !headline.empty()) table.AddFinding(headline);
+  if (std::string open = WhatItWouldTake(pairs); !open.empty()) table.AddFinding(std::move(open));
   table.AddNote(
       "ratio_to_pytorch: of steps that took turns in one run, with a simultaneous 95 % CI; below 1 gradsync "
       "is faster. "

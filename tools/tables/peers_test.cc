@@ -107,5 +107,16 @@ TEST(PeersTableTest, ManyPairsAreCounted) {
             "Of 3 pairs, gradsync's step is shown faster in 2 and slower in 1.");
 }
 
+TEST(PeersTableTest, WhatIsOpenSaysWhatItWouldTake) {
+  Group group = Pair(24);
+  std::vector<double> wide = Wobble(101, 24, 3);
+  for (size_t i = 0; i < wide.size(); ++i) wide[i] += i % 2 == 0 ? 20 : -20;
+  group[3] = Steady("pytorch_ddp", wide);
+  EXPECT_THAT(Tabled({group}).findings("peers"),
+              MatchesRegex("Steps of .* To decide what is open, measure again: core@gloo against "
+                           "pytorch_ddp@gloo with `--time=[0-9]+[sm]`\\."));
+  EXPECT_THAT(Tabled({Pair(24)}).findings("peers"), Not(HasSubstr("To decide")));
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -37,15 +37,6 @@ struct Outcome {
 
 double DelayOf(const Row& row) { return 1e-9 * row.facts().DoubleOr("delay_ns", 0); }
 
-// As a watch has it, with what is not timed between steps.
-double SecondsPerRound(const Cell& cell) {
-  const Measurement& any = *cell.any().measured;
-  const Series* const begins = any.Find("begin_ns");
-  const size_t num_rounds = any.launches.front().num_steps;
-  if (begins == nullptr || num_rounds < 2) return cell.round_s;
-  return (begins->max[num_rounds - 1] - begins->max[0]) / static_cast<double>(num_rounds - 1);
-}
-
 // Rounds of one launch, as if they were all there are.
 Group WindowOf(const Cell& cell, size_t launch, size_t begin, size_t num_rounds) {
   Group group;
@@ -129,9 +120,9 @@ void AddOutcomes(const Cell& cell, std::vector<Outcome>* all, std::string* cover
   for (const Row& row : cell.rows) {
     if (row.measured->launches != cell.any().measured->launches) return;  // interrupted
   }
-  const size_t num_rows = cell.rows.size(), block = num_rows % 2 == 0 ? num_rows : 2 * num_rows;
+  const size_t block = RoundsPerBlock(cell);
   const size_t shortest = block * ((kFewestForInterval + block - 1) / block);
-  const double seconds = SecondsPerRound(cell);
+  const double seconds = cell.round_s;
   for (const double minutes : kMinutes) {
     const auto wanted = minutes == 0 ? shortest : static_cast<size_t>(std::llround(60 * minutes / seconds));
     const size_t num_rounds = std::min(wanted, longest);

@@ -13,14 +13,17 @@
 namespace gradsync::tools {
 namespace {
 
-// Of the rows that `is_candidate`, the one that is most like `row`: over its backend, at its size.
+// Of the rows that `is_candidate`, the one that is most like `row`: over its backend, at its size; a floor
+// above all clips as it does.
 template <class IsCandidate>
 size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
+  const auto clips_to = [](const Row& any) { return any.config().DoubleOr("clip_norm", 0); };
   size_t best = Row::kNone;
   int most = -1;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!is_candidate(rows[i])) continue;
     const int alike =
+        8 * (rows[i].is_floor() && clips_to(rows[i]) == clips_to(row)) +
         4 * (rows[i].backend() == row.backend()) +
         2 * (LabelOf(*rows[i].measured) == LabelOf(*row.measured)) +
         (ConfigNumber(*rows[i].measured, "bucket_bytes") == ConfigNumber(*row.measured, "bucket_bytes"));
@@ -83,13 +86,6 @@ void EstimateApart(Cell* cell) {
   for (size_t k = 0; k < owners.size(); ++k) cell->rows[owners[k]].against_baseline = estimates[k];
 }
 
-Verdict VerdictOf(const Interval& interval) {
-  if (!interval.is_known()) return Verdict::kNone;
-  if (interval.low > 0) return Verdict::kSlower;
-  if (interval.high < 0) return Verdict::kFaster;
-  return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
-}
-
 // A wrong result takes no part.
 bool IsRight(const Row& row) { return !Has(row.flags, Flag::kUnequal) && !Has(row.flags, Flag::kWrong); }
 
@@ -143,6 +139,13 @@ double BusBandwidthOf(const Measurement& measurement) {
 
 }  // namespace
 
+Verdict VerdictOf(const Interval& interval) {
+  if (!interval.is_known()) return Verdict::kNone;
+  if (interval.low > 0) return Verdict::kSlower;
+  if (interval.high < 0) return Verdict::kFaster;
+  return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
+}
+
 double Row::MeanOf(std::string_view samples) const {
   const Series* const series = measured->Find(samples);
   return series == nullptr ? kNaN : series->mean();
@@ -167,6 +170,11 @@ double LabelOf(const Measurement& measurement) {
 
 double ConfigNumber(const Measurement& measurement, std::string_view name) {
   return measurement.record.config.DoubleOr(name, kNaN);
+}
+
+size_t RoundsPerBlock(const Cell& cell) {
+  const size_t num_rows = cell.rows.size();
+  return num_rows % 2 == 0 ? num_rows : 2 * num_rows;
 }
 
 double PrecisionOf(const Cell& cell) {

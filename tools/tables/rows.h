@@ -24,6 +24,7 @@ inline constexpr double kEqualWithin = 0.03;
 
 // What the interval of a difference shows.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
+Verdict VerdictOf(const Interval& interval);
 
 // What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds,
 // and its parts, which add up to it:
@@ -83,7 +84,7 @@ struct Cell {
   size_t num_rounds = 0;  // of all launches together; 0: not in turn
   size_t num_launches = 0;
   size_t num_looks = 1;    // that were planned, whether it may end (`--precision`)
-  double round_s = 0;      // how long a round takes: the steps of all rows
+  double round_s = 0;      // how long a round takes on the watch, or all rows' steps where that is unknown
   double coefficient = 0;  // of forward, for gradsync's own rows
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
   std::string void_reason{};
@@ -104,6 +105,9 @@ double ConfigNumber(const Measurement& measurement, std::string_view name);
 
 // The size of buckets on a variant's label; 0 without one.
 double LabelOf(const Measurement& measurement);
+
+// Of rounds in which every row takes every place equally often.
+size_t RoundsPerBlock(const Cell& cell);
 
 // The widest interval of a difference to the baseline, or to the floor, to either side, as a part of the
 // baseline's step; NaN if one is not known or there is none.

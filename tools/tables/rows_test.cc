@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "model/error.h"
 #include "tools/records/test_records.h"
 #include "tools/tables/test_tables.h"
 
@@ -204,6 +205,22 @@ TEST(RowsTest, AKnownDelayInForwardGoesWithoutTheCovariate) {
                    Made("flat", Wandering(2, {.forward = 0.01}), 0, "run", delayed)}});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
   EXPECT_FALSE(t.row("flat@gloo").uses_forward);
+  EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("; not of flat@gloo, with a delay there."));
+}
+
+TEST(RowsTest, OneNoteIsOfAllCells) {
+  const auto cell = [](int64_t batch_size, size_t num_rounds) {
+    const Change place = [batch_size](Record& rank) { rank.config.Set("batch_size", batch_size); };
+    return Group{Made("none", Wandering(0, {}, num_rounds), 0, "run", place),
+                 Made("core", Wandering(1, {}, num_rounds), 0, "run", place)};
+  };
+  const Tabled same({cell(1, 40), cell(2, 40), cell(4, 40), cell(8, 40)});
+  EXPECT_THAT(same.table("ddp").notes()[0],
+              HasSubstr("trimmed means over 40 rounds of 1 launch in each cell, with the step's own "
+                        "forward as covariate (coefficient "));
+  EXPECT_EQ(same.table("ddp").notes().size(), 2u);  // and what the columns mean
+  EXPECT_THAT(Tabled({cell(1, 40), cell(2, 52)}).table("ddp").notes()[0],
+              HasSubstr("over 40 to 52 rounds of 1 launch in each cell"));
 }
 
 // The reference: differences by round, less the common coefficient times those of forward, trimmed by a
@@ -310,6 +327,26 @@ TEST(RowsTest, TheBaselineIsTheMostAlike) {
                        sized("bucketed_sync", 8, 50)}});
   EXPECT_NEAR(sweep.row("bucketed_sync:bucket_elements=3Mi@gloo").against_baseline.value, 1, 1e-9);
   EXPECT_NEAR(sweep.row("bucketed_sync:bucket_elements=8Mi@gloo").against_baseline.value, 0.25, 1e-9);
+}
+
+// What clipping costs is no synchronisation.
+TEST(RowsTest, TheFloorClipsAsTheRowDoes) {
+  const Change clip = [](Record& rank) {
+    rank.config.Set("clip_norm", 1.0);
+    const std::string variant = rank.config.StringOr("variant", "");
+    rank.config.Set("variant", Join(variant.substr(0, variant.find('@')), ":clip_norm=1",
+                                    variant.substr(std::min(variant.size(), variant.find('@')))));
+  };
+  const Phases more{.optimizer = 3}, waits{.exposed = 2, .optimizer = 3};
+  const Tabled t({{Made("none", Steps({})), Made("none", Steps(more), 0, "run", clip),
+                   Made("core", Steps({.exposed = 2})), Made("core", Steps(waits), 0, "run", clip)}});
+  ExpectParts(t.row("core@gloo").cost, 2, 0, 0, 0);
+  ExpectParts(t.row("core:clip_norm=1@gloo").cost, 2, 0, 0, 0);
+  EXPECT_TRUE(std::isnan(t.row("none:clip_norm=1").cost.total.value));
+  // Its step is still compared with `core`'s.
+  EXPECT_NEAR(t.row("core:clip_norm=1@gloo").against_baseline.value, 1 / 24.2, 1e-3);
+  const Tabled without({{Made("none", Steps({})), Made("core", Steps(waits), 0, "run", clip)}});
+  ExpectParts(without.row("core:clip_norm=1@gloo").cost, 2, 0, 0, 1);
 }
 
 TEST(RowsTest, AnotherBaselineCanBeAskedFor) {

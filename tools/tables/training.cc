@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <ranges>
 
 #include "model/error.h"
 #include "tools/tables/fields.h"
@@ -130,24 +132,55 @@ Fields DdpFields() {
   };
 }
 
-// "Differences are 20 % trimmed means over 84 rounds ..."
-std::string MethodOf(const Cell& cell) {
-  std::vector<std::string> without;
-  for (const Row& row : cell.rows) {
-    if (!row.uses_forward) without.push_back(row.variant());
+// "40", or "40 to 52" where cells differ.
+template <class Value>
+std::string RangeOver(const std::vector<const Cell*>& cells, const Value& value, int decimals = 0) {
+  const auto [least, most] = std::ranges::minmax(cells | std::views::transform([&](const Cell* cell) {
+                                                   return static_cast<double>(std::invoke(value, *cell));
+                                                 }));
+  const std::string low = Fixed(least, decimals), high = Fixed(most, decimals);
+  return low == high ? low : Join(low, " to ", high);
+}
+
+// How the differences of all cells were estimated: "20 % trimmed means over 84 rounds ...".
+std::string MethodOf(const std::vector<const Cell*>& cells) {
+  std::vector<const Cell*> with;
+  std::vector<std::string> delayed, differing;
+  size_t num_by_launches = 0;
+  const auto is_by_launches = [](const Row& row) {
+    return row.against_baseline.by_launches || row.cost.total.by_launches;
+  };
+  for (const Cell* cell : cells) {
+    num_by_launches += std::ranges::any_of(cell->rows, is_by_launches);
+    const bool is_used = cell->coefficient != 0 && std::ranges::any_of(cell->rows, &Row::uses_forward);
+    if (!is_used) continue;
+    with.push_back(cell);
+    for (const Row& row : cell->rows) {
+      if (row.uses_forward) continue;
+      const bool is_delayed = row.config().DoubleOr("forward_delay_us", 0) > 0;
+      (is_delayed ? delayed : differing).push_back(View{*cell, row}.name());
+    }
   }
-  const bool is_used = cell.coefficient != 0 && without.size() < cell.rows.size();
-  std::string text = Join("Differences", cell.name.empty() ? "" : " at " + cell.name, " are ",
-                          Fixed(100 * kTrimmed, 0), " % trimmed means over ", cell.num_rounds, " rounds of ",
-                          cell.num_launches, cell.num_launches == 1 ? " launch" : " launches");
-  if (cell.num_looks > 1)
-    text += Join(", widened for ", cell.num_looks, " looks whether they are precise enough");
-  if (is_used)
-    text += Join(", with the step's own forward as covariate (coefficient ", Fixed(cell.coefficient, 2), ")");
-  if (is_used && !without.empty()) {
-    text += Join("; not of ", Listed(without), ", whose forward differs from the floor's");
+  const std::string launches = RangeOver(cells, &Cell::num_launches);
+  std::string text = Join("Differences are ", Fixed(100 * kTrimmed, 0), " % trimmed means over ",
+                          RangeOver(cells, &Cell::num_rounds), " rounds of ", launches,
+                          launches == "1" ? " launch" : " launches", cells.size() > 1 ? " in each cell" : "");
+  if (cells[0]->num_looks > 1)
+    text += Join(", widened for ", cells[0]->num_looks, " looks whether they are precise enough");
+  if (!with.empty()) {
+    text += Join(", with the step's own forward as covariate (coefficient ",
+                 RangeOver(with, &Cell::coefficient, 2), ")");
+    if (with.size() < cells.size()) text += Join(" in ", with.size(), " of ", cells.size(), " cells");
   }
-  return text + ".";
+  if (!delayed.empty()) text += Join("; not of ", Listed(delayed), ", with a delay there");
+  if (!differing.empty())
+    text += Join("; not of ", Listed(differing), ", whose forward differs from the others'");
+  text += ".";
+  if (num_by_launches > 0)
+    text += Join(" Launches differ by more than their rounds explain",
+                 cells.size() == 1 ? "" : Join(" in ", num_by_launches, " of ", cells.size(), " cells"),
+                 ": they, and not rounds, are the samples there.");
+  return text;
 }
 
 Table DdpTable(const std::string& title, Audience audience, const std::vector<Cell>& cells) {
@@ -162,9 +195,11 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
     }
   }
   for (std::string& sentence : TrainingSentences(cells)) table.AddFinding(std::move(sentence));
+  std::vector<const Cell*> paired;
   for (const Cell& cell : cells) {
-    if (cells.size() <= 3 && cell.num_rounds > 0 && cell.void_reason.empty()) table.AddNote(MethodOf(cell));
+    if (cell.num_rounds > 0 && cell.void_reason.empty()) paired.push_back(&cell);
   }
+  if (!paired.empty()) table.AddNote(MethodOf(paired));
   table.SetSectionTitle(
       kSteps,
       "Steps: means in seconds, of each step's slowest rank; std is the population's. "
@@ -208,7 +243,7 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   tables->push_back(DdpTable(kTitle, runs.size() == 1 ? Audience::kAll : Audience::kMachines, cells));
   (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
       "delta: against the baseline's step over the same backend; sync_cost: how much longer than the floor's "
-      "step. In brackets: simultaneous 95 % CI, of all deltas to one baseline, and of all costs. Bold: not "
+      "step. In brackets: simultaneous 95 % CI, of all deltas of a cell, and of all its costs. Bold: not "
       "shown slower than any other row with this baseline.");
 }
 

@@ -20,6 +20,17 @@ int DecimalsOf(const Interval& interval) {
   return decimals;
 }
 
+// Whole, or one digit of what is below 3.
+template <class Round>
+std::string PercentRounded(double part, const Round& round) {
+  const double percent = 100 * part;
+  const int decimals = percent >= 3   ? 0
+                       : percent <= 0 ? 1
+                                      : std::max(1, -static_cast<int>(std::floor(std::log10(percent))));
+  const double scale = std::pow(10, decimals);
+  return Join(Fixed(round(scale * percent) / scale, decimals), " %");
+}
+
 }  // namespace
 
 std::string Listed(const std::vector<std::string>& items) {
@@ -52,6 +63,15 @@ std::string PercentRange(const Interval& interval) {
   return Join(Fixed(percent.low, decimals), " to ", Fixed(percent.high, decimals), " %");
 }
 
+// What is as good as a round number is that number.
+std::string PercentAtLeast(double part) {
+  return PercentRounded(part, [](double scaled) { return std::floor(scaled + 1e-6); });
+}
+
+std::string PercentAtMost(double part) {
+  return PercentRounded(part, [](double scaled) { return std::ceil(scaled - 1e-6); });
+}
+
 std::string TimeRange(const Interval& seconds) {
   const bool is_long = std::max(std::abs(seconds.low), std::abs(seconds.high)) >= 0.1;
   const double scale = is_long ? 1 : 1e3;
@@ -73,6 +93,12 @@ std::string DurationText(double seconds) {
   if (seconds < 90) return count(seconds, "second");
   if (seconds < 90 * 60) return count(seconds / 60, "minute");
   return seconds < 24 * 3600 ? count(seconds / 3600, "hour") : "over a day";
+}
+
+std::string DurationFlag(double seconds) {
+  if (seconds <= 90) return Fixed(10 * std::ceil(seconds / 10), 0) + "s";
+  return seconds <= 90 * 60 ? Fixed(std::ceil(seconds / 60), 0) + "m"
+                            : Fixed(std::ceil(seconds / 3600), 0) + "h";
 }
 
 }  // namespace gradsync::tools

@@ -22,6 +22,9 @@ std::string Significant(double value, int digits);
 
 // "14 to 19 %" for {0.14, 0.19}; "up to 19 %" where the lower end is next to nothing.
 std::string PercentRange(const Interval& interval);
+// "4 %", "0.3 %": rounded down, and up, so that "at least" and "at most" hold. Not below 0.
+std::string PercentAtLeast(double part);
+std::string PercentAtMost(double part);
 
 // "31 to 36 ms", "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
@@ -29,6 +32,8 @@ std::string TimeRange(const Interval& seconds);
 std::string TimeText(double seconds);
 // How long a measurement takes: "40 seconds", "6 minutes", "3 hours"; "over a day".
 std::string DurationText(double seconds);
+// The same as options take it, rounded up: "40s", "6m", "3h".
+std::string DurationFlag(double seconds);
 
 }  // namespace gradsync::tools
 
