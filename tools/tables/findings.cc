@@ -95,7 +95,8 @@ Interval FasterBy(const Interval& slower_by) {
   return {slower_by.low / (1 + slower_by.low), slower_by.high / (1 + slower_by.high)};
 }
 
-// What all of them are slower by at least: of whom an interval begins lowest need not be the nearest.
+// "at least 4 % faster than flat and naive": by the lowest end of all intervals, which need not be that of the
+// smallest estimate.
 std::string FasterThanAll(const Contest& contest, const std::vector<const Row*>& slower) {
   if (slower.size() == 1)
     return Join(PercentRange(FasterBy(slower[0]->against_baseline.interval)), " faster than ",
