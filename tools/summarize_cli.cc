@@ -91,6 +91,7 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
 
 void KeepTable(const std::string& name, Report* report) {
   report->header.clear();
+  report->runs.clear();
   std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
   Require(!report->tables.empty(), "--table=", name, ": the records make no such table");
 }

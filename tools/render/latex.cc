@@ -51,7 +51,9 @@ void WriteSection(const Section& section, std::ostream& out) {
 }  // namespace
 
 void RenderLatex(const Report& report, std::ostream& out, bool with_details) {
-  for (const std::string& line : report.header) out << "% " << line << "\n";
+  for (const auto* const lines : {&report.header, &report.runs}) {
+    for (const std::string& line : *lines) out << "% " << line << "\n";
+  }
   for (const Table& table : report.tables) {
     if (!IsShown(table, with_details)) continue;
     out << "\n\\begin{table}\n\\centering\n\\caption{" << Escaped(table.title());

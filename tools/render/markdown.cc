@@ -71,6 +71,8 @@ void RenderMarkdown(const Report& report, std::ostream& out, bool with_details) 
     out << "\n`--details` shows all columns and tables, `--format=csv` or `json` every number.\n";
   if (!flags.empty()) out << "\n## Flags\n\n";
   for (const Flag flag : flags) out << "- `" << WordOf(flag) << "`: " << ExplanationOf(flag) << "\n";
+  if (!report.runs.empty()) out << "\n## Runs\n\n";
+  for (const std::string& line : report.runs) out << line << "\n";
 }
 
 }  // namespace gradsync::tools

@@ -219,7 +219,7 @@ Comparison CompareDirs(const std::vector<std::string>& here, const std::string& 
     table.Add(rows[i]);
   }
   Annotate(rows, constants, &table, &comparison);
-  summary.report.header = {"# gradsync: comparison of results", ""};
+  summary.report.header = {"# gradsync: comparison of results"};
   summary.report.tables.push_back(std::move(table));
   return comparison;
 }

@@ -239,7 +239,8 @@ void NameCells(std::vector<Cell>* cells) {
   std::vector<Configuration> configurations;
   for (const Cell& cell : *cells) {
     Configuration& own = configurations.emplace_back(ConfigurationOf(cell.any().measured->record));
-    own["ranks"] = Join(cell.any().measured->world_size(), " ranks");
+    const int64_t num_ranks = cell.any().measured->world_size();
+    own["ranks"] = Join(num_ranks, num_ranks == 1 ? " rank" : " ranks");
     for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
   }
   std::map<std::pair<std::string, std::string>, size_t> namesakes;

@@ -62,13 +62,10 @@ std::string ReproducingCommand(const std::string& command_line) {
   return Join("./bazelw run //bench:", program.substr(name + 1), " --", command_line.substr(program_end));
 }
 
-std::vector<std::string> RunsHeader(const std::vector<const Record*>& runs) {
+std::vector<std::string> RunLines(const std::vector<const Record*>& runs) {
   constexpr size_t kMostDescribed = 6;
-  std::vector<std::string> lines = {"# gradsync: results", ""};
-  if (runs.size() > kMostDescribed) {
-    lines.push_back(Join("From ", runs.size(), " runs."));
-    return lines;
-  }
+  if (runs.size() > kMostDescribed) return {Join("From ", runs.size(), " runs.")};
+  std::vector<std::string> lines;
   std::string last_machine, last_software;
   for (const Record* const run : runs) {
     const bool is_published = !run->published.empty();

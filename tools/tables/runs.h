@@ -21,7 +21,7 @@ std::string ReproducingCommand(const std::string& command_line);
 
 // Markdown lines, for people, about where tables come from: from a record of each run. More than a few runs
 // are only counted.
-std::vector<std::string> RunsHeader(const std::vector<const bench::Record*>& runs);
+std::vector<std::string> RunLines(const std::vector<const bench::Record*>& runs);
 
 }  // namespace gradsync::tools
 

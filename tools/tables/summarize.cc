@@ -78,7 +78,8 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
       }
     }
   }
-  summary.report.header = RunsHeader(summary.runs);
+  summary.report.header = {"# gradsync: results"};
+  summary.report.runs = RunLines(summary.runs);
   return summary;
 }
 

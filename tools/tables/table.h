@@ -122,8 +122,9 @@ std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details = tru
 bool AreSame(const TableCell& a, const TableCell& b);
 
 struct Report {
-  std::vector<std::string> header;  // Markdown, for people: what was run, where, how
+  std::vector<std::string> header;  // Markdown, for people
   std::vector<Table> tables;
+  std::vector<std::string> runs{};  // Markdown, for people: what was run, where, how
 };
 
 }  // namespace gradsync::tools
