@@ -1,6 +1,7 @@
 #include "tools/tables/convergence.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -9,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/words.h"
@@ -214,20 +216,26 @@ std::string NamesWith(const LearningCell& cell, Verdict verdict) {
     names.push_back(verdict == Verdict::kOpen ? row.variant()
                                               : Join(row.variant(), " (", PercentRange(size), ")"));
   }
-  return names.empty() ? "none" : Listed(names);
+  return Listed(names);
 }
 
 std::string SentenceOf(const LearningCell& cell, bool tells_world) {
-  const std::string ranks = tells_world ? Join("With ", cell.record().world_size, " ranks: ") : "";
+  const int64_t world_size = cell.record().world_size;
+  const std::string ranks = tells_world ? Join(world_size, world_size == 1 ? " rank: " : " ranks: ") : "";
   if (cell.baseline == Row::kNone)
     return Join(ranks, "No row is judged: ", kLossBaseline, " is missing, which losses are compared with.");
   const size_t num_seeds = cell.rows[cell.baseline].trials.size();
   if (num_seeds < 2)
     return Join(ranks, "No row is judged: one seed shows no difference, expected at least 2.");
-  const std::string better = NamesWith(cell, Verdict::kFaster);
+  std::vector<std::string> parts;
+  for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "shown worse: "},
+                                      {Verdict::kOpen, "not shown worse: "},
+                                      {Verdict::kFaster, "shown better: "}}) {
+    if (const std::string names = NamesWith(cell, verdict); !names.empty()) parts.push_back(word + names);
+  }
+  if (!parts.empty()) parts[0][0] = static_cast<char>(std::toupper(parts[0][0]));
   return Join(ranks, "Held-out loss over ", num_seeds, " seeds, against ", cell.rows[cell.baseline].variant(),
-              ": shown worse ", NamesWith(cell, Verdict::kSlower), "; not shown worse ",
-              NamesWith(cell, Verdict::kOpen), better == "none" ? "" : "; shown better " + better, ".");
+              ". ", absl::StrJoin(parts, "; "), parts.empty() ? "" : ".");
 }
 
 }  // namespace

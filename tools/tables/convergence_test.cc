@@ -68,8 +68,8 @@ TEST(ConvergenceTest, SaysWhatIsShownWorse) {
   EXPECT_LT(Number(table, 1, "delta_high (%)"), 4.9);
   EXPECT_TRUE(std::isnan(Number(table, 0, "delta (%)")));
   EXPECT_THAT(learnt.sentence(),
-              AllOf(HasSubstr("5 seeds, against naive@gloo: shown worse topk@gloo (3."),
-                    HasSubstr("not shown worse bf16_wire@gloo"), Not(HasSubstr("shown better"))));
+              AllOf(HasSubstr("5 seeds, against naive@gloo. Shown worse: topk@gloo (3."),
+                    HasSubstr("not shown worse: bf16_wire@gloo"), Not(HasSubstr("shown better"))));
 }
 
 TEST(ConvergenceTest, SaysWhatIsNotShownWorse) {
@@ -79,7 +79,7 @@ TEST(ConvergenceTest, SaysWhatIsNotShownWorse) {
   AddTrials("core", {-0.1, -0.1, -0.11, -0.1, -0.09}, 5, &group);
   const Learnt learnt({group});
   EXPECT_THAT(learnt.sentence(),
-              AllOf(HasSubstr("shown worse none; not shown worse topk@gloo; shown better core@gloo (")));
+              AllOf(HasSubstr("naive@gloo. Not shown worse: topk@gloo; shown better: core@gloo (")));
 }
 
 TEST(ConvergenceTest, OneSeedShowsNothing) {
@@ -162,7 +162,7 @@ TEST(ConvergenceTest, WorldsHaveSentencesOfTheirOwn) {
   for (Measurement& measured : groups[1]) measured.record.world_size = 4;
   const Learnt learnt(std::move(groups));
   ASSERT_EQ(learnt.table().findings().size(), 2);
-  EXPECT_THAT(learnt.table().findings()[1], HasSubstr("With 4 ranks: "));
+  EXPECT_THAT(learnt.table().findings()[1], HasSubstr("4 ranks: Held-out"));
 }
 
 }  // namespace
