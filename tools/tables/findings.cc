@@ -95,8 +95,8 @@ Interval FasterBy(const Interval& slower_by) {
   return {slower_by.low / (1 + slower_by.low), slower_by.high / (1 + slower_by.high)};
 }
 
-// "at least 4 % faster than flat and naive": by the lowest end of all intervals, which need not be that of the
-// smallest estimate.
+// "at least 4 % faster than flat and naive": by the lowest end of all intervals, which need not be that of
+// the smallest estimate.
 std::string FasterThanAll(const Contest& contest, const std::vector<const Row*>& slower) {
   if (slower.size() == 1)
     return Join(PercentRange(FasterBy(slower[0]->against_baseline.interval)), " faster than ",
@@ -155,9 +155,10 @@ std::string CostOf(const Contest& contest) {
   for (const Row* row : contest.others) {
     if (row->cost.total.value < cheapest->cost.total.value) cheapest = row;
   }
-  // The smallest estimate, shown to be above zero or not.
+  // Shown to be above zero or not; that it is less than the others' is not shown.
   if (cheapest != contest.base)
-    text += Join("; the cheapest, ", contest.NameOf(*cheapest), ", ", CostText(*cheapest));
+    text += Join("; the smallest estimate is that of ", contest.NameOf(*cheapest), ", which ",
+                 CostText(*cheapest));
   return text;
 }
 
@@ -242,8 +243,8 @@ std::vector<std::string> CountsOf(const std::vector<Contest>& contests) {
 }
 
 // Baselines of one strategy over one backend differ in the size of buckets: each against the first, and all
-// intervals of a cell hold at once.
-std::string SizesSentence(const std::vector<Contest>& contests) {
+// intervals of a cell hold at once. Adds what is open to `open`.
+std::string SizesSentence(const std::vector<Contest>& contests, std::vector<std::string>* open) {
   std::map<const Cell*, std::vector<std::pair<const Row*, const Row*>>> pairs;
   std::vector<std::string> parts;
   for (const Contest& contest : contests) {
@@ -261,14 +262,18 @@ std::string SizesSentence(const std::vector<Contest>& contests) {
       const Interval& by = estimates[i].interval;
       const Verdict verdict = VerdictOf(by);
       if (verdict == Verdict::kNone) continue;
-      parts.push_back(Join(cell->name.empty() ? "Over " : cell->name + " over ", row->backend(), ", ",
-                           OptionsOf(*row), " against ", OptionsOf(*first), " with ", row->strategy(), ": ",
-                           verdict == Verdict::kEqual
-                               ? Join("equal within ", Fixed(100 * kEqualWithin, 0), " %")
+      const std::string sizes = Join(OptionsOf(*row), " against ", OptionsOf(*first));
+      const std::string equal = Join("equal within ", Fixed(100 * kEqualWithin, 0), " %");
+      parts.push_back(Join(cell->name.empty() ? "Over " : cell->name + " over ", row->backend(), ", ", sizes,
+                           " with ", row->strategy(), ": ",
+                           verdict == Verdict::kEqual    ? equal
                            : verdict == Verdict::kSlower ? PercentRange(by) + " slower"
                            : verdict == Verdict::kFaster ? PercentRange({-by.high, -by.low}) + " faster"
                                                          : "open",
                            "."));
+      if (verdict == Verdict::kOpen)
+        open->push_back(
+            Join(sizes, " over ", row->backend(), " with ", OptionsToDecide(*cell, estimates[i])));
     }
   }
   return absl::StrJoin(parts, " ");
@@ -325,7 +330,6 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
   } else {
     sentences = CountsOf(contests);
   }
-  if (std::string sizes = SizesSentence(contests); !sizes.empty()) sentences.push_back(std::move(sizes));
   std::vector<std::string> open;
   for (const Contest& contest : contests) {
     for (const Row* row : contest.With(Verdict::kOpen)) {
@@ -334,6 +338,8 @@ std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells) {
                           OptionsToDecide(*contest.cell, row->against_baseline)));
     }
   }
+  if (std::string sizes = SizesSentence(contests, &open); !sizes.empty())
+    sentences.push_back(std::move(sizes));
   if (!open.empty()) sentences.push_back(OpenSentence(std::move(open)));
   return sentences;
 }
