@@ -206,15 +206,16 @@ std::vector<Field<LearningView>> FieldsOfTable() {
   return fields;
 }
 
-// "topk@gloo (4.1 to 6.0 %)".
+// "topk@gloo (4.1 to 6.0 %)"; of what is not shown worse how much worse it may be.
 std::string NamesWith(const LearningCell& cell, Verdict verdict) {
   std::vector<std::string> names;
   for (const LearningRow& row : cell.rows) {
     if (row.verdict != verdict) continue;
     const Interval& by = row.against_baseline.interval;
     const Interval size = verdict == Verdict::kFaster ? Interval{-by.high, -by.low} : by;
-    names.push_back(verdict == Verdict::kOpen ? row.variant()
-                                              : Join(row.variant(), " (", PercentRange(size), ")"));
+    names.push_back(Join(row.variant(), " (",
+                         verdict == Verdict::kOpen ? "at most " + PercentAtMost(by.high) : PercentRange(size),
+                         ")"));
   }
   return Listed(names);
 }

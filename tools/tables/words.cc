@@ -24,9 +24,8 @@ int DecimalsOf(const Interval& interval) {
 template <class Round>
 std::string PercentRounded(double part, const Round& round) {
   const double percent = 100 * part;
-  const int decimals = percent >= 3   ? 0
-                       : percent <= 0 ? 1
-                                      : std::max(1, -static_cast<int>(std::floor(std::log10(percent))));
+  const double digits = percent > 0 ? -std::floor(std::log10(percent)) : 1;
+  const int decimals = percent >= 3 ? 0 : static_cast<int>(std::clamp(digits, 1.0, 4.0));
   const double scale = std::pow(10, decimals);
   return Join(Fixed(round(scale * percent) / scale, decimals), " %");
 }
