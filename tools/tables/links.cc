@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/words.h"
@@ -132,7 +133,14 @@ void AddLinksTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
     }
   }
   TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(rates, backends));
-  for (const OverLinks& row : rows) table.Add(row);
+  std::map<std::string, std::vector<std::string>> names;  // by the rates
+  for (const OverLinks& row : rows) {
+    table.Add(row);
+    names[BoundsOf(row)].push_back(NameWithoutBackend(row.any.row));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [bounds, own] : names) parts.push_back(Join(bounds, " (", Listed(own), ")"));
+  table.AddFinding(Join("Steps are shorter than the baseline's below: ", absl::StrJoin(parts, "; "), "."));
   table.AddNote(
       "faster below: the rate of the link, in each direction, below which a step is shorter than the "
       "baseline's: shown faster at the first of these rates and slower at the second. estimate: where the "

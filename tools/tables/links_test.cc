@@ -41,6 +41,9 @@ TEST(LinksTableTest, SaysBelowWhichRateARowIsFaster) {
   EXPECT_EQ(Text(table, 1, "faster below"), "less than 200 Mbit/s");
   EXPECT_TRUE(std::isnan(Number(table, 1, "estimate (Gbit/s)")));
   EXPECT_EQ(Text(table, 2, "faster below"), "more than 4 Gbit/s");
+  EXPECT_EQ(t.findings("links"),
+            "Steps are shorter than the baseline's below: 1 Gbit/s to 4 Gbit/s (topk); less than 200 Mbit/s "
+            "(flat); more than 4 Gbit/s (bf16_wire).");
 }
 
 // Beside it what the same row does without a link.
