@@ -118,7 +118,7 @@ void Conclude(Cell* cell) {
   }
 }
 
-// All-gather and the like have a whole vector; training the buckets that it sends.
+// Of a vector's collective; of training what a rank sends, while it sends.
 double BusBandwidthOf(const Measurement& measurement) {
   const bench::Record& record = measurement.record;
   // What is sent once in several steps is not in the time of each.
@@ -127,14 +127,15 @@ double BusBandwidthOf(const Measurement& measurement) {
     return BusBandwidth(ConfigNumber(measurement, "size_bytes"), times->mean(), measurement.world_size(),
                         record.config.StringOr("collective", "all_reduce"));
   }
-  double bytes = 0;
-  for (const bench::BucketRecord& bucket : record.buckets) bytes += static_cast<double>(bucket.bytes);
-  const Series* seconds = measurement.Find("comm_busy_ns");
-  if (!(bytes > 0) || seconds == nullptr) bytes = record.facts.DoubleOr("gradient_bytes", kNaN);
+  const Series* const busy = measurement.Find("comm_busy_ns");
+  const double sent = record.facts.DoubleOr("sent_bytes_per_step", kNaN);
+  if (sent > 0 && busy != nullptr && busy->mean() > 0) return sent / busy->mean();
   // Where communication itself was not timed, a strategy that waits for all of it spends at least that long.
   const bool waits = record.facts.Find("overlaps") != nullptr && !record.facts.BoolOr("overlaps", true);
-  if ((seconds == nullptr || !(seconds->mean() > 0)) && waits) seconds = measurement.Find("sync_exposed_ns");
-  return seconds == nullptr ? kNaN : BusBandwidth(bytes, seconds->mean(), measurement.world_size());
+  const Series* const exposed = waits ? measurement.Find("sync_exposed_ns") : nullptr;
+  return exposed == nullptr ? kNaN
+                            : BusBandwidth(record.facts.DoubleOr("gradient_bytes", kNaN), exposed->mean(),
+                                           measurement.world_size());
 }
 
 }  // namespace

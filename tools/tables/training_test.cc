@@ -129,7 +129,7 @@ TEST(DdpTableTest, WithoutATimeTheCellIsEmpty) {
 TEST(DdpTableTest, FlagsACommunicationThatIsTooFast) {
   const auto faster = [](Record& rank) {
     rank.facts.Set("gradient_bytes", int64_t{1000000000});
-    rank.buckets = {{1000000000, 1}};
+    rank.facts.Set("sent_bytes_per_step", 1e9);
   };
   // 10^9 bytes in 16.5 ms.
   const Tabled busy({{Ddp("naive", 1, faster)}});
