@@ -41,6 +41,12 @@ inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
                                       : static_cast<int64_t>(ValueOf(traits, traits.period_option, options));
 }
 
+// Memory of its buffers, in copies of all gradients, at most.
+inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size) {
+  const double per_rank = traits.copies_per_rank == nullptr ? 0 : traits.copies_per_rank(options);
+  return traits.gradient_copies + world_size * per_rank;
+}
+
 // What a strategy is made from. Parameters in forward order; they and the group must outlive it. Frozen ones
 // are left out. Every rank makes the same strategies with the same parameters.
 struct StrategyContext {

@@ -102,7 +102,8 @@ constinit const Traits kTraits = {
     .has_buckets = true,
     .needs_f32 = true,
     .needs_cpu = true,
-    .gradient_copies = 2,
+    .gradient_copies = 1,
+    .copies_per_rank = [](const StrategyOptions& o) { return 0.02 * ValueOf(kTraits, "percent", o); },
     .options = kOptions,
     .reference =
         [](const ReferenceContext& c) {

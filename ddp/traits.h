@@ -36,6 +36,7 @@ struct Option {
 
 class Reference;
 struct ReferenceContext;
+struct StrategyOptions;
 
 // What others need to know of a strategy. Its own file defines them, and no other file knows its name.
 struct Traits {
@@ -55,6 +56,8 @@ struct Traits {
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
   double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
+  // And so many more for each rank, whose messages it keeps; null: none.
+  double (*copies_per_rank)(const StrategyOptions& options) = nullptr;
   // The numbers that it takes beside the size of buckets.
   std::span<const Option> options = {};
   // The option that says every how many steps it synchronises; empty: in each one. A variant is timed,

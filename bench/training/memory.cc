@@ -32,7 +32,7 @@ double OwnCopies(const TrainingOptions& options, int world_size) {
     share_state = share_state || !traits.owns_state;
     if (variant.is_peer()) continue;
     const double ranks = traits.shards_state ? world_size : 1;
-    double copies = traits.gradient_copies;
+    double copies = CopiesOf(traits, variant.strategy_options(), world_size);
     if (traits.owns_state) copies += StateCopies(options) / ranks;
     // Of values, which ranks with memory in common keep there.
     if (traits.shards_state) copies += 1 / ranks;

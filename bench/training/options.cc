@@ -276,6 +276,12 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
   variants = MakeVariants(
       from_text ? "variants" : "strategies", texts,
       {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
+  for (const Variant& variant : variants) {
+    Require(!variant.traits->needs_f32 || gradient_type() == model::DType::kF32, "--dtype=", dtype, ": ",
+            variant.name(), " takes f32 or bf16");
+    Require(!variant.traits->needs_cpu || ranks.device == "cpu", "--device=", ranks.device, ": ",
+            variant.name(), " computes on the CPU alone");
+  }
   if (!peers.wanted()) return;
   const std::vector<Variant> all_peers = PeersOf(variants, peers.modes);
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());

@@ -92,6 +92,27 @@ TEST(OptionsTest, ListsAreMultipliedIntoVariants) {
       ThrowsMessage<InvalidInput>("--steps: cannot be given beside --time"));
 }
 
+// Before there are ranks, which would all say the same.
+TEST(OptionsTest, StrategiesThatNeedF32OrTheCpuSaySo) {
+  for (const std::string& name : ddp::StrategyNames()) {
+    const auto error_with = [&](const char* flag) -> std::string {
+      try {
+        Parse({("--strategies=" + name).c_str(), flag});
+      } catch (const InvalidInput& error) {
+        return error.what();
+      }
+      return "";
+    };
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    EXPECT_EQ(error_with("--dtype=f64"),
+              traits.needs_f32 ? "--dtype=f64: " + name + "@gloo takes f32 or bf16" : "");
+    EXPECT_EQ(error_with("--dtype=bf16"), "");
+    EXPECT_EQ(error_with("--device=cuda") == "--device=cuda: " + name + "@gloo computes on the CPU alone",
+              traits.needs_cpu)
+        << error_with("--device=cuda");
+  }
+}
+
 TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
   const TrainingOptions options = Parse({"--accumulation_steps=1,4"});
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
@@ -240,6 +261,8 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
   expect_bytes(2 * 24 + 4, {"--strategies=flat,core", "--verify=false"});
   expect_bytes(2 * 32 + 4, {"--strategies=flat,core", "--backend=gloo,shm", "--verify=false"});
   expect_bytes(2 * 20 + 4, {"--strategies=flat,core", "--order=blocks", "--verify=false"});
+  // Error memory; and of both ranks values and indices.
+  expect_bytes(2 * (16 + 4 + 2 * 8) + 4, {"--variants=topk:percent=100", "--verify=false"});
   // To verify, gradients and values again on both.
   expect_bytes(2 * 20 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks"});
   // A copy of the values in bf16.

@@ -1,6 +1,7 @@
 #include "bench/training/variant.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -239,6 +240,8 @@ std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const 
   std::vector<Variant> peers;
   for (const Variant& variant : variants) {
     if (variant.traits->pytorch_twin.empty() || !variant.strategy_options().values.empty()) continue;
+    Require(std::isinf(variant.clip_norm()), "--with_peers: PyTorch's twin of ", variant.name(),
+            " does not clip gradients, expected no clip_norm");
     for (const std::string& mode : modes) {
       const std::string_view end = mode == "compiled" ? kCompiled : "";
       Variant peer = variant;

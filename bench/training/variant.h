@@ -82,7 +82,8 @@ std::vector<Variant> MakeVariants(std::string_view flag, std::span<const std::st
 // The variants between commas: a comma may also stand between options.
 std::vector<std::string> SplitVariants(std::string_view text);
 
-// PyTorch's ways that compare with these variants, each once in each of the modes of PeerOptions.
+// PyTorch's ways that compare with these variants, each once in each of the modes of PeerOptions. Throws
+// InvalidInput, in a line that begins with --with_peers, for a variant that clips gradients: no peer does.
 std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const std::string> modes);
 
 }  // namespace gradsync::bench

@@ -115,6 +115,19 @@ TEST(VariantTest, OtherOptionsHaveNoTwin) {
   EXPECT_EQ(peers[1].period(), 8);
 }
 
+// They would train unclipped beside it.
+TEST(VariantTest, PeersDoNotClip) {
+  const std::vector<std::string> modes = {"eager"};
+  EXPECT_THAT(
+      [&] {
+        PeersOf(Make("naive,core:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);
+      },
+      ::testing::ThrowsMessage<InvalidInput>("--with_peers: PyTorch's twin of core:clip_norm=1@gloo does not "
+                                             "clip gradients, expected no clip_norm"));
+  EXPECT_THAT(NamesOf(PeersOf(Make("naive,topk:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes)),
+              ElementsAre("pytorch_naive@gloo"));
+}
+
 // Which are no option of the strategy.
 TEST(VariantTest, DelaysAreInTheRecord) {
   const Variant variant =
