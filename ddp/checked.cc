@@ -63,7 +63,7 @@ class CheckedStrategy : public Strategy {
     strategy_->Update(optimizer, grad_scale);
   }
 
-  int64_t waited_ns() const override { return clock_ == nullptr ? 0 : clock_->waited_ns(); }
+  int64_t waited_ns() const override { return clock_->waited_ns(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
   std::vector<model::NamedTensor> State() override { return strategy_->State(); }
   void Reset() override { strategy_->Reset(); }

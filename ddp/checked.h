@@ -23,9 +23,9 @@ class WaitClock : public comm::GroupDecorator {
 
 // The strategy, which was made from `context`, behind checks that all strategies need: every parameter is
 // ready exactly once between BeginStep and Finish, else std::logic_error; what check_gradients says; no
-// scale that traits rule out. So strategies need not ask. `clock`: the group that it was made with, or null.
+// scale that traits rule out. So strategies need not ask. `clock`: the group that it was made with.
 std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy> strategy,
-                                  const StrategyContext& context, std::unique_ptr<WaitClock> clock = {});
+                                  const StrategyContext& context, std::unique_ptr<WaitClock> clock);
 
 }  // namespace gradsync::ddp
 

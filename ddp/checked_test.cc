@@ -155,7 +155,7 @@ class SlowGroup : public comm::GroupDecorator {
   }
 };
 
-TEST_P(CheckedTest, WhatAnUpdateWaitsIsTold) {
+TEST_P(CheckedTest, HowLongItHasWaitedIsTold) {
   if (!TraitsOf(GetParam()).period_option.empty()) GTEST_SKIP() << "does not wait in each step";
   SlowGroup group(*groups_[0]);
   const auto strategy = MakeStrategy(GetParam(), {.params = model_.params(), .group = group, .options = {}});
@@ -169,7 +169,7 @@ TEST_P(CheckedTest, WhatAnUpdateWaitsIsTold) {
   }
   strategy->Finish();
   strategy->Update(optimizer);
-  EXPECT_EQ(strategy->waited_ns() >= 2'000'000, TraitsOf(GetParam()).owns_update);
+  EXPECT_EQ(strategy->waited_ns() >= 2'000'000, TraitsOf(GetParam()).communicates);
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ class Strategy {
   // 1 that its traits rule out.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
-  // Of a strategy that owns the update and that MakeStrategy has made: how long, by the host's clock, this
-  // rank has waited for collectives since the strategy was made.
+  // Of a strategy that MakeStrategy has made: how long, by the host's clock, this rank has waited for its
+  // collectives since then.
   virtual int64_t waited_ns() const { return 0; }
 
   // For checks, between Finish and Update, which goes on as usual. On return every p.grad() is the whole

@@ -50,6 +50,7 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     EXPECT_EQ(record.config.StringOr("text_sha256", "").size(), 64);
     const double sent = record.facts.DoubleOr("sent_bytes_per_step", -1);
     EXPECT_EQ(sent > 0, record.config.StringOr("strategy", "") != "none");
+    for (const int64_t own_ns : record.samples.at("own_ns")) EXPECT_GT(own_ns, 0);
     losses[name] = record.samples.at("training_loss_nano");
   }
   EXPECT_EQ(trials.size(), 3 * 2 * 2);
@@ -85,11 +86,17 @@ TEST(ConvergenceProgramTest, RefusesInOneLine) {
   };
   expect_refused({"--variants=naive", "--eval"}, "--eval: needs --resume");
   expect_refused({"--variants=naive", "--lr_schedule=cosine,min=7"},
-                 "--lr_schedule=cosine,min=7: expected constant or cosine, with ");
+                 "--lr_schedule=cosine,min=7: expected constant[,warmup=STEPS] or cosine");
   expect_refused({"--variants=naive", "--steps=9", "--lr_schedule=cosine,warmup=9"},
                  "--lr_schedule: found 9 steps of warmup, expected fewer than the 9 of --steps");
   expect_refused({"--variants=naive", "--optimizer=sgd", "--decay=matrices"},
                  "--decay: sgd has no weight decay");
+  expect_refused(
+      {"--variants=naive,local_sgd:period=4", "--steps=6"},
+      "--steps=6: ends within a period of local_sgd:period=4@shm, expected 8 or another multiple of 4");
+  expect_refused({"--variants=naive,local_sgd:period=4", "--steps=8"},
+                 "--evaluate_every=2: ends within a period of local_sgd:period=4@shm, expected 4 or ");
+  expect_refused({"--variants=topk", "--dtype=f64"}, "--dtype=f64: topk@shm takes f32 or bf16");
   expect_refused({"--variants=naive", "--accumulation_steps=1,2"}, "--accumulation_steps: expected one");
   expect_refused({"--variants=naive", "--vocab_size=9"}, "--vocab_size: convergence has no such flag");
   expect_refused({"--variants=naive", "--resume=" + FreshDirectory()}, "--resume: ");

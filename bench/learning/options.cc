@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -80,8 +81,10 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
             "How many. A seed decides the initial weights and the order of the text; each variant trains "
             "with each.");
   flags.Add("steps", &training.steps, Integer(1, kMax), "Of each variant from each seed.");
-  flags.Add("evaluate_every", &evaluate_every, Integer(1, kMax),
-            "Steps, after which the loss on held-out text is measured. Default: 20 times in all.");
+  flags.Add(
+      "evaluate_every", &evaluate_every, Integer(1, kMax),
+      "Steps, after which the loss on held-out text is measured: a multiple of all periods. Default: about "
+      "20 times in all.");
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
             "Sequences of held-out text that are judged, at even distances.");
   flags.Add("text_bytes", &text_bytes, Bytes(), "How much of the text is read, at most.");
@@ -108,11 +111,26 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
           training.steps, " of --steps");
   corpus = std::exchange(training.corpus, "");  // which may be a directory here
   training.Complete(flags, world);
+  CompletePeriods();
+}
+
+// Within a period replicas have parted: there is no one model to judge or to save.
+void ConvergenceOptions::CompletePeriods() {
+  int64_t period = 1;  // at the end of which nobody's replicas have parted
   for (const Variant& variant : training.variants) {
-    Require(save.empty() || last_step() % variant.period() == 0, "--save: ", last_step(),
-            " steps end within a period of ", variant.name(), ", expected a multiple of ", variant.period());
+    if (period <= kMax)
+      period = std::lcm(period, variant.period());  // More is out of reach, and may overflow.
   }
-  if (!evaluate_every) evaluate_every = std::max<int64_t>(1, training.steps / 20);
+  const auto next_whole = [&](int64_t steps) { return (steps + period - 1) / period * period; };
+  const auto check = [&](const char* flag, int64_t steps) {
+    for (const Variant& variant : training.variants) {
+      Require(steps % variant.period() == 0, "--", flag, "=", steps, ": ends within a period of ",
+              variant.name(), ", expected ", next_whole(steps), " or another multiple of ", period);
+    }
+  };
+  if (!evaluate) check(stop_after ? "stop_after" : "steps", last_step());
+  if (evaluate_every) check("evaluate_every", *evaluate_every);
+  if (!evaluate_every) evaluate_every = next_whole(std::max<int64_t>(1, training.steps / 20));
 }
 
 }  // namespace gradsync::bench

@@ -39,7 +39,7 @@ struct ConvergenceOptions {
   int64_t seeds = 5;
   LearningRateSchedule lr_schedule;
   std::string decay = "all";
-  std::optional<int64_t> evaluate_every;  // steps; else a twentieth of all
+  std::optional<int64_t> evaluate_every;  // steps; else about a twentieth of all
   int64_t held_out_windows = 128;
 
   std::string save, resume;  // directories of checkpoints; empty: none
@@ -58,6 +58,9 @@ struct ConvergenceOptions {
     return training.learning_rate * lr_schedule.ShareIn(i, training.steps);
   }
   int64_t last_step() const { return stop_after.value_or(training.steps); }
+
+ private:
+  void CompletePeriods();
 };
 
 }  // namespace gradsync::bench

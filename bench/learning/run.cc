@@ -97,8 +97,7 @@ class ConvergenceJob : public RankJob {
     while (trial.num_steps() < options_.last_step()) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(step.times.marks.step_ns());
-      record.samples["own_ns"].push_back(step.times.begin_step_ns.value_or(0) +
-                                         step.times.hooks_ns.value_or(0));
+      record.samples["own_ns"].push_back(step.own_ns);
       losses.push_back(step.loss);
       sent_bytes += step.sent_bytes;
       const bool is_last = trial.num_steps() == options_.last_step();

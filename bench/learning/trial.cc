@@ -64,7 +64,13 @@ Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t 
 TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
   trainer_.optimizer().SetLearningRate(options_.LearningRateIn(num_steps_));
+  const int64_t waited_before_ns = strategy_->waited_ns();
   TrialStep step{.times = trainer_.Step(*strategy_, batch_, nullptr, &group_)};
+  // What the update waits is part of sync_exposed_ns too.
+  if (step.times.hooks_ns) {
+    step.own_ns = *step.times.begin_step_ns + *step.times.hooks_ns + step.times.marks.sync_exposed_ns() -
+                  (strategy_->waited_ns() - waited_before_ns);
+  }
   ++num_steps_;
   step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())

@@ -53,8 +53,9 @@ Corpus SmallCorpus() {
 using Body = std::function<void(Trial& trial, int rank)>;
 
 // A trial of the first variant on each of so many ranks, which are threads.
-void RunTrials(const ConvergenceOptions& options, const Corpus& corpus, int world_size, const Body& body) {
-  std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeGroups("local", world_size);
+void RunTrials(const ConvergenceOptions& options, const Corpus& corpus, int world_size, const Body& body,
+               const std::string& backend = "local") {
+  std::vector<std::unique_ptr<comm::ProcessGroup>> groups = comm::MakeGroups(backend, world_size);
   comm::RunRanks(world_size, [&](int rank) {
     comm::RecordingProcessGroup group(std::move(groups[static_cast<size_t>(rank)]));
     Trial trial(options, options.training.variants.front(), kSeed, corpus, model::CpuDevice(1), group, group);
@@ -84,7 +85,8 @@ void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip
       if (rank == 0) sent_bytes = step.sent_bytes;
     }
   });
-  // Two ranks send each gradient once.
+  // Two ranks send each gradient once; parts of them need another collective for their norm, of 8 bytes.
+  const bool has_parts = options->training.variants.front().traits->shards_state;
   auto groups = comm::MakeGroups("local", 1);
   comm::RecordingProcessGroup group(std::move(groups[0]));
   const model::DevicePtr device = model::CpuDevice(1);
@@ -93,7 +95,7 @@ void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip
                   {"adamw", 1, /*decay_vectors=*/parts == 1}, device, group, CpuClock(ThreadIds()));
   trainer.Restart();
   trainer.SetClipNorm(clip_norm);
-  EXPECT_DOUBLE_EQ(sent_bytes, 4.0 * static_cast<double>(trainer.num_elements()));
+  EXPECT_DOUBLE_EQ(sent_bytes, 4.0 * static_cast<double>(trainer.num_elements()) + (has_parts ? 8 : 0));
   const std::unique_ptr<BatchSource> source = TextTokens(corpus.training, static_cast<uint64_t>(kSeed));
   const BatchShape shape = {{4 * parts, 16}, model::DType::kI32, {4 * parts, 16}, model::DType::kI32};
   const std::vector<model::Batch> batches = {shape.NewBatch(device), shape.NewBatch(device)};
@@ -118,12 +120,85 @@ TEST(TrialTest, LossFallsLikeThatOfASingleProcess) {
 
 // Which takes all parts of a step at once.
 TEST(TrialTest, LossFallsLikeThatOfASingleProcessWithAllOfARecipe) {
-  const auto options = Options("core:clip_norm=0.5", {"--accumulation_steps=3", "--decay=matrices",
-                                                      "--lr_schedule=cosine,warmup=4,min=0.1"});
-  ExpectLossesOfASingleProcess(options.get(), 0.5, 3, [](int64_t i) {
-    const double angle = std::acos(-1.0) * static_cast<double>(i - 4) / 996;
-    return 0.01 * (i < 4 ? 0.2 * static_cast<double>(i + 1) : 0.55 + 0.45 * std::cos(angle));
-  });
+  for (const std::string& name : ddp::ExactStrategyNames()) {
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    if (!traits.communicates || !traits.can_clip) continue;
+    SCOPED_TRACE(name);
+    const auto options = Options(name + ":clip_norm=0.5", {"--accumulation_steps=3", "--decay=matrices",
+                                                           "--lr_schedule=cosine,warmup=4,min=0.1"});
+    ExpectLossesOfASingleProcess(options.get(), 0.5, 3, [](int64_t i) {
+      const double angle = std::acos(-1.0) * static_cast<double>(i - 4) / 996;
+      return 0.01 * (i < 4 ? 0.2 * static_cast<double>(i + 1) : 0.55 + 0.45 * std::cos(angle));
+    });
+  }
+}
+
+// What one pass needs memory for, and not what all do.
+TEST(TrialTest, PartsOfAStepAreTakenOneAfterTheOther) {
+  const Corpus corpus = SmallCorpus();
+  const auto peak_with = [&](const std::vector<std::string>& flags) {
+    const auto options = Options("naive", flags);
+    comm::RecordingProcessGroup group(std::move(comm::MakeGroups("local", 1)[0]));
+    const model::DevicePtr device = model::CpuDevice(1);
+    Trial trial(*options, options->training.variants.front(), kSeed, corpus, device, group, group);
+    trial.Step();
+    return device->allocator().stats().peak_bytes_in_use;
+  };
+  EXPECT_LT(peak_with({"--accumulation_steps=8"}), 2 * peak_with({}));
+}
+
+// A schedule is that of all steps, wherever a run stops.
+TEST(TrialTest, ARunThatStopsEarlyFollowsTheWholeSchedule) {
+  const auto options = Options("naive", {"--lr_schedule=cosine", "--stop_after=600"});
+  EXPECT_DOUBLE_EQ(options->LearningRateIn(500), 0.005);
+}
+
+// In between, each rank would judge a replica of its own.
+TEST(TrialTest, JudgesAfterWholePeriods) {
+  const char* const variants = "naive,local_sgd:period=6,diloco:period=8";
+  const auto error_of = [](const char* of, const std::vector<std::string>& flags) -> std::string {
+    try {
+      Options(of, flags);
+      return "";
+    } catch (const InvalidInput& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(*Options("naive")->evaluate_every, 50);
+  EXPECT_EQ(*Options(variants, {"--stop_after=48"})->evaluate_every, 72);
+  EXPECT_EQ(*Options(variants, {"--stop_after=48", "--evaluate_every=24"})->evaluate_every, 24);
+  EXPECT_EQ(
+      error_of("diloco:period=7", {}),
+      "--steps=1000: ends within a period of diloco:period=7@shm, expected 1001 or another multiple of 7");
+  EXPECT_EQ(error_of(variants, {"--stop_after=16"}),
+            "--stop_after=16: ends within a period of local_sgd:period=6@shm, expected 24 or another "
+            "multiple of 24");
+  EXPECT_EQ(error_of(variants, {"--stop_after=48", "--evaluate_every=30"}),
+            "--evaluate_every=30: ends within a period of diloco@shm, expected 48 or another multiple of 24");
+  // Nothing is trained.
+  EXPECT_EQ(error_of("diloco:period=7", {"--eval", "--resume=somewhere"}), "");
+}
+
+// Finish unpacks what was compressed; but what it waits is no work.
+TEST(TrialTest, OwnWorkIsThatOfHooksAndFinishWithoutWaits) {
+  for (const std::string& name : ddp::StrategyNames()) {
+    const auto options = Options(name);
+    RunTrials(*options, SmallCorpus(), 2, [&](Trial& trial, int) {
+      for (int i = 0; i < 3; ++i) {
+        const TrialStep step = trial.Step();
+        const int64_t in_backward = *step.times.begin_step_ns + *step.times.hooks_ns;
+        const ddp::Traits& traits = *options->training.variants.front().traits;
+        EXPECT_GT(step.own_ns, 0) << name;
+        // These do not wait before Finish.
+        if (traits.agreement == ddp::Agreement::kLossy) {
+          EXPECT_GT(step.own_ns, in_backward) << name;
+        }
+        if (traits.communicates && traits.period_option.empty()) {
+          EXPECT_LT(step.own_ns, in_backward + step.times.marks.sync_exposed_ns()) << name;
+        }
+      }
+    });
+  }
 }
 
 // AdamW takes a hundredth of the rate of each weight that decays; those of norms are 1 at first.
@@ -162,8 +237,20 @@ TEST(TrialTest, RanksShareTheHeldOutText) {
       if (rank == 0) of_worlds.push_back(loss);
     });
   }
-  EXPECT_NEAR(of_worlds[1], of_worlds[0], 1e-6);
-  EXPECT_NEAR(of_worlds[2], of_worlds[0], 1e-6);
+  // By the definition: the mean of windows at even distances, each for itself.
+  const model::DevicePtr device = model::CpuDevice();
+  model::Transformer alone(options->training.transformer_config(), device, model::DType::kF32,
+                           static_cast<uint64_t>(kSeed));
+  double expected = 0;
+  for (size_t i = 0; i < 7; ++i) {
+    std::vector<int32_t> bytes;
+    for (size_t k = 0; k <= 16; ++k)
+      bytes.push_back(static_cast<unsigned char>(corpus.held_out[i * (corpus.held_out.size() - 17) / 6 + k]));
+    const model::Tensor window = model::Tensor::From<int32_t>(device, {17}, std::span<const int32_t>(bytes));
+    const model::Var loss = alone.Loss({window.Slice(0, {1, 16}), window.Slice(1, {1, 16})});
+    expected += loss.value().ToVector<float>().front() / 7;
+  }
+  for (const double loss : of_worlds) EXPECT_NEAR(loss, expected, 1e-6);
 }
 
 class CheckpointTest : public ::testing::TestWithParam<std::string> {};
@@ -174,20 +261,23 @@ TEST_P(CheckpointTest, AResumedTrialContinuesBitForBit) {
   const Corpus corpus = SmallCorpus();
   const std::string directory = FreshDirectory();
   const int64_t period = options->training.variants.front().period(), half = (9 + period) / period * period;
-  std::vector<std::vector<double>> whole(2), resumed(2);
-  RunTrials(*options, corpus, 2,
-            [&](Trial& trial, int rank) { whole[static_cast<size_t>(rank)] = LossesOf(trial, 2 * half); });
-  RunTrials(*options, corpus, 2, [&](Trial& trial, int) {
-    for (int64_t i = 0; i < half; ++i) trial.Step();
-    trial.Save(directory);
-  });
-  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
-    trial.Load(directory);
-    EXPECT_EQ(trial.num_steps(), half);
-    resumed[static_cast<size_t>(rank)] = LossesOf(trial, half);
-  });
-  for (std::vector<double>& losses : whole) losses.erase(losses.begin(), losses.begin() + half);
-  EXPECT_EQ(whole, resumed);
+  // Over shm, parts of the weights are in memory that ranks have in common.
+  for (const char* const backend : {"local", "shm"}) {
+    std::vector<std::vector<double>> whole(2), resumed(2);
+    const auto run = [&](const Body& body) { RunTrials(*options, corpus, 2, body, backend); };
+    run([&](Trial& trial, int rank) { whole[static_cast<size_t>(rank)] = LossesOf(trial, 2 * half); });
+    run([&](Trial& trial, int) {
+      for (int64_t i = 0; i < half; ++i) trial.Step();
+      trial.Save(directory);
+    });
+    run([&](Trial& trial, int rank) {
+      trial.Load(directory);
+      EXPECT_EQ(trial.num_steps(), half);
+      resumed[static_cast<size_t>(rank)] = LossesOf(trial, half);
+    });
+    for (std::vector<double>& losses : whole) losses.erase(losses.begin(), losses.begin() + half);
+    EXPECT_EQ(whole, resumed) << backend;
+  }
 }
 
 TEST_P(CheckpointTest, ExactOnesGoOnWithAnotherNumberOfRanks) {
@@ -231,15 +321,18 @@ TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
   const auto options = Options("naive,flat");
   const Variant &naive = options->training.variants[0], &flat = options->training.variants[1];
   const Corpus corpus = SmallCorpus();
-  const std::string directory = FreshDirectory();
-  RunTrials(*options, corpus, 2, [&](Trial& trial, int) {
+  const std::string directory = FreshDirectory(), uneven = FreshDirectory();
+  RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
     trial.Step();
     trial.Save(directory);
+    if (rank == 0) trial.Save(uneven);
+    trial.Step();
+    if (rank == 1) trial.Save(uneven);
   });
-  const auto error_of = [&](const Variant& variant, const ConvergenceOptions& asked,
-                            const Corpus& text) -> std::string {
+  const auto error_of = [&](const Variant& variant, const ConvergenceOptions& asked, const Corpus& text,
+                            const std::string* from = nullptr) -> std::string {
     try {
-      Trial::Check(asked, variant, kSeed, text, directory, 1, 2);
+      Trial::Check(asked, variant, kSeed, text, from == nullptr ? directory : *from, 1, 2);
       return "no error";
     } catch (const InvalidInput& error) {
       return error.what();
@@ -253,6 +346,14 @@ TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
   EXPECT_THAT(error_of(naive, *options, other), HasSubstr("its text_sha256 is 1234, expected 5678"));
   EXPECT_THAT(error_of(naive, *Options("naive", {"--stop_after=1"}), corpus),
               HasSubstr("has taken 1 steps, expected fewer than the 1 of this run"));
+  EXPECT_THAT(error_of(naive, *options, corpus, &uneven),
+              AllOf(HasSubstr("rank1.safetensors: was saved after 2 steps, "), HasSubstr(" after 1")));
+  const auto error_with = [&](const char* flag) {
+    return error_of(naive, *Options("naive", {flag}), corpus);
+  };
+  EXPECT_THAT(error_with("--dtype=bf16"), HasSubstr("its model is 1 x 16 x 32, 2 heads, f32, expected "));
+  EXPECT_THAT(error_with("--accumulation_steps=2"), HasSubstr("its batch is 4 x 16, expected 4 x 16 x 2"));
+  EXPECT_THAT(error_with("--optimizer=sgd"), HasSubstr("its optimizer is adamw 0.01, expected sgd 0.01"));
   const std::string of_flat = CheckpointPath(directory, flat.name(), kSeed, 0);
   std::filesystem::copy(CheckpointPath(directory, naive.name(), kSeed, 0), of_flat);
   EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("its variant is naive@shm, expected flat@shm"));

@@ -109,6 +109,11 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
     for (const Record& record : records) {
       const std::string strategy = record.config.StringOr("strategy", "");
       if (ddp::TraitsOf(strategy).reference != nullptr) ExpectEqualGradients(record, "equation");
+      // Of two ranks each sends the weights once in a period.
+      if (ddp::TraitsOf(strategy).period_option.empty()) continue;
+      double sent_bytes = 0;
+      for (const BucketRecord& bucket : record.buckets) sent_bytes += static_cast<double>(bucket.bytes);
+      EXPECT_EQ(record.facts.DoubleOr("sent_bytes_per_step", -1), sent_bytes / 2) << strategy;
     }
   }
 }
@@ -128,17 +133,21 @@ TEST(DdpTest, AccumulatesAndClips) {
                                         "--accumulation_steps=1,3"}),
                             "--vocab_size", "512"));
   ASSERT_EQ(result.status, 0) << result.err;
-  std::map<int64_t, int64_t> tokens;
+  std::map<int64_t, int64_t> tokens, peaks;  // by passes
   for (const Record& record : RecordsIn(out)) {
     EXPECT_THAT(SchemaFaults(record), IsEmpty());
     const int64_t parts = record.config.IntOr("accumulation_steps", 1);
     tokens[parts] = record.facts.IntOr("tokens_per_step", 0);
     const ddp::Traits& traits = ddp::TraitsOf(record.config.StringOr("strategy", ""));
     EXPECT_EQ(record.config.DoubleOr("clip_norm", 0), traits.can_clip ? 0.01 : 0);
+    if (!traits.places_gradients)
+      peaks[parts] = std::max(peaks[parts], record.facts.IntOr("peak_bytes_in_use", 0));
     if (!traits.communicates) continue;
     ExpectEqualGradients(record, traits.reference == nullptr ? "single_process" : "equation");
   }
   EXPECT_EQ(tokens, (std::map<int64_t, int64_t>{{1, 32}, {3, 96}}));
+  // Passes follow one another: only the batch is larger.
+  EXPECT_LT(peaks[3] - peaks[1], 64 << 10);
 }
 
 // Backends take turns in one run, above one floor.
@@ -306,6 +315,8 @@ TEST_F(DumpTest, GradientsAreThoseOfOneProcessOnTheSameBatch) {
     EXPECT_LT(Difference(alone, Dump(strategy, 2, "f64")), 1e-12) << strategy;
     EXPECT_LT(Difference(alone, Dump(strategy, 2, "f64", /*parts=*/2)), 1e-12) << strategy;
   }
+  // In parts indeed, whose sum is rounded otherwise.
+  EXPECT_GT(Difference(alone, Dump("none", 1, "f64", /*parts=*/2)), 0);
 }
 
 TEST_F(DumpTest, GradientsHaveTheErrorsOfTheActivationsType) {
@@ -339,6 +350,14 @@ TEST(DdpTest, AGradientThatIsNotFiniteIsNamed) {
   EXPECT_THAT(result.err, HasSubstr(", step 1 of strategy 'core': the gradient of 'lm_head.weight' is NaN or "
                                     "infinite at element "));
   EXPECT_THAT(result.err, HasSubstr("; in backward of core:bucket_bytes=4Ki@gloo, batch 2, sequence 8\n"));
+}
+
+// Timed steps too, which else would be the end of the weights.
+TEST(DdpTest, EveryStepClips) {
+  const ProgramResult result =
+      RunProgram(kDdp, Micro(FreshDirectory(), {"--variants=core:clip_norm=1e-20", "--optimizer=sgd",
+                                                "--learning_rate=1e20", "--check_gradients"}));
+  EXPECT_EQ(result.status, 0) << result.err;
 }
 
 TEST(DdpTest, TracesAreValidAndHoldEveryTimedStep) {

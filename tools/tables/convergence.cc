@@ -280,7 +280,8 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
       "steps, time, sent: until every seed has reached the last loss of ", kLossBaseline,
       " within 0.1 %, empty if one does not; time: with the median step of the same run. sent: by each rank, "
       "as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector). own_work: of the "
-      "strategy in BeginStep and hooks, in each step. step_vs_bf16: how much longer a step is than that of ",
+      "strategy in BeginStep, hooks and Finish, without waits, in each step. step_vs_bf16: how much longer a "
+      "step is than that of ",
       kSpeedBaseline, " over the same backend."));
   tables->push_back(std::move(table));
 }
