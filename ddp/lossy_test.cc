@@ -2,6 +2,7 @@
 // and against their own equations.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -175,11 +176,26 @@ TEST_P(ReferenceTest, StepsAreThoseOfTheEquation) {
   }
 }
 
-const auto kVariants = testing::Values(
-    Variant{"bf16_wire", {}, 3e-4},  //
-    Variant{"powersgd", {}, 1e-4},   //
-    Variant{"powersgd", {{"rank", 1}}, 1e-4}, Variant{"topk", {{"percent", 10}}, 1e-6},
-    Variant{"topk", {{"percent", 0.5}}, 1e-6}, Variant{"topk", {{"percent", 5}, {"feedback", 0}}, 1e-6});
+const std::vector<Variant> kVariants = {{"bf16_wire", {}, 3e-4},
+                                        {"powersgd", {}, 1e-4},
+                                        {"powersgd", {{"rank", 1}}, 1e-4},
+                                        {"topk", {{"percent", 10}}, 1e-6},
+                                        {"topk", {{"percent", 0.5}}, 1e-6},
+                                        {"topk", {{"percent", 5}, {"feedback", 0}}, 1e-6}};
+
+// Those with a reference that change gradients.
+std::vector<std::string> LossyNames() {
+  std::vector<std::string> names = StrategyNames();
+  std::erase_if(names, [](const std::string& name) {
+    return TraitsOf(name).reference == nullptr || !TraitsOf(name).period_option.empty();
+  });
+  return names;
+}
+
+TEST(ReferenceTest, OfEveryStrategyThatHasOne) {
+  for (const std::string& name : LossyNames())
+    EXPECT_NE(std::ranges::count(kVariants, name, &Variant::name), 0) << name;
+}
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
   const auto& [variant, backend, world_size, bucket_bytes] = info.param;
@@ -189,23 +205,23 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InMemory, ReferenceTest,
-                         testing::Combine(kVariants, testing::Values("local", "shm"),
+                         testing::Combine(testing::ValuesIn(kVariants), testing::Values("local", "shm"),
                                           testing::Values(1, 2, 3, 4),
                                           testing::Values(size_t{8000}, size_t{25} << 20)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Gloo, ReferenceTest,
-                         testing::Combine(kVariants, testing::Values("gloo"), testing::Values(2, 3, 4),
-                                          testing::Values(size_t{8000})),
+                         testing::Combine(testing::ValuesIn(kVariants), testing::Values("gloo"),
+                                          testing::Values(2, 3, 4), testing::Values(size_t{8000})),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Hosts, ReferenceTest,
-                         testing::Combine(kVariants, testing::Values("hierarchical"),
+                         testing::Combine(testing::ValuesIn(kVariants), testing::Values("hierarchical"),
                                           testing::Values(comm::OuterAddress().empty() ? 2 : 4),
                                           testing::Values(size_t{8000})),
                          CaseName);
 
 // What is not sent is kept: of each rank's gradient and what it had kept before, sent and kept are the sum.
 TEST(ErrorFeedbackTest, SentPlusKeptIsTheGradient) {
-  for (const char* strategy : {"powersgd", "topk"}) {
+  for (const std::string& strategy : LossyNames()) {
     const Training run = {.strategy = strategy, .world_size = 3, .num_steps = 5};
     const std::vector<std::vector<Left>> ranks = Train(run);
     for (size_t p = 0; p < run.shapes.size(); ++p) {
@@ -231,7 +247,7 @@ TEST(ErrorFeedbackTest, SentPlusKeptIsTheGradient) {
 }
 
 TEST(ErrorFeedbackTest, ResetForgetsEverything) {
-  for (const char* strategy : {"bf16_wire", "powersgd", "topk"}) {
+  for (const std::string& strategy : LossyNames()) {
     Training run = {.strategy = strategy, .num_steps = 6, .reset_before = 3};
     run.gradients = [&](int rank, int step, size_t p) { return Normal(run.shapes[p], rank, step % 3, p); };
     const std::vector<Left> steps = Train(run)[0];
@@ -246,7 +262,7 @@ TEST(LossyStrategiesTest, RefuseF64) {
   const auto groups = comm::MakeGroups("local", 1);
   model::Parameter param("p", Tensor::Zeros(model::CpuDevice(), {3}, model::DType::kF64));
   model::Parameter* const params[] = {&param};
-  for (const char* strategy : {"bf16_wire", "powersgd", "topk"}) {
+  for (const std::string& strategy : LossyNames()) {
     try {
       MakeStrategy(strategy, {.params = params, .group = *groups[0], .options = {}});
       FAIL();
@@ -331,6 +347,13 @@ TEST(PowerSgdTest, FactorsOfTheSameRankAreTheMean) {
     const std::vector<std::vector<Left>> ranks = Train(run);
     for (int step = 0; step < run.num_steps; ++step) ExpectMean(run, ranks, step, 1e-4);
   }
+}
+
+// Factors that would be larger than the gradients, which travel whole.
+TEST(PowerSgdTest, OfALargeRankIsTheMean) {
+  const Training run = {.strategy = "powersgd", .values = {{"rank", 1 << 20}}, .world_size = 3};
+  const std::vector<std::vector<Left>> ranks = Train(run);
+  for (int step = 0; step < run.num_steps; ++step) ExpectMean(run, ranks, step, 1e-6);
 }
 
 TEST(PowerSgdTest, RecoversFromAGradientOfZeros) {

@@ -150,6 +150,12 @@ std::vector<std::vector<Values>> Simulate(const Training& run, Reference& refere
   return ranks;
 }
 
+std::vector<std::string> PeriodicNames() {
+  std::vector<std::string> names = StrategyNames();
+  std::erase_if(names, [](const std::string& name) { return TraitsOf(name).period_option.empty(); });
+  return names;
+}
+
 using Case = std::tuple<std::string, std::string, int, int>;  // strategy, backend, world size, period
 
 class PeriodicTest : public testing::TestWithParam<Case> {};
@@ -182,12 +188,11 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InMemory, PeriodicTest,
-                         testing::Combine(testing::Values("local_sgd", "diloco"),
-                                          testing::Values("local", "shm"), testing::Values(1, 2, 3, 4),
-                                          testing::Values(1, 3)),
+                         testing::Combine(testing::ValuesIn(PeriodicNames()), testing::Values("local", "shm"),
+                                          testing::Values(1, 2, 3, 4), testing::Values(1, 3)),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Gloo, PeriodicTest,
-                         testing::Combine(testing::Values("local_sgd", "diloco"), testing::Values("gloo"),
+                         testing::Combine(testing::ValuesIn(PeriodicNames()), testing::Values("gloo"),
                                           testing::Values(2, 3), testing::Values(3)),
                          CaseName);
 
@@ -255,7 +260,7 @@ TEST(DilocoTest, FollowsTheKnownTrajectoryOfAQuadratic) {
 }
 
 TEST(PeriodicResetTest, BeginsANewPeriodAndForgetsMomentum) {
-  for (const char* strategy : {"local_sgd", "diloco"}) {
+  for (const std::string& strategy : PeriodicNames()) {
     const Training run = {
         .strategy = strategy, .values = {{"period", 3}}, .momentum = 0.5, .num_steps = 14, .reset_before = 7};
     const Trajectory steps = Train(run)[1];
@@ -277,7 +282,7 @@ class CountingGroup : public comm::GroupDecorator {
 };
 
 TEST(PeriodicScheduleTest, SendsTheWeightsOnceInAPeriod) {
-  for (const char* strategy : {"local_sgd", "diloco"}) {
+  for (const std::string& strategy : PeriodicNames()) {
     const auto groups = comm::MakeGroups("local", 2);
     CountingGroup counted(*groups[0]);
     const Training run = {.strategy = strategy, .values = {{"period", 5}}, .num_steps = 14};

@@ -14,6 +14,10 @@ namespace {
 // which moves as many bytes as one all-reduce. Where ranks have memory in common the weights exist once, and
 // need no all-gather (ddp/sharded_strategy.h). Gradients are views of buckets, as in `core`, and weights
 // travel through the same storage.
+//
+// Gradients do not exist once: each rank's own are its summand, and of the sum a rank needs its part alone.
+// Nor is the all-gather overlapped with the next forward: a strategy hears nothing of forward, and could at
+// most gain what of its step is exposed.
 class Zero1 : public ShardedStrategy {
  public:
   explicit Zero1(const StrategyContext& context)

@@ -67,11 +67,16 @@ Verdict VerdictOn(const std::string& name, const std::string& taken) {
 }
 
 TEST(EquationTest, StepsOfTheVariantPass) {
-  for (const char* name :
-       {"bf16_wire", "powersgd", "powersgd:rank=1", "topk", "topk:percent=20", "local_sgd:period=1",
-        "local_sgd:period=3", "diloco:period=3", "diloco:period=2,outer_rate=1,outer_momentum=0"}) {
-    EXPECT_EQ(Fault(name, VerdictOn(name, name)), "");
+  std::vector<std::string> variants = {"powersgd:rank=1", "topk:percent=20",
+                                       "diloco:period=2,outer_rate=1,outer_momentum=0"};
+  for (const std::string& name : ddp::StrategyNames()) {
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    if (traits.reference == nullptr) continue;
+    if (traits.period_option.empty()) variants.push_back(name);
+    for (const char* period : {"=1", "=3"})
+      if (!traits.period_option.empty()) variants.push_back(Join(name, ":", traits.period_option, period));
   }
+  for (const std::string& name : variants) EXPECT_EQ(Fault(name, VerdictOn(name, name)), "");
 }
 
 TEST(EquationTest, StepsOfAnotherAreFound) {

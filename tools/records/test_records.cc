@@ -70,12 +70,11 @@ Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int6
   record.facts.Set(
       "floor", is_peer ? strategy.ends_with("_compiled") ? "pytorch_none_compiled" : "pytorch_none" : "none");
   record.facts.Set("agreement", strategy.ends_with("none") ? "drifts" : "exact");
-  record.facts.Set("overlaps", !strategy.ends_with("none") && !strategy.ends_with("naive") &&
-                                   !strategy.ends_with("flat") && strategy != "bucketed_sync");
+  record.facts.Set("overlaps", !strategy.ends_with("none"));
   if (is_peer) {
     record.facts.Set("peer", "pytorch");
     const std::string_view twin = strategy.substr(8);
-    record.facts.Set("twin", twin.starts_with("ddp") ? "core" : twin.substr(0, twin.find('_')));
+    record.facts.Set("twin", twin.substr(0, twin.find('_')));
   }
   record.config.Set("batch_size", 2);
   record.config.Set("seq_len", 128);

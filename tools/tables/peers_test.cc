@@ -38,15 +38,15 @@ TEST(PeersTableTest, EagerAndCompiledStandBelowEachOther) {
       rank.facts.Set("peak_bytes_in_use", bytes);
     });
   };
-  const Tabled t({{with_memory("core", 2, 18000), with_memory("pytorch_ddp", 4, 24000),
-                   with_memory("pytorch_ddp_compiled", 1, 20000)}});
+  const Tabled t({{with_memory("core", 2, 18000), with_memory("pytorch_core", 4, 24000),
+                   with_memory("pytorch_core_compiled", 1, 20000)}});
   const Table& table = t.table("peers");
   ASSERT_EQ(table.num_rows(), 2u);
   EXPECT_NEAR(Number(table, 0, "ratio_to_pytorch"), 0.5, 1e-9);
   EXPECT_EQ(Number(table, 0, "memory (B/param)"), 18);
   EXPECT_EQ(Number(table, 0, "peer's memory (B/param)"), 24);
   EXPECT_DOUBLE_EQ(Number(table, 0, "memory_ratio_to_pytorch"), 0.75);
-  EXPECT_EQ(Text(table, 1, "peer"), "pytorch_ddp_compiled@gloo");
+  EXPECT_EQ(Text(table, 1, "peer"), "pytorch_core_compiled@gloo");
   EXPECT_NEAR(Number(table, 1, "ratio_to_pytorch"), 2, 1e-9);
   EXPECT_EQ(Text(table, 1, "peer equals single process"), "yes");
 }
@@ -54,17 +54,17 @@ TEST(PeersTableTest, EagerAndCompiledStandBelowEachOther) {
 // PyTorch has no shm: its rows are compared over the backend that they have, if gradsync's rows do.
 TEST(PeersTableTest, BackendsAreThePeers) {
   const auto over_shm = [](Record& rank) { SetBackend("shm", &rank); };
-  const Tabled both({{Ddp("core", 1), Ddp("core", 1, over_shm), Ddp("pytorch_ddp", 1)}});
+  const Tabled both({{Ddp("core", 1), Ddp("core", 1, over_shm), Ddp("pytorch_core", 1)}});
   ASSERT_EQ(both.table("peers").num_rows(), 1u);
   EXPECT_EQ(Text(both.table("peers"), 0, "variant"), "core@gloo");
-  const Tabled shm({{Ddp("core", 1, over_shm), Ddp("pytorch_ddp", 1)}});
+  const Tabled shm({{Ddp("core", 1, over_shm), Ddp("pytorch_core", 1)}});
   EXPECT_EQ(Text(shm.table("peers"), 0, "variant"), "core@shm");
 }
 
 Group Pair(size_t steps, const Change& change = {}) {
   return {Steady("none", Wobble(90, steps, 0), change), Steady("core", Wobble(100, steps, 1), change),
           Steady("pytorch_none", Wobble(100, steps, 2), change),
-          Steady("pytorch_ddp", Wobble(130, steps, 3), change)};
+          Steady("pytorch_core", Wobble(130, steps, 3), change)};
 }
 
 TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
@@ -76,7 +76,7 @@ TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
   EXPECT_THAT(
       t.findings("peers"),
       MatchesRegex("Steps of core@gloo take 0\\.7[0-9] to 0\\.7[0-9] times as long as those of "
-                   "pytorch_ddp@gloo; synchronisation costs .* ms and .* ms over their own floors\\."));
+                   "pytorch_core@gloo; synchronisation costs .* ms and .* ms over their own floors\\."));
 }
 
 // As for all rows: ten rounds, taken in turn, not traced.
@@ -93,7 +93,7 @@ TEST(PeersTableTest, ClaimsFollowTheRulesOfAllRows) {
 TEST(PeersTableTest, AWrongPeerIsNotCompared) {
   Group group = Pair(24);
   group[3] =
-      Steady("pytorch_ddp", Wobble(130, 24, 3), [](Record& rank) { rank.checks.Set("grads_equal", false); });
+      Steady("pytorch_core", Wobble(130, 24, 3), [](Record& rank) { rank.checks.Set("grads_equal", false); });
   const Tabled t({group});
   EXPECT_EQ(t.findings("peers"), "");
   EXPECT_THAT(Text(t.table("peers"), 1, "flags"), HasSubstr("unequal"));
@@ -101,8 +101,8 @@ TEST(PeersTableTest, AWrongPeerIsNotCompared) {
 
 TEST(PeersTableTest, ManyPairsAreCounted) {
   Group group = Pair(24);
-  group.push_back(Steady("pytorch_ddp_view", Wobble(120, 24, 4)));
-  group.push_back(Steady("pytorch_ddp_compiled", Wobble(80, 24, 5)));
+  group.push_back(Steady("pytorch_core_view", Wobble(120, 24, 4)));
+  group.push_back(Steady("pytorch_core_compiled", Wobble(80, 24, 5)));
   EXPECT_EQ(Tabled({group}).findings("peers"),
             "Of 3 pairs, gradsync's step is shown faster in 2 and slower in 1.");
 }
@@ -111,10 +111,10 @@ TEST(PeersTableTest, WhatIsOpenSaysWhatItWouldTake) {
   Group group = Pair(24);
   std::vector<double> wide = Wobble(101, 24, 3);
   for (size_t i = 0; i < wide.size(); ++i) wide[i] += i % 2 == 0 ? 20 : -20;
-  group[3] = Steady("pytorch_ddp", wide);
+  group[3] = Steady("pytorch_core", wide);
   EXPECT_THAT(Tabled({group}).findings("peers"),
               MatchesRegex("Steps of .* To decide what is open, measure again: core@gloo against "
-                           "pytorch_ddp@gloo with `--time=[0-9]+[sm]`\\."));
+                           "pytorch_core@gloo with `--time=[0-9]+[sm]`\\."));
   EXPECT_THAT(Tabled({Pair(24)}).findings("peers"), Not(HasSubstr("To decide")));
 }
 

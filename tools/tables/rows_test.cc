@@ -155,8 +155,8 @@ TEST(CostTest, AFewDisturbedStepsMoveNothing) {
 
 TEST(CostTest, APeersFloorIsItsOwn) {
   const Tabled t({{Made("none", Steps({})), Made("pytorch_none", Steps({.backward = 30})),
-                   Made("pytorch_ddp", Steps({.backward = 30, .exposed = 3}))}});
-  ExpectParts(t.row("pytorch_ddp@gloo").cost, 3, 0, 0, 0);
+                   Made("pytorch_core", Steps({.backward = 30, .exposed = 3}))}});
+  ExpectParts(t.row("pytorch_core@gloo").cost, 3, 0, 0, 0);
 }
 
 // By how much rounds differ, for a strategy: deterministic, with a mean of about 0.
