@@ -198,6 +198,16 @@ TEST(RowsTest, AStrategyThatChangesForwardGoesWithoutTheCovariate) {
   EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("not of zero1@gloo, whose forward differs"));
 }
 
+// Nobody knows then which rows leave it alone.
+TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
+  const Tabled t(
+      {{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
+        Made("zero1", Wandering(2, {.forward = 7})), Made("zero2", Wandering(3, {.forward = 9}))}});
+  for (const Row& row : t.cells[0].rows) EXPECT_FALSE(row.uses_forward) << row.variant();
+  EXPECT_THAT(t.table("ddp").notes()[0],
+              HasSubstr("launch, without a covariate, because forward differs between rows."));
+}
+
 // Too small a delay for a test to find, and yet the coefficient would multiply it.
 TEST(RowsTest, AKnownDelayInForwardGoesWithoutTheCovariate) {
   const Change delayed = [](Record& rank) { rank.config.Set("forward_delay_us", 10.0); };

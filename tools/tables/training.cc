@@ -171,6 +171,8 @@ std::string MethodOf(const std::vector<const Cell*>& cells) {
     text += Join(", with the step's own forward as covariate (coefficient ",
                  RangeOver(with, &Cell::coefficient, 2), ")");
     if (with.size() < cells.size()) text += Join(" in ", with.size(), " of ", cells.size(), " cells");
+  } else if (std::ranges::any_of(cells, [](const Cell* cell) { return cell->coefficient != 0; })) {
+    text += ", without a covariate, because forward differs between rows";
   }
   if (!delayed.empty()) text += Join("; not of ", Listed(delayed), ", with a delay there");
   if (!differing.empty())
