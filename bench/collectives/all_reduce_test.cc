@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
@@ -72,6 +75,40 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
   EXPECT_THAT(sizes, UnorderedElementsAre(24, 6144, 1032 * 1024));
 }
 
+// In every iteration each backend has one turn, and the order is not always the same.
+TEST(AllReduceOrderTest, BackendsTakeTurns) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--sizes=24,6KiB", "--iterations=12", "--warmup_iterations=1",
+                              "--backend=gloo,shm,memory_limit", "--out=" + out});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<int64_t, std::map<int64_t, std::vector<std::string>>> orders;  // by rank and iteration
+  for (const Record& record : RecordsIn(out)) {
+    EXPECT_EQ(record.config.StringOr("order", ""), "interleaved");
+    const std::string backend = record.config.StringOr("backend", "");
+    EXPECT_EQ(record.link.StringOr("kind", ""), backend == "gloo" ? "loopback" : "memory");
+    const std::vector<int64_t>& positions = record.samples.at("position");
+    ASSERT_EQ(positions.size(), 12u);
+    for (int64_t i = 0; i < 12; ++i) {
+      const int64_t iteration = i + (record.config.IntOr("size_bytes", 0) == 24 ? 0 : 12);
+      const int64_t place = positions[static_cast<size_t>(i)] - 3 * iteration;
+      std::vector<std::string>& order = orders[record.rank][iteration];
+      order.resize(3);
+      ASSERT_TRUE(place >= 0 && place < 3) << place;
+      order[static_cast<size_t>(place)] = backend;
+    }
+  }
+  ASSERT_EQ(orders.size(), 2u);
+  EXPECT_EQ(orders[0], orders[1]);
+  std::map<std::vector<std::string>, int> counts;
+  for (const auto& [iteration, order] : orders[0]) ++counts[order];
+  EXPECT_EQ(counts.size(), 6u);  // Williams's squares of three: all orders equally often
+  for (const auto& [order, count] : counts) {
+    EXPECT_THAT(order, UnorderedElementsAre("gloo", "shm", "memory_limit"));
+    EXPECT_EQ(count, 4);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, AllReduceTest,
                          ::testing::Values(Case{"sum", "f32", 2, "gloo"}, Case{"mean", "f32", 3, "gloo"},
                                            Case{"sum", "bf16", 2, "gloo"}, Case{"mean", "f64", 1, "gloo"},
@@ -85,6 +122,13 @@ TEST(AllReduceOptionsTest, TheMemoryLimitIsOfOneLoop) {
       RunProgram(kAllReduce, {"--backend=shm,memory_limit", "--dtype=bf16", "--sizes=8"});
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.err, "--backend=memory_limit: found sum of bf16, expected sum of f32\n");
+}
+
+// A buffer, and what it may need beside it, for each backend; one pattern for all.
+TEST(AllReduceOptionsTest, AllBackendsBuffersAreThereAtOnce) {
+  const ProgramResult result = RunProgram(kAllReduce, {"--backend=gloo,shm", "--sizes=4096TiB"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("--sizes=4096TiB: 2 ranks need about 40960 TiB on this host, "));
 }
 
 TEST(AllReduceOptionsTest, EveryRankHasAPart) {

@@ -13,8 +13,9 @@
 namespace gradsync::bench {
 namespace {
 
-// Of a rank: the buffer, the pattern that it is filled with, and what a backend may need beside them.
-constexpr int64_t kBuffersPerRank = 3;
+// Of a rank: the pattern that buffers are filled with; for each backend the buffer, and what it may need
+// beside that.
+int64_t BuffersPerRank(size_t num_backends) { return 1 + 2 * static_cast<int64_t>(num_backends); }
 
 }  // namespace
 
@@ -24,8 +25,8 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   std::vector<std::string> names = comm::BackendNames();
   names.emplace_back(kMemoryLimit);
   flags.Add("backend", &backends, OneOf(std::move(names)),
-            "Backends to measure, one after the other; memory_limit is a plain loop in shared memory, "
-            "to judge them by.");
+            "Backends to measure, which take turns; memory_limit is a plain loop in shared memory, to judge "
+            "them by.");
   flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
             "Collectives to measure, one after the other.");
   flags.Add("sizes", &sizes_bytes, Bytes(), "Sizes of the vector that all ranks reduce or have at the end.");
@@ -69,7 +70,8 @@ void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& w
   CheckDevice(options.ranks, backends, world);
 
   const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
-  const double needed_bytes = static_cast<double>(largest_bytes) * kBuffersPerRank * world.local_size;
+  const double needed_bytes = static_cast<double>(largest_bytes) *
+                              static_cast<double>(BuffersPerRank(options.backends.size())) * world.local_size;
   const std::optional<int64_t> available_bytes = AvailableMemoryBytes();
   Require(!available_bytes || needed_bytes <= static_cast<double>(*available_bytes),
           "--sizes=", FormatByteCount(largest_bytes), ": ", world.local_size, " ranks need about ",

@@ -1,9 +1,11 @@
 #include "bench/collectives/run.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -14,6 +16,7 @@
 #include "bench/records/record.h"
 #include "bench/records/units.h"
 #include "bench/timing/phase_timer.h"
+#include "bench/timing/schedule.h"
 #include "model/error.h"
 #include "model/tensor.h"
 
@@ -44,27 +47,33 @@ std::string Median(std::vector<int64_t> times_ns) {
   return ApproximateDuration(static_cast<double>(*middle));
 }
 
-// One collective of this rank, on inputs whose result is known. All ranks make it, and call all of it, alike.
+// One collective of this rank over one backend, on inputs whose result is known. All ranks make it, and call
+// all of it, alike.
 class Exercise {
  public:
-  // `numel`: of the whole vector: that of all_reduce and broadcast, what reduce_scatter takes and all_gather
-  // gives.
-  Exercise(comm::ProcessGroup& group, const model::DevicePtr& device, const comm::Request& request,
-           model::DType dtype, int64_t numel)
-      : group_(group), request_(request), part_(numel / group.size()) {
-    const bool gathers = request.collective == Collective::kAllGather;
-    const bool scatters = request.collective == Collective::kReduceScatter;
-    request_.input = group.Allocate(device, {gathers ? part_ : numel}, dtype);
+  // `group`: which must outlive it; of the memory's limit that of its ranks. `pattern`: this rank's input, on
+  // the host. `numel`: of the whole vector: that of all_reduce and broadcast, what reduce_scatter takes and
+  // all_gather gives.
+  Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
+           const model::DevicePtr& device, Collective collective, Tensor pattern, int64_t numel)
+      : group_(group), pattern_(std::move(pattern)), part_(numel / group.size()) {
+    if (is_limit) limit_.emplace(group, options.ranks.timeout);
+    request_ = {.collective = collective,
+                .op = options.reduce_op(),
+                .root = 0,
+                .input = measured().Allocate(device, pattern_.shape(), pattern_.dtype()),
+                .output = {}};
     request_.output = request_.input;
-    if (gathers || scatters) request_.output = group.Allocate(device, {gathers ? numel : part_}, dtype);
-    pattern_ = Tensor::Empty(model::CpuDevice(), request_.input.shape(), dtype);
-    FillPattern(pattern_, group.rank());
+    const bool gathers = collective == Collective::kAllGather;
+    if (gathers || collective == Collective::kReduceScatter)
+      request_.output = measured().Allocate(device, {gathers ? numel : part_}, pattern_.dtype());
   }
 
+  comm::RecordingProcessGroup& group() { return group_; }
   // Writes the inputs anew. Run after Run works on what the first one left.
   void Fill() { request_.input.CopyFrom(pattern_); }
   // Once, to its end.
-  void Run() { group_.Issue(request_).Wait(); }
+  void Run() { measured().Issue(request_).Wait(); }
 
   // The elements of this rank's output that are not what one run makes of the inputs; the output's length.
   int64_t NumWrong() const {
@@ -84,10 +93,21 @@ class Exercise {
   int64_t num_checked() const { return request_.output.numel(); }
 
  private:
-  comm::ProcessGroup& group_;
-  comm::Request request_;
+  comm::ProcessGroup& measured() { return limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : group_; }
+
+  comm::RecordingProcessGroup& group_;
+  std::optional<MemoryLimit> limit_;  // in front of the group, when that is what is measured
+  const Tensor pattern_;
   const int64_t part_;  // of each rank
-  Tensor pattern_;      // on the host
+  comm::Request request_;
+};
+
+// One backend's part in a collective of one size.
+struct Series {
+  std::string name;
+  Record record;
+  std::unique_ptr<Exercise> exercise;
+  int64_t wrong = 0;  // elements of this rank's
 };
 
 class AllReduceJob : public RankJob {
@@ -99,16 +119,25 @@ class AllReduceJob : public RankJob {
         placement_(options.ranks, world),
         device_(MakeDevice(options.ranks, world)),
         timer_(MakePhaseTimer(*device_)) {
-    // The first backend's group also tells all ranks the name of the run.
-    JoinBackend(options.backends.front());
-    launch_ = AgreeOnLaunch(*group_, device_);
+    for (const std::string& backend : options.backends) {
+      std::unique_ptr<comm::RecordingProcessGroup>& group = groups_[GroupOf(backend)];
+      if (group == nullptr) group = JoinGroup(options.ranks, GroupOf(backend), world, device_, placement_);
+    }
+    launch_ = AgreeOnLaunch(own_group(), device_);
+    for (const std::string& backend : options.backends) records_.push_back(NewRecord(backend));
     out_ = OutputDirectory(options.ranks, std::string(kExperiment) + "-" + launch_.run_id);
     writer_.emplace(out_, kExperiment, launch_.run_id, world.rank);
   }
 
   void Run() override {
-    MeasureAll();
-    group_->Barrier();
+    Progress progress(std::ssize(options_.backends) * std::ssize(options_.collectives) *
+                          std::ssize(options_.sizes_bytes) *
+                          (1 + options_.warmup_iterations + options_.iterations),
+                      world_.rank == 0);
+    for (const std::string& collective : options_.collectives) {
+      for (const int64_t size_bytes : options_.sizes_bytes) Measure(collective, size_bytes, progress);
+    }
+    own_group().Barrier();
     if (world_.rank != 0) return;
     absl::PrintF("%-32s %12s %12s %10s\n%srecords: %s\n", "rank 0, medians", "time", "in a row", "wrong",
                  summary_, out_);
@@ -116,96 +145,14 @@ class AllReduceJob : public RankJob {
   }
 
  private:
-  void JoinBackend(const std::string& backend) {
-    const bool is_limit = backend == kMemoryLimit;
-    limit_.reset();
-    group_ = JoinGroup(options_.ranks, is_limit ? "shm" : backend, world_, device_, placement_);
-    if (is_limit) limit_.emplace(*group_, options_.ranks.timeout);
-  }
+  // The backend of the group that it is measured in.
+  static std::string GroupOf(const std::string& backend) { return backend == kMemoryLimit ? "shm" : backend; }
+  // Which also carries the run's own business.
+  comm::RecordingProcessGroup& own_group() { return *groups_.at(GroupOf(options_.backends.front())); }
 
-  void MeasureAll() {
-    const size_t configs =
-        options_.backends.size() * options_.collectives.size() * options_.sizes_bytes.size();
-    Progress progress(static_cast<int64_t>(configs) * (1 + options_.warmup_iterations + options_.iterations),
-                      world_.rank == 0);
-    for (const std::string& backend : options_.backends) {
-      if (backend != options_.backends.front()) JoinBackend(backend);
-      SetGroupRecord(backend);
-      for (const std::string& collective : options_.collectives) {
-        for (const int64_t size_bytes : options_.sizes_bytes) {
-          Measure(backend, collective, size_bytes, progress);
-        }
-      }
-    }
-  }
-
-  // The time of so many in a row.
-  int64_t TimeOf(Exercise& exercise, int64_t count) {
-    exercise.Fill();
-    group_->Barrier();
-    timer_->Take(Mark::kStepBegin);
-    for (int64_t i = 0; i < count; ++i) exercise.Run();
-    timer_->Take(Mark::kStepEnd);
-    const int64_t time_ns = timer_->Read().step_ns();
-    group_->Finish();
-    group_->Clear();
-    return time_ns;
-  }
-
-  int64_t SumOverRanks(int64_t value) {
-    const Tensor sum = Tensor::From<int64_t>(device_, {1}, std::vector<int64_t>{value});
-    group_->AllReduce(sum, comm::ReduceOp::kSum).Wait();
-    group_->Clear();
-    return sum.ToVector<int64_t>().front();
-  }
-
-  void Measure(const std::string& backend, const std::string& collective, int64_t size_bytes,
-               Progress& progress) {
-    const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
-    comm::ProcessGroup& group = limit_ ? static_cast<comm::ProcessGroup&>(*limit_) : *group_;
-    Exercise exercise(group, device_,
-                      {.collective = CollectiveOf(collective),
-                       .op = options_.reduce_op(),
-                       .root = 0,
-                       .input = {},
-                       .output = {}},
-                      options_.element_type(), numel);
-    const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
-    const std::string what = Join(backend, " ", collective, " ", FormatByteCount(size_bytes));
-    Record record = group_record_;
-    record.time_utc = NowUtc();
-    record.config.Set("collective", collective);
-    record.config.Set("size_bytes", size_bytes);
-    TimeOf(exercise, 1);
-    int64_t wrong = exercise.NumWrong();
-    progress.Step(what);
-    for (int64_t i = 0; i < options_.warmup_iterations + options_.iterations; ++i) {
-      const int64_t row_ns = TimeOf(exercise, in_a_row);
-      const int64_t time_ns = TimeOf(exercise, 1);
-      progress.Step(what);
-      if (i < options_.warmup_iterations) continue;
-      record.samples["position"].push_back(position_++);
-      record.samples["time_ns"].push_back(time_ns);
-      record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
-    }
-    wrong += exercise.NumWrong();
-    record.checks.Set("wrong_elements", wrong);
-    record.checks.Set("checked_elements", 2 * exercise.num_checked());
-    writer_->Begin(record);
-    writer_->WriteToDisk();
-
-    wrong = SumOverRanks(wrong);
-    absl::StrAppendFormat(&summary_, "%-32s %12s %12s %10d\n", what, Median(record.samples["time_ns"]),
-                          Median(record.samples["back_to_back_ns"]), wrong);
-    if (wrong > 0 && first_error_.empty()) {
-      first_error_ = Join(collective, " on ", backend, " ", FormatByteCount(size_bytes), ": ", wrong, " of ",
-                          SumOverRanks(2 * exercise.num_checked()), " checked elements are wrong");
-    }
-  }
-
-  // What all records of the group have.
-  void SetGroupRecord(const std::string& backend) {
-    Record& record = group_record_ = {};
+  // What all of a backend's records have.
+  Record NewRecord(const std::string& backend) {
+    Record record;
     record.experiment = kExperiment;
     record.run_id = launch_.run_id;
     record.rank = world_.rank;
@@ -213,11 +160,100 @@ class AllReduceJob : public RankJob {
     SetRankConfig(options_.ranks, backend, record.config);
     record.config.Set("dtype", options_.dtype);
     record.config.Set("op", options_.op);
+    record.config.Set("order", "interleaved");
     record.config.Set("iterations", options_.iterations);
     record.config.Set("warmup_iterations", options_.warmup_iterations);
     record.provenance = provenance_;
-    SetRankFacts(*group_, device_, world_, options_.ranks, launch_, placement_, record);
-    group_->Clear();
+    comm::RecordingProcessGroup& group = *groups_.at(GroupOf(backend));
+    SetRankFacts(group, device_, world_, options_.ranks, launch_, placement_, record);
+    group.Clear();
+    return record;
+  }
+
+  // The buffers of all backends are there at once, of one size at a time.
+  std::vector<Series> Prepare(const std::string& name, int64_t size_bytes) {
+    const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
+    const Collective collective = CollectiveOf(name);
+    const Tensor pattern = Tensor::Empty(model::CpuDevice(),
+                                         {collective == Collective::kAllGather ? numel / world_.size : numel},
+                                         options_.element_type());
+    FillPattern(pattern, world_.rank);
+    std::vector<Series> all;
+    for (size_t i = 0; i < records_.size(); ++i) {
+      const std::string& backend = options_.backends[i];
+      Series& series = all.emplace_back(
+          Join(backend, " ", name, " ", FormatByteCount(size_bytes)), records_[i],
+          std::make_unique<Exercise>(*groups_.at(GroupOf(backend)), options_, backend == kMemoryLimit,
+                                     device_, collective, pattern, numel));
+      series.record.time_utc = NowUtc();
+      series.record.config.Set("collective", name);
+      series.record.config.Set("size_bytes", size_bytes);
+    }
+    return all;
+  }
+
+  // The time of so many in a row.
+  int64_t TimeOf(Exercise& exercise, int64_t count) {
+    exercise.Fill();
+    exercise.group().Barrier();
+    timer_->Take(Mark::kStepBegin);
+    for (int64_t i = 0; i < count; ++i) exercise.Run();
+    timer_->Take(Mark::kStepEnd);
+    const int64_t time_ns = timer_->Read().step_ns();
+    exercise.group().Finish();
+    exercise.group().Clear();
+    return time_ns;
+  }
+
+  int64_t SumOverRanks(int64_t value) {
+    const Tensor sum = Tensor::From<int64_t>(device_, {1}, std::vector<int64_t>{value});
+    own_group().AllReduce(sum, comm::ReduceOp::kSum).Wait();
+    own_group().Clear();
+    return sum.ToVector<int64_t>().front();
+  }
+
+  void Measure(const std::string& collective, int64_t size_bytes, Progress& progress) {
+    std::vector<Series> all = Prepare(collective, size_bytes);
+    for (Series& series : all) {
+      TimeOf(*series.exercise, 1);
+      series.wrong = series.exercise->NumWrong();
+      progress.Step(series.name);
+    }
+    const int num_backends = static_cast<int>(all.size());
+    const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
+    const uint64_t seed = OrderSeed(options_.ranks.seed, Join(launch_.run_id, collective, size_bytes));
+    for (int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i) {
+      const bool is_timed = i >= 0;
+      for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
+        Series& series = all[static_cast<size_t>(k)];
+        const int64_t row_ns = TimeOf(*series.exercise, in_a_row);
+        const int64_t time_ns = TimeOf(*series.exercise, 1);
+        progress.Step(series.name);
+        if (!is_timed) continue;
+        series.record.samples["position"].push_back(position_++);
+        series.record.samples["time_ns"].push_back(time_ns);
+        series.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
+      }
+    }
+    for (Series& series : all) Conclude(series);
+    writer_->WriteToDisk();
+  }
+
+  // Checks the last one, and records all.
+  void Conclude(Series& series) {
+    const int64_t num_checked = 2 * series.exercise->num_checked();
+    series.wrong += series.exercise->NumWrong();
+    series.record.checks.Set("wrong_elements", series.wrong);
+    series.record.checks.Set("checked_elements", num_checked);
+    writer_->Begin(series.record);
+    const int64_t wrong = SumOverRanks(series.wrong);
+    absl::StrAppendFormat(&summary_, "%-32s %12s %12s %10d\n", series.name,
+                          Median(series.record.samples["time_ns"]),
+                          Median(series.record.samples["back_to_back_ns"]), wrong);
+    if (wrong > 0 && first_error_.empty()) {
+      first_error_ =
+          Join(series.name, ": ", wrong, " of ", SumOverRanks(num_checked), " checked elements are wrong");
+    }
   }
 
   const AllReduceOptions& options_;
@@ -226,10 +262,9 @@ class AllReduceJob : public RankJob {
   const ThreadPlacement placement_;
   const model::DevicePtr device_;
   const std::unique_ptr<PhaseTimer> timer_;
-  std::unique_ptr<comm::RecordingProcessGroup> group_;
-  std::optional<MemoryLimit> limit_;  // in front of group_, when that is what is measured
+  std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
   Launch launch_;
-  Record group_record_;
+  std::vector<Record> records_;  // what those of each of --backend begin with
   std::string out_;
   std::optional<RecordWriter> writer_;
   int64_t position_ = 0;

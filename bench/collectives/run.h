@@ -9,8 +9,10 @@
 
 namespace gradsync::bench {
 
-// One rank's part of //bench:all_reduce: for each backend, collective and size an untimed one that is checked
-// element by element, warm-up, the timed ones, and a check of the last of these.
+// One rank's part of //bench:all_reduce: for each collective and size, over each backend, an untimed one that
+// is checked element by element, warm-up, the timed ones, and a check of the last of these. In each iteration
+// all backends take a turn, in an order of its own (bench/timing/schedule.h): a machine that becomes slower
+// then does so for all of them.
 //
 // A sample of "time_ns" is the time of this rank from leaving a barrier until Wait returned. The input is
 // filled before each barrier, so it is as warm in the cache as a gradient that has just been computed, and

@@ -28,6 +28,12 @@ std::vector<int> Shuffled(int n, Drawn what, int64_t block, uint64_t seed) {
 
 }  // namespace
 
+uint64_t OrderSeed(int64_t seed, std::string_view text) {
+  uint64_t hash = static_cast<uint64_t>(seed) ^ 0xcbf29ce484222325;  // Fowler, Noll and Vo
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 int64_t RoundsPerBlock(int num_configs) {
   return num_configs == 1 || num_configs % 2 == 0 ? num_configs : 2 * num_configs;
 }

@@ -2,6 +2,7 @@
 #define GRADSYNC_BENCH_TIMING_SCHEDULE_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace gradsync::bench {
@@ -16,6 +17,9 @@ namespace gradsync::bench {
 // of a block's rounds, are drawn anew for each block. The same arguments give the same order on every rank
 // and machine.
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
+
+// A seed of its own for each text, such as what is measured in which run; the same on every rank.
+uint64_t OrderSeed(int64_t seed, std::string_view text);
 
 // The rounds of such a block. A run should take whole blocks.
 int64_t RoundsPerBlock(int num_configs);

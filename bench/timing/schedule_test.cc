@@ -36,6 +36,12 @@ TEST(RoundOrderTest, IsAFunctionOfTheSeedAndAnotherInEachBlock) {
   EXPECT_NE(block(0, 42), block(10, 42));
 }
 
+TEST(RoundOrderTest, EveryTextHasASeedOfItsOwn) {
+  EXPECT_EQ(OrderSeed(1, "run, cell"), OrderSeed(1, "run, cell"));
+  EXPECT_NE(OrderSeed(1, "run, cell"), OrderSeed(2, "run, cell"));
+  EXPECT_NE(OrderSeed(1, "run, cell"), OrderSeed(1, "run, cel1"));
+}
+
 class BalanceTest : public ::testing::TestWithParam<int> {};
 
 // Whatever the block.

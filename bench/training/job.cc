@@ -59,13 +59,6 @@ struct Series {
   int64_t spot_checks = 0, equal_spot_checks = 0;
 };
 
-// An order of its own for each cell of each launch, the same on all ranks.
-uint64_t OrderSeed(int64_t seed, const std::string& run_id, const std::string& cell_name) {
-  uint64_t hash = static_cast<uint64_t>(seed) ^ 0xcbf29ce484222325;  // Fowler, Noll and Vo
-  for (const char c : run_id + cell_name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 class TrainingJob : public RankJob {
  public:
   TrainingJob(const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
@@ -186,7 +179,7 @@ class TrainingJob : public RankJob {
   // In an order of its own in each round.
   void TakeTurns(const Cell& cell, std::vector<Series>& all) {
     const Batch batch = NewBatch(cell);
-    const uint64_t seed = OrderSeed(options_.ranks.seed, run_id_, cell.name);
+    const uint64_t seed = OrderSeed(options_.ranks.seed, run_id_ + cell.name);  // another in each launch
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < options_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "bench/records/record.h"
 #include "bench/records/units.h"
@@ -15,15 +16,12 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr double kGB = 1e9;
-// Bandwidths within this part of the highest are at saturation.
-constexpr double kSaturated = 0.9;
 
 constexpr char kTime[] = "time_ns";
 
 double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
-std::string SizeOf(const View& view) {
-  const double bytes = BytesOf(view);
+std::string SizeText(double bytes) {
   return bytes < kMiB ? bench::FormatByteCount(static_cast<int64_t>(bytes)) : Join(bytes / kMiB, " MB");
 }
 
@@ -67,13 +65,12 @@ std::vector<Field<View>> Fields() {
   return fields;
 }
 
-// One backend's sizes in one run.
-using Curve = std::map<double, View>;
-
-std::map<std::string, Curve> CurvesOf(const std::vector<Cell>& cells) {
-  std::map<std::string, Curve> curves;
+// "Bus bandwidth at 100 MB: gloo 1.43 GB/s and shm 14.1 GB/s.": at the size that most have, the largest of
+// several. Empty if there is none.
+std::string BandwidthsOf(const std::vector<Cell>& cells) {
   std::set<std::string> runs;
   for (const Cell& cell : cells) runs.insert(cell.any().measured->record.run_id);
+  std::map<double, std::vector<std::string>> all;  // by size
   for (const Cell& cell : cells) {
     if (!cell.void_reason.empty()) continue;
     for (const Row& row : cell.rows) {
@@ -83,23 +80,13 @@ std::map<std::string, Curve> CurvesOf(const std::vector<Cell>& cells) {
       if (const std::string collective = Text("collective")(view); collective != "all_reduce")
         name += " " + collective;
       if (runs.size() > 1) name += " (" + row.measured->record.run_id + ")";
-      curves[name].emplace(BytesOf(view), view);
+      all[BytesOf(view)].push_back(Join(name, " ", Significant(row.bus_bytes_per_second / kGB, 3), " GB/s"));
     }
   }
-  return curves;
-}
-
-// "gloo reaches 1.24 GB/s at 100 MB, and 90 % of that from 10 MB on".
-std::string BandwidthOf(const std::string& name, const Curve& curve) {
-  const auto bandwidth = [](const auto& point) { return point.second.row.bus_bytes_per_second; };
-  const auto highest = std::ranges::max_element(curve, {}, bandwidth);
-  auto from = curve.end();
-  while (from != curve.begin() && bandwidth(*std::prev(from)) > kSaturated * bandwidth(*highest)) --from;
-  std::string text = Join(name, " reaches ", Significant(bandwidth(*highest) / kGB, 3), " GB/s at ",
-                          SizeOf(highest->second));
-  if (std::distance(from, curve.end()) > 1)
-    text += Join(", and 90 % of that from ", SizeOf(from->second), " on");
-  return text;
+  if (all.empty()) return "";
+  const auto& [bytes, parts] = *std::ranges::max_element(
+      all, {}, [](const auto& size) { return std::pair(size.second.size(), size.first); });
+  return Join("Bus bandwidth at ", SizeText(bytes), ": ", Listed(parts), ".");
 }
 
 // At which sizes a backend is shown faster than the baseline, or slower.
@@ -113,7 +100,7 @@ std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
       const View view{cell, row};
       const Interval& by = row.against_baseline.interval;
       const bool is_faster = row.verdict == Verdict::kFaster, is_slower = row.verdict == Verdict::kSlower;
-      std::string size = SizeOf(view);
+      std::string size = SizeText(BytesOf(view));
       if (is_faster) size += Join(" (", PercentRange({-by.high, -by.low}), ")");
       if (is_slower) size += Join(" (", PercentRange(by), ")");
       all[{row.backend(), view.base()->backend()}][is_faster || is_slower ? row.verdict : Verdict::kOpen]
@@ -142,7 +129,8 @@ std::vector<std::string> WrongOf(const std::vector<Cell>& cells) {
     for (const Row& row : cell.rows) {
       were_all_checked &= row.measured->wrong_elements.has_value();
       const int64_t count = row.measured->wrong_elements.value_or(0);
-      if (count > 0) wrong.push_back(Join(count, " by ", row.backend(), " at ", SizeOf({cell, row})));
+      if (count > 0)
+        wrong.push_back(Join(count, " by ", row.backend(), " at ", SizeText(BytesOf({cell, row}))));
     }
   }
   if (wrong.size() > 3) {
@@ -159,11 +147,10 @@ std::vector<std::string> WrongOf(const std::vector<Cell>& cells) {
 std::vector<std::string> SentencesOf(const std::vector<Cell>& cells) {
   std::vector<std::string> sentences = WrongOf(cells);
   const bool is_wrong = !sentences.empty() && sentences[0].starts_with("Wrong");
-  std::vector<std::string> bandwidths;
-  for (const auto& [name, curve] : CurvesOf(cells)) bandwidths.push_back(BandwidthOf(name, curve));
   std::vector<std::string> shown = OrdersOf(cells);
-  if (!bandwidths.empty()) shown.insert(shown.begin(), Join("Bus bandwidth: ", Listed(bandwidths), "."));
-  if (bandwidths.empty() && !cells.empty() && !cells[0].void_reason.empty()) {
+  if (std::string bandwidths = BandwidthsOf(cells); !bandwidths.empty()) {
+    shown.insert(shown.begin(), std::move(bandwidths));
+  } else if (!cells[0].void_reason.empty()) {
     shown.push_back(Join("Bandwidths are not compared. ", cells[0].void_reason));
   }
   sentences.insert(is_wrong ? sentences.end() : sentences.begin(), shown.begin(), shown.end());
@@ -184,8 +171,8 @@ void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables
   for (std::string& sentence : SentencesOf(cells)) table.AddFinding(std::move(sentence));
   table.AddNote(
       "1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
-      "slowest rank; "
-      "delta: of that against the first backend's, with a simultaneous 95 % CI at each size, unpaired.");
+      "slowest rank; delta: the difference to the first backend in the same iteration, with a simultaneous "
+      "95 % CI at each size where backends took turns.");
   table.AddNote(
       "busbw: algbw x 2 (n - 1) / n; of reduce_scatter and all_gather half of that, of broadcast algbw.");
   table.SetSectionTitle(

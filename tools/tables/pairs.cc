@@ -73,7 +73,8 @@ class Pairs {
  public:
   explicit Pairs(Cell* cell) : cell_(*cell), rounds_(RoundsOf(*cell)) {
     for (const Row& row : cell_.rows) {
-      steps_.push_back(InRounds(*row.measured, "step_ns", rounds_));
+      const char* const steps = StepSamples(*row.measured);
+      steps_.push_back(InRounds(*row.measured, steps, rounds_));
       forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
     }
     cell_.round_s = SecondsPerRound(cell_);

@@ -65,27 +65,6 @@ std::string VoidReasonOf(const Cell& cell) {
   return "";
 }
 
-// All-reduce: backends at one size, one after the other.
-void EstimateApart(Cell* cell) {
-  std::vector<LooseComparison> family;
-  std::vector<size_t> owners;
-  const auto sample = [](const Row& row) {
-    LooseSample loose;
-    const Series* const times = row.measured->Find("time_ns");
-    if (!times->published) loose.values = times->max;
-    for (const Launch& launch : row.measured->launches) loose.launches.push_back(launch.num_steps);
-    return loose;
-  };
-  for (size_t i = 0; i < cell->rows.size(); ++i) {
-    const Row& row = cell->rows[i];
-    if (row.baseline == i || row.baseline == Row::kNone) continue;
-    family.push_back({sample(row), sample(cell->rows[row.baseline])});
-    owners.push_back(i);
-  }
-  const std::vector<Estimate> estimates = EstimateLoose(family);
-  for (size_t k = 0; k < owners.size(); ++k) cell->rows[owners[k]].against_baseline = estimates[k];
-}
-
 // A wrong result takes no part.
 bool IsRight(const Row& row) { return !Has(row.flags, Flag::kUnequal) && !Has(row.flags, Flag::kWrong); }
 
@@ -152,10 +131,12 @@ double Row::MeanOf(std::string_view samples) const {
   return series == nullptr ? kNaN : series->mean();
 }
 
+const char* StepSamples(const Measurement& measurement) {
+  return measurement.Find("time_ns") == nullptr ? "step_ns" : "time_ns";
+}
+
 const Series& MainTimes(const Measurement& measurement) {
-  for (const char* const name : {"step_ns", "time_ns"}) {
-    if (const Series* const series = measurement.Find(name)) return *series;
-  }
+  if (const Series* const series = measurement.Find(StepSamples(measurement))) return *series;
   return measurement.series.begin()->second;  // of published phases
 }
 
@@ -204,19 +185,14 @@ Cell CellOf(const Group& group, std::string_view baseline_row) {
   for (const Measurement& measurement : group) {
     cell.rows.push_back({.measured = &measurement});
   }
-  const bool is_training = group.front().Find("time_ns") == nullptr;
   FindBaselines(baseline_row, &cell);
   for (Row& row : cell.rows) {
-    row.step_s = TypicalOf(row.measured->Find(is_training ? "step_ns" : "time_ns"));
+    row.step_s = TypicalOf(row.measured->Find(StepSamples(*row.measured)));
     const Measurement* const base = row.baseline == Row::kNone ? nullptr : cell.rows[row.baseline].measured;
     row.bus_bytes_per_second = BusBandwidthOf(*row.measured);
     row.flags = FlagsOf({*row.measured, MainTimes(*row.measured), row.bus_bytes_per_second, base});
   }
-  if (!is_training) {
-    EstimateApart(&cell);
-  } else if (record.config.StringOr("order", "") == "interleaved") {
-    EstimateInTurn(&cell);
-  }
+  if (record.config.StringOr("order", "") == "interleaved") EstimateInTurn(&cell);
   Conclude(&cell);
   return cell;
 }

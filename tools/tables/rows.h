@@ -76,7 +76,7 @@ struct Row {
 };
 
 // What all variants of a run's cell have in common: model, batch size, sequence length, dtype and so on. They
-// took turns, unless order is blocks.
+// took turns, if order is interleaved.
 struct Cell {
   std::string experiment{};  // "ddp" or "all_reduce"
   std::string name{};        // what tells it from the other cells: "batch 2, sequence 128"; may be empty
@@ -98,6 +98,8 @@ void NameCells(std::vector<Cell>* cells);
 
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
 double TypicalOf(const Series* series);
+// "step_ns"; of all_reduce "time_ns".
+const char* StepSamples(const Measurement& measurement);
 // Of the whole step or collective; where only phases were published, of the first of them.
 const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
