@@ -51,7 +51,7 @@ class OwnStepper : public Stepper {
   }
 
   void StepOn(const Batch& batch) override {
-    Locate([&] { trainer_.StepWithWholeGradients(*strategy_, batch, variant().period()); });
+    Locate([&] { trainer_.StepWithWholeGradients(*strategy_, batch, &group_, variant().period()); });
     group_.Clear();
   }
 

@@ -240,7 +240,7 @@ double Trainer::ClipScale(const std::function<double()>& squared_norm) const {
 }
 
 StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                            StepResult& result, std::vector<Tensor>* keep) {
+                            comm::ProcessGroup& group, StepResult& result, std::vector<Tensor>* keep) {
   ready_.clear();
   int64_t hooks_ns = 0;
   Enter("forward", Mark::kStepBegin);
@@ -248,7 +248,7 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
   const int64_t begun_ns = now_();
   if (!model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
-    buffer_broadcast_->Run(group_);
+    buffer_broadcast_->Run(group);
   }
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
@@ -258,7 +258,7 @@ StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, 
     Backward(loss, params(), [&](Parameter& param) {
       const int64_t ready_ns = now_();
       ready_.push_back({&param, ready_ns});
-      if (ready_.size() == params().size()) Spin(delays_.hook_ns);
+      if (ready_.size() == 1) Spin(delays_.hook_ns);
       strategy.OnGradReady(param);
       hooks_ns += now_() - ready_ns;
     });
@@ -306,7 +306,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
       plan = strategy.plan();
       ResetGradients();
     }
-    marks.push_back(TakeStep(strategy, batch, tracer, result, nullptr));
+    marks.push_back(TakeStep(strategy, batch, tracer, log, result, nullptr));
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
   const int64_t from_ns = marks.front()[Mark::kForwardEnd], to_ns = marks.back()[Mark::kStepEnd];
@@ -326,13 +326,15 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   return result;
 }
 
-void Trainer::StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch, int64_t num_steps) {
+void Trainer::StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch,
+                                     comm::RecordingProcessGroup* group, int64_t num_steps) {
   std::vector<Tensor> grads;
   StepResult ignored;
   for (int64_t step = 0; step < num_steps; ++step) {
     const bool is_last = step + 1 == num_steps;
     ResetGradients();
-    TakeStep(strategy, batch, nullptr, ignored, is_last ? &grads : nullptr);
+    TakeStep(strategy, batch, nullptr, group == nullptr ? group_ : *group, ignored,
+             is_last ? &grads : nullptr);
   }
   for (size_t i = 0; i < grads.size(); ++i) params()[i]->PlaceGrad(grads[i]);
 }

@@ -59,7 +59,7 @@ double ToDouble(const model::Tensor& scalar);
 class Trainer {
  public:
   // Of the initial weights, rank 0's count. `group` must outlive the trainer, as must the other groups that
-  // it is given: it serves barriers, initial weights and buffers, whatever strategies communicate in.
+  // it is given: it serves barriers, initial weights and initial buffers, whatever strategies communicate in.
   Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
           const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
@@ -102,7 +102,8 @@ class Trainer {
                   comm::RecordingProcessGroup* group = nullptr, int64_t num_steps = 1);
   // The same for a check: afterwards the parameters hold the whole gradients of the last step, in memory that
   // is not the strategy's.
-  void StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch, int64_t num_steps = 1);
+  void StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch,
+                              comm::RecordingProcessGroup* group = nullptr, int64_t num_steps = 1);
   // Of the steps to come.
   void SetDelays(const Delays& delays) { delays_ = delays; }
   // Of all steps to come, those of the optimizer alone included: gradients whose Euclidean norm, of all
@@ -152,7 +153,7 @@ class Trainer {
   double ClipScale(const std::function<double()>& squared_norm) const;
   // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
   StepMarks TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                     StepResult& result, std::vector<model::Tensor>* keep);
+                     comm::ProcessGroup& group, StepResult& result, std::vector<model::Tensor>* keep);
 
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;

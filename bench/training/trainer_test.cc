@@ -129,6 +129,8 @@ TEST(TrainerTest, DelaysAreWhereTheyWereAskedFor) {
     const StepResult hook = rank.trainer.Step(*strategy, batch, nullptr);
     EXPECT_GE(hook.marks.backward_ns(), kDelayNs);
     EXPECT_GE(hook.hooks_ns.value_or(0), kDelayNs);
+    // Before anything is sent, which could hide it.
+    EXPECT_GE(rank.group.entries().front().issue_ns, hook.marks[Mark::kForwardEnd] + kDelayNs);
     rank.trainer.SetDelays({.wait_ns = kDelayNs});
     EXPECT_GE(rank.trainer.Step(*strategy, batch, nullptr).marks.sync_exposed_ns(), kDelayNs);
   });
@@ -358,6 +360,25 @@ TEST(TrainerTest, EveryStrategysStepBeginsWithRankZerosBuffers) {
               [](const auto& entry) { return entry.collective == comm::Collective::kBroadcast; });
           EXPECT_EQ(broadcasts, 1) << name;
         }
+      },
+      MicroResNet);
+}
+
+// Not in the run's own, whose backend may be another.
+TEST(TrainerTest, BuffersGoThroughTheStrategysGroup) {
+  auto groups = comm::MakeGroups("local", 2);
+  OnTwoRanks(
+      [&](Rank& rank) {
+        comm::RecordingProcessGroup own(std::move(groups[static_cast<size_t>(rank.group.rank())]));
+        const Batch images = ImagesOf(rank.device, rank.group.rank());
+        const auto strategy = rank.trainer.NewStrategy("naive", {}, own);
+        rank.trainer.Step(*strategy, images, nullptr, &own);
+        EXPECT_EQ(own.entries().front().collective, comm::Collective::kBroadcast);
+        EXPECT_TRUE(rank.group.entries().empty());
+        own.Clear();
+        rank.trainer.StepWithWholeGradients(*strategy, images, &own);
+        EXPECT_EQ(own.entries().front().collective, comm::Collective::kBroadcast);
+        EXPECT_TRUE(rank.group.entries().empty());
       },
       MicroResNet);
 }

@@ -138,7 +138,7 @@ std::span<const ddp::Option> BenchOptions() {
        .meaning = "the largest norm of all gradients together; 0: no limit",
        .maximum = 1e9},
       {.name = "forward_delay_us", .meaning = "microseconds of useless work in forward", .maximum = kMostUs},
-      {.name = "hook_delay_us", .meaning = "the same in the last hook of backward", .maximum = kMostUs},
+      {.name = "hook_delay_us", .meaning = "the same in the first hook of backward", .maximum = kMostUs},
       {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs}};
   return kOptions;
 }

@@ -18,10 +18,10 @@ namespace gradsync::bench {
 inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
 
 // Known effects: how long every rank computes nothing of use in each step, at the end of which a step is so
-// much longer. In a hook, communication may go on meanwhile, and the step may be longer by less.
+// much longer. Of a strategy that sends something before its first hook returns, it may be longer by less.
 struct Delays {
   int64_t forward_ns = 0;  // before forward
-  int64_t hook_ns = 0;     // in the last hook of backward
+  int64_t hook_ns = 0;     // in the first hook of backward
   int64_t wait_ns = 0;     // when the strategy has waited for its last collective
 
   int64_t total_ns() const { return forward_ns + hook_ns + wait_ns; }
