@@ -69,7 +69,7 @@ TrainingOptions CompareDefaults() {
   options.sweep->buffer_elements = {3 * kMebi, 8 * kMebi, 16 * kMebi, 27 * kMebi};
   options.optimizer = "sgd";
   options.warmup_steps = 2;
-  options.steps = 15;
+  options.steps = 24;  // two blocks of the twelve variants
   return options;
 }
 
@@ -181,13 +181,15 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.Add("warmup_steps", &warmup_steps, Integer(0, kMaxSteps),
             "Untimed steps of each variant before the timed ones.");
   flags.Add("steps", &steps, Integer(1, kMaxSteps), "Timed steps of each variant in each cell.");
-  flags.Add("time", &time, Duration(),
-            "Instead of --steps: how long to measure each cell, in whole blocks of rounds in which every "
-            "variant takes every place equally often; at least one block, and ten rounds.");
+  flags.Add(
+      "time", &time, Duration(),
+      "Instead of --steps: how long to measure each cell, shared by the launches of --repeats, in whole "
+      "blocks of rounds in which every variant takes every place equally often. A launch takes at least "
+      "one block, and ten rounds, however long they take.");
   flags.Add("precision", &precision, Percent(),
             "Ends after the second launch or a later one, once each strategy's difference to the baseline, "
             "and what it costs, is known to +- this part of the baseline's step. At most --repeats launches, "
-            "by default 4, which share --time. Every interval is widened for so many looks.");
+            "by default 4. Every interval is widened for so many looks.");
   flags.Add("order", &order, OneOf({"interleaved", "blocks"}),
             "interleaved: in every round each variant takes one step, in random order. blocks: one variant "
             "after the other.");
@@ -304,8 +306,8 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
             " started the ranks");
     Require(ranks.repeats > 2, "--precision: ends between launches, expected --repeats of 3 or more, found ",
             ranks.repeats);
-    if (time) *time /= ranks.repeats;
   }
+  if (time) *time /= ranks.repeats;
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),
           "--tf32: expected --device=cuda and --dtype=f32, found ", ranks.device, " and ", dtype);

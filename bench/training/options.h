@@ -67,8 +67,8 @@ struct TrainingOptions {
   double learning_rate = 1e-3;
 
   int64_t warmup_steps = 5;
-  int64_t steps = 10;
-  std::optional<std::chrono::milliseconds> time;  // instead of steps
+  int64_t steps = 14;                             // a block of the seven variants that are the default
+  std::optional<std::chrono::milliseconds> time;  // instead of steps; once completed, of one launch
   std::optional<double> precision;                // part of a step; repeats launches unless it is reached
   std::string order = "interleaved";
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/timing/schedule.h"
 #include "bench/training/memory.h"
 #include "ddp/factory.h"
 #include "model/error.h"
@@ -57,6 +58,7 @@ TEST(OptionsTest, DefaultsAreASmallRunOfWhatAllReduces) {
   EXPECT_EQ(options.variants.back().name(), "core@gloo");
   EXPECT_THAT(options.GroupBackends(), ElementsAre("gloo"));
   EXPECT_TRUE(options.interleaved());
+  EXPECT_EQ(options.steps % RoundsPerBlock(static_cast<int>(options.variants.size())), 0);
   EXPECT_EQ(options.transformer_config().d_model, 256);
   EXPECT_EQ(options.ranks.world_size, 2);
 }
@@ -128,11 +130,12 @@ TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
   }
 }
 
-TEST(OptionsTest, LaunchesThatMayEndEarlyShareTheTime) {
+TEST(OptionsTest, LaunchesShareTheTime) {
+  EXPECT_EQ(Parse({"--time=3m"}).time, std::chrono::minutes(3));
   const TrainingOptions options = Parse({"--time=2m", "--precision=2%"});
   EXPECT_EQ(options.ranks.repeats, 4);
   EXPECT_EQ(options.time, std::chrono::seconds(30));
-  EXPECT_EQ(Parse({"--time=2m", "--repeats=4"}).time, std::chrono::minutes(2));
+  EXPECT_EQ(Parse({"--time=3m", "--repeats=2"}).time, std::chrono::seconds(90));
   EXPECT_THAT(
       [] {
         Parse({"--precision=2%", "--repeats=2"});
@@ -163,6 +166,7 @@ TEST(CompareTest, DefaultsAreTheScaledPreset) {
   EXPECT_TRUE(options.interleaved());
   EXPECT_LT(options.image_size, 224);
   ASSERT_EQ(options.variants.size(), 12u);
+  EXPECT_EQ(options.steps % RoundsPerBlock(12), 0);
   EXPECT_EQ(options.variants[1].name(), "bucketed_async:bucket_elements=3Mi@gloo");
   // The last size holds all 24.37 Mi elements of the model in one bucket, as in the original.
   EXPECT_EQ(options.variants[11].name(), "bucketed_sync:bucket_elements=27Mi@gloo");
