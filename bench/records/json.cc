@@ -274,7 +274,8 @@ std::string AddLine(std::string_view line, std::vector<Record>* records) try {
   return malformed.reason;
 } catch (const Json::parse_error& error) {
   const bool cut_off = line.starts_with('{') && !line.ends_with('}');
-  return cut_off ? Join("cut off after ", line.size(), " bytes") : Join("not JSON: error at byte ", error.byte);
+  return cut_off ? Join("cut off after ", line.size(), " bytes")
+                 : Join("not JSON: error at byte ", error.byte);
 } catch (const Json::out_of_range&) {
   return "not JSON: a number too large";
 }

@@ -150,7 +150,7 @@ TEST(DdpPeersTest, ModesThatCannotBeAreRefused) {
             0);
   const ProgramResult no_peer = compiled({}, {});
   EXPECT_EQ(no_peer.status, 2);
-  EXPECT_EQ(no_peer.err, "--peer_modes: expected --with_peers=pytorch beside it\n");
+  EXPECT_EQ(no_peer.err, "--peer_modes: needs --with_peers=pytorch\n");
 }
 
 TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
