@@ -14,9 +14,16 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch/tmp
 
+# The rows of ddp/strategies.h, and those of them that take f64.
+mapfile -t rows < <(sed -n 's/^  ROW(\([a-z0-9_]*\)).*/\1/p' ddp/strategies.h)
+all_rows=${rows[*]} f64_rows=
+for row in "${rows[@]}"; do
+  grep -q 'needs_f32 = true' "ddp/$row.cc" || f64_rows+="$row "
+done
+
 # Prints programs with their flags, without end.
 draw() {
-  awk -v seed="$1" -v cpus="$(nproc)" '
+  awk -v seed="$1" -v cpus="$(nproc)" -v all_rows="$all_rows" -v f64_rows="$f64_rows" '
     function below(n) { return int(rand() * n) }
     function pick(words,  all, n) { n = split(words, all, " "); return all[below(n) + 1] }
     function some(words,  all, n, i, chosen) {  # at least one, comma separated
@@ -25,8 +32,8 @@ draw() {
       return chosen == "" ? all[1] : chosen
     }
     function maybe(word) { return below(3) ? "" : " " word }
-    function training() {
-      return " --strategies=" some("core none naive flat overlap bucketed_sync bucketed_async") " --steps=" below(6) + 1 \
+    function training(dtype) {
+      return " --dtype=" dtype " --strategies=" some(dtype == "f64" ? f64_rows : all_rows) " --steps=" below(6) + 1 \
         " --warmup_steps=" below(3) " --order=" pick("interleaved blocks") " --optimizer=" pick("adamw sgd")
     }
     BEGIN {
@@ -40,10 +47,10 @@ draw() {
           " --dtype=" pick("f32 f64 bf16") " --iterations=" below(20) + 1
         if (program == "ddp") flags = flags " --model=tiny --num_layers=" below(3) + 1 " --d_model=" pick("32 64") \
           " --num_heads=" pick("1 2 4") " --d_ff=" pick("33 128") " --vocab_size=" pick("300 1001") \
-          " --batch_size=" some("1 2 3") " --seq_len=" some("7 16 33") " --dtype=" pick("f32 f64 bf16") \
-          " --bucket_bytes=" some("4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training()
+          " --batch_size=" some("1 2 3") " --seq_len=" some("7 16 33") \
+          " --bucket_bytes=" some("4KiB 64KiB 25MiB") maybe("--trace") maybe("--profile") training(pick("f32 f64 bf16"))
         if (program == "compare") flags = flags " --model=resnet50 --width=" pick("4 8") \
-          (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training()
+          (below(2) ? " --image_size=64 --batch_size=1" : " --image_size=32 --batch_size=2") " --buffer_elements=" some("3Mi 64Ki") " --units=" pick("bytes published") training("f32")
         print program flags
       }
     }'

@@ -38,11 +38,14 @@ using bench::ProgramResult;
 
 constexpr char kProgram[] = "tests/faults/faulty_ddp";
 constexpr char kSummarize[] = "tools/summarize";
-// Each of two cases: a step to warm up, three timed, one to check. A write for each timed step, one when they
-// are done, and one after the check. See the arguments below.
-constexpr int kStepsPerCase = 5;
+// Each of two cases: a turn to warm up, three timed, one to check, or two by a strategy's equation. A write
+// for each timed turn, one when they are done, and one after the check. See the arguments below.
 constexpr int kWritesPerCase = 5;
-constexpr int kMeetingsPerCase = 2 * kStepsPerCase;
+int StepsPerCase(const ddp::Traits& traits) {
+  const int turns = traits.reference == nullptr ? 5 : 6;
+  return turns * static_cast<int>(ddp::PeriodOf(traits, {}));
+}
+int MeetingsPerCase(const ddp::Traits& traits) { return 2 * StepsPerCase(traits); }
 
 struct Accident {
   int seed;
@@ -69,8 +72,9 @@ struct Accident {
   }
   // Whether all ranks have the records of the first case before it.
   bool after_first_case() const {
-    return (in_phase() && count >= kStepsPerCase) || (place == "records" && count >= kWritesPerCase) ||
-           (place == "meeting" && count >= kMeetingsPerCase);
+    const ddp::Traits& traits = ddp::TraitsOf(strategy);
+    return (in_phase() && count >= StepsPerCase(traits)) || (place == "records" && count >= kWritesPerCase) ||
+           (place == "meeting" && count >= MeetingsPerCase(traits));
   }
 };
 
@@ -81,7 +85,7 @@ Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) 
   const auto one_of = [&](const std::vector<std::string>& values) {
     return values[static_cast<size_t>(below(static_cast<int>(values.size())))];
   };
-  std::vector<std::string> strategies = ddp::ExactStrategyNames();
+  std::vector<std::string> strategies = ddp::StrategyNames();
   std::erase_if(strategies, [&](const std::string& name) {
     return name == ddp::FloorTraits().name || (place == "meeting" && !ddp::TraitsOf(name).shards_state);
   });
@@ -102,15 +106,16 @@ Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) 
                       : one_of({"kill", "stop", "exit", "leave", "throw", "memory", "hang", "silent"});
   const ddp::Traits& traits = ddp::TraitsOf(accident.strategy);
   const bool many = !traits.has_buckets && traits.gradient_copies == 0;  // a collective for each parameter
+  const int steps = 2 * StepsPerCase(traits);
   const std::map<std::string, int> counts = {{"start", 1},
                                              {"join", 1},
                                              {"soon", 400'000},
                                              {"operation", 200},
-                                             {"collective", many ? 200 : 2 * kStepsPerCase},
-                                             {"meeting", 2 * kMeetingsPerCase},
+                                             {"collective", many ? 200 : steps},
+                                             {"meeting", 2 * MeetingsPerCase(traits)},
                                              {"records", 2 * kWritesPerCase}};
   const auto count = counts.find(accident.place);
-  accident.count = below(count == counts.end() ? 2 * kStepsPerCase : count->second);
+  accident.count = below(count == counts.end() ? steps : count->second);
   return accident;
 }
 
