@@ -137,8 +137,9 @@ def main():
             shown[variant] = same[0]
         for variant, (record, rounds) in cell.items():
             floors = [v for v, (r, _) in cell.items() if r["config"]["strategy"] == record["facts"]["floor"]]
-            floor = next((v for v in floors if cell[v][0]["config"]["backend"] == record["config"]["backend"]),
-                         floors[0] if floors else None)
+            alike = [[cell[v][0]["config"].get(name, 0) == record["config"].get(name, 0)
+                      for name in ("clip_norm", "backend")] for v in floors]
+            floor = floors[alike.index(max(alike))] if floors else None
             printed = [shown[variant][f"{part} (s)"] for part in PARTS]
             if floor in (None, variant) or record["config"].get("order") != "interleaved":
                 if printed[0] is not None:
