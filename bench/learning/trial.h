@@ -24,8 +24,8 @@ struct TrialStep {
   double loss = 0;        // of this rank's batch, before the update, in nats for each byte
   double sent_bytes = 0;  // by each rank, see ddp::SentBytes
   // What the strategy adds to the step on this rank's CPU, without its waits for collectives: BeginStep,
-  // hooks and Finish, where what was compressed is unpacked. Its part of the update counts as the
-  // optimizer's. 0 on a GPU.
+  // hooks and Finish, where what was compressed is unpacked. To issue collectives is a part of it; what it
+  // does in the update counts as the optimizer's. 0 on a GPU.
   int64_t own_ns = 0;
 };
 
