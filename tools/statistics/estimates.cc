@@ -259,26 +259,30 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
   return estimates;
 }
 
-std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values) {
+std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
+                            const std::vector<size_t>& references) {
   std::vector<size_t> members(values.size());
   std::iota(members.begin(), members.end(), size_t{0});
   const size_t most_leave = std::max<size_t>(1, members.size() / 6);
+  std::vector<bool> alike(values.size());
   while (members.size() > 1 && members.size() + most_leave >= values.size()) {
     size_t num_rounds = 0;
     const std::vector<double> sums = RankSums(values, members, &num_rounds);
     const auto count = static_cast<double>(members.size());
+    const double scale = 12 / (static_cast<double>(num_rounds) * (count + 1));
     double squares = 0;
     for (const double sum : sums) squares += sum * sum;
-    if (!(12 * squares / (static_cast<double>(num_rounds) * count * (count + 1)) >
-          (count - 1) * ChanceOf(count - 1))) {
-      std::vector<bool> alike(values.size());
-      for (const size_t member : members) alike[member] = true;
+    if (!(scale * squares / count > (count - 1) * ChanceOf(count - 1))) {
+      for (size_t k = 0; k < members.size(); ++k) {
+        const bool is_reference = std::ranges::count(references, members[k]) > 0;
+        alike[members[k]] = !is_reference || !(scale * sums[k] * sums[k] / (count - 1) > ChanceOf(1));
+      }
       return alike;
     }
     const auto furthest = std::ranges::max_element(sums, {}, [](double sum) { return std::abs(sum); });
     members.erase(members.begin() + (furthest - sums.begin()));
   }
-  return std::vector<bool>(values.size());
+  return alike;
 }
 
 double CommonCoefficient(const std::vector<std::vector<double>>& values,

@@ -72,8 +72,11 @@ double CommonCoefficient(const std::vector<std::vector<double>>& values,
 // Which variants' values do not differ but by chance. Ranks within rounds are compared (Friedman, The use of
 // ranks to avoid the assumption of normality, 1937), because what disturbs a step moves means far; while they
 // differ by more than is chance in one case of ten, the variant that is ranked furthest leaves. None is left
-// where more than a sixth of them, or the last but one, would leave. Rounds with a NaN do not count.
-std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values);
+// where more than a sixth of them, or the last but one, would leave. `references` are part of many
+// differences, so then each of them leaves that alone differs from all that are left by more than is chance
+// in one case of ten. Rounds with a NaN do not count.
+std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
+                            const std::vector<size_t>& references = {});
 
 // Values that nothing ties to another sample's, launch after launch.
 struct LooseSample {

@@ -154,6 +154,22 @@ TEST(EstimatesTest, VariantsAreAlikeOrLeave) {
   EXPECT_EQ(FindAlike({Values(40, 1.0), Values(40, 2.0)}), std::vector<bool>(2, false));
 }
 
+// Every variant has every rank equally often, but for one that is first in ten rounds of 42 more: too little
+// to be found among 14, and enough where it is looked at alone.
+TEST(EstimatesTest, AReferenceIsLookedAtAlone) {
+  std::vector<Values> values(14, Values(42));
+  for (size_t k = 0; k < 14; ++k) {
+    for (size_t i = 0; i < 42; ++i) values[k][i] = static_cast<double>((k + i) % 14);
+  }
+  std::vector<bool> expected(14, true);
+  EXPECT_EQ(FindAlike(values, {6}), expected);
+  std::fill_n(values[6].begin(), 10, 100.0);
+  EXPECT_EQ(FindAlike(values), expected);
+  EXPECT_EQ(FindAlike(values, {5}), expected);
+  expected[6] = false;
+  EXPECT_EQ(FindAlike(values, {6}), expected);
+}
+
 TEST(EstimatesTest, LooseSamplesAreComparedByTheirRatio) {
   const LooseComparison same{{Values(12, 1.1)}, {Values(10, 1.0)}};
   EXPECT_NEAR(EstimateLoose({&same, 1})[0].interval.low, 0.1, 1e-12);

@@ -120,14 +120,15 @@ class Pairs {
     for (const auto& [is_peer, coefficient] : coefficients_) {
       if (coefficient == 0) continue;
       std::vector<ByRound> forwards;
-      std::vector<size_t> owners;
+      std::vector<size_t> owners, references;
       for (size_t i = 0; i < cell_.rows.size(); ++i) {
         const Row& row = cell_.rows[i];
         if (row.is_peer() != is_peer || row.config().DoubleOr("forward_delay_us", 0) > 0) continue;
+        if (row.floor == i) references.push_back(owners.size());  // it alone does not communicate
         forwards.push_back(forwards_[i]);
         owners.push_back(i);
       }
-      const std::vector<bool> alike = FindAlike(forwards);
+      const std::vector<bool> alike = FindAlike(forwards, references);
       for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].uses_forward = alike[k];
     }
   }
