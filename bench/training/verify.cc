@@ -22,12 +22,18 @@ using model::Tensor;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Itself where the host can read it: what is compared may be gigabytes.
+Tensor OnHost(const Tensor& tensor) {
+  return tensor.device()->is_cpu() ? tensor : tensor.To(model::CpuDevice());
+}
+
 // The square of their distance in the Euclidean norm.
 double SquaredDistance(const Tensor& a, const Tensor& b) {
+  const Tensor from = OnHost(a), to = OnHost(b);
   return DispatchFloat(a.dtype(), "verify", [&]<class T>() {
-    const std::vector<T> from = a.ToVector<T>(), to = b.ToVector<T>();
-    return std::transform_reduce(from.begin(), from.end(), to.begin(), 0.0, std::plus(), [](T x, T y) {
-      const double difference = static_cast<double>(x) - static_cast<double>(y);
+    const T* const x = from.data<T>();
+    return std::transform_reduce(x, x + from.numel(), to.data<T>(), 0.0, std::plus(), [](T own, T other) {
+      const double difference = static_cast<double>(own) - static_cast<double>(other);
       return difference * difference;
     });
   });
@@ -56,13 +62,19 @@ double RelativeError(const Tensor& found, const Tensor& expected, double root_me
 // FNV-1a over the bytes eight at a time.
 uint64_t HashBytes(const Tensor& tensor, uint64_t hash) {
   constexpr uint64_t kPrime = 1099511628211u;
-  std::vector<std::byte> bytes((tensor.nbytes() + 7) / 8 * 8);
-  tensor.CopyToHost(bytes.data());
-  for (size_t i = 0; i < bytes.size(); i += 8) {
-    uint64_t word;
-    std::memcpy(&word, &bytes[i], sizeof(word));
-    hash = std::rotl((hash ^ word) * kPrime, 29);
+  const Tensor host = OnHost(tensor);
+  const auto* const bytes = static_cast<const std::byte*>(host.raw_data());
+  const size_t end = host.nbytes() / 8 * 8;
+  uint64_t word = 0;
+  const auto mix = [&] { hash = std::rotl((hash ^ word) * kPrime, 29); };
+  for (size_t i = 0; i < end; i += 8) {
+    std::memcpy(&word, bytes + i, 8);
+    mix();
   }
+  if (end == host.nbytes()) return hash;
+  word = 0;
+  std::memcpy(&word, bytes + end, host.nbytes() - end);
+  mix();
   return hash;
 }
 

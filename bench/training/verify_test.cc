@@ -144,6 +144,20 @@ TEST(RanksThatDifferTest, NamesThoseThatDifferFromMost) {
   for (const std::vector<int>& ranks : found) EXPECT_EQ(ranks, std::vector<int>{2});
 }
 
+// Also of the last, which do not fill a word.
+TEST(RanksThatDifferTest, EveryElementCounts) {
+  const auto groups = comm::MakeLocalGroups(2);
+  comm::RunRanks(2, [&](int rank) {
+    const model::DevicePtr device = model::CpuDevice();
+    const auto differs = [&](int64_t i) {
+      const Tensor tensor = Tensor::Zeros(device, {5}, DType::kF32);
+      if (rank == 1) tensor.data<float>()[i] = 1;
+      return !EqualOnAllRanks({&tensor, 1}, *groups[static_cast<size_t>(rank)], device);
+    };
+    for (int64_t i = 0; i < 5; ++i) EXPECT_TRUE(differs(i)) << i;
+  });
+}
+
 Verdict GoodVerdict() { return {1e-7, 2e-7, "a.weight", "b.weight", true, kTolerance}; }
 
 TEST(FaultTest, ThereIsNoneWithinTheTolerance) {
