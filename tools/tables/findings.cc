@@ -103,13 +103,13 @@ std::string FasterThanAll(const Contest& contest, const std::vector<const Row*>&
                 contest.NameOf(*slower[0]));
   double least = kNaN;
   for (const Row* row : slower) least = std::fmin(least, FasterBy(row->against_baseline.interval).low);
-  std::string others = "each other";
+  std::string others = "any other row";
   if (slower.size() < contest.others.size())
     others = slower.size() <= kMostNames ? contest.NamesOf(slower) : Join(slower.size(), " others");
   return Join("at least ", PercentAtLeast(least), " faster than ", others);
 }
 
-// "core is fastest, at least 4 % faster than each other".
+// "core is fastest, at least 4 % faster than any other row".
 std::string OrderOf(const Contest& contest) {
   const std::string base = contest.NameOf(*contest.base);
   const std::vector<const Row*> slower = contest.With(Verdict::kSlower),
