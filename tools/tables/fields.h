@@ -169,9 +169,9 @@ void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables);
 // with the reason instead where a flag makes times void.
 std::vector<std::string> TrainingSentences(const std::vector<Cell>& cells);
 
-// For how long to measure instead, as --time takes it, until a difference that is open is shown, or shown to
-// be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate stays where it is and
-// its interval narrows with the root of the rounds.
+// For how long to measure instead, as --time takes it, all launches together, until a difference that is open
+// is shown, or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate
+// stays where it is and its interval narrows with the root of the rounds.
 double SecondsToDecide(const Cell& cell, const Estimate& difference);
 // "`--time=5m`", or how many launches where these are the samples.
 std::string OptionsToDecide(const Cell& cell, const Estimate& difference);

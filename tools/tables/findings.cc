@@ -290,17 +290,22 @@ double TimesToDecide(const Estimate& estimate) {
 }  // namespace
 
 double SecondsToDecide(const Cell& cell, const Estimate& difference) {
-  const bool shares_time = cell.num_looks > 1;
-  const auto launches = static_cast<double>(shares_time ? cell.num_looks + 1 : cell.num_launches);
+  const auto launches = static_cast<double>(cell.num_looks > 1 ? cell.num_looks + 1 : cell.num_launches);
   const auto block = static_cast<double>(RoundsPerBlock(cell));
   const double rounds = TimesToDecide(difference) * static_cast<double>(cell.num_rounds) / launches;
-  return block * std::ceil(rounds / block) * cell.round_s * (shares_time ? launches : 1);
+  return block * std::ceil(rounds / block) * cell.round_s * launches;
 }
 
 std::string OptionsToDecide(const Cell& cell, const Estimate& difference) {
-  const auto launches = static_cast<double>(cell.num_launches);
-  if (difference.by_launches)
-    return Join("`--repeats=", Fixed(std::ceil(launches * TimesToDecide(difference)), 0), "`");
+  if (difference.by_launches) {
+    const auto launches = static_cast<double>(cell.num_launches);
+    const double wanted = std::ceil(launches * TimesToDecide(difference));
+    // As long as they were: launches share the time.
+    const double seconds = wanted * static_cast<double>(cell.num_rounds) / launches * cell.round_s;
+    const bool has_time = cell.any().config().Find("time") != nullptr;
+    return Join("`", has_time ? Join("--time=", DurationFlag(seconds), " ") : "",
+                "--repeats=", Fixed(wanted, 0), "`");
+  }
   const bool has_more = cell.num_launches > 1 && cell.num_looks == 1;
   return Join("`--time=", DurationFlag(SecondsToDecide(cell, difference)),
               has_more ? Join(" --repeats=", cell.num_launches) : "", "`");

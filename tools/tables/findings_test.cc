@@ -126,24 +126,35 @@ Group InLaunches(const std::vector<double>& means_ms, bool is_wide, const Change
   return group;
 }
 
-// Launches that share the time of a run that may end early have each their part; others have it each.
-TEST(FindingsTest, TimeIsThatOfALaunchOrOfAllThatShareIt) {
-  EXPECT_THAT(Sentences(InLaunches({101, 101.1}, true)), HasSubstr(" --repeats=2`."));
-  const Tabled shared({InLaunches({101, 101.1}, true, [](Record& rank) {
+// Launches share the time; those of a run that may end early are all that were planned.
+TEST(FindingsTest, TimeIsThatOfAllLaunches) {
+  const auto blocks_of_launches = [](const Tabled& t, double num_launches) {
+    return SecondsToDecide(t.cells[0], t.row("overlap@gloo").against_baseline) /
+           (num_launches * 2 * t.cells[0].round_s);
+  };
+  const Tabled all({InLaunches({101, 101.1}, true)});
+  EXPECT_THAT(all.findings("ddp"), HasSubstr(" --repeats=2`."));
+  const Tabled early({InLaunches({101, 101.1}, true, [](Record& rank) {
     rank.config.Set("precision", bench::Value(0.02));
     rank.facts.Set("launches", 4);
   })});
-  EXPECT_THAT(shared.findings("ddp"), Not(HasSubstr("--repeats")));
-  const double blocks_of_launches =
-      SecondsToDecide(shared.cells[0], shared.row("overlap@gloo").against_baseline) /
-      (4 * 2 * shared.cells[0].round_s);
-  EXPECT_GT(blocks_of_launches, 1);
-  EXPECT_NEAR(blocks_of_launches, std::round(blocks_of_launches), 1e-9);
+  EXPECT_THAT(early.findings("ddp"), Not(HasSubstr("--repeats")));
+  for (const double blocks : {blocks_of_launches(all, 2), blocks_of_launches(early, 4)}) {
+    EXPECT_GT(blocks, 1);
+    EXPECT_NEAR(blocks, std::round(blocks), 1e-9);
+  }
+  // More than all rounds so far, and not only than those of one launch.
+  EXPECT_GT(blocks_of_launches(all, 2) * 2 * 2, 48);
 }
 
 TEST(FindingsTest, WhereLaunchesAreTheSamplesMoreLaunchesDecide) {
   const Tabled t({InLaunches({96, 100, 104}, false)});
   EXPECT_THAT(t.findings("ddp"), HasSubstr("core against overlap@gloo with `--repeats="));
+  // Which are to stay as long as they are.
+  const Tabled timed(
+      {InLaunches({96, 100, 104}, false, [](Record& rank) { rank.config.Set("time", "1m"); })});
+  EXPECT_THAT(timed.findings("ddp"),
+              ContainsRegex("core against overlap@gloo with `--time=[0-9]+[ms][^ ]* --repeats="));
   EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("over 72 rounds of 3 launches"));
   EXPECT_THAT(t.table("ddp").notes()[0], HasSubstr("they, and not rounds, are the samples"));
 }
