@@ -53,7 +53,8 @@ place() {
 # The table, and what is said of it, without its heading and what follows.
 table() {  # table NAME ARGUMENT...
   if [[ $1 == file ]]; then
-    printf '```cpp\n%s\n```\n' "$(cat "$2")"
+    local fence=$'\x60\x60\x60'
+    printf '%scpp\n%s\n%s\n' "$fence" "$(cat "$2")" "$fence"
     return
   fi
   (cd "$scratch" && "$programs/summarize" --table="$1" "${@:2}" </dev/null) |
