@@ -221,8 +221,7 @@ std::string NamesWith(const LearningCell& cell, Verdict verdict) {
 }
 
 std::string SentenceOf(const LearningCell& cell, bool tells_world) {
-  const int64_t world_size = cell.record().world_size;
-  const std::string ranks = tells_world ? Join(world_size, world_size == 1 ? " rank: " : " ranks: ") : "";
+  const std::string ranks = tells_world ? RankCount(cell.record().world_size) + ": " : "";
   if (cell.baseline == Row::kNone)
     return Join(ranks, "No row is judged: ", kLossBaseline, " is missing, which losses are compared with.");
   const size_t num_seeds = cell.rows[cell.baseline].trials.size();

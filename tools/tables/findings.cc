@@ -29,11 +29,10 @@ struct Contest {
 
   // Its strategy, with options where another row is of the same strategy.
   std::string NameOf(const Row& row) const {
-    const std::string variant = row.variant();
     auto namesakes =
         std::ranges::count(others, row.strategy(), [](const Row* other) { return other->strategy(); });
     namesakes += base->strategy() == row.strategy();
-    return namesakes > 1 ? variant.substr(0, variant.find('@')) : row.strategy();
+    return namesakes > 1 ? row.label() : row.strategy();
   }
 
   std::string NamesOf(const std::vector<const Row*>& rows) const {

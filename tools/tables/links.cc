@@ -28,16 +28,11 @@ auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
   };
 }
 
-std::string NameWithoutBackend(const Row& row) {
-  const std::string variant = row.variant();
-  return variant.substr(0, variant.find('@'));
-}
-
 // What rows have in common that differ in link and backend alone.
 std::string KeyWithoutLink(const Row& row) {
   Configuration configuration = ConfigurationOf(row.measured->record);
   for (const char* const differs : {"link_rate", "backend", "variant"}) configuration.erase(differs);
-  return Join(row.measured->world_size(), "\n", NameWithoutBackend(row), "\n", KeyOf(configuration));
+  return Join(row.measured->world_size(), "\n", row.label(), "\n", KeyOf(configuration));
 }
 
 bool IsCompared(const Cell& cell, size_t row) {
@@ -82,8 +77,7 @@ std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
     return Column{.name = Join("delta ", place, " (%)"), .kind = Kind::kPercent, .section = kHeadline};
   };
   std::vector<Field<OverLinks>> fields = {
-      {{.name = "variant", .kind = Kind::kText},
-       [](const OverLinks& row) { return NameWithoutBackend(row.any.row); }},
+      {{.name = "variant", .kind = Kind::kText}, [](const OverLinks& row) { return row.any.row.label(); }},
       {{.name = "backend", .kind = Kind::kText, .said_once = true},
        [](const OverLinks& row) { return row.any.row.backend(); }},
       {{.name = "faster below", .kind = Kind::kText}, BoundsOf},
@@ -95,7 +89,7 @@ std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
   fields.push_back({{.name = "verified", .kind = Kind::kText, .section = kDetails},
                     [](const OverLinks& row) { return EqualityOf(row.any.measured()); }});
   fields.push_back({{.name = "baseline", .kind = Kind::kText, .said_once = true},
-                    [](const OverLinks& row) { return NameWithoutBackend(*row.any.base()); }});
+                    [](const OverLinks& row) { return row.any.base()->label(); }});
   return fields;
 }
 
@@ -136,7 +130,7 @@ void AddLinksTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
   std::map<std::string, std::vector<std::string>> names;  // by the rates
   for (const OverLinks& row : rows) {
     table.Add(row);
-    names[BoundsOf(row)].push_back(NameWithoutBackend(row.any.row));
+    names[BoundsOf(row)].push_back(row.any.row.label());
   }
   std::vector<std::string> parts;
   for (const auto& [bounds, own] : names) parts.push_back(Join(bounds, " (", Listed(own), ")"));

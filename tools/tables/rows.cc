@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_join.h"
 #include "model/error.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -216,8 +217,7 @@ void NameCells(std::vector<Cell>* cells) {
   std::vector<Configuration> configurations;
   for (const Cell& cell : *cells) {
     Configuration& own = configurations.emplace_back(ConfigurationOf(cell.any().measured->record));
-    const int64_t num_ranks = cell.any().measured->world_size();
-    own["ranks"] = Join(num_ranks, num_ranks == 1 ? " rank" : " ranks");
+    own["ranks"] = RankCount(cell.any().measured->world_size());
     for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
   }
   std::map<std::pair<std::string, std::string>, size_t> namesakes;

@@ -63,8 +63,9 @@ struct Row {
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline
   double bus_bytes_per_second = kNaN;
 
-  std::string variant() const { return measured->variant(); }    // "core@gloo"
-  std::string strategy() const { return measured->strategy(); }  // "core"
+  std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
+  std::string label() const { return variant().substr(0, variant().find('@')); }  // without its backend
+  std::string strategy() const { return measured->strategy(); }                   // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
   std::string backend() const { return config().StringOr("backend", ""); }
   const bench::Fields& config() const { return measured->record.config; }

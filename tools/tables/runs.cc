@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "model/error.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -44,7 +45,7 @@ std::string SoftwareOf(const Provenance& provenance) {
 }
 
 std::string RanksOf(const Record& record) {
-  std::string text = Join(record.world_size, record.world_size == 1 ? " rank" : " ranks");
+  std::string text = RankCount(record.world_size);
   const int64_t compute = record.config.IntOr("threads_per_rank", 0);
   const int64_t communication = record.config.IntOr("comm_threads", 0);
   if (compute > 0)

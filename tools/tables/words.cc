@@ -84,6 +84,8 @@ std::string TimeText(double seconds) {
   return Significant(is_long ? seconds : 1e3 * seconds, is_long ? 2 : 3) + (is_long ? " s" : " ms");
 }
 
+std::string RankCount(int64_t num_ranks) { return Join(num_ranks, num_ranks == 1 ? " rank" : " ranks"); }
+
 std::string DurationText(double seconds) {
   const auto count = [](double value, const char* unit) {
     const auto rounded = static_cast<int64_t>(std::max(1.0, std::round(value)));

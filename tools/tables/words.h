@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_TOOLS_TABLES_WORDS_H_
 #define GRADSYNC_TOOLS_TABLES_WORDS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ std::string TimeRange(const Interval& seconds);
 std::string TimeText(double seconds);
 // How long a measurement takes: "40 seconds", "6 minutes", "3 hours"; "over a day".
 std::string DurationText(double seconds);
+// "1 rank", "2 ranks".
+std::string RankCount(int64_t num_ranks);
 // The same as options take it, rounded up: "40s", "6m", "3h".
 std::string DurationFlag(double seconds);
 
