@@ -1,7 +1,7 @@
 #include "ddp/low_rank.h"
 
-#include <Eigen/Core>
 #include <algorithm>
+#include <eigen3/Eigen/Core>
 
 #include "model/random.h"
 #include "model/tensor_ops.h"

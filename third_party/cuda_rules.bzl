@@ -202,7 +202,7 @@ def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwarg
     all_deps = deps + ["//third_party:gpu_test_main"]
     local_srcs, local_deps = sources, all_deps + _parts("@local_cuda//", requires)
     if _is_missing(requires):
-        local_srcs, local_deps = ["//third_party:built_without_cuda_test.cc"], ["@googletest//:gtest_main"]
+        local_srcs, local_deps = [], ["//third_party:built_without_cuda_test"]
     elif kernels:
         _cuda_objects(
             name = name + "_kernels",

@@ -18,10 +18,7 @@ def _linkopts(ctx):
 def _system_library_impl(ctx):
     for root in _HEADER_ROOTS:
         if ctx.path(root + "/" + ctx.attr.header).exists:
-            # Headers below /usr/include are on the compiler's own path; exporting that directory would
-            # break #include_next. Only a subdirectory such as eigen3 is linked in.
-            if ctx.attr.include_dir:
-                ctx.symlink(root + "/" + ctx.attr.include_dir, "include")
+            # Headers below /usr/include are on the compiler's own path, and no input of an action.
             for adapter, line in ctx.attr.adapters.items():
                 if line in ctx.read(root + "/" + ctx.attr.header).splitlines():
                     ctx.symlink(adapter, "include/" + adapter.name.split("/")[-1])
@@ -39,6 +36,5 @@ system_library = repository_rule(
         "debian_package": attr.string(mandatory = True, doc = "What to install when the header is missing."),
         "header": attr.string(mandatory = True, doc = "A header, relative to /usr/include, that proves the library is there."),
         "libraries": attr.string(doc = "Prefix of the shared libraries to link, without 'lib': the file's %{linkopts}."),
-        "include_dir": attr.string(doc = "Subdirectory of /usr/include to export as 'include'."),
     },
 )

@@ -5,9 +5,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <Eigen/Core>
 #include <chrono>
 #include <cstdlib>
+#include <eigen3/Eigen/Core>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,8 +1,8 @@
 #ifndef GRADSYNC_MODEL_KERNELS_EIGEN_H_
 #define GRADSYNC_MODEL_KERNELS_EIGEN_H_
 
-#include <Eigen/Core>
 #include <cstdint>
+#include <eigen3/Eigen/Core>
 
 #include "model/dtype.h"
 

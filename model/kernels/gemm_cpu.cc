@@ -1,8 +1,8 @@
 #include <dnnl.h>
 #include <omp.h>
 
-#include <Eigen/Core>
 #include <algorithm>
+#include <eigen3/Eigen/Core>
 #include <optional>
 #include <stdexcept>
 #include <type_traits>

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <eigen3/Eigen/Core>
 
-#include "Eigen/Core"
 #include "tests/cuda_emulation/stream.h"
 
 struct cublasLtContext {};

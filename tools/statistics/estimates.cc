@@ -1,7 +1,7 @@
 #include "tools/statistics/estimates.h"
 
-#include <Eigen/Core>
 #include <algorithm>
+#include <eigen3/Eigen/Core>
 #include <map>
 #include <numeric>
 
