@@ -18,7 +18,7 @@ export TMPDIR=$scratch/tmp
 mapfile -t rows < <(sed -n 's/^  ROW(\([a-z0-9_]*\)).*/\1/p' ddp/strategies.h)
 all_rows=${rows[*]} f64_rows=
 for row in "${rows[@]}"; do
-  grep -q 'needs_f32 = true' "ddp/$row.cc" || f64_rows+="$row "
+  grep -q 'needs_f32 = true' "ddp/strategies/$row.cc" || f64_rows+="$row "
 done
 
 # Prints programs with their flags, without end.

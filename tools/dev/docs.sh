@@ -5,7 +5,7 @@
 #
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
-#   <!-- begin: file ddp/core_update.cc -->            or that file
+#   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- end -->
 # A picture is made by the command in the line above it, which writes the file named first:
 #   <!-- picture: docs/images/cost.svg report docs/records/small --figure=cost -->
