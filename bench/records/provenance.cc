@@ -5,20 +5,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <eigen3/Eigen/Core>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <vector>
 
+#include "bench/records/build_stamp.h"
 #include "bench/records/host.h"
-#include "comm/processes/run_command.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
@@ -34,40 +27,6 @@ std::string Quoted(std::string_view argument) {
   std::string quoted = "'";
   for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
-}
-
-// Of git in a directory; nullopt if it fails, or takes longer than provenance is worth waiting for.
-std::optional<std::string> OutputOfGit(const std::string& directory,
-                                       const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {"git", "-C", directory};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  try {
-    const comm::CommandResult git = comm::RunCommand(command, std::chrono::seconds(10));
-    return git.ok() ? std::optional(git.output) : std::nullopt;
-  } catch (const std::system_error&) {
-    return std::nullopt;  // there is no git
-  }
-}
-
-void FillCommit(Provenance& provenance) {
-  provenance.dirty = true;
-  if (const char* const gathered = std::getenv("GRADSYNC_COMMIT")) {
-    const std::string_view text = gathered;
-    provenance.gradsync_commit = text.substr(0, text.find('-'));
-    provenance.dirty = text.ends_with("-dirty");
-    return;
-  }
-  std::error_code error;
-  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
-  const std::string sources =
-      workspace != nullptr ? std::string(workspace)
-                           : SourcesOf(std::filesystem::read_symlink("/proc/self/exe", error).string());
-  if (sources.empty()) return;
-  const std::optional<std::string> commit = OutputOfGit(sources, {"rev-parse", "HEAD"});
-  if (!commit.has_value()) return;
-  provenance.gradsync_commit = commit->substr(0, commit->find('\n'));
-  const std::optional<std::string> changes = OutputOfGit(sources, {"status", "--porcelain"});
-  provenance.dirty = !changes.has_value() || !changes->empty();
 }
 
 std::string Compiler() {
@@ -95,19 +54,17 @@ std::string BuildMode() {
 
 }  // namespace
 
-std::string SourcesOf(const std::string& program) {
-  const std::filesystem::path path = program;
-  for (std::filesystem::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
-    std::string sources;
-    std::ifstream note(at / "DO_NOT_BUILD_HERE");
-    if (std::getline(note, sources)) return sources;
-  }
-  return "";
+// Gives way to the one of :build_stamp.
+[[gnu::weak]] const char* BuildStamp() { return "unknown-dirty"; }
+
+void SetCommit(std::string_view stamp, Provenance& provenance) {
+  provenance.gradsync_commit = stamp.substr(0, stamp.find('-'));
+  provenance.dirty = stamp.ends_with("-dirty");
 }
 
 Provenance CollectProvenance(int argc, const char* const* argv) {
   Provenance provenance;
-  FillCommit(provenance);
+  SetCommit(BuildStamp(), provenance);
   utsname system{};
   if (uname(&system) == 0) {
     provenance.host = system.nodename;

@@ -12,11 +12,13 @@ targets=("$@")
 scratch=$(mktemp -d)
 trees=("$scratch/one/gradsync" "$scratch/the-other/longer/path")
 
-# Copies what git tracks, and what it would track, as it is on disk now.
+# Copies what git tracks, and what it would track, as it is on disk now. The copy is of the same commit, which is
+# stamped into the benchmarks.
 copy_tree() {  # copy_tree TO
   mkdir -p "$1"
   git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read --create |
     tar --directory="$1" --extract
+  echo "gitdir: $(git rev-parse --absolute-git-dir)" >"$1/.git"
 }
 
 bazel_in() {  # bazel_in TREE ARGS...

@@ -119,8 +119,8 @@ touch "$out/tests"
 cp "$workspace/tools/dev/run_gpu.sh" "$workspace/tools/dev/run_gathered.sh" "$out/"
 mv "$out/run_gathered.sh" "$out/run"
 chmod +x "$out/run" "$out/run_gpu.sh"
-commit=$(git -C "$workspace" rev-parse HEAD 2>/dev/null || echo unknown)
-if [[ $(git -C "$workspace" status --porcelain 2>/dev/null) ]]; then commit+=-dirty; fi
+# As stamped into the benchmarks.
+commit=$(awk '$1 == "STABLE_GRADSYNC_COMMIT" { print $2 }' "$("$bazelw" info output_path 2>/dev/null)/stable-status.txt")
 echo "$commit" >"$out/COMMIT"
 
 # Nothing may come from this machine by accident.
