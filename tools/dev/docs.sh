@@ -6,6 +6,8 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
+#   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
+#   <!-- begin: commits -->                            or the commits of the document's records, if there are several
 #   <!-- end -->
 # A picture is made by the command in the line above it, which writes the file named first:
 #   <!-- picture: docs/images/cost.svg report docs/records/small --figure=cost -->
@@ -53,12 +55,34 @@ place() {
 # The table, and what is said of it, without its heading and what follows.
 table() {  # table NAME ARGUMENT...
   if [[ $1 == file ]]; then
-    local fence=$'\x60\x60\x60'
+    local fence=$'```'
     printf '%scpp\n%s\n%s\n' "$fence" "$(cat "$2")" "$fence"
     return
   fi
   (cd "$scratch" && "$programs/summarize" --table="$1" "${@:2}" </dev/null) |
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
+}
+
+commands() {  # commands NAME...
+  echo '```'
+  for name in "$@"; do
+    awk -v name="$name" '/^[a-z]/ { on = $1 == name } /^$/ { on = 0 } on { print }' docs/records/commands.txt |
+      sed 's|^[a-z][a-z0-9_]* [0-9]* ||; s|^bench/\([a-z_]*\)|./bazelw run //bench:\1 --|; s| bench/| bazel-bin/bench/|
+        /\\$/! s|$| --out=DIR|'
+  done
+  echo '```'
+}
+
+commits() {  # commits DOCUMENT: which commit measured which of its records, in one line; nothing if there is but one
+  local dir
+  while read -r dir; do
+    sed --quiet "s|.*\"gradsync_commit\":\"\([0-9a-f]\{9\}\).*\"dirty\":\([a-z]*\).*|\1 \2 ${dir##*/}|p" \
+      "$scratch/$dir"/*.jsonl
+  done < <(grep --only-matching 'docs/records/[a-z0-9_]*' "$1" | sort --unique) | sort --unique | awk '
+    { at = $1 ($2 == "true" ? ", with changes" : "") }
+    at != last { text = text (NR > 1 ? "; at " : "Measured at ") at ": " $3; ++count; last = at; next }
+    { text = text ", " $3 }
+    END { if (count > 1) print text "." }'
 }
 
 remake() {  # remake DOCUMENT: as it should be
@@ -72,7 +96,11 @@ remake() {  # remake DOCUMENT: as it should be
     if ! $inside; then printf '%s\n' "$line"; fi
     if [[ $line =~ ^'<!-- begin: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
-      table "${words[@]}" | sed '/./,$!d'  # from the first line that is not empty
+      case ${words[0]} in
+        commands) commands "${words[@]:1}" ;;
+        commits) printf '%s' "${commits:+$commits$'\n'}" ;;
+        *) table "${words[@]}" | sed '/./,$!d' ;;  # from the first line that is not empty
+      esac
       inside=true
     elif [[ $line =~ ^'<!-- picture: '(.*)' -->'$ ]]; then
       read -r -a words <<<"${BASH_REMATCH[1]}"
@@ -84,7 +112,20 @@ remake() {  # remake DOCUMENT: as it should be
 }
 
 while read -r document; do
+  commits=$(commits "$document")
   remake "$document" >"$scratch/document"
   place "$scratch/document" "$document"
+  if [[ $commits ]] && ! grep --quiet '^<!-- begin: commits -->' "$document"; then
+    echo "docs.sh: $document: $commits It needs a line '<!-- begin: commits -->'" >&2
+    failed=true
+  fi
 done < <(find README.md CONTRIBUTING.md docs -name '*.md' | sort)
+
+# tools/dev/measure.sh can measure all of them anew.
+if ! diff <(sed --quiet 's/^\([a-z][a-z0-9_]*\) .*/\1/p' docs/records/commands.txt | sort --unique) \
+  <(find docs/records -mindepth 1 -type d -printf '%f\n' | sort) >"$scratch/diff"; then
+  echo "docs.sh: docs/records/commands.txt (<) and the directories beside it (>) differ:" >&2
+  cat "$scratch/diff" >&2
+  failed=true
+fi
 ! $failed

@@ -30,6 +30,7 @@ old
 ![A](docs/images/a.svg)
 DOCUMENT
 echo 'No tables.' >docs/other.md
+echo 'a 1 bench/ddp' >docs/records/commands.txt
 
 fail() {
   echo "FAILED: $1"
@@ -74,6 +75,63 @@ diff expected README.md || fail "the document"
 [[ $(<docs/other.md) == 'No tables.' ]] || fail "other documents stay"
 run --check
 ((status == 0)) || fail "a second time nothing differs"
+
+# Of which commits a document's records are.
+record() {  # record DIR COMMIT DIRTY: of two ranks
+  mkdir -p "docs/records/$1"
+  echo "{\"gradsync_commit\":\"$2\",\"dirty\":$3}" | gzip | tee "docs/records/$1/y.jsonl.gz" >"docs/records/$1/x.jsonl.gz"
+}
+record b 0123456789abcdef false
+record c 0123456789abcdef false
+record d 0123456789abcdef true
+printf '%s 1 bench/ddp\n' b c d >>docs/records/commands.txt
+echo 'See docs/records/b and docs/records/c.' >docs/other.md
+run --check
+((status == 0)) || fail "one commit needs no words"
+echo 'And docs/records/d.' >>docs/other.md
+run --check
+((status == 1)) || fail "two need some"
+grep -q "docs/other.md: Measured at 012345678: b, c; at 012345678, with changes: d. It needs" output || fail "which"
+printf '%s\n' '<!-- begin: commits -->' '<!-- end -->' >>docs/other.md
+run
+((status == 0)) || fail "making them"
+grep -qx "Measured at 012345678: b, c; at 012345678, with changes: d." docs/other.md || fail "the words"
+run --check
+((status == 0)) || fail "and checking them"
+
+# What measured records.
+cat >>docs/records/commands.txt <<'COMMANDS'
+
+# A comment about ab.
+ab 1 bench/ddp --a \
+    --b
+ab 2 over_link.sh 1mbit bench/ddp --c
+abc 1 bench/ddp
+COMMANDS
+mkdir docs/records/ab docs/records/abc
+printf '%s\n' '<!-- begin: commands ab -->' '<!-- end -->' >docs/commands.md
+run
+((status == 0)) || fail "making commands"
+diff - docs/commands.md <<'DOCUMENT' || fail "the commands"
+<!-- begin: commands ab -->
+```
+./bazelw run //bench:ddp -- --a \
+    --b --out=DIR
+over_link.sh 1mbit bazel-bin/bench/ddp --c --out=DIR
+```
+<!-- end -->
+DOCUMENT
+
+# Every directory of records has its command.
+sed -i '/^c /d' docs/records/commands.txt
+run --check
+((status == 1)) || fail "a command that is missing"
+grep -q '^> c$' output || fail "whose"
+printf '%s 1 bench/ddp\n' c e >>docs/records/commands.txt
+run --check
+((status == 1)) || fail "a command whose records are missing"
+grep -q '^< e$' output || fail "which one"
+sed -i '/^e /d' docs/records/commands.txt
 
 echo '<!-- begin: ddp docs/records/a -->' >>docs/other.md
 run

@@ -90,53 +90,61 @@ item() {
   if grep --quiet '^\[  SKIPPED ]' "$out/logs/$name.txt" && ! grep --quiet '^\[       OK ]' "$out/logs/$name.txt"; then
     ((status != 0)) || verdict=skipped
   fi
-  verdict+=" $name: $((SECONDS - begin)) s$(details "$status" "$limit" "$out/logs/$name.txt")"
+  verdict+=" $name: $((SECONDS - begin)) s"
+  case $status in
+    0) ;;
+    124 | 137) verdict+=", no end after $limit s" ;;
+    *) verdict+=", status $status" ;;
+  esac
   echo "   $verdict"
   if [[ $verdict != passed* ]]; then tail --lines=3 "$out/logs/$name.txt" | sed 's/^/   | /'; fi
   echo "$verdict" >"$out/done/$name"
   results+=("$verdict")
 }
 
-# GoogleTest's own counts, if it is a test; else how a failed program ended.
-details() {
-  local counts
-  counts=$(sed --quiet 's/^\[  \(PASSED\|SKIPPED\|FAILED\)  *\] \([0-9]* test[s]*\)[.,].*/\2 \1/p' "$3" | tr 'A-Z\n' 'a-z,')
-  if [[ $counts ]]; then printf ', %s' "${counts%,}"; fi
-  if (($1 == 124 || $1 == 137)); then
-    printf ', no end after %s s' "$2"
-  elif (($1 != 0)); then
-    printf ', status %s' "$1"
+# Says whether there is PyTorch for part peers; sets modes, and writes peer_python, which goes on with the libraries that
+# Python would have without this script.
+find_pytorch() {
+  if ! "${PYTHON:-python3}" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>"$out/logs/pytorch.txt"; then
+    results+=("skipped peers: ${PYTHON:-python3} has no PyTorch that sees the GPU; PYTHON names another")
+    return 1
   fi
-}
-
-in_runfiles() { # tests find their files from here
-  cd "$here/runfiles/gradsync" && exec "$run" "$@"
-}
-export -f in_runfiles
-export here run
-
-benchmark() {  # benchmark NAME LIMIT PROGRAM ARGUMENT...
-  local name=$1 limit=$2 program=$3
-  shift 3
-  item "$name" "$limit" "$run" "bench/$program" "$@" --out="$out/records"
+  # shellcheck disable=SC2016  # for the script that is written
+  printf '#!/usr/bin/env bash\nexport LD_LIBRARY_PATH=$GRADSYNC_OUTER_LD_LIBRARY_PATH\nexec %q "$@"\n' \
+    "${PYTHON:-python3}" >"$out/peer_python"
+  chmod +x "$out/peer_python"
+  modes=eager,compiled
+  if ! timeout 180 "${PYTHON:-python3}" runfiles/gradsync/bench/peers/pytorch_ddp.py --check cuda \
+    </dev/null 2>"$out/logs/pytorch_compile.txt"; then
+    modes=eager
+    results+=("skipped torch.compile: $(tail --lines=1 "$out/logs/pytorch_compile.txt")")
+  fi
 }
 
 # With one GPU for two ranks nccl goes over sockets: that shows function, and the tables say shared-gpu.
 share=()
-two="2"
-if ((gpus == 1)); then share=(env GRADSYNC_NCCL_SHARE_GPU=1); fi
-if ((gpus > 1)); then two=$gpus; fi
-# As benchmark, for as many ranks as there are GPUs, or two.
-ranks() {
-  local name=$1 limit=$2 program=$3
-  shift 3
-  item "$name" "$limit" "${share[@]}" "$run" "bench/$program" --device=cuda --world_size="$two" "$@" --out="$out/records"
+if ((gpus == 1)); then share=(GRADSYNC_NCCL_SHARE_GPU=1); fi
+# benchmark PART NAME TYPES LIMIT PROGRAM FLAG...: if its part is chosen, an item for each type, or one for -.
+benchmark() {
+  local type to=records
+  has "$1" || return 0
+  if [[ $1 == profile || $1 == trace ]]; then to=traced; fi
+  for type in ${3//,/ }; do
+    local -a typed=(--dtype="${type/tf32/f32}")
+    if [[ $type == tf32 ]]; then typed+=(--tf32); fi
+    if [[ $type == - ]]; then type='' typed=(); fi
+    item "$2${type:+_$type}" "$4" env "${share[@]}" "$run" "bench/$5" "${typed[@]}" "${@:6}" --out="$out/$to"
+  done
 }
+one=(--device=cuda --backend=nccl --world_size=1)
+ranks=(--device=cuda --world_size=$((gpus > 1 ? gpus : 2)))
+batch=(--batch_size=4 --seq_len=256)
+small=(--model=small --batch_size=2 --seq_len=128)
+# The check of xl takes minutes on the host for 2e9 parameters; small has it.
+xl=(--model=xl --verify=false "${batch[@]}")
 
-if has cpu; then
-  benchmark cpu_all_reduce 60 all_reduce --sizes=1MiB --iterations=5 --warmup_iterations=2
-  benchmark cpu_ddp 120 ddp --strategies=none,core --steps=3 --warmup_steps=1 --batch_size=1 --seq_len=64
-fi
+benchmark cpu cpu_all_reduce - 60 all_reduce --sizes=1MiB --iterations=5 --warmup_iterations=2
+benchmark cpu cpu_ddp - 120 ddp --strategies=none,core --steps=3 --warmup_steps=1 --batch_size=1 --seq_len=64
 
 if has tests; then
   while read -r test needed; do
@@ -146,107 +154,46 @@ if has tests; then
       continue
     fi
     scratch=$(mktemp --directory)
-    TEST_TMPDIR=$scratch item "$name" 300 bash -c 'in_runfiles "$@"' - "$test"
+    # Tests find their files from there.
+    item "$name" 300 env --chdir="$here/runfiles/gradsync" TEST_TMPDIR="$scratch" "$run" "$test"
     rm -rf "$scratch"
   done <tests
 fi
 
-if has all_reduce; then
-  benchmark nccl_alone 120 all_reduce --device=cuda --backend=nccl --world_size=1 --sizes=1MiB,100MiB
-  if ((gpus > 1)); then
-    ranks all_reduce_nccl 300 all_reduce --backend=nccl --sizes=1MiB,10MiB,100MiB,1GiB --iterations=100
-  else
-    ranks all_reduce_nccl_shared 300 all_reduce --backend=nccl --sizes=1MiB,10MiB --iterations=10
-  fi
-  ranks all_reduce_gloo 300 all_reduce --backend=gloo --sizes=1MiB,10MiB,100MiB --iterations=20
-fi
+benchmark all_reduce nccl_alone - 120 all_reduce "${one[@]}" --sizes=1MiB,100MiB
+nccl=(all_reduce_nccl_shared - 300 all_reduce "--sizes=1MiB,10MiB" --iterations=10)
+if ((gpus > 1)); then nccl=(all_reduce_nccl - 300 all_reduce "--sizes=1MiB,10MiB,100MiB,1GiB" --iterations=100); fi
+benchmark all_reduce "${nccl[@]}" "${ranks[@]}" --backend=nccl
+benchmark all_reduce all_reduce_gloo - 300 all_reduce "${ranks[@]}" --backend=gloo --sizes=1MiB,10MiB,100MiB --iterations=20
 
-alone=(--device=cuda --backend=nccl --world_size=1 --batch_size=4 --seq_len=256)
-precisions=(f32 tf32 bf16)
-# Sets `precision` to the flags of one.
-flags_of() {
-  precision=(--dtype="$1")
-  if [[ $1 == tf32 ]]; then precision=(--dtype=f32 --tf32); fi
-}
+benchmark ddp ddp_small f32,tf32,bf16 200 ddp "${one[@]}" "${batch[@]}" --model=small --steps=30
+for backend in nccl gloo; do
+  benchmark ddp ddp_small_ranks_$backend - 300 ddp "${ranks[@]}" --backend=$backend "${small[@]}" --steps=10
+done
+benchmark ddp ddp_xl f32,tf32,bf16 400 ddp "${one[@]}" "${xl[@]}" --strategies=none,core --steps=20
+((gpus < 2)) || benchmark ddp ddp_xl_ranks f32,tf32,bf16 500 ddp "${ranks[@]}" --backend=nccl "${xl[@]}" --steps=20
 
-if has ddp; then
-  for dtype in "${precisions[@]}"; do
-    flags_of "$dtype"
-    benchmark "ddp_small_$dtype" 200 ddp "${alone[@]}" "${precision[@]}" --model=small --steps=30
-  done
-  ranks ddp_small_ranks_nccl 300 ddp --backend=nccl --model=small --batch_size=2 --seq_len=128 --steps=10
-  ranks ddp_small_ranks_gloo 300 ddp --backend=gloo --model=small --batch_size=2 --seq_len=128 --steps=10
-  for dtype in "${precisions[@]}"; do
-    flags_of "$dtype"
-    # Without the check, which takes minutes on the host for 2e9 parameters; the small model has it.
-    benchmark "ddp_xl_$dtype" 400 ddp "${alone[@]}" "${precision[@]}" --model=xl --strategies=none,core --steps=20 \
-      --verify=false
-    if ((gpus > 1)); then
-      ranks "ddp_xl_ranks_$dtype" 500 ddp --backend=nccl --batch_size=4 --seq_len=256 "${precision[@]}" --model=xl \
-        --steps=20 --verify=false
-    fi
+if has peers && find_pytorch; then
+  # The largest first. Its limit allows for minutes of compilation, and for the 8 GB of weights that go over.
+  for model in xl small; do
+    benchmark peers peers_$model bf16,f32,tf32 530 ddp "${one[@]}" "${batch[@]}" --model=$model --strategies=none \
+      --steps=20 --verify=false --with_peers=pytorch --peer_modes="$modes" --peer_python="$out/peer_python"
   done
 fi
 
-if has peers; then
-  if "${PYTHON:-python3}" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>"$out/logs/pytorch.txt"; then
-    # Python goes on with the libraries that it would have without this script.
-    {
-      echo '#!/usr/bin/env bash'
-      # shellcheck disable=SC2016  # for the script that is written
-      echo 'export LD_LIBRARY_PATH=$GRADSYNC_OUTER_LD_LIBRARY_PATH'
-      echo "exec $(printf '%q' "${PYTHON:-python3}")" '"$@"'
-    } >"$out/peer_python"
-    chmod +x "$out/peer_python"
-    modes=eager,compiled
-    if ! timeout 180 "${PYTHON:-python3}" runfiles/gradsync/bench/peers/pytorch_ddp.py --check cuda \
-      </dev/null 2>"$out/logs/pytorch_compile.txt"; then
-      modes=eager
-      results+=("skipped torch.compile: $(tail --lines=1 "$out/logs/pytorch_compile.txt")")
-    fi
-    # The largest first. Its limit allows for minutes of compilation, and for the 8 GB of weights that go over.
-    for model in xl small; do
-      for dtype in bf16 f32 tf32; do
-        flags_of "$dtype"
-        benchmark "peers_${model}_$dtype" 530 ddp "${alone[@]}" "${precision[@]}" --model=$model --strategies=none \
-          --steps=20 --verify=false --with_peers=pytorch --peer_modes=$modes --peer_python="$out/peer_python"
-      done
-    done
-  else
-    results+=("skipped peers: ${PYTHON:-python3} has no PyTorch that sees the GPU; PYTHON names another")
-  fi
-fi
+# Where a step's time goes, beside what its arithmetic takes at the peak that was measured just before.
+benchmark profile profile_xl bf16,f32,tf32 300 ddp "${one[@]}" "${xl[@]}" --strategies=none --steps=5 --profile
+# One strategy after the other, so that each has the memory to itself.
+benchmark memory memory_xl f32,bf16 400 ddp "${one[@]}" "${xl[@]}" --order=blocks --steps=3 --warmup_steps=2 \
+  --strategies=none,naive,flat,bucketed_async,core
+for backend in nccl gloo; do
+  benchmark compare compare_$backend - 400 compare "${ranks[@]}" --backend=$backend --buffer_elements=3Mi,12Mi,27Mi \
+    --batch_size=32 --image_size=224 --steps=20 --warmup_steps=5
+done
 
-if has profile; then
-  # Where a step's time goes, beside what its arithmetic takes at the peak that was measured just before.
-  for dtype in bf16 f32 tf32; do
-    flags_of "$dtype"
-    item "profile_xl_$dtype" 300 "$run" bench/ddp "${alone[@]}" "${precision[@]}" --model=xl --strategies=none \
-      --steps=5 --verify=false --profile --out="$out/traced"
-  done
-fi
-
-if has memory; then
-  # One strategy after the other, so that each has the memory to itself.
-  for dtype in f32 bf16; do
-    benchmark "memory_xl_$dtype" 400 ddp "${alone[@]}" --dtype=$dtype --model=xl --order=blocks --steps=3 \
-      --warmup_steps=2 --strategies=none,naive,flat,bucketed_async,core --verify=false
-  done
-fi
-
-if has compare; then
-  for backend in nccl gloo; do
-    ranks "compare_$backend" 400 compare --backend=$backend --buffer_elements=3Mi,12Mi,27Mi --batch_size=32 \
-      --image_size=224 --steps=20 --warmup_steps=5
-  done
-fi
-
-if has trace; then
-  item trace 200 "${share[@]}" "$run" bench/ddp --device=cuda --backend=nccl --world_size="$two" --model=small \
-    --batch_size=2 --seq_len=128 --strategies=naive,overlap,core --steps=5 --trace --out="$out/traced"
-  if compgen -G "$out/traced/*.trace.json" >/dev/null; then
-    item timeline 60 "$run" tools/report "$out/traced" --figure=timeline --out="$out/timeline.svg"
-  fi
+benchmark trace trace - 200 ddp "${ranks[@]}" --backend=nccl "${small[@]}" --strategies=naive,overlap,core --steps=5 --trace
+if has trace && compgen -G "$out/traced/*.trace.json" >/dev/null; then
+  item timeline 60 "$run" tools/report "$out/traced" --figure=timeline --out="$out/timeline.svg"
 fi
 
 if compgen -G "$out/records/*.jsonl" >/dev/null; then

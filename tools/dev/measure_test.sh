@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# measure.sh in a workspace with stand-ins for Bazel and the benchmarks: what it runs, keeps, replaces and says.
+set -euo pipefail
+
+measure=$PWD/tools/dev/measure.sh
+cd "$TEST_TMPDIR"
+mkdir -p tools/dev docs/records/{once,other} bazel-bin/bench
+cp "$measure" tools/dev/
+printf '#!/bin/sh\n' >bazelw
+# A record says how its program was called.
+cat >bazel-bin/bench/ddp <<'PROGRAM'
+#!/bin/bash
+out=${*: -1}
+mkdir -p "${out#--out=}"
+echo "{\"command_line\":\"$0 $*\"}" >"${out#--out=}/$1.jsonl"
+[[ $1 != fails ]]
+PROGRAM
+chmod +x bazelw bazel-bin/bench/ddp
+cat >docs/records/commands.txt <<'COMMANDS'
+# A comment that names once and other.
+
+once 1 bench/ddp first --peer_python=TORCH/bin/python \
+    --variants=none,core
+twice 1 bench/ddp first --corpus=tinyshakespeare.txt
+twice 2 bench/ddp second
+broken 1 bench/ddp fails
+COMMANDS
+echo old | tee docs/records/once/old.jsonl.gz >docs/records/other/old.jsonl.gz
+
+fail() {
+  echo "FAILED: $1"
+  cat output
+  find docs
+  exit 1
+}
+run() {
+  status=0
+  TORCH=/a/b CORPUS=/c/text tools/dev/measure.sh "$@" >output 2>&1 || status=$?
+}
+
+for arguments in '' nothing 'once on' '-h'; do
+  # shellcheck disable=SC2086  # two arguments
+  run $arguments
+  ((status == 2)) || fail "'$arguments' is refused"
+  [[ -e docs/records/once/old.jsonl.gz ]] || fail "and nothing is touched"
+done
+
+run --list
+((status == 0)) || fail "the list"
+[[ $(head --lines=1 output) == 'once 1 bench/ddp first --peer_python=TORCH/bin/python --variants=none,core' ]] ||
+  fail "a command is one line"
+(($(wc --lines <output) == 4)) || fail "each command, and no comment"
+
+run once twice
+((status == 0)) || fail "measuring"
+[[ $(zcat docs/records/once/*) == \
+  '{"command_line":"bench/ddp first --peer_python=TORCH/bin/python --variants=none,core --out=DIR"}' ]] || fail "a record"
+[[ ! -e docs/records/once/old.jsonl.gz ]] || fail "the old one"
+[[ $(zcat docs/records/twice/first*) == *' --corpus=tinyshakespeare.txt --out=DIR"}' ]] || fail "the text is not named"
+[[ -e docs/records/twice/second.jsonl.gz ]] || fail "a second command"
+[[ -e docs/records/other/old.jsonl.gz ]] || fail "what was not asked for stays"
+
+run broken once
+((status != 0)) || fail "a program that fails"
+[[ ! -e docs/records/broken ]] || fail "and its records"
+sed -i /broken/d docs/records/commands.txt
+run --all
+((status == 0)) || fail "everything"
+(($(grep -c '^measure.sh: ' output) == 3)) || fail "each command once"
+# The stand-in is given real paths.
+cat >bazel-bin/bench/ddp <<'PROGRAM'
+#!/bin/bash
+echo "$*" >&2
+exit 1
+PROGRAM
+run once
+grep -q -- '--peer_python=/a/b/bin/python' output || fail "PyTorch's place"
+run twice
+grep -q -- '--corpus=/c/text ' output || fail "the text's place"
+echo PASSED
