@@ -274,7 +274,7 @@ TEST_F(AutogradTest, AConstantThatWasWrittenIsAnError) {
               "were computed");
     EXPECT_TRUE(log_.events.empty());
   }
-  // Of operations' outputs likewise.
+  // The same holds for outputs of operations.
   const Var product = Mul(a_, b_), sum = Add(product, product);
   Fill(product.value(), 1);
   EXPECT_EQ(ErrorOf([&] { Backward(sum, params_); }),

@@ -70,8 +70,8 @@ class CudaStream {
  public:
   enum class Priority { kNormal, kHigh };
 
-  // Of the device, beside its compute stream. Work of a stream of high priority starts first when both wait
-  // for the same processors.
+  // A stream beside the device's compute stream. Work of a stream of high priority starts first when both
+  // wait for the same processors.
   explicit CudaStream(const CudaDevice& device, Priority priority = Priority::kNormal);
 
   // Work put in from now on starts after what the event has recorded. The host is not blocked.
@@ -153,8 +153,8 @@ class PinnedBuffer {
 // constructor, or of a kernel makes this GPU the current one of the calling thread and leaves it so.
 class CudaDevice : public Device {
  public:
-  // Of the GPU with this ordinal, as CUDA_VISIBLE_DEVICES numbers them. Throws InvalidInput if there is none,
-  // or if it is older than compute capability 8.0.
+  // The GPU with this ordinal, as CUDA_VISIBLE_DEVICES numbers them. Throws InvalidInput if there is none, or
+  // if it is older than compute capability 8.0.
   explicit CudaDevice(int ordinal);
   ~CudaDevice() override;
 

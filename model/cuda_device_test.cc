@@ -87,7 +87,7 @@ TEST_F(CudaDeviceTest, OutOfMemorySaysHowMuch) {
                 AllOf(HasSubstr("out of memory on cuda:0: asked for 1048576.00 GiB (1125899906842624 bytes)"),
                       HasSubstr("held are 1.00 MiB (1048576 bytes)"), HasSubstr("free are ")));
   }
-  // And the device is as good as before.
+  // The device works as before.
   EXPECT_EQ(Tensor::Zeros(device_, {3}, DType::kF32).ToVector<float>(), std::vector<float>(3, 0.0f));
 }
 

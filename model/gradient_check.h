@@ -31,7 +31,7 @@ void PoisonFreeMemory(const std::vector<Tensor>& tensors);
 // a step h = cbrt(eps) * max(1, |x|) makes a truncation error in the order of h^2 |f'''| / 6 and a rounding
 // error of eps * s / h, both about eps^(2/3) s; allowed are 100 eps^(2/3) max(1, s), that is 4e-9 max(1, s).
 //
-// And succeeds only if the gradients are the same, to rounding, however they are asked for:
+// It also requires that the gradients are the same, to rounding, however they are asked for:
 // for parameters, intermediate values, and each input alone with constants for the others; where the place
 // held NaN before; twice in one graph, as a sum; and added to an earlier pass's.
 testing::AssertionResult CheckGradients(const Function& fn, const std::vector<Tensor>& inputs);

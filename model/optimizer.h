@@ -53,7 +53,7 @@ class Optimizer {
   void Advance() { ++num_steps_; }
   void Apply(std::span<Parameter* const> params, double grad_scale = 1);
 
-  // Of the next steps. Throws InvalidInput unless it is at least 0.
+  // The learning rate of the next steps. Throws InvalidInput unless it is at least 0.
   void SetLearningRate(double learning_rate);
   double learning_rate() const { return learning_rate_; }
 
@@ -79,7 +79,7 @@ class Optimizer {
   void Run(std::span<const Part* const> parts, double grad_scale, Factors... factors);
 
  private:
-  // Of step number num_steps(), which counts from 1.
+  // Takes step number num_steps(), which counts from 1.
   virtual void Update(std::span<const Part* const> parts, double grad_scale) = 0;
   void CheckGradients(std::span<const Part* const> parts) const;
   void AllocateState();

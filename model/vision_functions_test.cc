@@ -82,7 +82,7 @@ Tensor Rounded(const Tensor& x) {
 // With activations in bf16, too, what belongs to channels is f32.
 TEST(VisionFunctionsTest, BatchNormMovesItsBuffers) {
   const DevicePtr device = CpuDevice();
-  // Of the channels: mean 2 and 10, unbiased variance 4 and 0.
+  // The channels have means 2 and 10, and unbiased variances 4 and 0.
   const Tensor wide = Of<float>(device, {1, 2, 3, 1, 1}, {0, 2, 4, 10, 10, 10});
   for (const Tensor& x : {wide, Rounded(wide)}) {
     const BatchNormBuffers buffers = Buffers(device, 2);

@@ -22,9 +22,10 @@ struct ResNetParityCase {
   std::string name;
   DType dtype;
   std::function<DevicePtr()> device;
-  // Of the relative error of the loss and of each buffer, and but for bf16 of each gradient. The file holds
-  // f32, so f64 is compared to half an ulp of that. In f32 each of the 19 layers, forward and backward, adds
-  // the rounding of sums of up to 576 terms, sqrt(576) * 6e-8 = 1.4e-6 at most, in directions of its own.
+  // Bounds the relative error of the loss, of each buffer and, except in bf16, of each gradient. The file
+  // holds f32, so f64 is compared to half an ulp of that. In f32 each of the 19 layers, forward and backward,
+  // adds the rounding of sums of up to 576 terms, sqrt(576) * 6e-8 = 1.4e-6 at most, in directions of its
+  // own.
   double tolerance;
 };
 

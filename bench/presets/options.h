@@ -19,7 +19,7 @@ struct SuiteOptions {
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
   std::string resume;  // a directory; empty: a new suite
-  // Of the preset resolution.
+  // For --preset=resolution.
   std::string model = "tiny";
   std::chrono::milliseconds time = std::chrono::minutes(4);
   std::vector<int64_t> delays_us = {1000,

@@ -131,7 +131,7 @@ TEST(SuiteOptionsTest, ResolutionDelaysCore) {
       IsSupersetOf({"--model=small", "--time=4m",
                     "--variants=core,core:forward_delay_us=1,core:hook_delay_us=1,core:wait_delay_us=1,"
                     "core:forward_delay_us=500,core:hook_delay_us=500,core:wait_delay_us=500"}));
-  // Whose blocks are as short as can be, since the table counts samples of whole blocks.
+  // Its blocks are as short as can be, because the table counts samples of whole blocks.
   SuiteOptions by_default;
   by_default.preset = "resolution";
   EXPECT_EQ(Parsed(MakeExperiments(by_default, &notes)[0]).variants.size(), 10u);

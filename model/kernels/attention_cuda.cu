@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(kSide* kSide)
   if (op.dv.data != nullptr) StoreTile<Tiles>(shape, here, ty, tx, value_sums, T{1}, op.dv);
 }
 
-// Of dynamic shared memory: room for `matrices` tiles of a head and one of scores.
+// Dynamic shared memory for `matrices` tiles of a head and one of scores.
 template <class Tiles, class T>
 constexpr size_t SharedBytes(int matrices) {
   return sizeof(T) * (matrices * Tiles::kTileNumel + Tiles::kScoresNumel);

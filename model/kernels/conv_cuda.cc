@@ -274,7 +274,7 @@ template <class T>
 void Conv2dWeightGrad<T>::OnCuda(Device& device) const {
   Plans& plans = PlansOf(device);
   if constexpr (std::is_same_v<T, BF16>) {
-    // Of operands in bf16 cuDNN writes none but bf16.
+    // From operands in bf16 cuDNN writes bf16 only.
     const Scratch<BF16> rounded(device, shape.weight_numel());
     plans.Run<WeightGrad>(shape, x, dy, rounded.data(), /*accumulate=*/false);
     Cast<BF16, float>{.x = rounded.data(), .n = shape.weight_numel(), .y = dweight}.OnCuda(device);

@@ -21,7 +21,7 @@ namespace {
 // What NVIDIA recommends for Hopper, and more than enough for its predecessor.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
-// Of the operands, and of the result.
+// The type of the operands and of the result.
 enum class Types { kF32, kF64, kBF16, kBF16ToF32 };
 
 template <class T, class C>
@@ -43,7 +43,7 @@ struct Key {
   int64_t m, n, k;
   bool a_transposed, b_transposed;
   int64_t a_stride, b_stride, c_stride;
-  // Of the pointers, in bytes, at most 256.
+  // What the pointers are multiples of, in bytes, at most 256.
   uint32_t a_alignment, b_alignment, c_alignment;
 
   friend auto operator<=>(const Key&, const Key&) = default;
@@ -251,7 +251,7 @@ void AddNothing(const CudaDevice& device, const Gemm<T, C>& g) {
   }
 }
 
-// Of g.c only the place is used: c = addend + a b, the addend being c itself, another array, or null.
+// Only the place of g.c is used: c = addend + a b, the addend being c itself, another array, or null.
 template <class T, class C>
 void Multiply(Device& device, const Gemm<T, C>& g) {
   if (g.m == 0 || g.n == 0) return;

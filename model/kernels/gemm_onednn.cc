@@ -64,7 +64,7 @@ class OneDnnProducts {
 
   // a and b are read only; oneDNN takes every pointer as one through which it could write.
   bool Run(const Key& p, void* a, void* b, void* c) {
-    // Of a product with a single row or column, oneDNN 3.7 overlooks how far apart rows lie.
+    // In a product with a single row or column, oneDNN 3.7 overlooks how far apart rows lie.
     if (p.m == 1 || p.n == 1) return false;
     // oneDNN reads OpenMP's number of threads when it makes a primitive and when it runs one.
     omp_set_num_threads(device_.num_threads());

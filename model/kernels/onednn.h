@@ -23,7 +23,8 @@ template <class T>
 inline constexpr dnnl::memory::data_type kOneDnnType =
     std::is_same_v<T, BF16> ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
-// Of a primitive for which the caller has room in memory. With `sum`, it adds to what its output holds.
+// The attributes of a primitive whose scratch memory the caller provides. With `sum`, it adds to what its
+// output holds.
 inline dnnl::primitive_attr OneDnnAttributes(bool sum = false) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -26,7 +26,7 @@ constexpr unsigned kMaxWarps = kMaxThreads / kWarpSize;
 constexpr size_t kMaxSharedBytes = size_t{228} << 10;
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// Of 32 lanes, one bit each. A lane is in at most one set.
+// Sets of the 32 lanes, one bit each. A lane is in at most one set.
 struct Warp {
   unsigned runnable = 0, at_block_barrier = 0, at_warp_barrier = 0;
   unsigned alive() const { return runnable | at_block_barrier | at_warp_barrier; }

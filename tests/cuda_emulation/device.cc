@@ -131,7 +131,7 @@ cudaError_t PutCopy(cudaStream_t stream, std::initializer_list<Range> touched, s
   return cudaSuccess;
 }
 
-// Of a matrix with `pitch` bytes from row to row.
+// The bytes that a matrix spans with `pitch` bytes from row to row.
 size_t Extent(size_t pitch, size_t width, size_t height) {
   return height == 0 ? 0 : (height - 1) * pitch + width;
 }

@@ -43,7 +43,7 @@ constexpr size_t kGuardBytes = 4096;
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kSavedRegisters = 6;
 
-// Of the last switch. One thread at a time switches.
+// Between which fibers the last switch was. One thread at a time switches.
 Fiber* from = nullptr;
 Fiber* to = nullptr;
 

@@ -103,7 +103,7 @@ std::vector<T> ReduceAll(const std::vector<Part>& parts, size_t numel, ncclRedOp
   return results;
 }
 
-// Of all-reduce; of reduce-scatter, if `share` of the result is what a rank gets.
+// Runs an all-reduce, or a reduce-scatter where a rank gets `share` of the result.
 template <class T>
 void RunReduction(const std::vector<Part>& parts, size_t numel, size_t share, ncclRedOp_t op) {
   const std::vector<T> results = ReduceAll<T>(parts, numel, op);

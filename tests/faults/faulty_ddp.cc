@@ -54,7 +54,7 @@ struct Fault {
   std::string kind;
 };
 
-// Of this process; place "" if it is spared.
+// The fault of this process; place "" if it has none.
 const Fault& OwnFault() {
   static const Fault fault = [] {
     const char* const text = std::getenv("GRADSYNC_TEST_FAULT");

@@ -12,7 +12,7 @@
 
 namespace {
 
-// Of long inputs, so many places.
+// How many places of a long input are tried.
 constexpr size_t kPlaces = 200;
 
 void Give(const std::string& input) {
