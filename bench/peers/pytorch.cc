@@ -217,6 +217,7 @@ PeerStep PyTorchPeer::Step(const std::string& strategy, const model::Batch& batc
   const Json answer = process_->AskOver(
       batch, {{"do", "step"}, {"strategy", strategy}, {"num_steps", num_steps}}, options_.timeout);
   PeerStep step;
+  step.begin_ns = answer.at("begin_ns").get<int64_t>();
   step.tells_sync = answer.contains("sync_exposed_ns");
   step.peak_bytes_in_use = answer.value("peak_bytes_in_use", int64_t{0});
   const char* const backward = step.tells_sync ? "backward_ns" : "backward_and_sync_ns";

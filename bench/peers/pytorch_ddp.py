@@ -30,6 +30,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import sys
 
 try:
@@ -198,8 +199,8 @@ def device_of(kind, local_rank):
 
 
 def libraries(device):
-    blas = next((word for word in torch.__config__.show().split(", ") if word.startswith("BLAS_INFO=")), "BLAS_INFO=")
-    names = {"pytorch": torch.__version__, "python": platform.python_version(), "blas": blas.split("=")[1]}
+    blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
+    names = {"pytorch": torch.__version__, "python": platform.python_version(), "blas": blas[1] if blas else "unknown"}
     if device.type == "cuda":
         names.update(cuda=torch.version.cuda, cudnn=str(torch.backends.cudnn.version()))
         if dist.is_nccl_available():

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 try:
@@ -12,6 +13,7 @@ try:
 except ImportError as error:
     sys.exit(print(f"skipped: {error}"))
 
+from pytorch_ddp import libraries
 from pytorch_models import make_model, random_batch, rms_norm
 from pytorch_training import LOCAL_STEPS, Case
 
@@ -117,6 +119,27 @@ class PyTorchTest(unittest.TestCase):
             case.step("post_local_sgd", batch)
         for shared, own in zip(case.params, case.variants["ddp_view"].params):
             self.assertEqual(own.data_ptr(), shared.data_ptr())
+
+    def test_zero1_updates_the_weights_of_all_variants(self):
+        case = case_of(CONFIG, **dict.fromkeys(("zero1", "zero1:4096", "ddp"), 25 << 20))
+        batch = random_batch(CONFIG, torch.Generator())
+        for name, other in (("zero1", "zero1:4096"), ("zero1:4096", "zero1")):
+            before = [value.clone() for value in case.values]
+            case.step(name, batch)
+            for p, value, old in zip(case.variants[name].params, case.values, before):
+                self.assertTrue(torch.equal(p, value))
+                self.assertFalse(torch.equal(value, old))
+            case.step(other, batch)
+
+    def test_zero1_has_weights_in_buckets(self):
+        case = case_of(CONFIG, zero1=25 << 20)
+        self.assertTrue(case.variants["zero1"].optimizer.parameters_as_bucket_view)
+        begin = time.perf_counter_ns()
+        step = case.step("zero1", random_batch(CONFIG, torch.Generator()))
+        self.assertTrue(begin < step["begin_ns"] < time.perf_counter_ns())
+
+    def test_blas_is_named(self):
+        self.assertNotIn(libraries(torch.device("cpu"))["blas"], ("", "unknown"))
 
     def test_two_ranks(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -113,8 +113,10 @@ class Variant:
         """Forgets earlier steps. `optimizer`: what variants share; zero1 has one of the same kind of its own."""
         self.optimizer = optimizer
         if self.kind == "zero1":
+            # Its buckets would lose the layout of weights in channels_last.
+            views = all(p.is_contiguous() for p in self.params)
             self.optimizer = ZeroRedundancyOptimizer(
-                self.params, type(optimizer), lr=optimizer.defaults["lr"], fused=True)
+                self.params, type(optimizer), parameters_as_bucket_view=views, lr=optimizer.defaults["lr"], fused=True)
         if self.kind == "post_local_sgd":
             self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(LOCAL_STEPS, warmup_steps=0))
 
@@ -190,6 +192,7 @@ class Case:
             torch.compiler.reset()  # what was compiled for other shapes would count against a limit
         self.model = make_model()
         self.params = list(self.model.parameters())
+        self.values = [p.data for p in self.params]  # the weights' memory, which all models share
         self.variants = {}
         for name, bucket_bytes in config["bucket_bytes"].items():
             model = self.model
@@ -200,8 +203,8 @@ class Case:
         self.restart()
 
     def share_weights(self, params):
-        for own, shared in zip(params, self.params):
-            own.data = shared.data
+        for own, value in zip(params, self.values):
+            own.data = value
 
     def restart(self):
         """All ranks begin with rank 0's weights."""
@@ -209,6 +212,7 @@ class Case:
             dist.broadcast(p.data, 0)
         optimizer = self.make_optimizer()
         for variant in self.variants.values():
+            self.share_weights(variant.params)
             variant.restart(optimizer)
 
     def forward(self, variant, batch):
@@ -245,18 +249,23 @@ class Case:
         return facts
 
     def steps(self, name, batch, num_steps):
-        """So many steps, and the means of their phases."""
+        """So many steps: the means of their phases, and when the first one began."""
         phases = [self.step(name, batch, waits=i == 0) for i in range(num_steps)]
-        return {phase: sum(p[phase] for p in phases) // num_steps for phase in phases[0]}
+        means = {phase: sum(p[phase] for p in phases) // num_steps for phase in phases[0]}
+        return {**means, "begin_ns": phases[0]["begin_ns"]}
 
     def step(self, name, batch, waits=True):
         """One training step. Returns its phases in ns, by the names of a record's samples."""
         variant = self.variants[name]
         self.drop_gradients()
+        for p, value in zip(variant.params, self.values):
+            if p.data_ptr() != value.data_ptr():  # zero1 keeps weights in buckets of its own
+                p.data.copy_(value)
         variant.strategy.active = True
         self.clock.begin()
         if waits:
             dist.barrier()
+        begin_ns = time.perf_counter_ns()  # on Linux CLOCK_MONOTONIC, as std::chrono::steady_clock
         self.clock.mark()
         loss = self.forward(variant, batch)
         self.clock.mark()
@@ -270,10 +279,12 @@ class Case:
         variant.optimizer.step()
         self.clock.mark()
         variant.strategy.active = False
+        for p, value in zip(variant.params, self.values):
+            if p.data_ptr() != value.data_ptr():
+                value.copy_(p.data)
         if variant.kind == "post_local_sgd":  # PeriodicModelAverager leaves the average in new memory
-            for other in self.variants.values():
-                self.share_weights(other.params)
-        return phases_of(variant, self.clock.between())
+            self.share_weights(variant.params)
+        return {"begin_ns": begin_ns, **phases_of(variant, self.clock.between())}
 
 
 def phases_of(variant, times):

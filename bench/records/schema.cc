@@ -87,8 +87,7 @@ constexpr SchemaName kSchema[] = {
     {kSamples, "time_ns", kInt, "all_reduce", "from a barrier to its end"},
     {kSamples, "back_to_back_ns", kInt, "all_reduce", "mean over several, without barriers between them"},
     {kSamples, "begin_ns", kInt, kTraining,
-     "when this rank left the barrier, on its host's steady clock, which ranks of one host and boot share; "
-     "missing of peers"},
+     "when this rank left the barrier, on its host's steady clock, which ranks of one host and boot share"},
     {kSamples, "begin_step_ns", kInt, "", "the strategy's work before forward (BeginStep); missing of peers"},
     {kSamples, "hooks_ns", kInt, "", "its work in hooks (OnGradReady); of peers and on a GPU in backward_ns"},
     {kSamples, "others_cpu_ns", kInt, "",
