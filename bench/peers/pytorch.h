@@ -35,7 +35,7 @@ void CheckPeerProgram(const PeerProgram& program, bool compiled, const std::stri
 // One step, as the peer reports it.
 struct PeerStep {
   int64_t begin_ns = 0;  // when it left the barrier, on the host's steady clock
-  StepMarks marks;  // as if the step had begun at 0
+  StepMarks marks;       // as if the step had begun at 0
   // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
   bool tells_sync = true;
   // Of its device's memory, in this step, with the buffers of all its strategies; 0: it does not say.

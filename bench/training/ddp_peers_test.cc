@@ -59,6 +59,7 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
     EXPECT_EQ(record.provenance.libraries.StringOr("pytorch", ""), "9.9");
     EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
     EXPECT_EQ(record.provenance.clock, "a sundial");
+    EXPECT_EQ(record.samples.at("begin_ns"), (std::vector<int64_t>{7, 7, 7}));
     EXPECT_EQ(record.samples.at("backward_and_sync_ns"), (std::vector<int64_t>{2500, 2500, 2500}));
     EXPECT_EQ(record.samples.contains("backward_ns"), strategy == "pytorch_naive");
     EXPECT_EQ(record.samples.contains("sync_exposed_ns"), strategy == "pytorch_naive");
