@@ -100,14 +100,20 @@ TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
   }
 }
 
+// Whatever differs: each rank's messages have another slot.
 TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
-  auto groups = Connect(2, [](GlooOptions& options) { options.timeout = std::chrono::seconds(3); });
-  const auto errors = ErrorsOfRanks(2, [&](int rank) {
-    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
-    group.AllReduce(Zeros(rank == 0 ? 1000 : 2000), ReduceOp::kSum).Wait();
-  });
-  EXPECT_THAT(errors[0] + errors[1], HasSubstr("GRADSYNC_CHECK_COLLECTIVES=1 shows whether"));
-  for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of "));
+  const std::vector<std::function<Work(ProcessGroup & group)>> collectives = {
+      [](ProcessGroup& group) { return group.AllReduce(Zeros(1000), ReduceOp::kSum); },
+      [](ProcessGroup& group) { return group.AllReduce(Zeros(2000), ReduceOp::kSum); },
+      [](ProcessGroup& group) { return group.AllReduce(Zeros(1000), ReduceOp::kMax); },
+      [](ProcessGroup& group) { return group.AllReduce(Zeros(1000, DType::kI32), ReduceOp::kSum); }};
+  for (size_t other = 1; other < collectives.size(); ++other) {
+    auto groups = Connect(2, [](GlooOptions& options) { options.timeout = std::chrono::seconds(1); });
+    const auto errors = ErrorsOfRanks(
+        2, [&](int rank) { collectives[rank == 0 ? 0 : other](*groups[static_cast<size_t>(rank)]).Wait(); });
+    EXPECT_THAT(errors[0] + errors[1], HasSubstr("GRADSYNC_CHECK_COLLECTIVES=1 shows whether")) << other;
+    for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of ")) << other;
+  }
 }
 
 TEST(GlooOptionsTest, ThreadsMustBePositive) {

@@ -65,10 +65,11 @@ void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<st
     case ReduceOp::kMean:
       return ReduceBlocks<T>(parts, results, n, 1.0 / static_cast<double>(parts.size()),
                              [](auto a, auto b) { return a + b; });
+    // A NaN on either side stays: a NaN is unequal to itself, and no comparison with it holds.
     case ReduceOp::kMax:
-      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a > b ? a : b; });
+      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a > b || a != a ? a : b; });
     case ReduceOp::kMin:
-      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a < b ? a : b; });
+      return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a < b || a != a ? a : b; });
   }
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 namespace gradsync::comm {
@@ -83,6 +85,40 @@ TEST(ReduceTest, BF16IsRoundedOnce) {
   EXPECT_EQ(static_cast<float>(result), 260);
   Reduce(DType::kBF16, ReduceOp::kMean, Pointers(parts), {&bytes, 1}, 1);
   EXPECT_EQ(result.bits, BF16(260.0f / 6).bits);
+}
+
+// A float's third is another number.
+TEST(ReduceTest, AMeanOfF64IsOfF64) {
+  std::vector<std::vector<double>> parts = {{1, 7}, {0, 0}, {0, 0}};
+  std::vector<double> result(2);
+  auto* const bytes = reinterpret_cast<std::byte*>(result.data());
+  Reduce(DType::kF64, ReduceOp::kMean, Pointers(parts), {&bytes, 1}, 2);
+  EXPECT_DOUBLE_EQ(result[0], 1.0 / 3);
+  EXPECT_DOUBLE_EQ(result[1], 7.0 / 3);
+}
+
+// Whichever part it is in, and wherever the others' values lie.
+template <class T>
+void CheckNansStay(DType dtype) {
+  for (size_t count = 1; count <= 6; ++count) {
+    for (size_t nan = 0; nan < count; ++nan) {
+      std::vector<std::vector<T>> parts(count, std::vector<T>{T(-1.0f), T(2.0f)});
+      parts[nan][0] = T(std::numeric_limits<float>::quiet_NaN());
+      for (const ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
+        std::vector<T> result(2);
+        auto* const bytes = reinterpret_cast<std::byte*>(result.data());
+        Reduce(dtype, op, Pointers(parts), {&bytes, 1}, 2);
+        EXPECT_TRUE(std::isnan(static_cast<float>(result[0]))) << Name(op) << " of " << count << ", " << nan;
+        EXPECT_EQ(static_cast<float>(result[1]), 2);
+      }
+    }
+  }
+}
+
+TEST(ReduceTest, MaxAndMinKeepNans) {
+  CheckNansStay<float>(DType::kF32);
+  CheckNansStay<double>(DType::kF64);
+  CheckNansStay<BF16>(DType::kBF16);
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "comm/process_group.h"
@@ -160,13 +163,15 @@ TEST(FileRendezvousTest, RanksThatHaveMetLeaveNothing) {
   });
 }
 
-// What rank 0 writes while it waits for rank 1.
-std::vector<std::string> FilesWhileWaiting(const std::string& name, const std::string& secret) {
+// What rank 0 writes while it waits for rank 1, of whose host its launcher may say nothing.
+std::vector<std::string> FilesWhileWaiting(const std::string& name, const std::string& secret,
+                                           const std::string& expected_address = "127.0.0.1") {
   const TemporaryDirectory directory;
   const auto join = [&](int rank) {
     World world = MakeWorld(rank, 2, "file://" + directory.path());
     world.job_name = name;
     world.job_secret = secret;
+    if (expected_address != "127.0.0.1") world.local_size = 0;
     Job(world, {}, kLong);
   };
   std::thread rank0(join, 0);
@@ -175,7 +180,7 @@ std::vector<std::string> FilesWhileWaiting(const std::string& name, const std::s
   std::ifstream file(directory.Path(files[0]));
   std::string address, port, run;
   file >> address >> port >> run;
-  EXPECT_EQ(address, "127.0.0.1");
+  EXPECT_EQ(address, expected_address);
   EXPECT_EQ(run.size(), 32u);
   join(1);
   rank0.join();
@@ -187,6 +192,11 @@ TEST(FileRendezvousTest, NoFileNameDependsOnTheSecret) {
   EXPECT_EQ(FilesWhileWaiting("", "secret"), std::vector<std::string>{"rank0"});
   EXPECT_EQ(FilesWhileWaiting("a", "secret"), FilesWhileWaiting("a", "another"));
   EXPECT_NE(FilesWhileWaiting("a", "secret"), FilesWhileWaiting("b", "secret"));
+}
+
+TEST(FileRendezvousTest, Rank0ListensWhereOtherHostsReachIt) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  FilesWhileWaiting("", "", OwnAddress(std::chrono::steady_clock::now() + kLong));
 }
 
 TEST(FileRendezvousTest, FailureLeavesNothing) {
@@ -289,6 +299,20 @@ TEST_P(RendezvousTest, TermsOfOneRankAloneAreNamed) {
                 Join("rank ", rank, ": b: only rank ", rank_with_more, " has it"));
     }
   }
+}
+
+// Rank 1 is of another build, and says so as JoinJob does.
+TEST_P(RendezvousTest, RanksOfDifferentBuildsDoNotTrainTogether) {
+  const std::string place = url();
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  const size_t hash = std::hash<std::string>()({std::istreambuf_iterator<char>(program), {}});
+  std::ostringstream own;
+  own << std::hex << hash;
+  const auto errors = ErrorsOfRanks(2, [&](int rank) {
+    const World world = MakeWorld(rank, 2, place);
+    rank == 0 ? void(JoinJob(world, {}, kLong)) : void(Job(world, {{"program", "another"}}, kLong));
+  });
+  EXPECT_EQ(errors[1], "rank 1: program: rank 0 has " + own.str() + ", rank 1 has another");
 }
 
 TEST_P(RendezvousTest, AJobFormsManyGroupsAndKnowsItsHosts) {

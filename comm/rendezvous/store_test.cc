@@ -329,7 +329,14 @@ TEST_F(StoreTest, HangsUpOnRanksThatAskTooMuch) {
   }
 }
 
-TEST_F(StoreTest, HangsUpOnThoseWhoSayNothing) { EXPECT_TRUE(IsClosed(Connected(), seconds(30))); }
+TEST_F(StoreTest, HangsUpOnThoseWhoSayNothing) {
+  const FileDescriptor silent = Connected();
+  const FileDescriptor greets = Connected();
+  const std::string hello = std::string(kProtocol) + "\nmine\nrun\nnonce";
+  Send(greets, Bytes('h', static_cast<uint32_t>(hello.size()), hello));
+  EXPECT_TRUE(IsClosed(silent, seconds(30)));
+  EXPECT_TRUE(IsClosed(greets, seconds(30)));
+}
 
 TEST_F(StoreTest, TakesOnlySoManyConnections) {
   const auto clients = JoinAll();
