@@ -60,6 +60,12 @@ std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model:
   return MakeGlooGroup(ForGloo(options, device));
 }
 
+std::unique_ptr<ProcessGroup> MakeGlooOwn(const GroupOptions& options, const model::DevicePtr& device) {
+  GlooOptions gloo = ForGloo(options, device);
+  gloo.own_algorithms = true;
+  return MakeGlooGroup(gloo);
+}
+
 std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device) {
   return MakeHierarchicalGroup(ForGloo(options, device));
 }
@@ -79,6 +85,7 @@ struct Backend {
   Maker make;
 };
 constexpr Backend kBackends[] = {{"gloo", &CheckGloo, &MakeGloo},
+                                 {"gloo_own", &CheckGloo, &MakeGlooOwn},
                                  {"shm", &CheckShm, &MakeShm},
                                  {"hierarchical", &CheckHierarchical, &MakeHierarchical},
                                  {"nccl", &CheckNccl, &MakeNccl}};

@@ -15,7 +15,7 @@ namespace gradsync::comm {
 namespace {
 
 TEST(FactoryTest, MakesWhatItNames) {
-  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "shm", "hierarchical", "nccl"}));
+  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "gloo_own", "shm", "hierarchical", "nccl"}));
   const auto group =
       MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
   EXPECT_EQ(group->backend(), "gloo");
@@ -31,7 +31,7 @@ std::string MakeError(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(MakeError("mpi"), "backend is 'mpi', expected one of: gloo, shm, hierarchical, nccl");
+  EXPECT_EQ(MakeError("mpi"), "backend is 'mpi', expected one of: gloo, gloo_own, shm, hierarchical, nccl");
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) {

@@ -103,7 +103,7 @@ class ProcessGroup {
   int size() const { return size_; }
   // The name of the device that tensors have to be on: "cpu".
   const std::string& device_name() const { return device_name_; }
-  virtual std::string_view backend() const = 0;  // "local", "gloo", "shm", "hierarchical", "nccl"
+  virtual std::string_view backend() const = 0;  // "local", or one of BackendNames()
   // How many collectives can make progress at the same time, for the record.
   virtual int num_threads() const { return 1; }
   // What else a record should say of the group, as names and values. "interface": the network interface that

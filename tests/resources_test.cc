@@ -36,7 +36,6 @@ int64_t CountEntries(const std::string& directory) {
 struct Resources {
   int64_t descriptors = CountEntries("/proc/self/fd");
   int64_t threads = CountEntries("/proc/self/task");
-  int64_t shared_files = CountEntries("/dev/shm");
   int64_t mappings = 0;
   int64_t resident_bytes = 0;
 
@@ -54,7 +53,6 @@ void ExpectNoMore(const Resources& before, int64_t kept_bytes) {
   const Resources now;
   EXPECT_LE(now.descriptors, before.descriptors);
   EXPECT_LE(now.threads, before.threads);
-  EXPECT_LE(now.shared_files, before.shared_files);
   if (!kFreedIsGone) return;
   EXPECT_LE(now.mappings, before.mappings + 16);
   EXPECT_LE(now.resident_bytes, before.resident_bytes + kept_bytes);

@@ -121,6 +121,7 @@ int LaunchRanks(const RankProgram& program, std::span<char* const> argv) {
   const RankOptions& options = program.options;
   comm::LaunchOptions launch;
   launch.world_size = static_cast<int>(options.world_size);
+  launch.finish = options.timeout + std::chrono::seconds(10);
   const std::string set = NewRunId();
   try {
     for (int64_t i = 0; i < options.repeats; ++i) {

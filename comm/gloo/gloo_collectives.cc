@@ -1,6 +1,7 @@
 #include "comm/gloo/gloo_collectives.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "comm/queue/chunks.h"
@@ -87,6 +88,8 @@ void SendAll(std::vector<Outgoing>& streams, size_t offset_bytes, size_t bytes) 
   for (Outgoing& stream : streams) stream.Send(offset_bytes, bytes);
 }
 
+constexpr size_t kLeavesAtOnceBytes = 4 << 10;
+
 // Reductions of short vectors: everybody gets all of them.
 void AllReduceDirect(const Call& call) {
   const auto& others = call.mesh.others();
@@ -100,6 +103,12 @@ void AllReduceDirect(const Call& call) {
   std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.output(), bytes);
   SendAll(outgoing, 0, bytes);
   WaitAll(incoming);
+  // What fits into an empty connection has left it. Longer vectors may be stuck in one that breaks.
+  if (bytes > kLeavesAtOnceBytes) {
+    for (Incoming& receipt : incoming) receipt.Expect(0, 0);
+    SendAll(outgoing, 0, 0);  // "I have everything"
+    WaitAll(incoming);
+  }
   WaitAll(outgoing);
 
   std::vector<std::byte*> vectors;
@@ -110,11 +119,15 @@ void AllReduceDirect(const Call& call) {
   call.Reduce(vectors, call.output(), bytes);
 }
 
-// Segments small enough that what arrives from all ranks together stays within bounds.
+// Segments small enough that what arrives from all ranks together stays within bounds, and that a slow link
+// shows progress before the deadline.
 size_t SegmentBytes(const Call& call, size_t window) {
   constexpr size_t kMaxScratchBytes = size_t{96} << 20;
-  return WholeLines(std::min(call.tuning.segment_bytes,
-                             kMaxScratchBytes / (window * static_cast<size_t>(call.mesh.size()))));
+  // A segment has to arrive within the timeout, behind seven others, over a link of 10 Mbit/s.
+  constexpr size_t kBytesPerMs = 1250 / 8;
+  return WholeLines(std::min({call.tuning.segment_bytes,
+                              kMaxScratchBytes / (window * static_cast<size_t>(call.mesh.size())),
+                              kBytesPerMs * static_cast<size_t>(call.mesh.timeout().count())}));
 }
 
 // The part of a reduction that brings this rank's part of the vector together, segment by segment.
@@ -244,24 +257,62 @@ void ReduceScatter(const Call& call) {
   reduction.WaitUntilSent();
 }
 
-// Brings parts of the output to all ranks: the first is rank `first`'s, the next belongs to the next rank.
-// Those behind the end are empty. In a broadcast only the root has one: initial weights are not worth a tree.
-void Gather(const Call& call, size_t part_bytes, int first) {
+// Through a binomial tree: the root's number is 0; a rank's parent is its number without the lowest bit, and
+// its children are its number with one more bit below that. Segments are passed on as they arrive.
+void Broadcast(const Call& call) {
   const GlooMesh& mesh = call.mesh;
-  const auto part_of = [&](int rank) { return (rank - first + mesh.size()) % mesh.size(); };
-  const int own = part_of(mesh.rank());
-  const Layout layout{{call.output_bytes(), part_bytes}, SegmentBytes(call, 1)};
+  const int size = mesh.size();
+  const int own = (mesh.rank() - call.request.root + size) % size;
+  const auto rank_of = [&](int number) { return (number + call.request.root) % size; };
+  const Slices segments(call.output_bytes(), SegmentBytes(call, 1));
+  std::vector<Outgoing> to_children;
+  std::vector<Incoming> receipts;
+  int bit = 1;
+  for (; bit < size && (own & bit) == 0; bit *= 2) {
+    if (own + bit >= size) continue;
+    const int child = rank_of(own + bit);
+    to_children.emplace_back(call.mesh, child, call.slot + kWhole, call.output(), call.output_bytes());
+    receipts.emplace_back(call.mesh, child, call.slot + kReceipt, nullptr, 0);
+    receipts.back().Expect(0, 0);
+  }
+  std::optional<Incoming> from_parent;
+  if (own != 0) {
+    from_parent.emplace(call.mesh, rank_of(own - bit), call.slot + kWhole, call.output(),
+                        call.output_bytes());
+    for (size_t i = 0; i < segments.count(); ++i) from_parent->Expect(segments.begin(i), segments.bytes(i));
+    from_parent->Expect(0, 0);
+  }
+  for (size_t i = 0; i < segments.count(); ++i) {
+    if (from_parent.has_value()) from_parent->Wait();
+    SendAll(to_children, segments.begin(i), segments.bytes(i));
+  }
+  SendAll(to_children, 0, 0);
+  if (from_parent.has_value()) {
+    from_parent->Wait();
+    Outgoing receipt(call.mesh, rank_of(own - bit), call.slot + kReceipt, nullptr, 0);
+    receipt.Send(0, 0);
+    receipt.Wait();
+  }
+  WaitAll(receipts);
+  WaitAll(to_children);
+}
+
+// Brings all ranks' parts of the output to all ranks, in rank order.
+void Gather(const Call& call) {
+  const GlooMesh& mesh = call.mesh;
+  const int own = mesh.rank();
+  const Layout layout{{call.output_bytes(), call.input_bytes()}, SegmentBytes(call, 1)};
   std::vector<Incoming> incoming = call.IncomingFromOthers(kWhole, call.output(), call.output_bytes());
   std::vector<Outgoing> outgoing = call.OutgoingToOthers(kWhole, call.input(), call.input_bytes());
   for (size_t i = 0; i < incoming.size(); ++i) {
-    layout.ForEachMessage(part_of(mesh.others()[i]),
+    layout.ForEachMessage(mesh.others()[i],
                           [&](size_t offset, size_t bytes) { incoming[i].Expect(offset, bytes); });
   }
   const Slices segments = layout.segments(own);
   for (size_t i = 0; i < segments.count(); ++i) SendAll(outgoing, segments.begin(i), segments.bytes(i));
   CopyBytes(call.output() + layout.begin(own, 0), call.input(), segments.total_bytes);
   for (size_t i = 0; i < incoming.size(); ++i) {
-    for (size_t n = layout.num_segments(part_of(mesh.others()[i])); n > 0; --n) incoming[i].Wait();
+    for (size_t n = layout.num_segments(mesh.others()[i]); n > 0; --n) incoming[i].Wait();
   }
   SendAll(outgoing, 0, 0);  // "I have everything"
   WaitAll(incoming);
@@ -288,9 +339,9 @@ void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tun
     case Collective::kReduceScatter:
       return ReduceScatter(call);
     case Collective::kAllGather:
-      return Gather(call, call.input_bytes(), 0);
+      return Gather(call);
     case Collective::kBroadcast:
-      return Gather(call, call.output_bytes(), request.root);
+      return Broadcast(call);
     case Collective::kBarrier:
       return;
   }

@@ -16,6 +16,8 @@
 // and the last one leaves. Every byte crosses the network as often as in a ring (Patarasuk and Yuan, 2009: 2
 // (size - 1) / size times for an all-reduce), but in two steps where a ring takes 2 (size - 1).
 //
+// A barrier and a broadcast take as many steps as the number of ranks has binary digits.
+//
 // Either way all ranks' elements are reduced at once, in rank order and rounded once
 // (comm/queue/reduction.h), so a result does not depend on lengths or segments, and is bitwise the same on
 // all ranks and as in a local group.

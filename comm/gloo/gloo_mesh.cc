@@ -1,18 +1,20 @@
 #include "comm/gloo/gloo_mesh.h"
 
 #include <gloo/common/error.h>
-#include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 
 #include <algorithm>
 #include <fstream>
+#include <list>
 #include <string_view>
 
-#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "comm/process_group.h"
+#include "comm/processes/random.h"
 #include "comm/rendezvous/network.h"
+#include "comm/rendezvous/protocol.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -20,33 +22,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint64_t kConnectedSlot = ~uint64_t{0};  // no collective's
-
-// What gloo reads and writes while it connects one context.
-class ContextNotes : public gloo::rendezvous::Store {
- public:
-  ContextNotes(Rendezvous& rendezvous, std::string prefix)
-      : rendezvous_(rendezvous), prefix_(std::move(prefix)) {}
-  void set(const std::string& key, const std::vector<char>& data) override {
-    rendezvous_.Set(prefix_ + key, std::string_view(data.data(), data.size()));
-  }
-  std::vector<char> get(const std::string& key) override {
-    // gloo's keys end in the number of the rank that sets them. One that does not is put down to rank 0.
-    int rank = 0;
-    const bool has_rank = absl::SimpleAtoi(key.substr(key.find_last_not_of("0123456789") + 1), &rank) &&
-                          rank < std::ssize(rendezvous_.hosts());
-    const std::string value = rendezvous_.Get(prefix_ + key, has_rank ? rank : 0);
-    return {value.begin(), value.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) get(key);
-  }
-  void wait(const std::vector<std::string>& keys, const milliseconds&) override { wait(keys); }
-
- private:
-  Rendezvous& rendezvous_;
-  const std::string prefix_;
-};
+constexpr uint64_t kProofSlot = ~uint64_t{0};  // no collective's
+// Until gloo has connected a pair it listens on a port of its own, and takes whoever comes first.
+constexpr size_t kProofBytes = 64;
 
 // Without the place in gloo's source that its messages begin with.
 std::string WithoutPlace(std::string text) {
@@ -61,16 +39,17 @@ void ThrowIfAborted(bool completed) {
 }
 
 [[noreturn]] void Explain(int peer, milliseconds timeout, const std::string& what) {
+  const std::string rank = peer == kSomebody ? "another rank" : Join("rank ", peer);
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
   if (says("Timed out waiting")) {
     throw PeerError(peer,
-                    Join("rank ", peer, " made no progress for ", Seconds(timeout),
+                    Join(rank, " made no progress for ", Seconds(timeout),
                          " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"));
   }
   if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))
-    throw PeerClosed(peer, Join("rank ", peer, " closed the connection"));
-  throw PeerError(peer, Join("connection to rank ", peer, ": ", WithoutPlace(what)));
+    throw PeerClosed(peer, Join(rank, " closed the connection"));
+  throw PeerError(peer, Join("connection to ", rank, ": ", WithoutPlace(what)));
 }
 
 // Calls `action`; gloo's exceptions end here.
@@ -90,11 +69,11 @@ std::string AddressTowardsOthers(const World& world, Rendezvous& rendezvous) {
   constexpr std::string_view kScheme = "tcp://";
   const HostPort place = ParseHostPort(world.rendezvous.substr(kScheme.size()), world.rendezvous);
   std::string own = OwnAddressTowards(place, rendezvous.deadline());
-  const auto key = [](int rank) { return Join("gloo.address.", rank); };
-  rendezvous.Set(key(world.rank), own);
-  for (int rank = 0; IsLoopback(own, rendezvous.deadline()) && rank < world.size; ++rank) {
-    const HostPort other{rendezvous.Get(key(rank), rank), place.port};
-    if (!IsLoopback(other.host, rendezvous.deadline())) own = OwnAddressTowards(other, rendezvous.deadline());
+  for (const std::string& other : rendezvous.Exchange({own})) {
+    if (!IsLoopback(own, rendezvous.deadline())) break;
+    if (!IsLoopback(other, rendezvous.deadline())) {
+      own = OwnAddressTowards({other, place.port}, rendezvous.deadline());
+    }
   }
   return own;
 }
@@ -148,6 +127,32 @@ std::shared_ptr<gloo::transport::Device> CreateDevice(const World& world,
 
 }  // namespace
 
+// One connection between every two ranks.
+class GlooMesh::Context : public gloo::Context {
+ public:
+  Context(int own_rank, int world_size, const std::shared_ptr<gloo::transport::Device>& device,
+          milliseconds timeout)
+      : gloo::Context(own_rank, world_size) {
+    setTimeout(timeout);
+    device_ = device;
+    transportContext_ = device->createContext(rank, size);
+    transportContext_->setTimeout(timeout);
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank) transportContext_->createPair(peer);
+    }
+  }
+
+  // Where this rank waits for the peer, in as many bytes for every pair; none for itself.
+  std::string AddressFor(int peer) {
+    if (peer == rank) return "";
+    const std::vector<char> bytes = getPair(peer)->address().bytes();
+    return {bytes.begin(), bytes.end()};
+  }
+  void Connect(int peer, const std::string& address) {
+    getPair(peer)->connect({address.begin(), address.end()});
+  }
+};
+
 GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, milliseconds timeout,
                    FirstCause& first_cause)
     : rank_(world.rank), size_(world.size), members_(world.members), timeout_(timeout) {
@@ -156,25 +161,84 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   const BlockSigpipe block_sigpipe;
   try {
     device_ = CreateDevice(world, interface_or_address, rendezvous);
-    for (const char* direction : {"up.", "down."}) {
-      auto context = std::make_shared<gloo::rendezvous::Context>(rank_, size_);
-      // gloo waits five times this long for a connection.
-      context->setTimeout(std::max(timeout / 5, milliseconds(1)));
-      ContextNotes notes(rendezvous, direction);
-      context->connectFullMesh(notes, device_);
-      contexts_.push_back(std::move(context));
+    // gloo waits five times this long for a connection.
+    const milliseconds patience = std::max(timeout / 5, milliseconds(1));
+    for (int i = 0; i < 2; ++i) {
+      contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, patience));
     }
-    WaitForOthers(kConnectedSlot);
+    // A nonce for the others' proofs, and where this rank waits for them.
+    const std::string nonce = RandomHex();
+    std::vector<std::string> own;
+    for (int peer = 0; peer < size_; ++peer) {
+      own.push_back(nonce + contexts_[0]->AddressFor(peer) + contexts_[1]->AddressFor(peer));
+    }
+    const std::vector<std::string> notes = rendezvous.Exchange(own);
+    for (const int peer : others_) {
+      if (notes[static_cast<size_t>(peer)].size() != own[static_cast<size_t>(peer)].size()) {
+        throw PeerError(peer, Join("rank ", NameOf(peer), " has another version of gloo"));
+      }
+    }
+    const size_t address_bytes = (own[static_cast<size_t>(others_[0])].size() - nonce.size()) / 2;
+    for (size_t i = 0; i < contexts_.size(); ++i) {
+      for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_) continue;
+        const std::string& note = notes[static_cast<size_t>(peer)];
+        contexts_[i]->Connect(peer, note.substr(nonce.size() + i * address_bytes, address_bytes));
+      }
+    }
+    Prove(world.job_secret, notes, nonce);
   } catch (const CollectiveError&) {
     throw;
   } catch (const InvalidInput&) {
     throw;
   } catch (const std::exception& error) {
-    // gloo does not say to which rank a connection failed.
+    // gloo does not say to which rank a connection failed, unless this rank could not even try.
+    const std::string cause = WithoutPlace(error.what());
+    const bool is_own = cause.find(ErrorText(EMFILE)) != cause.npos;
     if (dynamic_cast<const PeerError*>(&error) != nullptr) first_cause.Write(error);
-    first_cause.Write(PeerError(kSomebody, WithoutPlace(error.what())));  // unless it has been written
+    first_cause.Write(PeerError(is_own ? kNobody : kSomebody, cause));  // unless it has been written
     throw CollectiveError(
         Join("rank ", NameOf(rank_), ": could not connect to the other ranks: ", first_cause.Read()));
+  }
+}
+
+void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
+                     const std::string& nonce) {
+  // Each connection's first message, both ways. Only this rank and this peer know both nonces.
+  struct Connection {
+    int peer;
+    std::string sent;
+    std::string expected;
+    std::string received = std::string(kProofBytes, '\0');
+    std::unique_ptr<gloo::transport::UnboundBuffer> out{};
+    std::unique_ptr<gloo::transport::UnboundBuffer> in{};
+  };
+  std::list<Connection> connections;
+  for (size_t i = 0; i < contexts_.size(); ++i) {
+    const auto proof = [&](const std::string& theirs, int from) {
+      return Mac(secret, absl::StrCat("gloo ", i, " ", theirs, " ", from));
+    };
+    for (const int peer : others_) {
+      const std::string theirs = notes[static_cast<size_t>(peer)].substr(0, nonce.size());
+      connections.push_back({.peer = peer, .sent = proof(theirs, rank_), .expected = proof(nonce, peer)});
+      Connection& connection = connections.back();
+      connection.out = contexts_[i]->createUnboundBuffer(connection.sent.data(), kProofBytes);
+      connection.in = contexts_[i]->createUnboundBuffer(connection.received.data(), kProofBytes);
+      Guarded(NameOf(peer), timeout_, [&] {
+        connection.in->recv(peer, kProofSlot);
+        connection.out->send(peer, kProofSlot);
+      });
+    }
+  }
+  for (Connection& connection : connections) {
+    const int name = NameOf(connection.peer);
+    Guarded(name, timeout_, [&] {
+      connection.in->waitRecv(timeout_);
+      connection.out->waitSend(timeout_);
+    });
+    if (!IsSameMac(connection.received, connection.expected)) {
+      throw PeerError(kNobody, Join("whoever connected as rank ", name, " is not of this job"));
+    }
   }
 }
 
@@ -189,16 +253,21 @@ std::string GlooMesh::interface() const {
   return device.substr(begin, device.find(',', begin) - begin);
 }
 
+// By dissemination (Hensgen, Finkel and Manber, 1988): in each round a rank hears of twice as many others.
 void GlooMesh::WaitForOthers(uint64_t slot) {
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (const int peer : others_) {
-    incoming.emplace_back(*this, peer, slot, nullptr, 0).Expect(0, 0);
-    outgoing.emplace_back(*this, peer, slot, nullptr, 0).Send(0, 0);
+  for (int distance = 1; distance < size_; distance *= 2) {
+    Incoming incoming(*this, (rank_ - distance + size_) % size_, slot, nullptr, 0);
+    Outgoing outgoing(*this, (rank_ + distance) % size_, slot, nullptr, 0);
+    incoming.Expect(0, 0);
+    outgoing.Send(0, 0);
+    incoming.Wait();
+    outgoing.Wait();
   }
-  for (Incoming& stream : incoming) stream.Wait();
-  for (Outgoing& stream : outgoing) stream.Wait();
 }
+
+std::shared_ptr<gloo::Context> GlooMesh::context() const { return contexts_[0]; }
+
+void GlooMesh::Call(const std::function<void()>& action) const { Guarded(kSomebody, timeout_, action); }
 
 void GlooMesh::Abort() noexcept {
   for (const auto& context : contexts_) {

@@ -1,12 +1,13 @@
 #ifndef GRADSYNC_COMM_GLOO_GLOO_MESH_H_
 #define GRADSYNC_COMM_GLOO_GLOO_MESH_H_
 
-#include <gloo/rendezvous/context.h>
+#include <gloo/context.h>
 #include <gloo/transport/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,9 +34,10 @@ struct BlockSigpipe : BlockSignals {
 class GlooMesh {
  public:
   // Connects to all ranks, and returns when they have connected too. If interface_or_address is empty, uses
-  // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. Threads
-  // inherit a blocked SIGPIPE. Throws CollectiveError, with the first cause; InvalidInput for an unknown
-  // interface or address, and for loopback between hosts.
+  // loopback if all ranks are on one host, else the network of a tcp:// rendezvous, else OwnAddress. The
+  // first message of each connection proves to the peer that this rank knows the job's secret, and what only
+  // ranks read at the rendezvous. Threads inherit a blocked SIGPIPE. Throws CollectiveError, with the first
+  // cause; InvalidInput for an unknown interface or address, and for loopback between hosts.
   GlooMesh(const World& world, const std::string& interface_or_address, std::chrono::milliseconds timeout,
            FirstCause& first_cause);
   ~GlooMesh();
@@ -55,18 +57,26 @@ class GlooMesh {
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
 
+  // For gloo's own algorithms: its view of the connections, of which each carries messages both ways, and a
+  // call into gloo, whose exceptions become PeerErrors that know no rank.
+  std::shared_ptr<gloo::Context> context() const;
+  void Call(const std::function<void()>& action) const;
+
   // Closes all connections: whoever waits for a message gets a PeerError, here and on the other ranks.
   void Abort() noexcept;
 
  private:
   friend class Outgoing;
   friend class Incoming;
+  class Context;
   struct Forget {
     void operator()(gloo::transport::UnboundBuffer* buffer) const;
     GlooMesh* mesh;
   };
   using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer, Forget>;
 
+  // `notes`: of all ranks, which begin with their nonces.
+  void Prove(const std::string& secret, const std::vector<std::string>& notes, const std::string& nonce);
   // For messages between these ranks, of which this is one.
   Buffer NewBuffer(int from, int to, void* data, size_t bytes);
 
@@ -76,7 +86,7 @@ class GlooMesh {
   const std::chrono::milliseconds timeout_;
   std::vector<int> others_;
   std::shared_ptr<gloo::transport::Device> device_;
-  std::vector<std::shared_ptr<gloo::rendezvous::Context>> contexts_;  // to higher ranks, to lower ranks
+  std::vector<std::shared_ptr<Context>> contexts_;  // to higher ranks, to lower ranks
   std::mutex mutex_;
   std::unordered_set<gloo::transport::UnboundBuffer*> buffers_;  // all there are, for Abort
 };

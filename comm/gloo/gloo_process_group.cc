@@ -6,13 +6,14 @@
 
 #include "comm/gloo/cuda_staging.h"
 #include "comm/gloo/gloo_mesh.h"
+#include "comm/gloo/gloo_own.h"
 #include "comm/queue/request.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
 namespace {
 
-constexpr std::string_view kBackend = "gloo";
+std::string_view NameFor(const GlooOptions& options) { return options.own_algorithms ? "gloo_own" : "gloo"; }
 
 // The threads take collectives from one queue, in the order of issue, and each runs its own to the end.
 //
@@ -38,7 +39,7 @@ class GlooProcessGroup : public QueueGroup {
     const BlockSigpipe block_sigpipe;
     queue_.emplace(
         RequestQueueOptions{.rank = world.NameOf(world.rank),
-                            .backend = kBackend,
+                            .backend = NameFor(options),
                             .num_threads = options.num_threads,
                             .run = [this](const Request& request,
                                           int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
@@ -51,7 +52,7 @@ class GlooProcessGroup : public QueueGroup {
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 
-  std::string_view backend() const override { return kBackend; }
+  std::string_view backend() const override { return NameFor(options_); }
   int num_threads() const override { return options_.num_threads; }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     if (!mesh_.has_value() || mesh_->interface().empty()) return {};
@@ -80,6 +81,7 @@ class GlooProcessGroup : public QueueGroup {
   }
 
   void RunOnHost(const Request& request, Scratch& scratch) {
+    if (mesh_.has_value() && options_.own_algorithms && RunOwnCollective(*mesh_, request)) return;
     if (mesh_.has_value()) return RunCollective(*mesh_, request, options_.tuning, scratch);
     RunAlone(request);
   }
@@ -92,8 +94,8 @@ class GlooProcessGroup : public QueueGroup {
 }  // namespace
 
 std::unique_ptr<QueueGroup> MakeGlooGroup(const GlooOptions& options) {
-  CheckOptions(kBackend, options.world, options.timeout);
-  Require(options.num_threads >= 1, "gloo: ", options.num_threads,
+  CheckOptions(NameFor(options), options.world, options.timeout);
+  Require(options.num_threads >= 1, NameFor(options), ": ", options.num_threads,
           " communication threads, expected at least 1");
   return std::make_unique<GlooProcessGroup>(options);
 }

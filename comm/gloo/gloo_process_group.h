@@ -18,14 +18,17 @@ struct GlooOptions {
   int num_threads = 2;
   std::string interface_or_address;
   GlooTuning tuning;
+  // Runs gloo's algorithms instead of ours: backend `gloo_own` (gloo_own.h).
+  bool own_algorithms = false;
   // Where tensors are: a GPU, or null for the CPU.
   std::shared_ptr<model::CudaDevice> gpu = nullptr;
   // Of the group that this one is a part of; null: its own.
   std::shared_ptr<FirstCause> first_cause = nullptr;
 };
 
-// Ranks that are processes (or, in tests, threads) connected by TCP. `num_threads` communication threads run
-// the collectives, so that many are in flight at once; besides them one thread of gloo's receives.
+// Ranks that are processes (or, in tests, threads) connected by gloo's TCP transport, under our own
+// algorithms (gloo_collectives.h). `num_threads` communication threads run the collectives, so that many are
+// in flight at once; besides them one thread of gloo's receives.
 //
 // A collective that makes no progress within the timeout, or loses a peer, fails; so do all that are
 // unfinished or come later, at once, and with the first one's cause. The connections are closed then, so the

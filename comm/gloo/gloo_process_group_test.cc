@@ -1,9 +1,14 @@
 #include "comm/gloo/gloo_process_group.h"
 
+#include <gloo/transport/tcp/address.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
+#include "comm/rendezvous/job.h"
 #include "comm/rendezvous/network.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -14,7 +19,9 @@ namespace {
 using model::DType;
 using model::Tensor;
 using std::chrono::milliseconds;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 const model::DevicePtr& Cpu() {
   static const model::DevicePtr device = model::CpuDevice();
@@ -142,6 +149,53 @@ TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
     auto groups = Connect(2, [&](GlooOptions& options) { options.interface_or_address = name; });
     RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
   }
+}
+
+// What each of two ranks says whose jobs have these secrets.
+std::vector<std::string> ErrorsWithSecrets(const std::string& of_rank0, const std::string& of_rank1) {
+  const TemporaryDirectory directory;
+  return ErrorsOfRanks(2, [&](int rank) {
+    GlooOptions options = OptionsFor(rank, 2, directory);
+    options.timeout = std::chrono::seconds(10);
+    options.world = JoinJob(options.world, {}, std::chrono::seconds(30));
+    options.world.job_secret = rank == 0 ? of_rank0 : of_rank1;
+    MakeGlooGroup(options)->Barrier();
+  });
+}
+
+TEST(GlooIdentityTest, EachConnectionProvesTheSecret) {
+  EXPECT_EQ(ErrorsWithSecrets("a secret", "a secret"), std::vector<std::string>(2));
+  const auto errors = ErrorsWithSecrets("a secret", "a guess");
+  EXPECT_THAT(errors[0] + errors[1], ContainsRegex("whoever connected as rank [01] is not of this job"));
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, HasSubstr("could not connect to the other ranks"));
+}
+
+// Rank 1 tells where it is, but never connects. Its port is higher, so that rank 0 waits to be connected to.
+TEST(GlooIdentityTest, AConnectionHasToComeWithinTheTimeout) {
+  sockaddr_storage at{};
+  auto& ipv4 = reinterpret_cast<sockaddr_in&>(at);
+  ipv4.sin_family = AF_INET;
+  ipv4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ipv4.sin_port = htons(65535);
+  const std::vector<char> address = gloo::transport::tcp::Address(at).bytes();
+  const std::string note = std::string(32, '0') + std::string(address.begin(), address.end()) +
+                           std::string(address.begin(), address.end());
+  const TemporaryDirectory directory;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = ErrorsOfRanks(2, [&](int rank) {
+    GlooOptions options = OptionsFor(rank, 2, directory);
+    options.timeout = std::chrono::seconds(2);
+    if (rank == 0) {
+      MakeGlooGroup(options);
+      return;
+    }
+    Rendezvous rendezvous(options.world, std::chrono::seconds(30));
+    rendezvous.Exchange({note});
+    ErrorOf<CollectiveError>([&] { rendezvous.Exchange({""}); });  // until rank 0 has gone
+  });
+  EXPECT_THAT(errors[0], StartsWith("rank 0: could not connect to the other ranks: "));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
 }
 
 // The world of a rank on a host of its own, whose launcher says nothing of hosts.

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -109,16 +108,14 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 void NcclCommunicator::Join(const World& world) {
-  constexpr char kKey[] = "nccl_unique_id";
-  std::optional<Rendezvous> rendezvous;
-  if (world.size > 1) rendezvous.emplace(world, timeout_);
-
   ncclUniqueId id{};
   if (world.rank == 0) {
     if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) Throw(result);
-    if (rendezvous) rendezvous->Set(kKey, std::string_view(id.internal, sizeof(id.internal)));
-  } else {
-    const std::string received = rendezvous->Get(kKey, /*from=*/0);
+  }
+  if (world.size > 1) {
+    // Rank 0's counts.
+    const std::string own(id.internal, world.rank == 0 ? sizeof(id.internal) : 0);
+    const std::string received = Rendezvous(world, timeout_).Exchange({own}).front();
     if (received.size() != sizeof(id.internal)) {
       throw NcclError(gradsync::Join("the unique id has ", received.size(), " bytes, expected ",
                                      sizeof(id.internal), ": another version of NCCL on rank 0"));

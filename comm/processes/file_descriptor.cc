@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,13 @@ namespace gradsync::comm {
 
 void FileDescriptor::Close() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
+}
+
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 FileDescriptor OpenFile(const std::string& path, int flags) {

@@ -26,6 +26,9 @@ class FileDescriptor {
   int fd_;
 };
 
+// Lets this process open as many descriptors as it may allow itself (setrlimit).
+void RaiseDescriptorLimit();
+
 // Opens with the flags of open(2). A new file is readable by its owner only. Throws std::system_error, which
 // names the path. Like the other functions here it sets close-on-exec.
 FileDescriptor OpenFile(const std::string& path, int flags);

@@ -105,6 +105,7 @@ class Launcher {
     std::vector<pollfd> polled = {{.fd = signals_.fd(), .events = POLLIN, .revents = 0}};
     Deadline wake = Deadline::max();
     if (stop_at_.has_value() && !killed_) wake = asked_ ? *stop_at_ + options_.grace : *stop_at_;
+    if (!stop_at_.has_value() && finish_by_.has_value()) wake = *finish_by_;
     for (const Rank& rank : ranks_) {
       if (!rank.ended) polled.push_back({.fd = rank.process.fd(), .events = POLLIN, .revents = 0});
     }
@@ -117,6 +118,7 @@ class Launcher {
       const std::optional<ProcessEnd> end = rank.process.end();
       if (!end.has_value()) continue;
       rank.ended = true;
+      if (!finish_by_.has_value()) finish_by_ = Clock::now() + options_.finish;
       // A rank that ended because it was stopped is not a cause.
       if (end->ok() || asked_) continue;
       failures_.push_back({.rank = rank.index, .pid = rank.process.pid(), .end = *end});
@@ -140,6 +142,10 @@ class Launcher {
 
   // Asks the ranks to stop when it is time to, and kills them after the grace period.
   void Stop() {
+    if (!stop_at_.has_value() && finish_by_.has_value() && Clock::now() >= *finish_by_) {
+      stop_at_ = Clock::now();
+      late_ = std::ranges::find_if(ranks_, [](const Rank& rank) { return !rank.ended; })->index;
+    }
     if (!stop_at_.has_value() || Clock::now() < *stop_at_) return;
     if (!asked_) {
       asked_ = true;
@@ -154,6 +160,12 @@ class Launcher {
     // A rank that was killed did not fail because of another one, even if that one was noticed first.
     auto cause = std::ranges::find_if(failures_, &Failure::killed);
     if (cause == failures_.end()) cause = failures_.begin();
+    if (cause == failures_.end() && late_.has_value()) {
+      Say(Join("rank ", *late_, " did not end within ",
+               std::chrono::duration<double>(options_.finish).count(),
+               " s after the first rank; stopped it\n"));
+      return 1;
+    }
     if (cause == failures_.end()) {
       if (!interruption_.has_value()) return 0;
       Say(Join("stopped all ranks on ", SignalName(*interruption_), "\n"));
@@ -179,8 +191,10 @@ class Launcher {
   std::vector<Failure> failures_;  // in the order in which they were noticed
   std::optional<int> interruption_;
   std::optional<Deadline> stop_at_;
-  bool asked_ = false;   // the ranks were asked to stop
-  bool killed_ = false;  // because they did not
+  std::optional<Deadline> finish_by_;  // once a rank has ended
+  std::optional<int> late_;            // the first rank that had not ended by then
+  bool asked_ = false;                 // the ranks were asked to stop
+  bool killed_ = false;                // because they did not
 };
 
 }  // namespace

@@ -11,6 +11,8 @@ struct LaunchOptions {
   // Time between the first failure and asking the other ranks to stop: they may report something, or turn out
   // to be the cause. Ends early when all have ended.
   std::chrono::milliseconds settle{1000};
+  // Time between the end of the first rank and that of the last: nobody waits for what they still do alone.
+  std::chrono::milliseconds finish{60'000};
   // Time between asking ranks to stop (SIGTERM, or the signal that this process got) and killing them. Also
   // the longest that the last line waits for a stderr that takes nothing.
   std::chrono::milliseconds grace{2000};
@@ -23,7 +25,8 @@ struct LaunchOptions {
 // and returns the exit status for main:
 //
 //   0  every rank exited with 0
-//   1  a rank failed: the others were stopped, and the last line on stderr names the first cause
+//   1  a rank failed, or did not end in time: the others were stopped, and the last line on stderr names the
+//      first cause
 //   2  the first rank to fail exited with 2 (bad arguments): the others were stopped
 //
 // Ranks write to this process's stderr, and rank 0 also to its stdout, which for the others is stderr too.

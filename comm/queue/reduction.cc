@@ -58,13 +58,12 @@ void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* 
 
 template <class T>
 void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<std::byte* const> results,
-              int64_t n) {
+              int64_t n, double num_ranks) {
   switch (op) {
     case ReduceOp::kSum:
       return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a + b; });
     case ReduceOp::kMean:
-      return ReduceBlocks<T>(parts, results, n, 1.0 / static_cast<double>(parts.size()),
-                             [](auto a, auto b) { return a + b; });
+      return ReduceBlocks<T>(parts, results, n, 1.0 / num_ranks, [](auto a, auto b) { return a + b; });
     // A NaN on either side stays: a NaN is unequal to itself, and no comparison with it holds.
     case ReduceOp::kMax:
       return ReduceBlocks<T>(parts, results, n, 1, [](auto a, auto b) { return a > b || a != a ? a : b; });
@@ -76,20 +75,21 @@ void ReduceAs(ReduceOp op, std::span<const std::byte* const> parts, std::span<st
 }  // namespace
 
 void Reduce(DType dtype, ReduceOp op, std::span<const std::byte* const> parts,
-            std::span<std::byte* const> results, int64_t n) {
+            std::span<std::byte* const> results, int64_t n, int num_ranks) {
+  const double divisor = num_ranks > 0 ? num_ranks : static_cast<double>(parts.size());
   switch (dtype) {
     case DType::kF32:
-      return ReduceAs<float>(op, parts, results, n);
+      return ReduceAs<float>(op, parts, results, n, divisor);
     case DType::kF64:
-      return ReduceAs<double>(op, parts, results, n);
+      return ReduceAs<double>(op, parts, results, n, divisor);
     case DType::kBF16:
-      return ReduceAs<model::BF16>(op, parts, results, n);
+      return ReduceAs<model::BF16>(op, parts, results, n, divisor);
     case DType::kI32:
-      return ReduceAs<int32_t>(op, parts, results, n);
+      return ReduceAs<int32_t>(op, parts, results, n, divisor);
     case DType::kI64:
-      return ReduceAs<int64_t>(op, parts, results, n);
+      return ReduceAs<int64_t>(op, parts, results, n, divisor);
     case DType::kU8:
-      return ReduceAs<uint8_t>(op, parts, results, n);
+      return ReduceAs<uint8_t>(op, parts, results, n, divisor);
   }
 }
 

@@ -183,6 +183,7 @@ std::string Job::NextGroup(const std::vector<int>& members) {
 
 World JoinJob(const World& world, const Terms& terms, milliseconds timeout) {
   if (world.size == 1) return world;
+  RaiseDescriptorLimit();  // a rank has up to four for each other rank
   Terms all_terms = {{"program", ProgramFingerprint()}};
   all_terms.insert(all_terms.end(), terms.begin(), terms.end());
   World joined = world;

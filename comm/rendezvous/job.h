@@ -85,7 +85,8 @@ class Job {
 };
 
 // Lets all ranks meet before they do anything else, agree on the terms, on the size of the world and on the
-// program that they run, and find out which of them share a host. Returns the world with the job in it, so
+// program that they run, and find out which of them share a host. Raises this process's limit of descriptors
+// as far as it may. Returns the world with the job in it, so
 // that groups made later meet there, and with local_rank and local_size as they are; a world of one as it is.
 // Throws like Job.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);

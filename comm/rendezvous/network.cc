@@ -177,6 +177,7 @@ FileDescriptor Connect(const HostPort& where, Deadline deadline) {
     // One that never answers leaves the others their shares of the time.
     const Deadline share = Clock::now() + (deadline - Clock::now()) / num_left--;
     FileDescriptor socket = NewSocket(*address);
+    if (!socket.valid()) throw std::runtime_error(ErrorText(errno));
     if (connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
       reason = 0;
     } else if (errno == EINPROGRESS) {

@@ -6,11 +6,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/rendezvous/network.h"
 
@@ -29,6 +31,26 @@ const uint8_t* Bytes(const std::string& text) { return reinterpret_cast<const ui
 
 }  // namespace
 
+std::string Pack(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& value : list) absl::StrAppend(&text, value.size(), "\n", value);
+  return text;
+}
+
+std::optional<std::vector<std::string>> Unpack(std::string_view text) {
+  std::vector<std::string> list;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    size_t bytes = 0;
+    if (end == text.npos || !absl::SimpleAtoi(std::string(text.substr(0, end)), &bytes)) return std::nullopt;
+    text.remove_prefix(end + 1);
+    if (bytes > text.size()) return std::nullopt;
+    list.emplace_back(text.substr(0, bytes));
+    text.remove_prefix(bytes);
+  }
+  return list;
+}
+
 void Channel::Send(const Frame& frame, Deadline deadline) {
   const uint32_t length = htonl(static_cast<uint32_t>(frame.payload.size()));
   std::string bytes(1, static_cast<char>(frame.type));
@@ -45,31 +67,34 @@ void Channel::Send(const Frame& frame, Deadline deadline) {
 }
 
 Frame Channel::Receive(size_t max_bytes, Deadline deadline) {
-  const std::string header = ReceiveExactly(kHeaderBytes, deadline);
+  Fill(kHeaderBytes, deadline);
   uint32_t length = 0;
-  std::memcpy(&length, header.data() + 1, sizeof(length));
+  std::memcpy(&length, received_.data() + 1, sizeof(length));
   length = ntohl(length);
   if (length > max_bytes) {
     throw std::runtime_error(absl::StrCat("what answers for rank 0 announces ", length, " bytes"));
   }
-  return {static_cast<FrameType>(header[0]), ReceiveExactly(length, deadline)};
+  Fill(kHeaderBytes + length, deadline);
+  const std::string frame = std::exchange(received_, "");
+  return {static_cast<FrameType>(frame[0]), frame.substr(kHeaderBytes)};
 }
 
-std::string Channel::ReceiveExactly(size_t length, Deadline deadline) {
-  std::string bytes(length, '\0');
-  for (size_t done = 0; done < length;) {
-    const ssize_t received = recv(socket_.get(), bytes.data() + done, length - done, 0);
-    if (received > 0) {
-      done += static_cast<size_t>(received);
-    } else if (received == 0) {
+void Channel::Fill(size_t length, Deadline deadline) {
+  while (received_.size() < length) {
+    const size_t done = received_.size();
+    received_.resize(length);
+    const ssize_t received = recv(socket_.get(), received_.data() + done, length - done, 0);
+    const int error = errno;
+    received_.resize(done + static_cast<size_t>(std::max<ssize_t>(received, 0)));
+    if (received > 0) continue;
+    if (received == 0) {
       ThrowLost(ECONNRESET);
-    } else if (errno == EAGAIN && !WaitFor(socket_, POLLIN, deadline)) {
+    } else if (error == EAGAIN && !WaitFor(socket_, POLLIN, deadline)) {
       throw std::runtime_error("rank 0 does not answer");
-    } else if (errno != EINTR && errno != EAGAIN) {
-      ThrowLost(errno);
+    } else if (error != EINTR && error != EAGAIN) {
+      ThrowLost(error);
     }
   }
-  return bytes;
 }
 
 void Channel::StopReceiving() { shutdown(socket_.get(), SHUT_RD); }

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "comm/processes/file_descriptor.h"
 
@@ -22,10 +25,12 @@ enum class FrameType : char {
   kJoin = 'j',       // proof, rank, host, terms; answered when all ranks have joined
   kSet = 's',        // key, value
   kGet = 'g',        // milliseconds, key; answered when the key is set or the time is over
-  kFail = 'f',       // cause; from now on everyone's requests are answered by kFailed
-  kYes = 'y',        // hosts, a value, or nothing
-  kNone = '0',       // the key has not been set
-  kLater = 'l',      // reason: the run that this rank found there is not its own
+  kMeet =
+      'm',  // milliseconds, size, index, key, list of values; answered when all have met or the time is over
+  kFail = 'f',   // cause; from now on everyone's requests are answered by kFailed
+  kYes = 'y',    // hosts, a value, a list of values, or nothing
+  kNone = '0',   // the key has not been set
+  kLater = 'l',  // reason: the run that this rank found there is not its own
   // Cause of the job's failure, also sent unasked before rank 0 leaves. After this, kLater and kNo rank 0
   // closes the connection.
   kFailed = 'x',
@@ -37,15 +42,19 @@ struct Frame {
   std::string payload;
 };
 
-inline constexpr char kProtocol[] = "gradsync rendezvous 3";
+inline constexpr char kProtocol[] = "gradsync rendezvous 4";
 // Limits far above what ranks send: before a process has joined, and for a rank, whose value may hold a line
 // for each of thousands of ranks.
 inline constexpr size_t kMaxStrangerBytes = size_t{64} << 10;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 inline constexpr size_t kMaxKeyBytes = 256;
 
+// A list of byte strings as one, and back; nullopt if it is none.
+std::string Pack(const std::vector<std::string>& list);
+std::optional<std::vector<std::string>> Unpack(std::string_view text);
+
 // A connection that carries frames. All calls throw std::runtime_error at the deadline or when the other side
-// has gone; messages call that side rank 0.
+// has gone; messages call that side rank 0. After a deadline, Receive goes on where it was.
 class Channel {
  public:
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}  // that does not block
@@ -59,9 +68,11 @@ class Channel {
   void Close() { socket_.Close(); }
 
  private:
-  std::string ReceiveExactly(size_t length, Deadline deadline);
+  // Returns when so many bytes are there.
+  void Fill(size_t length, Deadline deadline);
 
   FileDescriptor socket_;
+  std::string received_;  // of the next frame
 };
 
 // HMAC-SHA256 in hexadecimal digits.

@@ -1,6 +1,7 @@
 #include "comm/rendezvous/rendezvous.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -34,23 +35,23 @@ World MakeWorld(int rank, int size, const std::string& url) {
           .launcher = "self"};
 }
 
-// Rank 0, which keeps the notes, leaves last.
-void Leave(Rendezvous& rendezvous, int rank, int size) {
-  rendezvous.Set(Join("done_", rank), "");
-  for (int other = 1; rank == 0 && other < size; ++other) rendezvous.Get(Join("done_", other), other);
-}
-
-// All ranks meet and read each other's notes.
+// All ranks meet, and tell all others the same and each other one something.
 void Meet(int size, const std::string& url, const std::string& text) {
   RunRanks(size, [&](int rank) {
     Rendezvous rendezvous(MakeWorld(rank, size, url), kLong);
-    rendezvous.Set(Join("from_", rank), Join(text, rank));
+    std::vector<std::string> own;
+    for (int other = 0; other < size; ++other) own.push_back(Join(text, rank, " to ", other));
+    const std::vector<std::string> same = rendezvous.Exchange({Join(text, rank)});
+    const std::vector<std::string> each = rendezvous.Exchange(own);
     for (int other = 0; other < size; ++other) {
-      EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(text, other));
+      EXPECT_EQ(same.at(static_cast<size_t>(other)), Join(text, other));
+      EXPECT_EQ(each.at(static_cast<size_t>(other)), Join(text, other, " to ", rank));
     }
-    Leave(rendezvous, rank, size);
   });
 }
+
+// Of a rendezvous whose other ranks need not be looked at.
+void Arrive(const World& world, milliseconds timeout) { Rendezvous(world, timeout).Exchange({""}); }
 
 std::vector<std::string> FilesIn(const std::string& directory) {
   std::vector<std::string> names;
@@ -82,7 +83,7 @@ TEST_P(RendezvousTest, TheSamePlaceServesOneRunAfterTheOther) {
 TEST_P(RendezvousTest, NamesTheMissingRank) {
   const std::string place = url();
   const auto errors = ErrorsOfRanks(4, [&](int rank) {
-    if (rank != 1) Rendezvous(MakeWorld(rank, 4, place), kShort);
+    if (rank != 1) Arrive(MakeWorld(rank, 4, place), kShort);
   });
   for (const int rank : {0, 2, 3}) {
     EXPECT_EQ(errors[static_cast<size_t>(rank)],
@@ -90,13 +91,15 @@ TEST_P(RendezvousTest, NamesTheMissingRank) {
   }
 }
 
-TEST_P(RendezvousTest, NamesTheRankThatLeavesNoNote) {
+TEST_P(RendezvousTest, NamesTheRankThatComesNoFurther) {
   const std::string place = url();
   const auto errors = ErrorsOfRanks(2, [&](int rank) {
     Rendezvous rendezvous(MakeWorld(rank, 2, place), kShort);
-    if (rank == 0) rendezvous.Get("address", 1);
+    rendezvous.Exchange({""});
+    if (rank == 0) rendezvous.Exchange({""});
+    std::this_thread::sleep_for(milliseconds(rank == 0 ? 0 : 600));
   });
-  EXPECT_EQ(errors[0], Join("rank 0: rendezvous at ", place, ": rank 1 left no note address within 0.3 s"));
+  EXPECT_EQ(errors[0], Join("rank 0: rank 1 did not arrive at ", place, " within 0.3 s; arrived: 0"));
   EXPECT_EQ(errors[1], "");
 }
 
@@ -148,8 +151,8 @@ TEST(FileRendezvousTest, AFifoHoldsNobody) {
   const TemporaryDirectory directory;
   const std::string url = "file://" + directory.path();
   ASSERT_EQ(mkfifo(directory.Path("rank0").c_str(), 0600), 0);
-  const auto errors = ErrorsOfRanks(
-      2, [&](int rank) { rank == 1 ? void(Rendezvous(MakeWorld(1, 2, url), kShort)) : void(); });
+  const auto errors =
+      ErrorsOfRanks(2, [&](int rank) { rank == 1 ? Arrive(MakeWorld(1, 2, url), kShort) : void(); });
   EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at " + url + " within 0.3 s");
   Meet(2, url, "");
 }
@@ -158,8 +161,8 @@ TEST(FileRendezvousTest, RanksThatHaveMetLeaveNothing) {
   const TemporaryDirectory directory;
   RunRanks(2, [&](int rank) {
     Rendezvous rendezvous(MakeWorld(rank, 2, "file://" + directory.path()), kLong);
+    rendezvous.Exchange({""});
     EXPECT_EQ(FilesIn(directory.path()), std::vector<std::string>());
-    Leave(rendezvous, rank, 2);
   });
 }
 
@@ -226,8 +229,8 @@ TEST(FileRendezvousTest, NamesADirectoryItCannotMake) {
 
 TEST(TcpRendezvousTest, NamesRank0WhenItDoesNotListen) {
   const std::string url = FreeTcpUrl();
-  const auto errors = ErrorsOfRanks(
-      2, [&](int rank) { rank == 1 ? void(Rendezvous(MakeWorld(1, 2, url), kShort)) : void(); });
+  const auto errors =
+      ErrorsOfRanks(2, [&](int rank) { rank == 1 ? Arrive(MakeWorld(1, 2, url), kShort) : void(); });
   EXPECT_EQ(errors[1], "rank 1: rank 0 did not arrive at " + url + " within 0.3 s: Connection refused");
 }
 
@@ -301,6 +304,19 @@ TEST_P(RendezvousTest, TermsOfOneRankAloneAreNamed) {
   }
 }
 
+TEST_P(RendezvousTest, ARankMayOpenAsMuchAsTheSystemLetsIt) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low = {.rlim_cur = before.rlim_max - 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  const std::string place = url();
+  RunRanks(2, [&](int rank) { JoinJob(MakeWorld(rank, 2, place), {}, kLong); });
+  rlimit after{};
+  getrlimit(RLIMIT_NOFILE, &after);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 // Rank 1 is of another build, and says so as JoinJob does.
 TEST_P(RendezvousTest, RanksOfDifferentBuildsDoNotTrainTogether) {
   const std::string place = url();
@@ -327,11 +343,8 @@ TEST_P(RendezvousTest, AJobFormsManyGroupsAndKnowsItsHosts) {
     for (int group = 0; group < 3; ++group) {
       Rendezvous rendezvous(world, kLong);
       EXPECT_EQ(rendezvous.hosts(), (std::vector<std::string>{"here", "elsewhere", "here"}));
-      rendezvous.Set(Join("from_", rank), Join(group, rank));
-      for (int other = 0; other < 3; ++other) {
-        EXPECT_EQ(rendezvous.Get(Join("from_", other), other), Join(group, other));
-      }
-      if (group == 2) Leave(rendezvous, rank, 3);
+      EXPECT_EQ(rendezvous.Exchange({Join(group, rank)}),
+                (std::vector<std::string>{Join(group, 0), Join(group, 1), Join(group, 2)}));
     }
   });
 }
@@ -340,7 +353,7 @@ TEST_P(RendezvousTest, NamesTheRankThatIsMissingFromAGroup) {
   const std::string place = url();
   const auto errors = ErrorsOfRanks(3, [&](int rank) {
     const World world = JoinJob(MakeWorld(rank, 3, place), {}, kLong);
-    if (rank != 1) Rendezvous(world, kShort);
+    if (rank != 1) Arrive(world, kShort);
     std::this_thread::sleep_for(milliseconds(rank == 1 ? 600 : 0));
   });
   for (const int rank : {0, 2}) {
@@ -362,8 +375,7 @@ TEST_P(RendezvousTest, ASecondProcessOfARankIsTurnedAway) {
                     "1 there: each job needs a place of its own, or a GRADSYNC_JOB of its own in the "
                     "environment");
     }
-    Rendezvous rendezvous(MakeWorld(rank, 3, place), kLong);  // they are not disturbed
-    Leave(rendezvous, rank, 3);
+    Arrive(MakeWorld(rank, 3, place), kLong);  // they are not disturbed
   });
 }
 
@@ -375,14 +387,10 @@ TEST_P(RendezvousTest, ARunMayBeginWhileAnotherEnds) {
       const Job first(MakeWorld(0, 2, place), {}, kLong);
       std::this_thread::sleep_for(milliseconds(300));
     }
-    Rendezvous second(MakeWorld(0, 2, place), kLong);
-    second.Set("from_0", "second");
-    second.Get("done_1", 1);
+    Rendezvous(MakeWorld(0, 2, place), kLong).Exchange({"second"});
   });
   { const Job first(MakeWorld(1, 2, place), {}, kLong); }
-  Rendezvous second(MakeWorld(1, 2, place), kLong);
-  EXPECT_EQ(second.Get("from_0", 0), "second");
-  second.Set("done_1", "");
+  EXPECT_EQ(Rendezvous(MakeWorld(1, 2, place), kLong).Exchange({""})[0], "second");
   first_rank0.join();
 }
 
@@ -396,19 +404,14 @@ TEST_P(RendezvousTest, RanksMayBelongToUnequalNumbersOfGroups) {
       part.members = members;
       part.size = static_cast<int>(members.size());
       for (part.rank = 0; members[static_cast<size_t>(part.rank)] != rank;) ++part.rank;
-      Rendezvous rendezvous(part, kLong);
-      rendezvous.Set(Join("from_", part.rank), text);
-      for (int other = 0; other < part.size; ++other) {
-        EXPECT_EQ(rendezvous.Get(Join("from_", other), other), text);
-      }
+      EXPECT_EQ(Rendezvous(part, kLong).Exchange({text}), std::vector<std::string>(members.size(), text));
     };
     if (rank < 2) meet({0, 1}, "pair");
     if (rank < 2) meet({0, 1}, "pair again");
     if (rank != 1) meet({0, 2}, "another pair");
     meet({0, 1, 2}, "all");
     if (rank > 0) meet({1, 2}, "a last pair");
-    Rendezvous rendezvous(all, kLong);
-    Leave(rendezvous, rank, 3);
+    Arrive(all, kLong);
   });
 }
 
@@ -422,10 +425,8 @@ std::vector<std::string> MeetTwice(const std::string& place, bool have_names,
     World world = MakeWorld(i % 2, 2, place);
     if (have_names) world.job_name = job;
     world = JoinJob(world, {{"--out", job}}, std::chrono::seconds(3));
-    Rendezvous rendezvous(world, std::chrono::seconds(3));
-    rendezvous.Set(Join("from_", world.rank), job);
-    heard[static_cast<size_t>(i)] = rendezvous.Get(Join("from_", 1 - world.rank), 1 - world.rank);
-    Leave(rendezvous, world.rank, 2);
+    heard[static_cast<size_t>(i)] =
+        Rendezvous(world, std::chrono::seconds(3)).Exchange({job})[static_cast<size_t>(1 - world.rank)];
   });
 }
 
@@ -466,7 +467,7 @@ TEST(TcpRendezvousTest, AnotherJobIsNamedAtOnce) {
       EXPECT_EQ(errors[0], Join("rank ", other, ": rendezvous at ", url,
                                 ": rank 0 is of job 'a', this process of job 'b'"));
     }
-    Leave(rendezvous, rank, 2);
+    rendezvous.Exchange({""});
   });
 }
 

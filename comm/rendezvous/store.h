@@ -49,6 +49,12 @@ class Store {
   virtual void Set(const std::string& key, std::string_view value, Deadline deadline) = 0;
   // Waits until a rank has set the key; nullopt if none has by the deadline.
   virtual std::optional<std::string> Get(const std::string& key, Deadline deadline) = 0;
+  // Waits until each of `size` ranks has called this with the key, under its own index. Returns what each of
+  // them has for this one: the value of that index, or the only one that it has. nullopt for those that have
+  // not come by the deadline.
+  using Values = std::vector<std::optional<std::string>>;
+  virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
+                      Deadline deadline) = 0;
   // Tells all ranks why the job has failed, if rank 0 can be reached. The first cause stays.
   virtual void Fail(const std::string& cause) noexcept = 0;
 };
@@ -79,11 +85,21 @@ class StoreServer : public Store {
 
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;
   std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
+  Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
+              Deadline deadline) override;
   void Fail(const std::string& cause) noexcept override;
 
  private:
   struct Connection;
+  // Of those who call Meet with one key. The last to come wakes the others, and nobody else does.
+  struct Meeting {
+    std::vector<std::optional<std::vector<std::string>>> values;  // by index
+    int num_missing = 0;
+    int num_waiting = 0;
+    std::condition_variable changed;
+  };
 
+  void WakeAll();
   void Accept();
   void Serve(Connection& connection);
   // Whether it has joined, and has been told that all ranks have; else it is turned away.
@@ -109,6 +125,7 @@ class StoreServer : public Store {
   bool has_begun_ = false;                         // all ranks have joined
   std::string cause_;                              // why the job has failed; empty: it has not
   std::map<std::string, std::string> values_;
+  std::map<std::string, Meeting> meetings_;  // until all have left
   bool is_stopping_ = false;
   std::list<Connection> connections_;  // of the thread
   std::thread thread_;
@@ -127,15 +144,19 @@ class StoreClient : public Store {
                                                Deadline deadline);
   void Set(const std::string& key, std::string_view value, Deadline deadline) override;
   std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
+  Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
+              Deadline deadline) override;
   void Fail(const std::string& cause) noexcept override;
 
  private:
-  // Throws Refused if the answer is kNo, JobFailed if it is kFailed.
+  // Throws Refused if the answer is kNo, JobFailed if it is kFailed. Drops answers that came too late for
+  // those who had asked.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;
   std::mutex mutex_;
   Channel channel_;
+  int num_unanswered_ = 0;
   const std::string hello_;
   std::string failure_;  // the job's, once rank 0 has told of it
   std::string nonce_;    // of rank 0

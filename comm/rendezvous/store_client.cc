@@ -50,7 +50,11 @@ Frame StoreClient::Ask(FrameType type, const std::string& payload, Deadline dead
   } catch (const std::runtime_error&) {
     // Rank 0 has gone, but may have left the cause; else Receive fails likewise.
   }
-  Frame answer = channel_.Receive(kMaxPayloadBytes, deadline);
+  ++num_unanswered_;
+  Frame answer{};
+  do {
+    answer = channel_.Receive(kMaxPayloadBytes, deadline);
+  } while (--num_unanswered_ > 0 && answer.type != FrameType::kFailed);
   const std::string line = absl::StrReplaceAll(answer.payload, {{"\n", " "}});
   if (answer.type == FrameType::kNo) throw Refused(line);
   if (answer.type == FrameType::kFailed) throw JobFailed(failure_ = line);
@@ -66,6 +70,24 @@ std::optional<std::string> StoreClient::Get(const std::string& key, Deadline dea
   Frame answer = Ask(FrameType::kGet, absl::StrCat(wait_ms, "\n", key), deadline + kAnswerWithin);
   return answer.type == FrameType::kYes ? std::optional<std::string>(std::move(answer.payload))
                                         : std::nullopt;
+}
+
+Store::Values StoreClient::Meet(const std::string& key, int index, int size,
+                                const std::vector<std::string>& own, Deadline deadline) {
+  const Frame answer =
+      Ask(FrameType::kMeet,
+          absl::StrCat(PollTimeout(deadline), "\n", size, "\n", index, "\n", key, "\n", Pack(own)),
+          deadline + kAnswerWithin);
+  const auto list = Unpack(answer.payload);
+  if (!list.has_value() || std::ssize(*list) != size) {
+    throw std::runtime_error("what answers for rank 0 is not rank 0 of this run");
+  }
+  Values values;
+  // A mark stands before each value that is there.
+  for (const std::string& value : *list) {
+    values.push_back(value.empty() ? std::nullopt : std::optional(value.substr(1)));
+  }
+  return values;
 }
 
 void StoreClient::Fail(const std::string& cause) noexcept {

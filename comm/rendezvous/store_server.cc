@@ -41,6 +41,8 @@ std::pair<std::string, std::string> Cut(const std::string& text) {
   return absl::StrSplit(text, absl::MaxSplits('\n', 1));
 }
 
+Deadline TimeFromNow(int wait_ms) { return Clock::now() + milliseconds(std::clamp(wait_ms, 0, kMaxWaitMs)); }
+
 }  // namespace
 
 struct StoreServer::Connection {
@@ -68,7 +70,7 @@ StoreServer::~StoreServer() {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, Clock::now() + kFarewell, [&] { return connected_.empty(); });
     is_stopping_ = true;
-    changed_.notify_all();
+    WakeAll();
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
@@ -80,7 +82,7 @@ std::vector<std::string> StoreServer::WaitForRanks(
   std::unique_lock lock(mutex_);
   if (!changed_.wait_until(lock, deadline, [&] { return has_begun_ || !cause_.empty(); })) {
     cause_ = missing([&](int rank) { return hosts_[static_cast<size_t>(rank)].has_value(); });
-    changed_.notify_all();
+    WakeAll();
   }
   if (cause_.empty()) {
     std::vector<std::string> hosts;
@@ -113,7 +115,42 @@ std::optional<std::string> StoreServer::Get(const std::string& key, Deadline dea
 void StoreServer::Fail(const std::string& cause) noexcept {
   const std::lock_guard lock(mutex_);
   if (cause_.empty()) cause_ = cause;
+  WakeAll();
+}
+
+void StoreServer::WakeAll() {
   changed_.notify_all();
+  for (auto& [key, meeting] : meetings_) meeting.changed.notify_all();
+}
+
+Store::Values StoreServer::Meet(const std::string& key, int index, int size,
+                                const std::vector<std::string>& own, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  Meeting& meeting = meetings_[key];
+  if (meeting.values.empty()) {
+    meeting.values.resize(static_cast<size_t>(size));
+    meeting.num_missing = size;
+  }
+  const auto place = static_cast<size_t>(index);
+  if (std::ssize(meeting.values) != size || meeting.values[place].has_value()) {
+    throw std::runtime_error("ranks do not meet as they should");
+  }
+  meeting.values[place] = own;
+  if (--meeting.num_missing == 0) meeting.changed.notify_all();
+  ++meeting.num_waiting;
+  meeting.changed.wait_until(lock, deadline,
+                             [&] { return meeting.num_missing == 0 || !cause_.empty() || is_stopping_; });
+  Values values;
+  for (const auto& theirs : meeting.values) {
+    values.push_back(theirs.has_value() ? std::optional((*theirs)[theirs->size() == 1 ? 0 : place])
+                                        : std::nullopt);
+  }
+  const bool is_complete = meeting.num_missing == 0;
+  if (--meeting.num_waiting == 0 && is_complete) meetings_.erase(key);
+  if (is_complete) return values;
+  if (!cause_.empty()) throw JobFailed(cause_);
+  if (is_stopping_) throw std::runtime_error("rank 0 is leaving");
+  return values;
 }
 
 void StoreServer::Accept() {
@@ -225,7 +262,7 @@ Frame StoreServer::AnswerToJoin(Connection& connection, int rank, const std::str
     hosts_[static_cast<size_t>(rank)] = host;
     has_begun_ = std::ranges::all_of(hosts_, [](const auto& other) { return other.has_value(); });
   }
-  changed_.notify_all();
+  if (has_begun_ || !cause_.empty()) WakeAll();
   changed_.wait(lock, [&] { return has_begun_ || !cause_.empty() || is_stopping_; });
   if (!has_begun_) return {FrameType::kFailed, cause_};
   const auto append = [](std::string* out, const std::optional<std::string>& other) { out->append(*other); };
@@ -242,8 +279,24 @@ void StoreServer::Answer(Connection& connection) {
       if (type == FrameType::kSet && first.size() <= kMaxKeyBytes) {
         Set(first, rest, Deadline::max());
       } else if (type == FrameType::kGet && absl::SimpleAtoi(first, &wait_ms)) {
-        const auto value = Get(rest, Clock::now() + milliseconds(std::clamp(wait_ms, 0, kMaxWaitMs)));
+        const auto value = Get(rest, TimeFromNow(wait_ms));
         answer = value.has_value() ? Frame{FrameType::kYes, *value} : Frame{FrameType::kNone, ""};
+      } else if (type == FrameType::kMeet) {
+        const std::vector<std::string> words = absl::StrSplit(payload, absl::MaxSplits('\n', 4));
+        int size = 0;
+        int index = 0;
+        const auto own = Unpack(words.back());
+        if (words.size() != 5 || !absl::SimpleAtoi(words[0], &wait_ms) ||
+            !absl::SimpleAtoi(words[1], &size) || !absl::SimpleAtoi(words[2], &index) ||
+            words[3].size() > kMaxKeyBytes || size > options_.size || index < 0 || index >= size ||
+            !own.has_value() || (own->size() != 1 && std::ssize(*own) != size)) {
+          return;
+        }
+        std::vector<std::string> marked;
+        for (const auto& value : Meet(words[3], index, size, *own, TimeFromNow(wait_ms))) {
+          marked.push_back(value.has_value() ? absl::StrCat("=", *value) : "");
+        }
+        answer.payload = Pack(marked);
       } else if (type == FrameType::kFail) {
         Fail(payload);
       } else {

@@ -101,6 +101,31 @@ TEST_F(StoreTest, WaitsForWhatIsSetLater) {
   EXPECT_EQ(of_rank0.get(), "value");
 }
 
+TEST_F(StoreTest, RanksMeet) {
+  const auto clients = JoinAll();
+  auto of_rank0 = std::async(std::launch::async, [&] {
+    return server_.Meet("key", 0, 3, {"00", "01", "02"}, Soon());
+  });
+  auto of_rank1 = std::async(std::launch::async, [&] { return clients[0]->Meet("key", 1, 3, {""}, Soon()); });
+  EXPECT_EQ(clients[1]->Meet("key", 2, 3, {"20", "2\n1", "22"}, Soon()), (Store::Values{"02", "", "22"}));
+  EXPECT_EQ(of_rank1.get(), (Store::Values{"01", "", "2\n1"}));
+  EXPECT_EQ(of_rank0.get(), (Store::Values{"00", "", "20"}));
+  // All have left, so the key is free again; one of them is late.
+  EXPECT_EQ(clients[0]->Meet("key", 1, 2, {"x"}, In(milliseconds(50))), (Store::Values{std::nullopt, "x"}));
+}
+
+TEST_F(StoreTest, AFailureReachesThoseWhoMeet) {
+  const auto clients = JoinAll();
+  for (Store* const store : std::initializer_list<Store*>{clients[0].get(), &server_}) {
+    auto waiting = std::async(std::launch::async, [&] {
+      return ErrorOf<JobFailed>([&] { store->Meet("key", store == &server_ ? 0 : 1, 3, {""}, Soon()); });
+    });
+    std::this_thread::sleep_for(milliseconds(50));
+    clients[1]->Fail("the cause");
+    EXPECT_EQ(waiting.get(), "the cause");
+  }
+}
+
 TEST_F(StoreTest, AFailureReachesThoseWhoWaitAndThoseWhoAskLater) {
   const auto clients = JoinAll();
   const auto cause_for = [](Store& store, const std::string& key) {
@@ -242,7 +267,7 @@ TEST_F(StoreTest, AStrangerWhoListensLearnsNothingAndCannotAnswer) {
     impostor.join();
     // No proof, of which a weak secret could be guessed: only the names and a nonce.
     ASSERT_EQ(heard.size(), 1u);
-    EXPECT_THAT(heard[0].payload, testing::MatchesRegex("gradsync rendezvous 3\nmine\nrun\n[0-9a-f]{32}"));
+    EXPECT_THAT(heard[0].payload, testing::MatchesRegex("gradsync rendezvous 4\nmine\nrun\n[0-9a-f]{32}"));
   }
 }
 
@@ -312,9 +337,14 @@ TEST_F(StoreTest, HangsUpOnStrangers) {
 }
 
 TEST_F(StoreTest, HangsUpOnRanksThatAskTooMuch) {
+  // Too few words, an index or a size that is none, values that are none, or too many of them.
+  const auto meets = [](const std::string& what) {
+    return Bytes('m', static_cast<uint32_t>(what.size()) + 2, "1\n" + what);
+  };
   for (const std::string& bytes :
        {Bytes('s', 258, std::string(257, 'k') + "\n"), Bytes('s', (4 << 20) + 1, ""), Bytes('g', 5, "x\nkey"),
-        Bytes('?', 0, "")}) {
+        Bytes('?', 0, ""), meets("2\n1\nkey"), meets("2\n2\nkey\n1\nx"), meets("9\n1\nkey\n1\nx"),
+        meets("2\n1\nkey\n2\nx"), meets("2\n1\nkey\n1\nx1\nx1\nx")}) {
     StoreServer server(ListenAnywhere(), {.check = [](int, const std::string&) { return ""; }});
     const FileDescriptor socket = Connect({"127.0.0.1", std::to_string(server.port())}, Soon());
     Channel rank{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0))};
@@ -400,6 +430,32 @@ TEST(StoreClientTest, ARank0ThatLeavesWithoutReadingHasClosedTheConnection) {
             }),
             "rank 0 closed the connection");
   leaves.join();
+}
+
+TEST(StoreClientTest, AnAnswerThatComesTooLateAnswersNothingElse) {
+  const auto listeners = ListenAnywhere();
+  std::promise<void> is_late;
+  std::thread slow([&] {
+    const FileDescriptor socket = Accepted(listeners[0]);
+    Channel client{FileDescriptor(fcntl(socket.get(), F_DUPFD_CLOEXEC, 0))};
+    const std::string hello = client.Receive(kMaxPayloadBytes, Soon()).payload;
+    client.Send({FrameType::kChallenge, "nonce\n" + ProofOfRank0("", hello, "nonce")}, Soon());
+    client.Receive(kMaxPayloadBytes, Soon());
+    Send(socket, Bytes('y', 8, "a ").substr(0, 6));  // the first bytes
+    is_late.get_future().wait();
+    Send(socket, " answer");
+    client.Receive(kMaxPayloadBytes, Soon());
+    client.Send({FrameType::kYes, "another"}, Soon());
+    IsClosed(socket, seconds(30));
+  });
+  {
+    StoreClient client({"127.0.0.1", std::to_string(PortOf(listeners[0]))}, {}, "", Soon());
+    EXPECT_EQ(ErrorOf<std::runtime_error>([&] { client.Get("key", In(milliseconds(-900))); }),
+              "rank 0 does not answer");
+    is_late.set_value();
+    EXPECT_EQ(client.Get("another key", Soon()), "another");
+  }
+  slow.join();
 }
 
 TEST(StoreClientTest, DoesNotWaitLongerThanItMay) {

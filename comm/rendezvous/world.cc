@@ -47,6 +47,16 @@ std::string JobName(const EnvironmentLookup& environment, const Launcher& launch
   return name.empty() || part.empty() ? name : Join(name, ".", part);
 }
 
+// Rank 0 proves that it knows the secret to whoever asks. Of a short one, that proof would tell it.
+std::string Secret(const EnvironmentLookup& environment) {
+  constexpr size_t kMinBytes = 16;
+  std::string secret = Text(environment, "GRADSYNC_SECRET");
+  Require(secret.empty() || secret.size() >= kMinBytes, "GRADSYNC_SECRET has ", secret.size(),
+          " bytes, expected at least ", kMinBytes,
+          " that nobody can guess, such as those of openssl rand -hex 16");
+  return secret;
+}
+
 // The value of a variable that is a whole number in [minimum, limit).
 std::optional<int> Number(const EnvironmentLookup& environment, const char* name, int minimum, int limit) {
   const std::optional<std::string> text = name == nullptr ? std::nullopt : environment(name);
@@ -99,7 +109,7 @@ std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) 
     world.local_size = local_size.value_or(world.size == 1 ? 1 : 0);
     world.rendezvous = Rendezvous(environment, world);
     world.job_name = JobName(environment, launcher);
-    world.job_secret = Text(environment, "GRADSYNC_SECRET");
+    world.job_secret = Secret(environment);
     world.host = Text(environment, "GRADSYNC_HOST");
     return world;
   }

@@ -60,8 +60,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 //
 // The local rank and size are optional, and replaced by what the ranks find when they meet; without them
 // local_size is 0. The job's name is GRADSYNC_JOB if set, else that of torchrun (TORCHELASTIC_RUN_ID), srun
-// (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE). GRADSYNC_SECRET is its secret. GRADSYNC_HOST,
-// if set, names the host instead of the system.
+// (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE). GRADSYNC_SECRET, of 16 bytes or
+// more, is its secret. GRADSYNC_HOST, if set, names the host instead of the system.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
 // own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their

@@ -128,12 +128,16 @@ TEST(WorldTest, SecretAndHost) {
   const auto world = Read({{"RANK", "0"},
                            {"WORLD_SIZE", "2"},
                            {"GRADSYNC_RENDEZVOUS", "file:///x"},
-                           {"GRADSYNC_SECRET", "s3"},
+                           {"GRADSYNC_SECRET", "0123456789abcdef"},
                            {"GRADSYNC_HOST", "h"}});
-  EXPECT_EQ(world->job_secret, "s3");
+  EXPECT_EQ(world->job_secret, "0123456789abcdef");
   EXPECT_EQ(world->host, "h");
   EXPECT_EQ(ReadError({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"GRADSYNC_JOB", std::string(201, 'x')}}),
             "GRADSYNC_JOB has 201 bytes, expected one line of at most 200");
+  EXPECT_EQ(
+      ReadError({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"GRADSYNC_SECRET", "0123456789abcde"}}),
+      "GRADSYNC_SECRET has 15 bytes, expected at least 16 that nobody can guess, such as those of openssl "
+      "rand -hex 16");
 }
 
 TEST(WorldTest, RendezvousOfTheUserWins) {

@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -11,12 +12,15 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <system_error>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "comm/process_group.h"
 #include "comm/processes/random.h"
+#include "comm/rendezvous/protocol.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -30,8 +34,12 @@ int64_t Futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const 
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
-[[noreturn]] void ThrowErrno(const char* what) {
-  throw std::system_error(errno, std::generic_category(), what);
+[[noreturn]] void ThrowErrno(const std::string& what) {
+  const int error = errno;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  throw std::system_error(error, std::generic_category(),
+                          error == EMFILE ? Join("ulimit -n is ", limit.rlim_cur, ": ", what) : what);
 }
 
 // In the abstract namespace, of which nothing is ever left in a directory.
@@ -90,7 +98,7 @@ ShmMesh::ShmMesh(const World& world, size_t area_bytes, milliseconds timeout, Fi
   Rendezvous rendezvous(world, timeout);
   CheckOneHost(rendezvous.hosts());
   try {
-    Connect(rendezvous, Clock::now() + timeout);
+    Connect(rendezvous, world.job_secret, Clock::now() + timeout);
     control_ = Share(kAreaOffset + area_bytes);
     Meet();
   } catch (const CollectiveError&) {
@@ -110,42 +118,74 @@ PeerError ShmMesh::Late(int rank) const {
   return {NameOf(rank), Join("rank ", NameOf(rank), " made no progress for ", Seconds(timeout_))};
 }
 
-void ShmMesh::Connect(Rendezvous& rendezvous, Deadline deadline) {
-  const auto key = [](int rank) { return Join("shm.address.", rank); };
+namespace {
+
+// What a rank says first, for which it must know the name of whom it connects to, and the job's secret.
+std::string Greeting(const std::string& secret, const std::string& name, int rank) {
+  return Join(Mac(secret, Join(name, " ", rank)), " ", rank);
+}
+
+}  // namespace
+
+void ShmMesh::Connect(Rendezvous& rendezvous, const std::string& secret, Deadline deadline) {
   const std::string name = "gradsync-" + RandomHex();
   const Address own(name);
   const FileDescriptor listener = NewSocket();
   if (bind(listener.get(), own.get(), own.length) != 0 || listen(listener.get(), size_) != 0) {
     ThrowErrno("listen");
   }
-  rendezvous.Set(key(rank_), name);
+  const std::vector<std::string> names = rendezvous.Exchange({name});
   for (int peer = 0; peer < rank_; ++peer) {
-    const std::string address = rendezvous.Get(key(peer), peer);
+    const std::string& theirs = names[static_cast<size_t>(peer)];
     FileDescriptor file;
     try {
-      file = ConnectToListener(address, deadline);
+      file = ConnectToListener(theirs, deadline);
     } catch (const std::system_error& error) {
       if (error.code().value() == ETIMEDOUT) throw Late(peer);
+      if (error.code().value() != ECONNREFUSED) throw;
       throw Closed(peer);
     }
-    if (send(file.get(), &rank_, sizeof(rank_), MSG_NOSIGNAL) != sizeof(rank_)) throw Closed(peer);
+    const std::string greeting = Greeting(secret, theirs, rank_);
+    if (send(file.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) != std::ssize(greeting)) {
+      throw Closed(peer);
+    }
     sockets_[static_cast<size_t>(peer)] = std::move(file);
   }
-  for (int missing = rank_ + 1; missing < size_;) {
-    if (sockets_[static_cast<size_t>(missing)].valid()) {
-      ++missing;
-      continue;
+  Accept(listener, secret, name, deadline);
+}
+
+// Anybody on this host can see the name, connect, and say nothing: that holds up nobody else.
+void ShmMesh::Accept(const FileDescriptor& listener, const std::string& secret, const std::string& name,
+                     Deadline deadline) {
+  constexpr size_t kMaxSilent = 64;
+  std::deque<FileDescriptor> silent;
+  const auto is_missing = [](const FileDescriptor& socket) { return !socket.valid(); };
+  for (;;) {
+    const auto missing = std::find_if(sockets_.begin() + rank_ + 1, sockets_.end(), is_missing);
+    if (missing == sockets_.end()) return;
+    std::vector<pollfd> polled = {{.fd = listener.get(), .events = POLLIN, .revents = 0}};
+    for (const FileDescriptor& file : silent)
+      polled.push_back({.fd = file.get(), .events = POLLIN, .revents = 0});
+    poll(polled.data(), polled.size(), PollTimeout(deadline));
+    if (Clock::now() >= deadline) throw Late(static_cast<int>(missing - sockets_.begin()));
+    for (size_t i = silent.size(); i > 0; --i) {
+      if (polled[i].revents == 0) continue;
+      std::string text(200, '\0');
+      const ssize_t length = recv(silent[i - 1].get(), text.data(), text.size(), MSG_DONTWAIT);
+      text.resize(static_cast<size_t>(std::max<ssize_t>(length, 0)));
+      int peer = 0;
+      if (absl::SimpleAtoi(text.substr(text.find(' ') + 1), &peer) && peer > rank_ && peer < size_ &&
+          !sockets_[static_cast<size_t>(peer)].valid() && IsSameMac(text, Greeting(secret, name, peer))) {
+        sockets_[static_cast<size_t>(peer)] = std::move(silent[i - 1]);
+      }
+      silent.erase(silent.begin() + static_cast<std::ptrdiff_t>(i) - 1);
     }
-    if (!WaitFor(listener, POLLIN, deadline)) throw Late(missing);
+    if (polled[0].revents == 0) continue;
     FileDescriptor file(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    int peer = 0;
-    // Anybody on this host can see the name.
-    if (!file.valid() || !IsOwnUser(file) || !WaitFor(file, POLLIN, deadline) ||
-        recv(file.get(), &peer, sizeof(peer), MSG_DONTWAIT) != sizeof(peer) || peer <= rank_ ||
-        peer >= size_ || sockets_[static_cast<size_t>(peer)].valid()) {
-      continue;
-    }
-    sockets_[static_cast<size_t>(peer)] = std::move(file);
+    if (!file.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) ThrowErrno("accept");
+    if (!file.valid() || !IsOwnUser(file)) continue;
+    if (silent.size() == kMaxSilent) silent.pop_front();
+    silent.push_back(std::move(file));
   }
 }
 
@@ -190,6 +230,7 @@ void ShmMesh::SendFile(int rank, const FileDescriptor& file, size_t bytes, Deadl
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
   if (!WaitFor(socket, POLLOUT, deadline)) throw Late(rank);
   if (sendmsg(socket.get(), &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno != EPIPE && errno != ECONNRESET) ThrowErrno("sending of shared memory");
     throw Closed(rank);
   }
 }
@@ -200,6 +241,11 @@ FileDescriptor ShmMesh::ReceiveFile(int rank, size_t expected_bytes, Deadline de
   const FileDescriptor& socket = sockets_[static_cast<size_t>(rank)];
   if (!WaitFor(socket, POLLIN, deadline)) throw Late(rank);
   const ssize_t received = recvmsg(socket.get(), &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  // The system drops a descriptor for which there is no room.
+  if (received > 0 && (message.header.msg_flags & MSG_CTRUNC) != 0) {
+    errno = EMFILE;
+    ThrowErrno("shared memory");
+  }
   const cmsghdr* const control = received > 0 ? CMSG_FIRSTHDR(&message.header) : nullptr;
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS) throw Closed(rank);
   int fd = -1;

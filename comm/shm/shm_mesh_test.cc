@@ -1,25 +1,44 @@
 #include "comm/shm/shm_mesh.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/rendezvous/job.h"
+#include "comm/rendezvous/protocol.h"
+#include "comm/rendezvous/rendezvous.h"
 #include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
+#include "model/error.h"
 
 namespace gradsync::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+FileDescriptor NewSocket() { return FileDescriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+
+std::pair<sockaddr_un, socklen_t> AddressOf(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
 
 // A rank that sleeps does not look by itself before the test has failed.
 TEST(ShmMeshTest, AStepWakesWhoeverWaitsForIt) {
@@ -75,7 +94,7 @@ TEST(ShmMeshTest, AFailureToConnectIsNoted) {
       EXPECT_THROW(ShmMesh(world, 64, std::chrono::milliseconds(200), first_cause), CollectiveError);
       return;
     }
-    if (rank == 1) Rendezvous(world, std::chrono::seconds(30));
+    if (rank == 1) Rendezvous(world, std::chrono::seconds(30)).Exchange({"gradsync-nobody"});
     ErrorOf<JobFailed>([&] { world.job->store().Get("never", Soon()); });
     if (rank == 1) return;
     first_cause.Write(PeerClosed(0, "rank 0 closed the connection"));
@@ -83,14 +102,115 @@ TEST(ShmMeshTest, AFailureToConnectIsNoted) {
   });
 }
 
+// What rank 1 of two sends first to the listener of this name. Independent of the mesh.
+std::string GreetingOfRank1(const std::string& secret, const std::string& name) {
+  return Mac(secret, name + " 1") + " 1";
+}
+
+void Say(const FileDescriptor& socket, const std::string& text) {
+  EXPECT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
+}
+
+// Rank 0 of two makes its mesh. Then `strangers` connect to its listener, and rank 1 after them, which leaves
+// when it has been sent memory. Returns what rank 0 says; nothing but that if it sent rank 1 no memory.
+std::string WithStrangers(const std::function<void(const std::string& name)>& strangers) {
+  const std::string secret = "a secret of its ranks";
+  const TemporaryDirectory directory;
+  bool is_taken = false;
+  const std::string error = ErrorsOfRanks(2, [&](int rank) {
+    World world = JoinJob({.rank = rank, .size = 2, .rendezvous = "file://" + directory.path()}, {},
+                          std::chrono::seconds(30));
+    world.job_secret = secret;
+    FirstCause first_cause(world);
+    if (rank == 0) {
+      ShmMesh(world, 64, std::chrono::seconds(3), first_cause);
+      return;
+    }
+    const std::string name = Rendezvous(world, std::chrono::seconds(30)).Exchange({"gradsync-nobody"})[0];
+    strangers(name);
+    const FileDescriptor socket = ConnectToListener(name, Soon());
+    Say(socket, GreetingOfRank1(secret, name));
+    // The memory that rank 0 shares, and how much of it.
+    size_t bytes = 0;
+    EXPECT_TRUE(WaitFor(socket, POLLIN, Soon()));
+    is_taken = recv(socket.get(), &bytes, sizeof(bytes), 0) == sizeof(bytes);
+  })[0];
+  constexpr std::string_view kPrefix = "rank 0: could not share memory with the other ranks: ";
+  EXPECT_TRUE(error.starts_with(kPrefix)) << error;
+  return Join(is_taken ? "rank 1 was taken: " : "", error.substr(kPrefix.size()));
+}
+
+constexpr char kTaken[] = "rank 1 was taken: rank 1 closed the connection";
+
+TEST(ShmMeshTest, StrangersHoldNobodyUp) {
+  std::vector<FileDescriptor> strangers;
+  EXPECT_EQ(WithStrangers([&](const std::string& name) {
+              // More than rank 0 keeps, of whom none says anything; and those who lie.
+              for (int i = 0; i < 200; ++i) strangers.push_back(ConnectToListener(name, Soon()));
+              for (const std::string& text :
+                   {GreetingOfRank1("a guess", name), GreetingOfRank1("", name), std::string(1000, 'x'),
+                    std::string("1"), std::string("\1\0\0\0", 4)}) {
+                strangers.push_back(ConnectToListener(name, Soon()));
+                Say(strangers.back(), text);
+              }
+            }),
+            kTaken);
+}
+
+TEST(ShmMeshTest, AnotherUserIsNoRank) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const std::string error = WithStrangers([](const std::string& name) {
+    const std::string greeting = GreetingOfRank1("a secret of its ranks", name);
+    const Pipe done = MakePipe();
+    const pid_t child = fork();
+    if (child == 0) {
+      if (setuid(65534) != 0) _exit(1);
+      const FileDescriptor socket = ConnectToListener(name, Soon());
+      _exit(send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) == std::ssize(greeting) ? 0
+                                                                                                       : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << "a sandbox has no other users: run it outside";
+  });
+  EXPECT_EQ(error, kTaken);
+}
+
+TEST(ShmMeshTest, ALackOfDescriptorsIsNamed) {
+  rlimit old_limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
+  const std::string error = WithStrangers([&](const std::string& name) {
+    const FileDescriptor socket = NewSocket();
+    const rlimit limit = {.rlim_cur = 3, .rlim_max = old_limit.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const auto [address, length] = AddressOf(name);
+    EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    setrlimit(RLIMIT_NOFILE, &old_limit);
+  });
+  EXPECT_EQ(error, "ulimit -n is 3: accept: Too many open files");
+}
+
+// A wake-up that is lost would cost the rank that sleeps all of kNever.
+TEST(ShmMeshTest, NoWakeUpIsLost) {
+  constexpr std::chrono::seconds kNever{60};
+  const TemporaryDirectory directory;
+  const auto begin = Clock::now();
+  RunRanks(2, [&](int rank) {
+    const World world{.rank = rank, .size = 2, .rendezvous = "file://" + directory.path()};
+    FirstCause first_cause(world);
+    ShmMesh mesh(world, 64, kNever, first_cause);
+    mesh.set_look_every(kNever);
+    for (int round = 0; round < 100'000; ++round) mesh.Meet();
+  });
+  EXPECT_LT(Clock::now() - begin, kNever);
+}
+
 // Nobody accepts: as long as there is room, the system does.
 TEST(ShmMeshTest, AFullQueueOfAListenerEndsTheWaitInTime) {
   const std::string name = "gradsync-test-" + std::to_string(getpid());
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  const FileDescriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const auto [address, length] = AddressOf(name);
+  const FileDescriptor listener = NewSocket();
   ASSERT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length), 0);
   ASSERT_EQ(listen(listener.get(), 2), 0);
   std::vector<FileDescriptor> accepted;

@@ -9,10 +9,11 @@ namespace {
 
 std::vector<ConformanceParam> Params() {
   std::vector<ConformanceParam> params;
-  for (const std::string backend : {"local", "gloo", "shm", "hierarchical"}) {
+  for (const std::string backend : {"local", "gloo", "gloo_own", "shm", "hierarchical"}) {
     for (const int size : {1, 2, 3, 4}) params.push_back({backend, size});
   }
   params.push_back({.backend = "gloo", .size = 3, .is_checked = true});
+  params.push_back({.backend = "gloo_own", .size = 3, .is_checked = true});
   if (OuterAddress().empty()) return params;
   params.push_back({.backend = "hierarchical", .size = 4, .ranks_per_host = 2, .is_checked = true});
   for (const auto& [size, ranks_per_host] : {std::pair(2, 1), {4, 2}, {6, 2}, {6, 3}}) {

@@ -77,6 +77,10 @@ int RunRank(const World& world, const std::string& mode, const std::string& argu
     if (world.rank == 0) std::printf("%s\n", world.rendezvous.c_str());
     return 0;
   }
+  if (mode == "stall_at_the_end") {
+    if (world.rank == 1) SleepForever();
+    return 0;
+  }
   if (mode == "bad_arguments") {
     if (IsFirstToReport()) std::fprintf(stderr, "--sizes is 'x', expected a number\n");
     return 2;
@@ -159,6 +163,7 @@ int Main(int argc, char** argv) {
     const bool stays = mode == "stubborn_for_ever";
     return LaunchSelf({.world_size = argument == "hierarchical" ? 4 : 3,
                        .settle = std::chrono::milliseconds(speaks ? 20'000 : 200),
+                       .finish = std::chrono::milliseconds(mode == "stall_at_the_end" ? 500 : 60'000),
                        .grace = std::chrono::milliseconds(stays ? 600'000 : 300)},
                       std::span<char* const>(argv, static_cast<size_t>(argc)));
   } catch (const std::exception& error) {

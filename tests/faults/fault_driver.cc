@@ -74,7 +74,7 @@ struct Accident {
   bool after_first_case() const {
     const ddp::Traits& traits = ddp::TraitsOf(strategy);
     return (in_phase() && count >= StepsPerCase(traits)) || (place == "records" && count >= kWritesPerCase) ||
-           (place == "meeting" && count >= MeetingsPerCase(traits));
+           (place == "meeting" && count >= MeetingsPerCase(traits)) || place == "end";
   }
 };
 
@@ -96,11 +96,13 @@ Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) 
   accident.strategy = one_of(strategies);
   accident.rank = below(accident.world_size);
   accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
-                           "synchronisation", "optimizer", "records"});
+                           "synchronisation", "optimizer", "records", "end"});
   if (!place.empty()) accident.place = place;
   // Before it has a handler for them, a rank that throws just aborts.
   // What happens soon, happens to a thread that nobody waits for.
   accident.kind = accident.place == "soon" ? one_of({"kill", "stop", "exit", "leave"})
+                  // When all is done, only a rank that does not end is an accident.
+                  : accident.place == "end" ? one_of({"stop", "hang", "silent"})
                   : accident.place == "start"
                       ? one_of({"kill", "stop", "exit", "leave", "hang", "silent"})
                       : one_of({"kill", "stop", "exit", "leave", "throw", "memory", "hang", "silent"});
@@ -109,6 +111,7 @@ Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) 
   const int steps = 2 * StepsPerCase(traits);
   const std::map<std::string, int> counts = {{"start", 1},
                                              {"join", 1},
+                                             {"end", 1},
                                              {"soon", 400'000},
                                              {"operation", 200},
                                              {"collective", many ? 200 : steps},

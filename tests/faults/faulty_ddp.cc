@@ -11,6 +11,7 @@
 //   collective a strategy issues a collective
 //   meeting    ranks meet while the optimizer runs: where they share weights, before and after they write
 //   them records    half a record has been written
+//   end        all is done
 //
 // and KIND one of kill (SIGKILL), stop (SIGSTOP), exit (status 7), leave (status 0), throw, memory (there is
 // none), corrupt (another number in a gradient), hang (computes for ever), silent (does nothing any more, but
@@ -132,7 +133,7 @@ int Main(int argc, char** argv) {
   bench::TrainingOptions options;
   bench::FlagTable flags("faulty_ddp", "ddp, with an accident.");
   options.AddTo(flags);
-  return bench::RunTrainingProgram(
+  const int status = bench::RunTrainingProgram(
       argc, argv, flags, options, [&](const comm::World& world, const model::DevicePtr& device) {
         Pass("join");
         if (OwnFault().place == "soon") {
@@ -146,6 +147,8 @@ int Main(int argc, char** argv) {
         if (!OwnFault().place.empty()) task.ranges = std::make_unique<FaultSink>();
         return task;
       });
+  Pass("end");
+  return status;
 }
 
 }  // namespace
