@@ -21,9 +21,15 @@
 
 namespace gradsync::comm {
 
-// Blocks SIGPIPE for this thread and those it starts, because gloo writes to sockets that may be closed.
+// Blocks SIGPIPE for this thread and those it starts, because gloo writes to sockets that may be closed. One
+// that came meanwhile is dropped.
 struct BlockSigpipe : BlockSignals {
   BlockSigpipe() : BlockSignals(SetOf({SIGPIPE})) {}
+  ~BlockSigpipe() {
+    const sigset_t sigpipe = SetOf({SIGPIPE});
+    const timespec at_once{};
+    sigtimedwait(&sigpipe, nullptr, &at_once);
+  }
 };
 
 // TCP connections between every two ranks.

@@ -151,6 +151,12 @@ TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
   }
 }
 
+// Would end this test.
+TEST(GlooIdentityTest, APeerThatHasGoneKillsNobody) {
+  const BlockSigpipe block_sigpipe;
+  raise(SIGPIPE);
+}
+
 // What each of two ranks says whose jobs have these secrets.
 std::vector<std::string> ErrorsWithSecrets(const std::string& of_rank0, const std::string& of_rank1) {
   const TemporaryDirectory directory;
