@@ -88,7 +88,7 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
                                      "sync_cost (s) [simultaneous 95 % CI] |"));
   EXPECT_THAT(outcome.out, HasSubstr("| **naive@gloo** |  0.02000 |                              0.0 |"));
   EXPECT_THAT(outcome.out, HasSubstr("+50.0 [+50.0, +50.0]"));
-  EXPECT_THAT(outcome.out, HasSubstr("**naive is 33.3 to 33.3 % faster than flat;"));
+  EXPECT_THAT(outcome.out, HasSubstr("**Against naive: slower by 50.0 to 50.0 %: flat"));
   EXPECT_THAT(outcome.out, HasSubstr("- `one-launch`: one launch"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("outliers")));
   EXPECT_THAT(outcome.out, Not(HasSubstr("p99_step")));

@@ -8,6 +8,7 @@
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/charts.h"
+#include "tools/tables/answers.h"
 
 namespace gradsync::tools {
 namespace {
@@ -196,8 +197,13 @@ Figure CostFigure(const std::vector<Cell>& cells) {
         figure.undecided[WhyUndecided(cell)].push_back(title);
         continue;
       }
-      const BarChart chart = CostChart(cell, rows, title, styles);
-      figure.panels.push_back({title, DrawBars(chart)});
+      std::vector<Answer> answers;
+      for (const Row* row : rows) {
+        if (row->baseline != Row::kNone) answers.push_back(AnswerOf(cell, *row));
+      }
+      const std::string counts = CountsOf(answers);
+      const BarChart chart = CostChart(cell, rows, Join(title, counts.empty() ? "" : ": ", counts), styles);
+      figure.panels.push_back({chart.title, DrawBars(chart)});
       for (const Bar& bar : chart.bars) {
         for (const BarPart& part : bar.parts) drawn.insert(part.style);
       }

@@ -239,7 +239,8 @@ TEST(LearningFigureTest, ShowsLossOverStepsSecondsAndBytes) {
 
 TEST(CostFigureTest, BackendsStandSideBySideOnOneScale) {
   const std::vector<XmlElement> figure = FigureOf("report_backends", EveryExperiment(), "figure-cost");
-  EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")), ElementsAre("small, gloo", "small, shm"));
+  EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")),
+              ElementsAre("small, gloo: 1 slower", "small, shm: 1 slower"));
   EXPECT_THAT(WithClass(figure, "pairs"), SizeIs(1));
   // The floor takes part in both, equally long.
   std::vector<double> floors;
@@ -262,7 +263,7 @@ TEST(CostFigureTest, IsAPictureOfItsOwnToo) {
   EXPECT_EQ(elements[0].name, "svg");
   EXPECT_EQ(elements[0].Attribute("xmlns"), "http://www.w3.org/2000/svg");
   EXPECT_THAT(TextsOf(WithClass(elements, "name")),
-              ::testing::IsSupersetOf({"small, gloo", "small, shm", "core"}));
+              ::testing::IsSupersetOf({"small, gloo: 1 slower", "small, shm: 1 slower", "core"}));
   const char* const wrong[] = {"report", dir.c_str(), "--figure=grid", out_flag.c_str()};
   EXPECT_EQ(RunReport(4, wrong, out, err), 2);
   EXPECT_THAT(err.str(), StartsWith("report: --figure=grid: expected "));

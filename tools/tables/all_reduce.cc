@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "bench/records/record.h"
 #include "bench/records/units.h"
 #include "model/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/answers.h"
+#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
 // The table about collectives alone: rows are backends, cells are sizes.
@@ -23,6 +24,12 @@ double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
 std::string SizeText(double bytes) {
   return bytes < kMiB ? bench::FormatByteCount(static_cast<int64_t>(bytes)) : Join(bytes / kMiB, " MB");
+}
+
+// " broadcast" of another collective than an all-reduce.
+std::string OperationOf(const View& view) {
+  const std::string collective = Text("collective")(view);
+  return collective == "all_reduce" ? "" : " " + collective;
 }
 
 std::vector<Field<View>> Fields() {
@@ -68,19 +75,14 @@ std::vector<Field<View>> Fields() {
 // "Bus bandwidth at 100 MB: gloo 1.43 GB/s and shm 14.1 GB/s.": at the size that most have, the largest of
 // several. Empty if there is none.
 std::string BandwidthsOf(const std::vector<Cell>& cells) {
-  std::set<std::string> runs;
-  for (const Cell& cell : cells) runs.insert(cell.any().measured->record.run_id);
   std::map<double, std::vector<std::string>> all;  // by size
   for (const Cell& cell : cells) {
     if (!cell.void_reason.empty()) continue;
     for (const Row& row : cell.rows) {
-      const View view{cell, row};
-      if (row.measured->wrong_elements.value_or(0) > 0 || !(BytesOf(view) > 0)) continue;
-      std::string name = row.backend();
-      if (const std::string collective = Text("collective")(view); collective != "all_reduce")
-        name += " " + collective;
-      if (runs.size() > 1) name += " (" + row.measured->record.run_id + ")";
-      all[BytesOf(view)].push_back(Join(name, " ", Significant(row.bus_bytes_per_second / kGB, 3), " GB/s"));
+      const double bytes = BytesOf({cell, row});
+      if (row.measured->wrong_elements.value_or(0) > 0 || !(bytes > 0)) continue;
+      all[bytes].push_back(Join(row.backend(), OperationOf({cell, row}), " ",
+                                Significant(row.bus_bytes_per_second / kGB, 3), " GB/s"));
     }
   }
   if (all.empty()) return "";
@@ -89,72 +91,32 @@ std::string BandwidthsOf(const std::vector<Cell>& cells) {
   return Join("Bus bandwidth at ", SizeText(bytes), ": ", Listed(parts), ".");
 }
 
-// At which sizes a backend is shown faster than the baseline, or slower.
-std::vector<std::string> OrdersOf(const std::vector<Cell>& cells) {
-  std::map<std::pair<std::string, std::string>, std::map<Verdict, std::vector<std::string>>>
-      all;  // sizes, by backend and baseline
+std::vector<std::string> FindingsOf(const std::vector<Cell>& cells) {
+  std::vector<Answer> answers;
+  size_t num_rows = 0, num_checked = 0, num_wrong = 0;
   for (const Cell& cell : cells) {
-    if (!cell.void_reason.empty()) continue;
     for (const Row& row : cell.rows) {
-      if (row.verdict == Verdict::kNone || row.backend() == bench::kMemoryLimit) continue;
+      ++num_rows;
+      num_checked += row.measured->wrong_elements.has_value();
+      num_wrong += row.measured->wrong_elements.value_or(0) > 0;
       const View view{cell, row};
-      const Interval& by = row.against_baseline.interval;
-      const bool is_faster = row.verdict == Verdict::kFaster, is_slower = row.verdict == Verdict::kSlower;
-      std::string size = SizeText(BytesOf(view));
-      if (is_faster) size += Join(" (", PercentRange({-by.high, -by.low}), ")");
-      if (is_slower) size += Join(" (", PercentRange(by), ")");
-      all[{row.backend(), view.base()->backend()}][is_faster || is_slower ? row.verdict : Verdict::kOpen]
-          .push_back(std::move(size));
+      // Nobody can choose the limit of memory.
+      if (row.verdict == Verdict::kNone || view.base() == &row || row.backend() == bench::kMemoryLimit)
+        continue;
+      answers.push_back({SizeText(BytesOf(view)) + OperationOf(view), row.backend(), view.base()->backend(),
+                         row.verdict, row.against_baseline.interval});
     }
   }
-  std::vector<std::string> sentences;
-  for (auto& [names, sizes] : all) {
-    std::vector<std::string> parts;
-    for (const auto& [verdict, word] : {std::pair{Verdict::kFaster, "faster"},
-                                        {Verdict::kSlower, "slower"},
-                                        {Verdict::kOpen, "not shown different"}}) {
-      const std::vector<std::string>& own = sizes[verdict];
-      if (!own.empty())
-        parts.push_back(Join(word, " at ", own.size() > 6 ? Join(own.size(), " sizes") : Listed(own)));
-    }
-    sentences.push_back(Join(names.first, " against ", names.second, ": ", Listed(parts), "."));
-  }
-  return sentences;
-}
-
-std::vector<std::string> WrongOf(const std::vector<Cell>& cells) {
-  std::vector<std::string> wrong;
-  bool were_all_checked = true;
-  for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
-      were_all_checked &= row.measured->wrong_elements.has_value();
-      const int64_t count = row.measured->wrong_elements.value_or(0);
-      if (count > 0)
-        wrong.push_back(Join(count, " by ", row.backend(), " at ", SizeText(BytesOf({cell, row}))));
-    }
-  }
-  if (wrong.size() > 3) {
-    const size_t more = wrong.size() - 2;
-    wrong.resize(2);
-    wrong.push_back(Join(more, " times more"));
-  }
-  if (!wrong.empty())
-    return {Join("Wrong elements: ", Listed(wrong), ". Times of wrong results are not compared.")};
-  if (!were_all_checked) return {};
-  return {"No element of any result was wrong."};
-}
-
-std::vector<std::string> SentencesOf(const std::vector<Cell>& cells) {
-  std::vector<std::string> sentences = WrongOf(cells);
-  const bool is_wrong = !sentences.empty() && sentences[0].starts_with("Wrong");
-  std::vector<std::string> shown = OrdersOf(cells);
-  if (std::string bandwidths = BandwidthsOf(cells); !bandwidths.empty()) {
-    shown.insert(shown.begin(), std::move(bandwidths));
-  } else if (!cells[0].void_reason.empty()) {
-    shown.push_back(Join("Bandwidths are not compared. ", cells[0].void_reason));
-  }
-  sentences.insert(is_wrong ? sentences.end() : sentences.begin(), shown.begin(), shown.end());
-  return sentences;
+  std::vector<std::string> findings;
+  if (num_wrong > 0)
+    findings.push_back(
+        Join("Wrong elements in ", num_wrong, " of ", num_rows, " rows, which have no verdict."));
+  const std::string bandwidths = BandwidthsOf(cells);
+  findings.push_back(bandwidths.empty() ? NoVerdict(cells) : bandwidths);
+  Append(SentencesOf(answers), &findings);
+  if (num_wrong == 0 && num_checked == num_rows) findings.emplace_back("No element of any result was wrong.");
+  std::erase(findings, "");
+  return findings;
 }
 
 }  // namespace
@@ -168,7 +130,7 @@ void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) table.Add({cell, row});
   }
-  for (std::string& sentence : SentencesOf(cells)) table.AddFinding(std::move(sentence));
+  for (std::string& sentence : FindingsOf(cells)) table.AddFinding(std::move(sentence));
   table.AddNote(
       "1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
       "slowest rank; delta: the difference to the first backend in the same iteration, with a simultaneous "

@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/views.h"
 
 // The sweep over sizes of buckets: strategies phase by phase, with the columns of the published comparison.
 namespace gradsync::tools {

@@ -1,7 +1,6 @@
 #include "tools/tables/convergence.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "absl/strings/str_join.h"
 #include "model/error.h"
+#include "tools/tables/answers.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/words.h"
 
@@ -206,36 +206,21 @@ std::vector<Field<LearningView>> FieldsOfTable() {
   return fields;
 }
 
-// "topk@gloo (4.1 to 6.0 %)"; of what is not shown worse how much worse it may be.
-std::string NamesWith(const LearningCell& cell, Verdict verdict) {
-  std::vector<std::string> names;
-  for (const LearningRow& row : cell.rows) {
-    if (row.verdict != verdict) continue;
-    const Interval& by = row.against_baseline.interval;
-    const Interval size = verdict == Verdict::kFaster ? Interval{-by.high, -by.low} : by;
-    names.push_back(Join(row.variant(), " (",
-                         verdict == Verdict::kOpen ? "at most " + PercentAtMost(by.high) : PercentRange(size),
-                         ")"));
+// Every row is judged by every seed, or none is.
+std::string FindingOf(const std::vector<LearningCell>& cells) {
+  std::vector<Answer> answers;
+  for (const LearningCell& cell : cells) {
+    if (cell.baseline == Row::kNone)
+      return Join("No verdict. ", kLossBaseline, " is missing, which losses are compared with.");
+    const LearningRow& base = cell.rows[cell.baseline];
+    if (base.trials.size() < 2) return "No verdict. One seed shows no difference.";
+    for (const LearningRow& row : cell.rows)
+      answers.push_back({cells.size() > 1 ? RankCount(cell.record().world_size) : "", row.variant(),
+                         base.variant(), row.verdict, row.against_baseline.interval});
   }
-  return Listed(names);
-}
-
-std::string SentenceOf(const LearningCell& cell, bool tells_world) {
-  const std::string ranks = tells_world ? RankCount(cell.record().world_size) + ": " : "";
-  if (cell.baseline == Row::kNone)
-    return Join(ranks, "No row is judged: ", kLossBaseline, " is missing, which losses are compared with.");
-  const size_t num_seeds = cell.rows[cell.baseline].trials.size();
-  if (num_seeds < 2)
-    return Join(ranks, "No row is judged: one seed shows no difference, expected at least 2.");
-  std::vector<std::string> parts;
-  for (const auto& [verdict, word] : {std::pair{Verdict::kSlower, "shown worse: "},
-                                      {Verdict::kOpen, "not shown worse: "},
-                                      {Verdict::kFaster, "shown better: "}}) {
-    if (const std::string names = NamesWith(cell, verdict); !names.empty()) parts.push_back(word + names);
-  }
-  if (!parts.empty()) parts[0][0] = static_cast<char>(std::toupper(parts[0][0]));
-  return Join(ranks, "Held-out loss over ", num_seeds, " seeds, against ", cell.rows[cell.baseline].variant(),
-              ". ", absl::StrJoin(parts, "; "), parts.empty() ? "" : ".");
+  const size_t num_seeds = cells[0].rows[cells[0].baseline].trials.size();
+  return absl::StrJoin(SentencesOf(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
+                       " ");
 }
 
 }  // namespace
@@ -266,8 +251,8 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
       table.Add({cell, row});
       if (row.verdict == Verdict::kSlower) table.MarkLast("delta (%)");
     }
-    table.AddFinding(SentenceOf(cell, cells.size() > 1));
   }
+  if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
       Join("bits_per_byte: of the held-out text after the last step, mean over seeds; it lies between "
            "order0_bits, the "

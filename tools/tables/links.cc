@@ -3,13 +3,13 @@
 #include <map>
 #include <set>
 
-#include "absl/strings/str_join.h"
 #include "model/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
-// Over which links a strategy pays: of runs that differ in the rate of the link alone (`link_rate`), the rate
-// below which its step is shorter than the baseline's. Beside it runs of the same variants without a link.
+// Over which links a strategy pays: runs that differ in the rate of the link alone (`link_rate`). Beside them
+// runs of the same variants without a link.
 namespace gradsync::tools {
 namespace {
 
@@ -19,7 +19,7 @@ struct OverLinks {
   std::map<std::string, View> by_backend{};  // without a link
 };
 
-// Of the views by something, the difference of the one there.
+// The difference of the view at `place`; NaN without one.
 template <class Place>
 auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
   return [=](const OverLinks& row) {
@@ -43,31 +43,35 @@ std::string RateText(double rate) {
   return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");
 }
 
-// What intervals show: the highest rate with a faster step, and the lowest above it with a slower one.
-std::string BoundsOf(const OverLinks& row) {
-  double faster = 0, slower = 0;
-  for (const auto& [rate, view] : row.by_rate) {
-    if (view.row.verdict == Verdict::kFaster) faster = rate, slower = 0;
-    if (view.row.verdict == Verdict::kSlower && slower == 0) slower = rate;
-  }
-  if (faster > 0 && slower > 0) return Join(RateText(faster), " to ", RateText(slower));
-  if (faster > 0) return "more than " + RateText(faster);
-  return slower > 0 ? "less than " + RateText(slower) : "not shown";
+std::string RatesText(const std::vector<double>& rates) {
+  std::vector<std::string> texts;
+  for (const double rate : rates) texts.push_back(RateText(rate));
+  return Listed(texts);
 }
 
-// Where the difference of steps changes its sign. Between two rates it is taken to be linear in the time that
-// a byte takes.
-double CrossingOf(const OverLinks& row) {
-  double crossing = kNaN;
-  double last_time = 0, last = 0;
+// What intervals show, and no rate that was not measured: over which links the row is faster, and over which
+// it is slower.
+std::string FasterWhere(const OverLinks& row) {
+  std::vector<double> rates, faster, slower;
+  bool is_run = true;  // faster at rates that follow each other
   for (const auto& [rate, view] : row.by_rate) {
-    const double time = 1e9 / rate;
-    const double difference = view.row.against_baseline.value * view.base()->step_s;
-    if (last < 0 && difference >= 0)
-      crossing = 1 / (time + (last_time - time) * difference / (difference - last));
-    last_time = time, last = difference;
+    if (view.row.verdict == Verdict::kFaster) {
+      is_run &= faster.empty() || faster.back() == rates.back();
+      faster.push_back(rate);
+    }
+    if (view.row.verdict == Verdict::kSlower) slower.push_back(rate);
+    rates.push_back(rate);
   }
-  return crossing;
+  if (faster.size() == rates.size()) return "at every rate measured";
+  if (slower.size() == rates.size()) return "never";
+  std::string text = "open";
+  if (!faster.empty() && is_run) {
+    text = faster.front() == rates.front() ? "up to " + RateText(faster.back())
+           : faster.size() == 1
+               ? "only at " + RateText(faster.back())
+               : Join("only from ", RateText(faster.front()), " to ", RateText(faster.back()));
+  }
+  return text + (slower.empty() ? "" : "; slower at " + RatesText(slower));
 }
 
 std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
@@ -80,8 +84,7 @@ std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
       {{.name = "variant", .kind = Kind::kText}, [](const OverLinks& row) { return row.any.row.label(); }},
       {{.name = "backend", .kind = Kind::kText, .said_once = true},
        [](const OverLinks& row) { return row.any.row.backend(); }},
-      {{.name = "faster below", .kind = Kind::kText}, BoundsOf},
-      {{.name = "estimate (Gbit/s)", .digits = 2, .section = kDetails}, CrossingOf}};
+      {{.name = "faster than baseline", .kind = Kind::kText}, FasterWhere}};
   for (const std::string& backend : backends)
     fields.push_back({delta("over " + backend), DeltaAt(backend, &OverLinks::by_backend)});
   for (auto rate = rates.rbegin(); rate != rates.rend(); ++rate)
@@ -127,19 +130,10 @@ void AddLinksTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
     }
   }
   TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(rates, backends));
-  std::map<std::string, std::vector<std::string>> names;  // by the rates
-  for (const OverLinks& row : rows) {
-    table.Add(row);
-    names[BoundsOf(row)].push_back(row.any.row.label());
-  }
-  std::vector<std::string> parts;
-  for (const auto& [bounds, own] : names) parts.push_back(Join(bounds, " (", Listed(own), ")"));
-  table.AddFinding(Join("Steps are shorter than the baseline's below: ", absl::StrJoin(parts, "; "), "."));
+  for (const OverLinks& row : rows) table.Add(row);
   table.AddNote(
-      "faster below: the rate of the link, in each direction, below which a step is shorter than the "
-      "baseline's: shown faster at the first of these rates and slower at the second. estimate: where the "
-      "difference is zero, taken as linear in the time of a byte between measured rates. over gloo, over "
-      "shm: "
+      "faster than baseline: at which of the measured rates of the link, in each direction, the interval of "
+      "the difference lies below zero; slower: above. open: neither, or with gaps. over gloo, over shm: "
       "without a link, on one host. Intervals of one run hold at once.");
   tables->push_back(std::move(table));
 }

@@ -29,21 +29,39 @@ std::vector<Group> Links(const std::vector<int64_t>& rates) {
   return groups;
 }
 
-TEST(LinksTableTest, SaysBelowWhichRateARowIsFaster) {
+TEST(LinksTableTest, SaysAtWhichRatesARowIsFaster) {
   const Tabled t(Links({1000, 4000, 200}));
   const Table& table = t.table("links");
   ASSERT_EQ(table.num_rows(), 3u);
   EXPECT_EQ(Text(table, 0, "variant"), "topk");
-  EXPECT_EQ(Text(table, 0, "faster below"), "1 Gbit/s to 4 Gbit/s");
-  EXPECT_NEAR(Number(table, 0, "estimate (Gbit/s)"), 2, 0.1);
+  EXPECT_EQ(Text(table, 0, "faster than baseline"), "up to 1 Gbit/s; slower at 4 Gbit/s");
   EXPECT_LT(Number(table, 0, "delta at 200 Mbit/s (%)"), -70);
   EXPECT_GT(Number(table, 0, "delta at 4 Gbit/s (%)"), 0);
-  EXPECT_EQ(Text(table, 1, "faster below"), "less than 200 Mbit/s");
-  EXPECT_TRUE(std::isnan(Number(table, 1, "estimate (Gbit/s)")));
-  EXPECT_EQ(Text(table, 2, "faster below"), "more than 4 Gbit/s");
-  EXPECT_EQ(t.findings("links"),
-            "Steps are shorter than the baseline's below: 1 Gbit/s to 4 Gbit/s (topk); less than 200 Mbit/s "
-            "(flat); more than 4 Gbit/s (bf16_wire).");
+  EXPECT_EQ(Text(table, 1, "faster than baseline"), "never");
+  EXPECT_EQ(Text(table, 2, "faster than baseline"), "at every rate measured");
+}
+
+// What the column says of rows that are so many times as long as the baseline's at 50, 200, 1000, 4000
+// Mbit/s.
+std::string FasterWhere(const std::vector<double>& factors) {
+  std::vector<Group> groups;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const int64_t rate = std::vector<int64_t>{50, 200, 1000, 4000}[i];
+    groups.push_back({Over(rate, "core", 100, 0, 1), Over(rate, "topk", 100 * factors[i], 0, 2)});
+  }
+  return Text(Tabled(std::move(groups)).table("links"), 0, "faster than baseline");
+}
+
+TEST(LinksTableTest, NamesMeasuredRatesAlone) {
+  EXPECT_EQ(FasterWhere({0.5, 0.8, 0.9, 0.9}), "at every rate measured");
+  EXPECT_EQ(FasterWhere({1.5, 1.8, 1.9, 1.9}), "never");
+  EXPECT_EQ(FasterWhere({0.5, 0.8, 1, 1}), "up to 200 Mbit/s");
+  EXPECT_EQ(FasterWhere({0.5, 0.8, 1, 1.5}), "up to 200 Mbit/s; slower at 4 Gbit/s");
+  EXPECT_EQ(FasterWhere({1, 0.8, 0.9, 1.5}), "only from 200 Mbit/s to 1 Gbit/s; slower at 4 Gbit/s");
+  EXPECT_EQ(FasterWhere({1, 1, 0.9, 1}), "only at 1 Gbit/s");
+  EXPECT_EQ(FasterWhere({1, 1.2, 1, 1.3}), "open; slower at 200 Mbit/s and 4 Gbit/s");
+  // A later "faster" hides no "slower".
+  EXPECT_EQ(FasterWhere({0.5, 1.5, 0.5, 1}), "open; slower at 200 Mbit/s");
 }
 
 // Beside it what the same row does without a link.

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/answers.h"
+#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
 // Another framework's rows beside gradsync's, which took turns with them.
@@ -79,51 +82,22 @@ bool AreTwins(const Cell& cell, const Row& own, const Row& peer) {
   return matches(own) && (own.backend() == peer.backend() || !has_backend);
 }
 
-// The rules for claims are those of all rows.
-std::string Headline(const std::vector<Pair>& pairs) {
-  std::string reason;
-  size_t faster = 0, slower = 0;
-  std::vector<const Pair*> sound;
+// Of right rows; floors compare engines.
+std::string FindingOf(const std::vector<Pair>& pairs) {
+  std::vector<Answer> answers;
+  std::vector<std::string> costs;
   for (const Pair& pair : pairs) {
-    const bool is_wrong = Has(pair.flags(), Flag::kUnequal);
-    if (!pair.own.cell.void_reason.empty()) reason = pair.own.cell.void_reason;
-    if (is_wrong || !pair.slower.interval.is_known() || pair.own.row.is_floor()) continue;
-    sound.push_back(&pair);
-    faster += pair.slower.interval.high < 0;
-    slower += pair.slower.interval.low > 0;
+    const Verdict verdict = VerdictOf(pair.slower.interval);
+    if (verdict == Verdict::kNone || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
+    answers.push_back({"", pair.own.name(), pair.peer.row.variant(), verdict, pair.slower.interval,
+                       verdict == Verdict::kOpen ? OptionsToDecide(pair.own.cell, pair.slower) : ""});
+    const std::string own = CostText(pair.own.row), peer = CostText(pair.peer.row);
+    if (!own.empty() && !peer.empty()) costs.push_back(Join(own, ", ", peer, "."));
   }
-  if (sound.empty()) return reason.empty() ? "" : Join("Which is faster is not said. ", reason);
-  std::string text;
-  for (const Pair* pair : sound) {
-    if (sound.size() > 2) break;
-    const Interval& interval = pair->slower.interval;
-    text +=
-        Join(text.empty() ? "" : " ", "Steps of ", pair->own.name(), " take ", Fixed(1 + interval.low, 2),
-             " to ", Fixed(1 + interval.high, 2), " times as long as those of ", pair->peer.row.variant());
-    const Interval &own = pair->own.row.cost.total.interval, &other = pair->peer.row.cost.total.interval;
-    if (own.is_known() && other.is_known()) {
-      text += Join("; synchronisation costs ", TimeRange(own), " and ", TimeRange(other),
-                   " over their own floors");
-    }
-    text += ".";
-  }
-  if (sound.size() > 2) {
-    text = Join("Of ", sound.size(), " pairs, gradsync's step is shown faster in ", faster, " and slower in ",
-                slower, ".");
-  }
-  return text;
-}
-
-// Of the pairs that are neither shown to differ nor shown to be equal.
-std::string WhatItWouldTake(const std::vector<Pair>& pairs) {
-  std::vector<std::string> open;
-  for (const Pair& pair : pairs) {
-    const bool is_open = VerdictOf(pair.slower.interval) == Verdict::kOpen;
-    if (!is_open || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
-    open.push_back(Join(pair.own.name(), " against ", pair.peer.row.variant(), " with ",
-                        OptionsToDecide(pair.own.cell, pair.slower)));
-  }
-  return OpenSentence(std::move(open));
+  if (answers.empty()) return NoVerdict({pairs[0].own.cell});
+  std::vector<std::string> sentences = SentencesOf(answers);
+  if (answers.size() <= 2) Append(std::move(costs), &sentences);
+  return absl::StrJoin(sentences, " ");
 }
 
 }  // namespace
@@ -148,8 +122,7 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   if (pairs.empty()) return;
   TableOf<Pair> table("peers", "gradsync beside PyTorch", Fields());
   for (const Pair& pair : pairs) table.Add(pair);
-  if (const std::string headline = Headline(pairs); !headline.empty()) table.AddFinding(headline);
-  if (std::string open = WhatItWouldTake(pairs); !open.empty()) table.AddFinding(std::move(open));
+  if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
       "ratio_to_pytorch: of steps that took turns in one run, with a simultaneous 95 % CI; below 1 gradsync "
       "is faster. "

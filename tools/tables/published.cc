@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "model/error.h"
-#include "tools/tables/fields.h"
-#include "tools/tables/words.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/views.h"
 
 // Rows of one label may compare buckets of different sizes; here they stand against the baseline's buckets of
 // as many bytes.
@@ -39,12 +38,6 @@ void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
        {{.name = "of equal bytes (%)", .kind = Kind::kPercent},
         [](const Fair& fair) { return 100 * fair.Against(fair.equal); }},
        {{.name = "baseline", .kind = Kind::kText}, [](const Fair& fair) { return fair.equal.variant(); }}});
-  std::map<std::string, std::pair<Interval, Interval>>
-      ranges;  // of a strategy in a phase: equal, of one label
-  const auto take = [](double value, Interval* range) {
-    if (!(range->low <= value)) range->low = value;
-    if (!(range->high >= value)) range->high = value;
-  };
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) {
       if (!row.measured->is_published() || row.baseline == Row::kNone) continue;
@@ -58,19 +51,10 @@ void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
         const Fair fair{{cell, row, part}, base, *equal};
         if (std::isnan(fair.Against(base))) continue;
         table.Add(fair);
-        auto& [of_equal, of_label] =
-            ranges[Join(row.strategy(), " against ", base.strategy(), " in ", kPhases[part])];
-        take(fair.Against(*equal), &of_equal);
-        take(fair.Against(base), &of_label);
       }
     }
   }
   if (table.num_rows() == 0) return;
-  for (const auto& [what, both] : ranges) {
-    table.AddFinding(Join(what, ": ", PercentRange(both.first),
-                          " at equal bytes per bucket, where the rows of one label say ",
-                          PercentRange(both.second), "; without samples there is no interval."));
-  }
   table.SetDetail();
   tables->push_back(std::move(table));
 }

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "model/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
 // How small a difference can be shown in how much time: from variants that are the baseline with a known
@@ -98,21 +98,6 @@ Samples InSamples(const Cell& cell, size_t num_rounds) {
   return samples;
 }
 
-// "Without a delay 147 of 150 intervals held zero, with one 296 of 300 held it; ..."
-std::string CoverageOf(const Samples& shortest, size_t num_rounds) {
-  Outcome without, with;
-  for (const auto& [key, outcome] : shortest.outcomes) {
-    Outcome& sum = outcome.delay_s > 0 ? with : without;
-    sum.num_intervals += outcome.num_intervals;
-    sum.num_held += outcome.num_held;
-    sum.num_shown += outcome.num_shown;
-  }
-  return Join("In ", shortest.count, " samples of ", num_rounds, " rounds: of ", without.num_intervals,
-              " comparisons without a delay the interval held zero in ", without.num_held, "; of ",
-              with.num_intervals, " with one it held the delay in ", with.num_held, " and excluded zero in ",
-              with.num_shown, ". All intervals of a sample held at once in ", shortest.num_that_hold, ".");
-}
-
 // By length of the samples. The shortest are whole blocks, and long enough for intervals.
 void AddOutcomes(const Cell& cell, std::vector<Outcome>* all, std::string* coverage) {
   size_t longest = 0;
@@ -129,7 +114,9 @@ void AddOutcomes(const Cell& cell, std::vector<Outcome>* all, std::string* cover
     const bool is_extrapolated = kLongEnough * static_cast<double>(wanted) > static_cast<double>(num_rounds);
     if (num_rounds < kFewestForInterval || (minutes == 0 && is_extrapolated)) continue;
     const Samples samples = InSamples(cell, num_rounds);
-    if (minutes == 0) *coverage = CoverageOf(samples, num_rounds);
+    if (minutes == 0)
+      *coverage = Join("All intervals of a sample of ", num_rounds, " rounds held at once in ",
+                       samples.num_that_hold, " of ", samples.count, " samples.");
     for (auto [key, outcome] : samples.outcomes) {
       outcome.minutes = minutes == 0 ? static_cast<double>(shortest) * seconds / 60 : minutes;
       outcome.num_rounds = is_extrapolated ? wanted : num_rounds;
@@ -140,22 +127,6 @@ void AddOutcomes(const Cell& cell, std::vector<Outcome>* all, std::string* cover
       all->push_back(outcome);
     }
   }
-}
-
-std::string SentenceOf(const std::string& baseline, const std::vector<Outcome>& all) {
-  std::map<double, std::pair<bool, double>> widest;  // by minutes
-  for (const Outcome& outcome : all) {
-    if (outcome.baseline != baseline) continue;
-    auto& [is_extrapolated, half_width] = widest[outcome.minutes];
-    is_extrapolated = outcome.is_extrapolated;
-    half_width = std::max(half_width, outcome.half_width());
-  }
-  std::vector<std::string> parts;
-  for (const auto& [minutes, found] : widest) {
-    parts.push_back(
-        Join(found.first ? "about " : "", Fixed(found.second, 1), " % after ", DurationText(60 * minutes)));
-  }
-  return Join(baseline, ": a difference of steps is known to +- ", Listed(parts), ".");
 }
 
 }  // namespace
@@ -180,13 +151,10 @@ void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tab
     std::vector<Outcome> all;
     std::string coverage;
     AddOutcomes(cell, &all, &coverage);
-    std::set<std::string> baselines;
     for (const Outcome& outcome : all) {
       table.Add(outcome);
       if (outcome.is_extrapolated) table.MarkLast("half-width (%)");
-      baselines.insert(outcome.baseline);
     }
-    for (const std::string& baseline : baselines) table.AddFinding(SentenceOf(baseline, all));
     if (!coverage.empty()) table.AddFinding(coverage);
   }
   if (table.num_rows() == 0) return;

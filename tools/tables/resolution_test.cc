@@ -11,7 +11,6 @@ namespace {
 
 using bench::Record;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // Steps that are `longer_ms` longer than 100 ms, and said to be by `delay_us`.
 Measurement Delayed(double longer_ms, int64_t delay_us, int phase, size_t num_rounds = 1300) {
@@ -48,11 +47,8 @@ TEST(ResolutionTableTest, CountsSamplesThatHoldTheKnownDelay) {
   EXPECT_NEAR(Number(table, 2, "minutes"), 1, 1e-9);
   // From all 1300 rounds, which are 6.6 minutes.
   EXPECT_LT(Number(table, 7, "half-width (%)"), Number(table, 5, "half-width (%)"));
-  EXPECT_THAT(t.findings("resolution"), StartsWith("core@gloo: a difference of steps is known to +- "));
-  EXPECT_THAT(t.findings("resolution"), HasSubstr(" after 3 minutes and about "));
   EXPECT_THAT(t.findings("resolution"),
-              HasSubstr("In 108 samples of 12 rounds: of 108 comparisons without a delay "
-                        "the interval held zero in 10"));
+              HasSubstr("All intervals of a sample of 12 rounds held at once in 10"));
 }
 
 TEST(ResolutionTableTest, AnotherDelayIsNotHeld) {

@@ -127,6 +127,11 @@ Verdict VerdictOf(const Interval& interval) {
   return interval.low > -kEqualWithin && interval.high < kEqualWithin ? Verdict::kEqual : Verdict::kOpen;
 }
 
+std::string_view WordOf(Verdict verdict) {
+  constexpr std::string_view kWords[] = {"", "slower", "faster", "equal", "open"};
+  return kWords[static_cast<size_t>(verdict)];
+}
+
 double Row::MeanOf(std::string_view samples) const {
   const Series* const series = measured->Find(samples);
   return series == nullptr ? kNaN : series->mean();

@@ -25,6 +25,8 @@ inline constexpr double kEqualWithin = 0.03;
 // What the interval of a difference shows.
 enum class Verdict { kNone, kSlower, kFaster, kEqual, kOpen };
 Verdict VerdictOf(const Interval& interval);
+// "slower"; empty for none.
+std::string_view WordOf(Verdict verdict);
 
 // What synchronisation costs: how much longer a step takes than the floor's in the same round, in seconds,
 // and its parts, which add up to it:

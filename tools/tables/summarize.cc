@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "model/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/words.h"
 

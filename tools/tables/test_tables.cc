@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "tools/records/test_records.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
 
 namespace gradsync::tools {
 

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <ranges>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
-#include "tools/tables/fields.h"
+#include "tools/tables/all_tables.h"
+#include "tools/tables/answers.h"
+#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
 // The tables about training steps. A new column is a line in one of the lists of fields here, a new table one
@@ -35,6 +37,16 @@ auto CostOf(Part Cost::*part) {
 }
 double Ratio(const View& view, std::string_view own, std::string_view whole) {
   return view.row.MeanOf(own) / view.row.MeanOf(whole);
+}
+
+// What the intervals of a cell rest on.
+std::string SamplesOf(const View& view) {
+  if (view.cell.num_rounds == 0) return "";
+  const bool by_launches = std::ranges::any_of(view.cell.rows, [](const Row& row) {
+    return row.against_baseline.by_launches || row.cost.total.by_launches;
+  });
+  return Join(by_launches ? view.cell.num_launches : view.cell.num_rounds,
+              by_launches ? " launches" : " rounds");
 }
 
 Fields DdpFields() {
@@ -83,8 +95,11 @@ Fields DdpFields() {
       {{.name = "fraction_cost", .kind = Kind::kFraction, .section = kCosts},
        [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
       {{.name = "skew (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, MeanTime(kSkew)},
-      {{.name = "forward as covariate", .kind = Kind::kText, .section = kCosts},
-       [](const View& view) { return view.row.uses_forward ? "yes" : "no"; }},
+      {{.name = "verdict", .kind = Kind::kText, .section = kCosts},
+       [](const View& view) { return std::string(WordOf(view.row.verdict)); }},
+      {{.name = "samples", .kind = Kind::kText, .section = kCosts, .said_once = true}, SamplesOf},
+      {{.name = "covariate", .kind = Kind::kFraction, .section = kCosts},
+       [](const View& view) { return view.row.uses_forward ? view.cell.coefficient : 0; }},
 
       {{.name = "forward (s)", .section = kPhases}, MeanTime("forward_ns")},
       {{.name = "backward (s)", .section = kPhases}, MeanTime("backward_ns")},
@@ -132,59 +147,6 @@ Fields DdpFields() {
   };
 }
 
-// "40", or "40 to 52" where cells differ.
-template <class Value>
-std::string RangeOver(const std::vector<const Cell*>& cells, const Value& value, int decimals = 0) {
-  const auto [least, most] = std::ranges::minmax(cells | std::views::transform([&](const Cell* cell) {
-                                                   return static_cast<double>(std::invoke(value, *cell));
-                                                 }));
-  const std::string low = Fixed(least, decimals), high = Fixed(most, decimals);
-  return low == high ? low : Join(low, " to ", high);
-}
-
-// How the differences of all cells were estimated: "20 % trimmed means over 84 rounds ...".
-std::string MethodOf(const std::vector<const Cell*>& cells) {
-  std::vector<const Cell*> with;
-  std::vector<std::string> delayed, differing;
-  size_t num_by_launches = 0;
-  const auto is_by_launches = [](const Row& row) {
-    return row.against_baseline.by_launches || row.cost.total.by_launches;
-  };
-  for (const Cell* cell : cells) {
-    num_by_launches += std::ranges::any_of(cell->rows, is_by_launches);
-    const bool is_used = cell->coefficient != 0 && std::ranges::any_of(cell->rows, &Row::uses_forward);
-    if (!is_used) continue;
-    with.push_back(cell);
-    for (const Row& row : cell->rows) {
-      if (row.uses_forward) continue;
-      const bool is_delayed = row.config().DoubleOr("forward_delay_us", 0) > 0;
-      (is_delayed ? delayed : differing).push_back(View{*cell, row}.name());
-    }
-  }
-  const std::string launches = RangeOver(cells, &Cell::num_launches);
-  std::string text = Join("Differences are ", Fixed(100 * kTrimmed, 0), " % trimmed means over ",
-                          RangeOver(cells, &Cell::num_rounds), " rounds of ", launches,
-                          launches == "1" ? " launch" : " launches", cells.size() > 1 ? " in each cell" : "");
-  if (cells[0]->num_looks > 1)
-    text += Join(", widened for ", cells[0]->num_looks, " looks whether they are precise enough");
-  if (!with.empty()) {
-    text += Join(", with the step's own forward as covariate (coefficient ",
-                 RangeOver(with, &Cell::coefficient, 2), ")");
-    if (with.size() < cells.size()) text += Join(" in ", with.size(), " of ", cells.size(), " cells");
-  } else if (std::ranges::any_of(cells, [](const Cell* cell) { return cell->coefficient != 0; })) {
-    text += ", without a covariate, because forward differs between rows";
-  }
-  if (!delayed.empty()) text += Join("; not of ", Listed(delayed), ", with a delay there");
-  if (!differing.empty())
-    text += Join("; not of ", Listed(differing), ", whose forward differs from the others'");
-  text += ".";
-  if (num_by_launches > 0)
-    text += Join(" Launches differ by more than their rounds explain",
-                 cells.size() == 1 ? "" : Join(" in ", num_by_launches, " of ", cells.size(), " cells"),
-                 ": they, and not rounds, are the samples there.");
-  return text;
-}
-
 Table DdpTable(const std::string& title, Audience audience, const std::vector<Cell>& cells) {
   Fields fields = DdpFields();
   Append(RunFields(kSteps), &fields);
@@ -196,12 +158,11 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
       if (row.may_be_fastest) table.MarkLast("variant");
     }
   }
-  for (std::string& sentence : TrainingSentences(cells)) table.AddFinding(std::move(sentence));
-  std::vector<const Cell*> paired;
-  for (const Cell& cell : cells) {
-    if (cell.num_rounds > 0 && cell.void_reason.empty()) paired.push_back(&cell);
-  }
-  if (!paired.empty()) table.AddNote(MethodOf(paired));
+  std::vector<std::string> findings = SentencesOf(AnswersOf(cells));
+  findings.push_back(CostSentence(cells));
+  if (std::ranges::all_of(findings, &std::string::empty)) findings = {NoVerdict(cells)};
+  std::erase(findings, "");
+  if (!findings.empty()) table.AddFinding(absl::StrJoin(findings, " "));
   table.SetSectionTitle(
       kSteps,
       "Steps: means in seconds, of each step's slowest rank; std is the population's. "
@@ -244,9 +205,13 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   }
   tables->push_back(DdpTable(kTitle, runs.size() == 1 ? Audience::kAll : Audience::kMachines, cells));
   (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
-      "delta: against the baseline's step over the same backend; sync_cost: how much longer than the floor's "
-      "step. In brackets: simultaneous 95 % CI, of all deltas of a cell, and of all its costs. Bold: not "
-      "shown slower than any other row with this baseline.");
+      "step: 20 % trimmed mean of the row alone. delta and sync_cost: 20 % trimmed means of differences to "
+      "the "
+      "steps of the baseline over the same backend, and of the floor, in the same round; where `covariate` "
+      "is "
+      "not 0, less so many times the difference of forward. In brackets: simultaneous 95 % CI, of all deltas "
+      "of a cell, and of all its costs. Bold: may be "
+      "fastest.");
 }
 
 }  // namespace gradsync::tools

@@ -86,16 +86,6 @@ std::string TimeText(double seconds) {
 
 std::string RankCount(int64_t num_ranks) { return Join(num_ranks, num_ranks == 1 ? " rank" : " ranks"); }
 
-std::string DurationText(double seconds) {
-  const auto count = [](double value, const char* unit) {
-    const auto rounded = static_cast<int64_t>(std::max(1.0, std::round(value)));
-    return Join(rounded, " ", unit, rounded == 1 ? "" : "s");
-  };
-  if (seconds < 90) return count(seconds, "second");
-  if (seconds < 90 * 60) return count(seconds / 60, "minute");
-  return seconds < 24 * 3600 ? count(seconds / 3600, "hour") : "over a day";
-}
-
 std::string DurationFlag(double seconds) {
   if (seconds <= 90) return Fixed(10 * std::ceil(seconds / 10), 0) + "s";
   return seconds <= 90 * 60 ? Fixed(std::ceil(seconds / 60), 0) + "m"

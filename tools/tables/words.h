@@ -31,11 +31,9 @@ std::string PercentAtMost(double part);
 std::string TimeRange(const Interval& seconds);
 // "118 ms", "1.1 s".
 std::string TimeText(double seconds);
-// How long a measurement takes: "40 seconds", "6 minutes", "3 hours"; "over a day".
-std::string DurationText(double seconds);
 // "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
-// The same as options take it, rounded up: "40s", "6m", "3h".
+// How long a measurement takes, as options take it, rounded up: "40s", "6m", "3h".
 std::string DurationFlag(double seconds);
 
 }  // namespace gradsync::tools

@@ -1,4 +1,4 @@
-#include "tools/tables/fields.h"
+#include "tools/tables/views.h"
 
 #include <algorithm>
 #include <iterator>

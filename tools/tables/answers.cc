@@ -1,0 +1,222 @@
+#include "tools/tables/answers.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "model/error.h"
+#include "tools/tables/words.h"
+
+namespace gradsync::tools {
+namespace {
+
+constexpr size_t kMostNames = 6;   // more are counted
+constexpr size_t kMostPlaces = 4;  // of more, the table alone tells costs
+// An estimate moves from run to run: a difference is shown in four of five runs where it is so many
+// half-widths. That is 1 + 0.84 / z for the z of the interval: 2.6 to 3 for six to twenty at once.
+constexpr double kHalfWidthsToShow = 1.3;
+
+using Members = std::vector<const Answer*>;
+
+// "slower by 8 to 12 %", of several "slower by at least 8 %": by the end of all intervals that is nearest to
+// zero.
+std::string By(const char* word, const Members& members, bool is_less) {
+  double least = kNaN;
+  for (const Answer* answer : members)
+    least = std::fmin(least, is_less ? -answer->interval.high : answer->interval.low);
+  const Interval& one = members[0]->interval;
+  return Join(word, " by ",
+              members.size() > 1 ? "at least " + PercentAtLeast(least)
+                                 : PercentRange(is_less ? Interval{-one.high, -one.low} : one));
+}
+
+// What an answer of a group is called in it: its place in a group of one row, else its row.
+std::string Listing(const Members& members, bool by_row, bool is_open) {
+  if (members.size() > kMostNames) return Join(members.size(), by_row ? " places" : " rows");
+  std::vector<std::string> names;
+  for (const Answer* answer : members) {
+    std::string& name = names.emplace_back(by_row ? answer->place : answer->row);
+    if (!is_open) continue;
+    name += Join(" (", PercentRange(answer->interval),
+                 answer->to_decide.empty() ? "" : ", decided with " + answer->to_decide, ")");
+  }
+  return Listed(names);
+}
+
+std::string SentenceOf(std::string head, const Members& members, bool by_row, const AnswerWords& words) {
+  std::map<Verdict, Members> by_verdict;
+  for (const Answer* answer : members) by_verdict[answer->verdict].push_back(answer);
+  std::vector<std::string> parts;
+  for (const auto& [verdict, own] : by_verdict) {
+    const std::string text = verdict == Verdict::kSlower   ? By(words.slower, own, false)
+                             : verdict == Verdict::kFaster ? By(words.faster, own, true)
+                             : verdict == Verdict::kEqual
+                                 ? Join("equal within ", Fixed(100 * kEqualWithin, 0), " %")
+                                 : "open";
+    parts.push_back(Join(text, ": ", Listing(own, by_row, verdict == Verdict::kOpen)));
+  }
+  if (!by_row) head[0] = static_cast<char>(std::toupper(head[0]));
+  return Join(head, words.what.empty() ? "" : ", ", words.what, ": ", absl::StrJoin(parts, "; "), ".");
+}
+
+// The rows that others are compared with.
+struct Baselines {
+  std::vector<std::pair<const Cell*, const Row*>> rows;
+  std::set<std::string> backends;
+};
+
+Baselines BaselinesOf(const std::vector<Cell>& cells) {
+  Baselines bases;
+  for (const Cell& cell : cells) {
+    for (size_t i = 0; i < cell.rows.size() && cell.void_reason.empty(); ++i) {
+      const Row& row = cell.rows[i];
+      if (row.baseline != i || Has(row.flags, Flag::kUnequal)) continue;
+      bases.rows.emplace_back(&cell, &row);
+      bases.backends.insert(row.backend());
+    }
+  }
+  return bases;
+}
+
+// "batch 2 over gloo", without the backend where there is one.
+std::string PlaceOf(const Cell& cell, const Row& row, const Baselines& bases) {
+  if (bases.backends.size() < 2) return cell.name;
+  return Join(cell.name, cell.name.empty() ? "" : " ", "over ", row.backend());
+}
+
+// How many times the rounds it has it needs to be shown, or shown to be within kEqualWithin, if the estimate
+// stays where it is and the interval narrows with the root of the rounds.
+double TimesToDecide(const Estimate& estimate) {
+  const double half_width = (estimate.interval.high - estimate.interval.low) / 2;
+  const double size = std::abs(estimate.value);
+  return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
+}
+
+}  // namespace
+
+std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words) {
+  std::set<std::string> places, rows;
+  for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
+  const bool by_row = rows.size() < places.size();
+  std::vector<std::pair<std::string, Members>> groups;
+  for (const Answer& answer : answers) {
+    if (answer.verdict == Verdict::kNone) continue;
+    const std::string& first = by_row ? answer.row : answer.place;
+    const std::string head = Join(first,
+                                  first.empty() ? ""
+                                  : by_row      ? " "
+                                                : ", ",
+                                  "against ", answer.baseline);
+    auto group = std::ranges::find(groups, head, &std::pair<std::string, Members>::first);
+    if (group == groups.end()) group = groups.insert(group, {head, {}});
+    group->second.push_back(&answer);
+  }
+  std::vector<std::string> sentences;
+  for (const auto& [head, members] : groups) sentences.push_back(SentenceOf(head, members, by_row, words));
+  return sentences;
+}
+
+std::string CountsOf(const std::vector<Answer>& answers) {
+  std::vector<std::string> parts;
+  for (const Verdict verdict : {Verdict::kSlower, Verdict::kFaster, Verdict::kEqual, Verdict::kOpen}) {
+    if (const auto count = std::ranges::count(answers, verdict, &Answer::verdict); count > 0)
+      parts.push_back(Join(count, " ", WordOf(verdict)));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+Answer AnswerOf(const Cell& cell, const Row& row) {
+  return {cell.name,
+          row.label(),
+          cell.rows[row.baseline].label(),
+          row.verdict,
+          row.against_baseline.interval,
+          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : ""};
+}
+
+std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
+  std::vector<Answer> answers;
+  const Baselines bases = BaselinesOf(cells);
+  for (const auto& [cell, base] : bases.rows) {
+    for (const Row& row : cell->rows) {
+      if (row.baseline == Row::kNone || &cell->rows[row.baseline] != base || row.is_floor()) continue;
+      answers.push_back(AnswerOf(*cell, row));
+      answers.back().place = PlaceOf(*cell, *base, bases);
+    }
+  }
+  std::map<const Cell*, std::vector<std::pair<const Row*, const Row*>>> sizes;
+  for (const auto& [cell, base] : bases.rows) {
+    const auto first = std::ranges::find_if(bases.rows, [&, cell = cell, base = base](const auto& other) {
+      return other.first == cell && other.second->strategy() == base->strategy() &&
+             other.second->backend() == base->backend();
+    });
+    if (first->second != base) sizes[cell].emplace_back(base, first->second);
+  }
+  for (const auto& [cell, pairs] : sizes) {
+    const std::vector<Estimate> estimates = CompareSteps(*cell, pairs);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      Row row = *pairs[i].first;
+      row.baseline = static_cast<size_t>(pairs[i].second - cell->rows.data());
+      row.against_baseline = estimates[i];
+      row.verdict = VerdictOf(estimates[i].interval);
+      answers.push_back(AnswerOf(*cell, row));
+      answers.back().place = PlaceOf(*cell, row, bases);
+    }
+  }
+  return answers;
+}
+
+std::string CostText(const Row& row) {
+  const Interval& cost = row.cost.total.interval;
+  if (!cost.is_known()) return "";
+  return Join(row.label(), " costs ",
+              cost.low > 0    ? TimeRange(cost)
+              : cost.high > 0 ? "at most " + TimeText(cost.high)
+                              : "nothing",
+              " of its ", TimeText(row.step_s), " step");
+}
+
+std::string CostSentence(const std::vector<Cell>& cells) {
+  std::vector<std::string> parts;
+  const Baselines bases = BaselinesOf(cells);
+  for (const auto& [cell, base] : bases.rows) {
+    const std::string text = CostText(*base), place = PlaceOf(*cell, *base, bases);
+    if (!text.empty())
+      parts.push_back(Join(text, place.empty() ? "" : place.starts_with("over ") ? " " : " at ", place));
+  }
+  return parts.empty() || parts.size() > kMostPlaces ? "" : absl::StrJoin(parts, "; ") + ".";
+}
+
+std::string NoVerdict(const std::vector<Cell>& cells) {
+  const auto is_void =
+      std::ranges::find_if(cells, [](const Cell& cell) { return !cell.void_reason.empty(); });
+  return is_void == cells.end() ? "" : "No verdict. " + is_void->void_reason;
+}
+
+double SecondsToDecide(const Cell& cell, const Estimate& difference) {
+  const auto launches = static_cast<double>(cell.num_looks > 1 ? cell.num_looks + 1 : cell.num_launches);
+  const auto block = static_cast<double>(RoundsPerBlock(cell));
+  const double rounds = TimesToDecide(difference) * static_cast<double>(cell.num_rounds) / launches;
+  return block * std::ceil(rounds / block) * cell.round_s * launches;
+}
+
+std::string OptionsToDecide(const Cell& cell, const Estimate& difference) {
+  if (difference.by_launches) {
+    const auto launches = static_cast<double>(cell.num_launches);
+    const double wanted = std::ceil(launches * TimesToDecide(difference));
+    // As long as they were: launches share the time.
+    const double seconds = wanted * static_cast<double>(cell.num_rounds) / launches * cell.round_s;
+    const bool has_time = cell.any().config().Find("time") != nullptr;
+    return Join("`", has_time ? Join("--time=", DurationFlag(seconds), " ") : "",
+                "--repeats=", Fixed(wanted, 0), "`");
+  }
+  const bool has_more = cell.num_launches > 1 && cell.num_looks == 1;
+  return Join("`--time=", DurationFlag(SecondsToDecide(cell, difference)),
+              has_more ? Join(" --repeats=", cell.num_launches) : "", "`");
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,56 @@
+#ifndef GRADSYNC_TOOLS_TABLES_ANSWERS_H_
+#define GRADSYNC_TOOLS_TABLES_ANSWERS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/tables/rows.h"
+
+// What tables say of one row against another. Sentences and titles of figures are printed from it.
+namespace gradsync::tools {
+
+struct Answer {
+  std::string place{};  // "batch 2 over gloo"; empty where there is one place
+  std::string row{}, baseline{};
+  Verdict verdict = Verdict::kNone;
+  Interval interval{};      // of the row's time or loss less the baseline's, as a part of the baseline's
+  std::string to_decide{};  // what would decide an open one: "`--time=5m`"; empty if unknown
+};
+
+struct AnswerWords {
+  const char* slower = "slower";
+  const char* faster = "faster";
+  std::string what{};  // what is compared, if not steps: "held-out loss over 5 seeds"
+};
+
+// A sentence for each place and baseline, or for each row where there are fewer rows than places: "Over gloo,
+// against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
+// `--time=18m`)." Answers without a verdict are left out.
+std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
+// "4 slower, 1 open": how many there are of each verdict. Empty without one.
+std::string CountsOf(const std::vector<Answer>& answers);
+
+// Of a row that has a baseline. The place is the cell.
+Answer AnswerOf(const Cell& cell, const Row& row);
+// Of cells about training: each row against its baseline; and baselines of one strategy and backend, which
+// differ in the size of buckets, each against the first. Wrong rows and floors have none.
+std::vector<Answer> AnswersOf(const std::vector<Cell>& cells);
+// "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
+// many.
+std::string CostSentence(const std::vector<Cell>& cells);
+// "core costs 19 to 26 ms of its 98.8 ms step"; empty if its cost is unknown.
+std::string CostText(const Row& row);
+// "No verdict. `traced`: ...": the first reason of a cell; empty if all have verdicts.
+std::string NoVerdict(const std::vector<Cell>& cells);
+
+// How long to measure, as --time takes it, all launches together, until a difference that is open is shown,
+// or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate stays
+// where it is and its interval narrows with the root of the rounds.
+double SecondsToDecide(const Cell& cell, const Estimate& difference);
+// "`--time=5m`", or how many launches where launches are the samples.
+std::string OptionsToDecide(const Cell& cell, const Estimate& difference);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_ANSWERS_H_

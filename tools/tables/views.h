@@ -1,0 +1,72 @@
+#ifndef GRADSYNC_TOOLS_TABLES_VIEWS_H_
+#define GRADSYNC_TOOLS_TABLES_VIEWS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/error.h"
+#include "tools/tables/fields.h"
+#include "tools/tables/rows.h"
+
+// What columns show of a row.
+namespace gradsync::tools {
+
+// A row in its cell, of which a table may show a part: a phase of its step, a bucket.
+struct View {
+  const Cell& cell;
+  const Row& row;
+  size_t part = 0;
+
+  const Measurement& measured() const { return *row.measured; }
+  // The variant, with its cell where there are several.
+  std::string name() const { return Join(cell.name, cell.name.empty() ? "" : ": ", row.variant()); }
+  // Null if there is none.
+  const Row* base() const { return row.baseline == Row::kNone ? nullptr : &cell.rows[row.baseline]; }
+};
+
+// Values of the row: of its configuration and facts (empty, NaN without such a name), and of one kind of
+// time, in seconds (NaN without such samples).
+inline auto Text(std::string_view name) {
+  return [name](const View& view) { return view.row.config().StringOr(name, ""); };
+}
+inline auto Number(std::string_view name) {
+  return [name](const View& view) { return ConfigNumber(view.measured(), name); };
+}
+inline auto Fact(std::string_view name) {
+  return [name](const View& view) { return view.row.facts().DoubleOr(name, kNaN); };
+}
+template <class Statistic>
+auto OfTimes(std::string_view samples, Statistic statistic) {
+  return [=](const View& view) -> double {
+    const Series* const series = view.measured().Find(samples);
+    return series == nullptr ? kNaN : std::invoke(statistic, *series);
+  };
+}
+inline auto MeanTime(std::string_view samples) { return OfTimes(samples, &Series::mean); }
+// Population's.
+inline auto StdTime(std::string_view samples) { return OfTimes(samples, &Series::std); }
+inline auto TimePercentile(std::string_view samples, double p) {
+  return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
+}
+// Of the strategies' gradients; peers tell nothing of them.
+double NumCollectives(const View& view);
+inline Flags FlagsOfRow(const View& view) { return view.row.flags; }
+
+// What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
+// run (the first launch's). People are told once what is the same in all rows.
+std::vector<Field<View>> RunFields(int section = 0);
+
+// The cells about training.
+std::vector<Cell> TrainingOf(const std::vector<Cell>& cells);
+
+// Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
+std::string EqualityOf(const Measurement& measurement);
+
+// Memory of the device at the peak of the timed steps that this variant needs, for each parameter of the
+// model; NaN if the buffers of others were there as well, or nobody knows.
+double PeakBytesPerParameter(const Measurement& measurement);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_TABLES_VIEWS_H_
