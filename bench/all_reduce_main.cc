@@ -1,18 +1,13 @@
 
 #include "bench/collectives/options.h"
 #include "bench/collectives/run.h"
-#include "bench/launch/rank_main.h"
 
 int main(int argc, char** argv) {
   namespace bench = gradsync::bench;
-  namespace comm = gradsync::comm;
   bench::AllReduceOptions options;
   bench::FlagTable flags("all_reduce",
                          "Measures an all-reduce between ranks, by backend and size, and checks every sum.\n"
                          "  bazel run //bench:all_reduce -- --sizes=1MiB,100MiB --world_size=2 --out=DIR");
   options.AddTo(flags);
-  return bench::RunRankProgram(
-      argc, argv,
-      {flags, options.ranks, [&](const comm::World& world) { bench::CheckAllReduceOptions(options, world); },
-       [&](const comm::World& world) { return bench::MakeAllReduceJob(options, world, argc, argv); }});
+  return bench::RunAllReduceProgram(argc, argv, flags, options);
 }

@@ -18,10 +18,8 @@ using model::Parameter;
 
 class CheckedStrategy : public Strategy {
  public:
-  CheckedStrategy(const Traits& traits, std::unique_ptr<Strategy> strategy, const StrategyContext& context,
-                  std::unique_ptr<WaitClock> clock)
-      : clock_(std::move(clock)),
-        strategy_(std::move(strategy)),
+  CheckedStrategy(const Traits& traits, std::unique_ptr<Strategy> strategy, const StrategyContext& context)
+      : strategy_(std::move(strategy)),
         traits_(traits),
         params_(context.params.begin(), context.params.end()),
         rank_(context.group.rank()),
@@ -63,7 +61,6 @@ class CheckedStrategy : public Strategy {
     strategy_->Update(optimizer, grad_scale);
   }
 
-  int64_t waited_ns() const override { return clock_->waited_ns(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
   std::vector<model::NamedTensor> State() override { return strategy_->State(); }
   void Reset() override { strategy_->Reset(); }
@@ -86,7 +83,6 @@ class CheckedStrategy : public Strategy {
                                   *found, " of ", param.numel()));
   }
 
-  const std::unique_ptr<WaitClock> clock_;  // which the strategy uses
   const std::unique_ptr<Strategy> strategy_;
   const Traits& traits_;
   const std::vector<Parameter*> params_;
@@ -99,29 +95,9 @@ class CheckedStrategy : public Strategy {
 
 }  // namespace
 
-class WaitClock::Timed : public comm::Work::State {
- public:
-  Timed(comm::Work work, int64_t& waited_ns) : work_(std::move(work)), waited_ns_(waited_ns) {}
-
-  void Wait() override {
-    const int64_t begin_ns = comm::Now();
-    work_.Wait();
-    waited_ns_ += comm::Now() - begin_ns;
-  }
-  comm::Interval interval() override { return work_.interval(); }
-
- private:
-  comm::Work work_;
-  int64_t& waited_ns_;
-};
-
-comm::Work WaitClock::Issue(comm::Request request) {
-  return comm::Work(std::make_shared<Timed>(GroupDecorator::Issue(std::move(request)), waited_ns_));
-}
-
 std::unique_ptr<Strategy> Checked(const Traits& traits, std::unique_ptr<Strategy> strategy,
-                                  const StrategyContext& context, std::unique_ptr<WaitClock> clock) {
-  return std::make_unique<CheckedStrategy>(traits, std::move(strategy), context, std::move(clock));
+                                  const StrategyContext& context) {
+  return std::make_unique<CheckedStrategy>(traits, std::move(strategy), context);
 }
 
 }  // namespace gradsync::ddp

@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -139,37 +137,6 @@ TEST_P(CheckedTest, NaNAndInfinityAreReportedWhereTheyArise) {
       EXPECT_THAT(errors[0], HasSubstr("rank 1"));
     }
   }
-}
-
-// Collectives of a world of one, for each of which somebody waits two milliseconds.
-class SlowGroup : public comm::GroupDecorator {
- public:
-  using GroupDecorator::GroupDecorator;
-  comm::Work Issue(comm::Request request) override {
-    struct Slow : comm::Work::State {
-      void Wait() override { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
-      comm::Interval interval() override { return {}; }
-    };
-    GroupDecorator::Issue(std::move(request)).Wait();
-    return comm::Work(std::make_shared<Slow>());
-  }
-};
-
-TEST_P(CheckedTest, HowLongItHasWaitedIsTold) {
-  if (!TraitsOf(GetParam()).period_option.empty()) GTEST_SKIP() << "does not wait in each step";
-  SlowGroup group(*groups_[0]);
-  const auto strategy = MakeStrategy(GetParam(), {.params = model_.params(), .group = group, .options = {}});
-  model::Sgd optimizer(model_.params(), {});
-  strategy->BeginStep();
-  for (const size_t i : {2u, 1u, 0u}) {
-    Parameter& param = *model_.params()[i];
-    param.grad().Zero();
-    param.MarkGrad();
-    strategy->OnGradReady(param);
-  }
-  strategy->Finish();
-  strategy->Update(optimizer);
-  EXPECT_EQ(strategy->waited_ns() >= 2'000'000, TraitsOf(GetParam()).communicates);
 }
 
 }  // namespace

@@ -83,11 +83,10 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
     Require(!row.traits.needs_cpu || param->device()->is_cpu(), "strategy '", name, "': parameter '",
             param->name(), "' is on ", param->device()->name(), ", expected the CPU");
   }
-  auto clock = std::make_unique<WaitClock>(context.group);
   const StrategyContext trained = {
-      .params = params, .group = *clock, .options = context.options, .optimizer = context.optimizer};
+      .params = params, .group = context.group, .options = context.options, .optimizer = context.optimizer};
   std::unique_ptr<Strategy> strategy = row.make(trained);
-  return Checked(row.traits, std::move(strategy), trained, std::move(clock));
+  return Checked(row.traits, std::move(strategy), trained);
 }
 
 }  // namespace gradsync::ddp

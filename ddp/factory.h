@@ -17,9 +17,11 @@
 
 namespace gradsync::ddp {
 
+inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
+
 struct StrategyOptions {
   // Capacity of a bucket, for the strategies that have buckets.
-  size_t bucket_bytes = size_t{25} << 20;
+  size_t bucket_bytes = kDefaultBucketBytes;
   // Look for NaN and infinity in every gradient of this rank before it is averaged, after which every rank
   // would have them: OnGradReady throws std::runtime_error with parameter, rank and step. Takes a pass over
   // the gradients, on the host.

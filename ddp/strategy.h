@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_DDP_STRATEGY_H_
 #define GRADSYNC_DDP_STRATEGY_H_
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -40,10 +39,6 @@ class Strategy {
   // by ForParts, and takes the learning rate from it in each step. Throws InvalidInput for a scale other than
   // 1 that its traits rule out.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
-
-  // Of a strategy that MakeStrategy has made: how long, by the host's clock, this rank has waited for its
-  // collectives since then.
-  virtual int64_t waited_ns() const { return 0; }
 
   // For checks, between Finish and Update, which goes on as usual. On return every p.grad() is the whole
   // mean over ranks. Takes time and memory.

@@ -183,7 +183,7 @@ tools::Measurement Measure(const std::string& name, const DelaysOfRanks& delays)
         clock.delays = delays[r];
         clock.now_ns += clock.delays.before_barrier;
       }
-      result = trainer.Step(strategy, {ids, ids}, &operations);
+      result = trainer.Step({strategy, group}, {ids, ids}, &operations);
       last_collective = clock.num_collectives - 1;
       last_op = clock.num_backward_ops - 1;
     }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/rank_main.h"
+#include "bench/launch/over_ranks.h"
 #include "bench/records/record.h"
 #include "comm/processes/file_descriptor.h"
 #include "model/error.h"

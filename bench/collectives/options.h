@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/launch/flags.h"
-#include "bench/launch/rank_main.h"
+#include "bench/launch/rank_options.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/dtype.h"

@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "bench/records/record.h"
 #include "bench/records/schema.h"
 #include "bench/testing/run_program.h"
@@ -48,10 +50,22 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     ASSERT_EQ(held_out.size(), 5);
     for (size_t i = 0; i < 5; ++i) EXPECT_EQ(held_out[i] >= 0, i % 2 == 1 || i == 4) << i;
     EXPECT_EQ(record.config.StringOr("text_sha256", "").size(), 64);
+    // In each step, of two ranks each sends every gradient once. (`core` leaves rows out.)
     const double sent = record.facts.DoubleOr("sent_bytes_per_step", -1);
-    EXPECT_EQ(sent > 0, record.config.StringOr("strategy", "") != "none");
+    const std::string strategy = record.config.StringOr("strategy", "");
+    const double all = 4.0 * static_cast<double>(record.facts.IntOr("num_parameters", 0));
+    EXPECT_LE(sent, all);
+    EXPECT_EQ(sent > 0, strategy != "none");
+    EXPECT_EQ(strategy == "naive" ? sent : all, all);
     for (const int64_t own_ns : record.samples.at("own_ns")) EXPECT_GT(own_ns, 0);
     losses[name] = record.samples.at("training_loss_nano");
+    // In nats, the mean over ranks: random weights know nothing of 256 bytes.
+    EXPECT_NEAR(1e-9 * static_cast<double>(losses[name][0]), std::log(256), 0.5) << name;
+    // Printed in bits.
+    const double bits = 1e-9 * static_cast<double>(held_out.back()) / std::log(2);
+    EXPECT_THAT(result.out,
+                HasSubstr(absl::StrFormat("%s, seed %d: %.4f bits", record.config.StringOr("variant", ""),
+                                          record.config.IntOr("trial_seed", -1), bits)));
   }
   EXPECT_EQ(trials.size(), 3 * 2 * 2);
   // The same weights and batches; other ones from another seed.

@@ -1,7 +1,6 @@
 #include "bench/learning/run.h"
 
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -14,21 +13,16 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "bench/launch/progress.h"
-#include "bench/launch/rank_main.h"
+#include "bench/launch/rank_program.h"
 #include "bench/learning/corpus.h"
 #include "bench/learning/trial.h"
-#include "bench/records/provenance.h"
 #include "bench/records/record.h"
 #include "bench/timing/schedule.h"
-#include "bench/training/groups.h"
 #include "bench/training/memory.h"
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
-
-using model::Tensor;
 
 constexpr int64_t kNotMeasured = -1;
 
@@ -36,60 +30,50 @@ int64_t Nano(double nats) { return std::llround(1e9 * nats); }
 
 class ConvergenceJob : public RankJob {
  public:
-  ConvergenceJob(const ConvergenceOptions& options, const comm::World& world, int argc,
-                 const char* const* argv, Corpus corpus)
-      : options_(options),
-        world_(world),
-        provenance_(CollectProvenance(argc, argv)),
-        placement_(ranks(), world),
-        device_(MakeDevice(ranks(), world)),
-        corpus_(std::move(corpus)),
-        bounds_(BoundsOf(corpus_)),
-        groups_(options.training, world_, device_, placement_) {
-    const std::string run_id = SetRecords();
-    if (!options.evaluate) {
-      writer_.emplace(OutputDirectory(ranks(), "convergence-" + run_id), "convergence", run_id, world.rank);
-    }
+  ConvergenceJob(const ConvergenceOptions& options, Rank& rank, Corpus corpus)
+      : options_(options), rank_(rank), corpus_(std::move(corpus)), bounds_(BoundsOf(corpus_)) {
+    rank.Join(options.training.GroupBackends());
+    Record record;
+    record.experiment = "convergence";
+    record.facts.Set("order0_bits", Value(bounds_.order0_bits));
+    record.facts.Set("xz_bits", Value(bounds_.xz_bits));
+    record.facts.Set("training_bytes", corpus_.training.size());
+    record.facts.Set("held_out_bytes", corpus_.held_out.size());
+    rank.SetRecords(std::move(record), /*with_file=*/!options.evaluate);
   }
 
   void Run() override {
-    Print(
+    rank_.Print(
         absl::StrFormat("%s, %d bytes to train on, %d held out, sha256 %s\n"
                         "bits per byte: order 0 %.3f, xz %.3f\n",
                         corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
                         corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
     const std::vector<Variant>& variants = options_.training.variants;
-    Progress progress(options_.seeds * std::ssize(variants) * options_.last_step(), world_.rank == 0);
+    rank_.Expect(options_.seeds * std::ssize(variants) * options_.last_step());
     for (int64_t i = 0; i < options_.seeds; ++i) {
       for (const int number :
            RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
-        RunTrial(variants[static_cast<size_t>(number)], ranks().seed + i, progress);
+        RunTrial(variants[static_cast<size_t>(number)], ranks().seed + i);
     }
-    groups_.own().Barrier();
+    rank_.Conclude("");
   }
 
  private:
   const RankOptions& ranks() const { return options_.training.ranks; }
 
-  void RunTrial(const Variant& variant, int64_t seed, Progress& progress) {
-    Trial trial(options_, variant, seed, corpus_, device_, groups_.own(), groups_.Of(variant));
+  void RunTrial(const Variant& variant, int64_t seed) {
+    Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.backend));
     if (!options_.resume.empty()) trial.Load(options_.resume);
-    if (!options_.evaluate) return Train(variant, seed, trial, progress);
+    if (!options_.evaluate) return Train(variant, seed, trial);
     Report(variant, seed, trial, trial.HeldOutLoss());
   }
 
-  void Print(const std::string& text) const {
-    if (world_.rank != 0) return;
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);
-  }
-
   void Report(const Variant& variant, int64_t seed, const Trial& trial, double loss) const {
-    Print(absl::StrFormat("%s, seed %d: %.4f bits per byte after %d steps\n", variant.name(), seed,
-                          loss / std::numbers::ln2, trial.num_steps()));
+    rank_.Print(absl::StrFormat("%s, seed %d: %.4f bits per byte after %d steps\n", variant.name(), seed,
+                                loss / std::numbers::ln2, trial.num_steps()));
   }
 
-  void Train(const Variant& variant, int64_t seed, Trial& trial, Progress& progress) {
+  void Train(const Variant& variant, int64_t seed, Trial& trial) {
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
@@ -104,15 +88,13 @@ class ConvergenceJob : public RankJob {
       const bool is_judged = is_last || trial.num_steps() % *options_.evaluate_every == 0;
       if (is_judged) held_out = trial.HeldOutLoss();
       record.samples["held_out_loss_nano"].push_back(is_judged ? Nano(held_out) : kNotMeasured);
-      progress.Step(Join(variant.name(), ", seed ", seed));
+      rank_.Step(Join(variant.name(), ", seed ", seed));
     }
-    const Tensor mean = Tensor::From<double>(device_, {std::ssize(losses)}, losses);
-    groups_.own().AllReduce(mean, comm::ReduceOp::kMean).Wait();
-    for (const double loss : mean.ToVector<double>())
+    for (const double loss : rank_.Reduce(losses, comm::ReduceOp::kMean))
       record.samples["training_loss_nano"].push_back(Nano(loss));
     record.facts.Set("sent_bytes_per_step", Value(sent_bytes / static_cast<double>(losses.size())));
-    writer_->Begin(record);
-    writer_->WriteToDisk();
+    rank_.writer().Begin(record);
+    rank_.writer().WriteToDisk();
     if (!options_.save.empty()) trial.Save(options_.save);
     Report(variant, seed, trial, held_out);
   }
@@ -120,10 +102,10 @@ class ConvergenceJob : public RankJob {
   Record RecordOf(const Variant& variant, int64_t seed, const Trial& trial) const {
     const TrainingOptions& training = options_.training;
     const model::TransformerConfig model = training.transformer_config();
-    Record record = groups_.RecordOf(variant);
+    Record record = rank_.RecordOf(variant.backend);
     record.time_utc = NowUtc();
     variant.Describe(record);
-    SetRankConfig(ranks(), variant.backend, record.config);
+    ranks().Describe(variant.backend, record.config);
     Fields& config = record.config;
     config.Set("model", training.model);
     config.Set("dtype", training.dtype);
@@ -147,38 +129,22 @@ class ConvergenceJob : public RankJob {
     config.Set("trial_seed", seed);
     record.facts.Set("first_step", trial.num_steps());
     record.facts.Set("num_parameters", trial.num_parameters());
-    record.facts.Set("tokens_per_step", trial.batch_positions() * world_.size);
+    record.facts.Set("tokens_per_step", trial.batch_positions() * rank_.world().size);
     return record;
   }
 
-  // What all records of this rank have. Returns the run's name.
-  std::string SetRecords() {
-    Record record;
-    record.experiment = "convergence";
-    record.facts.Set("order0_bits", Value(bounds_.order0_bits));
-    record.facts.Set("xz_bits", Value(bounds_.xz_bits));
-    record.facts.Set("training_bytes", corpus_.training.size());
-    record.facts.Set("held_out_bytes", corpus_.held_out.size());
-    return groups_.SetRecords(std::move(record), provenance_);
-  }
-
   const ConvergenceOptions& options_;
-  const comm::World world_;
-  const Provenance provenance_;
-  const ThreadPlacement placement_;
-  const model::DevicePtr device_;
+  Rank& rank_;
   const Corpus corpus_;
   const Bounds bounds_;
-  RunGroups groups_;
-  std::optional<RecordWriter> writer_;
 };
 
 }  // namespace
 
 int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOptions& options) {
   std::optional<Corpus> corpus;  // read once in each process
+  const auto complete = [&](const comm::World& world) { options.Complete(flags, world); };
   const auto check = [&](const comm::World& world) {
-    options.Complete(flags, world);
     const std::optional<std::string> too_large = TooLargeForThisHost(options.training, world);
     Require(!too_large, too_large.value_or(""));
     // Here, before there are ranks, which would all say the same.
@@ -193,12 +159,11 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
     if (!options.save.empty()) std::filesystem::create_directories(options.save, error);
     Require(!error, "--save=", options.save, ": cannot be made: ", error.message());
   };
-  const auto prepare = [&](const comm::World& world) {
-    if (world.launcher == "self") options.Complete(flags, world);  // The checks ran in another process.
+  const auto prepare = [&](Rank& rank) {
     if (!corpus) corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
-    return std::make_unique<ConvergenceJob>(options, world, argc, argv, *std::move(corpus));
+    return std::make_unique<ConvergenceJob>(options, rank, *std::move(corpus));
   };
-  return RunRankProgram(argc, argv, {flags, options.training.ranks, check, prepare});
+  return RunRankProgram(argc, argv, {flags, options.training.ranks, complete, check, prepare});
 }
 
 }  // namespace gradsync::bench

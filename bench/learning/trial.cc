@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "bench/launch/over_ranks.h"
 #include "bench/records/units.h"
 #include "model/error.h"
 #include "model/transformer.h"
@@ -50,13 +51,10 @@ Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t 
       trainer_(
           std::make_unique<model::Transformer>(options.training.transformer_config(), device,
                                                options.training.element_type(), static_cast<uint64_t>(seed)),
-          OptimizerOptions{options.training.optimizer, options.training.learning_rate,
-                           options.decay == "all"},
-          device, run, CpuClock(ThreadIds())),
+          {options.training.optimizer, options.training.learning_rate, options.decay == "all"}, device, run,
+          CpuClock(ThreadIds())),
       batch_(
           ShapeOf(options.accumulation_steps() * options.batch_size(), options.seq_len()).NewBatch(device)) {
-  trainer_.SetClipNorm(variant.clip_norm());
-  trainer_.SetAccumulationSteps(options.accumulation_steps());
   trainer_.Restart();
   strategy_ = trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
 }
@@ -64,12 +62,15 @@ Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t 
 TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
   trainer_.optimizer().SetLearningRate(options_.LearningRateIn(num_steps_));
-  const int64_t waited_before_ns = strategy_->waited_ns();
-  TrialStep step{.times = trainer_.Step(*strategy_, batch_, nullptr, &group_)};
+  TrialStep step{.times = trainer_.Step({.strategy = *strategy_,
+                                         .group = group_,
+                                         .accumulation_steps = options_.accumulation_steps(),
+                                         .clip_norm = variant_.clip_norm()},
+                                        batch_)};
   // What the update waits is part of sync_exposed_ns too.
   if (step.times.hooks_ns) {
     step.own_ns = *step.times.begin_step_ns + *step.times.hooks_ns + step.times.marks.sync_exposed_ns() -
-                  (strategy_->waited_ns() - waited_before_ns);
+                  step.times.waited_ns;
   }
   ++num_steps_;
   step.loss = trainer_.loss();
@@ -99,10 +100,9 @@ double Trial::HeldOutLoss() {
     const model::Batch batch = {host.inputs.To(trainer_.device()), host.targets.To(trainer_.device())};
     sum += static_cast<double>(rows) * ToDouble(trainer_.model().Loss(batch).value());
   }
-  const Tensor total = Tensor::From<double>(trainer_.device(), {}, std::vector<double>{sum});
-  run_.AllReduce(total, comm::ReduceOp::kSum).Wait();
+  const double total = ReduceOverRanks(sum, comm::ReduceOp::kSum, run_, trainer_.device());
   run_.Clear();
-  return ToDouble(total) / static_cast<double>(count);
+  return total / static_cast<double>(count);
 }
 
 // By reference to where they are.

@@ -94,7 +94,6 @@ void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip
                                                        model::DType::kF32, static_cast<uint64_t>(kSeed)),
                   {"adamw", 1, /*decay_vectors=*/parts == 1}, device, group, CpuClock(ThreadIds()));
   trainer.Restart();
-  trainer.SetClipNorm(clip_norm);
   EXPECT_DOUBLE_EQ(sent_bytes, 4.0 * static_cast<double>(trainer.num_elements()) + (has_parts ? 8 : 0));
   const std::unique_ptr<BatchSource> source = TextTokens(corpus.training, static_cast<uint64_t>(kSeed));
   const BatchShape shape = {{4 * parts, 16}, model::DType::kI32, {4 * parts, 16}, model::DType::kI32};
@@ -108,7 +107,7 @@ void ExpectLossesOfASingleProcess(const ConvergenceOptions* options, double clip
     }
     trainer.GradientsAlone(batches);
     trainer.optimizer().SetLearningRate(rate(i));
-    trainer.StepOptimizer();
+    trainer.StepOptimizer(clip_norm);
   }
   EXPECT_LT(losses[0].back(), 0.8 * losses[0].front());
 }
@@ -354,6 +353,8 @@ TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
   EXPECT_THAT(error_with("--dtype=bf16"), HasSubstr("its model is 1 x 16 x 32, 2 heads, f32, expected "));
   EXPECT_THAT(error_with("--accumulation_steps=2"), HasSubstr("its batch is 4 x 16, expected 4 x 16 x 2"));
   EXPECT_THAT(error_with("--optimizer=sgd"), HasSubstr("its optimizer is adamw 0.01, expected sgd 0.01"));
+  EXPECT_THAT(error_with("--lr_schedule=cosine"),
+              HasSubstr("its optimizer is adamw 0.01, expected adamw 0.01 cosine in "));
   const std::string of_flat = CheckpointPath(directory, flat.name(), kSeed, 0);
   std::filesystem::copy(CheckpointPath(directory, naive.name(), kSeed, 0), of_flat);
   EXPECT_THAT(error_of(flat, *options, corpus), HasSubstr("its variant is naive@shm, expected flat@shm"));
@@ -364,6 +365,29 @@ TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
   const std::string damaged = error_of(naive, *options, corpus);
   EXPECT_THAT(damaged, AllOf(HasSubstr("--resume: "), HasSubstr("naive@shm.seed7.rank1.safetensors")));
   EXPECT_EQ(damaged.find('\n'), std::string::npos);
+}
+
+// A tensor that is in parts is there if all of them are.
+TEST(CheckpointTest, EveryPartOfATensorIsNeeded) {
+  const std::string directory = FreshDirectory();
+  const auto tensor = [](std::vector<float> values) {
+    return model::Tensor::From<float>(model::CpuDevice(), {std::ssize(values)}, values);
+  };
+  const std::vector<std::string> paths = {directory + "/0", directory + "/1"};
+  SaveCheckpoint(paths[0], std::vector<model::NamedTensor>{{"m[0:2]", tensor({1, 2})}}, {});
+  SaveCheckpoint(paths[1], std::vector<model::NamedTensor>{{"m[2:5]", tensor({3, 4, 5})}}, {});
+  const model::Tensor whole = tensor({0, 0, 0, 0, 0});
+  const std::vector<model::NamedTensor> targets = {{"m", whole}};
+  LoadCheckpoint(paths, targets);
+  EXPECT_EQ(whole.ToVector<float>(), (std::vector<float>{1, 2, 3, 4, 5}));
+  for (const std::string& path : paths) {
+    try {
+      LoadCheckpoint({path}, targets);
+      ADD_FAILURE() << "loaded from " << path;
+    } catch (const InvalidInput& error) {
+      EXPECT_EQ(error.what(), "--resume: " + path + ": there is no m, nor all parts of it");
+    }
+  }
 }
 
 }  // namespace

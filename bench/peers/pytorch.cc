@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "bench/launch/over_ranks.h"
 #include "bench/launch/runfile.h"
 #include "bench/peers/options.h"
 #include "comm/processes/child_process.h"

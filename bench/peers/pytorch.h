@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/launch/rank_main.h"
+#include "bench/launch/placement.h"
 #include "bench/records/record.h"
 #include "bench/timing/phase_timer.h"
 #include "comm/process_group.h"

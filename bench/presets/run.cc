@@ -174,7 +174,7 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
   }
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
-  const std::string out = OutputDirectory(options.ranks, options.preset + "-" + NewRunId());
+  const std::string out = options.ranks.OutputDirectory(options.preset + "-" + NewRunId());
   MakeDirectory(out);
   for (const std::string& note : notes) std::cout << note << "\n";
   return {out, std::move(experiments)};

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,21 +20,6 @@ std::string ReadEntry(const std::string& path, std::string_view key, const char*
 
 // The logical CPUs that the calling thread may run on, ascending.
 std::vector<int> AllowedCpus();
-
-// Which CPUs a rank's threads run on. Empty: wherever the system puts them.
-struct Placement {
-  std::vector<int> compute_cpus;
-  std::vector<int> communication_cpus;
-};
-
-// Gives every rank of a host CPUs of its own for its compute threads, and spreads the CPUs that are left over
-// the ranks for their communication threads. With fewer left than ranks, communication threads stay unpinned.
-// Throws InvalidInput if there are fewer CPUs than compute threads.
-Placement PlanPlacement(std::span<const int> cpus, int local_rank, int local_size, int threads_per_rank);
-
-// Restricts the calling thread, and the threads that it starts from now on, to `cpus`. Throws
-// std::system_error.
-void RunOnCpus(std::span<const int> cpus);
 
 }  // namespace gradsync::bench
 

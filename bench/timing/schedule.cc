@@ -34,10 +34,6 @@ uint64_t OrderSeed(int64_t seed, std::string_view text) {
   return hash;
 }
 
-int64_t RoundsPerBlock(int num_configs) {
-  return num_configs == 1 || num_configs % 2 == 0 ? num_configs : 2 * num_configs;
-}
-
 std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed) {
   const int n = num_configs;
   const int rounds_per_block = static_cast<int>(RoundsPerBlock(n));

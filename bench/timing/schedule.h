@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/records/rounds.h"
+
 namespace gradsync::bench {
 
 // The order in which `num_configs` configurations, for example strategies, take a step each in round `round`,
@@ -20,9 +22,6 @@ std::vector<int> RoundOrder(int num_configs, int64_t round, uint64_t seed);
 
 // A seed of its own for each text, such as what is measured in which run; the same on every rank.
 uint64_t OrderSeed(int64_t seed, std::string_view text);
-
-// The rounds of such a block. A run should take whole blocks.
-int64_t RoundsPerBlock(int num_configs);
 
 }  // namespace gradsync::bench
 

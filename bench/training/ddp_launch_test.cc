@@ -133,23 +133,36 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
   EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);
 }
 
-TEST(DdpLaunchTest, RunsUnderALauncher) {
-  const std::string out = FreshDirectory();
+// Both ranks' ends, under torchrun.
+std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments) {
   const std::string meeting = "file://" + FreshDirectory();
   std::vector<std::unique_ptr<RunningProgram>> ranks;
   for (const char* const rank : {"0", "1"}) {
     ranks.push_back(std::make_unique<RunningProgram>(
-        kDdp, Micro(out, {"--strategies=core"}),
+        kDdp, arguments,
         std::vector<std::pair<std::string, std::string>>{{"RANK", rank},
                                                          {"WORLD_SIZE", "2"},
                                                          {"LOCAL_RANK", rank},
                                                          {"LOCAL_WORLD_SIZE", "2"},
                                                          {"GRADSYNC_RENDEZVOUS", meeting}}));
   }
-  for (const auto& rank : ranks) {
-    const ProgramResult result = rank->Wait();
-    EXPECT_EQ(result.status, 0) << result.err;
+  return {ranks[0]->Wait(), ranks[1]->Wait()};
+}
+
+// Rank 0 alone reads the file.
+TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
+  for (const ProgramResult& result :
+       UnderTorchrun(Micro(FreshDirectory(), {"--strategies=core", "--weights=/nonexistent"}))) {
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, ::testing::StartsWith("/nonexistent: "));
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
   }
+}
+
+TEST(DdpLaunchTest, RunsUnderALauncher) {
+  const std::string out = FreshDirectory();
+  for (const ProgramResult& result : UnderTorchrun(Micro(out, {"--strategies=core"})))
+    EXPECT_EQ(result.status, 0) << result.err;
   const std::vector<Record> records = RecordsIn(out);
   ASSERT_EQ(records.size(), 2u);
   for (const Record& record : records) {

@@ -195,6 +195,37 @@ TEST(DdpPeersTest, ACheckThatFailsLosesNoTimes) {
   }
 }
 
+// Rounding explains much of images' gradients, but no error as large as the gradient.
+TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
+  const std::string directory = FreshDirectory();
+  const std::string dump = directory + "/dump", zeros = directory + "/zeros";
+  const auto compare = [](const std::vector<std::string>& more, const Environment& environment = {}) {
+    std::vector<std::string> arguments = {
+        "--width=4",        "--image_size=16", "--batch_size=3",        "--strategies=core",
+        "--warmup_steps=0", "--steps=1",       "--buffer_elements=1Mi", "--world_size=1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunProgram("bench/compare", arguments, environment);
+  };
+  ASSERT_EQ(compare({"--verify=false", "--dump_grads=" + dump, "--out=" + FreshDirectory()}).status, 0);
+  const model::SafetensorsFile file = model::SafetensorsFile::Open(dump);
+  std::vector<std::pair<std::string, model::Tensor>> tensors;
+  for (const auto& entry : file.entries()) {
+    const model::Tensor zero = model::Tensor::Zeros(model::CpuDevice(), entry.shape, entry.dtype);
+    tensors.emplace_back(entry.name, zero);
+    tensors.emplace_back("grad." + entry.name, zero);
+  }
+  model::WriteSafetensors(zeros, tensors);
+  const std::string out = FreshDirectory();
+  const ProgramResult result = compare(WithFake({"--out=" + out}), {{"FAKE_PEER_RESULT", zeros}});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("pytorch_ddp_view:bucket_elements=1Mi@gloo: the gradient of "));
+  for (const Record& record : RecordsIn(out)) {
+    const bool own = record.config.StringOr("strategy", "") == "core";
+    EXPECT_EQ(record.checks.BoolOr("grads_equal", !own), own);
+    EXPECT_NEAR(record.checks.DoubleOr("grad_rel_error", -1), own ? 0 : 1, 0.01);
+  }
+}
+
 // Of images in bf16 nothing tells a peer's gradients from wrong ones. It is not even asked for them: the fake
 // has none.
 TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {

@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
+#include <thread>
 
 #include "ddp/factory.h"
 #include "model/safetensors.h"
@@ -34,6 +37,25 @@ std::vector<std::string> FilesIn(const std::string& directory, const std::string
 std::string VariantOf(const std::string& strategy) {
   const ddp::Traits& traits = ddp::TraitsOf(strategy);
   return strategy + (traits.has_buckets ? ":bucket_bytes=4Ki" : "") + (traits.communicates ? "@gloo" : "");
+}
+
+// A thread of this test uses a processor while the ranks take their steps.
+TEST(DdpTest, ProcessorTimeOfOthersIsRecorded) {
+  const std::string out = FreshDirectory();
+  std::atomic<bool> is_over = false;
+  std::thread other([&] {
+    while (!is_over) {
+    }
+  });
+  const ProgramResult result =
+      RunProgram(kDdp, With(Micro(out, {"--strategies=naive", "--verify=false"}), "--steps", "300"));
+  is_over = true;
+  other.join();
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const Record& record : RecordsIn(out)) {
+    const std::vector<int64_t>& others_ns = record.samples.at("others_cpu_ns");
+    EXPECT_GT(std::accumulate(others_ns.begin(), others_ns.end(), int64_t{0}), 0);
+  }
 }
 
 class OrderTest : public ::testing::TestWithParam<const char*> {};

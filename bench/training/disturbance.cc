@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "bench/launch/over_ranks.h"
 #include "bench/timing/cpu_clock.h"
-#include "bench/training/over_ranks.h"
 
 namespace gradsync::bench {
 namespace {
@@ -25,10 +25,10 @@ std::optional<int64_t> HostBusyNs(std::istream& proc_stat) {
   return ticks * (kNanoseconds / sysconf(_SC_CLK_TCK));
 }
 
-Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& host)
+Disturbance::Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& kernel)
     : group_(group), device_(device) {
-  const auto own = static_cast<int64_t>(std::hash<std::string>()(host));
-  const std::vector<int64_t> hosts = GatherOverRanks({own}, group, device);
+  const auto own = static_cast<int64_t>(std::hash<std::string>()(kernel));
+  const std::vector<int64_t> hosts = GatherOverRanks(std::vector{own}, group, device);
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
     if (hosts[rank] == own) ranks_here_.push_back(rank);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/process_group.h"
+#include "comm/processes/host.h"
 #include "model/device.h"
 
 namespace gradsync::bench {
@@ -20,8 +21,10 @@ std::optional<int64_t> HostBusyNs(std::istream& proc_stat);
 // of each host reads what the host used, every rank what it used itself.
 class Disturbance {
  public:
-  // All ranks call. `host` tells this rank's host from others.
-  Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device, const std::string& host);
+  // All ranks call. `kernel` tells this rank's kernel, whose /proc/stat it reads, from others: ranks in
+  // different network namespaces of one host share it.
+  Disturbance(comm::ProcessGroup& group, const model::DevicePtr& device,
+              const std::string& kernel = comm::BootIdentity());
 
   // This rank's term: the sum of all ranks' of a host is what others have used there so far.
   int64_t NowNs();

@@ -2,10 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <sstream>
+#include <string>
 
+#include "comm/processes/host.h"
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 
@@ -31,6 +36,31 @@ TEST(DisturbanceTest, OthersAreTheHostLessAllRanks) {
     const std::vector<std::vector<int64_t>> terms = {{900, 70}, {-200, -10}, {-100, -80}};
     EXPECT_THAT(disturbance.OthersNs(terms[static_cast<size_t>(rank)]), ::testing::ElementsAre(600, -20));
   });
+}
+
+// Ranks in two network namespaces do not reach each other over loopback, but use the same processors.
+TEST(DisturbanceTest, NamespacesOfOneKernelAreOneHost) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_elsewhere = unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
+    const std::string text = is_elsewhere ? comm::HostIdentity() + " " + comm::BootIdentity() : "";
+    _exit(write(ends[1], text.data(), text.size()) == std::ssize(text) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text(256, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(ends[0], text.data(), text.size()))));
+  close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  if (text.empty()) GTEST_SKIP() << "this process may make no namespace";
+  std::istringstream words(text);
+  std::string host, kernel;
+  words >> host >> kernel;
+  EXPECT_NE(host, comm::HostIdentity());
+  EXPECT_EQ(kernel, comm::BootIdentity());
 }
 
 // Rank 2 is alone on its host: what ranks 0 and 1 use elsewhere is none of it.

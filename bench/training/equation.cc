@@ -71,7 +71,7 @@ class EquationCheck {
     trainer_.Restart();
     for (const Tensors& of_turn : grads) {
       for (size_t p = 0; p < params().size(); ++p) params()[p]->grad().CopyFrom(of_turn[p]);
-      trainer_.StepOptimizer();
+      trainer_.StepOptimizer(stepper_.variant().clip_norm());
     }
     const LargestError worst =
         LargestErrorOf(values, CopyValues(params()), trainer_.group(), trainer_.device());
@@ -84,7 +84,7 @@ class EquationCheck {
     for (int turn = 0; turn < kTurns; ++turn) {
       for (int64_t step = 0; step < stepper_.variant().period(); ++step) {
         ComputeAlone();
-        trainer_.StepOptimizer();
+        trainer_.StepOptimizer(stepper_.variant().clip_norm());
       }
       for (size_t p = 0; p < params().size(); ++p) Replace(p, params()[p]->MutableValue());
     }
@@ -103,7 +103,9 @@ class EquationCheck {
  private:
   std::span<Parameter* const> params() const { return trainer_.params(); }
 
-  void ComputeAlone() { trainer_.GradientsAlone({&batch_, 1}, stepper_.loss_scale()); }
+  void ComputeAlone() {
+    trainer_.GradientsAlone({&batch_, 1}, stepper_.cell().accumulation_steps, stepper_.loss_scale());
+  }
   void TakeTurn(int turn) { turn == 0 ? stepper_.StepFromStart(batch_) : stepper_.StepOn(batch_); }
 
   // What the reference makes of all ranks' tensors takes the place of each.

@@ -11,20 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "bench/launch/progress.h"
-#include "bench/launch/rank_main.h"
+#include "bench/launch/rank_program.h"
 #include "bench/launch/runfile.h"
 #include "bench/peers/pytorch.h"
-#include "bench/records/provenance.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/nvtx.h"
 #include "bench/timing/schedule.h"
 #include "bench/timing/step_profile.h"
 #include "bench/timing/trace_log.h"
 #include "bench/training/disturbance.h"
-#include "bench/training/groups.h"
 #include "bench/training/memory.h"
-#include "bench/training/over_ranks.h"
 #include "bench/training/stepper.h"
 #include "bench/training/summary.h"
 #include "bench/training/trainer.h"
@@ -61,41 +57,37 @@ struct Series {
 
 class TrainingJob : public RankJob {
  public:
-  TrainingJob(const TrainingOptions& options, const comm::World& world, int argc, const char* const* argv,
+  TrainingJob(const TrainingOptions& options, Rank& rank, const char* program,
               const MakeTrainingTask& make_task)
       : options_(options),
-        world_(world),
-        provenance_(CollectProvenance(argc, argv)),
-        placement_(options.ranks, world),
-        device_(MakeDevice(options.ranks, world)),
-        task_(make_task ? make_task(world, device_) : MakeTask(options, world, device_)),
+        rank_(rank),
+        device_(rank.device()),
+        task_(make_task ? make_task(rank.world(), device_) : MakeTask(options, rank.world(), device_)),
         ranges_(options.nvtx ? MakeNvtxSink() : std::move(task_.ranges)),
         source_(std::move(task_.source)),
         threads_before_(ThreadIds()),
-        groups_(options, world_, device_, placement_),
-        group_(groups_.own()),
-        trainer_(std::move(task_.model), {options.optimizer, options.learning_rate}, device_, group_,
-                 CpuClock(threads_before_)),
-        verifier_(options, *source_, trainer_),
-        disturbance_(group_, device_, comm::HostOf(world)),
+        group_(rank.Join(options.GroupBackends())),
+        trainer_(std::move(task_.model),
+                 {.optimizer = options.optimizer,
+                  .learning_rate = options.learning_rate,
+                  .ranges = ranges_.get(),
+                  .check_gradients = options.check_gradients},
+                 device_, group_, CpuClock(threads_before_)),
+        verifier_(options, *source_, trainer_, rank),
+        disturbance_(group_, device_),
         recorder_(*device_, ranges_.get()) {
     if (options.tf32) model::CudaDevice::Of(*device_, "--tf32").set_allow_tf32(true);
-    if (ranges_) trainer_.Annotate(*ranges_);
-    if (options.check_gradients) trainer_.CheckGradients();
     SetRecords();
     if (options.peers.wanted()) {
-      peers_.emplace(FindPeerProgram(options.peers.python(), argv[0]), options.ranks,
-                     groups_.Has("nccl") ? "nccl" : "gloo", world, placement_, trainer_);
+      peers_.emplace(FindPeerProgram(options.peers.python(), program), options.ranks,
+                     rank.Has("nccl") ? "nccl" : "gloo", rank.world(), rank.placement(), trainer_);
     }
-    out_ = OutputDirectory(
-        options.ranks, "ddp-" + groups_.RecordOf(options.variants.front()).facts.StringOr("launch_set", ""));
-    writer_.emplace(out_, "ddp", run_id_, world.rank);
     if (options.trace) trace_.emplace(NewTrace());
   }
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
-    progress_.emplace(TotalSteps(), world_.rank == 0);
+    rank_.Expect(TotalSteps());
     for (const Cell& cell : task_.cells) {
       trainer_.Restart();
       if (options_.interleaved()) {
@@ -104,17 +96,11 @@ class TrainingJob : public RankJob {
         for (const Variant& variant : options_.variants) Measure(cell, {&variant, 1});
       }
     }
-    group_.Barrier();
-    progress_.reset();
-    Print();
-    if (world_.rank == 0 && !verifier_.first_fault().empty()) {
-      throw std::runtime_error(verifier_.first_fault());
-    }
+    Conclude();
   }
 
  private:
   void Measure(const Cell& cell, std::span<const Variant> variants) {
-    trainer_.SetAccumulationSteps(cell.accumulation_steps);
     std::vector<Series> all = Prepare(cell, variants);
     TakeTurns(cell, all);
     for (Series& series : all) {
@@ -123,7 +109,7 @@ class TrainingJob : public RankJob {
         const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
-      series.steps_ns = MaxOverRanks(series.record.samples.at("step_ns"), group_, device_);
+      series.steps_ns = rank_.Reduce(series.record.samples.at("step_ns"), comm::ReduceOp::kMax);
       more.facts.Set("allocations_in_timed_steps",
                      series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
       series.stepper->Describe(more.facts);
@@ -135,26 +121,26 @@ class TrainingJob : public RankJob {
       Add(more, series);
     }
     group_.Clear();
-    writer_->WriteToDisk();
+    rank_.writer().WriteToDisk();
     for (Series& series : all) {
       Record more;
       more.checks = verifier_.Check(*series.stepper);
       more.checks.Set("spot_checks", series.spot_checks);
       more.checks.Set("equal_spot_checks", series.equal_spot_checks);
-      progress_->Step(NameOf(series) + ", check");
+      rank_.Step(NameOf(series) + ", check");
       summary_.Add(cell.name, series.stepper->variant(), series.steps_ns, more.checks);
       Add(more, series);
-      writer_->WriteToDisk();
+      rank_.writer().WriteToDisk();
     }
   }
 
   std::vector<Series> Prepare(const Cell& cell, std::span<const Variant> variants) {
     if (peers_) peers_->Begin(variants, RecordOf(cell, variants.back(), 0).config);
-    const double flops = trainer_.CountFlops(NewBatch(cell));
+    const double flops = trainer_.CountFlops(NewBatch(cell), cell.accumulation_steps);
     std::vector<Series> all;
     for (const Variant& variant : variants) {
       all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
-                                       : MakeOwnStepper(cell, variant, trainer_, groups_.Of(variant)),
+                                       : MakeOwnStepper(cell, variant, trainer_, rank_.Of(variant.backend)),
                      RecordOf(cell, variant, flops)});
     }
     return all;
@@ -162,7 +148,7 @@ class TrainingJob : public RankJob {
 
   // As it is before the first step.
   Record RecordOf(const Cell& cell, const Variant& variant, double flops) const {
-    Record record = groups_.RecordOf(variant);
+    Record record = rank_.RecordOf(variant.backend);
     options_.Describe(variant, record);
     for (const auto& [name, value] : cell.config) record.config.Set(name, value);
     for (const auto& [name, value] : cell.facts) record.facts.Set(name, value);
@@ -172,14 +158,15 @@ class TrainingJob : public RankJob {
 
   Batch NewBatch(const Cell& cell) {
     Batch batch = cell.batch.NewBatch(device_);
-    source_->Fill(world_.rank, 0, batch);
+    source_->Fill(rank_.world().rank, 0, batch);
     return batch;
   }
 
   // In an order of its own in each round.
   void TakeTurns(const Cell& cell, std::vector<Series>& all) {
     const Batch batch = NewBatch(cell);
-    const uint64_t seed = OrderSeed(options_.ranks.seed, run_id_ + cell.name);  // another in each launch
+    const uint64_t seed =
+        OrderSeed(options_.ranks.seed, rank_.launch().run_id + cell.name);  // another in each launch
     const int num_variants = static_cast<int>(all.size());
     for (int64_t round = 0; round < options_.warmup_steps; ++round) {
       for (const int i : RoundOrder(num_variants, round, ~seed)) {
@@ -200,9 +187,9 @@ class TrainingJob : public RankJob {
       }
       // In the order of the command line, which is that of tables, and not of the first round.
       for (Series& series : all) {
-        if (series.number < 0) series.number = writer_->Begin(series.record);
+        if (series.number < 0) series.number = rank_.writer().Begin(series.record);
       }
-      writer_->Write();
+      rank_.writer().Write();
     }
   }
 
@@ -216,16 +203,13 @@ class TrainingJob : public RankJob {
     const double share = options_.interleaved() ? 1 : 1.0 / static_cast<double>(options_.variants.size());
     const std::chrono::duration<double> budget = share * *options_.time;
     const bool is_enough = spent * (1 + static_cast<double>(block) / static_cast<double>(rounds)) > budget;
-    const int64_t of_rank_zero = world_.rank == 0 && is_enough ? 1 : 0;
-    const bool agreed = MaxOverRanks({of_rank_zero}, group_, device_).front() != 0;
-    group_.Clear();
-    return agreed;
+    return rank_.Reduce(int64_t{rank_.is_first() && is_enough}, comm::ReduceOp::kMax) != 0;
   }
 
   // `sample`: negative for a step that warms up.
   void TakeStep(Series& series, int64_t round, int64_t sample, const Batch& batch) {
     Stepper& stepper = *series.stepper;
-    source_->Fill(world_.rank, round, batch);
+    source_->Fill(rank_.world().rank, round, batch);
     const bool listen = sample >= 0 && !stepper.variant().is_peer() && (options_.trace || options_.profile);
     const int64_t before_ns = disturbance_.NowNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);
@@ -249,14 +233,14 @@ class TrainingJob : public RankJob {
           result.marks, recorder_.ops(), stepper.collectives());
     }
     recorder_.Clear();
-    progress_->Step(NameOf(series));
+    rank_.Step(NameOf(series));
   }
 
   // To the record, and, once that is begun, to its file when that is written next.
   void Add(const Record& more, Series& series) {
     const std::string fault = Append(more, &series.record);
     if (!fault.empty()) throw std::logic_error(fault);
-    if (series.number >= 0) writer_->Continue(series.number, more);
+    if (series.number >= 0) rank_.writer().Continue(series.number, more);
   }
 
   // What all records of this rank have, by backend; and its own part of the peak.
@@ -269,10 +253,9 @@ class TrainingJob : public RankJob {
     record.facts.Set("gradient_bytes", elements * static_cast<int64_t>(SizeOf(options_.gradient_type())));
     group_.Barrier();
     peak_flops_ = MeasureFlops(device_, options_.element_type());
-    const Tensor sum = Tensor::From<double>(device_, {}, std::vector<double>{peak_flops_.per_second});
-    group_.AllReduce(sum, comm::ReduceOp::kSum).Wait();
-    record.facts.Set("peak_flops_per_second", Value(sum.ToVector<double>().front()));
-    run_id_ = groups_.SetRecords(std::move(record), provenance_);
+    record.facts.Set("peak_flops_per_second",
+                     Value(rank_.Reduce(peak_flops_.per_second, comm::ReduceOp::kSum)));
+    rank_.SetRecords(std::move(record));
   }
 
   // With the steps of checks; of a run that is given a time, as if it took as many as without one.
@@ -282,21 +265,20 @@ class TrainingJob : public RankJob {
   }
 
   TraceLog NewTrace() const {
-    std::string origin = Join(options_.model, ", ", world_.size, " ranks");
+    std::string origin = Join(options_.model, ", ", rank_.world().size, " ranks");
     for (const std::string& backend : options_.GroupBackends()) origin += ", " + backend;
     std::vector<std::string> names;
     for (const Variant& variant : options_.variants) names.push_back(variant.name());
-    return {world_.rank, std::move(origin), std::move(names)};
+    return {rank_.world().rank, std::move(origin), std::move(names)};
   }
 
-  // Writes the trace; on rank 0 prints what the steps took, and where all is.
-  void Print() const {
-    const std::string trace_path = Join(out_, "/ddp.", run_id_, ".rank", world_.rank, ".trace.json");
+  // Writes the trace, and says what the steps took, and where all is.
+  void Conclude() {
+    const std::string trace_path =
+        Join(rank_.out(), "/ddp.", rank_.launch().run_id, ".rank", rank_.world().rank, ".trace.json");
     if (trace_) trace_->Write(trace_path);
-    if (world_.rank != 0) return;
-    std::printf("%sMeans of the slowest rank. Records: %s\n%s", summary_.ToString().c_str(), out_.c_str(),
-                profiles_.c_str());
-    if (trace_) std::printf("Trace: %s\n", trace_path.c_str());
+    rank_.Conclude(Join(summary_.ToString(), "Means of the slowest rank. Records: ", rank_.out(), "\n",
+                        profiles_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
   }
 
   static std::string NameOf(const Series& series) {
@@ -306,44 +288,38 @@ class TrainingJob : public RankJob {
   // The first step of the first variant, from the initial weights and before anything else.
   void DumpGradients() {
     const Variant& variant = options_.variants.front();
+    const Cell& cell = task_.cells.front();
+    comm::RecordingProcessGroup& group = rank_.Of(variant.backend);
     const std::unique_ptr<ddp::Strategy> strategy =
-        trainer_.NewStrategy(variant.strategy, variant.strategy_options(), groups_.Of(variant));
-    const Batch batch = NewBatch(task_.cells.front());
-    trainer_.SetAccumulationSteps(task_.cells.front().accumulation_steps);
+        trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
     trainer_.Restart();
-    trainer_.StepWithWholeGradients(*strategy, batch);
-    const Tensor loss = Tensor::From<double>(device_, {}, std::vector<double>{trainer_.loss()});
-    group_.AllReduce(loss, comm::ReduceOp::kMean).Wait();
-    group_.Clear();
-    if (world_.rank != 0) return;
-    std::vector<std::pair<std::string, Tensor>> tensors = {{"loss", loss}};
+    trainer_.StepWithWholeGradients(
+        {.strategy = *strategy, .group = group, .accumulation_steps = cell.accumulation_steps},
+        NewBatch(cell));
+    const double loss = rank_.Reduce(trainer_.loss(), comm::ReduceOp::kMean);
+    if (!rank_.is_first()) return;
+    std::vector<std::pair<std::string, Tensor>> tensors = {
+        {"loss", Tensor::From<double>(device_, {}, std::vector<double>{loss})}};
     for (Parameter* const param : trainer_.params()) tensors.emplace_back(param->name(), param->grad());
     model::WriteSafetensors(options_.dump_grads, tensors, {{"strategy", variant.strategy}});
   }
 
   const TrainingOptions& options_;
-  const comm::World world_;
-  const Provenance provenance_;  // Taken before this rank is confined to CPUs of its own.
-  const ThreadPlacement placement_;
+  Rank& rank_;
   const model::DevicePtr device_;
   TrainingTask task_;                        // its model is the trainer's, its source and ranges below
   const std::unique_ptr<RangeSink> ranges_;  // null if nobody listens
   const std::unique_ptr<BatchSource> source_;
   const std::vector<int> threads_before_;  // the groups' are not among them
-  RunGroups groups_;
-  comm::RecordingProcessGroup& group_;  // the run's own
+  comm::RecordingProcessGroup& group_;     // the run's own
   Trainer trainer_;
   Verifier verifier_;
   Disturbance disturbance_;
-  std::string run_id_;
-  std::optional<RecordWriter> writer_;
   std::optional<Peers> peers_;
-  std::string out_;
   OpRecorder recorder_;
   Peak peak_flops_;  // this rank's
   std::optional<TraceLog> trace_;
   std::string profiles_;  // as text
-  std::optional<Progress> progress_;
   Summary summary_;
   int64_t position_ = 0;  // of the next timed step
 };
@@ -357,7 +333,7 @@ bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const st
   constexpr int kNotYet = 3;
   const std::string precision = Join("--precision=", 100 * *options.precision, "%");
   const comm::CommandResult answer = comm::RunCommand(
-      {RunfilePath(argv0, kEstimator), precision, OutputDirectory(options.ranks, "ddp-" + launch_set)},
+      {RunfilePath(argv0, kEstimator), precision, options.ranks.OutputDirectory("ddp-" + launch_set)},
       kEstimatePatience);
   if (answer.ok()) {
     std::printf("Every difference is known to +- %g %%: no further launch\n", 100 * *options.precision);
@@ -371,8 +347,8 @@ bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const st
 
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const MakeTrainingTask& make_task) {
+  const auto complete = [&](const comm::World& world) { options.Complete(flags, world); };
   const auto check = [&](const comm::World& world) {
-    options.Complete(flags, world);
     const std::optional<std::string> too_large = TooLargeForThisHost(options, world);
     Require(!too_large, too_large.value_or(""));
     if (options.precision) RunfilePath(argv[0], kEstimator);
@@ -380,14 +356,13 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
     CheckPeerProgram(FindPeerProgram(options.peers.python(), argv[0]), options.peers.compiled(),
                      options.ranks.device);
   };
-  const auto prepare = [&](const comm::World& world) {
-    if (world.launcher == "self") options.Complete(flags, world);  // The checks ran in another process.
-    return std::make_unique<TrainingJob>(options, world, argc, argv, make_task);
+  const auto prepare = [&](Rank& rank) {
+    return std::make_unique<TrainingJob>(options, rank, argv[0], make_task);
   };
   const auto is_enough = [&](const std::string& launch_set) {
     return options.precision && IsPreciseEnough(options, argv[0], launch_set);
   };
-  return RunRankProgram(argc, argv, {flags, options.ranks, check, prepare, is_enough});
+  return RunRankProgram(argc, argv, {flags, options.ranks, complete, check, prepare, is_enough});
 }
 
 }  // namespace gradsync::bench

@@ -322,7 +322,7 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
 void TrainingOptions::Describe(const Variant& variant, Record& record) const {
   Fields& config = record.config;
   variant.Describe(record);
-  SetRankConfig(ranks, variant.backend, config);
+  ranks.Describe(variant.backend, config);
   config.Set("dtype", tf32 ? "tf32" : dtype);
   config.Set("order", order);
   config.Set("warmup_steps", warmup_steps);

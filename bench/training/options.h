@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/launch/flags.h"
-#include "bench/launch/rank_main.h"
+#include "bench/launch/rank_options.h"
 #include "bench/peers/options.h"
 #include "bench/records/record.h"
 #include "bench/training/variant.h"

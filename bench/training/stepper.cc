@@ -51,7 +51,7 @@ class OwnStepper : public Stepper {
   }
 
   void StepOn(const Batch& batch) override {
-    Locate([&] { trainer_.StepWithWholeGradients(*strategy_, batch, &group_, variant().period()); });
+    Locate([&] { trainer_.StepWithWholeGradients(NextTurn(), batch); });
     group_.Clear();
   }
 
@@ -71,14 +71,17 @@ class OwnStepper : public Stepper {
   model::CachingAllocator& memory() const { return trainer_.device()->allocator(); }
   int64_t BytesInUse() const { return static_cast<int64_t>(memory().stats().bytes_in_use); }
 
+  Turn NextTurn() const {
+    return {*strategy_,        group_, variant().period(), cell().accumulation_steps, variant().clip_norm(),
+            variant().delays()};
+  }
+
   // One turn: what it leaves in memory is the strategy's.
   StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
     const int64_t before = BytesInUse();
     memory().ResetPeak();
     StepResult result;
-    trainer_.SetDelays(variant().delays());
-    trainer_.SetClipNorm(variant().clip_norm());
-    Locate([&] { result = trainer_.Step(*strategy_, batch, tracer, &group_, variant().period()); });
+    Locate([&] { result = trainer_.Step(NextTurn(), batch, tracer); });
     const int64_t in_step = static_cast<int64_t>(memory().stats().peak_bytes_in_use) - before;
     peak_bytes_ = std::max(peak_bytes_, in_step + own_bytes_ + trainer_.SharedBytes(*variant().traits));
     own_bytes_ += BytesInUse() - before;

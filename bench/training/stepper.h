@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bench/launch/rank_main.h"
+#include "bench/launch/placement.h"
 #include "bench/peers/pytorch.h"
 #include "bench/records/record.h"
 #include "bench/training/tasks.h"

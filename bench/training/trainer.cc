@@ -21,9 +21,9 @@ using model::Parameter;
 using model::Tensor;
 using model::Var;
 
-std::unique_ptr<model::Optimizer> MakeOptimizer(const OptimizerOptions& options,
+std::unique_ptr<model::Optimizer> MakeOptimizer(const TrainerOptions& options,
                                                 std::span<Parameter* const> params) {
-  if (options.name == "sgd") {
+  if (options.optimizer == "sgd") {
     return std::make_unique<model::Sgd>(params, model::Sgd::Options{.learning_rate = options.learning_rate});
   }
   return std::make_unique<model::AdamW>(
@@ -49,7 +49,14 @@ bool Same(const ddp::BucketPlan& a, const ddp::BucketPlan& b) {
   });
 }
 
-// Of steps, each phase's mean, one after the other.
+// What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
+double ClipScale(double clip_norm, const std::function<double()>& squared_norm) {
+  if (std::isinf(clip_norm)) return 1;
+  const double norm = std::sqrt(squared_norm());
+  return norm > clip_norm ? clip_norm / norm : 1;
+}
+
+// Each phase's mean over the steps, one after the other.
 StepMarks Mean(std::span<const StepMarks> steps) {
   StepMarks mean = steps.front();
   for (size_t i = 1; i < kNumMarks; ++i) {
@@ -97,13 +104,14 @@ double ToDouble(const Tensor& scalar) {
                        [&]<class T>() { return static_cast<double>(scalar.ToVector<T>().front()); });
 }
 
-Trainer::Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
+Trainer::Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options,
                  const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock)
-    : device_(device),
+    : options_(options),
+      device_(device),
       group_(group),
       cpu_clock_(std::move(cpu_clock)),
       model_(std::move(model)),
-      optimizer_(MakeOptimizer(optimizer, params())),
+      optimizer_(MakeOptimizer(options, params())),
       timer_(MakePhaseTimer(*device)) {
   std::vector<Tensor> buffers;
   for (const model::Buffer& buffer : model_->buffers()) buffers.push_back(buffer.value);
@@ -174,13 +182,13 @@ std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name,
                                                     comm::RecordingProcessGroup& group) {
   Provide(ddp::TraitsOf(name));
   comm::ProcessGroup* used = &group;
-  if (ranges_ != nullptr) {
+  if (options_.ranges != nullptr) {
     std::unique_ptr<comm::ProcessGroup>& annotated = annotated_groups_[&group];
-    if (annotated == nullptr) annotated = AnnotateCollectives(group, *ranges_);
+    if (annotated == nullptr) annotated = AnnotateCollectives(group, *options_.ranges);
     used = annotated.get();
   }
   ddp::StrategyOptions all = options;
-  all.check_gradients = check_gradients_;
+  all.check_gradients = options_.check_gradients;
   return ddp::MakeStrategy(name, {params(), *used, all, optimizer_.get()});
 }
 
@@ -202,11 +210,11 @@ void Trainer::Enter(std::string_view phase, Mark mark) {
   // What is measured lies inside the ranges or outside of them, never around them.
   const bool is_first = mark == Mark::kStepBegin, is_last = mark == Mark::kStepEnd;
   phase_ = phase;
-  if (ranges_ != nullptr && is_first) ranges_->Push(RangeKind::kPhase, phase);
+  if (options_.ranges != nullptr && is_first) options_.ranges->Push(RangeKind::kPhase, phase);
   timer_->Take(mark);
-  if (ranges_ == nullptr || is_first) return;
-  ranges_->Pop();
-  if (!is_last) ranges_->Push(RangeKind::kPhase, phase);
+  if (options_.ranges == nullptr || is_first) return;
+  options_.ranges->Pop();
+  if (!is_last) options_.ranges->Push(RangeKind::kPhase, phase);
 }
 
 void Trainer::Spin(int64_t ns) const {
@@ -215,16 +223,17 @@ void Trainer::Spin(int64_t ns) const {
   }
 }
 
-Var Trainer::Forward(const model::Batch& batch, double loss_scale, model::Tracer* tracer) {
+Var Trainer::Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
+                     model::Tracer* tracer) {
   losses_.clear();
   const auto forward = [&](int64_t i) {
-    const Var loss = model_->Loss(PartOf(batch, i, accumulation_steps_));
+    const Var loss = model_->Loss(PartOf(batch, i, accumulation_steps));
     losses_.push_back(loss.value());
-    return Scaled(loss, loss_scale / static_cast<double>(accumulation_steps_));
+    return Scaled(loss, loss_scale / static_cast<double>(accumulation_steps));
   };
-  for (int64_t i = 0; i + 1 < accumulation_steps_; ++i) Backward(forward(i), params());
+  for (int64_t i = 0; i + 1 < accumulation_steps; ++i) Backward(forward(i), params());
   device_->set_tracer(tracer);
-  return forward(accumulation_steps_ - 1);
+  return forward(accumulation_steps - 1);
 }
 
 double Trainer::loss() const {
@@ -233,62 +242,60 @@ double Trainer::loss() const {
   return sum / static_cast<double>(losses_.size());
 }
 
-double Trainer::ClipScale(const std::function<double()>& squared_norm) const {
-  if (std::isinf(clip_norm_)) return 1;
-  const double norm = std::sqrt(squared_norm());
-  return norm > clip_norm_ ? clip_norm_ / norm : 1;
-}
-
-StepMarks Trainer::TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                            comm::ProcessGroup& group, StepResult& result, std::vector<Tensor>* keep) {
+StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& batch, model::Tracer* tracer,
+                            StepResult& result, std::vector<Tensor>* keep) {
+  ddp::Strategy& strategy = turn.strategy;
   ready_.clear();
-  int64_t hooks_ns = 0;
+  int64_t hooks_ns = 0, waited_before_ns = turn.group.waited_ns();
   Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
-  if (!model_->buffers().empty()) {
+  if (is_last && !model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
-    buffer_broadcast_->Run(group);
+    const int64_t of_strategy_ns = turn.group.waited_ns();
+    buffer_broadcast_->Run(turn.group);
+    waited_before_ns += turn.group.waited_ns() - of_strategy_ns;
   }
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
-    Spin(delays_.forward_ns);
-    const Var loss = Forward(batch, strategy.loss_scale(), tracer);
+    Spin(turn.delays.forward_ns);
+    const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer);
     Enter("backward", Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
       const int64_t ready_ns = now_();
       ready_.push_back({&param, ready_ns});
-      if (ready_.size() == 1) Spin(delays_.hook_ns);
+      if (ready_.size() == 1) Spin(turn.delays.hook_ns);
       strategy.OnGradReady(param);
       hooks_ns += now_() - ready_ns;
     });
   }
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
-  Spin(delays_.wait_ns);
+  Spin(turn.delays.wait_ns);
   if (keep != nullptr) {
     strategy.CompleteGradients();
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());
   }
   Enter("optimizer", Mark::kSyncEnd);
-  const int64_t waited_before_ns = strategy.waited_ns();
-  strategy.Update(*optimizer_, ClipScale([&] { return strategy.SquaredNorm(params()); }));
+  const int64_t before_update_ns = turn.group.waited_ns();
+  strategy.Update(*optimizer_, ClipScale(turn.clip_norm, [&] { return strategy.SquaredNorm(params()); }));
   Enter("end", Mark::kStepEnd);
   StepMarks marks = timer_->Read();
-  // What the update waited is not the optimizer's time.
-  if (device_->is_cpu())
-    marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += strategy.waited_ns() - waited_before_ns;
+  result.waited_ns += turn.group.waited_ns() - waited_before_ns;
   // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
+    // What the update waited is not the optimizer's time.
+    marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += turn.group.waited_ns() - before_update_ns;
     result.begin_step_ns = result.begin_step_ns.value_or(0) + begun_ns - marks[Mark::kStepBegin];
     result.hooks_ns = result.hooks_ns.value_or(0) + hooks_ns;
   }
   return marks;
 }
 
-StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                         comm::RecordingProcessGroup* group, int64_t num_steps) {
-  comm::RecordingProcessGroup& log = group == nullptr ? group_ : *group;
+StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer) {
+  ddp::Strategy& strategy = turn.strategy;
+  comm::RecordingProcessGroup& log = turn.group;
+  const int64_t num_steps = turn.num_steps;
   const int64_t allocations = device_->allocator().stats().source_allocations;
   ddp::BucketPlan plan = strategy.plan();
   phase_ = "start";
@@ -306,7 +313,7 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
       plan = strategy.plan();
       ResetGradients();
     }
-    marks.push_back(TakeStep(strategy, batch, tracer, log, result, nullptr));
+    marks.push_back(TakeStep(turn, step + 1 == num_steps, batch, tracer, result, nullptr));
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
   const int64_t from_ns = marks.front()[Mark::kForwardEnd], to_ns = marks.back()[Mark::kStepEnd];
@@ -326,38 +333,38 @@ StepResult Trainer::Step(ddp::Strategy& strategy, const model::Batch& batch, mod
   return result;
 }
 
-void Trainer::StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch,
-                                     comm::RecordingProcessGroup* group, int64_t num_steps) {
+void Trainer::StepWithWholeGradients(const Turn& turn, const model::Batch& batch) {
   std::vector<Tensor> grads;
   StepResult ignored;
-  for (int64_t step = 0; step < num_steps; ++step) {
-    const bool is_last = step + 1 == num_steps;
+  for (int64_t step = 0; step < turn.num_steps; ++step) {
+    const bool is_last = step + 1 == turn.num_steps;
     ResetGradients();
-    TakeStep(strategy, batch, nullptr, group == nullptr ? group_ : *group, ignored,
-             is_last ? &grads : nullptr);
+    TakeStep(turn, is_last, batch, nullptr, ignored, is_last ? &grads : nullptr);
   }
   for (size_t i = 0; i < grads.size(); ++i) params()[i]->PlaceGrad(grads[i]);
 }
 
-void Trainer::StepOptimizer() {
-  optimizer_->Step(ClipScale([&] {
+void Trainer::StepOptimizer(double clip_norm) {
+  optimizer_->Step(ClipScale(clip_norm, [&] {
     double sum = 0;
     for (Parameter* const param : params()) sum += model::SquaredNorm(param->grad());
     return sum;
   }));
 }
 
-double Trainer::CountFlops(const model::Batch& batch) {
+double Trainer::CountFlops(const model::Batch& batch, int64_t accumulation_steps) {
   FlopCounter counter;
   device_->set_tracer(&counter);
   const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
-  model_->Loss(PartOf(batch, 0, accumulation_steps_));
-  return static_cast<double>(accumulation_steps_) * counter.flops();
+  model_->Loss(PartOf(batch, 0, accumulation_steps));
+  return static_cast<double>(accumulation_steps) * counter.flops();
 }
 
-void Trainer::GradientsAlone(std::span<const model::Batch> batches, double loss_scale) {
+void Trainer::GradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps,
+                             double loss_scale) {
   BeginGradients();
-  for (const model::Batch& batch : batches) Backward(Forward(batch, loss_scale), params());
+  for (const model::Batch& batch : batches)
+    Backward(Forward(batch, accumulation_steps, loss_scale), params());
   for (Parameter* const param : params()) {
     model::Scale(param->grad(), 1 / (loss_scale * static_cast<double>(batches.size())));
   }

@@ -27,7 +27,7 @@
 
 namespace gradsync::bench {
 
-// What one step was like on one rank. Of a peer's most is not known.
+// What one step was like on one rank; most fields are unknown for peers.
 struct StepResult {
   StepMarks marks;
   bool tells_sync = true;  // false: of backward and synchronisation only the sum is known
@@ -36,6 +36,8 @@ struct StepResult {
   // The strategy's own work, on the CPU: in BeginStep, which the marks count as forward, and in OnGradReady,
   // which they count as backward.
   std::optional<int64_t> begin_step_ns = {}, hooks_ns = {};
+  // How long this rank has waited for the strategy's collectives, by the host's clock.
+  int64_t waited_ns = 0;
   // How long, from the end of forward, at least one collective of the step was in flight.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
@@ -46,10 +48,29 @@ struct StepResult {
 // Its samples and moments. `position`: in the launch's own order.
 Record SamplesOf(const StepResult& step, int64_t position);
 
-struct OptimizerOptions {
-  std::string name = "adamw";  // or "sgd"
+struct TrainerOptions {
+  std::string optimizer = "adamw";  // or "sgd"
   double learning_rate = 1e-3;
   bool decay_vectors = true;  // of AdamW, see model::AdamW::Options
+  // Hears of the phases of each step, and of the collectives of strategies; null: nobody does. It must
+  // outlive the trainer.
+  RangeSink* ranges = nullptr;
+  bool check_gradients = false;  // strategies look for NaN and infinity in every gradient of this rank
+};
+
+// How a strategy trains, whatever the batch.
+struct Turn {
+  ddp::Strategy& strategy;
+  comm::RecordingProcessGroup& group;  // the strategy's
+  int64_t num_steps = 1;               // a period
+  // A step takes its batch in so many parts of equally many rows, one after the other, and the gradient is
+  // the mean of theirs. The strategy only hears of the last part's: communication begins in its backward
+  // pass. What comes before that pass counts as forward.
+  int64_t accumulation_steps = 1;
+  // Gradients whose Euclidean norm, of all together, is larger are scaled so that it is this (PyTorch's
+  // clip_grad_norm_, but for the 1e-6 that it adds to the norm). Of a strategy that drifts, each rank's own.
+  double clip_norm = std::numeric_limits<double>::infinity();
+  Delays delays = {};
 };
 
 // The value of a tensor of one element.
@@ -60,8 +81,8 @@ class Trainer {
  public:
   // Of the initial weights, rank 0's count. `group` must outlive the trainer, as must the other groups that
   // it is given: it serves barriers, initial weights and initial buffers, whatever strategies communicate in.
-  Trainer(std::unique_ptr<model::Model> model, const OptimizerOptions& optimizer,
-          const model::DevicePtr& device, comm::RecordingProcessGroup& group, CpuClock cpu_clock);
+  Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
+          comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 
   const model::DevicePtr& device() const { return device_; }
   comm::RecordingProcessGroup& group() { return group_; }
@@ -76,12 +97,7 @@ class Trainer {
   // The same, but memory for them is only there if a strategy has needed it. Lets go of a strategy's storage.
   void ResetGradients();
 
-  // From now on `sink`, which must outlive the trainer, hears of the phases of each step, and of the
-  // collectives of strategies that are made from now on.
-  void Annotate(RangeSink& sink) { ranges_ = &sink; }
-  RangeSink* ranges() const { return ranges_; }  // null: nobody hears
-  // Strategies that are made from now on look for NaN and infinity in every gradient of this rank.
-  void CheckGradients() { check_gradients_ = true; }
+  RangeSink* ranges() const { return options_.ranges; }
 
   // Allocates the gradients and the optimizer's state that a strategy with these traits does not bring along.
   void Provide(const ddp::Traits& traits);
@@ -92,28 +108,16 @@ class Trainer {
   // All ranks: every parameter and buffer becomes rank 0's initial one, and the optimizer forgets.
   void Restart();
 
-  // One training step, timed after a barrier of all ranks; or `num_steps`, a period, without a barrier
-  // between them: then the result's times are means of them, and its moments those of the last one. Whatever
-  // the strategy, forward begins with giving all ranks rank 0's buffers, if the model has any. Afterwards the
-  // parameters hold the step's gradients, as far as the strategy leaves them; the log of `group`, the
-  // strategy's (null: the trainer's), holds its collectives; and `tracer`, if there is one, has heard of its
-  // operations, and of the broadcast of buffers.
-  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                  comm::RecordingProcessGroup* group = nullptr, int64_t num_steps = 1);
+  // One training step, timed after a barrier of all ranks; or the steps of a period, without a barrier
+  // between them: then the result's times are means of them, and its moments those of the last one. The
+  // forward pass of the last one, in which the strategy communicates, begins with giving all ranks rank 0's
+  // buffers, if the model has any. Afterwards the parameters hold the step's gradients, as far as the
+  // strategy leaves them; the log of the turn's group holds its collectives; and `tracer`, if there is one,
+  // has heard of its operations, and of the broadcast of buffers.
+  StepResult Step(const Turn& turn, const model::Batch& batch, model::Tracer* tracer = nullptr);
   // The same for a check: afterwards the parameters hold the whole gradients of the last step, in memory that
   // is not the strategy's.
-  void StepWithWholeGradients(ddp::Strategy& strategy, const model::Batch& batch,
-                              comm::RecordingProcessGroup* group = nullptr, int64_t num_steps = 1);
-  // Of the steps to come.
-  void SetDelays(const Delays& delays) { delays_ = delays; }
-  // Of all steps to come, those of the optimizer alone included: gradients whose Euclidean norm, of all
-  // together, is larger are scaled so that it is this (PyTorch's clip_grad_norm_, but for the 1e-6 that it
-  // adds to the norm). Of a strategy that drifts, each rank's own.
-  void SetClipNorm(double clip_norm) { clip_norm_ = clip_norm; }
-  // Of all steps to come, GradientsAlone included: they take their batches in so many parts of equally many
-  // rows, one after the other, and the gradient is the mean of theirs. Strategies only hear of the last
-  // part's: communication begins in its backward pass. What comes before that pass counts as forward.
-  void SetAccumulationSteps(int64_t steps) { accumulation_steps_ = steps; }
+  void StepWithWholeGradients(const Turn& turn, const model::Batch& batch);
   // For tests: steps are timed by this timer, and the strategy's own work on this clock.
   void SetClock(std::unique_ptr<PhaseTimer> timer, std::function<int64_t()> now);
   // What Step is at, for whoever has to say where it failed: "start", "forward", "backward",
@@ -124,20 +128,21 @@ class Trainer {
   double loss() const;
 
   // What forward and backward have to compute of such a batch, see FlopCounter. Takes a forward pass.
-  double CountFlops(const model::Batch& batch);
+  double CountFlops(const model::Batch& batch, int64_t accumulation_steps = 1);
 
   // Bytes of what is in memory once for all strategies, as far as one with these traits needs it: buffers,
   // gradients, the optimizer's state, and values, unless it has put them elsewhere in its last step.
   int64_t SharedBytes(const ddp::Traits& traits) const;
 
   // The optimizer's step alone, with the gradients that are there.
-  void StepOptimizer();
+  void StepOptimizer(double clip_norm = std::numeric_limits<double>::infinity());
 
   // Forward and backward by this process alone, without communication: the gradient is the mean of those of
   // the ranks' batches, which are computed one after the other, because what a batch norm computes depends on
   // what else is in the batch. With a strategy's `loss_scale`, each batch's are bitwise what its rank
   // computes.
-  void GradientsAlone(std::span<const model::Batch> batches, double loss_scale = 1);
+  void GradientsAlone(std::span<const model::Batch> batches, int64_t accumulation_steps = 1,
+                      double loss_scale = 1);
 
  private:
   // Uses the processor for so long.
@@ -148,25 +153,20 @@ class Trainer {
   void TakeValuesBack();
   void AllocateGradients();
   // The loss of the last part of a batch, after forward and backward of the others, for their mean.
-  model::Var Forward(const model::Batch& batch, double loss_scale, model::Tracer* tracer = nullptr);
-  // What gradients with this sum of squares, which is only asked for if it counts, have to be multiplied by.
-  double ClipScale(const std::function<double()>& squared_norm) const;
+  model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
+                     model::Tracer* tracer = nullptr);
   // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
-  StepMarks TakeStep(ddp::Strategy& strategy, const model::Batch& batch, model::Tracer* tracer,
-                     comm::ProcessGroup& group, StepResult& result, std::vector<model::Tensor>* keep);
+  StepMarks TakeStep(const Turn& turn, bool is_last, const model::Batch& batch, model::Tracer* tracer,
+                     StepResult& result, std::vector<model::Tensor>* keep);
 
+  const TrainerOptions options_;
   const model::DevicePtr device_;
   comm::RecordingProcessGroup& group_;
   const CpuClock cpu_clock_;
-  Delays delays_;
-  double clip_norm_ = std::numeric_limits<double>::infinity();
-  int64_t accumulation_steps_ = 1;
   std::vector<model::Tensor> losses_;  // of the last batch's parts
   std::vector<ReadyGradient> ready_;   // of a step
-  // What strategies get in the place of a group, if there are ranges_.
+  // What strategies get in the place of a group, if there are ranges.
   std::map<comm::RecordingProcessGroup*, std::unique_ptr<comm::ProcessGroup>> annotated_groups_;
-  RangeSink* ranges_ = nullptr;
-  bool check_gradients_ = false;
   std::string_view phase_ = "start";
   std::unique_ptr<model::Model> model_;
   // Where gradients are unless a strategy has places of its own for them. Empty: all have.

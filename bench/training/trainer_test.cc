@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/timing/op_recorder.h"
@@ -59,14 +62,17 @@ using MakeModel = std::function<std::unique_ptr<model::Model>(const model::Devic
 
 // One rank of two, with a replica.
 struct Rank {
-  Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const std::string& optimizer)
+  Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const TrainerOptions& options)
       : group(std::move(inner)),
         device(model::CpuDevice()),
-        trainer(make_model(device), {.name = optimizer}, device, group, CpuClock(ThreadIds())) {
+        trainer(make_model(device), options, device, group, CpuClock(ThreadIds())) {
     trainer.Restart();
   }
   std::unique_ptr<ddp::Strategy> Make(const std::string& name) {
     return trainer.NewStrategy(name, {.bucket_bytes = 512}, group);
+  }
+  StepResult Step(ddp::Strategy& strategy, const Batch& batch) {
+    return trainer.Step({strategy, group}, batch);
   }
   std::vector<double> Grad(size_t i) { return trainer.params()[i]->grad().ToVector<double>(); }
   std::vector<std::vector<double>> Grads() {
@@ -81,10 +87,10 @@ struct Rank {
 };
 
 void OnTwoRanks(const std::function<void(Rank& rank)>& body, const MakeModel& make_model = MicroTransformer,
-                const std::string& optimizer = "adamw", const std::string& backend = "local") {
+                const TrainerOptions& options = {}, const std::string& backend = "local") {
   auto groups = comm::MakeGroups(backend, 2);
   comm::RunRanks(2, [&](int number) {
-    Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model, optimizer);
+    Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model, options);
     body(rank);
   });
 }
@@ -100,14 +106,16 @@ std::vector<std::string> Strategies() {
 }
 
 // What `expected` says of every gradient, after each strategy's step.
-void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std::vector<double>>& expected) {
+void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std::vector<double>>& expected,
+                           int64_t parts = 1) {
   std::map<std::string, std::unique_ptr<ddp::Strategy>> strategies;
   for (const std::string& name : Strategies()) strategies[name] = rank.Make(name);
   // Three rounds, since `core` moves its buckets after the first.
   for (int round = 0; round < 3; ++round) {
     for (const auto& [name, strategy] : strategies) {
       rank.trainer.Restart();
-      rank.trainer.StepWithWholeGradients(*strategy, batch);
+      rank.trainer.StepWithWholeGradients(
+          {.strategy = *strategy, .group = rank.group, .accumulation_steps = parts}, batch);
       if (ddp::TraitsOf(name).agreement != ddp::Agreement::kExact) continue;
       for (size_t i = 0; i < expected.size(); ++i) {
         const std::vector<double> found = rank.Grad(i);
@@ -123,16 +131,16 @@ TEST(TrainerTest, DelaysAreWhereTheyWereAskedFor) {
   OnTwoRanks([](Rank& rank) {
     const auto strategy = rank.Make("core");
     const Batch batch = BatchOf(rank.device, 0);
-    rank.trainer.SetDelays({.forward_ns = kDelayNs});
-    EXPECT_GE(rank.trainer.Step(*strategy, batch, nullptr).marks.forward_ns(), kDelayNs);
-    rank.trainer.SetDelays({.hook_ns = kDelayNs});
-    const StepResult hook = rank.trainer.Step(*strategy, batch, nullptr);
+    const auto step = [&](const Delays& delays) {
+      return rank.trainer.Step({.strategy = *strategy, .group = rank.group, .delays = delays}, batch);
+    };
+    EXPECT_GE(step({.forward_ns = kDelayNs}).marks.forward_ns(), kDelayNs);
+    const StepResult hook = step({.hook_ns = kDelayNs});
     EXPECT_GE(hook.marks.backward_ns(), kDelayNs);
     EXPECT_GE(hook.hooks_ns.value_or(0), kDelayNs);
     // Before anything is sent, which could hide it.
     EXPECT_GE(rank.group.entries().front().issue_ns, hook.marks[Mark::kForwardEnd] + kDelayNs);
-    rank.trainer.SetDelays({.wait_ns = kDelayNs});
-    EXPECT_GE(rank.trainer.Step(*strategy, batch, nullptr).marks.sync_exposed_ns(), kDelayNs);
+    EXPECT_GE(step({.wait_ns = kDelayNs}).marks.sync_exposed_ns(), kDelayNs);
   });
 }
 
@@ -153,11 +161,12 @@ class PhaseSink : public RangeSink {
 };
 
 TEST(TrainerTest, PhasesAndOperationsAreRangesOfTheSink) {
-  OnTwoRanks([](Rank& rank) {
+  auto groups = comm::MakeGroups("local", 2);
+  comm::RunRanks(2, [&](int number) {
     PhaseSink sink;
-    rank.trainer.Annotate(sink);
+    Rank rank(std::move(groups[static_cast<size_t>(number)]), MicroTransformer, {.ranges = &sink});
     const auto strategy = rank.Make("naive");
-    rank.trainer.Step(*strategy, BatchOf(rank.device, 0), &sink);
+    rank.trainer.Step({*strategy, rank.group}, BatchOf(rank.device, 0), &sink);
     ASSERT_EQ(sink.phases.size(), 4u);
     const char* const names[] = {"forward", "backward", "synchronisation", "optimizer"};
     for (size_t i = 0; i < 4; ++i) {
@@ -199,7 +208,7 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
                                     [](double a, double b) { return std::abs(a - b) < 1e-9; });
         };
         const auto core = rank.Make("core");
-        for (int step = 0; step < 3; ++step) rank.trainer.Step(*core, batch, nullptr);
+        for (int step = 0; step < 3; ++step) rank.Step(*core, batch);
         const std::vector<double> expected = values();
         for (const std::string& name : Strategies()) {
           const ddp::Traits& traits = ddp::TraitsOf(name);
@@ -210,17 +219,17 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
             sharded->Reset();
             const int64_t shared = rank.trainer.SharedBytes(traits);
             for (int step = 0; step < 3; ++step) {
-              rank.trainer.Step(*sharded, batch, nullptr);
+              rank.Step(*sharded, batch);
               EXPECT_EQ(all_near(values(), expected), step == 2) << name << ", step " << step;
               EXPECT_EQ(shared - rank.trainer.SharedBytes(traits), 8 * rank.trainer.num_elements()) << name;
-              rank.trainer.Step(*core, batch, nullptr);
+              rank.Step(*core, batch);
               EXPECT_EQ(all_near(values(), expected), step == 2) << name << "'s other, step " << step;
               EXPECT_EQ(rank.trainer.SharedBytes(traits), shared);
             }
           }
         }
       },
-      MicroTransformer, "sgd", "shm");
+      MicroTransformer, {.optimizer = "sgd"}, "shm");
 }
 
 TEST(TrainerTest, AloneOnBothBatchesIsAloneOnTheWhole) {
@@ -257,12 +266,13 @@ TEST(TrainerTest, AccumulatedPartsEqualTheSingleProcess) {
     }
     rank.trainer.GradientsAlone(all);
     const std::vector<std::vector<double>> expected = rank.Grads();
-    rank.trainer.SetAccumulationSteps(2);
     const Batch own = BothBatches(rank.device, 2 * rank.group.rank());
     rank.trainer.Restart();
-    rank.trainer.StepWithWholeGradients(*rank.Make("naive"), own);
+    const auto naive = rank.Make("naive");
+    rank.trainer.StepWithWholeGradients({.strategy = *naive, .group = rank.group, .accumulation_steps = 2},
+                                        own);
     EXPECT_NEAR(rank.trainer.loss(), loss, 1e-12);
-    ExpectOfAllStrategies(rank, own, expected);
+    ExpectOfAllStrategies(rank, own, expected, /*parts=*/2);
   });
 }
 
@@ -275,8 +285,8 @@ TEST(TrainerTest, StrategiesHearOfTheLastPartAlone) {
       const auto strategy = rank.Make(name);
       std::vector<size_t> collectives;
       for (const int64_t parts : {1, 1, 4}) {  // After the first step, layouts stay.
-        rank.trainer.SetAccumulationSteps(parts);
-        const StepResult result = rank.trainer.Step(*strategy, batch, nullptr);
+        const StepResult result = rank.trainer.Step(
+            {.strategy = *strategy, .group = rank.group, .accumulation_steps = parts}, batch);
         const auto entries = rank.group.entries();
         collectives.push_back(entries.size());
         for (const auto& entry : entries) EXPECT_GE(entry.issue_ns, result.marks[Mark::kForwardEnd]) << name;
@@ -299,10 +309,9 @@ TEST(TrainerTest, ClippedStepsAreTheEquations) {
           for (const double g : grad) squares += g * g;
         }
         const auto values_after_step = [&](const std::string& name, double limit) {
-          rank.trainer.SetClipNorm(limit);
           const auto strategy = rank.Make(name);
           rank.trainer.Restart();
-          rank.trainer.Step(*strategy, batch, nullptr);
+          rank.trainer.Step({.strategy = *strategy, .group = rank.group, .clip_norm = limit}, batch);
           std::vector<std::vector<double>> values;
           for (const auto* param : rank.trainer.params()) values.push_back(param->value().ToVector<double>());
           return values;
@@ -324,7 +333,7 @@ TEST(TrainerTest, ClippedStepsAreTheEquations) {
               << name;
         }
       },
-      MicroTransformer, "sgd");
+      MicroTransformer, {.optimizer = "sgd"});
 }
 
 // A batch norm sees one rank's images only, so the single process must not see them all at once either.
@@ -350,11 +359,11 @@ TEST(TrainerTest, EveryStrategysStepBeginsWithRankZerosBuffers) {
           // Nine tenths of what was there stay, were it not replaced.
           const std::vector<double> strange(initial.size(), 1000);
           if (rank.group.rank() == 1) mean.CopyFrom(Tensor::From<double>(rank.device, mean.shape(), strange));
-          rank.trainer.Step(*strategy, images, nullptr);
+          rank.Step(*strategy, images);
           EXPECT_LT(std::abs(mean.ToVector<double>().front()), 100) << name;
           EXPECT_EQ(rank.group.entries().front().collective, comm::Collective::kBroadcast) << name;
           // In the first one, a strategy may also send the order of gradients.
-          rank.trainer.Step(*strategy, images, nullptr);
+          rank.Step(*strategy, images);
           const auto broadcasts = std::count_if(
               rank.group.entries().begin(), rank.group.entries().end(),
               [](const auto& entry) { return entry.collective == comm::Collective::kBroadcast; });
@@ -372,11 +381,11 @@ TEST(TrainerTest, BuffersGoThroughTheStrategysGroup) {
         comm::RecordingProcessGroup own(std::move(groups[static_cast<size_t>(rank.group.rank())]));
         const Batch images = ImagesOf(rank.device, rank.group.rank());
         const auto strategy = rank.trainer.NewStrategy("naive", {}, own);
-        rank.trainer.Step(*strategy, images, nullptr, &own);
+        rank.trainer.Step({*strategy, own}, images);
         EXPECT_EQ(own.entries().front().collective, comm::Collective::kBroadcast);
         EXPECT_TRUE(rank.group.entries().empty());
         own.Clear();
-        rank.trainer.StepWithWholeGradients(*strategy, images, &own);
+        rank.trainer.StepWithWholeGradients({*strategy, own}, images);
         EXPECT_EQ(own.entries().front().collective, comm::Collective::kBroadcast);
         EXPECT_TRUE(rank.group.entries().empty());
       },
@@ -388,56 +397,118 @@ TEST(TrainerTest, AStepLogsItsOwnCollectivesAndPhases) {
     const auto naive = rank.Make("naive");
     const auto none = rank.Make("none");
     const Batch batch = BatchOf(rank.device, rank.group.rank());
-    const StepResult result = rank.trainer.Step(*naive, batch, nullptr);
+    const StepResult result = rank.Step(*naive, batch);
     EXPECT_EQ(rank.group.entries().size(), rank.trainer.params().size());
     EXPECT_GT(result.comm_busy_ns, 0);
     EXPECT_LE(result.comm_busy_ns, result.marks.step_ns());
     for (size_t i = 0; i + 1 < kNumMarks; ++i) EXPECT_LE(result.marks.at_ns[i], result.marks.at_ns[i + 1]);
 
-    EXPECT_EQ(rank.trainer.Step(*none, batch, nullptr).comm_busy_ns, 0);
+    EXPECT_EQ(rank.Step(*none, batch).comm_busy_ns, 0);
     EXPECT_TRUE(rank.group.entries().empty());
   });
 }
 
-// Its update waits for a while that it tells.
+// 1.5 ms until a collective is there.
+class SlowGroup : public comm::GroupDecorator {
+ public:
+  using GroupDecorator::GroupDecorator;
+  comm::Work Issue(comm::Request request) override {
+    struct Slow : comm::Work::State {
+      void Wait() override { std::this_thread::sleep_for(std::chrono::microseconds(1500)); }
+      comm::Interval interval() override { return {}; }
+    };
+    GroupDecorator::Issue(std::move(request)).Wait();
+    return comm::Work(std::make_shared<Slow>());
+  }
+};
+
+// Its update computes for a while, and waits.
 class Waiting : public ddp::Strategy {
  public:
+  explicit Waiting(comm::ProcessGroup& group) : group_(group) {}
+
   void Finish() override {}
   void Update(model::Optimizer&, double) override {
     const int64_t begin_ns = comm::Now();
-    while (comm::Now() < begin_ns + 2'000'000) {
+    while (comm::Now() < begin_ns + 500'000) {
     }
-    waited_ns_ += 1'500'000;
+    group_.Barrier();
   }
-  int64_t waited_ns() const override { return waited_ns_; }
   ddp::BucketPlan plan() const override { return {}; }
 
  private:
-  int64_t waited_ns_ = 7'000'000;  // before
+  comm::ProcessGroup& group_;
 };
 
 // Communication that is left for the update is exposed like any other, and no part of the optimizer's time.
 TEST(TrainerTest, WhatAnUpdateWaitsIsExposed) {
-  OnTwoRanks([](Rank& rank) {
-    Waiting strategy;
-    const StepResult result = rank.trainer.Step(strategy, BatchOf(rank.device, 0), nullptr);
+  auto groups = comm::MakeGroups("local", 2);
+  OnTwoRanks([&](Rank& rank) {
+    comm::RecordingProcessGroup slow(
+        std::make_unique<SlowGroup>(std::move(groups[static_cast<size_t>(rank.group.rank())])));
+    Waiting strategy(slow);
+    slow.Barrier();  // before the step
+    const StepResult result = rank.trainer.Step({strategy, slow}, BatchOf(rank.device, 0));
+    EXPECT_GE(result.waited_ns, 1'500'000);
+    EXPECT_LT(result.waited_ns, slow.waited_ns());
     EXPECT_GE(result.marks.sync_exposed_ns(), 1'500'000);
     EXPECT_GE(result.marks.optimizer_ns(), 500'000);
     EXPECT_EQ(result.marks.step_ns(),
               result.marks.forward_ns() + result.marks.backward_and_sync_ns() + result.marks.optimizer_ns());
+    // Of a period, means; and its waits together.
+    const StepResult three =
+        rank.trainer.Step({.strategy = strategy, .group = slow, .num_steps = 3}, BatchOf(rank.device, 0));
+    EXPECT_GE(three.waited_ns, 3 * 1'500'000);
+    EXPECT_GE(three.marks.sync_exposed_ns(), 1'500'000);
+    EXPECT_GE(three.marks.optimizer_ns(), 500'000);
   });
 }
 
-// Of a period, means.
-TEST(TrainerTest, SeveralStepsAreTheirMean) {
+// The k-th step takes k, 2k, 3k and 4k microseconds in its four phases.
+class ScriptedTimer : public PhaseTimer {
+ public:
+  void Take(Mark) override {}
+  StepMarks Read() override {
+    ++step_;
+    return {{0, 1000 * step_, 3000 * step_, 6000 * step_, 10000 * step_}};
+  }
+
+ private:
+  int64_t step_ = 0;
+};
+
+TEST(TrainerTest, APeriodsTimesAreMeansOfAllItsSteps) {
   OnTwoRanks([](Rank& rank) {
-    Waiting strategy;
+    const auto none = rank.Make("none");
+    rank.trainer.SetClock(std::make_unique<ScriptedTimer>(), comm::Now);
     const StepResult result =
-        rank.trainer.Step(strategy, BatchOf(rank.device, 0), nullptr, nullptr, /*num_steps=*/3);
-    EXPECT_EQ(strategy.waited_ns(), 7'000'000 + 3 * 1'500'000);
-    EXPECT_GE(result.marks.sync_exposed_ns(), 1'500'000);
-    EXPECT_GE(result.marks.optimizer_ns(), 500'000);
+        rank.trainer.Step({.strategy = *none, .group = rank.group, .num_steps = 4}, BatchOf(rank.device, 0));
+    EXPECT_EQ(result.marks.forward_ns(), 2500);
+    EXPECT_EQ(result.marks.backward_ns(), 5000);
+    EXPECT_EQ(result.marks.sync_exposed_ns(), 7500);
+    EXPECT_EQ(result.marks.optimizer_ns(), 10000);
   });
+}
+
+// In the step in which they communicate, and in no other.
+TEST(TrainerTest, ThoseWithAPeriodBroadcastBuffersOncePerPeriod) {
+  OnTwoRanks(
+      [](Rank& rank) {
+        const Batch images = ImagesOf(rank.device, rank.group.rank());
+        for (const std::string& name : ddp::StrategyNames()) {
+          const ddp::Traits& traits = ddp::TraitsOf(name);
+          if (traits.period_option.empty()) continue;
+          const auto strategy = rank.trainer.NewStrategy(
+              name, {.values = {{std::string(traits.period_option), 3}}}, rank.group);
+          rank.trainer.Step({.strategy = *strategy, .group = rank.group, .num_steps = 3}, images);
+          std::vector<comm::Collective> collectives;
+          for (const auto& entry : rank.group.entries()) collectives.push_back(entry.collective);
+          EXPECT_EQ(std::ranges::count(collectives, comm::Collective::kBroadcast), 1) << name;
+          EXPECT_EQ(collectives.front(), comm::Collective::kBroadcast) << name;
+          EXPECT_GT(collectives.size(), 1) << name;
+        }
+      },
+      MicroResNet);
 }
 
 TEST(TrainerTest, AStepKnowsTheMomentsOfItsBuckets) {
@@ -452,7 +523,7 @@ TEST(TrainerTest, AStepKnowsTheMomentsOfItsBuckets) {
       };
       for (int step = 0; step < 3; ++step) {
         const auto order_before = order();
-        const StepResult result = rank.trainer.Step(*strategy, batch, nullptr);
+        const StepResult result = rank.Step(*strategy, batch);
         const BucketMoments& moments = result.moments;
         ASSERT_EQ(moments.ready_ns.size(), strategy->plan().buckets.size()) << name;
         if (order() != order_before) {  // It has just moved them.
@@ -493,7 +564,8 @@ TEST(TrainerTest, TheRecorderHearsOfBackwardOnly) {
   OnTwoRanks([](Rank& rank) {
     const auto flat = rank.Make("flat");
     OpRecorder recorder;
-    const StepResult result = rank.trainer.Step(*flat, BatchOf(rank.device, rank.group.rank()), &recorder);
+    const StepResult result =
+        rank.trainer.Step({*flat, rank.group}, BatchOf(rank.device, rank.group.rank()), &recorder);
     ASSERT_FALSE(recorder.ops().empty());
     for (const TracedOp& op : recorder.ops()) {
       EXPECT_GE(op.begin_ns, result.marks[Mark::kForwardEnd]);
@@ -507,7 +579,7 @@ TEST(TrainerTest, KnowsTheLossOfAStep) {
   OnTwoRanks([](Rank& rank) {
     const auto core = rank.Make("core");
     const Batch batch = BatchOf(rank.device, rank.group.rank());
-    rank.trainer.Step(*core, batch, nullptr);
+    rank.Step(*core, batch);
     const double loss = rank.trainer.loss();
     // About log(16) for random weights.
     EXPECT_GT(loss, 1);
@@ -523,7 +595,7 @@ TEST(TrainerTest, SteadyStepsAllocateNothing) {
     int64_t allocations = 0;
     for (int round = 0; round < 4; ++round) {
       if (round == 2) allocations = rank.device->allocator().stats().source_allocations;
-      for (const auto& strategy : strategies) rank.trainer.Step(*strategy, batch, nullptr);
+      for (const auto& strategy : strategies) rank.Step(*strategy, batch);
     }
     EXPECT_EQ(rank.device->allocator().stats().source_allocations, allocations);
   });

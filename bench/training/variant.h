@@ -15,7 +15,7 @@
 
 namespace gradsync::bench {
 
-inline constexpr int64_t kDefaultBucketBytes = int64_t{25} << 20;
+using ddp::kDefaultBucketBytes;
 
 // Known effects: how long every rank computes nothing of use in each step, at the end of which a step is so
 // much longer. Of a strategy that sends something before its first hook returns, it may be longer by less.

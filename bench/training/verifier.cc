@@ -55,7 +55,6 @@ Fields Verifier::Check(Stepper& stepper) {
                                             !(options_.on_images() && options_.dtype == "bf16"));
   const bool wanted = options_.verify && tells;
   const bool by_equation = !variant.is_peer() && variant.traits->reference != nullptr;
-  trainer_.SetClipNorm(variant.clip_norm());
   if (wanted) {
     const Batch batch = stepper.cell().batch.NewBatch(trainer_.device());
     source_.Fill(trainer_.group().rank(), kCheckStep, batch);
@@ -63,8 +62,7 @@ Fields Verifier::Check(Stepper& stepper) {
         by_equation ? CheckEquation(stepper, batch, trainer_) : CheckSingleProcess(stepper, batch);
     trainer_.group().Clear();
     SetChecks(verdict, checks);
-    if (first_fault_.empty() && (by_equation || !variant.drifts()))
-      first_fault_ = Fault(variant.name(), verdict);
+    if (by_equation || !variant.drifts()) rank_.AddFault(Fault(variant.name(), verdict));
   }
   checks.Set("reference", !wanted ? "none" : by_equation ? "equation" : "single_process");
   return checks;
@@ -75,7 +73,7 @@ Verdict Verifier::CheckSingleProcess(Stepper& stepper, const Batch& batch) {
   stepper.StepFromStart(batch);
   const auto step_again = [&] {
     trainer_.Restart();
-    trainer_.StepOptimizer();
+    trainer_.StepOptimizer(stepper.variant().clip_norm());
   };
   return Verify(trainer_.params(), reference_, step_again, ToleranceOf(stepper), trainer_.group());
 }
@@ -95,7 +93,7 @@ void Verifier::MakeReference(const Cell& cell, double loss_scale) {
     batches.push_back(cell.batch.NewBatch(trainer_.device()));
     source_.Fill(rank, kCheckStep, batches.back());
   }
-  trainer_.GradientsAlone(batches, loss_scale);
+  trainer_.GradientsAlone(batches, cell.accumulation_steps, loss_scale);
   reference_ = CopyGrads(trainer_.params());
   trainer_.group().Clear();
   reference_of_ = of;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/launch/rank.h"
 #include "bench/records/record.h"
 #include "bench/training/batches.h"
 #include "bench/training/options.h"
@@ -21,8 +22,8 @@ namespace gradsync::bench {
 class Verifier {
  public:
   // All must outlive it.
-  Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer)
-      : options_(options), source_(source), trainer_(trainer) {}
+  Verifier(const TrainingOptions& options, BatchSource& source, Trainer& trainer, Rank& rank)
+      : options_(options), source_(source), trainer_(trainer), rank_(rank) {}
 
   // Whether all ranks have the same gradients after timed step `round`, or, of a strategy that has parts of
   // them only, the same weights, which it has brought to all. Throws std::runtime_error if they are not and
@@ -30,11 +31,9 @@ class Verifier {
   bool SpotCheck(const Stepper& stepper, int64_t round);
 
   // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
-  // came of that, for its record's checks. All ranks call.
+  // came of that, for its record's checks. A variant that is wrong, and is not meant to drift, is a fault of
+  // the rank. All ranks call.
   Fields Check(Stepper& stepper);
-
-  // Of the first variant that was wrong and is not meant to drift, in one line; empty if there is none.
-  const std::string& first_fault() const { return first_fault_; }
 
  private:
   Verdict CheckSingleProcess(Stepper& stepper, const model::Batch& batch);
@@ -44,10 +43,10 @@ class Verifier {
   const TrainingOptions& options_;
   BatchSource& source_;
   Trainer& trainer_;
+  Rank& rank_;
   std::vector<model::Tensor> reference_;  // gradients, on the CPU
   // Of which batches, in how many parts each, and of which loss scale.
   std::optional<std::tuple<BatchShape, int64_t, double>> reference_of_;
-  std::string first_fault_;
 };
 
 // Whether a variant whose strategy has a reference (ddp/reference.h) does what that says, in its first turns

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "bench/training/over_ranks.h"
+#include "bench/launch/over_ranks.h"
 #include "model/error.h"
 #include "model/tensor_ops.h"
 
@@ -131,7 +131,8 @@ std::vector<int> RanksThatDiffer(std::span<const Tensor> tensors, comm::ProcessG
                                  const model::DevicePtr& device) {
   uint64_t hash = 0;
   for (const Tensor& tensor : tensors) hash = HashBytes(tensor, hash);
-  const std::vector<int64_t> numbers = GatherOverRanks({static_cast<int64_t>(hash)}, group, device);
+  const std::vector<int64_t> numbers =
+      GatherOverRanks(std::vector{static_cast<int64_t>(hash)}, group, device);
   const int64_t most = *std::ranges::max_element(
       numbers, {}, [&](int64_t candidate) { return std::ranges::count(numbers, candidate); });
   std::vector<int> ranks;
@@ -152,14 +153,9 @@ LargestError LargestErrorOf(std::span<const Tensor> found, std::span<const Tenso
     const double error = RelativeError(found[i], expected[i], scale);
     if (error > mine.error) mine = {error, i};
   }
-  const auto reduce = [&](double number, comm::ReduceOp op) {
-    const Tensor tensor = Tensor::From<double>(device, {}, std::vector<double>{number});
-    group.AllReduce(tensor, op).Wait();
-    return tensor.ToVector<double>().front();
-  };
-  const double error = reduce(mine.error, comm::ReduceOp::kMax);
+  const double error = ReduceOverRanks(mine.error, comm::ReduceOp::kMax, group, device);
   const double index = mine.error == error ? static_cast<double>(mine.index) : kInfinity;
-  return {error, static_cast<size_t>(reduce(index, comm::ReduceOp::kMin))};
+  return {error, static_cast<size_t>(ReduceOverRanks(index, comm::ReduceOp::kMin, group, device))};
 }
 
 Verdict Verify(std::span<Parameter* const> params, std::span<const Tensor> reference,

@@ -17,10 +17,14 @@ std::string HostName() {
   return name.data();
 }
 
-std::string HostIdentity() {
+std::string BootIdentity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
-  if (!(file >> boot)) boot = HostName();
+  return file >> boot ? boot : HostName();
+}
+
+std::string HostIdentity() {
+  const std::string boot = BootIdentity();
   struct stat network {};
   return stat("/proc/self/ns/net", &network) == 0 ? absl::StrCat(boot, "/", network.st_ino) : boot;
 }

@@ -11,6 +11,22 @@ constexpr size_t kReservedEntries = 4096;
 
 }  // namespace
 
+class RecordingProcessGroup::TimedWork : public Work::State {
+ public:
+  TimedWork(Work work, int64_t& waited_ns) : work_(std::move(work)), waited_ns_(waited_ns) {}
+
+  void Wait() override {
+    const int64_t begin_ns = Now();
+    work_.Wait();
+    waited_ns_ += Now() - begin_ns;
+  }
+  Interval interval() override { return work_.interval(); }
+
+ private:
+  Work work_;
+  int64_t& waited_ns_;
+};
+
 RecordingProcessGroup::RecordingProcessGroup(std::unique_ptr<ProcessGroup> inner)
     : GroupDecorator(std::move(inner)) {
   entries_.reserve(kReservedEntries);
@@ -28,7 +44,7 @@ Work RecordingProcessGroup::Issue(Request request) {
   works_.push_back(GroupDecorator::Issue(std::move(request)));
   entries_.push_back(entry);
   ++next_sequence_;
-  return works_.back();
+  return Work(std::make_shared<TimedWork>(works_.back(), waited_ns_));
 }
 
 const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish() {

@@ -12,7 +12,8 @@
 
 namespace gradsync::comm {
 
-// Passes every collective on to another group and keeps a log of them.
+// Passes every collective on to another group, keeps a log of them, and measures how long they are waited
+// for.
 class RecordingProcessGroup : public GroupDecorator {
  public:
   struct Entry {
@@ -36,12 +37,17 @@ class RecordingProcessGroup : public GroupDecorator {
   // Waits for all of it, fills in the intervals, and lets go of the tensors. Throws CollectiveError if one
   // failed.
   const std::vector<Entry>& Finish();
-  // Forgets everything so far. sequence goes on counting.
+  // Forgets everything so far. sequence and waited_ns go on counting.
   void Clear();
+  // How long this rank's threads have waited in Work::Wait for what Issue has given out, by the host's clock.
+  int64_t waited_ns() const { return waited_ns_; }
 
  private:
+  class TimedWork;
+
   std::vector<Entry> entries_;
   std::vector<Work> works_;  // of entries_, one each
+  int64_t waited_ns_ = 0;
   int64_t next_sequence_ = 0;
   size_t num_finished_ = 0;  // so many entries have their interval
 };

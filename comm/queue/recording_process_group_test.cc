@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+
 #include "comm/testing/local_process_group.h"
 #include "comm/testing/rank_threads.h"
 
@@ -90,6 +95,34 @@ TEST(RecordingTest, LogsEveryCollective) {
     group.AllReduce(one, ReduceOp::kSum);
     EXPECT_EQ(group.Finish().at(0).sequence, 5);
   });
+}
+
+// 2 ms until a collective is there.
+class SlowGroup : public GroupDecorator {
+ public:
+  using GroupDecorator::GroupDecorator;
+
+  Work Issue(Request request) override {
+    struct Slow : Work::State {
+      void Wait() override { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+      Interval interval() override { return {}; }
+    };
+    GroupDecorator::Issue(std::move(request)).Wait();
+    return Work(std::make_shared<Slow>());
+  }
+};
+
+TEST(RecordingTest, MeasuresWaitsAndNotWhatItWaitsForItself) {
+  RecordingProcessGroup group(std::make_unique<SlowGroup>(std::move(MakeLocalGroups(1).front())));
+  const Tensor tensor = Tensor::Zeros(model::CpuDevice(), {1}, DType::kF32);
+  Work work = group.AllReduce(tensor, ReduceOp::kSum);
+  EXPECT_EQ(group.waited_ns(), 0);
+  group.Finish();
+  EXPECT_EQ(group.waited_ns(), 0);
+  work.Wait();
+  EXPECT_GE(group.waited_ns(), 2'000'000);
+  group.Clear();
+  EXPECT_GE(group.waited_ns(), 2'000'000);
 }
 
 TEST(RecordingTest, PassesOnTheInnerGroup) {

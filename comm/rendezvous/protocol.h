@@ -27,15 +27,19 @@ enum class FrameType : char {
   kGet = 'g',        // milliseconds, key; answered when the key is set or the time is over
   kMeet =
       'm',  // milliseconds, size, index, key, list of values; answered when all have met or the time is over
-  kFail = 'f',   // cause; from now on everyone's requests are answered by kFailed
-  kYes = 'y',    // hosts, a value, a list of values, or nothing
-  kNone = '0',   // the key has not been set
-  kLater = 'l',  // reason: the run that this rank found there is not its own
+  kFail = 'f',    // cause; from now on everyone's requests are answered by kFailed
+  kRefuse = 'r',  // the same, answered by kRefused: an argument cannot be used
+  kYes = 'y',     // hosts, a value, a list of values, or nothing
+  kNone = '0',    // the key has not been set
+  kLater = 'l',   // reason: the run that this rank found there is not its own
   // Cause of the job's failure, also sent unasked before rank 0 leaves. After this, kLater and kNo rank 0
   // closes the connection.
   kFailed = 'x',
+  kRefused = 'b',
   kNo = 'n',  // reason
 };
+
+inline bool IsFailure(FrameType type) { return type == FrameType::kFailed || type == FrameType::kRefused; }
 
 struct Frame {
   FrameType type;

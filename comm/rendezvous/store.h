@@ -34,6 +34,8 @@ class Refused : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+enum class FailureKind { kOfRank, kBadArgument };
+
 // A rank has made the job fail; what() is the cause.
 class JobFailed : public std::runtime_error {
  public:
@@ -56,7 +58,9 @@ class Store {
   virtual Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
                       Deadline deadline) = 0;
   // Tells all ranks why the job has failed, if rank 0 can be reached. The first cause stays.
-  virtual void Fail(const std::string& cause) noexcept = 0;
+  virtual void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept = 0;
+  // The cause, if this rank has learnt it and it is an argument that cannot be used.
+  virtual std::optional<std::string> bad_argument() = 0;
 };
 
 // Rank 0's. Answers each client from a thread of its own, which sleeps between requests. Turns away clients
@@ -87,7 +91,8 @@ class StoreServer : public Store {
   std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
   Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
               Deadline deadline) override;
-  void Fail(const std::string& cause) noexcept override;
+  void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept override;
+  std::optional<std::string> bad_argument() override;
 
  private:
   struct Connection;
@@ -108,6 +113,10 @@ class StoreServer : public Store {
   Frame AnswerToJoin(Connection& connection, int rank, const std::string& host, const std::string& terms);
   // Answers its requests until it leaves.
   void Answer(Connection& connection);
+  // Once the job has failed.
+  Frame CauseFrame() const {
+    return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
+  }
   // If the job has failed, sends the cause unasked: a rank that asks when rank 0 has gone still finds it in
   // its socket.
   void LeaveCause(Connection& connection);
@@ -124,6 +133,7 @@ class StoreServer : public Store {
   std::vector<std::optional<std::string>> hosts_;  // of the ranks that have joined
   bool has_begun_ = false;                         // all ranks have joined
   std::string cause_;                              // why the job has failed; empty: it has not
+  FailureKind kind_ = FailureKind::kOfRank;
   std::map<std::string, std::string> values_;
   std::map<std::string, Meeting> meetings_;  // until all have left
   bool is_stopping_ = false;
@@ -146,11 +156,12 @@ class StoreClient : public Store {
   std::optional<std::string> Get(const std::string& key, Deadline deadline) override;
   Values Meet(const std::string& key, int index, int size, const std::vector<std::string>& own,
               Deadline deadline) override;
-  void Fail(const std::string& cause) noexcept override;
+  void Fail(const std::string& cause, FailureKind kind = FailureKind::kOfRank) noexcept override;
+  std::optional<std::string> bad_argument() override;
 
  private:
-  // Throws Refused if the answer is kNo, JobFailed if it is kFailed. Drops answers that came too late for
-  // those who had asked.
+  // Throws Refused if the answer is kNo, JobFailed if it is kFailed or kRefused. Drops answers that came too
+  // late for those who had asked.
   Frame Ask(FrameType type, const std::string& payload, Deadline deadline);
 
   const std::string secret_;
@@ -159,7 +170,8 @@ class StoreClient : public Store {
   int num_unanswered_ = 0;
   const std::string hello_;
   std::string failure_;  // the job's, once rank 0 has told of it
-  std::string nonce_;    // of rank 0
+  FailureKind kind_ = FailureKind::kOfRank;
+  std::string nonce_;  // of rank 0
 };
 
 }  // namespace gradsync::comm

@@ -54,10 +54,13 @@ Frame StoreClient::Ask(FrameType type, const std::string& payload, Deadline dead
   Frame answer{};
   do {
     answer = channel_.Receive(kMaxPayloadBytes, deadline);
-  } while (--num_unanswered_ > 0 && answer.type != FrameType::kFailed);
+  } while (--num_unanswered_ > 0 && !IsFailure(answer.type));
   const std::string line = absl::StrReplaceAll(answer.payload, {{"\n", " "}});
   if (answer.type == FrameType::kNo) throw Refused(line);
-  if (answer.type == FrameType::kFailed) throw JobFailed(failure_ = line);
+  if (IsFailure(answer.type)) {
+    if (answer.type == FrameType::kRefused) kind_ = FailureKind::kBadArgument;
+    throw JobFailed(failure_ = line);
+  }
   return answer;
 }
 
@@ -90,9 +93,15 @@ Store::Values StoreClient::Meet(const std::string& key, int index, int size,
   return values;
 }
 
-void StoreClient::Fail(const std::string& cause) noexcept {
+std::optional<std::string> StoreClient::bad_argument() {
+  const std::lock_guard lock(mutex_);
+  return kind_ == FailureKind::kBadArgument ? std::optional(failure_) : std::nullopt;
+}
+
+void StoreClient::Fail(const std::string& cause, FailureKind kind) noexcept {
   try {
-    Ask(FrameType::kFail, cause, Clock::now() + kAnswerWithin);
+    Ask(kind == FailureKind::kBadArgument ? FrameType::kRefuse : FrameType::kFail, cause,
+        Clock::now() + kAnswerWithin);
   } catch (const std::runtime_error&) {
     // Rank 0 has gone, or knows of another failure.
   }

@@ -112,9 +112,12 @@ std::optional<std::string> StoreServer::Get(const std::string& key, Deadline dea
   return it == values_.end() ? std::nullopt : std::optional(it->second);
 }
 
-void StoreServer::Fail(const std::string& cause) noexcept {
+void StoreServer::Fail(const std::string& cause, FailureKind kind) noexcept {
   const std::lock_guard lock(mutex_);
-  if (cause_.empty()) cause_ = cause;
+  if (cause_.empty()) {
+    cause_ = cause;
+    kind_ = kind;
+  }
   WakeAll();
 }
 
@@ -151,6 +154,11 @@ Store::Values StoreServer::Meet(const std::string& key, int index, int size,
   if (!cause_.empty()) throw JobFailed(cause_);
   if (is_stopping_) throw std::runtime_error("rank 0 is leaving");
   return values;
+}
+
+std::optional<std::string> StoreServer::bad_argument() {
+  const std::lock_guard lock(mutex_);
+  return kind_ == FailureKind::kBadArgument ? std::optional(cause_) : std::nullopt;
 }
 
 void StoreServer::Accept() {
@@ -241,7 +249,7 @@ bool StoreServer::Admit(Connection& connection) {
   }
   const Frame answer = AnswerToJoin(connection, rank, parts[1], parts[2]);
   channel.Send(answer, Clock::now() + kTakeWithin);
-  if (answer.type == FrameType::kFailed) Told(rank);
+  if (IsFailure(answer.type)) Told(rank);
   return answer.type == FrameType::kYes;
 }
 
@@ -264,7 +272,7 @@ Frame StoreServer::AnswerToJoin(Connection& connection, int rank, const std::str
   }
   if (has_begun_ || !cause_.empty()) WakeAll();
   changed_.wait(lock, [&] { return has_begun_ || !cause_.empty() || is_stopping_; });
-  if (!has_begun_) return {FrameType::kFailed, cause_};
+  if (!has_begun_) return CauseFrame();
   const auto append = [](std::string* out, const std::optional<std::string>& other) { out->append(*other); };
   return {FrameType::kYes, absl::StrJoin(hosts_, "\n", append)};
 }
@@ -297,26 +305,27 @@ void StoreServer::Answer(Connection& connection) {
           marked.push_back(value.has_value() ? absl::StrCat("=", *value) : "");
         }
         answer.payload = Pack(marked);
-      } else if (type == FrameType::kFail) {
-        Fail(payload);
+      } else if (type == FrameType::kFail || type == FrameType::kRefuse) {
+        Fail(payload, type == FrameType::kRefuse ? FailureKind::kBadArgument : FailureKind::kOfRank);
       } else {
         return;  // no rank asks that
       }
-    } catch (const JobFailed& failure) {
-      answer = {FrameType::kFailed, failure.what()};
+    } catch (const JobFailed&) {
+      const std::lock_guard lock(mutex_);
+      answer = CauseFrame();
     }
     connection.channel.Send(answer, Clock::now() + kTakeWithin);
-    if (answer.type == FrameType::kFailed) return Told(connection.rank);
+    if (IsFailure(answer.type)) return Told(connection.rank);
   }
 }
 
 void StoreServer::LeaveCause(Connection& connection) {
   std::unique_lock lock(mutex_);
-  const std::string cause = cause_;
+  const Frame cause = CauseFrame();
   lock.unlock();
-  if (cause.empty()) return;
+  if (cause.payload.empty()) return;
   try {
-    connection.channel.Send({FrameType::kFailed, cause}, Clock::now() + kTakeWithin);
+    connection.channel.Send(cause, Clock::now() + kTakeWithin);
   } catch (const std::runtime_error&) {
     // It has left.
   }

@@ -139,6 +139,17 @@ TEST_F(StoreTest, AFailureReachesThoseWhoWaitAndThoseWhoAskLater) {
   EXPECT_EQ(waiting.get(), "first cause");
   EXPECT_EQ(cause_for(*clients[1], "set"), "first cause");
   EXPECT_EQ(cause_for(server_, "set"), "first cause");
+  for (Store* const store : {static_cast<Store*>(&server_), static_cast<Store*>(clients[0].get())})
+    EXPECT_EQ(store->bad_argument(), std::nullopt);
+}
+
+TEST_F(StoreTest, ABadArgumentIsKnownAsSuch) {
+  const auto clients = JoinAll();
+  clients[1]->Fail("--flag: bad", FailureKind::kBadArgument);
+  server_.Fail("second cause");
+  EXPECT_EQ(ErrorOf<JobFailed>([&] { clients[0]->Get("key", Soon()); }), "--flag: bad");
+  EXPECT_EQ(clients[0]->bad_argument(), "--flag: bad");
+  EXPECT_EQ(server_.bad_argument(), "--flag: bad");
 }
 
 TEST_F(StoreTest, AFailureIsKnownWhenRank0HasGone) {

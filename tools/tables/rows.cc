@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "bench/records/rounds.h"
 #include "model/error.h"
 #include "tools/tables/words.h"
 
@@ -161,8 +162,7 @@ double ConfigNumber(const Measurement& measurement, std::string_view name) {
 }
 
 size_t RoundsPerBlock(const Cell& cell) {
-  const size_t num_rows = cell.rows.size();
-  return num_rows % 2 == 0 ? num_rows : 2 * num_rows;
+  return static_cast<size_t>(bench::RoundsPerBlock(std::ssize(cell.rows)));
 }
 
 double PrecisionOf(const Cell& cell) {

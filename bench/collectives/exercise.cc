@@ -1,0 +1,54 @@
+#include "bench/collectives/exercise.h"
+
+#include <utility>
+
+#include "bench/collectives/pattern.h"
+
+namespace gradsync::bench {
+
+using comm::Collective;
+using model::Tensor;
+
+Exercise::Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
+                   const model::DevicePtr& device, Collective collective, Tensor pattern, int64_t numel)
+    : group_(group), pattern_(std::move(pattern)), part_(numel / group.size()) {
+  if (is_limit) limit_.emplace(group, options.ranks.timeout);
+  request_ = {.collective = collective,
+              .op = options.reduce_op(),
+              .root = 0,
+              .input = measured().Allocate(device, pattern_.shape(), pattern_.dtype()),
+              .output = {}};
+  request_.output = request_.input;
+  const bool gathers = collective == Collective::kAllGather;
+  if (gathers || collective == Collective::kReduceScatter)
+    request_.output = measured().Allocate(device, {gathers ? numel : part_}, pattern_.dtype());
+}
+
+int64_t Exercise::TimeOf(PhaseTimer& timer, int64_t count) {
+  request_.input.CopyFrom(pattern_);
+  group_.Barrier();
+  timer.Take(Mark::kStepBegin);
+  for (int64_t i = 0; i < count; ++i) measured().Issue(request_).Wait();
+  timer.Take(Mark::kStepEnd);
+  const int64_t time_ns = timer.Read().step_ns();
+  group_.Finish();
+  group_.Clear();
+  return time_ns;
+}
+
+int64_t Exercise::NumWrong() const {
+  const Tensor& there = request_.output;
+  const Tensor output = there.device()->is_cpu() ? there : there.To(model::CpuDevice());
+  if (request_.collective == Collective::kBroadcast) return CountDifferent(output, request_.root);
+  if (request_.collective == Collective::kAllGather) {
+    int64_t wrong = 0;
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      wrong += CountDifferent(output.Slice(rank * part_, {part_}), rank);
+    }
+    return wrong;
+  }
+  const bool scatters = request_.collective == Collective::kReduceScatter;
+  return CountWrong(output, request_.op, group_.size(), scatters ? group_.rank() * part_ : 0);
+}
+
+}  // namespace gradsync::bench

@@ -1,0 +1,123 @@
+#include "bench/launch/rank.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "bench/launch/link.h"
+#include "bench/records/provenance.h"
+#include "bench/records/units.h"
+#include "bench/timing/phase_timer.h"
+#include "comm/factory.h"
+#include "model/cuda_device.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+constexpr char kLaunchVariable[] = "GRADSYNC_LAUNCH";  // "<launch set>,<launch>"
+
+}  // namespace
+
+Launch ThisLaunch() {
+  const char* const text = std::getenv(kLaunchVariable);
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text == nullptr ? "" : text, ',');
+  const std::optional<int64_t> index = ParseInteger(parts.second);
+  return index ? Launch{.set = parts.first, .index = *index} : Launch{};
+}
+
+void SetLaunch(const std::string& set, int64_t index) {
+  setenv(kLaunchVariable, gradsync::Join(set, ",", index).c_str(), 1);
+}
+
+Rank::Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv)
+    : options_(options),
+      world_(world),
+      provenance_(CollectProvenance(argc, argv)),
+      placement_(options, world),
+      device_(MakeDevice(options, world)) {}
+
+comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends) {
+  own_ = backends.front();
+  for (const std::string& backend : backends) {
+    if (Has(backend)) continue;
+    std::unique_ptr<comm::ProcessGroup> joined;
+    placement_.StartCommunication([&] {
+      joined = comm::MakeProcessGroup({.backend = backend,
+                                       .world = world_,
+                                       .timeout = options_.timeout,
+                                       .num_threads = static_cast<int>(options_.comm_threads),
+                                       .interface_or_address = options_.interface_or_address},
+                                      device_);
+    });
+    groups_[backend] = std::make_unique<comm::RecordingProcessGroup>(std::move(joined));
+  }
+  return own();
+}
+
+void Rank::SetRecords(Record record, bool with_file) {
+  launch_ = ThisLaunch();
+  const bool is_of_set = launch_.index == 0 && !launch_.set.empty();
+  launch_.run_id = BroadcastText(own(), device_, !is_first() ? "" : is_of_set ? launch_.set : NewRunId());
+  if (launch_.set.empty()) launch_.set = launch_.run_id;
+  out_ = options_.OutputDirectory(gradsync::Join(record.experiment, "-", launch_.set));
+  record.run_id = launch_.run_id;
+  record.rank = world_.rank;
+  record.world_size = world_.size;
+  for (const auto& [backend, group] : groups_) {
+    Record& of_group = records_[backend] = record;
+    of_group.provenance = provenance_;
+    SetFacts(*group, of_group);
+    group->Clear();
+  }
+  if (with_file) writer_.emplace(out_, record.experiment, launch_.run_id, world_.rank);
+}
+
+void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
+  Fields& facts = record.facts;
+  facts.Set("launch_set", launch_.set);
+  facts.Set("launch", launch_.index);
+  facts.Set("launches", options_.repeats);
+  record.link = DescribeLink(group);
+  facts.Set("launcher", world_.launcher);
+  facts.Set("local_size", world_.local_size);
+  facts.Set("collectives_in_flight", group.num_threads());
+  for (const auto& [name, value] : group.facts()) {
+    if (name != "interface") facts.Set(name, value);  // the link has that
+  }
+  record.provenance.clock = ClockName(*device_);
+  if (!device_->is_cpu()) {
+    const auto& gpu = model::CudaDevice::Of(*device_, "record");
+    facts.Set("gpu_uuid", gpu.uuid());
+    facts.Set("ranks_per_gpu", CountRanksOnGpu(group, device_));
+    record.provenance.gpu = gpu.product_name();
+    record.provenance.libraries.Set("cuda_runtime", model::CudaRuntimeVersion());
+    record.provenance.libraries.Set("cuda_driver", model::CudaDriverVersion());
+    for (const auto& [name, version] : comm::BackendLibraries())
+      record.provenance.libraries.Set(name, version);
+  }
+  if (!placement_.pinned()) return;
+  const Placement& cpus = placement_.placement();
+  facts.Set("compute_cpus", absl::StrJoin(cpus.compute_cpus, ","));
+  facts.Set("communication_cpus", cpus.communication_cpus.empty()
+                                      ? std::string("any")
+                                      : absl::StrJoin(cpus.communication_cpus, ","));
+}
+
+void Rank::Print(const std::string& text) const {
+  if (!is_first()) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Rank::Conclude(const std::string& text) {
+  own().Barrier();
+  progress_.reset();
+  Print(text);
+  if (is_first() && !fault_.empty()) throw std::runtime_error(fault_);
+}
+
+}  // namespace gradsync::bench

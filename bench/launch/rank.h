@@ -1,0 +1,109 @@
+#ifndef GRADSYNC_BENCH_LAUNCH_RANK_H_
+#define GRADSYNC_BENCH_LAUNCH_RANK_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/launch/over_ranks.h"
+#include "bench/launch/placement.h"
+#include "bench/launch/progress.h"
+#include "bench/launch/rank_options.h"
+#include "bench/records/record.h"
+#include "comm/queue/recording_process_group.h"
+#include "comm/rendezvous/world.h"
+#include "model/device.h"
+
+namespace gradsync::bench {
+
+// One of the launches that --repeats starts, one after the other, each of fresh processes.
+struct Launch {
+  std::string run_id = {};  // its name, the same on all ranks
+  std::string set = {};     // the first launch's run_id
+  int64_t index = 0;
+};
+
+// What SetLaunch put in the environment of the process that started this one; without a name.
+Launch ThisLaunch();
+void SetLaunch(const std::string& set, int64_t index);
+
+// One rank of a run, with all that does not depend on what is measured: its place, its device, its groups,
+// its file of records, its progress, its first failure. "All ranks" means that each of them must call.
+class Rank {
+ public:
+  // Confines this thread to its CPUs under --placement=pin. `options` must outlive it. Throws InvalidInput if
+  // what they name is not there.
+  Rank(const RankOptions& options, const comm::World& world, int argc, const char* const* argv);
+
+  const comm::World& world() const { return world_; }
+  bool is_first() const { return world_.rank == 0; }
+  const model::DevicePtr& device() const { return device_; }
+  const ThreadPlacement& placement() const { return placement_; }
+
+  // All ranks: joins a group for each backend, and returns the run's own, which is that of the first. Throws
+  // like MakeProcessGroup.
+  comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
+  comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
+  // The backend's; the run's own if it has none.
+  comm::RecordingProcessGroup& Of(const std::string& backend) const { return *groups_.at(GroupOf(backend)); }
+  bool Has(const std::string& backend) const { return groups_.contains(backend); }
+
+  // All ranks: agree on the run's name and begin its records. `record`: their experiment, and the facts that
+  // all have. `with_file`: makes the file for them, and throws like RecordWriter.
+  void SetRecords(Record record, bool with_file = true);
+  // What a backend's records begin with.
+  const Record& RecordOf(const std::string& backend) const { return records_.at(GroupOf(backend)); }
+  const Launch& launch() const { return launch_; }
+  // Where files of this run go.
+  const std::string& out() const { return out_; }
+  RecordWriter& writer() { return *writer_; }
+
+  // All ranks: see over_ranks.h, in the run's own group, whose log is cleared.
+  template <class T>
+  T Reduce(const T& numbers, comm::ReduceOp op) {
+    T reduced = ReduceOverRanks(numbers, op, own(), device_);
+    own().Clear();
+    return reduced;
+  }
+
+  // From now on a terminal shows how many of so many steps are done.
+  void Expect(int64_t num_steps) { progress_.emplace(num_steps, is_first()); }
+  void Step(std::string_view what) { progress_->Step(what); }
+
+  // Rank 0 writes it to the standard output.
+  void Print(const std::string& text) const;
+  // Keeps the first fault that was found; empty: none.
+  void AddFault(const std::string& fault) {
+    if (fault_.empty()) fault_ = fault;
+  }
+  // All ranks, at the end: waits for all of them, and rank 0 prints the text. Throws std::runtime_error on
+  // rank 0 if there is a fault.
+  void Conclude(const std::string& text);
+
+ private:
+  const std::string& GroupOf(const std::string& backend) const { return Has(backend) ? backend : own_; }
+  void SetFacts(comm::RecordingProcessGroup& group, Record& record) const;
+
+  const RankOptions& options_;
+  const comm::World world_;
+  const Provenance provenance_;  // taken before this rank is confined to CPUs of its own
+  const ThreadPlacement placement_;
+  const model::DevicePtr device_;
+  std::string own_;
+  std::map<std::string, std::unique_ptr<comm::RecordingProcessGroup>> groups_;  // by backend
+  std::map<std::string, Record> records_;                                       // likewise
+  Launch launch_;
+  std::string out_;
+  std::optional<RecordWriter> writer_;
+  std::optional<Progress> progress_;
+  std::string fault_;
+};
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LAUNCH_RANK_H_

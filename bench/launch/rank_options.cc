@@ -1,0 +1,74 @@
+#include "bench/launch/rank_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <memory>
+
+#include "bench/records/units.h"
+#include "comm/factory.h"
+#include "model/cuda_device.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+
+void RankOptions::AddTo(FlagTable& flags) {
+  constexpr int64_t kMaxRanks = 4096;
+  constexpr int64_t kMaxThreads = 1024;
+  flags.BeginGroup("Ranks");
+  flags.Add("device", &device, OneOf({"cpu", "cuda"}), "Where tensors live and are computed.");
+  flags.Add("world_size", &world_size, Integer(1, kMaxRanks),
+            "How many ranks to start. Under a launcher it may be left out, or must agree.");
+  flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
+            "Compute threads of each rank, on the CPU.");
+  flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
+            "Communication threads of each rank: so many collectives progress at the same time.");
+  flags.Add("placement", &placement, OneOf({"none", "pin"}),
+            "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
+  flags.Add(
+      "interface", &interface_or_address,
+      Text("a network interface such as eth0, or an address of this host"),
+      "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
+      "the one on which their ranks met.");
+  flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
+  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Of all random numbers.");
+  flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
+}
+
+void RankOptions::Describe(std::string_view backend, Fields& config) const {
+  config.Set("backend", backend);
+  config.Set("device", device);
+  config.Set("threads_per_rank", threads_per_rank);
+  config.Set("comm_threads", comm_threads);
+  config.Set("placement", placement);
+  config.Set("seed", seed);
+  const char* const link_rate = std::getenv("GRADSYNC_LINK_RATE");
+  if (const auto rate = ParseInteger(link_rate == nullptr ? "" : link_rate)) config.Set("link_rate", *rate);
+}
+
+std::string RankOptions::OutputDirectory(std::string_view name) const {
+  if (!out.empty()) return out;
+  const char* const workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  const std::filesystem::path base = workspace != nullptr ? workspace : std::filesystem::current_path();
+  return (base / "results" / name).string();
+}
+
+model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world) {
+  if (options.device == "cpu") return model::CpuDevice(static_cast<int>(options.threads_per_rank));
+  const int num_gpus = model::CudaDeviceCount();
+  try {
+    return std::make_shared<model::CudaDevice>(num_gpus == 0 ? 0 : world.local_rank % num_gpus);
+  } catch (const InvalidInput& error) {
+    throw InvalidInput(Join("--device=", options.device, ": ", error.what()));
+  }
+}
+
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends,
+                 const comm::World& world) {
+  using Type = model::Device::Type;
+  const Type type = options.device == "cpu" ? Type::kCpu : Type::kCuda;
+  if (type == Type::kCuda && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
+  for (const std::string& backend : backends) comm::CheckBackend(backend, type, world);
+}
+
+}  // namespace gradsync::bench

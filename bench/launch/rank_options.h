@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_BENCH_LAUNCH_RANK_OPTIONS_H_
+#define GRADSYNC_BENCH_LAUNCH_RANK_OPTIONS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "bench/launch/flags.h"
+#include "bench/records/record.h"
+#include "comm/rendezvous/world.h"
+#include "model/device.h"
+
+namespace gradsync::bench {
+
+// The flags that all benchmarks have that run as several ranks.
+struct RankOptions {
+  std::string device = "cpu";
+  int64_t world_size = 2;
+  int64_t threads_per_rank = 1;
+  int64_t comm_threads = 2;
+  std::string placement = "none";
+  std::string interface_or_address;
+  std::chrono::milliseconds timeout{60000};
+  int64_t seed = 0;
+  std::string out;
+  int64_t repeats = 1;  // launches, of a program that has the flag
+
+  void AddTo(FlagTable& flags);
+  // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/over_link.sh).
+  void Describe(std::string_view backend, Fields& config) const;
+  // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
+  // directory.
+  std::string OutputDirectory(std::string_view name) const;
+};
+
+// The device that --device names, for the rank: with cuda the GPU of its local rank, or one shared with other
+// ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not
+// have.
+model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
+// Throws InvalidInput if there is no such device, or one of the backends cannot serve it in this world. Makes
+// none, so that the process that starts the ranks takes no memory of a GPU.
+void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LAUNCH_RANK_OPTIONS_H_

@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_BENCH_LAUNCH_RANK_PROGRAM_H_
+#define GRADSYNC_BENCH_LAUNCH_RANK_PROGRAM_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bench/launch/flags.h"
+#include "bench/launch/rank.h"
+#include "bench/launch/rank_options.h"
+#include "comm/rendezvous/world.h"
+
+namespace gradsync::bench {
+
+// A measurement as one rank runs it.
+class RankJob {
+ public:
+  virtual ~RankJob() = default;
+  // Throws if the measurement fails; what() then says which rank and why, in one line.
+  virtual void Run() = 0;
+};
+
+// A program that is one benchmark.
+struct RankProgram {
+  FlagTable& flags;
+  RankOptions& options;
+  // In every process: fills in what the flags left out. Throws InvalidInput if they do not fit together, or
+  // do not fit the world.
+  std::function<void(const comm::World& world)> complete;
+  // Looks at this host. Throws InvalidInput likewise. Called once before the ranks start, where a launcher of
+  // its own started them once in each.
+  std::function<void(const comm::World& world)> check;
+  // Makes a rank's job, which the rank outlives. Throws InvalidInput if something the flags name cannot be
+  // used.
+  std::function<std::unique_ptr<RankJob>(Rank& rank)> prepare;
+  // Asked between launches, from the second on, whether they are enough.
+  std::function<bool(const std::string& launch_set)> is_enough = {};
+};
+
+// The main function of such a program: reads the flags; without a launcher starts the ranks, each by
+// executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
+// mpirun or srun is one of them. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad
+// arguments, named in one line on stderr.
+int RunRankProgram(int argc, char** argv, const RankProgram& program);
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_LAUNCH_RANK_PROGRAM_H_

@@ -1,0 +1,137 @@
+#include "bench/launch/rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/records/schema.h"
+#include "bench/testing/unreachable_device.h"
+#include "comm/testing/local_process_group.h"
+#include "comm/testing/rank_threads.h"
+#include "model/cuda_device.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+TEST(CountRanksWithTest, CountsEqualTexts) {
+  const auto groups = comm::MakeLocalGroups(3);
+  comm::RunRanks(3, [&](int rank) {
+    comm::ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+    const model::DevicePtr device = model::CpuDevice();
+    const std::string gpu = rank == 1 ? "GPU-1" : "GPU-10";
+    EXPECT_EQ(CountRanksWith(group, device, gpu), rank == 1 ? 1 : 2);
+    EXPECT_EQ(CountRanksWith(group, device, ""), 3);
+    EXPECT_EQ(CountRanksOnGpu(group, device), 0);
+  });
+}
+
+TEST(CountRanksWithTest, TakesNoLongTexts) {
+  EXPECT_THROW(CountRanksWith(*LoneGroup(), model::CpuDevice(), std::string(64, 'x')), InvalidInput);
+}
+
+// Texts travel through memory that the host cannot touch.
+TEST(RankTest, TextsOnAnotherDevice) {
+  const auto group = LoneGroup();
+  EXPECT_EQ(BroadcastText(*group, UnreachableDevice(), "20261121T101500-4f2a"), "20261121T101500-4f2a");
+  EXPECT_EQ(CountRanksWith(*group, UnreachableDevice(), "GPU-1"), 1);
+}
+
+TEST(RankTest, ADeviceThatIsNotThereIsNamedWithItsFlag) {
+  if (model::CudaDeviceCount() > 0) GTEST_SKIP() << "there is a GPU";
+  RankOptions options;
+  options.device = "cuda";
+  for (const auto& ask : {+[](const RankOptions& o) { MakeDevice(o, {}); },
+                          +[](const RankOptions& o) { CheckDevice(o, {}, {}); }}) {
+    try {
+      ask(options);
+      ADD_FAILURE() << "no error";
+    } catch (const InvalidInput& error) {
+      EXPECT_THAT(error.what(), testing::StartsWith("--device=cuda: CUDA device 0: "));
+      EXPECT_THAT(error.what(), testing::AnyOf(testing::HasSubstr("no GPU that CUDA can use here ("),
+                                               testing::HasSubstr("this program was built without CUDA")));
+    }
+  }
+}
+
+TEST(RankTest, JoinsRecordsReducesAndFails) {
+  const comm::TemporaryDirectory meeting, out;
+  comm::RunRanks(2, [&](int number) {
+    RankOptions options;
+    options.out = out.path();
+    const char* const program[] = {"program"};
+    const comm::World world = {.rank = number,
+                               .size = 2,
+                               .local_rank = number,
+                               .local_size = 2,
+                               .rendezvous = "file://" + meeting.path()};
+    Rank rank(options, world, 1, program);
+    EXPECT_EQ(rank.is_first(), number == 0);
+    EXPECT_EQ(rank.Join({"shm", "gloo", "shm"}).backend(), "shm");
+    EXPECT_EQ(rank.Of("gloo").backend(), "gloo");
+    EXPECT_EQ(&rank.Of("none"), &rank.own());
+
+    Record record;
+    record.experiment = "ddp";
+    record.facts.Set("num_tensors", 3);
+    rank.SetRecords(std::move(record));
+    for (const char* const backend : {"shm", "gloo", "none"}) {
+      const Record& begun = rank.RecordOf(backend);
+      EXPECT_EQ(begun.run_id, rank.launch().run_id);
+      EXPECT_EQ(begun.rank, number);
+      EXPECT_EQ(begun.facts.IntOr("num_tensors", 0), 3);
+      EXPECT_EQ(begun.facts.StringOr("launch_set", ""), begun.run_id);
+      EXPECT_EQ(begun.link.StringOr("kind", ""), std::string(backend) == "gloo" ? "loopback" : "memory");
+      EXPECT_EQ(begun.provenance.command_line, "program");
+    }
+    EXPECT_EQ(rank.writer().path(),
+              Join(out.path(), "/ddp.", rank.launch().run_id, ".rank", number, ".jsonl"));
+
+    EXPECT_EQ(rank.Reduce(int64_t{number} + 1, comm::ReduceOp::kSum), 3);
+    EXPECT_EQ(rank.Reduce(std::vector<double>{1.0 * number, 5.0 - number}, comm::ReduceOp::kMax),
+              (std::vector<double>{1, 5}));
+    EXPECT_TRUE(rank.own().entries().empty());
+
+    rank.AddFault("");
+    rank.Conclude("");
+    rank.AddFault("the first");
+    rank.AddFault("the second");
+    std::string fault;
+    try {
+      rank.Conclude("");
+    } catch (const std::runtime_error& error) {
+      fault = error.what();
+    }
+    EXPECT_EQ(fault, number == 0 ? "the first" : "");
+  });
+}
+
+TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
+  const auto groups = comm::MakeLocalGroups(2);
+  comm::RunRanks(2, [&](int rank) {
+    EXPECT_EQ(GatherOverRanks(std::vector<int64_t>{rank, 7 + rank}, *groups[static_cast<size_t>(rank)],
+                              model::CpuDevice()),
+              (std::vector<int64_t>{0, 7, 1, 8}));
+  });
+}
+
+TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
+  const auto rate = [] {
+    Fields config;
+    RankOptions().Describe("gloo", config);
+    return config.IntOr("link_rate", -1);
+  };
+  EXPECT_EQ(rate(), -1);
+  setenv("GRADSYNC_LINK_RATE", "200000000", 1);
+  EXPECT_EQ(rate(), 200'000'000);
+  unsetenv("GRADSYNC_LINK_RATE");
+  EXPECT_EQ(ScopeOf("link_rate", {}), Scope::kCell);
+}
+
+}  // namespace
+}  // namespace gradsync::bench

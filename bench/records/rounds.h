@@ -1,0 +1,16 @@
+#ifndef GRADSYNC_BENCH_RECORDS_ROUNDS_H_
+#define GRADSYNC_BENCH_RECORDS_ROUNDS_H_
+
+#include <cstdint>
+
+namespace gradsync::bench {
+
+// The rounds of a block (bench/timing/schedule.h) in which so many configurations take turns. A run should
+// take whole blocks.
+constexpr int64_t RoundsPerBlock(int64_t num_configs) {
+  return num_configs == 1 || num_configs % 2 == 0 ? num_configs : 2 * num_configs;
+}
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_RECORDS_ROUNDS_H_
