@@ -37,22 +37,53 @@ void Validate(const ResNetConfig& config) {
   require("num_classes", config.num_classes);
 }
 
+std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config) {
+  std::vector<ConvNormShape> all = {{"conv1", "bn1", kImageChannels, config.width, 7, 2, 2}};
+  int64_t in = config.width, reduction = 4;  // behind the max pooling
+  for (size_t stage = 0; stage < config.num_blocks.size(); ++stage) {
+    const int64_t inside = config.width << stage, out = inside * kExpansion;
+    for (int64_t i = 0; i < config.num_blocks[stage]; ++i) {
+      const std::string prefix = Join("layer", stage + 1, ".", i, ".");
+      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      all.push_back({prefix + "conv1", prefix + "bn1", in, inside, 1, 1, reduction});
+      reduction *= stride;
+      all.push_back({prefix + "conv2", prefix + "bn2", inside, inside, 3, stride, reduction});
+      all.push_back({prefix + "conv3", prefix + "bn3", inside, out, 1, 1, reduction});
+      if (stride != 1 || in != out)
+        all.push_back(
+            {prefix + "downsample.0", prefix + "downsample.1", in, out, 1, stride, reduction, true});
+      in = out;
+    }
+  }
+  return all;
+}
+
+int64_t NumParameters(const ResNetConfig& config) {
+  const std::vector<ConvNormShape> layers = ConvNorms(config);
+  const ConvNormShape& last = layers.back();
+  int64_t numel = (last.out + 1) * config.num_classes;
+  for (const ConvNormShape& layer : layers) numel += layer.out * (layer.in * layer.size * layer.size + 2);
+  return numel;
+}
+
 ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed)
     : config_((Validate(config), std::move(config))),
       device_(std::move(device)),
       dtype_(dtype),
-      channel_block_(ChannelBlock(*device_, config_.width)),
-      stem_(NewConvNorm("conv1", "bn1", kImageChannels, config_.width, 7, 2)) {
-  int64_t in = config_.width;
-  for (size_t stage = 0; stage < config_.num_blocks.size(); ++stage) {
-    const int64_t inside = config_.width << stage, out = inside * kExpansion;
-    for (int64_t i = 0; i < config_.num_blocks[stage]; ++i) {
-      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      blocks_.push_back(NewBlock(Join("layer", stage + 1, ".", i, "."), in, inside, out, stride));
-      in = out;
-    }
+      channel_block_(ChannelBlock(*device_, config_.width)) {
+  const std::vector<ConvNormShape> shapes = ConvNorms(config_);
+  auto next = shapes.begin();
+  stem_ = NewConvNorm(*next++);
+  while (next != shapes.end()) {
+    // Named members are initialised in the order of their declaration, which is the order of the shapes.
+    Block block{.conv1 = NewConvNorm(*next++),
+                .conv2 = NewConvNorm(*next++),
+                .conv3 = NewConvNorm(*next++),
+                .downsample = std::nullopt};
+    if (next != shapes.end() && next->is_shortcut) block.downsample = NewConvNorm(*next++);
+    blocks_.push_back(std::move(block));
   }
-  fc_weight_ = NewParameter("fc.weight", {config_.num_classes, in});
+  fc_weight_ = NewParameter("fc.weight", {config_.num_classes, blocks_.back().conv3.bias->numel()});
   fc_bias_ = NewParameter("fc.bias", {config_.num_classes});
   Initialize(seed);
 }
@@ -66,9 +97,8 @@ Parameter* ResNet::NewParameter(std::string name, Shape shape) {
   return params_.back();
 }
 
-ResNet::ConvNorm ResNet::NewConvNorm(const std::string& conv, const std::string& norm, int64_t in,
-                                     int64_t out, int64_t size, int64_t stride) {
-  // Named members are initialised in the order of their declaration, which is the order of the names.
+ResNet::ConvNorm ResNet::NewConvNorm(const ConvNormShape& shape) {
+  const auto& [conv, norm, in, out, size, stride, reduction, is_shortcut] = shape;
   ConvNorm layer{
       .conv = NewParameter(conv + ".weight", {out, in, size, size}),
       .weight = NewParameter(norm + ".weight", {out}),
@@ -83,18 +113,6 @@ ResNet::ConvNorm ResNet::NewConvNorm(const std::string& conv, const std::string&
   buffers_.push_back({norm + ".running_var", layer.buffers.running_var});
   buffers_.push_back({norm + ".num_batches_tracked", layer.buffers.num_batches_tracked});
   return layer;
-}
-
-ResNet::Block ResNet::NewBlock(const std::string& prefix, int64_t in, int64_t inside, int64_t out,
-                               int64_t stride) {
-  Block block{.conv1 = NewConvNorm(prefix + "conv1", prefix + "bn1", in, inside, 1, 1),
-              .conv2 = NewConvNorm(prefix + "conv2", prefix + "bn2", inside, inside, 3, stride),
-              .conv3 = NewConvNorm(prefix + "conv3", prefix + "bn3", inside, out, 1, 1),
-              .downsample = std::nullopt};
-  if (stride != 1 || in != out) {
-    block.downsample = NewConvNorm(prefix + "downsample.0", prefix + "downsample.1", in, out, 1, stride);
-  }
-  return block;
 }
 
 void ResNet::Initialize(uint64_t seed) {

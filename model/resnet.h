@@ -27,6 +27,18 @@ ResNetConfig ResNet50Config();
 // Throws InvalidInput, naming the field, for a size below 1 or above 65536.
 void Validate(const ResNetConfig& config);
 
+// A convolution and the norm after it.
+struct ConvNormShape {
+  std::string conv, norm;             // names
+  int64_t in = 0, out = 0, size = 0;  // channels; of the square kernel
+  int64_t stride = 1, reduction = 1;  // of images' sides: by this layer, by all up to its output
+  bool is_shortcut = false;
+};
+// All of them, in the order of their parameters.
+std::vector<ConvNormShape> ConvNorms(const ResNetConfig& config);
+// Elements of all parameters.
+int64_t NumParameters(const ResNetConfig& config);
+
 // A residual network of bottleneck blocks, arXiv:1512.03385, trained on images to predict numbers. As in
 // torchvision, the stride is in a block's 3 x 3 convolution:
 //
@@ -72,10 +84,7 @@ class ResNet : public Model {
   };
 
   Parameter* NewParameter(std::string name, Shape shape);
-  // Named `conv` and `norm` among the parameters.
-  ConvNorm NewConvNorm(const std::string& conv, const std::string& norm, int64_t in, int64_t out,
-                       int64_t size, int64_t stride);
-  Block NewBlock(const std::string& prefix, int64_t in, int64_t inside, int64_t out, int64_t stride);
+  ConvNorm NewConvNorm(const ConvNormShape& shape);
   void Initialize(uint64_t seed);
   static Var Apply(const ConvNorm& layer, const Var& x, bool relu, const Var& residual = Var());
   static Var Apply(const Block& block, const Var& x);

@@ -23,7 +23,7 @@ struct Range {
   int64_t begin = 0, end = -1;
 };
 
-// Of "NAME[BEGIN:END]", or of "NAME".
+// What "NAME[BEGIN:END]" or "NAME" names.
 Range RangeOf(const std::string& text) {
   const size_t open = text.rfind('[');
   if (open == std::string::npos || !text.ends_with(']')) return {text};

@@ -53,7 +53,7 @@ struct ConvergenceOptions {
   int64_t seq_len() const { return training.seq_lens.front(); }
   int64_t batch_size() const { return training.batch_sizes.front(); }
   int64_t accumulation_steps() const { return training.accumulation_steps.front(); }
-  // Of step i.
+  // The learning rate of step i.
   double LearningRateIn(int64_t i) const {
     return training.learning_rate * lr_schedule.ShareIn(i, training.steps);
   }

@@ -40,7 +40,7 @@ class Trial {
   int64_t num_steps() const { return num_steps_; }
   int64_t num_parameters() const { return trainer_.num_elements(); }
 
-  // Of this rank, in a step.
+  // How many this rank sees in a step.
   int64_t batch_positions() const { return batch_.inputs.numel(); }
 
   // The next one, on the batch of that number.

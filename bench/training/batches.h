@@ -19,7 +19,7 @@ struct BatchShape {
   model::DType targets_dtype = model::DType::kF32;
 
   bool operator==(const BatchShape&) const = default;
-  // Of whatever lay in memory.
+  // Filled with whatever lay in memory.
   model::Batch NewBatch(const model::DevicePtr& device) const;
 };
 

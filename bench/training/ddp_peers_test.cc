@@ -226,7 +226,7 @@ TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
   }
 }
 
-// Of images in bf16 nothing tells a peer's gradients from wrong ones. It is not even asked for them: the fake
+// On images in bf16 nothing tells a peer's gradients from wrong ones. It is not even asked for them: the fake
 // has none.
 TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {
   const std::string out = FreshDirectory();

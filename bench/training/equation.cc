@@ -124,7 +124,7 @@ class EquationCheck {
     trainer_.group().Clear();
   }
 
-  // Of the weights, since the start.
+  // How far the weights are from those of the start.
   Tensors Changes() const {
     Tensors changes = CopyValues(params());
     for (size_t p = 0; p < changes.size(); ++p) {

@@ -34,7 +34,7 @@ double OwnCopies(const TrainingOptions& options, int world_size) {
     const double ranks = traits.shards_state ? world_size : 1;
     double copies = CopiesOf(traits, variant.strategy_options(), world_size);
     if (traits.owns_state) copies += StateCopies(options) / ranks;
-    // Of values, which ranks with memory in common keep there.
+    // A part of the values, which ranks with memory in common keep there.
     if (traits.shards_state) copies += 1 / ranks;
     all += copies;
     largest = std::max(largest, copies);
@@ -82,11 +82,6 @@ std::string Line(const TrainingOptions& options, const std::string& who, double 
               "--verify=false or a smaller --batch_size need less");
 }
 
-double Square(int64_t side) { return static_cast<double>(side * side); }
-
-// The side of what a stride of 2 makes of an image.
-int64_t Halved(int64_t side) { return (side + 1) / 2; }
-
 int RanksPerGpu(const comm::World& world, int num_gpus) {
   return (world.local_size + num_gpus - 1) / std::max(1, num_gpus);
 }
@@ -106,36 +101,20 @@ TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions) {
           .batch = 2 * num_positions};
 }
 
-// Of each image, as model/vision_functions.h lists: the input of each batch norm, which is a convolution's
+// For each image, as model/vision_functions.h lists: the input of each batch norm, which is a convolution's
 // output, and what the batch norm makes of it; and what the max pooling does.
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size) {
-  const auto images = static_cast<double>(batch_size);
-  const auto width = static_cast<double>(config.width);
-  const auto num_classes = static_cast<double>(config.num_classes);
-  TrainingSize size;
-  size.batch = images * (3 * Square(image_size) + num_classes);
-  int64_t side = Halved(image_size);
-  const auto add_convolution = [&](double in, double out, double kernel_elements) {
-    size.params += out * (in * kernel_elements + 2);
-    size.activations += images * 2 * out * Square(side);
+  const auto kept = [&](int64_t channels, int64_t reduction) {
+    const int64_t side = (image_size + reduction - 1) / reduction;
+    return static_cast<double>(channels) * static_cast<double>(side * side);
   };
-  add_convolution(3, width, 7 * 7);
-  side = Halved(side);
-  size.activations += images * width * Square(side);
-  double in = width;
-  for (size_t stage = 0; stage < config.num_blocks.size(); ++stage) {
-    const double inside = width * static_cast<double>(int64_t{1} << stage), out = 4 * inside;
-    for (int64_t block = 0; block < config.num_blocks[stage]; ++block) {
-      add_convolution(in, inside, 1);
-      if (block == 0 && stage > 0) side = Halved(side);
-      add_convolution(inside, inside, 3 * 3);
-      add_convolution(inside, out, 1);
-      if (block == 0) add_convolution(in, out, 1);
-      in = out;
-    }
-  }
-  size.params += (in + 1) * num_classes;
-  return size;
+  double per_image = kept(config.width, 4);
+  for (const model::ConvNormShape& layer : ConvNorms(config))
+    per_image += 2 * kept(layer.out, layer.reduction);
+  const auto images = static_cast<double>(batch_size);
+  return {.params = static_cast<double>(NumParameters(config)),
+          .activations = images * per_image,
+          .batch = images * (kept(3, 1) + static_cast<double>(config.num_classes))};
 }
 
 TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus) {
@@ -146,7 +125,7 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
   // Rank 0 keeps initial values on the host. To verify, every rank has the reference's gradients and the
   // variant's values there.
   const double kept = size.params + (options.verify ? 2 * world.local_size * size.params : 0);
-  // And all ranks' batches, where it computes.
+  // It also has all ranks' batches, where it computes.
   const double batches = options.verify ? world.size * size.batch : 0;
   const double rank = ElementsOfRank(options, size, world.size);
   if (options.ranks.device == "cpu") {

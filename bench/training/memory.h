@@ -12,7 +12,7 @@
 
 namespace gradsync::bench {
 
-// Of models: of a transformer on so many positions, of a ResNet on images of so many pixels on each side.
+// What a transformer needs on so many positions, and a ResNet on images of so many pixels on each side.
 TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions);
 TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64_t image_size);
 

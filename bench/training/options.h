@@ -96,7 +96,8 @@ struct TrainingOptions {
   // What the records of one of the variants say of it, and what every training has in its configuration.
   void Describe(const Variant& variant, Record& record) const;
 
-  // Of the largest cell of completed options; what a forward pass keeps is estimated from the model's shape.
+  // What the largest cell of completed options needs; what a forward pass keeps is estimated from the model's
+  // shape.
   TrainingSize Size() const;
   bool on_images() const;
   // The named model with the overrides; a transformer's context is as long as the longest sequence.
@@ -107,11 +108,11 @@ struct TrainingOptions {
   std::vector<std::string> GroupBackends() const;
 
   bool interleaved() const { return order == "interleaved"; }
-  // Of activations.
+  // The type of activations.
   model::DType element_type() const {
     return dtype == "f64" ? model::DType::kF64 : dtype == "bf16" ? model::DType::kBF16 : model::DType::kF32;
   }
-  // Of gradients, and of what is communicated and kept from step to step.
+  // The type of gradients, and of what is communicated and kept from step to step.
   model::DType gradient_type() const { return WideDType(element_type()); }
 
  private:

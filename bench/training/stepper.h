@@ -67,9 +67,8 @@ class Peers {
   Peers(const PeerProgram& program, const RankOptions& options, std::string_view backend,
         const comm::World& world, const ThreadPlacement& placement, Trainer& trainer);
 
-  // Of those among `variants` that are peers: has the process make what they train, from rank 0's initial
-  // weights. `config`: what all their records have. To be called before Make, for each set of variants that
-  // take turns.
+  // Has the process make what the peers among `variants` train, from rank 0's initial weights. `config`: what
+  // all their records have. To be called before Make, for each set of variants that take turns.
   void Begin(std::span<const Variant> variants, const Fields& config);
   std::unique_ptr<Stepper> Make(const Cell& cell, const Variant& variant);
 

@@ -79,8 +79,9 @@ double ToDouble(const model::Tensor& scalar);
 // One rank's replica of the model, which all strategies train in turn: they then compute on the same memory.
 class Trainer {
  public:
-  // Of the initial weights, rank 0's count. `group` must outlive the trainer, as must the other groups that
-  // it is given: it serves barriers, initial weights and initial buffers, whatever strategies communicate in.
+  // All ranks begin with rank 0's initial weights. `group` must outlive the trainer, as must the other groups
+  // that it is given: it serves barriers, initial weights and initial buffers, whatever strategies
+  // communicate in.
   Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& options, const model::DevicePtr& device,
           comm::RecordingProcessGroup& group, CpuClock cpu_clock);
 

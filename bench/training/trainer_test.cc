@@ -455,7 +455,7 @@ TEST(TrainerTest, WhatAnUpdateWaitsIsExposed) {
     EXPECT_GE(result.marks.optimizer_ns(), 500'000);
     EXPECT_EQ(result.marks.step_ns(),
               result.marks.forward_ns() + result.marks.backward_and_sync_ns() + result.marks.optimizer_ns());
-    // Of a period, means; and its waits together.
+    // A period has the means of its steps, and all their waits.
     const StepResult three =
         rank.trainer.Step({.strategy = strategy, .group = slow, .num_steps = 3}, BatchOf(rank.device, 0));
     EXPECT_GE(three.waited_ns, 3 * 1'500'000);

@@ -17,7 +17,7 @@ namespace {
 
 using model::Batch;
 
-// Whose batch checks take.
+// Every check takes this step's batch.
 constexpr int64_t kCheckStep = 1;
 // ResNet-50's rectifiers and batch norms make much of rounding errors: under PyTorch, with images of 64 to 96
 // pixels and batches of 2 to 8, the gradients of f32 and of f64 differ by up to 0.04, where those of one rank

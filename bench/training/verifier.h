@@ -45,7 +45,7 @@ class Verifier {
   Trainer& trainer_;
   Rank& rank_;
   std::vector<model::Tensor> reference_;  // gradients, on the CPU
-  // Of which batches, in how many parts each, and of which loss scale.
+  // Its batches, in how many parts each is taken, and its loss scale.
   std::optional<std::tuple<BatchShape, int64_t, double>> reference_of_;
 };
 
@@ -54,8 +54,8 @@ class Verifier {
 // ranks call. Every rank computes with its own batch alone, all exchange what came out, and each gives the
 // part of the parameters that falls to it to the reference.
 //
-// Of a strategy that changes gradients a turn is a step: its gradients are compared, from the weights that it
-// has by then, and the weights with what the optimizer makes of them. Of one that averages weights a turn is
+// If a strategy changes gradients, a turn is a step: its gradients are compared, from the weights that it
+// has by then, and the weights with what the optimizer makes of them. If it averages weights, a turn is
 // a period: how far it has changed the weights is compared.
 Verdict CheckEquation(Stepper& stepper, const model::Batch& batch, Trainer& trainer);
 

@@ -34,7 +34,7 @@ struct Verdict {
   std::string worst_param = {};
   bool replicas_equal = false;  // gradients and parameters are bitwise the same on all ranks
   double tolerance = 0;         // what the errors may be
-  // Whose gradients, and what, they are compared with.
+  // What gradients and parameters are compared with.
   const char* grad_source = "a single process's";
   const char* param_source = "what the optimizer makes of its gradient";
 
@@ -82,15 +82,16 @@ Verdict Verify(std::span<model::Parameter* const> params, std::span<const model:
 // makes of that. A forgotten or doubled gradient is an error of about 1.
 double Tolerance(model::DType dtype, int64_t num_terms);
 
-// Of a peer, whose kernels add the same products in another order: each position of the batch is one term of
-// every sum. The factor covers the depth of the model, too.
+// The same for a peer, whose kernels add the same products in another order: each position of the batch is
+// one term of every sum. The factor covers the depth of the model, too.
 //
 // With activations in bf16 what counts is that their gradients are rounded after each operation, by at most u
 // = 2^-8 and with either sign. Errors of n operations add up to sqrt(n) u, and a sum over positions makes
 // that no larger; 16 u covers the some hundred operations between the loss and the first layer.
 double PeerTolerance(model::DType dtype, int64_t positions);
-// Of f32 whose matrix products round their factors to TF32, with u = 2^-11. Such an error is relative to each
-// term of a sum, so the batch does not add to it; layers do, and of at most 64 roundings one on the other.
+// The same for f32 whose matrix products round their factors to TF32, with u = 2^-11. Such an error is
+// relative to each term of a sum, so the batch does not add to it; layers do, and of at most 64 roundings one
+// on the other.
 double Tf32PeerTolerance(int64_t positions);
 
 }  // namespace gradsync::bench
