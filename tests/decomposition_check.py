@@ -11,14 +11,16 @@ rank of its host has left the barrier. With the maximum over ranks, in each roun
   sync_cost = step - floor's step - c (forward - floor's forward)           exposed = averaged - worked
   own = worked - computed    tax = computed - floor's - c (forward - floor's)    rest = what is left
 
-c is the coefficient that the rows of a cell have in common, where the table says that it is used. The table shows the
-means over the rounds that are left when a fifth is taken from both ends of sync_cost.
+c is the coefficient that the rows of a cell have in common, where the table says that it is used: the median slope
+between rounds of a row. The table shows the means over the rounds that are left when a fifth is taken from both ends of
+sync_cost. The floor of a row with a period is the maximum over ranks of the mean of as many steps.
 """
 
 import glob
 import json
 import math
 import os
+import statistics
 import sys
 from collections import defaultdict
 
@@ -64,6 +66,7 @@ def rounds_of(ranks):
         result.append({"step": max(a["step_ns"] - e for a, e in zip(at, early)),
                        "forward": max(a["forward_ns"] for a in at),
                        "computed": max(computed),
+                       "ranks": {"step": [a["step_ns"] - e for a, e in zip(at, early)], "computed": computed},
                        "worked": max(c + w for c, w in zip(computed, own)),
                        "averaged": max(c + w + a.get("sync_exposed_ns", math.nan)
                                        for c, w, a in zip(computed, own, at))})
@@ -94,21 +97,39 @@ def coefficient_of(rows):
         return 0.0
 
     def left(name):
-        values = [[r[name] for r in row] for row in series]
-        rows_, rounds = [math.fsum(v) / n for v in values], [math.fsum(c) / len(rows) for c in zip(*values)]
-        mean = math.fsum(rows_) / len(rows)
-        return [v - a - b + mean for row, a in zip(values, rows_) for v, b in zip(row, rounds)]
-    step, forward = left("step"), left("forward")
-    squares = math.fsum(f * f for f in forward)
-    return math.fsum(s * f for s, f in zip(step, forward)) / squares if squares > 0 else 0.0
+        means = [math.fsum(row[i][name] for row in series) / len(series) for i in range(n)]
+        return [[r[name] - mean for r, mean in zip(row, means)] for row in series]
+    slopes = []
+    for step, forward in zip(left("step"), left("forward")):
+        slopes += [(step[j] - step[i]) / (forward[j] - forward[i])
+                   for i in range(n) for j in range(i + 1, min(n, i + 10)) if forward[i] != forward[j]]
+    return statistics.median(slopes) if slopes else 0.0
 
 
-def costs_of(own, floor, c):
+def trimmed(values):
+    cut = int(0.2 * len(values))
+    kept = sorted(values)[cut:len(values) - cut]
+    return math.fsum(kept) / len(kept)
+
+
+def less_in_periods(floor, name, period):
+    """How much less the floor's time is where it is the maximum of means of so many steps."""
+    less = []
+    for rounds in floor.values():
+        for i, own in enumerate(rounds):
+            after = [rounds[(i + 1 + k) % len(rounds)]["ranks"][name] for k in range(period)]
+            less.append(own[name] - max(math.fsum(of) / period for of in zip(*after)))
+    return trimmed(less) if period > 1 else 0.0
+
+
+def costs_of(own, floor, c, period):
+    less = {name: less_in_periods(floor, name, period) for name in ("step", "computed")}
     rounds = [pair for run in own for pair in zip(own[run], floor.get(run, []))]
     parts = []
     for a, b in rounds:
         shift = c * (a["forward"] - b["forward"])
-        cost, tax = a["step"] - b["step"] - shift, a["computed"] - b["computed"] - shift
+        cost = a["step"] - b["step"] - shift + less["step"]
+        tax = a["computed"] - b["computed"] - shift + less["computed"]
         exposed, work = a["averaged"] - a["worked"], a["worked"] - a["computed"]
         parts.append((cost, exposed, work, tax, cost - exposed - work - tax))
     cut = int(0.2 * len(parts))
@@ -145,9 +166,10 @@ def main():
                 if printed[0] is not None:
                     fail(f"{variant}: the table has a cost, the records have no floor beside it")
                 continue
-            uses = all(shown[v]["forward as covariate"] == "yes" for v in (variant, floor))
+            uses = all(shown[v]["covariate"] != 0 for v in (variant, floor))
             c = coefficient_of([of for v, (_, of) in cell.items() if is_peer[v] == is_peer[variant]]) if uses else 0.0
-            for part, own, table_has in zip(PARTS, costs_of(rounds, cell[floor][1], c), printed):
+            costs = costs_of(rounds, cell[floor][1], c, record["facts"].get("period", 1))
+            for part, own, table_has in zip(PARTS, costs, printed):
                 if math.isnan(own) != (table_has is None) or not (
                         table_has is None or abs(own - table_has) <= 1e-9 * max(1e-3, abs(own))):
                     fail(f"{variant}: {part}: the table has {table_has!r}, the records give {own!r}")

@@ -94,7 +94,9 @@ TEST(CompareDirsTest, ASlowerRowFailsTheGate) {
 TEST(CompareDirsTest, TheSameIsNoFailure) {
   const std::string here = Dir("same_here", {{"naive", 100}, {"flat", 101}});
   const std::string there = Dir("same_there", {{"naive", 100}, {"flat", 101}});
-  EXPECT_EQ(RunWith({here, "--baseline=" + there}).status, 0);
+  const Outcome outcome = RunWith({here, "--baseline=" + there});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("too wide")));
 }
 
 // The next launch may differ by as much.
@@ -113,7 +115,8 @@ TEST(CompareDirsTest, TooFewStepsCannotFail) {
   const std::string here = Dir("few_here", {{"naive", 200, 8}});
   const std::string there = Dir("few_there", {{"naive", 100, 30}});
   const Outcome outcome = RunWith({here, "--baseline=" + there});
-  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no row has 10 steps on both sides: nothing compared"));
   EXPECT_THAT(outcome.out, HasSubstr("too few steps"));
   EXPECT_THAT(outcome.out, HasSubstr("n<10:cannot-fail"));
 }
@@ -122,7 +125,7 @@ TEST(CompareDirsTest, AGateThatComparesNothingDoesNotPass) {
   const std::string here = Dir("nothing_here", {{"naive", 100}});
   const std::string there = Dir("nothing_there", {{"flat", 100}});
   const Outcome outcome = RunWith({here, "--baseline=" + there});
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("has no row of what was given: nothing compared"));
 }
 
@@ -171,7 +174,8 @@ TEST(CompareDirsTest, LaunchesAreLaunches) {
   const Outcome same =
       RunWith({dir("launches_here", {115, 125, 105}), "--baseline=" + there, "--format=csv"});
   EXPECT_EQ(same.status, 0);
-  EXPECT_THAT(same.out, HasSubstr(",36,36,no difference shown,"));
+  EXPECT_THAT(same.out, HasSubstr(",36,36,too wide to show 10 %,"));
+  EXPECT_THAT(same.err, HasSubstr("warning: intervals too wide to show that a row is 10 % slower: 1 rows"));
   EXPECT_EQ(RunWith({dir("launches_slower", {215, 225, 205}), "--baseline=" + there}).status, 3);
 }
 

@@ -24,7 +24,8 @@ constexpr char kSummary[] =
     "lists the reasons not to trust it.\n\n"
     "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
     "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
-    "used (or compared), 2 bad arguments, 3 with --baseline a row has become slower, has vanished, or has "
+    "used, 2 bad arguments, or nothing to compare, 3 with --baseline a row has become slower, has vanished, "
+    "or has "
     "wrong or unequal results; with --precision differences are not yet known to it. With one launch on a "
     "side a slower row is only warned of.";
 
@@ -57,7 +58,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
       "or "
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
-      "(n<10) cannot fail.");
+      "(n<10) are not compared.");
   flags->Add("precision", &line->precision, bench::Percent(),
              "Makes no tables. Exits with 3 unless every difference of the latest run, to the baseline and "
              "to the floor, is known to +- this part of the baseline's step.");
@@ -114,17 +115,22 @@ int Fail(int status, const std::string& message, std::ostream& err) {
 int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   const Comparison comparison = CompareDirs(line.inputs, line.baseline);
   PrintProblems(comparison.summary, err);
-  if (comparison.num_matched == 0) {
-    return Fail(kFailed, "--baseline=" + line.baseline + ": has no row of what was given: nothing compared",
-                err);
-  }
+  Require(comparison.num_matched > 0, "--baseline=", line.baseline,
+          ": has no row of what was given: nothing compared");
   Write(comparison.summary.report, line, out);
+  if (comparison.num_compared == 0)
+    return Fail(kBadArguments,
+                "--baseline=" + line.baseline + ": no row has 10 steps on both sides: nothing compared", err);
   int status = kDone;
   const auto fail_if_any = [&](int64_t count, const std::string& what) {
     if (count > 0) status = Fail(kWorseThanBaseline, what, err);
   };
   fail_if_any(comparison.num_slower, Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
                                           comparison.num_compared, " rows"));
+  if (comparison.num_too_wide > 0) {
+    err << "summarize: warning: intervals too wide to show that a row is 10 % slower: "
+        << comparison.num_too_wide << " rows\n";
+  }
   if (comparison.num_one_launch > 0) {
     err << "summarize: warning: slower than " << line.baseline
         << " with one launch on a side: " << comparison.num_one_launch

@@ -150,6 +150,8 @@ constexpr SchemaName kSchema[] = {
     {kFacts, "gradient_bytes", kInt, "", "of all gradients"},
     {kFacts, "floor", kText, "", "the strategy from which its cost is measured; a floor's is itself"},
     {kFacts, "agreement", kText, "", "exact, lossy or drifts (see ddp/traits.h)"},
+    {kFacts, "places_values", kBool, "",
+     "whether ranks share one copy of the weights, which shortens forward"},
     {kFacts, "overlaps", kBool, "", "whether it communicates during backward"},
     {kFacts, "period", kInt, "", "steps from one synchronisation to the next, of which a sample is the mean"},
     {kFacts, "delay_ns", kInt, "", "by which the benchmark made each step longer, on purpose"},

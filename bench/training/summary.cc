@@ -1,7 +1,6 @@
 #include "bench/training/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -25,15 +24,6 @@ void Summary::Add(const std::string& cell, const Variant& variant, const std::ve
       {cell, variant, sum_ns / static_cast<double>(steps_ns.size()), VerdictWord(checks, variant.drifts())});
 }
 
-std::string Summary::CostOf(const Row& row) const {
-  const auto floor = std::ranges::find_if(rows_, [&](const Row& other) {
-    return other.cell == row.cell && other.variant.strategy == row.variant.floor;
-  });
-  if (floor == rows_.end() || &*floor == &row) return "-";
-  const double cost_ns = row.step_ns - floor->step_ns;
-  return (cost_ns < 0 ? "-" : "") + ApproximateDuration(std::abs(cost_ns));
-}
-
 std::string Summary::ToString() const {
   constexpr int kIndent = 2;
   int width = 0;
@@ -43,11 +33,11 @@ std::string Summary::ToString() const {
   std::string text, cell;
   for (const Row& row : rows_) {
     if (row.cell != cell) {
-      text += absl::StrFormat("%-*s %9s %9s  check\n", width, row.cell, "step", "cost");
+      text += absl::StrFormat("%-*s %9s  check\n", width, row.cell, "step");
       cell = row.cell;
     }
-    text += absl::StrFormat("%*s%-*s %9s %9s  %s\n", kIndent, "", width - kIndent, row.variant.name(),
-                            ApproximateDuration(row.step_ns), CostOf(row), row.verdict);
+    text += absl::StrFormat("%*s%-*s %9s  %s\n", kIndent, "", width - kIndent, row.variant.name(),
+                            ApproximateDuration(row.step_ns), row.verdict);
   }
   return text;
 }

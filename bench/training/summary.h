@@ -14,9 +14,8 @@ namespace gradsync::bench {
 // checked".
 std::string VerdictWord(const Fields& checks, bool drifts);
 
-// A line for each variant of each cell: the mean of its steps, each as long as on its slowest rank; how much
-// longer that is than its floor's mean; and what came of its check. //tools:summarize has the parts and the
-// intervals.
+// A line for each variant of each cell: the mean of its steps, each as long as on its slowest rank, and what
+// came of its check. //tools:summarize estimates costs, with intervals.
 class Summary {
  public:
   // Those of a cell one after the other. `steps_ns`: on the slowest rank.
@@ -31,7 +30,6 @@ class Summary {
     double step_ns = 0;
     std::string verdict;
   };
-  std::string CostOf(const Row& row) const;
 
   std::vector<Row> rows_;
 };

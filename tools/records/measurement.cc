@@ -48,6 +48,7 @@ void TakeChecks(const Fields& checks, Measurement* measurement) {
 
 void TakeSamples(const Record& rank, Measurement* measurement) {
   std::vector<double> seconds(measurement->num_steps);
+  const bool is_floor = rank.config.StringOr("strategy", "") == rank.facts.StringOr("floor", "-");
   for (const auto& [name, samples_ns] : rank.samples) {
     Series& series = measurement->series[name];
     series.max.resize(measurement->num_steps, std::numeric_limits<double>::lowest());
@@ -55,6 +56,7 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
       seconds[i] = 1e-9 * static_cast<double>(samples_ns[i]);
       series.max[i] = std::max(series.max[i], seconds[i]);
     }
+    if (is_floor && (name == "step_ns" || name == kComputed)) series.by_rank.push_back(seconds);
     series.rank_means.push_back(Mean(seconds));
     series.rank_stds.push_back(PopulationStd(seconds));
   }
@@ -238,6 +240,11 @@ void AddLaunch(const Measurement& more, Measurement* measurement) {
   for (auto& [name, series] : measurement->series) {
     const Series& own = *more.Find(name);
     series.max.insert(series.max.end(), own.max.begin(), own.max.end());
+    if (series.by_rank.size() != own.by_rank.size()) series.by_rank.clear();
+    for (size_t rank = 0; rank < series.by_rank.size(); ++rank) {
+      std::vector<double>& steps = series.by_rank[rank];
+      steps.insert(steps.end(), own.by_rank[rank].begin(), own.by_rank[rank].end());
+    }
     const auto mix = [part](double a, double b) { return (1 - part) * a + part * b; };
     std::ranges::transform(series.rank_means, own.rank_means, series.rank_means.begin(), mix);
     std::ranges::transform(series.rank_stds, own.rank_stds, series.rank_stds.begin(), mix);

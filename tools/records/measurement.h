@@ -39,6 +39,8 @@ struct Series {
   // so the maxima of a step's phases may add up to more than the step: a rank that is late in one is early in
   // another.
   std::vector<double> max;
+  // Each rank's own steps, of a floor's step_ns and computed_ns; empty where ranks differ between launches.
+  std::vector<std::vector<double>> by_rank;
   // Of each rank's own steps; of several launches the mean over them.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population

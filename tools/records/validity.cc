@@ -100,11 +100,7 @@ Detail UnitsDiffer(const Judged& judged) {
 }
 
 Detail Disturbed(const Judged& judged) {
-  const Series* const others = judged.measurement.Find("others_cpu_ns");
-  const auto cpus = static_cast<double>(judged.measurement.record.provenance.cpu_count);
-  if (others == nullptr || cpus <= 0) return std::nullopt;
-  const auto steps = static_cast<double>(judged.facts().IntOr("period", 1));
-  const double part = others->mean() / (cpus * steps * judged.times.mean());
+  const double part = OthersShare(judged.measurement, judged.times);
   return If(part > kOthersMayTake, Join(std::llround(100 * part), "%"));
 }
 
@@ -231,6 +227,14 @@ std::string TextOf(const Flags& flags) {
     text += Join(text.empty() ? "" : " ", WordOf(flag), detail.empty() ? "" : ":", detail);
   }
   return text;
+}
+
+double OthersShare(const Measurement& measurement, const Series& times) {
+  const Series* const others = measurement.Find("others_cpu_ns");
+  const auto cpus = static_cast<double>(measurement.record.provenance.cpu_count);
+  if (others == nullptr || cpus <= 0) return kNaN;
+  const auto steps = static_cast<double>(measurement.record.facts.IntOr("period", 1));
+  return others->mean() / (cpus * steps * times.mean());
 }
 
 Flags FlagsOf(const Judged& judged) {

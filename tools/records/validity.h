@@ -69,6 +69,9 @@ struct Judged {
   const bench::Fields& facts() const { return measurement.record.facts; }
 };
 
+// Which part of the host's processor time other programs took during its steps; NaN if unknown.
+double OthersShare(const Measurement& measurement, const Series& times);
+
 // All that there is against it.
 Flags FlagsOf(const Judged& judged);
 

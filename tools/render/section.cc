@@ -111,7 +111,8 @@ void AddColumn(const Table& table, size_t i, Section* section) {
   const Flags common = HasFlags(table, i) ? CommonFlags(table, i) : Flags();
   bool is_interval = false;
   for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);
-  section->headers.push_back(is_interval ? column.name + " [simultaneous 95 % CI]" : column.name);
+  section->headers.push_back((column.header.empty() ? column.name : column.header) +
+                             (is_interval ? " [simultaneous 95 % CI]" : ""));
   section->is_text.push_back(table.is_text(i));
   for (size_t row = 0; row < section->rows.size(); ++row) {
     Shown& shown = section->rows[row].emplace_back();

@@ -116,6 +116,11 @@ Judged Judge(const RoundDifferences& differences, const std::vector<size_t>& lau
   return judged;
 }
 
+// Variants that do not differ are taken to differ in this part of the cases.
+constexpr double kDifferByChance = 0.1;
+// Slopes are those of rounds that are less far apart: of all pairs they would tell no more.
+constexpr size_t kMostApart = 10;
+
 // What launches have of their own.
 struct Launches {
   double inflation = 1;  // how many times the variance that rounds explain theirs is
@@ -216,9 +221,8 @@ double StudentT(double z, double degrees) {
   return std::sqrt(degrees * std::expm1(u * u / degrees));
 }
 
-double SidakCritical(size_t count, size_t looks) {
-  const double tail =
-      -std::expm1(std::log1p(-0.05 / static_cast<double>(looks)) / static_cast<double>(count));
+double SidakCritical(size_t count, double chance) {
+  const double tail = -std::expm1(std::log1p(-chance) / static_cast<double>(count));
   double low = 0;
   double high = 10;
   for (int i = 0; i < 60; ++i) {
@@ -251,7 +255,8 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
     double margin = 0;
     if (judged.variance > 0) {
       margin = std::sqrt(judged.variance * own.inflation) *
-               StudentT(SidakCritical(num_intervals, looks), std::min(own.degrees, judged.degrees));
+               StudentT(SidakCritical(num_intervals, 0.05 / static_cast<double>(looks)),
+                        std::min(own.degrees, judged.degrees));
     }
     estimate.by_launches = own.inflation > 1;
     estimate.interval = {judged.value - margin, judged.value + margin};
@@ -269,17 +274,19 @@ std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
     size_t num_rounds = 0;
     const std::vector<double> sums = RankSums(values, members, &num_rounds);
     const auto count = static_cast<double>(members.size());
-    const double scale = 12 / (static_cast<double>(num_rounds) * (count + 1));
-    double squares = 0;
-    for (const double sum : sums) squares += sum * sum;
-    if (!(scale * squares / count > (count - 1) * ChanceOf(count - 1))) {
+    // Of one variant's sum of ranks.
+    const double deviation = std::sqrt(static_cast<double>(num_rounds) * (count * count - 1) / 12);
+    const auto differs = [&](double sum, size_t tested) {
+      return std::abs(sum) > deviation * SidakCritical(tested, kDifferByChance);
+    };
+    const auto furthest = std::ranges::max_element(sums, {}, [](double sum) { return std::abs(sum); });
+    if (!differs(*furthest, members.size())) {
       for (size_t k = 0; k < members.size(); ++k) {
         const bool is_reference = std::ranges::count(references, members[k]) > 0;
-        alike[members[k]] = !is_reference || !(scale * sums[k] * sums[k] / (count - 1) > ChanceOf(1));
+        alike[members[k]] = !is_reference || !differs(sums[k], 1);
       }
       return alike;
     }
-    const auto furthest = std::ranges::max_element(sums, {}, [](double sum) { return std::abs(sum); });
     members.erase(members.begin() + (furthest - sums.begin()));
   }
   return alike;
@@ -288,30 +295,25 @@ std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
 double CommonCoefficient(const std::vector<std::vector<double>>& values,
                          const std::vector<std::vector<double>>& covariates) {
   if (values.size() < 2) return 0;
-  const auto num_variants = static_cast<Eigen::Index>(values.size());
-  std::vector<size_t> rounds;
-  for (size_t i = 0; i < values[0].size(); ++i) {
-    bool is_whole = true;
-    for (size_t k = 0; k < values.size(); ++k) {
-      is_whole &= !std::isnan(values[k][i]) && !std::isnan(covariates[k][i]);
+  const auto less_means = [&](std::vector<std::vector<double>> left) {
+    for (size_t i = 0; i < left[0].size(); ++i) {
+      double sum = 0;
+      for (const std::vector<double>& own : left) sum += own[i];
+      for (std::vector<double>& own : left) own[i] -= sum / static_cast<double>(left.size());
     }
-    if (is_whole) rounds.push_back(i);
-  }
-  if (rounds.size() < 3) return 0;
-  const auto residuals = [&](const std::vector<std::vector<double>>& of) {
-    Eigen::ArrayXXd left(num_variants, static_cast<Eigen::Index>(rounds.size()));
-    for (Eigen::Index k = 0; k < left.rows(); ++k) {
-      for (Eigen::Index i = 0; i < left.cols(); ++i) {
-        left(k, i) = of[static_cast<size_t>(k)][rounds[static_cast<size_t>(i)]];
-      }
-    }
-    left.rowwise() -= left.colwise().mean().eval();
-    left.colwise() -= left.rowwise().mean().eval();
     return left;
   };
-  const Eigen::ArrayXXd y = residuals(values), x = residuals(covariates);
-  const double squares = x.square().sum();
-  return squares > 0 ? (x * y).sum() / squares : 0;
+  const std::vector<std::vector<double>> y = less_means(values), x = less_means(covariates);
+  std::vector<double> slopes;
+  for (size_t k = 0; k < y.size(); ++k) {
+    for (size_t i = 0; i < y[k].size(); ++i) {
+      for (size_t j = i + 1; j < std::min(y[k].size(), i + kMostApart); ++j) {
+        const double slope = (y[k][j] - y[k][i]) / (x[k][j] - x[k][i]);
+        if (std::isfinite(slope)) slopes.push_back(slope);
+      }
+    }
+  }
+  return slopes.empty() ? 0 : Median(slopes);
 }
 
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family) {

@@ -63,18 +63,20 @@ std::vector<Estimate> EstimateRounds(std::span<const RoundDifferences> family,
                                      const std::vector<size_t>& launches, size_t looks = 1,
                                      double trimmed = kTrimmed);
 
-// The coefficient of a covariate that variants have in common: of what is left of `values` after rounds and
-// variants are taken out, on what is left of `covariates`. Both by variant and round; rounds with a NaN do
-// not count. 0 where there is nothing to learn it from.
+// The coefficient of a covariate that variants have in common: the median slope between two rounds of one
+// variant, less the means of all variants in these rounds (Sen, Estimates of the regression coefficient based
+// on Kendall's tau, 1968), which a few disturbed steps do not move. `values` and `covariates` by variant and
+// round; rounds with a NaN do not count. 0 where there is nothing to learn it from.
 double CommonCoefficient(const std::vector<std::vector<double>>& values,
                          const std::vector<std::vector<double>>& covariates);
 
 // Which variants' values do not differ but by chance. Ranks within rounds are compared (Friedman, The use of
-// ranks to avoid the assumption of normality, 1937), because what disturbs a step moves means far; while they
-// differ by more than is chance in one case of ten, the variant that is ranked furthest leaves. None is left
-// where more than a sixth of them, or the last but one, would leave. `references` are part of many
-// differences, so then each of them leaves that alone differs from all that are left by more than is chance
-// in one case of ten. Rounds with a NaN do not count.
+// ranks to avoid the assumption of normality, 1937), because what disturbs a step moves means far. The
+// variant whose ranks add up to the largest statistic leaves while that is larger than the largest of as many
+// independent ones is in one case of ten (Sidak, 1967): one that differs does not hide among many that do
+// not. None is left where more than a sixth of them, or the last but one, would leave. `references` are part
+// of many differences, so then each of them leaves that alone differs from all that are left by more than is
+// chance in one case of ten. Rounds with a NaN do not count.
 std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
                             const std::vector<size_t>& references = {});
 
@@ -93,8 +95,8 @@ struct LooseComparison {
 // the values. NaN with fewer than two values on a side, or values that are not positive.
 std::vector<Estimate> EstimateLoose(std::span<const LooseComparison> family);
 
-// What the largest of `count` independent |z| stays below in 95 % of cases, or all but 5 % / `looks`.
-double SidakCritical(size_t count, size_t looks = 1);
+// What the largest of `count` independent |z| stays below in all cases but this part.
+double SidakCritical(size_t count, double chance = 0.05);
 // What `z` standard errors of a normal distribution are of Student's t with so many degrees of freedom.
 double StudentT(double z, double degrees);
 

@@ -31,7 +31,7 @@ TEST(EstimatesTest, CriticalValuesAreThoseOfTheTables) {
   EXPECT_NEAR(SidakCritical(1), 1.959964, 1e-5);
   EXPECT_NEAR(SidakCritical(2), 2.236477, 1e-5);
   EXPECT_NEAR(SidakCritical(10), 2.799625, 1e-4);
-  EXPECT_NEAR(SidakCritical(1, 5), 2.575829, 1e-5);
+  EXPECT_NEAR(SidakCritical(1, 0.01), 2.575829, 1e-5);
   EXPECT_NEAR(StudentT(1.959964, 5), 2.5706, 0.02);
   EXPECT_NEAR(StudentT(1.959964, 30), 2.0423, 0.005);
 }
@@ -128,6 +128,14 @@ TEST(EstimatesTest, TheCoefficientIsWhatRoundsAndVariantsLeave) {
     }
   }
   EXPECT_NEAR(CommonCoefficient(steps, forwards), 1.9, 1e-9);
+  // In four rounds of 40 something else took a hundred times as long in one variant.
+  for (const size_t i : {3u, 11u, 20u, 38u}) {
+    steps[i % 3][i] += 700;
+    forwards[i % 3][i] += 100;
+  }
+  EXPECT_NEAR(CommonCoefficient(steps, forwards), 1.9, 1e-9);
+  steps[1][5] = kNaN;
+  EXPECT_NEAR(CommonCoefficient(steps, forwards), 1.9, 1e-9);
   EXPECT_EQ(CommonCoefficient({steps[0]}, {forwards[0]}), 0);
   EXPECT_EQ(CommonCoefficient(steps, std::vector<Values>(3, Values(40, 1.0))), 0);
 }
@@ -152,6 +160,22 @@ TEST(EstimatesTest, VariantsAreAlikeOrLeave) {
   EXPECT_EQ(FindAlike(std::vector(3, Values(40, 1.0))), std::vector<bool>(3, true));
   EXPECT_EQ(FindAlike({Values(40, 1.0)}), std::vector<bool>(1, false));
   EXPECT_EQ(FindAlike({Values(40, 1.0), Values(40, 2.0)}), std::vector<bool>(2, false));
+}
+
+// Two of 18, by as much as the noise: the sum of all squares is less than chance makes of it in one case of
+// ten.
+TEST(EstimatesTest, WhoDiffersDoesNotHideAmongMany) {
+  std::vector<Values> values(18, Values(36));
+  for (size_t k = 0; k < 18; ++k) {
+    for (size_t i = 0; i < 36; ++i) values[k][i] = static_cast<double>((k + i) % 18);
+  }
+  std::vector<bool> expected(18, true);
+  EXPECT_EQ(FindAlike(values), expected);
+  for (const size_t other : {4u, 16u}) {
+    for (double& value : values[other]) value -= 5;
+    expected[other] = false;
+  }
+  EXPECT_EQ(FindAlike(values), expected);
 }
 
 // Every variant has every rank equally often, but for one that is first in ten rounds of 42 more: too little

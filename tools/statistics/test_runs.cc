@@ -1,6 +1,5 @@
 #include "tools/statistics/test_runs.h"
 
-#include <array>
 #include <numeric>
 #include <utility>
 
@@ -80,8 +79,12 @@ Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches
       const double drift = walk + 80 * std::sin(static_cast<double>(i) / 7);
       sum += kSimulatedStep + drift;
       const size_t round = draws->Below(residuals.size() / (2 * kMeasuredVariants));
-      std::array<size_t, kMeasuredVariants> dealt;
+      std::vector<size_t> dealt(kMeasuredVariants);
       std::iota(dealt.begin(), dealt.end(), round * kMeasuredVariants);
+      while (dealt.size() < num_variants) {
+        const size_t more = draws->Below(residuals.size() / (2 * kMeasuredVariants));
+        for (size_t k = 0; k < kMeasuredVariants; ++k) dealt.push_back(more * kMeasuredVariants + k);
+      }
       for (size_t k = 0; k < num_variants; ++k) {
         std::swap(dealt[k], dealt[k + draws->Below(dealt.size() - k)]);
         const auto residual = residuals.subspan(2 * dealt[k], 2);

@@ -45,9 +45,9 @@ struct Run {
 };
 
 // Rounds that are drawn from measured ones, each with its residuals dealt out anew, and a machine that
-// drifts, in trend and in waves, which is the same for all variants of a round. `effects`: by variant, at
-// most kMeasuredVariants, how much longer its steps are. `launch_std`: of what each variant has of its own in
-// a launch.
+// drifts, in trend and in waves, which is the same for all variants of a round. `effects`: by variant
+// how much longer its steps are; more than kMeasuredVariants take the residuals of several rounds.
+// `launch_std`: of what each variant has of its own in a launch.
 Run Simulate(std::span<const int> residuals, const std::vector<size_t>& launches, const Values& effects,
              double launch_std, Draws* draws);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -35,29 +36,34 @@ std::string By(const char* word, const Members& members, bool is_less) {
 }
 
 // What an answer of a group is called in it: its place in a group of one row, else its row.
-std::string Listing(const Members& members, bool by_row, bool is_open) {
+std::string Listing(const Members& members, bool by_row) {
   if (members.size() > kMostNames) return Join(members.size(), by_row ? " places" : " rows");
   std::vector<std::string> names;
   for (const Answer* answer : members) {
     std::string& name = names.emplace_back(by_row ? answer->place : answer->row);
-    if (!is_open) continue;
+    if (answer->verdict == Verdict::kNone) name += Join(" (", answer->remark, ")");
+    if (answer->verdict != Verdict::kOpen) continue;
     name += Join(" (", PercentRange(answer->interval),
-                 answer->to_decide.empty() ? "" : ", decided with " + answer->to_decide, ")");
+                 answer->remark.empty() ? "" : ", decided with " + answer->remark, ")");
   }
   return Listed(names);
 }
 
 std::string SentenceOf(std::string head, const Members& members, bool by_row, const AnswerWords& words) {
-  std::map<Verdict, Members> by_verdict;
-  for (const Answer* answer : members) by_verdict[answer->verdict].push_back(answer);
   std::vector<std::string> parts;
-  for (const auto& [verdict, own] : by_verdict) {
+  for (const Verdict verdict :
+       {Verdict::kSlower, Verdict::kFaster, Verdict::kEqual, Verdict::kOpen, Verdict::kNone}) {
+    Members own;
+    std::ranges::copy_if(members, std::back_inserter(own),
+                         [&](const Answer* answer) { return answer->verdict == verdict; });
+    if (own.empty()) continue;
     const std::string text = verdict == Verdict::kSlower   ? By(words.slower, own, false)
                              : verdict == Verdict::kFaster ? By(words.faster, own, true)
                              : verdict == Verdict::kEqual
                                  ? Join("equal within ", Fixed(100 * kEqualWithin, 0), " %")
-                                 : "open";
-    parts.push_back(Join(text, ": ", Listing(own, by_row, verdict == Verdict::kOpen)));
+                             : verdict == Verdict::kOpen ? "open"
+                                                         : "no verdict";
+    parts.push_back(Join(text, ": ", Listing(own, by_row)));
   }
   if (!by_row) head[0] = static_cast<char>(std::toupper(head[0]));
   return Join(head, words.what.empty() ? "" : ", ", words.what, ": ", absl::StrJoin(parts, "; "), ".");
@@ -104,7 +110,7 @@ std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const A
   const bool by_row = rows.size() < places.size();
   std::vector<std::pair<std::string, Members>> groups;
   for (const Answer& answer : answers) {
-    if (answer.verdict == Verdict::kNone) continue;
+    if (answer.verdict == Verdict::kNone && answer.remark.empty()) continue;
     const std::string& first = by_row ? answer.row : answer.place;
     const std::string head = Join(first,
                                   first.empty() ? ""
@@ -135,7 +141,7 @@ Answer AnswerOf(const Cell& cell, const Row& row) {
           cell.rows[row.baseline].label(),
           row.verdict,
           row.against_baseline.interval,
-          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : ""};
+          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : row.no_verdict};
 }
 
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
@@ -143,7 +149,8 @@ std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
   const Baselines bases = BaselinesOf(cells);
   for (const auto& [cell, base] : bases.rows) {
     for (const Row& row : cell->rows) {
-      if (row.baseline == Row::kNone || &cell->rows[row.baseline] != base || row.is_floor()) continue;
+      if (row.baseline == Row::kNone || &cell->rows[row.baseline] != base || row.is_floor() || &row == base)
+        continue;
       answers.push_back(AnswerOf(*cell, row));
       answers.back().place = PlaceOf(*cell, *base, bases);
     }
@@ -172,7 +179,7 @@ std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
 
 std::string CostText(const Row& row) {
   const Interval& cost = row.cost.total.interval;
-  if (!cost.is_known()) return "";
+  if (!cost.is_known() || !row.no_verdict.empty()) return "";
   return Join(row.label(), " costs ",
               cost.low > 0    ? TimeRange(cost)
               : cost.high > 0 ? "at most " + TimeText(cost.high)

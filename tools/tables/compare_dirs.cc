@@ -17,9 +17,12 @@ namespace {
 constexpr Flag kSilentFlags[] = {Flag::kTooFewForInterval, Flag::kTooFewForP95, Flag::kTooFewForP99,
                                  Flag::kOneLaunch};
 
-enum class GateVerdict { kNotShown, kSlower, kFaster, kTooFew, kOnlyHere, kOnlyThere };
-constexpr const char* kVerdictTexts[] = {"no difference shown", "slower",    "faster",
-                                         "too few steps",       "only here", "only there"};
+// A gate should show a row that is slower by this part.
+constexpr double kShouldShow = 0.1;
+
+enum class GateVerdict { kNotShown, kSlower, kFaster, kTooFew, kTooWide, kOnlyHere, kOnlyThere };
+constexpr const char* kVerdictTexts[] = {"no difference shown",   "slower",    "faster",    "too few steps",
+                                         "too wide to show 10 %", "only here", "only there"};
 
 struct GateRow {
   std::string experiment;
@@ -137,7 +140,9 @@ GateVerdict VerdictOn(const GateRow& row) {
   if (here == 0) return GateVerdict::kOnlyThere;
   if (std::min(here, there) < kFewestForInterval) return GateVerdict::kTooFew;
   if (row.difference.interval.low > 0) return GateVerdict::kSlower;
-  return row.difference.interval.high < 0 ? GateVerdict::kFaster : GateVerdict::kNotShown;
+  if (row.difference.interval.high < 0) return GateVerdict::kFaster;
+  return row.difference.value - row.difference.interval.low > kShouldShow ? GateVerdict::kTooWide
+                                                                          : GateVerdict::kNotShown;
 }
 
 Flags FlagsOfGate(const GateRow& row) {
@@ -175,6 +180,7 @@ void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& 
     comparison->num_slower += is_slower && !row.has_one_launch();
     comparison->num_one_launch += is_slower && row.has_one_launch();
     num_faster += row.verdict == GateVerdict::kFaster;
+    comparison->num_too_wide += row.verdict == GateVerdict::kTooWide;
     num_too_few += row.verdict == GateVerdict::kTooFew;
     num_only_here += row.verdict == GateVerdict::kOnlyHere;
     comparison->num_vanished += row.verdict == GateVerdict::kOnlyThere;
@@ -188,6 +194,10 @@ void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& 
   if (comparison->num_vanished + comparison->num_wrong > 0) {
     table->AddFinding(Join("Rows that have vanished: ", comparison->num_vanished,
                            "; rows with wrong or unequal results: ", comparison->num_wrong, "."));
+  }
+  if (comparison->num_too_wide > 0) {
+    table->AddFinding(Join("Intervals of ", comparison->num_too_wide,
+                           " rows are too wide to show that a row is 10 % slower: measure longer."));
   }
   if (comparison->num_one_launch > 0) {
     table->AddFinding(Join("With one launch on a side ", comparison->num_one_launch,

@@ -90,7 +90,7 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
   if (!base.empty() && reached.size() == base.size()) row->steps_to_reach = Mean(reached);
   if (row == &baseline) return;
   row->against_baseline = Scaled(MeanOver(differences, family), 1 / Mean(base));
-  row->verdict = VerdictOnLoss(row->against_baseline.interval);
+  if (differences.size() >= kFewestSeeds) row->verdict = VerdictOnLoss(row->against_baseline.interval);
 }
 
 // Every variant is one row; its measurements are of one seed each.
@@ -213,7 +213,7 @@ std::string FindingOf(const std::vector<LearningCell>& cells) {
     if (cell.baseline == Row::kNone)
       return Join("No verdict. ", kLossBaseline, " is missing, which losses are compared with.");
     const LearningRow& base = cell.rows[cell.baseline];
-    if (base.trials.size() < 2) return "No verdict. One seed shows no difference.";
+    if (base.trials.size() < kFewestSeeds) return Join("No verdict. Fewer than ", kFewestSeeds, " seeds.");
     for (const LearningRow& row : cell.rows)
       answers.push_back({cells.size() > 1 ? RankCount(cell.record().world_size) : "", row.variant(),
                          base.variant(), row.verdict, row.against_baseline.interval});

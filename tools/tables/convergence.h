@@ -16,6 +16,9 @@ namespace gradsync::tools {
 // The row that losses are compared with, and the one that a lossy row's speed is.
 inline constexpr std::string_view kLossBaseline = "naive";
 inline constexpr std::string_view kSpeedBaseline = "bf16_wire";
+// With fewer seeds no difference has a verdict: an interval of two knows their deviation with one degree of
+// freedom.
+inline constexpr size_t kFewestSeeds = 3;
 // A loss is reached where it is within this part of it, so that rounding does not decide.
 inline constexpr double kReachedWithin = 1e-3;
 

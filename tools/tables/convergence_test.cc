@@ -87,10 +87,26 @@ TEST(ConvergenceTest, OneSeedShowsNothing) {
   Group group;
   AddTrials("naive", {0}, 10, &group);
   AddTrials("topk", {1}, 5, &group);
-  EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("No verdict. One seed"));
+  EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("No verdict. Fewer than 3 seeds."));
   group.clear();
   AddTrials("topk", {1, 1}, 5, &group);
   EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("naive is missing"));
+}
+
+TEST(ConvergenceTest, TwoSeedsAreTooFew) {
+  for (const size_t num_seeds : {2u, 3u}) {
+    Group group;
+    AddTrials("naive", std::vector<double>(num_seeds, 0), 10, &group);
+    AddTrials("topk", std::vector<double>(num_seeds, 0.5), 10, &group);
+    const Learnt learnt({group});
+    EXPECT_EQ(learnt.cells[0].rows[1].verdict, num_seeds == 2 ? Verdict::kNone : Verdict::kSlower);
+    EXPECT_EQ(learnt.sentence() == "No verdict. Fewer than 3 seeds.", num_seeds == 2);
+  }
+  // Each row for itself.
+  Group group;
+  AddTrials("naive", {0, 0, 0}, 10, &group);
+  AddTrials("topk", {0.5, 0.5}, 10, &group);
+  EXPECT_EQ(Learnt({group}).cells[0].rows[1].verdict, Verdict::kNone);
 }
 
 TEST(ConvergenceTest, CountsStepsSecondsAndBytesToTheBaselinesLoss) {

@@ -62,6 +62,29 @@ double SecondsPerRound(const Cell& cell) {
   return seconds;
 }
 
+// How much less a floor's time is, by its trimmed mean, where it is sampled as that of a row with a period
+// is: as the maximum over ranks of the mean over so many steps. These are the steps of the rounds that follow
+// one, and the first ones of a launch follow its last.
+double LessInPeriods(const Measurement& floor, std::string_view samples, int64_t period) {
+  const Series* const series = floor.Find(samples);
+  if (series == nullptr || series->by_rank.empty() || period < 2) return 0;
+  std::vector<double> less;
+  for (const Launch& launch : floor.launches) {
+    const size_t begin = less.size();
+    for (size_t i = 0; i < launch.num_steps; ++i) {
+      double longest = 0;
+      for (const std::vector<double>& steps : series->by_rank) {
+        double sum = 0;
+        for (int64_t after = 1; after <= period; ++after)
+          sum += steps[begin + (i + static_cast<size_t>(after)) % launch.num_steps];
+        longest = std::max(longest, sum / static_cast<double>(period));
+      }
+      less.push_back(series->max[begin + i] - longest);
+    }
+  }
+  return TrimmedMean(less);
+}
+
 ByRound Minus(const ByRound& a, const ByRound& b, double factor = 1) {
   ByRound difference(a.size());
   for (size_t i = 0; i < a.size(); ++i) difference[i] = a[i] - factor * b[i];
@@ -114,8 +137,9 @@ class Pairs {
     cell_.coefficient = coefficients_[false];
   }
 
-  // Whose forward is neither delayed nor shown to differ from the others': the coefficient would multiply a
-  // difference.
+  // Whose forward is neither known nor shown to differ from the others': the coefficient would multiply a
+  // difference. Known is that of a row with a delay there, and of one that shares its weights with other
+  // ranks: they are in one cache.
   void FindWhoLeavesForwardAlone() {
     for (const auto& [is_peer, coefficient] : coefficients_) {
       if (coefficient == 0) continue;
@@ -123,7 +147,9 @@ class Pairs {
       std::vector<size_t> owners, references;
       for (size_t i = 0; i < cell_.rows.size(); ++i) {
         const Row& row = cell_.rows[i];
-        if (row.is_peer() != is_peer || row.config().DoubleOr("forward_delay_us", 0) > 0) continue;
+        const bool is_known =
+            row.facts().BoolOr("places_values", false) || row.config().DoubleOr("forward_delay_us", 0) > 0;
+        if (row.is_peer() != is_peer || is_known) continue;
         if (row.floor == i) references.push_back(owners.size());  // it alone does not communicate
         forwards.push_back(forwards_[i]);
         owners.push_back(i);
@@ -168,11 +194,18 @@ class Pairs {
     for (size_t i = 0; i < cell_.rows.size(); ++i) {
       const size_t floor = cell_.rows[i].floor;
       if (floor == i || floor == Row::kNone) continue;
-      const ByRound total = Adjusted(i, floor, Minus(steps_[i], steps_[floor]));
+      const auto against_floor = [&](const ByRound& own, const char* samples) {
+        ByRound difference = Adjusted(i, floor, Minus(own, of(floor, samples)));
+        const Measurement& base = *cell_.rows[floor].measured;
+        const double less = LessInPeriods(base, samples, cell_.rows[i].facts().IntOr("period", 1));
+        for (double& value : difference) value += less;
+        return difference;
+      };
+      const ByRound total = against_floor(steps_[i], StepSamples(*cell_.rows[i].measured));
       const ByRound computed = of(i, kComputed), worked = of(i, kWorked);
       const ByRound exposed = Minus(of(i, kAveraged), worked), own = Minus(worked, computed);
       // A clock that is slow in this step is slow in forward and backward.
-      const ByRound tax = Adjusted(i, floor, Minus(computed, of(floor, kComputed)));
+      const ByRound tax = against_floor(computed, kComputed);
       const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
       totals.push_back({total});
       for (const ByRound& part : {exposed, own, tax, rest}) parts.push_back({part, {}, total});

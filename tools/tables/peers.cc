@@ -87,7 +87,9 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
   std::vector<Answer> answers;
   std::vector<std::string> costs;
   for (const Pair& pair : pairs) {
-    const Verdict verdict = VerdictOf(pair.slower.interval);
+    const std::string reason =
+        pair.own.row.no_verdict.empty() ? pair.peer.row.no_verdict : pair.own.row.no_verdict;
+    const Verdict verdict = reason.empty() ? VerdictOf(pair.slower.interval) : Verdict::kNone;
     if (verdict == Verdict::kNone || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
     answers.push_back({"", pair.own.name(), pair.peer.row.variant(), verdict, pair.slower.interval,
                        verdict == Verdict::kOpen ? OptionsToDecide(pair.own.cell, pair.slower) : ""});

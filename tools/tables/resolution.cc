@@ -45,6 +45,7 @@ Group WindowOf(const Cell& cell, size_t launch, size_t begin, size_t num_rounds)
     size_t first = begin;
     for (size_t i = 0; i < launch; ++i) first += window.launches[i].num_steps;
     for (auto& [name, series] : window.series) {
+      series.by_rank.clear();
       if (series.max.size() != window.num_steps) continue;
       series.max = {series.max.begin() + static_cast<std::ptrdiff_t>(first),
                     series.max.begin() + static_cast<std::ptrdiff_t>(first + num_rounds)};

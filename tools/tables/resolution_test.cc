@@ -57,6 +57,13 @@ TEST(ResolutionTableTest, AnotherDelayIsNotHeld) {
   EXPECT_EQ(Number(t.table("resolution"), 1, "excluded 0"), 4);
 }
 
+// One interval of a sample that does not hold is enough.
+TEST(ResolutionTableTest, ASampleHoldsIfAllItsIntervalsDo) {
+  const Tabled t({{Delayed(0, 0, 1), Delayed(3, 3000, 2), Delayed(3, 10000, 3)}});
+  EXPECT_EQ(t.findings("resolution"),
+            "All intervals of a sample of 12 rounds held at once in 0 of 108 samples.");
+}
+
 // A run ends a little before its time, which is no reason to extrapolate.
 TEST(ResolutionTableTest, AlmostSoManyMinutesAreEnough) {
   const Tabled t({{Delayed(0, 0, 1, 280), Delayed(3, 3000, 2, 280)}});  // 57 s

@@ -70,27 +70,47 @@ std::string VoidReasonOf(const Cell& cell) {
 // A wrong result takes no part.
 bool IsRight(const Row& row) { return !Has(row.flags, Flag::kUnequal) && !Has(row.flags, Flag::kWrong); }
 
+// Others took so much of the processors that nobody knows what of a difference is theirs.
+constexpr double kTooDisturbed = 0.1;
+
+std::string WhyNoVerdict(const Row& row) {
+  // Over a link between namespaces of one machine, others may be the ranks at its other end.
+  const bool is_disturbed = row.config().Find("link_rate") == nullptr &&
+                            OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
+  Flags flags = row.flags;
+  std::erase_if(flags, [&](const FlagOfRow& flag) {
+    return flag.flag != Flag::kRanksMissing && !(is_disturbed && flag.flag == Flag::kDisturbed);
+  });
+  return TextOf(flags);
+}
+
 void Conclude(Cell* cell) {
   cell->void_reason = VoidReasonOf(*cell);
+  for (Row& row : cell->rows) row.no_verdict = WhyNoVerdict(row);
   for (size_t i = 0; i < cell->rows.size(); ++i) {
     Row& row = cell->rows[i];
     if (!cell->void_reason.empty()) row.against_baseline.interval = row.cost.total.interval = {};
     if (row.baseline == Row::kNone) continue;
     const Row& base = cell->rows[row.baseline];
     if (std::isnan(row.against_baseline.value)) row.against_baseline.value = row.step_s / base.step_s - 1;
-    if (IsRight(row) && IsRight(base)) row.verdict = VerdictOf(row.against_baseline.interval);
+    if (row.no_verdict.empty() && !base.no_verdict.empty())
+      row.no_verdict = Join(base.label(), " ", base.no_verdict);
+    if (IsRight(row) && IsRight(base) && row.no_verdict.empty())
+      row.verdict = VerdictOf(row.against_baseline.interval);
   }
   // Shown slower: its interval lies above another's with the same baseline, whose own is [0, 0].
   for (size_t i = 0; i < cell->rows.size(); ++i) {
     Row& row = cell->rows[i];
     const bool is_base = row.baseline == i;
-    if (!cell->void_reason.empty() || !IsRight(row) || (!is_base && row.verdict == Verdict::kNone)) continue;
+    if (!cell->void_reason.empty() || !IsRight(row) || !row.no_verdict.empty() ||
+        (!is_base && row.verdict == Verdict::kNone))
+      continue;
     const double low = is_base ? 0 : row.against_baseline.interval.low;
     bool is_compared = false;
     row.may_be_fastest = true;
     for (size_t j = 0; j < cell->rows.size(); ++j) {
       const Row& other = cell->rows[j];
-      if (j == i || other.baseline != row.baseline || !IsRight(other)) continue;
+      if (j == i || other.baseline != row.baseline || !IsRight(other) || !other.no_verdict.empty()) continue;
       const double high = other.baseline == j ? 0 : other.against_baseline.interval.high;
       is_compared |= !std::isnan(high);
       row.may_be_fastest &= !(high < low);

@@ -60,6 +60,7 @@ struct Row {
   // The difference of its step to the baseline's, as a part of that: 0.14 is 14 % slower.
   Estimate against_baseline{};
   Verdict verdict = Verdict::kNone;
+  std::string no_verdict{};  // why it can have none, though it may have an interval: "disturbed:17%"
   Cost cost{};
   bool uses_forward = false;    // estimates have the step's own forward as covariate
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline

@@ -35,6 +35,8 @@ struct Column {
   Kind kind = Kind::kDecimal;
   Audience audience = Audience::kAll;
 
+  std::string header{};  // what people read instead of the name; empty: the name
+
   // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
   int digits = 4;                     // of kDecimal and kPart

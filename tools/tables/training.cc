@@ -73,10 +73,15 @@ Fields DdpFields() {
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Number("bucket_bytes")},
 
-      {{.name = "step (s)", .section = kHeadline}, [](const View& view) { return view.row.step_s; }},
-      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
+      {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline},
+       [](const View& view) { return view.row.step_s; }},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .header = "delta, paired (%)", .section = kHeadline},
        [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
-      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+      {{.name = "sync_cost (s)",
+        .kind = Kind::kPart,
+        .header = "sync_cost, paired (s)",
+        .digits = 3,
+        .section = kHeadline},
        CostOf(&Cost::total)},
       {{.name = "exposed (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
        CostOf(&Cost::exposed)},
@@ -96,7 +101,10 @@ Fields DdpFields() {
        [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
       {{.name = "skew (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, MeanTime(kSkew)},
       {{.name = "verdict", .kind = Kind::kText, .section = kCosts},
-       [](const View& view) { return std::string(WordOf(view.row.verdict)); }},
+       [](const View& view) {
+         return view.row.verdict == Verdict::kNone ? view.row.no_verdict
+                                                   : std::string(WordOf(view.row.verdict));
+       }},
       {{.name = "samples", .kind = Kind::kText, .section = kCosts, .said_once = true}, SamplesOf},
       {{.name = "covariate", .kind = Kind::kFraction, .section = kCosts},
        [](const View& view) { return view.row.uses_forward ? view.cell.coefficient : 0; }},
