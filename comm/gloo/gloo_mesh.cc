@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <list>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +21,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint64_t kProofSlot = ~uint64_t{0};  // no collective's
-// Until gloo has connected a pair it listens on a port of its own, and takes whoever comes first.
-constexpr size_t kProofBytes = 64;
+// No collective's.
+constexpr uint64_t kProofSlot = ~uint64_t{0};
+constexpr uint64_t kConnectedSlot = kProofSlot - 1;
 
 // Without the place in gloo's source that its messages begin with.
 std::string WithoutPlace(std::string text) {
@@ -202,44 +201,32 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   }
 }
 
+// Each connection is proven in the direction that carries messages. When all ranks have come to the barrier,
+// all have been convinced: what a stranger in the place of one received was the proof alone.
 void GlooMesh::Prove(const std::string& secret, const std::vector<std::string>& notes,
                      const std::string& nonce) {
-  // Each connection's first message, both ways. Only this rank and this peer know both nonces.
-  struct Connection {
-    int peer;
-    std::string sent;
-    std::string expected;
-    std::string received = std::string(kProofBytes, '\0');
-    std::unique_ptr<gloo::transport::UnboundBuffer> out{};
-    std::unique_ptr<gloo::transport::UnboundBuffer> in{};
+  const auto proof = [&](const std::string& nonce_of_receiver, int from) {
+    return Mac(secret, absl::StrCat("gloo ", nonce_of_receiver, " ", from));
   };
-  std::list<Connection> connections;
-  for (size_t i = 0; i < contexts_.size(); ++i) {
-    const auto proof = [&](const std::string& theirs, int from) {
-      return Mac(secret, absl::StrCat("gloo ", i, " ", theirs, " ", from));
-    };
-    for (const int peer : others_) {
-      const std::string theirs = notes[static_cast<size_t>(peer)].substr(0, nonce.size());
-      connections.push_back({.peer = peer, .sent = proof(theirs, rank_), .expected = proof(nonce, peer)});
-      Connection& connection = connections.back();
-      connection.out = contexts_[i]->createUnboundBuffer(connection.sent.data(), kProofBytes);
-      connection.in = contexts_[i]->createUnboundBuffer(connection.received.data(), kProofBytes);
-      Guarded(NameOf(peer), timeout_, [&] {
-        connection.in->recv(peer, kProofSlot);
-        connection.out->send(peer, kProofSlot);
-      });
-    }
+  std::vector<std::string> sent;
+  std::vector<std::string> received(others_.size(), proof("", rank_));
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (const int peer : others_) {
+    sent.push_back(proof(notes[static_cast<size_t>(peer)].substr(0, nonce.size()), rank_));
   }
-  for (Connection& connection : connections) {
-    const int name = NameOf(connection.peer);
-    Guarded(name, timeout_, [&] {
-      connection.in->waitRecv(timeout_);
-      connection.out->waitSend(timeout_);
-    });
-    if (!IsSameMac(connection.received, connection.expected)) {
-      throw PeerError(kNobody, Join("whoever connected as rank ", name, " is not of this job"));
-    }
+  for (size_t i = 0; i < others_.size(); ++i) {
+    const size_t bytes = sent[i].size();
+    incoming.emplace_back(*this, others_[i], kProofSlot, received[i].data(), bytes).Expect(0, bytes);
+    outgoing.emplace_back(*this, others_[i], kProofSlot, sent[i].data(), bytes).Send(0, bytes);
   }
+  for (size_t i = 0; i < others_.size(); ++i) {
+    incoming[i].Wait();
+    if (IsSameMac(received[i], proof(nonce, others_[i]))) continue;
+    throw PeerError(kNobody, Join("whoever connected as rank ", NameOf(others_[i]), " is not of this job"));
+  }
+  for (Outgoing& stream : outgoing) stream.Wait();
+  WaitForOthers(kConnectedSlot);
 }
 
 GlooMesh::~GlooMesh() = default;

@@ -63,8 +63,8 @@ class GlooMesh {
   // Returns when all ranks have called this with the same slot. Throws PeerError.
   void WaitForOthers(uint64_t slot);
 
-  // For gloo's own algorithms: its view of the connections, of which each carries messages both ways, and a
-  // call into gloo, whose exceptions become PeerErrors that know no rank.
+  // For gloo's own algorithms: connections that carry messages both ways, and a call into gloo, whose
+  // exceptions become PeerErrors that know no rank.
   std::shared_ptr<gloo::Context> context() const;
   void Call(const std::function<void()>& action) const;
 

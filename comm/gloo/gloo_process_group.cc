@@ -81,9 +81,9 @@ class GlooProcessGroup : public QueueGroup {
   }
 
   void RunOnHost(const Request& request, Scratch& scratch) {
-    if (mesh_.has_value() && options_.own_algorithms && RunOwnCollective(*mesh_, request)) return;
-    if (mesh_.has_value()) return RunCollective(*mesh_, request, options_.tuning, scratch);
-    RunAlone(request);
+    if (!mesh_.has_value()) return RunAlone(request);
+    const bool is_own = options_.own_algorithms && request.collective == Collective::kAllReduce;
+    is_own ? RunOwnAllReduce(*mesh_, request) : RunCollective(*mesh_, request, options_.tuning, scratch);
   }
 
   const GlooOptions options_;

@@ -18,7 +18,7 @@ struct GlooOptions {
   int num_threads = 2;
   std::string interface_or_address;
   GlooTuning tuning;
-  // Runs gloo's algorithms instead of ours: backend `gloo_own` (gloo_own.h).
+  // All-reduces by gloo's ring instead of our algorithms: backend `gloo_own` (gloo_own.h).
   bool own_algorithms = false;
   // Where tensors are: a GPU, or null for the CPU.
   std::shared_ptr<model::CudaDevice> gpu = nullptr;

@@ -93,7 +93,7 @@ void CheckResults(ProcessGroup& group, int64_t numel) {
 // How results are cut into messages must not be seen in them. Small segments also make every window wrap
 // around.
 TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
-  for (const int size : {2, 3, 4}) {
+  for (const int size : {2, 3, 4, 7}) {
     for (const size_t segment_bytes : {64, 1000}) {
       auto groups = Connect(size, [&](GlooOptions& options) {
         options.tuning = {.direct_bytes = 0, .segment_bytes = segment_bytes};

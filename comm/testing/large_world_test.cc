@@ -129,6 +129,9 @@ TEST(LargeWorldTest, AGroupIsOneRequestOfEachRank) {
             std::fill_n(tensor.data<float>(), 100, 1.0f);
             group->AllReduce(tensor, ReduceOp::kSum).Wait();
             EXPECT_EQ(tensor.data<float>()[99], static_cast<float>(size));
+            std::fill_n(tensor.data<float>(), 100, static_cast<float>(world.rank));
+            group->Broadcast(tensor, size - 3).Wait();
+            EXPECT_EQ(tensor.data<float>()[99], static_cast<float>(size - 3));
             group->Barrier();
           },
           [&](const Counter& counter) {

@@ -38,7 +38,8 @@ double GpuLimit(std::string_view gpu) {
 // Whether gloo moves any of the data.
 bool UsesGloo(const bench::Record& record) {
   const std::string backend = record.config.StringOr("backend", "");
-  return backend == "gloo" || (backend == "hierarchical" && record.link.StringOr("kind", "") != "memory");
+  return backend == "gloo" || backend == "gloo_own" ||
+         (backend == "hierarchical" && record.link.StringOr("kind", "") != "memory");
 }
 
 // More than this no link between the ranks carries: the record's own link.limit_bytes_per_second; else, by
