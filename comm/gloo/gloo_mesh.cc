@@ -46,7 +46,10 @@ void ThrowIfAborted(bool completed) {
                     Join(rank, " made no progress for ", Seconds(timeout),
                          " (GRADSYNC_CHECK_COLLECTIVES=1 shows whether ranks issue different collectives)"));
   }
-  if (says("closed by peer") || says("reset by peer") || says("Broken pipe"))
+  if (says("Connect timeout")) throw PeerError(peer, Join(rank, " made no progress for ", Seconds(timeout)));
+  // This rank's own lack.
+  if (says(ErrorText(EMFILE).c_str())) throw PeerError(kNobody, WithoutPlace(what));
+  if (says("closed by peer") || says("reset by peer") || says("Broken pipe") || says("Connection refused"))
     throw PeerClosed(peer, Join(rank, " closed the connection"));
   throw PeerError(peer, Join("connection to ", rank, ": ", WithoutPlace(what)));
 }
@@ -163,7 +166,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
     // gloo waits five times this long for a connection.
     const milliseconds patience = std::max(timeout / 5, milliseconds(1));
     for (int i = 0; i < 2; ++i) {
-      contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, patience));
+      Call([&] { contexts_.push_back(std::make_shared<Context>(rank_, size_, device_, patience)); });
     }
     // A nonce for the others' proofs, and where this rank waits for them.
     const std::string nonce = RandomHex();
@@ -172,17 +175,14 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
       own.push_back(nonce + contexts_[0]->AddressFor(peer) + contexts_[1]->AddressFor(peer));
     }
     const std::vector<std::string> notes = rendezvous.Exchange(own);
-    for (const int peer : others_) {
-      if (notes[static_cast<size_t>(peer)].size() != own[static_cast<size_t>(peer)].size()) {
-        throw PeerError(peer, Join("rank ", NameOf(peer), " has another version of gloo"));
-      }
-    }
     const size_t address_bytes = (own[static_cast<size_t>(others_[0])].size() - nonce.size()) / 2;
     for (size_t i = 0; i < contexts_.size(); ++i) {
       for (int peer = 0; peer < size_; ++peer) {
         if (peer == rank_) continue;
         const std::string& note = notes[static_cast<size_t>(peer)];
-        contexts_[i]->Connect(peer, note.substr(nonce.size() + i * address_bytes, address_bytes));
+        Guarded(NameOf(peer), timeout, [&] {
+          contexts_[i]->Connect(peer, note.substr(nonce.size() + i * address_bytes, address_bytes));
+        });
       }
     }
     Prove(world.job_secret, notes, nonce);
@@ -191,11 +191,7 @@ GlooMesh::GlooMesh(const World& world, const std::string& interface_or_address, 
   } catch (const InvalidInput&) {
     throw;
   } catch (const std::exception& error) {
-    // gloo does not say to which rank a connection failed, unless this rank could not even try.
-    const std::string cause = WithoutPlace(error.what());
-    const bool is_own = cause.find(ErrorText(EMFILE)) != cause.npos;
-    if (dynamic_cast<const PeerError*>(&error) != nullptr) first_cause.Write(error);
-    first_cause.Write(PeerError(is_own ? kNobody : kSomebody, cause));  // unless it has been written
+    first_cause.Write(error);
     throw CollectiveError(
         Join("rank ", NameOf(rank_), ": could not connect to the other ranks: ", first_cause.Read()));
   }
