@@ -51,8 +51,7 @@ struct BucketPlan {
 struct BucketLimits {
   size_t bytes;        // a parameter joins the open bucket while the sum stays within this
   size_t first_bytes;  // the same for the bucket that is sent first
-  // And in every bucket within this or within what follows the bucket, whichever is more: the computation
-  // that hides a bucket is that of later gradients, so the last ones are ever smaller.
+  // A bucket holds at most max(last_bytes, bytes of later gradients), so that later computation can hide it.
   size_t last_bytes;
   // Gradients start at multiples of this many bytes; the gap is sent along.
   size_t alignment_bytes = 1;

@@ -61,6 +61,7 @@ class CheckedStrategy : public Strategy {
     strategy_->Update(optimizer, grad_scale);
   }
 
+  bool places_values() const override { return strategy_->places_values(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
   std::vector<model::NamedTensor> State() override { return strategy_->State(); }
   void Reset() override { strategy_->Reset(); }

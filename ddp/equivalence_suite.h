@@ -47,7 +47,8 @@ struct Graph {
   // Instead of gradient descent, with which nothing is rounded. Whoever makes the same gradients then makes
   // the same updates of single elements.
   bool adamw = false;
-  double grad_scale = 1;  // with AdamW
+  double grad_scale = 1;                                        // with AdamW
+  model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // what forward reads
 };
 
 using Values = std::vector<std::vector<float>>;
@@ -61,7 +62,7 @@ struct Result {
 };
 
 inline std::unique_ptr<TestModel> MakeModel(const Graph& graph, const model::DevicePtr& device) {
-  auto model = std::make_unique<TestModel>(graph.numels, device);
+  auto model = std::make_unique<TestModel>(graph.numels, device, graph.copy);
   for (const size_t p : graph.frozen) model->params()[p]->Freeze();
   return model;
 }

@@ -64,6 +64,16 @@ TEST_P(AdamWEquivalenceTest, ClipsOrRefuses) {
   EXPECT_THROW(Train(GetParam(), 300000, *groups[0], model::CpuDevice(), clipped), InvalidInput);
 }
 
+// Forward reads a copy, which must follow each change of the weights, whoever makes it.
+TEST_P(AdamWEquivalenceTest, ForwardReadsNoStaleCopy) {
+  for (const char* const backend : {"local", "shm"}) {
+    for (const bool adamw : {false, true}) {
+      CheckEquivalence(GetParam(), 300000, backend, Cpus(3),
+                       {.num_steps = 4, .adamw = adamw, .copy = model::Parameter::Copy::kBF16});
+    }
+  }
+}
+
 // The sum of squares of the mean gradient, which a sharded strategy adds up over ranks.
 TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
   if (!TraitsOf(GetParam()).can_clip) GTEST_SKIP();
@@ -229,7 +239,8 @@ TEST(NoneTest, LeavesEveryRankItsOwnGradient) {
   strategy->BeginStep();
   model::Backward(model.Loss(1, 0), model.params(), [&](model::Parameter& p) { strategy->OnGradReady(p); });
   strategy->Finish();
-  EXPECT_EQ(model.params()[0]->grad().ToVector<float>()[2], TestModel::DataAt(1, 0, 0, 2));
+  const float weight = model.params()[0]->value().ToVector<float>()[4];
+  EXPECT_EQ(model.params()[0]->grad().ToVector<float>()[4], TestModel::GradientAt(1, 0, 0, 4, weight));
 }
 
 }  // namespace

@@ -66,10 +66,11 @@ const Traits& FloorTraits() {
 }
 
 void CheckValue(const Option& option, double value) {
-  const bool may_be_broken = option.unit == Option::Unit::kNumber;
-  Require(value >= option.minimum && value <= option.maximum && (may_be_broken || std::floor(value) == value),
-          option.name, ": found ", value, ", expected a ", may_be_broken ? "" : "whole ", "number from ",
-          option.minimum, " to ", option.maximum);
+  const bool allows_fractions = option.unit == Option::Unit::kNumber;
+  Require(
+      value >= option.minimum && value <= option.maximum && (allows_fractions || std::floor(value) == value),
+      option.name, ": found ", value, ", expected a ", allows_fractions ? "" : "whole ", "number from ",
+      option.minimum, " to ", option.maximum);
 }
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {

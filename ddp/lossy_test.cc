@@ -286,6 +286,15 @@ TEST(Bf16WireTest, SumsAreInF32) {
   }
 }
 
+// A twin may differ by as much as two roundings to 8 bits do, and not by much more.
+TEST(Bf16WireTest, TheTwinsToleranceIsOfItsRounding) {
+  const Training run = {.strategy = "bf16_wire", .num_steps = 1};
+  const auto mean = Next(*MeanReference(false), run, 0);
+  const double error = RelativeError(Train(run)[0][0].grads[0], mean[0]);
+  EXPECT_LE(error, TraitsOf("bf16_wire").twin_differs_by);
+  EXPECT_GE(error, TraitsOf("bf16_wire").twin_differs_by / 16);
+}
+
 TEST(TopKTest, AllOfEachGradientIsTheMean) {
   const Training run = {.strategy = "topk", .values = {{"percent", 100}}, .world_size = 3};
   const std::vector<std::vector<Left>> ranks = Train(run);

@@ -23,7 +23,7 @@ void PlacedBuckets::OnGradReady(model::Parameter& param) {
   OverlappedBuckets::OnGradReady(param);
 }
 
-void PlacedBuckets::End() {
+void PlacedBuckets::AdoptLayout() {
   if (const auto order = ready_order_.Agree(group_)) {
     rows_ = TouchedRows::Agree(*order, group_);
     Layout(*order);

@@ -28,7 +28,7 @@ class PlacedBuckets : public OverlappedBuckets {
   explicit PlacedBuckets(const StrategyContext& context);
 
   // Once in each step, when all buckets have been received: after the first step moves them.
-  void End();
+  void AdoptLayout();
 
  private:
   comm::Work Send(size_t i) override;

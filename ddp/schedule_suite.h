@@ -133,7 +133,7 @@ class ScheduleTest : public testing::Test {
   bool PlacesGradients(const std::string& name) {
     Make(name);
     bool places = true;
-    const Tensor place = Tensor::Zeros(model_.device(), {kNumel}, model::DType::kF32);
+    const Tensor place = Tensor::Zeros(model_.device(), {kNumel, 1}, model::DType::kF32);
     for (model::Parameter* param : model_.params()) param->PlaceGrad(place);
     strategy_->BeginStep();
     for (model::Parameter* param : model_.params()) places = places && !param->grad().SameStorage(place);

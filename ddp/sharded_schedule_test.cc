@@ -69,6 +69,7 @@ TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
     const Events first = StepAndUpdate();
     EXPECT_EQ(Events(first.begin(), first.begin() + 3), (Events{"barrier", "barrier", "grad 4"})) << name;
     EXPECT_FALSE(model_.params()[0]->value().SameStorage(own)) << name;
+    EXPECT_TRUE(strategy_->places_values()) << name;
     const uint64_t version = model_.params()[0]->version();
     std::vector<uint64_t> versions;  // of the weights when ranks meet
     group_.on_barrier = [&] { versions.push_back(model_.params()[0]->version()); };
@@ -97,6 +98,7 @@ TEST_F(ScheduleTest, ShardedStatesMoveAsManyBytesAsAnAllReduce) {
   for (const std::string& name : ExactStrategyNames()) {
     if (!TraitsOf(name).communicates) continue;
     Make(name);
+    EXPECT_FALSE(strategy_->places_values()) << name;
     EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes) << name;
   }
 }

@@ -135,15 +135,15 @@ void ShardedStrategy::UpdateAndGather(double grad_scale) {
   for (size_t i = 0; i < buckets.size(); ++i) {
     ReceiveThrough(i);
     optimizer_->Apply(buckets[i].params, grad_scale);
-    const Tensor all = Room(i);
+    const Tensor all = GatherBuffer(i);
     CopyOwnValues(i, all);
     const comm::Work next = group_.AllGather(OwnPart(i, all), all);
     gathering.Wait();
-    if (i > 0) CopyValuesOut(buckets[i - 1], Room(i - 1));
+    if (i > 0) CopyValuesOut(buckets[i - 1], GatherBuffer(i - 1));
     gathering = next;
   }
   gathering.Wait();
-  CopyValuesOut(buckets.back(), Room(buckets.size() - 1));
+  CopyValuesOut(buckets.back(), GatherBuffer(buckets.size() - 1));
 }
 
 std::vector<model::NamedTensor> ShardedStrategy::State() {

@@ -30,7 +30,8 @@ class ShardedStrategy : public OverlappedBuckets {
   std::vector<model::NamedTensor> State() override;
   void Reset() override;
   double loss_scale() const override { return 1.0 / group_.size(); }
-  // But for meetings.
+  bool places_values() const override { return !values_.empty(); }
+  // Without the two barriers.
   BucketPlan plan() const override;
 
  protected:
@@ -43,7 +44,7 @@ class ShardedStrategy : public OverlappedBuckets {
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
 
   // Memory for all weights of bucket i, during the update. May be that of bucket i - 2.
-  virtual model::Tensor Room(size_t i) = 0;
+  virtual model::Tensor GatherBuffer(size_t i) = 0;
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
   // This rank's part of what holds bucket i.

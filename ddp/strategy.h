@@ -40,6 +40,10 @@ class Strategy {
   // 1 that its traits rule out.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
 
+  // Whether parameters' values live in memory that all ranks of a host share: then there is one copy of the
+  // weights, and no rank gathers them.
+  virtual bool places_values() const { return false; }
+
   // For checks, between Finish and Update, which goes on as usual. On return every p.grad() is the whole
   // mean over ranks. Takes time and memory.
   virtual void CompleteGradients() {}

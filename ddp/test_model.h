@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_DDP_TEST_MODEL_H_
 #define GRADSYNC_DDP_TEST_MODEL_H_
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,10 +14,11 @@
 #include "model/autograd.h"
 #include "model/tensor_ops.h"
 
-// A model whose gradients are known exactly: the loss is the sum of <p, x_p> over the uses of parameters, so
-// that the gradient of p is its data x_p, as often as it is used. Data are small multiples of 3: sums, and
-// means over 1, 2, 3, 4, 6 or 8 ranks, have no rounding. A third is rounded, but by so little that its
-// product with a multiple of 3 rounds to the right integer.
+// A model whose gradients are known exactly. Each use of parameter p adds x + 3 floor(w / 4) to its gradient:
+// x are data, and w is what forward reads of p, so that a stale weight shows. Both summands are small
+// multiples of 3: sums, and means over 1, 2, 3, 4, 6 or 8 ranks, have no rounding. A third is rounded, but by
+// so little that its product with a multiple of 3 rounds to the right integer. Gradient descent at a rate of
+// 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -24,13 +26,15 @@ class TestModel {
   // The rows that a use of a parameter touches; nullopt: all of them.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
-  // One parameter for each entry of `numels`, in forward order.
-  explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice())
+  // One parameter, a matrix of so many rows of one element, for each entry of `numels`, in forward order.
+  explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
+                     model::Parameter::Copy copy = model::Parameter::Copy::kNone)
       : device_(std::move(device)) {
     for (const int64_t numel : numels) {
       const auto index = static_cast<int>(owned_.size());
       owned_.push_back(std::make_unique<model::Parameter>(
-          "p" + std::to_string(index), Integers(numel, [&](int64_t i) { return (i * 7 + index) % 11; })));
+          "p" + std::to_string(index), Integers(numel, [&](int64_t i) { return (i * 7 + index) % 11; }),
+          copy));
       params_.push_back(owned_.back().get());
     }
   }
@@ -41,6 +45,11 @@ class TestModel {
   // The data that `rank` sees in `step`: element i of the gradient of parameter `param`.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
     return static_cast<float>(3 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
+  }
+
+  // The gradient of one use, where forward reads this weight.
+  static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
+    return DataAt(rank, step, param, i) + 3 * std::floor(weight / 4);
   }
 
   // Every parameter once, in order.
@@ -66,17 +75,20 @@ class TestModel {
       if (touched) {
         for (const int32_t row : *touched) is_touched[static_cast<size_t>(row)] = true;
       }
-      const model::Tensor x = Integers(params_[p]->numel(), [&](int64_t i) {
-        return is_touched[static_cast<size_t>(i)] ? DataAt(rank, step, static_cast<int64_t>(p), i) : 0;
+      const model::Var weight(*params_[p]);
+      const std::vector<float> weights = Floats(weight.value());
+      const model::Tensor gradient = Integers(params_[p]->numel(), [&](int64_t i) {
+        const auto at = static_cast<size_t>(i);
+        return is_touched[at] ? GradientAt(rank, step, static_cast<int64_t>(p), i, weights[at]) : 0;
       });
       const model::Tensor ids =
           touched ? model::Tensor::From<int32_t>(device_, {std::ssize(*touched)}, std::span(*touched))
                   : model::Tensor();
       const int index = static_cast<int>(p);
-      loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=](model::OpGradient& op) {
+      loss = model::Var::FromOp("inner", loss.value(), {loss, weight}, [=](model::OpGradient& op) {
         const auto write = [&](const model::Destination<model::Tensor>& grad) {
           if (visit) visit(index);
-          const model::Tensor scaled = x.Clone();
+          const model::Tensor scaled = gradient.Clone();
           Scale(scaled, op.output_grad().ToVector<float>().at(0));
           Store(scaled, grad);
         };
@@ -98,11 +110,17 @@ class TestModel {
   }
 
  private:
+  std::vector<float> Floats(const model::Tensor& values) const {
+    if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
+    const model::Tensor floats = model::Tensor::Empty(device_, values.shape(), model::DType::kF32);
+    Cast(values, floats);
+    return floats.ToVector<float>();
+  }
   template <class Fn>
   model::Tensor Integers(int64_t numel, Fn fn) const {
     std::vector<float> values;
     for (int64_t i = 0; i < numel; ++i) values.push_back(static_cast<float>(fn(i)));
-    return model::Tensor::From<float>(device_, {numel}, std::span<const float>(values));
+    return model::Tensor::From<float>(device_, {numel, 1}, std::span<const float>(values));
   }
 
   const model::DevicePtr device_;

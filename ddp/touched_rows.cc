@@ -73,14 +73,14 @@ TouchedRows::TouchedRows(Parameter& param, int64_t max_rows, comm::ProcessGroup&
 }
 
 void TouchedRows::Begin() {
-  if (is_zero_but_for_those_) {
+  if (grad_is_zero_outside_received_rows_) {
     for (int rank = 0; rank < group_->size(); ++rank) {
       for (const int32_t id : IdsFrom(rank)) GradRow(id).Zero();
     }
   } else {
     param_->grad().Zero();
   }
-  is_zero_but_for_those_ = false;
+  grad_is_zero_outside_received_rows_ = false;
   param_->MarkZeroGrad();
 }
 
@@ -107,7 +107,7 @@ void TouchedRows::Finish() {
     const std::span<const int32_t> ids = IdsFrom(rank);
     for (size_t i = 0; i < ids.size(); ++i) AddTo(RowOf(everyones_, rank, i), GradRow(ids[i]));
   }
-  is_zero_but_for_those_ = true;
+  grad_is_zero_outside_received_rows_ = true;
 }
 
 int32_t* TouchedRows::Head(const Tensor& messages, int rank) const {

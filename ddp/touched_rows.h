@@ -58,9 +58,9 @@ class TouchedRows {
   model::Shape row_shape_;
   size_t head_bytes_;
   size_t message_bytes_;
-  model::Tensor own_;                   // message
-  model::Tensor everyones_;             // by rank
-  bool is_zero_but_for_those_ = false;  // the gradient
+  model::Tensor own_;        // message
+  model::Tensor everyones_;  // by rank
+  bool grad_is_zero_outside_received_rows_ = false;
 };
 
 }  // namespace gradsync::ddp

@@ -56,7 +56,7 @@ struct Traits {
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
   double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
-  // And so many more for each rank, whose messages it keeps; null: none.
+  // Extra copies per rank, whose messages it keeps; null: none.
   double (*copies_per_rank)(const StrategyOptions& options) = nullptr;
   // The numbers that it takes beside the size of buckets.
   std::span<const Option> options = {};

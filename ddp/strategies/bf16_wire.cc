@@ -11,12 +11,12 @@ namespace {
 //
 //   g = bf16(1/N * sum over ranks r of bf16(g_r))
 //
-// PyTorch's bf16_compress_hook does the same, but for the sum, which gloo and NCCL round after each addition.
-// Rounding is to nearest, with a relative error of at most 2^-9 each time, and is not made up for later: what
-// loses more has to be better than this. During backward, a bucket whose gradients are all ready is rounded
-// into its buffer and all-reduced, in plan order. Afterwards: wait, widen. (Where a host's ranks share a
-// link, the group sends their sum in f32, twice the bytes: in bf16 it would be rounded before it is
-// complete.)
+// PyTorch's bf16_compress_hook divides by N in bf16 before the sum, which is one more rounding unless N is a
+// power of two, and sums in bf16: gloo and NCCL round after each addition. Rounding is to nearest, with a
+// relative error of at most 2^-9 each time, and is not made up for later: what loses more has to be better
+// than this. During backward, a bucket whose gradients are all ready is rounded into its buffer and
+// all-reduced, in plan order. Afterwards: wait, widen. (Where a host's ranks share a link, the group sends
+// their sum in f32, twice the bytes: in bf16 it would be rounded before it is complete.)
 class Bf16Wire : public OverlappedBuckets {
  public:
   explicit Bf16Wire(const StrategyContext& context)

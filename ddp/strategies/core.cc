@@ -12,7 +12,7 @@ class Core : public PlacedBuckets {
 
   void Finish() override {
     ReceiveAll();
-    End();
+    AdoptLayout();
   }
 };
 

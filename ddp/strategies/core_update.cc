@@ -21,7 +21,7 @@ class CoreUpdate : public PlacedBuckets {
       ReceiveThrough(i);
       optimizer.Apply(plan_.buckets[i].params, grad_scale);
     }
-    End();
+    AdoptLayout();
   }
 
   void CompleteGradients() override { ReceiveAll(); }

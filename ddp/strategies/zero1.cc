@@ -44,7 +44,7 @@ class Zero1 : public ShardedStrategy {
   comm::Work Send(size_t i) override {
     return group_.ReduceScatter(buffers_[i], OwnPart(i, buffers_[i]), comm::ReduceOp::kSum);
   }
-  model::Tensor Room(size_t i) override { return buffers_[i]; }
+  model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
 
   const std::vector<model::Tensor> buffers_;  // views of one storage, by bucket
 };

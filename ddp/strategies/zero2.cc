@@ -19,24 +19,24 @@ namespace {
 class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
-      : ShardedStrategy(context), rooms_(PlaceInTurns(plan_, kWindow, group_)) {
+      : ShardedStrategy(context), buffers_(PlaceInTurns(plan_, kWindow, group_)) {
     std::vector<model::Tensor> own_grads;
-    for (size_t i = 0; i < rooms_.size(); ++i)
-      own_grads.push_back(model::Tensor::Zeros(rooms_[i].device(), {part_numel(i)}, rooms_[i].dtype()));
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      own_grads.push_back(model::Tensor::Zeros(buffers_[i].device(), {part_numel(i)}, buffers_[i].dtype()));
     SetGradients(std::move(own_grads), context.optimizer);
   }
 
   void BeginStep() override {
     ShardedStrategy::BeginStep();
     for (const Bucket& bucket : plan_.buckets) LetGo(bucket);
-    for (size_t i = 0; i < std::min(kAhead, rooms_.size()); ++i) Place(i);
+    for (size_t i = 0; i < std::min(kAhead, buffers_.size()); ++i) Place(i);
   }
 
   void CompleteGradients() override {
-    for (size_t i = 0; i < rooms_.size(); ++i) {
-      group_.AllGather(own_grads()[i], rooms_[i]).Wait();
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      group_.AllGather(own_grads()[i], buffers_[i]).Wait();
       LetGo(plan_.buckets[i]);
-      CopyOut(plan_.buckets[i], rooms_[i]);
+      CopyOut(plan_.buckets[i], buffers_[i]);
     }
   }
 
@@ -44,20 +44,20 @@ class Zero2 : public ShardedStrategy {
   static constexpr size_t kAhead = 2, kWindow = 4;
 
   comm::Work Send(size_t i) override {
-    comm::Work work = group_.ReduceScatter(rooms_[i], own_grads()[i], comm::ReduceOp::kSum);
+    comm::Work work = group_.ReduceScatter(buffers_[i], own_grads()[i], comm::ReduceOp::kSum);
     const size_t next = i + kAhead;
-    if (next >= rooms_.size()) return work;
+    if (next >= buffers_.size()) return work;
     if (next >= kWindow) ReceiveThrough(next - kWindow);
     Place(next);
     return work;
   }
-  model::Tensor Room(size_t i) override { return rooms_[i]; }
+  model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
 
   void Place(size_t i) {
     const Bucket& bucket = plan_.buckets[i];
     for (size_t k = 0; k < bucket.params.size(); ++k) {
       model::Parameter& param = *bucket.params[k];
-      const model::Tensor place = bucket.View(rooms_[i], k);
+      const model::Tensor place = bucket.View(buffers_[i], k);
       if (param.has_grad()) place.CopyFrom(param.grad());
       param.PlaceGrad(place);
     }
@@ -66,7 +66,7 @@ class Zero2 : public ShardedStrategy {
     for (model::Parameter* const param : bucket.params) param->PlaceGrad({});
   }
 
-  const std::vector<model::Tensor> rooms_;  // of whole buckets
+  const std::vector<model::Tensor> buffers_;  // of whole buckets
 };
 
 }  // namespace
