@@ -91,11 +91,12 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
   return plan;
 }
 
-BucketPlan PlanPlaced(std::span<Parameter* const> order, size_t bucket_bytes) {
+BucketPlan PlanPlaced(std::span<Parameter* const> order, size_t bucket_bytes, bool small_first,
+                      bool small_last) {
   const size_t edge_bytes = std::min(size_t{1} << 20, bucket_bytes);
   return PlanBuckets(order, {.bytes = bucket_bytes,
-                             .first_bytes = edge_bytes,
-                             .last_bytes = edge_bytes,
+                             .first_bytes = small_first ? edge_bytes : bucket_bytes,
+                             .last_bytes = small_last ? edge_bytes : bucket_bytes,
                              .alignment_bytes = kLineBytes});
 }
 

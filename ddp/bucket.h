@@ -61,9 +61,11 @@ struct BucketLimits {
 // change of dtype starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
-// The plan of gradients that live in their buckets, on cache lines of their own, since kernels store whole
-// vectors: the first bucket, and those that little follows, hold at most 1 MiB.
-BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes);
+// The plan of gradients that may live in their buckets: each begins on a cache line, since kernels store
+// whole vectors. With `small_first` the first bucket holds at most 1 MiB. With `small_last` a bucket holds at
+// most max(1 MiB, bytes of later gradients).
+BucketPlan PlanPlaced(std::span<model::Parameter* const> order, size_t bucket_bytes, bool small_first,
+                      bool small_last);
 
 // Adds a bucket with the parameter alone to a plan for the others of `order`: where it is ready when those
 // before it are.

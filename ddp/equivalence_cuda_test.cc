@@ -11,32 +11,32 @@
 namespace gradsync::ddp {
 namespace {
 
-using Case = std::tuple<std::string, std::string, size_t>;  // strategy, backend, bucket bytes
+using Case = std::tuple<Tested, std::string, size_t>;  // strategy, backend, bucket bytes
 
 class EquivalenceCudaTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceCudaTest, EqualsOneProcessOnTheWholeBatch) {
-  const auto& [name, backend, bucket_bytes] = GetParam();
+  const auto& [tested, backend, bucket_bytes] = GetParam();
   if (backend == "nccl" && model::CudaDeviceCount() < 2) GTEST_SKIP() << "needs two GPUs";
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < 2; ++rank) {
     devices.push_back(std::make_shared<model::CudaDevice>(backend == "nccl" ? rank : 0));
   }
-  CheckEquivalence(name, bucket_bytes, backend, devices);
+  CheckEquivalence(tested, bucket_bytes, backend, devices);
 }
 
-// Where operations name rows: nobody looks, and gradients are sent whole.
+// Where operations name rows, which nobody asks for.
 TEST(FewRowsCudaTest, EqualsOneProcessOnTheWholeBatch) {
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < 2; ++rank) devices.push_back(std::make_shared<model::CudaDevice>(0));
   const auto rows = [](int rank, int step, int use) {
     return use == 3 ? std::optional(std::vector<int32_t>{rank, 10 * step}) : std::nullopt;
   };
-  CheckEquivalence("core", 300000, "gloo", devices, {.rows = rows});
+  CheckEquivalence({"core"}, 300000, "gloo", devices, {.rows = rows});
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  return std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_bucket" +
+  return std::get<0>(info.param).name() + "_" + std::get<1>(info.param) + "_bucket" +
          std::to_string(std::get<2>(info.param));
 }
 

@@ -5,10 +5,11 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "comm/testing/rank_threads.h"
@@ -23,14 +24,51 @@ namespace gradsync::ddp {
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
 constexpr float kRate = 0.5f;
 
+// A strategy with its own options' values.
+struct Tested {
+  std::string strategy;
+  std::map<std::string, double, std::less<>> values = {};
+
+  const Traits& traits() const { return TraitsOf(strategy); }
+  std::string name() const {  // of a test
+    std::string name = strategy;
+    for (const auto& [option, value] : values) name += Join("_", option, value);
+    return name;
+  }
+  friend void PrintTo(const Tested& tested, std::ostream* out) { *out << tested.name(); }
+};
+
 // All that are exact and send anything, which is what these tests are about.
-inline std::vector<std::string> AveragingStrategies() {
-  std::vector<std::string> names = StrategyNames();
-  std::erase_if(names, [](const std::string& name) {
+inline std::vector<Tested> AveragingStrategies() {
+  std::vector<Tested> all;
+  for (const std::string& name : StrategyNames()) {
     const Traits& traits = TraitsOf(name);
-    return traits.agreement != Agreement::kExact || !traits.communicates;
-  });
-  return names;
+    if (traits.agreement == Agreement::kExact && traits.communicates) all.push_back({name});
+  }
+  return all;
+}
+
+// Those of its options that are on or off.
+inline std::vector<std::string> SwitchesOf(const Tested& tested) {
+  std::vector<std::string> switches;
+  for (const Option& option : tested.traits().options) {
+    if (option.unit == Option::Unit::kCount && option.maximum == 1) switches.emplace_back(option.name);
+  }
+  return switches;
+}
+
+// Every combination of the switches of every one that has any.
+inline std::vector<Tested> EveryCombination() {
+  std::vector<Tested> all;
+  for (const Tested& tested : AveragingStrategies()) {
+    const std::vector<std::string> switches = SwitchesOf(tested);
+    for (size_t bits = 0; !switches.empty() && bits < size_t{1} << switches.size(); ++bits) {
+      Tested& combination = all.emplace_back(tested);
+      for (size_t i = 0; i < switches.size(); ++i)
+        combination.values[switches[i]] = static_cast<double>(bits >> i & 1);
+    }
+  }
+  return all;
 }
 
 // What each rank makes of the parameters; every one is used once, unless a test says otherwise.
@@ -120,13 +158,15 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
   return {ValuesOf(*model), GradsOf(*model)};
 }
 
-inline Result Train(std::string_view strategy_name, size_t bucket_bytes, comm::ProcessGroup& group,
+inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGroup& group,
                     const model::DevicePtr& device, const Graph& graph = {}) {
   const auto model = MakeModel(graph, device);
   const auto optimizer = MakeOptimizer(*model, graph);
   Values grads;
   const std::unique_ptr<Strategy> strategy =
-      MakeStrategy(strategy_name, {.params = model->params(), .group = group, .options = {bucket_bytes}});
+      MakeStrategy(tested.strategy, {.params = model->params(),
+                                     .group = group,
+                                     .options = {.bucket_bytes = bucket_bytes, .values = tested.values}});
   for (int step = 0; step < graph.num_steps; ++step) {
     for (model::Parameter* param : model->params()) param->ResetGrad();
     strategy->BeginStep();
@@ -143,7 +183,7 @@ inline Result Train(std::string_view strategy_name, size_t bucket_bytes, comm::P
 }
 
 // Trains with a rank for each of the devices, and compares.
-inline void CheckEquivalence(std::string_view strategy, size_t bucket_bytes, const std::string& backend,
+inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const std::string& backend,
                              const std::vector<model::DevicePtr>& devices, const Graph& graph = {}) {
   const auto world_size = static_cast<int>(devices.size());
   const std::vector<std::unique_ptr<comm::ProcessGroup>> groups =
@@ -151,13 +191,14 @@ inline void CheckEquivalence(std::string_view strategy, size_t bucket_bytes, con
   std::vector<Result> results(groups.size());
   comm::RunRanks(world_size, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
-    results[r] = Train(strategy, bucket_bytes, *groups[r], devices[r], graph);
+    results[r] = Train(tested, bucket_bytes, *groups[r], devices[r], graph);
   });
   const Result expected = SingleProcess(world_size, graph);
   for (size_t r = 0; r < results.size(); ++r) {
     for (size_t p = 0; p < graph.numels.size(); ++p) {
-      ASSERT_TRUE(results[r].grads[p] == expected.grads[p]) << strategy << ", rank " << r << ", p" << p;
-      ASSERT_TRUE(results[r].params[p] == expected.params[p]) << strategy << ", rank " << r << ", p" << p;
+      ASSERT_TRUE(results[r].grads[p] == expected.grads[p]) << tested.name() << ", rank " << r << ", p" << p;
+      ASSERT_TRUE(results[r].params[p] == expected.params[p])
+          << tested.name() << ", rank " << r << ", p" << p;
     }
   }
 }

@@ -10,8 +10,7 @@ namespace {
 
 const auto kAveragingStrategies = testing::ValuesIn(AveragingStrategies());
 
-using Case =
-    std::tuple<std::string, std::string, int, size_t>;  // strategy, backend, world size, bucket bytes
+using Case = std::tuple<Tested, std::string, int, size_t>;  // strategy, backend, world size, bucket bytes
 
 std::vector<model::DevicePtr> Cpus(int world_size) {
   std::vector<model::DevicePtr> devices;
@@ -22,13 +21,13 @@ std::vector<model::DevicePtr> Cpus(int world_size) {
 class EquivalenceTest : public testing::TestWithParam<Case> {};
 
 TEST_P(EquivalenceTest, EqualsOneProcessOnTheWholeBatch) {
-  const auto& [name, backend, world_size, bucket_bytes] = GetParam();
-  CheckEquivalence(name, bucket_bytes, backend, Cpus(world_size));
+  const auto& [tested, backend, world_size, bucket_bytes] = GetParam();
+  CheckEquivalence(tested, bucket_bytes, backend, Cpus(world_size));
 }
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  const auto& [name, backend, world_size, bucket_bytes] = info.param;
-  return Join(name, "_", backend, world_size, "_bucket", bucket_bytes);
+  const auto& [tested, backend, world_size, bucket_bytes] = info.param;
+  return Join(tested.name(), "_", backend, world_size, "_bucket", bucket_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -45,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(AllStrategiesOnHosts, EquivalenceTest,
                          CaseName);
 
 // With an optimizer that has state.
-class AdamWEquivalenceTest : public testing::TestWithParam<std::string> {};
+class AdamWEquivalenceTest : public testing::TestWithParam<Tested> {};
 
 TEST_P(AdamWEquivalenceTest, EqualsOneProcessBitForBit) {
   for (const char* const backend : {"local", "shm", "gloo"}) {
@@ -59,7 +58,7 @@ TEST_P(AdamWEquivalenceTest, EqualsOneProcessBitForBit) {
 
 TEST_P(AdamWEquivalenceTest, ClipsOrRefuses) {
   const Graph clipped = {.adamw = true, .grad_scale = 0.3};
-  if (TraitsOf(GetParam()).can_clip) return CheckEquivalence(GetParam(), 300000, "local", Cpus(3), clipped);
+  if (GetParam().traits().can_clip) return CheckEquivalence(GetParam(), 300000, "local", Cpus(3), clipped);
   const auto groups = comm::MakeLocalGroups(1);
   EXPECT_THROW(Train(GetParam(), 300000, *groups[0], model::CpuDevice(), clipped), InvalidInput);
 }
@@ -76,7 +75,7 @@ TEST_P(AdamWEquivalenceTest, ForwardReadsNoStaleCopy) {
 
 // The sum of squares of the mean gradient, which a sharded strategy adds up over ranks.
 TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
-  if (!TraitsOf(GetParam()).can_clip) GTEST_SKIP();
+  if (!GetParam().traits().can_clip) GTEST_SKIP();
   double expected = 0;
   for (const std::vector<float>& grad : SingleProcess(3, {.num_steps = 1}).grads) {
     for (const float g : grad) expected += static_cast<double>(g) * g;
@@ -85,7 +84,7 @@ TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
   comm::RunRanks(3, [&](int rank) {
     const auto model = MakeModel({}, model::CpuDevice());
     const auto strategy = MakeStrategy(
-        GetParam(),
+        GetParam().strategy,
         {.params = model->params(), .group = *groups[static_cast<size_t>(rank)], .options = {300000}});
     strategy->BeginStep();
     model::Backward(TestModel::Scaled(model->Loss(rank, 0), strategy->loss_scale()), model->params(),
@@ -96,13 +95,13 @@ TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, AdamWEquivalenceTest, kAveragingStrategies,
-                         [](const auto& tested) { return tested.param; });
+                         [](const auto& tested) { return tested.param.name(); });
 
 // A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are
 // added before they are averaged; unused, by all ranks or by some, whose share of the mean is zero (PyTorch
 // calls that find_unused_parameters, and leaves the gradient alone where no rank has one); frozen, which is
 // left out.
-class UncommonParametersTest : public testing::TestWithParam<std::string> {
+class UncommonParametersTest : public testing::TestWithParam<Tested> {
  protected:
   static void Check(const Graph& graph) {
     for (const int world_size : {2, 3}) {
@@ -133,7 +132,7 @@ TEST_P(UncommonParametersTest, UnusedBySome) {
 TEST_P(UncommonParametersTest, Frozen) { Check({.frozen = {0, 3, 5}}); }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, UncommonParametersTest, kAveragingStrategies,
-                         [](const auto& tested) { return tested.param; });
+                         [](const auto& tested) { return tested.param.name(); });
 
 // Gradients whose rows are mostly zero, of which operations say so.
 class FewRowsTest : public UncommonParametersTest {
@@ -209,7 +208,27 @@ TEST_P(FewRowsTest, UnusedBySome) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, FewRowsTest, kAveragingStrategies,
-                         [](const auto& tested) { return tested.param; });
+                         [](const auto& tested) { return tested.param.name(); });
+INSTANTIATE_TEST_SUITE_P(ByRows, FewRowsTest,
+                         testing::Values(Tested{"core", {{"rows", 1}}}, Tested{"core_update", {{"rows", 1}}}),
+                         [](const auto& tested) { return tested.param.name(); });
+
+// Each rank uses other parameters, in another order, and touches few rows of two of them.
+class CombinationTest : public FewRowsTest {};
+
+TEST_P(CombinationTest, EqualsOneProcessOnTheWholeBatch) {
+  Check({.uses =
+             [](int rank, int step) {
+               std::vector<size_t> uses = {0, 7, 2, 3, 4, 5, 1, 6};
+               if (rank == step % 3) uses[6] = 3;
+               return uses;
+             },
+         .rows = Few,
+         .num_steps = 4});
+}
+
+INSTANTIATE_TEST_SUITE_P(OfEverySwitch, CombinationTest, testing::ValuesIn(EveryCombination()),
+                         [](const auto& tested) { return tested.param.name(); });
 
 // So that the tests above compare weights that all ranks have in common, over shm, with a process that shares
 // no memory with them.

@@ -77,7 +77,17 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
   const Row& row = RowOf(name);
   const std::vector<model::Parameter*> params = model::Trained(context.params);
   Require(!params.empty(), "strategy '", name, "': there are no parameters to train");
-  for (const auto& [option, value] : context.options.values) CheckValue(OptionOf(row.traits, option), value);
+  for (const auto& [name_of_option, value] : context.options.values) {
+    const Option& option = OptionOf(row.traits, name_of_option);
+    CheckValue(option, value);
+    if (!option.plain_only || value == option.default_value) continue;
+    for (const model::Parameter* param : params) {
+      Require(param->device()->is_cpu() && param->dtype() != model::DType::kBF16, "strategy '", name,
+              "': ", option.name, "=", value, ": parameter '", param->name(), "' is ",
+              model::Name(param->dtype()), " on ", param->device()->name(),
+              ", expected f32 or f64 on the CPU");
+    }
+  }
   for (const model::Parameter* param : params) {
     Require(!row.traits.needs_f32 || param->dtype() == model::DType::kF32, "strategy '", name,
             "': parameter '", param->name(), "' is ", model::Name(param->dtype()), ", expected f32");

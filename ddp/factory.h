@@ -45,8 +45,8 @@ inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
 
 // Memory of its buffers, in copies of all gradients, at most.
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size) {
-  const double per_rank = traits.copies_per_rank == nullptr ? 0 : traits.copies_per_rank(options);
-  return traits.gradient_copies + world_size * per_rank;
+  const double more = traits.more_copies == nullptr ? 0 : traits.more_copies(options, world_size);
+  return traits.gradient_copies + more;
 }
 
 // What a strategy is made from. Parameters in forward order; they and the group must outlive it. Frozen ones

@@ -25,11 +25,17 @@ TEST_F(ScheduleTest, TraitsSayWhatStrategiesDo) {
     strategy_.reset();
     const auto bytes_in_use = [&] { return model_.device()->allocator().stats().bytes_in_use; };
     const auto before = bytes_in_use();
-    Make(name);
-    const auto buffers = static_cast<double>(bytes_in_use() - before);
     const double rounding = kBytes / 64;  // of messages to whole elements and blocks of memory
-    EXPECT_LE(buffers, CopiesOf(traits, {}, 2) * 5 * kBytes + rounding) << name;
-    EXPECT_EQ(buffers >= kBytes, traits.gradient_copies > 0) << name;
+    for (const bool views : {false, true}) {
+      if (!views && traits.FindOption("views") == nullptr) continue;
+      const StrategyOptions options = {.values = views ? Values{} : Values{{"views", 0}}};
+      strategy_.reset();
+      Make(name, 2 * kBytes, options.values);
+      const auto buffers = static_cast<double>(bytes_in_use() - before);
+      EXPECT_LE(buffers, CopiesOf(traits, options, 2) * 5 * kBytes + rounding) << name;
+      EXPECT_GT(buffers + 2 * kBytes, CopiesOf(traits, options, 2) * 5 * kBytes * (views ? 0 : 1)) << name;
+      EXPECT_EQ(buffers >= kBytes, traits.gradient_copies > 0) << name;
+    }
     StepAndUpdate();
     // A whole period, for a strategy that has one.
     std::vector<std::string> events;

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_DDP_PLACED_BUCKETS_H_
 #define GRADSYNC_DDP_PLACED_BUCKETS_H_
 
+#include <unordered_map>
 #include <vector>
 
 #include "ddp/factory.h"
@@ -10,22 +11,36 @@
 
 namespace gradsync::ddp {
 
-// Gradients that live in buckets: kernels write them there, all-reduces run on them there, the optimizer
-// reads them there, and nothing is copied. Buckets are filled in the order in which gradients became ready
-// in the first step (rank 0's, broadcast), so that each is full as early as it can be. The first is small, to
-// start the link early. None holds more than what follows it, because only the computation of that can hide
-// it: so the last are small, down to one tensor, and of an embedding's gradient, the last of a language
-// model, only the rows that are not zero are sent.
+// What makes `core` fast, each part of which is an option (kPlacedOptions) that can be switched off alone:
+//
+//   views        gradients live in buckets: kernels write them there, all-reduces run there, the optimizer
+//                reads them there. Without, they are copied in and out of the same buckets
+//   ready_order  buckets are filled in the order in which gradients became ready in the first step (rank 0's,
+//                broadcast), so that each is full as early as it can be. Without: in reverse forward order
+//   small_first  the first bucket holds at most 1 MiB, to start the link early
+//   small_last   a bucket holds at most max(1 MiB, bytes of later gradients), whose computation can hide it
+//   rows         untouched rows of an embedding's gradient are not sent: fewer bytes than others send
 //
 // The mean costs no pass over memory: the loss is divided by the world size, and all-reduces sum.
+inline constexpr Option kPlacedOptions[] = {
+    {"views", "1: gradients live in buckets, 0: they are copied in and out", Option::Unit::kCount, 1, 0, 1},
+    {"ready_order", "1: buckets are filled in the order of the first step, 0: in reverse forward order",
+     Option::Unit::kCount, 1, 0, 1},
+    kSmallFirst,
+    kSmallLast,
+    {"rows", "1: rows of an embedding that no token touched are not sent (neither in bf16 nor on CUDA)",
+     Option::Unit::kCount, 0, 0, 1, /*plain_only=*/true}};
+
 class PlacedBuckets : public OverlappedBuckets {
  public:
   void BeginStep() override;
   void OnGradReady(model::Parameter& param) override;
+  double rows_save_bytes() const override;
   double loss_scale() const override { return 1.0 / group_.size(); }
 
  protected:
-  explicit PlacedBuckets(const StrategyContext& context);
+  // `traits` have kPlacedOptions.
+  PlacedBuckets(const Traits& traits, const StrategyContext& context);
 
   // Once in each step, when all buckets have been received: after the first step moves them.
   void AdoptLayout();
@@ -33,15 +48,23 @@ class PlacedBuckets : public OverlappedBuckets {
  private:
   comm::Work Send(size_t i) override;
   void Receive(size_t i) override;
-  void Layout(const std::vector<model::Parameter*>& order);
+  void Layout();
   std::vector<TouchedRows>::iterator RowsOf(size_t i);
 
   const size_t bucket_bytes_;
+  const bool views_, by_ready_order_, small_first_, small_last_, by_rows_;
+  bool has_adopted_ = false;
+  std::vector<model::Parameter*> order_;  // in which buckets are filled
   ReadyOrder ready_order_;
   model::Tensor storage_;               // of all buckets
   std::vector<model::Tensor> buffers_;  // views of it, by bucket
-  std::vector<TouchedRows> rows_;       // of buckets that send them alone
+  // Without views: where gradients live.
+  std::unordered_map<model::Parameter*, model::Tensor> places_;
+  std::vector<TouchedRows> rows_;  // of buckets that send them alone
 };
+
+// Traits::more_copies of a strategy with kPlacedOptions.
+double CopiesWithoutViews(const StrategyOptions& options, int world_size);
 
 }  // namespace gradsync::ddp
 

@@ -101,18 +101,19 @@ Graph RandomGraph(int seed, int world_size, Dice& dice) {
 }
 
 TEST(ScheduleFuzzTest, NumbersAreThoseOfASingleProcess) {
-  const std::vector<std::string> strategies = AveragingStrategies();
+  const std::vector<Tested> strategies = AveragingStrategies();
   for (int seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     Dice dice(seed);
-    const std::string strategy = dice.OneOf(strategies);
+    Tested tested = dice.OneOf(strategies);
+    for (const std::string& option : SwitchesOf(tested)) tested.values[option] = dice.Below(2);
     const int world_size = 1 + dice.Below(4);
     const std::string backend = dice.OneIn(3) ? "gloo" : "local";
     const size_t bucket_bytes = dice.OneOf<size_t>({1, 1000, 20'000, 25 << 20});
-    SCOPED_TRACE(Join("--first_seed=", seed, " --seeds=1: ", strategy, ", ", world_size, " ranks, ", backend,
-                      ", buckets of ", bucket_bytes, " bytes"));
+    SCOPED_TRACE(Join("--first_seed=", seed, " --seeds=1: ", tested.name(), ", ", world_size, " ranks, ",
+                      backend, ", buckets of ", bucket_bytes, " bytes"));
     std::vector<model::DevicePtr> devices;
     for (int rank = 0; rank < world_size; ++rank) devices.push_back(model::CpuDevice());
-    CheckEquivalence(strategy, bucket_bytes, backend, devices, RandomGraph(seed, world_size, dice));
+    CheckEquivalence(tested, bucket_bytes, backend, devices, RandomGraph(seed, world_size, dice));
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +33,8 @@ class LoggingGroup : public comm::ProcessGroup {
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     Tensor tensor = Tensor::Empty(device, std::move(shape), dtype);
     allocated_bytes_ += tensor.nbytes();
+    const auto* const begin = static_cast<const std::byte*>(tensor.raw_data());
+    allocated_.emplace_back(begin, begin + tensor.nbytes());
     return tensor;
   }
   Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
@@ -65,6 +69,12 @@ class LoggingGroup : public comm::ProcessGroup {
   std::function<void(const std::string& what)> on_wait = {};  // before it is logged
   std::function<void()> on_barrier = {};
   size_t allocated_bytes() const { return allocated_bytes_; }
+  // Whether a tensor lies in memory that was allocated here.
+  bool Holds(const Tensor& tensor) const {
+    return std::ranges::any_of(allocated_, [&](const auto& memory) {
+      return tensor.raw_data() >= memory.first && tensor.raw_data() < memory.second;
+    });
+  }
   bool has_common_memory = false;
 
  private:
@@ -92,6 +102,7 @@ class LoggingGroup : public comm::ProcessGroup {
   std::vector<std::string>& log_;
   std::vector<size_t> bytes_;
   size_t allocated_bytes_ = 0;
+  std::vector<std::pair<const std::byte*, const std::byte*>> allocated_;  // begin and end
 };
 
 using Events = std::vector<std::string>;
@@ -102,8 +113,12 @@ class ScheduleTest : public testing::Test {
   static constexpr int64_t kNumel = 64 << 10;
   static constexpr size_t kBytes = size_t{256} << 10;
 
-  void Make(std::string_view name, size_t bucket_bytes = 2 * kBytes) {
-    strategy_ = MakeStrategy(name, {.params = model_.params(), .group = group_, .options = {bucket_bytes}});
+  using Values = std::map<std::string, double, std::less<>>;  // of options
+
+  void Make(std::string_view name, size_t bucket_bytes = 2 * kBytes, const Values& values = {}) {
+    strategy_ = MakeStrategy(name, {.params = model_.params(),
+                                    .group = group_,
+                                    .options = {.bucket_bytes = bucket_bytes, .values = values}});
   }
 
   // One step; returns its events. "grad i": the gradient of parameter i is being computed.

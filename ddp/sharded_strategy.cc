@@ -11,10 +11,12 @@ namespace {
 using model::Parameter;
 using model::Tensor;
 
-BucketPlan PlanParts(const StrategyContext& context) {
+BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
   const int num_parts = context.group.size();
   BucketPlan plan =
-      PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes);
+      PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes,
+                 ValueOf(traits, kSmallFirst.name, context.options) != 0,
+                 ValueOf(traits, kSmallLast.name, context.options) != 0);
   for (Bucket& bucket : plan.buckets) {
     bucket.collective = comm::Collective::kReduceScatter;
     bucket.numel = (bucket.numel + num_parts - 1) / num_parts * num_parts;
@@ -24,8 +26,9 @@ BucketPlan PlanParts(const StrategyContext& context) {
 
 }  // namespace
 
-ShardedStrategy::ShardedStrategy(const StrategyContext& context)
-    : OverlappedBuckets(context.group, PlanParts(context)), values_(MakeCommonBuffers(plan_, group_)) {
+ShardedStrategy::ShardedStrategy(const Traits& traits, const StrategyContext& context)
+    : OverlappedBuckets(context.group, PlanParts(traits, context)),
+      values_(MakeCommonBuffers(plan_, group_)) {
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     const Bucket& bucket = plan_.buckets[i];
     const int64_t begin = group_.rank() * part_numel(i), end = begin + part_numel(i);

@@ -37,7 +37,8 @@ class ShardedStrategy : public OverlappedBuckets {
  protected:
   // plan_ has the buckets in the order in which gradients are reduced, padded so that all parts of one have
   // the same number of elements.
-  explicit ShardedStrategy(const StrategyContext& context);
+  // `traits` have small_first and small_last.
+  ShardedStrategy(const Traits& traits, const StrategyContext& context);
   // At the end of the constructor: where this rank's parts of the gradients will be, by bucket. Makes the
   // optimizer of these parts, like that one; if it is null, the first update does.
   void SetGradients(std::vector<model::Tensor> own_grads, const model::Optimizer* like);

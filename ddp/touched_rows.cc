@@ -41,7 +41,6 @@ std::optional<std::vector<int32_t>> RowsOf(const Parameter& param) {
 std::vector<TouchedRows> TouchedRows::Agree(std::span<Parameter* const> params, comm::ProcessGroup& group) {
   std::vector<TouchedRows> agreed;
   const model::DevicePtr& device = params.front()->device();
-  if (!device->is_cpu()) return agreed;
   std::vector<int64_t> max_rows;
   for (const Parameter* param : params) max_rows.push_back(MaxRows(*param));
   const Tensor of_rank_0 =
@@ -50,7 +49,7 @@ std::vector<TouchedRows> TouchedRows::Agree(std::span<Parameter* const> params, 
   for (size_t i = 0; i < params.size(); ++i) {
     Parameter& param = *params[i];
     const int64_t rows = of_rank_0.data<int64_t>()[i];
-    if (rows == 0 || (param.dtype() != DType::kF32 && param.dtype() != DType::kF64)) continue;
+    if (rows == 0) continue;
     const auto num_rows = static_cast<size_t>(group.size() * rows);
     const size_t row_bytes = param.grad().nbytes() / static_cast<size_t>(param.shape().front());
     if (num_rows * (sizeof(int32_t) + row_bytes) >= param.grad().nbytes()) continue;

@@ -23,9 +23,8 @@ class TouchedRows {
   // At the end of a step in which gradients were sent whole, on all ranks with the same parameters: those
   // that are better sent like this. A message then has room for as many rows as rank 0 named ids, repeated
   // ones included: that depends on the shape of its batch alone. Better is what makes everyone's messages
-  // together smaller than the gradient, which takes less than half of what an all-reduce moves. Only of
-  // gradients of f32 or f64 on the CPU: on CUDA the host would have to wait for the ids. One broadcast;
-  // throws CollectiveError.
+  // together smaller than the gradient, which takes less than half of what an all-reduce moves. Gradients are
+  // on the CPU: on CUDA the host would have to wait for the ids. One broadcast; throws CollectiveError.
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }

@@ -32,7 +32,23 @@ struct Option {
   Unit unit = Unit::kNumber;
   double default_value = 0;
   double minimum = 0, maximum = 0;  // both allowed
+  // Of other values than the default:
+  bool plain_only = false;  // neither in bf16 nor on CUDA
+  bool keeps_twin = false;  // PyTorch's way to compare with is still the same
 };
+
+// Options that several strategies share.
+inline constexpr Option kSmallFirst = {
+    "small_first", "1: the first bucket holds at most 1 MiB", Option::Unit::kCount, 1, 0, 1, false, true};
+inline constexpr Option kSmallLast = {
+    "small_last",
+    "1: a bucket holds at most max(1 MiB, bytes of later gradients), whose computation hides it",
+    Option::Unit::kCount,
+    1,
+    0,
+    1,
+    false,
+    true};
 
 class Reference;
 struct ReferenceContext;
@@ -51,13 +67,12 @@ struct Traits {
   bool shards_state = false;  // of which every rank has one part, as many as there are ranks
   bool needs_f32 = false;     // of parameters and gradients
   bool needs_cpu = false;
-  bool can_clip = true;     // Update takes another scale than 1
-  bool sends_rows = false;  // of an embedding's gradient only those that are not zero
+  bool can_clip = true;  // Update takes another scale than 1
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
   double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
-  // Extra copies per rank, whose messages it keeps; null: none.
-  double (*copies_per_rank)(const StrategyOptions& options) = nullptr;
+  // Extra copies that depend on its options or the world; null: none.
+  double (*more_copies)(const StrategyOptions& options, int world_size) = nullptr;
   // The numbers that it takes beside the size of buckets.
   std::span<const Option> options = {};
   // The option that says every how many steps it synchronises; empty: in each one. A variant is timed,
@@ -67,7 +82,7 @@ struct Traits {
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // What PyTorch calls the way that compares with it: "ddp" is DistributedDataParallel, "ddp_view" the same
   // with gradient_as_bucket_view; see bench/peers/pytorch_training.py. Empty: it has none. With options by
-  // default, as PyTorch's are fixed.
+  // default, as PyTorch's are fixed, or such that keep it.
   std::string_view pytorch_twin = {};
   // How far, of their norm, the twin's gradients may be from the mean over ranks beside what any order of
   // sums brings about; infinite: the weights of its step do not follow from their mean.

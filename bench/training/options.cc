@@ -79,7 +79,10 @@ std::vector<std::string> Sweep::Variants(const std::vector<std::string>& strateg
   for (const int64_t size : buffer_elements) {
     for (const std::string& strategy : strategies) {
       const bool has_buckets = ddp::TraitsOf(strategy).has_buckets;
-      if (has_buckets) variants.push_back(Join(strategy, ":", option, "=", FormatCount(size)));
+      // Buckets have exactly the size that is asked for, but in the published experiment.
+      const bool has_edges = ddp::TraitsOf(strategy).FindOption(ddp::kSmallFirst.name) != nullptr;
+      const char* const edges = has_edges && preset != "published" ? "small_first=0,small_last=0," : "";
+      if (has_buckets) variants.push_back(Join(strategy, ":", edges, option, "=", FormatCount(size)));
       if (!has_buckets && size == buffer_elements.front()) variants.push_back(strategy);
     }
   }
@@ -283,6 +286,12 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
             variant.name(), " takes f32 or bf16");
     Require(!variant.traits->needs_cpu || ranks.device == "cpu", "--device=", ranks.device, ": ",
             variant.name(), " computes on the CPU alone");
+    for (const auto& [name, value] : variant.strategy_options().values) {
+      const bool is_plain = dtype != "bf16" && ranks.device == "cpu";
+      Require(is_plain || !variant.traits->FindOption(name)->plain_only,
+              dtype == "bf16" ? "--dtype=bf16: " : Join("--device=", ranks.device, ": "), variant.name(),
+              ": ", name, " takes f32 or f64 on the CPU");
+    }
   }
   if (!peers.wanted()) return;
   const std::vector<Variant> all_peers = PeersOf(variants, peers.modes);

@@ -115,6 +115,18 @@ TEST(OptionsTest, StrategiesThatNeedF32OrTheCpuSaySo) {
   }
 }
 
+TEST(OptionsTest, RowsTakeF32OrF64OnTheCpu) {
+  for (const char* const flag : {"--dtype=bf16", "--device=cuda"}) {
+    EXPECT_THAT(
+        [&] {
+          Parse({"--variants=core,core:rows=1", flag});
+        },
+        ThrowsMessage<InvalidInput>(Join(flag, ": core:rows=1@gloo: rows takes f32 or f64 on the CPU")));
+  }
+  EXPECT_EQ(Parse({"--variants=core:rows=0", "--dtype=bf16"}).variants[0].name(), "core@gloo");
+  EXPECT_EQ(Parse({"--variants=core:rows=1", "--dtype=f64"}).variants[0].name(), "core:rows=1@gloo");
+}
+
 TEST(OptionsTest, StepsOfSeveralPassesAreCells) {
   const TrainingOptions options = Parse({"--accumulation_steps=1,4"});
   EXPECT_THAT(options.accumulation_steps, ElementsAre(1, 4));
@@ -167,6 +179,7 @@ TEST(CompareTest, DefaultsAreTheScaledPreset) {
   EXPECT_LT(options.image_size, 224);
   ASSERT_EQ(options.variants.size(), 12u);
   EXPECT_EQ(options.steps % RoundsPerBlock(12), 0);
+  EXPECT_EQ(options.variants[0].name(), "core:small_first=0,small_last=0,bucket_elements=3Mi@gloo");
   EXPECT_EQ(options.variants[1].name(), "bucketed_async:bucket_elements=3Mi@gloo");
   // The last size holds all 24.37 Mi elements of the model in one bucket, as in the original.
   EXPECT_EQ(options.variants[11].name(), "bucketed_sync:bucket_elements=27Mi@gloo");
@@ -311,9 +324,9 @@ TEST(MemoryTest, CountsPeers) {
 TEST(OptionsTest, PeersTrainInF32OrBF16) {
   EXPECT_THAT(
       NamesOf(ParseCompare({"--with_peers=pytorch", "--buffer_elements=3Mi", "--model=tiny"})),
-      ElementsAre("core:bucket_elements=3Mi@gloo", "bucketed_async:bucket_elements=3Mi@gloo",
-                  "bucketed_sync:bucket_elements=3Mi@gloo", "pytorch_ddp_view:bucket_elements=3Mi@gloo",
-                  "pytorch_ddp:bucket_elements=3Mi@gloo"));
+      ElementsAre("core:small_first=0,small_last=0,bucket_elements=3Mi@gloo",
+                  "bucketed_async:bucket_elements=3Mi@gloo", "bucketed_sync:bucket_elements=3Mi@gloo",
+                  "pytorch_ddp_view:bucket_elements=3Mi@gloo", "pytorch_ddp:bucket_elements=3Mi@gloo"));
   EXPECT_THAT(
       [] {
         Parse({"--with_peers=pytorch", "--dtype=f64"});

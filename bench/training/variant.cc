@@ -239,7 +239,10 @@ std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const 
   const bool on_nccl = std::ranges::count(variants, "nccl", &Variant::backend) > 0;
   std::vector<Variant> peers;
   for (const Variant& variant : variants) {
-    if (variant.traits->pytorch_twin.empty() || !variant.strategy_options().values.empty()) continue;
+    const bool keeps_twin = std::ranges::all_of(variant.strategy_options().values, [&](const auto& given) {
+      return variant.traits->FindOption(given.first)->keeps_twin;
+    });
+    if (variant.traits->pytorch_twin.empty() || !keeps_twin) continue;
     Require(std::isinf(variant.clip_norm()), "--with_peers: PyTorch's twin of ", variant.name(),
             " does not clip gradients, expected no clip_norm");
     for (const std::string& mode : modes) {

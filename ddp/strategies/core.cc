@@ -8,7 +8,7 @@ namespace {
 // each bucket is sent as early as it can be.
 class Core : public PlacedBuckets {
  public:
-  explicit Core(const StrategyContext& context) : PlacedBuckets(context) {}
+  explicit Core(const StrategyContext& context) : PlacedBuckets(kTraits, context) {}
 
   void Finish() override {
     ReceiveAll();
@@ -23,9 +23,10 @@ constinit const Traits kTraits = {
     .summary = "during backward, without copies: gradients are views of buckets",
     .overlaps = true,
     .has_buckets = true,
-    .sends_rows = true,
     .places_gradients = true,
     .gradient_copies = 1,
+    .more_copies = CopiesWithoutViews,
+    .options = kPlacedOptions,
     .pytorch_twin = "ddp_view",
     .published_in_bytes = true};
 

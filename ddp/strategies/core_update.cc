@@ -8,10 +8,11 @@ namespace {
 // their sums are there, while later buckets still travel. An element's update depends on its own gradient
 // alone, so the weights are bitwise those of `core`; the norm of all gradients is known too late to clip by.
 //
-// The idea: PyTorch's optimizer in backward, and "Priority-based parameter propagation", arXiv:1905.03960.
+// The nearest known way is PyTorch's _hook_then_optimizer (ddp_comm_hooks/optimizer_overlap_hooks.py), which
+// also updates each bucket when its all-reduce is done. There backward may still run; here it has ended.
 class CoreUpdate : public PlacedBuckets {
  public:
-  explicit CoreUpdate(const StrategyContext& context) : PlacedBuckets(context) {}
+  explicit CoreUpdate(const StrategyContext& context) : PlacedBuckets(kTraits, context) {}
 
   void Finish() override {}
 
@@ -36,9 +37,10 @@ constinit const Traits kTraits = {
     .has_buckets = true,
     .owns_update = true,
     .can_clip = false,
-    .sends_rows = true,
     .places_gradients = true,
     .gradient_copies = 1,
+    .more_copies = CopiesWithoutViews,
+    .options = kPlacedOptions,
     .published_in_bytes = true};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) {

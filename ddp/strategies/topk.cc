@@ -103,7 +103,8 @@ constinit const Traits kTraits = {
     .needs_f32 = true,
     .needs_cpu = true,
     .gradient_copies = 1,
-    .copies_per_rank = [](const StrategyOptions& o) { return 0.02 * ValueOf(kTraits, "percent", o); },
+    .more_copies = [](const StrategyOptions& o,
+                      int world_size) { return 0.02 * world_size * ValueOf(kTraits, "percent", o); },
     .options = kOptions,
     .reference =
         [](const ReferenceContext& c) {

@@ -21,7 +21,7 @@ namespace {
 class Zero1 : public ShardedStrategy {
  public:
   explicit Zero1(const StrategyContext& context)
-      : ShardedStrategy(context), buffers_(PlaceBuffers(plan_, MakeStorage(plan_, group_))) {
+      : ShardedStrategy(kTraits, context), buffers_(PlaceBuffers(plan_, MakeStorage(plan_, group_))) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i) own_grads.push_back(OwnPart(i, buffers_[i]));
     SetGradients(std::move(own_grads), context.optimizer);
@@ -51,6 +51,8 @@ class Zero1 : public ShardedStrategy {
 
 }  // namespace
 
+constexpr Option kOptions[] = {kSmallFirst, kSmallLast};
+
 constinit const Traits kTraits = {.name = "zero1",
                                   .summary =
                                       "each rank updates its part of the weights with its part of the "
@@ -62,6 +64,7 @@ constinit const Traits kTraits = {.name = "zero1",
                                   .shards_state = true,
                                   .places_gradients = true,
                                   .gradient_copies = 1,
+                                  .options = kOptions,
                                   .pytorch_twin = "zero1"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero1>(context); }

@@ -19,7 +19,7 @@ namespace {
 class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
-      : ShardedStrategy(context), buffers_(PlaceInTurns(plan_, kWindow, group_)) {
+      : ShardedStrategy(kTraits, context), buffers_(PlaceInTurns(plan_, kWindow, group_)) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i)
       own_grads.push_back(model::Tensor::Zeros(buffers_[i].device(), {part_numel(i)}, buffers_[i].dtype()));
@@ -71,6 +71,8 @@ class Zero2 : public ShardedStrategy {
 
 }  // namespace
 
+constexpr Option kOptions[] = {kSmallFirst, kSmallLast};
+
 constinit const Traits kTraits = {
     .name = "zero2",
     .summary = "zero1 without whole gradients: memory of a bucket that has been reduced is used again",
@@ -80,7 +82,8 @@ constinit const Traits kTraits = {
     .owns_state = true,
     .shards_state = true,
     .places_gradients = true,
-    .gradient_copies = 1.5};
+    .gradient_copies = 1.5,
+    .options = kOptions};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero2>(context); }
 
