@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddp/checked.h"
+#include "ddp/exact_start.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp {
@@ -96,7 +97,8 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
   }
   const StrategyContext trained = {
       .params = params, .group = context.group, .options = context.options, .optimizer = context.optimizer};
-  std::unique_ptr<Strategy> strategy = row.make(trained);
+  std::unique_ptr<Strategy> strategy =
+      StartExactly(StartOf(row.traits, context.options), row.make(trained), trained);
   return Checked(row.traits, std::move(strategy), trained);
 }
 

@@ -43,6 +43,12 @@ inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
                                       : static_cast<int64_t>(ValueOf(traits, traits.period_option, options));
 }
 
+// How many steps at first average gradients exactly.
+inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
+  return traits.start_option.empty() ? 0
+                                     : static_cast<int64_t>(ValueOf(traits, traits.start_option, options));
+}
+
 // Memory of its buffers, in copies of all gradients, at most.
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size) {
   const double more = traits.more_copies == nullptr ? 0 : traits.more_copies(options, world_size);

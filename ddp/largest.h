@@ -9,22 +9,30 @@
 namespace gradsync::ddp {
 
 // Moves the `count` elements with the largest magnitude from `from` (f32, on the CPU), where zeros take their
-// places, to values[] and indices[], in the order of their indices. Of equal ones the first are taken. NaN
-// and infinity are the largest: they must not stay behind. `scratch` has room for as many elements as `from`.
+// places, to values[] and indices[], in the order of their indices. Null indices: `count` is all of them. Of
+// equal ones the first are taken. NaN and infinity are the largest: they must not stay behind. `scratch` has
+// room for as many elements as `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 
-// A message holds the values that are sent of all parameters of a bucket, and then their indices. The
-// bucket's offsets and numel count what is sent. Calls fn(parameter, values, indices, count) for each
-// parameter.
+// Sets a bucket's offsets and numel to those of a message with so many per cent of each gradient's elements,
+// and all of a vector's. Returns the message's bytes.
+int64_t PlanMessage(double percent, Bucket& bucket);
+
+// A message holds the values that are sent of all parameters of a bucket, and then the indices of those that
+// are not sent whole. The bucket's offsets and numel count values. Calls fn(parameter, values, indices,
+// count) for each parameter; indices are null for one that is sent whole.
 template <class Fn>
 void ForEachIn(const model::Tensor& message, const Bucket& bucket, const Fn& fn) {
   auto* const values = static_cast<float*>(message.raw_data());
-  auto* const indices = reinterpret_cast<int32_t*>(values + bucket.numel);
+  auto* indices = reinterpret_cast<int32_t*>(values + bucket.numel);
   for (size_t i = 0; i < bucket.params.size(); ++i) {
     const int64_t begin = bucket.offsets[i];
     const int64_t end = i + 1 < bucket.params.size() ? bucket.offsets[i + 1] : bucket.numel;
-    fn(*bucket.params[i], values + begin, indices + begin, end - begin);
+    const int64_t count = end - begin;
+    const bool is_whole = count == bucket.params[i]->numel();
+    fn(*bucket.params[i], values + begin, is_whole ? nullptr : indices, count);
+    if (!is_whole) indices += count;
   }
 }
 

@@ -86,7 +86,13 @@ std::vector<Left> TrainRank(const Training& run, comm::ProcessGroup& group) {
     strategy->Finish();
     Left& left = steps.emplace_back();
     for (model::Parameter* param : params) left.grads.push_back(param->grad().ToVector<float>());
-    for (const auto& [name, tensor] : strategy->State()) left.state[name] = tensor.ToVector<float>();
+    for (const auto& [name, tensor] : strategy->State()) {
+      if (tensor.dtype() == model::DType::kI64) {
+        left.state[name] = {static_cast<float>(*tensor.data<int64_t>())};
+      } else {
+        left.state[name] = tensor.ToVector<float>();
+      }
+    }
   }
   return steps;
 }
@@ -166,7 +172,7 @@ TEST_P(ReferenceTest, StepsAreThoseOfTheEquation) {
   const Traits& traits = TraitsOf(run.strategy);
   ASSERT_NE(traits.reference, nullptr);
   const StrategyOptions options = {.values = run.values};
-  const auto reference = traits.reference({run.shapes, {}, options});
+  const auto reference = MakeReference(traits, {run.shapes, {}, options});
   for (int step = 0; step < run.num_steps; ++step) {
     const auto expected = Next(*reference, run, step);
     for (size_t p = 0; p < run.shapes.size(); ++p) {
@@ -179,8 +185,12 @@ TEST_P(ReferenceTest, StepsAreThoseOfTheEquation) {
 const std::vector<Variant> kVariants = {{"bf16_wire", {}, 3e-4},
                                         {"powersgd", {}, 1e-4},
                                         {"powersgd", {{"rank", 1}}, 1e-4},
+                                        {"powersgd", {{"rank", 3}, {"min_compression", 1}}, 1e-4},
+                                        {"powersgd", {{"rank", 2}, {"min_compression", 8}}, 1e-4},
+                                        {"powersgd", {{"start", 2}}, 1e-4},
                                         {"topk", {{"percent", 10}}, 1e-6},
                                         {"topk", {{"percent", 0.5}}, 1e-6},
+                                        {"topk", {{"percent", 5}, {"warmup", 1}}, 1e-6},
                                         {"topk", {{"percent", 5}, {"feedback", 0}}, 1e-6}};
 
 // Those with a reference that change gradients.
@@ -240,7 +250,7 @@ TEST(ErrorFeedbackTest, SentPlusKeptIsTheGradient) {
           EXPECT_NEAR(sent[i] + kept, given[i], 1e-4) << strategy << " " << name << ", step " << step;
           kept_squares += kept * kept;
         }
-        EXPECT_EQ(kept_squares > 0, given.size() > 1) << strategy << " " << name;
+        EXPECT_EQ(kept_squares > 0, run.shapes[p].size() > 1) << strategy << " " << name;
       }
     }
   }
@@ -249,6 +259,7 @@ TEST(ErrorFeedbackTest, SentPlusKeptIsTheGradient) {
 TEST(ErrorFeedbackTest, ResetForgetsEverything) {
   for (const std::string& strategy : LossyNames()) {
     Training run = {.strategy = strategy, .num_steps = 6, .reset_before = 3};
+    if (!TraitsOf(strategy).start_option.empty()) run.values.emplace(TraitsOf(strategy).start_option, 1);
     run.gradients = [&](int rank, int step, size_t p) { return Normal(run.shapes[p], rank, step % 3, p); };
     const std::vector<Left> steps = Train(run)[0];
     for (size_t step = 0; step < 3; ++step) {
@@ -397,7 +408,7 @@ class EventGroup : public comm::GroupDecorator {
 
 TEST(LossyScheduleTest, SendsDuringBackwardWhatThePlanSays) {
   // With 40 x 30, 33 x 70 and 16 x 72 in the factors of rank 4: 4 (40 + 30), 4 (33 + 70), 4 (16 + 72)
-  // elements.
+  // elements. Of matrices topk sends 12, 24, 12 and 1 elements of 8 bytes, and vectors of 64 and 1 whole.
   const std::map<std::string, std::vector<std::string>> expected = {
       {"bf16_wire",
        {"grad 5", "all_reduce 70", "grad 4", "all_reduce 4620", "grad 3", "grad 2", "all_reduce 2306",
@@ -406,8 +417,8 @@ TEST(LossyScheduleTest, SendsDuringBackwardWhatThePlanSays) {
        {"grad 5", "all_reduce 140", "grad 4", "all_reduce 528", "grad 3", "grad 2", "all_reduce 260",
         "grad 1", "grad 0", "all_reduce 896", "all_reduce 2752"}},
       {"topk",
-       {"grad 5", "all_gather 16", "grad 4", "all_gather 384", "grad 3", "grad 2", "all_gather 208", "grad 1",
-        "grad 0", "all_gather 208"}}};
+       {"grad 5", "all_gather 16", "grad 4", "all_gather 384", "grad 3", "grad 2", "all_gather 200", "grad 1",
+        "grad 0", "all_gather 704"}}};
   for (const auto& [strategy, events_of] : expected) {
     std::vector<std::string> events;
     Training run = {.strategy = strategy, .num_steps = 1};
@@ -439,6 +450,31 @@ TEST(LossyScheduleTest, SendsDuringBackwardWhatThePlanSays) {
              .buckets)
       planned.push_back(Join(comm::Name(bucket.collective), " ", bucket.sent_bytes()));
     EXPECT_EQ(sent, planned) << strategy;
+  }
+}
+
+// First every gradient where it is, and then what is sent without such a start.
+TEST(LossyScheduleTest, StartsExactly) {
+  for (const std::string& strategy : LossyNames()) {
+    const std::string option(TraitsOf(strategy).start_option);
+    if (option.empty()) continue;
+    const auto events_of = [&](double start, int num_steps) {
+      std::vector<std::string> events;
+      const Training run = {.strategy = strategy, .values = {{option, start}}, .num_steps = num_steps};
+      const auto groups = comm::MakeGroups("local", 2);
+      EventGroup logged(*groups[0], events);
+      comm::RunRanks(2, [&](int rank) { TrainRank(run, rank == 0 ? logged : *groups[1]); });
+      return events;
+    };
+    std::vector<std::string> expected;
+    for (int step = 0; step < 2; ++step) {
+      for (size_t p = kShapes.size(); p-- > 0;)
+        expected.push_back(Join("all_reduce ", 4 * model::Numel(kShapes[p])));
+    }
+    EXPECT_EQ(events_of(2, 2), expected) << strategy;
+    const std::vector<std::string> after = events_of(0, 1);
+    expected.insert(expected.end(), after.begin(), after.end());
+    EXPECT_EQ(events_of(2, 3), expected) << strategy;
   }
 }
 

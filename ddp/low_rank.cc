@@ -37,11 +37,12 @@ void Orthonormalise(Matrix rows) {
 
 }  // namespace
 
-LowRank::LowRank(model::Parameter& param, int64_t rank, uint64_t stream)
+LowRank::LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream)
     : param_(&param),
       rank_(rank),
       rows_(param.shape().empty() ? 1 : std::max<int64_t>(1, param.shape()[0])),
       columns_(param.numel() / rows_),
+      min_compression_(min_compression),
       stream_(stream) {
   if (!is_whole()) error_ = model::Tensor::Empty(param.device(), {rows_, columns_}, param.dtype());
 }

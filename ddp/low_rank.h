@@ -8,16 +8,20 @@
 namespace gradsync::ddp {
 
 // A gradient as a matrix G, of its first dimension and all others, on its way through two thin factors. What
-// has not been sent so far is in E, zero at first. If factors would not be smaller, P is the gradient itself,
-// and there is neither Q nor E. Of f32 on the CPU.
+// has not been sent so far is in E, zero at first. If factors would not be so many times smaller, P is the
+// gradient itself, and there is neither Q nor E. Of f32 on the CPU.
 class LowRank {
  public:
-  // `stream` makes the numbers that Q starts with.
-  LowRank(model::Parameter& param, int64_t rank, uint64_t stream);
+  // `stream` makes the numbers that Q starts with. Both factors together have less than 1 / min_compression
+  // of the gradient's elements, or it is whole.
+  LowRank(model::Parameter& param, int64_t rank, double min_compression, uint64_t stream);
 
   int64_t p_numel() const { return is_whole() ? param_->numel() : rank_ * rows_; }
   int64_t q_numel() const { return is_whole() ? 0 : rank_ * columns_; }
-  bool is_whole() const { return rank_ * (rows_ + columns_) >= param_->numel(); }
+  bool is_whole() const {
+    return min_compression_ * static_cast<double>(rank_ * (rows_ + columns_)) >=
+           static_cast<double>(param_->numel());
+  }
   // Where P and Q live from now on, `offset` elements into these. Q is needed unless is_whole(); then comes
   // Reset().
   void PlaceP(const model::Tensor& storage, int64_t offset);
@@ -39,6 +43,7 @@ class LowRank {
  private:
   model::Parameter* param_;
   int64_t rank_, rows_, columns_;
+  double min_compression_;
   uint64_t stream_;
   model::Tensor error_;  // (rows, columns): E, and M from MakeP to Finish
   model::Tensor p_, q_;  // transposed: (rank, rows), (rank, columns)

@@ -52,15 +52,18 @@ class MeanOf : public Reference {
 
 class PowerSgd : public Reference {
  public:
-  PowerSgd(std::span<const model::Shape> shapes, double rank)
-      : rank_(static_cast<size_t>(rank)), shapes_(shapes.begin(), shapes.end()) {}
+  PowerSgd(std::span<const model::Shape> shapes, double rank, double min_compression)
+      : rank_(static_cast<size_t>(rank)),
+        min_compression_(min_compression),
+        shapes_(shapes.begin(), shapes.end()) {}
 
   // Each rank's M is its gradient plus its error. Factors are stored by column, one after the other.
   Vector Next(size_t i, std::span<const Vector> of_ranks) override {
     const size_t numel = of_ranks[0].size();
     const size_t rows = shapes_[i].empty() || numel == 0 ? 1 : static_cast<size_t>(shapes_[i][0]);
     const size_t columns = numel / rows;
-    if (rank_ * (rows + columns) >= numel) return Mean(of_ranks);
+    const auto sent = static_cast<double>(rank_ * (rows + columns));
+    if (static_cast<double>(numel) / sent <= min_compression_) return Mean(of_ranks);
     const auto [kept, is_first] = kept_.try_emplace(i);
     Vector& q = kept->second.q;
     std::vector<Vector>& errors = kept->second.errors;
@@ -152,15 +155,18 @@ class PowerSgd : public Reference {
   }
 
   const size_t rank_;
+  const double min_compression_;
   const std::vector<model::Shape> shapes_;
   std::map<size_t, Kept> kept_;  // by parameter
 };
 
 class TopK : public Reference {
  public:
-  TopK(double percent, bool keeps_error) : percent_(percent), keeps_error_(keeps_error) {}
+  TopK(std::span<const model::Shape> shapes, double percent, bool keeps_error)
+      : shapes_(shapes.begin(), shapes.end()), percent_(percent), keeps_error_(keeps_error) {}
 
   Vector Next(size_t p, std::span<const Vector> of_ranks) override {
+    if (shapes_[p].size() < 2) return Mean(of_ranks);
     std::vector<Vector>& memory = memory_[p];
     memory.resize(of_ranks.size(), Vector(of_ranks[0].size()));
     std::vector<Vector> sent;
@@ -186,9 +192,25 @@ class TopK : public Reference {
     return sent;
   }
 
+  const std::vector<model::Shape> shapes_;
   const double percent_;
   const bool keeps_error_;
   std::map<size_t, std::vector<Vector>> memory_;  // by parameter, then by rank
+};
+
+class ExactStart : public Reference {
+ public:
+  ExactStart(int64_t num_steps, std::unique_ptr<Reference> then)
+      : num_steps_(num_steps), then_(std::move(then)) {}
+
+  Vector Next(size_t p, std::span<const Vector> of_ranks) override {
+    return num_taken_[p]++ < num_steps_ ? Mean(of_ranks) : then_->Next(p, of_ranks);
+  }
+
+ private:
+  const int64_t num_steps_;
+  const std::unique_ptr<Reference> then_;
+  std::map<size_t, int64_t> num_taken_;  // steps, by parameter
 };
 
 class Diloco : public Reference {
@@ -225,11 +247,16 @@ class Diloco : public Reference {
 }  // namespace
 
 std::unique_ptr<Reference> MeanReference(bool rounds) { return std::make_unique<MeanOf>(rounds); }
-std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank) {
-  return std::make_unique<PowerSgd>(shapes, rank);
+std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context) {
+  return std::make_unique<ExactStart>(StartOf(traits, context.options), traits.reference(context));
 }
-std::unique_ptr<Reference> TopKReference(double percent, bool keeps_error) {
-  return std::make_unique<TopK>(percent, keeps_error);
+std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
+                                             double min_compression) {
+  return std::make_unique<PowerSgd>(shapes, rank, min_compression);
+}
+std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
+                                         bool keeps_error) {
+  return std::make_unique<TopK>(shapes, percent, keeps_error);
 }
 std::unique_ptr<Reference> DilocoReference(std::function<Vector(size_t)> weights, double rate,
                                            double momentum) {

@@ -35,24 +35,29 @@ struct ReferenceContext {
   const StrategyOptions& options;
 };
 
+// The reference of a strategy that has one: in the steps of its start_option the plain mean.
+std::unique_ptr<Reference> MakeReference(const Traits& traits, const ReferenceContext& context);
+
 // Gradients are rounded to bf16, averaged, and the mean is rounded to bf16. Without `rounds`: the plain mean,
 // of gradients, or of weights as in local SGD.
 std::unique_ptr<Reference> MeanReference(bool rounds);
 
 // PowerSGD, arXiv:1905.13727, algorithms 1 and 2. A gradient is a matrix of its first dimension and all
-// others; where the factors of that rank would not be smaller, it is averaged as it is. Q starts as
-// FillTruncatedNormal(1, seed 0, stream p) of shape (rank, columns).
-std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank);
+// others; where the factors of that rank would not be `min_compression` times smaller, it is averaged as it
+// is. Q starts as FillTruncatedNormal(1, seed 0, stream p) of shape (rank, columns).
+std::unique_ptr<Reference> PowerSgdReference(std::span<const model::Shape> shapes, double rank,
+                                             double min_compression);
 
-// Sparsified SGD with memory, arXiv:1809.07599, algorithm 1: each rank adds its gradient to its memory, sends
-// the `percent` per cent of each tensor that are largest there (at least one element; of equals the first),
-// and keeps the others. The memory is in f32, because in f64 other elements would be the largest.
-std::unique_ptr<Reference> TopKReference(double percent, bool keeps_error);
+// Gradient dropping, arXiv:1704.05021, algorithm 1: each rank adds its gradient to its memory, sends the
+// `percent` per cent of each tensor that are largest there (at least one element; of equals the first), and
+// keeps the others. Vectors are averaged as they are. The memory is in f32, because in f64 other elements
+// would be the largest.
+std::unique_ptr<Reference> TopKReference(std::span<const model::Shape> shapes, double percent,
+                                         bool keeps_error);
 
 // DiLoCo, arXiv:2311.08105, algorithm 1, with PyTorch's Nesterov momentum as the outer optimizer: delta = old
-// weights - mean of the new ones; velocity = momentum * velocity + delta; weights = old weights - rate *
-// (delta
-// + momentum * velocity).
+// weights - mean of the new ones; velocity = momentum * velocity + delta;
+// weights = old weights - rate * (delta + momentum * velocity).
 std::unique_ptr<Reference> DilocoReference(std::function<Reference::Vector(size_t p)> weights, double rate,
                                            double momentum);
 

@@ -78,7 +78,9 @@ struct Traits {
   // The option that says every how many steps it synchronises; empty: in each one. A variant is timed,
   // checked and compared in whole periods.
   std::string_view period_option = {};
-  // What its steps are compared with, see ddp/reference.h; null: a single process on the whole batch.
+  // The option that says how many steps at first average gradients exactly; empty: none does.
+  std::string_view start_option = {};
+  // What its steps are compared with, see MakeReference; null: a single process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // What PyTorch calls the way that compares with it: "ddp" is DistributedDataParallel, "ddp_view" the same
   // with gradient_as_bucket_view; see bench/peers/pytorch_training.py. Empty: it has none. With options by

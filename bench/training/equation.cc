@@ -44,8 +44,8 @@ class EquationCheck {
     start_ = CopyValues(params());
     std::vector<model::Shape> shapes;
     for (const Parameter* const param : params()) shapes.push_back(param->shape());
-    reference_ = stepper.variant().traits->reference(
-        {shapes, [this](size_t p) { return Doubles(start_[p]); }, options_});
+    reference_ = MakeReference(*stepper.variant().traits,
+                               {shapes, [this](size_t p) { return Doubles(start_[p]); }, options_});
   }
 
   Verdict OfGradients() {

@@ -14,24 +14,22 @@ using model::Parameter;
 // algorithms 1 and 2. A gradient is a matrix G of its first dimension and all others; two thin factors of it
 // are sent. Every rank keeps in E what was not sent of its gradients so far:
 //
-//   M = G + E                        error feedback
-//   P = mean over ranks of M Q       all-reduce; Q is that of the step before (warm start), at first random
-//   P = orthonormal(P)
-//   Q = mean over ranks of M' P      all-reduce
-//   G = P Q'                         the new gradient, bitwise the same on all ranks, as P and Q are
-//   E = M - G
+//   M = G + E                               error feedback
+//   P = orthonormal(mean over ranks of M Q) all-reduce; Q: of the step before (warm start), at first random
+//   Q = mean over ranks of M' P             all-reduce
+//   G = P Q', E = M - G                     the new G, bitwise the same on all ranks, as P and Q are
 //
-// Gradients that factors would not make smaller travel whole, beside the P of their bucket; that all-reduce
-// overlaps with backward. The one of all Q needs them, and follows when backward is over.
+// Vectors, and gradients that factors would not make `min_compression` times smaller, travel whole beside the
+// P of their bucket; that all-reduce overlaps with backward. The one of all Q follows when backward is over:
+// PyTorch goes from P to Q bucket by bucket. Its default `start` is 1000; the authors have used 100.
 class PowerSgd : public OverlappedBuckets {
  public:
   explicit PowerSgd(const StrategyContext& context)
       : OverlappedBuckets(context.group, PlanReverse(context.params, context.options.bucket_bytes)) {
     const auto rank = static_cast<int64_t>(ValueOf(kTraits, "rank", context.options));
-    for (size_t i = 0; i < context.params.size(); ++i) {
-      Parameter& param = *context.params[i];
-      gradients_.try_emplace(&param, param, rank, i);
-    }
+    const double min_compression = ValueOf(kTraits, "min_compression", context.options);
+    for (Parameter* param : context.params)
+      gradients_.try_emplace(param, *param, rank, min_compression, gradients_.size());
     // P takes the place of gradients in their buckets.
     for (Bucket& bucket : plan_.buckets) {
       bucket.numel = 0;
@@ -96,23 +94,26 @@ class PowerSgd : public OverlappedBuckets {
 
 }  // namespace
 
-constexpr Option kOptions[] = {{"rank", "of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20}};
+constexpr Option kOptions[] = {
+    {"rank", "of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20},
+    {"start", "steps before compression begins", Option::Unit::kCount, 0, 0, 1e9},
+    {"min_compression", "gradients that factors make less than so many times smaller are sent whole",
+     Option::Unit::kNumber, 2, 1, 1e6}};
 
-constinit const Traits kTraits = {
-    .name = "powersgd",
-    .summary = "thin factors of each gradient, with error feedback",
-    .agreement = Agreement::kLossy,
-    .overlaps = true,
-    .has_buckets = true,
-    .needs_f32 = true,
-    .needs_cpu = true,
-    .gradient_copies = 2,
-    .options = kOptions,
-    .reference =
-        [](const ReferenceContext& c) {
-          return PowerSgdReference(c.shapes, ValueOf(kTraits, "rank", c.options));
-        },
-};
+constinit const Traits kTraits = {.name = "powersgd",
+                                  .summary = "thin factors of each gradient, with error feedback",
+                                  .agreement = Agreement::kLossy,
+                                  .overlaps = true,
+                                  .has_buckets = true,
+                                  .needs_f32 = true,
+                                  .needs_cpu = true,
+                                  .gradient_copies = 2,
+                                  .options = kOptions,
+                                  .start_option = "start",
+                                  .reference = [](const ReferenceContext& c) {
+                                    return PowerSgdReference(c.shapes, ValueOf(kTraits, "rank", c.options),
+                                                             ValueOf(kTraits, "min_compression", c.options));
+                                  }};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<PowerSgd>(context); }
 

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <unordered_map>
 
 #include "ddp/largest.h"
@@ -13,13 +12,18 @@ namespace {
 using model::Parameter;
 using model::Tensor;
 
-// Sparsified SGD with Memory, arXiv:1809.07599, algorithm 1, on several ranks. Of every gradient g a rank
-// sends few elements, and keeps the others in m for later steps:
+// Sparse Communication for Distributed Gradient Descent, arXiv:1704.05021, algorithm 1 (gradient dropping),
+// with a number of elements for each gradient instead of a threshold. Of every gradient g of two dimensions
+// or more a rank sends few elements, and keeps the others in m for later steps:
 //
 //   m = m + g                                error feedback
 //   s = the `percent` per cent of m with the largest magnitude
 //   m = m - s                                or m = 0 with feedback=0: what is not sent is lost
 //   g = 1/N * sum over ranks of s            all-gather of values and indices
+//
+// Vectors, and all gradients of the first `warmup` steps, are sent whole. The memory is of gradients. That of
+// arXiv:1809.07599 is of updates, gradients times the learning rate: the same as long as the rate is. Deep
+// Gradient Compression, arXiv:1712.01887, also corrects momentum.
 //
 // During backward, a bucket whose gradients are all ready becomes a message, which all ranks get from all.
 // Afterwards each rank adds them up in rank order, so that the sums are bitwise the same on all.
@@ -28,16 +32,11 @@ class TopK : public OverlappedBuckets {
   explicit TopK(const StrategyContext& context)
       : OverlappedBuckets(context.group, PlanReverse(context.params, context.options.bucket_bytes)),
         keeps_error_(ValueOf(kTraits, "feedback", context.options) != 0) {
-    const double share = ValueOf(kTraits, "percent", context.options) / 100;
+    for (const Parameter* param : context.params)
+      memory_[param] = Tensor::Zeros(param->device(), param->shape(), param->dtype());
+    const double percent = ValueOf(kTraits, "percent", context.options);
     for (Bucket& bucket : plan_.buckets) {
-      bucket.numel = 0;
-      for (size_t i = 0; i < bucket.params.size(); ++i) {
-        const Parameter& param = *bucket.params[i];
-        memory_[&param] = Tensor::Zeros(param.device(), param.shape(), param.dtype());
-        bucket.offsets[i] = bucket.numel;
-        bucket.numel += static_cast<int64_t>(std::ceil(share * static_cast<double>(param.numel())));
-      }
-      const int64_t bytes = group_.size() * bucket.numel * int64_t{sizeof(float) + sizeof(int32_t)};
+      const int64_t bytes = group_.size() * PlanMessage(percent, bucket);
       messages_.push_back(group_.Allocate(bucket.device(), {bytes}, model::DType::kU8));
       bucket.messages_bytes = messages_.back().nbytes();
       bucket.collective = comm::Collective::kAllGather;
@@ -72,7 +71,7 @@ class TopK : public OverlappedBuckets {
     for (Parameter* param : plan_.buckets[b].params) param->grad().Zero();
     const auto add = [](Parameter& of, const float* values, const int32_t* indices, int64_t count) {
       float* const grad = of.grad().data<float>();
-      for (int64_t n = 0; n < count; ++n) grad[indices[n]] += values[n];
+      for (int64_t n = 0; n < count; ++n) grad[indices != nullptr ? indices[n] : n] += values[n];
     };
     for (int rank = 0; rank < group_.size(); ++rank) ForEachIn(Message(b, rank), plan_.buckets[b], add);
     for (Parameter* param : plan_.buckets[b].params) Scale(param->grad(), 1.0 / group_.size());
@@ -92,7 +91,8 @@ class TopK : public OverlappedBuckets {
 
 constexpr Option kOptions[] = {
     {"percent", "of a gradient's elements that are sent", Option::Unit::kNumber, 1, 0.001, 100},
-    {"feedback", "1: what is not sent is kept for later steps, 0: lost", Option::Unit::kCount, 1, 0, 1}};
+    {"feedback", "1: what is not sent is kept for later steps, 0: lost", Option::Unit::kCount, 1, 0, 1},
+    {"warmup", "steps before gradients are sent in part", Option::Unit::kCount, 0, 0, 1e9}};
 
 constinit const Traits kTraits = {
     .name = "topk",
@@ -106,9 +106,10 @@ constinit const Traits kTraits = {
     .more_copies = [](const StrategyOptions& o,
                       int world_size) { return 0.02 * world_size * ValueOf(kTraits, "percent", o); },
     .options = kOptions,
+    .start_option = "warmup",
     .reference =
         [](const ReferenceContext& c) {
-          return TopKReference(ValueOf(kTraits, "percent", c.options),
+          return TopKReference(c.shapes, ValueOf(kTraits, "percent", c.options),
                                ValueOf(kTraits, "feedback", c.options) != 0);
         },
 };

@@ -1,0 +1,65 @@
+#include "ddp/exact_start.h"
+
+#include <utility>
+#include <vector>
+
+#include "ddp/overlapped_buckets.h"
+
+namespace gradsync::ddp {
+namespace {
+
+// It needs no memory of its own, so that the memory of a variant does not depend on how it starts.
+class InPlace : public OverlappedBuckets {
+ public:
+  explicit InPlace(const StrategyContext& context)
+      : OverlappedBuckets(context.group,
+                          PlanSingles(std::vector(context.params.rbegin(), context.params.rend()))) {}
+
+ private:
+  comm::Work Send(size_t i) override {
+    return group_.AllReduce(plan_.buckets[i].params.front()->grad(), comm::ReduceOp::kMean);
+  }
+};
+
+class ExactStart : public Strategy {
+ public:
+  ExactStart(int64_t num_steps, std::unique_ptr<Strategy> strategy, const StrategyContext& context)
+      : num_steps_(num_steps), exact_(context), strategy_(std::move(strategy)) {}
+
+  void BeginStep() override { current().BeginStep(); }
+  void OnGradReady(model::Parameter& param) override { current().OnGradReady(param); }
+  void Finish() override {
+    current().Finish();
+    ++steps();
+  }
+  BucketPlan plan() const override { return steps() < num_steps_ ? exact_.plan() : strategy_->plan(); }
+
+  std::vector<model::NamedTensor> State() override {
+    std::vector<model::NamedTensor> state = strategy_->State();
+    state.emplace_back("steps", steps_);
+    return state;
+  }
+  void Reset() override {
+    steps_.Zero();
+    strategy_->Reset();
+  }
+
+ private:
+  int64_t& steps() const { return *steps_.data<int64_t>(); }
+  Strategy& current() { return steps() < num_steps_ ? exact_ : *strategy_; }
+
+  const int64_t num_steps_;
+  InPlace exact_;
+  const std::unique_ptr<Strategy> strategy_;
+  const model::Tensor steps_ = model::Tensor::Zeros(model::CpuDevice(), {1}, model::DType::kI64);
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> StartExactly(int64_t num_steps, std::unique_ptr<Strategy> strategy,
+                                       const StrategyContext& context) {
+  if (num_steps == 0) return strategy;
+  return std::make_unique<ExactStart>(num_steps, std::move(strategy), context);
+}
+
+}  // namespace gradsync::ddp
