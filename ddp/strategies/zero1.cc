@@ -15,6 +15,8 @@ namespace {
 // need no all-gather (ddp/sharded_strategy.h). Gradients are views of buckets, as in `core`, and weights
 // travel through the same storage.
 //
+// In bf16 every rank keeps the whole f32 weights, and gathers f32: ZeRO shards them too, and gathers bf16.
+//
 // Gradients do not exist once: each rank's own are its summand, and of the sum a rank needs its part alone.
 // Nor is the all-gather overlapped with the next forward: a strategy hears nothing of forward, and could at
 // most gain what of its step is exposed.
@@ -56,7 +58,7 @@ constexpr Option kOptions[] = {kSmallFirst, kSmallLast};
 constinit const Traits kTraits = {.name = "zero1",
                                   .summary =
                                       "each rank updates its part of the weights with its part of the "
-                                      "optimizer's state, and gathers the rest",
+                                      "optimizer's state, and gathers the rest (in bf16 f32 weights stay whole)",
                                   .overlaps = true,
                                   .has_buckets = true,
                                   .owns_update = true,
