@@ -29,6 +29,7 @@ class CheckedStrategy : public Strategy {
 
   void BeginStep() override {
     ++step_;
+    ++pass_;
     num_ready_ = 0;
     strategy_->BeginStep();
   }
@@ -37,19 +38,24 @@ class CheckedStrategy : public Strategy {
     const auto ready_in = ready_in_.find(&param);
     if (ready_in == ready_in_.end()) throw Broken(param, "is ready, but the strategy was made without it");
     if (step_ == kNever) throw Broken(param, "is ready before the first BeginStep");
-    if (ready_in->second == step_) throw Broken(param, "is ready a second time");
-    ready_in->second = step_;
+    if (ready_in->second == pass_) throw Broken(param, "is ready a second time");
+    ready_in->second = pass_;
     ++num_ready_;
     if (check_gradients_) CheckFinite(param);
     strategy_->OnGradReady(param);
   }
 
+  bool hears_every_pass() const override { return strategy_->hears_every_pass(); }
+
+  void EndPass() override {
+    CheckAllReady();
+    ++pass_;
+    num_ready_ = 0;
+    strategy_->EndPass();
+  }
+
   void Finish() override {
-    if (num_ready_ < params_.size()) {
-      for (const Parameter* param : params_) {
-        if (ready_in_.at(param) != step_) throw Broken(*param, "was never ready, so that it was not sent");
-      }
-    }
+    CheckAllReady();
     strategy_->Finish();
   }
 
@@ -77,6 +83,13 @@ class CheckedStrategy : public Strategy {
         Join("strategy '", traits_.name, "', step ", step_, ": the gradient of '", param.name(), "' ", what));
   }
 
+  void CheckAllReady() const {
+    if (num_ready_ == params_.size()) return;
+    for (const Parameter* param : params_) {
+      if (ready_in_.at(param) != pass_) throw Broken(*param, "was never ready, so that it was not sent");
+    }
+  }
+
   void CheckFinite(Parameter& param) const {
     const std::optional<int64_t> found = model::FindNotFinite(param.grad());
     if (!found) return;
@@ -91,8 +104,9 @@ class CheckedStrategy : public Strategy {
   const int rank_;
   const bool check_gradients_;
   int64_t step_ = kNever;                                   // counts from 0
-  std::unordered_map<const Parameter*, int64_t> ready_in_;  // the last step in which each was ready
-  size_t num_ready_ = 0;                                    // in this step
+  int64_t pass_ = kNever;                                   // of all steps
+  std::unordered_map<const Parameter*, int64_t> ready_in_;  // the last pass in which each was ready
+  size_t num_ready_ = 0;                                    // in this pass
 };
 
 }  // namespace

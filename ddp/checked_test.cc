@@ -63,6 +63,17 @@ TEST_P(CheckedTest, AParameterThatWasNeverReadyIsNamed) {
             Prefix(1) + "the gradient of 'p1' was never ready, so that it was not sent");
 }
 
+TEST_P(CheckedTest, EveryPassIsChecked) {
+  strategy_->BeginStep();
+  for (const size_t i : {2u, 1u, 0u}) Mark(i);
+  strategy_->EndPass();
+  Mark(2);
+  EXPECT_EQ(ErrorOf([&] { Mark(2); }), Prefix(0) + "the gradient of 'p2' is ready a second time");
+  Mark(0);
+  EXPECT_EQ(ErrorOf([&] { strategy_->EndPass(); }),
+            Prefix(0) + "the gradient of 'p1' was never ready, so that it was not sent");
+}
+
 TEST_P(CheckedTest, AParameterThatIsReadyTwiceIsNamed) {
   strategy_->BeginStep();
   Mark(1);

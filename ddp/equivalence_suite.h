@@ -81,7 +81,8 @@ struct Graph {
   std::function<std::optional<std::vector<int32_t>>(int rank, int step, int use)> rows = {};
   // Called in a rank's backward pass, before the gradient of a use is computed.
   std::function<void(int rank, int step, int use)> visit = {};
-  int num_steps = 3;  // a strategy may change its layout after the first
+  int num_steps = 3;   // a strategy may change its layout after the first
+  int num_passes = 1;  // of a step, each of which has the data of a step of its own; a power of two
   // Instead of gradient descent, with which nothing is rounded. Whoever makes the same gradients then makes
   // the same updates of single elements.
   bool adamw = false;
@@ -149,8 +150,10 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
   const auto optimizer = MakeOptimizer(*model, graph);
   for (int step = 0; step < graph.num_steps; ++step) {
     for (model::Parameter* param : model->params()) param->ResetGrad();
-    for (int rank = 0; rank < world_size; ++rank) {
-      model::Backward(TestModel::Scaled(LossOf(*model, unseen, rank, step), 1.0 / world_size),
+    for (int i = 0; i < world_size * graph.num_passes; ++i) {
+      const int pass = step * graph.num_passes + i / world_size;
+      model::Backward(TestModel::Scaled(LossOf(*model, unseen, i % world_size, pass),
+                                        1.0 / (world_size * graph.num_passes)),
                       model->params());
     }
     graph.adamw ? optimizer->Step(graph.grad_scale) : Descend(*model);
@@ -170,8 +173,18 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   for (int step = 0; step < graph.num_steps; ++step) {
     for (model::Parameter* param : model->params()) param->ResetGrad();
     strategy->BeginStep();
-    model::Backward(TestModel::Scaled(LossOf(*model, graph, group.rank(), step), strategy->loss_scale()),
-                    model->params(), [&](model::Parameter& p) { strategy->OnGradReady(p); });
+    for (int pass = 0; pass < graph.num_passes; ++pass) {
+      const bool is_last = pass + 1 == graph.num_passes;
+      const model::Var loss =
+          TestModel::Scaled(LossOf(*model, graph, group.rank(), step * graph.num_passes + pass),
+                            strategy->loss_scale() / graph.num_passes);
+      if (!is_last && !strategy->hears_every_pass()) {
+        model::Backward(loss, model->params());
+        continue;
+      }
+      model::Backward(loss, model->params(), [&](model::Parameter& p) { strategy->OnGradReady(p); });
+      if (!is_last) strategy->EndPass();
+    }
     strategy->Finish();
     if (step + 1 == graph.num_steps) {
       strategy->CompleteGradients();

@@ -129,6 +129,19 @@ TEST_P(UncommonParametersTest, UnusedBySome) {
   }});
 }
 
+TEST_P(UncommonParametersTest, OverSeveralPasses) {
+  const Graph graph = {.uses =
+                           [](int rank, int step) {
+                             std::vector<size_t> uses = {0, 1, 2, 3, 4, 5, 6, 7};
+                             uses.erase(uses.begin() + (3 * rank + step) % 8);
+                             return uses;
+                           },
+                       .num_steps = 2,
+                       .num_passes = 4};
+  for (const size_t bucket_bytes : {size_t{4000}, size_t{25} << 20})
+    CheckEquivalence(GetParam(), bucket_bytes, "local", Cpus(3), graph);
+}
+
 TEST_P(UncommonParametersTest, Frozen) { Check({.frozen = {0, 3, 5}}); }
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, UncommonParametersTest, kAveragingStrategies,
@@ -213,18 +226,24 @@ INSTANTIATE_TEST_SUITE_P(ByRows, FewRowsTest,
                          testing::Values(Tested{"core", {{"rows", 1}}}, Tested{"core_update", {{"rows", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
 
-// Each rank uses other parameters, in another order, and touches few rows of two of them.
+INSTANTIATE_TEST_SUITE_P(InParts, UncommonParametersTest,
+                         testing::Values(Tested{"zero2", {{"accumulate_parts", 1}}}),
+                         [](const auto& tested) { return tested.param.name(); });
+
+// Each rank uses other parameters, in another order, and touches few rows of two of them, in two passes.
 class CombinationTest : public FewRowsTest {};
 
 TEST_P(CombinationTest, EqualsOneProcessOnTheWholeBatch) {
-  Check({.uses =
-             [](int rank, int step) {
-               std::vector<size_t> uses = {0, 7, 2, 3, 4, 5, 1, 6};
-               if (rank == step % 3) uses[6] = 3;
-               return uses;
-             },
-         .rows = Few,
-         .num_steps = 4});
+  const Graph graph = {.uses =
+                           [](int rank, int step) {
+                             std::vector<size_t> uses = {0, 7, 2, 3, 4, 5, 1, 6};
+                             if (rank == step % 3) uses[6] = 3;
+                             return uses;
+                           },
+                       .rows = Few,
+                       .num_passes = 2};
+  for (const size_t bucket_bytes : {size_t{4000}, size_t{25} << 20})
+    CheckEquivalence(GetParam(), bucket_bytes, "local", Cpus(3), graph);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfEverySwitch, CombinationTest, testing::ValuesIn(EveryCombination()),

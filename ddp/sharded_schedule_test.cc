@@ -57,6 +57,34 @@ TEST_F(ScheduleTest, Zero2ReusesTheMemoryOfBucketsThatHaveBeenReduced) {
   EXPECT_EQ(group_.allocated_bytes() - allocated, 5 * kBytes);
 }
 
+// Every pass is reduced; the memory is that of one.
+TEST_F(ScheduleTest, Zero2SendsEveryPassIfItAddsUpParts) {
+  Make("zero2", kBytes);
+  EXPECT_FALSE(strategy_->hears_every_pass());
+  const size_t allocated = group_.allocated_bytes();
+  Make("zero2", kBytes, {{"accumulate_parts", 1}});
+  EXPECT_EQ(group_.allocated_bytes(), 2 * allocated);
+  ASSERT_TRUE(strategy_->hears_every_pass());
+  const auto pass = [&] {
+    model::Backward(model_.Loss(0, 0), model_.params(),
+                    [&](model::Parameter& p) { strategy_->OnGradReady(p); });
+  };
+  strategy_->BeginStep();
+  for (int i = 0; i < 2; ++i) {
+    pass();
+    strategy_->EndPass();
+    for (model::Parameter* const param : model_.params()) EXPECT_FALSE(param->has_grad());
+  }
+  pass();
+  strategy_->Finish();
+  EXPECT_EQ(std::ranges::count(log_, "reduce_scatter 131072"), 15);
+  EXPECT_EQ(std::ranges::count(log_, "wait reduce_scatter 131072"), 15);
+  // Halves of three sums and of the weights, to one other rank.
+  EXPECT_EQ(strategy_->plan().SentBytes(2), (3 + 1) * 5 * kBytes / 2.0);
+  StepAndUpdate();
+  EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes);
+}
+
 // Ranks that have memory in common gather nothing. They meet when all have read the old weights, before the
 // first is written, and when all have written the new ones. In the first step they also meet before and after
 // they bring the weights to that memory.

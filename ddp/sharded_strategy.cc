@@ -53,7 +53,9 @@ ShardedStrategy::~ShardedStrategy() {
 }
 
 BucketPlan ShardedStrategy::plan() const {
-  BucketPlan all = plan_;
+  BucketPlan all;
+  for (size_t pass = 0; pass <= num_earlier_passes_; ++pass)
+    all.buckets.insert(all.buckets.end(), plan_.buckets.begin(), plan_.buckets.end());
   if (!values_.empty()) return all;
   for (Bucket bucket : plan_.buckets) {
     bucket.collective = comm::Collective::kAllGather;
@@ -87,6 +89,7 @@ void ShardedStrategy::CopyOwnValues(size_t i, const Tensor& all) const {
 }
 
 void ShardedStrategy::BeginStep() {
+  num_earlier_passes_ = 0;
   OverlappedBuckets::BeginStep();
   if (values_.empty()) return;
   if (!has_begun_) {
@@ -96,6 +99,15 @@ void ShardedStrategy::BeginStep() {
     has_begun_ = true;
   }
   ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) { param.PlaceValue(common); });
+}
+
+void ShardedStrategy::EndPass() {
+  ReceiveAll();
+  ++num_earlier_passes_;
+  for (const Bucket& bucket : plan_.buckets) {
+    for (Parameter* const param : bucket.params) param->ResetGrad();
+  }
+  OverlappedBuckets::BeginStep();
 }
 
 double ShardedStrategy::SquaredNorm(std::span<Parameter* const> /*params*/) {

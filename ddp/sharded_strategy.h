@@ -24,6 +24,8 @@ class ShardedStrategy : public OverlappedBuckets {
   ~ShardedStrategy() override;
 
   void BeginStep() override;
+  // Receives the pass, and begins another.
+  void EndPass() override;
   // By one all-reduce.
   double SquaredNorm(std::span<model::Parameter* const> params) override;
   void Update(model::Optimizer& optimizer, double grad_scale) override;
@@ -31,7 +33,7 @@ class ShardedStrategy : public OverlappedBuckets {
   void Reset() override;
   double loss_scale() const override { return 1.0 / group_.size(); }
   bool places_values() const override { return !values_.empty(); }
-  // Without the two barriers.
+  // Without the two barriers. Gradients travel as often as in the last step.
   BucketPlan plan() const override;
 
  protected:
@@ -43,6 +45,8 @@ class ShardedStrategy : public OverlappedBuckets {
   // optimizer of these parts, like that one; if it is null, the first update does.
   void SetGradients(std::vector<model::Tensor> own_grads, const model::Optimizer* like);
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
+  // Passes that have ended in this step.
+  size_t num_earlier_passes() const { return num_earlier_passes_; }
 
   // Memory for all weights of bucket i, during the update. May be that of bucket i - 2.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
@@ -69,6 +73,7 @@ class ShardedStrategy : public OverlappedBuckets {
   std::vector<std::vector<Own>> own_;  // by bucket
   std::vector<model::Tensor> values_;  // of all ranks, by bucket; empty: every rank has its own
   bool has_begun_ = false;             // values_ are this training's
+  size_t num_earlier_passes_ = 0;
   std::vector<model::Tensor> own_grads_;
   std::unique_ptr<model::Optimizer> optimizer_;  // from the first update on, at the latest
 };

@@ -18,6 +18,10 @@ namespace gradsync::ddp {
 //   strategy.Finish();
 //   strategy.Update(optimizer);
 //
+// A step may have several passes of forward and backward, whose gradients add up. A strategy hears of the
+// last one's, unless it hears_every_pass(): then each of the others is a Backward with that hook and
+// EndPass().
+//
 // Those that MakeStrategy makes throw std::logic_error, naming the parameter, if one that they were made with
 // is not ready exactly once in a step, or another is.
 class Strategy {
@@ -28,6 +32,10 @@ class Strategy {
   virtual void BeginStep() {}
   // During backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
+  // Whether gradients of every pass are for it; if so, the end of each pass but the last. On return no p has
+  // a gradient.
+  virtual bool hears_every_pass() const { return false; }
+  virtual void EndPass() {}
   // After backward. On return every p.grad() is what Update needs: the mean over ranks, unless the strategy
   // owns the update or drifts.
   virtual void Finish() = 0;

@@ -135,7 +135,7 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
 // Every strategy, as far as it clips: in the cells, of steps of one and of three passes, and in the checks.
 TEST(DdpTest, AccumulatesAndClips) {
   const std::string out = FreshDirectory();
-  std::string variants = "--variants=core:rows=1,core_update:rows=1,";
+  std::string variants = "--variants=core:rows=1,core_update:rows=1,zero2:accumulate_parts=1,";
   for (const std::string& strategy : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(strategy);
     variants += strategy + (traits.can_clip ? ":clip_norm=0.01," : ",");
@@ -153,7 +153,15 @@ TEST(DdpTest, AccumulatesAndClips) {
     tokens[parts] = record.facts.IntOr("tokens_per_step", 0);
     const ddp::Traits& traits = ddp::TraitsOf(record.config.StringOr("strategy", ""));
     const bool by_rows = record.config.IntOr("rows", 0) == 1;
-    EXPECT_EQ(record.config.DoubleOr("clip_norm", 0), traits.can_clip && !by_rows ? 0.01 : 0);
+    const bool in_parts = record.config.IntOr("accumulate_parts", 0) == 1;
+    EXPECT_EQ(record.config.DoubleOr("clip_norm", 0), traits.can_clip && !by_rows && !in_parts ? 0.01 : 0);
+    // Over shm weights are not sent: of each pass every rank sends half of the gradients to the other.
+    if (in_parts) {
+      double bytes = 0;
+      for (const BucketRecord& bucket : record.buckets) bytes += static_cast<double>(bucket.bytes);
+      EXPECT_EQ(record.facts.DoubleOr("sent_bytes_per_step", 0), bytes / 2);
+      EXPECT_GE(bytes, static_cast<double>(parts * record.facts.IntOr("gradient_bytes", 0)));
+    }
     // Each rank sends 64 bytes of the embeddings for each of its positions, and in some cache lines which.
     if (by_rows) {
       EXPECT_EQ(record.buckets.back().bytes, 2 * (tokens[parts] / 2 * 64 + 64 * (1 + parts)));

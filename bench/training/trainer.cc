@@ -224,14 +224,21 @@ void Trainer::Spin(int64_t ns) const {
 }
 
 Var Trainer::Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
-                     model::Tracer* tracer) {
+                     model::Tracer* tracer, ddp::Strategy* strategy) {
   losses_.clear();
   const auto forward = [&](int64_t i) {
     const Var loss = model_->Loss(PartOf(batch, i, accumulation_steps));
     losses_.push_back(loss.value());
     return Scaled(loss, loss_scale / static_cast<double>(accumulation_steps));
   };
-  for (int64_t i = 0; i + 1 < accumulation_steps; ++i) Backward(forward(i), params());
+  for (int64_t i = 0; i + 1 < accumulation_steps; ++i) {
+    if (strategy == nullptr || !strategy->hears_every_pass()) {
+      Backward(forward(i), params());
+      continue;
+    }
+    Backward(forward(i), params(), [&](Parameter& param) { strategy->OnGradReady(param); });
+    strategy->EndPass();
+  }
   device_->set_tracer(tracer);
   return forward(accumulation_steps - 1);
 }
@@ -259,7 +266,7 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& 
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
     Spin(turn.delays.forward_ns);
-    const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer);
+    const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer, &strategy);
     Enter("backward", Mark::kForwardEnd);
     Backward(loss, params(), [&](Parameter& param) {
       const int64_t ready_ns = now_();

@@ -154,8 +154,9 @@ class Trainer {
   void TakeValuesBack();
   void AllocateGradients();
   // The loss of the last part of a batch, after forward and backward of the others, for their mean.
+  // A strategy that hears every pass hears of theirs.
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
-                     model::Tracer* tracer = nullptr);
+                     model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
   // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
   StepMarks TakeStep(const Turn& turn, bool is_last, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);

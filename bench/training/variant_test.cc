@@ -105,8 +105,12 @@ TEST(VariantTest, PeersAreTheTwinsOfEach) {
   EXPECT_EQ(record.facts.StringOr("floor", ""), "pytorch_none_compiled");
 }
 
-// PyTorch's options are those by default.
+// PyTorch's options are those by default; the edges of buckets are nothing that it is asked for.
 TEST(VariantTest, OtherOptionsHaveNoTwin) {
+  EXPECT_THAT(NamesOf(PeersOf(Make("core:small_first=0,small_last=0,core:views=0,core:rows=1",
+                                   {{"gloo"}, {kDefaultBucketBytes}}),
+                              std::vector<std::string>{"eager"})),
+              ElementsAre("pytorch_ddp_view@gloo"));
   const std::vector<Variant> peers = PeersOf(
       Make("bf16_wire,powersgd,local_sgd:period=3,local_sgd,zero1", {{"gloo"}, {kDefaultBucketBytes}}),
       std::vector<std::string>{"eager"});

@@ -55,19 +55,20 @@ class Zero1 : public ShardedStrategy {
 
 constexpr Option kOptions[] = {kSmallFirst, kSmallLast};
 
-constinit const Traits kTraits = {.name = "zero1",
-                                  .summary =
-                                      "each rank updates its part of the weights with its part of the "
-                                      "optimizer's state, and gathers the rest (in bf16 f32 weights stay whole)",
-                                  .overlaps = true,
-                                  .has_buckets = true,
-                                  .owns_update = true,
-                                  .owns_state = true,
-                                  .shards_state = true,
-                                  .places_gradients = true,
-                                  .gradient_copies = 1,
-                                  .options = kOptions,
-                                  .pytorch_twin = "zero1"};
+constinit const Traits kTraits = {
+    .name = "zero1",
+    .summary =
+        "each rank updates its part of the weights with its part of the "
+        "optimizer's state, and gathers the rest (in bf16 f32 weights stay whole)",
+    .overlaps = true,
+    .has_buckets = true,
+    .owns_update = true,
+    .owns_state = true,
+    .shards_state = true,
+    .places_gradients = true,
+    .gradient_copies = 1,
+    .options = kOptions,
+    .pytorch_twin = "zero1"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero1>(context); }
 

@@ -2,6 +2,7 @@
 
 #include "ddp/sharded_strategy.h"
 #include "ddp/strategies.h"
+#include "model/tensor_ops.h"
 
 namespace gradsync::ddp::zero2 {
 namespace {
@@ -15,11 +16,14 @@ namespace {
 // Gradients are views of their bucket, whose memory later buckets use again: no four in a row have memory in
 // common. When bucket i is sent, bucket i + 2 gets its place; bucket i - 2, the last that may have used that
 // memory, must have been reduced by then. A gradient that is ready before its bucket has a place is written
-// to memory of its own, and so is a sum of earlier passes.
+// to memory of its own, and so is a sum of earlier passes: without accumulate_parts, gradients of a step with
+// several passes are whole. With it each pass is reduced, and added to this rank's part, as in the paper.
 class Zero2 : public ShardedStrategy {
  public:
   explicit Zero2(const StrategyContext& context)
-      : ShardedStrategy(kTraits, context), buffers_(PlaceInTurns(plan_, kWindow, group_)) {
+      : ShardedStrategy(kTraits, context),
+        in_parts_(ValueOf(kTraits, "accumulate_parts", context.options) != 0),
+        buffers_(PlaceInTurns(plan_, kWindow, group_)) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i)
       own_grads.push_back(model::Tensor::Zeros(buffers_[i].device(), {part_numel(i)}, buffers_[i].dtype()));
@@ -28,8 +32,13 @@ class Zero2 : public ShardedStrategy {
 
   void BeginStep() override {
     ShardedStrategy::BeginStep();
-    for (const Bucket& bucket : plan_.buckets) LetGo(bucket);
-    for (size_t i = 0; i < std::min(kAhead, buffers_.size()); ++i) Place(i);
+    PlaceFirst();
+  }
+
+  bool hears_every_pass() const override { return in_parts_; }
+  void EndPass() override {
+    ShardedStrategy::EndPass();
+    PlaceFirst();
   }
 
   void CompleteGradients() override {
@@ -44,15 +53,25 @@ class Zero2 : public ShardedStrategy {
   static constexpr size_t kAhead = 2, kWindow = 4;
 
   comm::Work Send(size_t i) override {
-    comm::Work work = group_.ReduceScatter(buffers_[i], own_grads()[i], comm::ReduceOp::kSum);
+    const model::Tensor sum = in_parts_ ? OwnPart(i, buffers_[i]) : own_grads()[i];
+    comm::Work work = group_.ReduceScatter(buffers_[i], sum, comm::ReduceOp::kSum);
     const size_t next = i + kAhead;
     if (next >= buffers_.size()) return work;
     if (next >= kWindow) ReceiveThrough(next - kWindow);
     Place(next);
     return work;
   }
+  void Receive(size_t i) override {
+    if (!in_parts_) return;
+    if (num_earlier_passes() == 0) own_grads()[i].Zero();
+    AddTo(OwnPart(i, buffers_[i]), own_grads()[i]);
+  }
   model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
 
+  void PlaceFirst() {
+    for (const Bucket& bucket : plan_.buckets) LetGo(bucket);
+    for (size_t i = 0; i < std::min(kAhead, buffers_.size()); ++i) Place(i);
+  }
   void Place(size_t i) {
     const Bucket& bucket = plan_.buckets[i];
     for (size_t k = 0; k < bucket.params.size(); ++k) {
@@ -66,12 +85,17 @@ class Zero2 : public ShardedStrategy {
     for (model::Parameter* const param : bucket.params) param->PlaceGrad({});
   }
 
+  const bool in_parts_;
   const std::vector<model::Tensor> buffers_;  // of whole buckets
 };
 
 }  // namespace
 
-constexpr Option kOptions[] = {kSmallFirst, kSmallLast};
+constexpr Option kOptions[] = {
+    kSmallFirst,
+    kSmallLast,
+    {"accumulate_parts", "1: every pass is reduced and added to a part, 0: passes add up whole gradients",
+     Option::Unit::kCount, 0, 0, 1}};
 
 constinit const Traits kTraits = {
     .name = "zero2",
