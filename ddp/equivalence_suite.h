@@ -92,9 +92,11 @@ struct Graph {
 
 using Values = std::vector<std::vector<float>>;
 
-// Parameters after all steps of gradient descent, and the last gradients. Empty for a frozen one.
+// Parameters after all steps of gradient descent, what the next forward would read of them, and the last
+// gradients. Empty for a frozen one.
 struct Result {
   Values params;
+  Values read;
   Values grads;
 
   bool operator==(const Result&) const = default;
@@ -135,6 +137,12 @@ inline Values ValuesOf(const TestModel& model) {
   return values;
 }
 
+inline Values ReadFrom(const TestModel& model) {
+  Values values;
+  for (size_t p = 0; p < model.params().size(); ++p) values.push_back(model.Read(p));
+  return values;
+}
+
 inline Values GradsOf(const TestModel& model) {
   Values grads;
   for (model::Parameter* param : model.params())
@@ -158,7 +166,7 @@ inline Result SingleProcess(int world_size, const Graph& graph) {
     }
     graph.adamw ? optimizer->Step(graph.grad_scale) : Descend(*model);
   }
-  return {ValuesOf(*model), GradsOf(*model)};
+  return {ValuesOf(*model), ReadFrom(*model), GradsOf(*model)};
 }
 
 inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGroup& group,
@@ -192,7 +200,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
-  return {ValuesOf(*model), grads};
+  return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 
 // Trains with a rank for each of the devices, and compares.
@@ -212,6 +220,7 @@ inline void CheckEquivalence(const Tested& tested, size_t bucket_bytes, const st
       ASSERT_TRUE(results[r].grads[p] == expected.grads[p]) << tested.name() << ", rank " << r << ", p" << p;
       ASSERT_TRUE(results[r].params[p] == expected.params[p])
           << tested.name() << ", rank " << r << ", p" << p;
+      ASSERT_TRUE(results[r].read[p] == expected.read[p]) << tested.name() << ", rank " << r << ", p" << p;
     }
   }
 }

@@ -52,6 +52,15 @@ class TestModel {
     return DataAt(rank, step, param, i) + 3 * std::floor(weight / 4);
   }
 
+  // What forward reads of parameter p.
+  std::vector<float> Read(size_t p) const {
+    const model::Tensor values = params_[p]->ForwardValue();
+    if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
+    const model::Tensor floats = model::Tensor::Empty(device_, values.shape(), model::DType::kF32);
+    Cast(values, floats);
+    return floats.ToVector<float>();
+  }
+
   // Every parameter once, in order.
   std::vector<size_t> Once() const {
     std::vector<size_t> uses(params_.size());
@@ -75,8 +84,7 @@ class TestModel {
       if (touched) {
         for (const int32_t row : *touched) is_touched[static_cast<size_t>(row)] = true;
       }
-      const model::Var weight(*params_[p]);
-      const std::vector<float> weights = Floats(weight.value());
+      const std::vector<float> weights = Read(p);
       const model::Tensor gradient = Integers(params_[p]->numel(), [&](int64_t i) {
         const auto at = static_cast<size_t>(i);
         return is_touched[at] ? GradientAt(rank, step, static_cast<int64_t>(p), i, weights[at]) : 0;
@@ -85,7 +93,7 @@ class TestModel {
           touched ? model::Tensor::From<int32_t>(device_, {std::ssize(*touched)}, std::span(*touched))
                   : model::Tensor();
       const int index = static_cast<int>(p);
-      loss = model::Var::FromOp("inner", loss.value(), {loss, weight}, [=](model::OpGradient& op) {
+      loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=](model::OpGradient& op) {
         const auto write = [&](const model::Destination<model::Tensor>& grad) {
           if (visit) visit(index);
           const model::Tensor scaled = gradient.Clone();
@@ -110,12 +118,6 @@ class TestModel {
   }
 
  private:
-  std::vector<float> Floats(const model::Tensor& values) const {
-    if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
-    const model::Tensor floats = model::Tensor::Empty(device_, values.shape(), model::DType::kF32);
-    Cast(values, floats);
-    return floats.ToVector<float>();
-  }
   template <class Fn>
   model::Tensor Integers(int64_t numel, Fn fn) const {
     std::vector<float> values;
