@@ -64,8 +64,8 @@ struct Turn {
   comm::RecordingProcessGroup& group;  // the strategy's
   int64_t num_steps = 1;               // a period
   // A step takes its batch in so many parts of equally many rows, one after the other, and the gradient is
-  // the mean of theirs. The strategy only hears of the last part's: communication begins in its backward
-  // pass. What comes before that pass counts as forward.
+  // the mean of theirs. The strategy only hears of the last part's, unless it hears every pass: communication
+  // begins in its backward pass. What comes before that pass counts as forward.
   int64_t accumulation_steps = 1;
   // Gradients whose Euclidean norm, of all together, is larger are scaled so that it is this (PyTorch's
   // clip_grad_norm_, but for the 1e-6 that it adds to the norm). Of a strategy that drifts, each rank's own.
