@@ -76,7 +76,7 @@ diff expected README.md || fail "the document"
 run --check
 ((status == 0)) || fail "a second time nothing differs"
 
-# Of which commits a document's records are.
+# The commits of a document's records.
 record() {  # record DIR COMMIT DIRTY: of two ranks
   mkdir -p "docs/records/$1"
   echo "{\"gradsync_commit\":\"$2\",\"dirty\":$3}" | gzip | tee "docs/records/$1/y.jsonl.gz" >"docs/records/$1/x.jsonl.gz"
