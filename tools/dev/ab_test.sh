@@ -14,7 +14,8 @@ cat >bazelw <<'BAZELW'
 [[ $(<speed) != broken ]] || exit 1
 mkdir -p bazel-bin/bench/{ddp,compare}.runfiles bazel-bin/tools
 for program in ddp compare; do
-  cat >bazel-bin/bench/$program <<PROGRAM
+  ln -sf ../$program.real bazel-bin/bench/$program
+  cat >bazel-bin/$program.real <<PROGRAM
 #!/bin/bash
 echo "$program $(<speed): \$*" >>"\$LOG"
 out=\${2#--out=}
@@ -27,14 +28,24 @@ cat >bazel-bin/tools/summarize <<'PROGRAM'
 #!/bin/bash
 here=$(head -n 1 "$1/speed") there=$(head -n 1 "${2#--baseline=}/speed")
 [[ $here != strange ]] || exit 2
-if ((here > there)); then exit 3; fi
+if [[ $here =~ ^[0-9]+$ ]] && ((here > there)); then exit 3; fi
+[[ $* == *--format=json* ]] || exit 0
+high=4.9 verdict='no difference shown'
+case $here in
+  noisy) high=5 ;;
+  few) high=null verdict='too few steps' ;;
+  new) high=null verdict='only here' ;;
+  fast) high=null verdict=faster ;;
+esac
+echo "{\"tables\": [{\"columns\": [\"difference_high (%)\", \"verdict\"], \"rows\": [[4, \"no difference shown\"],
+  [$high, \"$verdict\"]]}]}"
 PROGRAM
-chmod +x bazel-bin/*/*
+chmod +x bazel-bin/*.real bazel-bin/tools/*
 BAZELW
 chmod +x bazelw
 git init --quiet
 echo /bazel-bin >.gitignore
-for speed in 10 20 broken 10 crash strange; do
+for speed in 10 20 broken 10 crash strange noisy few fast new; do
   echo "$speed" >speed
   git add .
   git commit --quiet --allow-empty --message="$speed"
@@ -55,6 +66,11 @@ expect 125 100 broken0 --
 [[ ! -s $LOG ]] || { echo "FAILED: nothing runs before both are built"; exit 1; }
 expect 125 100 crash0 --
 expect 125 100 strange0 --
+expect 125 100 noisy0 --
+expect 0 --find=5.1 100 noisy0 --
+expect 125 100 few0 --
+expect 0 100 fast0 --
+expect 0 100 new0 --
 for arguments in '' '100 200' '100 --' '100 200 101 --' '100 nothing --' '--launches=0 100 200 --' '--other 100 200 --'; do
   # shellcheck disable=SC2086  # several arguments
   expect 129 $arguments

@@ -106,6 +106,8 @@ cat >>docs/records/commands.txt <<'COMMANDS'
 ab 1 bench/ddp --a \
     --b
 ab 2 over_link.sh 1mbit bench/ddp --c
+
+# Another comment.
 abc 1 bench/ddp
 COMMANDS
 mkdir docs/records/ab docs/records/abc

@@ -58,6 +58,7 @@ run once twice
 [[ ! -e docs/records/once/old.jsonl.gz ]] || fail "the old one"
 [[ $(zcat docs/records/twice/first*) == *' --corpus=tinyshakespeare.txt --out=DIR"}' ]] || fail "the text is not named"
 [[ -e docs/records/twice/second.jsonl.gz ]] || fail "a second command"
+! grep --quiet --text second.jsonl docs/records/twice/second.jsonl.gz || fail "equal records are equal files"
 [[ -e docs/records/other/old.jsonl.gz ]] || fail "what was not asked for stays"
 
 run broken once

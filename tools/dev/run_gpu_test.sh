@@ -59,6 +59,7 @@ called '--sizes=1MiB,10MiB --iterations=10 --device=cuda --world_size=2 --backen
 called 'bench/ddp --dtype=f32 --tf32 --device=cuda --backend=nccl --world_size=1 --batch_size=4 --seq_len=256 --model=small'
 called '--with_peers=pytorch --peer_modes=eager --peer_python='
 called "--profile --out=$OUT/traced"
+called "--trace --out=$OUT/traced"
 called "tools/report $OUT/traced --figure=timeline"
 called "tools/summarize $OUT/records --format=csv"
 said 'failed model.a_test: [0-9]+ s, status 1'
