@@ -25,8 +25,6 @@ import sys
 from collections import defaultdict
 
 PARTS = ("sync_cost", "exposed", "own", "tax", "rest")
-RUN = ("seed", "placement", "steps", "warmup_steps", "precision", "time")
-VARIANT = ("strategy", "backend", "bucket_bytes", "bucket_elements", "published_size")
 
 
 def fail(text):
@@ -49,6 +47,18 @@ def records_of(directories):
                     for name, values in part.get("samples", {}).items():
                         own[part["of"]]["samples"].setdefault(name, []).extend(values)
             yield from own.values()
+
+
+def strategy_of(record):
+    variant = record["variant"]
+    framework = variant["framework"] + "_" if variant["framework"] else ""
+    return framework + variant["strategy"] + ("_compiled" if variant["compiled"] else "")
+
+
+def name_of(record):
+    backend, options = record["variant"]["backend"], record["variant"]["options"]
+    return (strategy_of(record) + (":" if options else "") + ",".join(f"{k}={v}" for k, v in options.items()) +
+            ("" if backend == "none" else "@" + backend))
 
 
 def rounds_of(ranks):
@@ -77,12 +87,9 @@ def cells_of(directories):
     """cell -> variant -> (first run, floor, run -> rounds)."""
     ranks = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for record in records_of(directories):
-        if "strategy" in record["config"] and record.get("samples", {}).get("step_ns"):
-            variant = record["config"]["variant"]
-            cell = {k: v for k, v in record["config"].items()
-                    if k not in RUN + VARIANT + ("variant",) and f":{k}=" not in variant and f",{k}=" not in variant}
-            key = (record["facts"].get("launch_set", record["run_id"]), json.dumps(cell, sort_keys=True))
-            ranks[key][variant][record["run_id"]].append(record)
+        if record["variant"]["strategy"] and record.get("samples", {}).get("step_ns"):
+            key = (record["facts"].get("launch_set", record["run_id"]), json.dumps(record["cell"], sort_keys=True))
+            ranks[key][name_of(record)][record["run_id"]].append(record)
     for variants in ranks.values():
         yield {variant: (next(iter(runs.values()))[0], {run: rounds_of(of) for run, of in runs.items()})
                for variant, runs in variants.items()}
@@ -147,22 +154,23 @@ def main():
     rows = [dict(zip(table["columns"], row)) for row in table["rows"]]
     compared = 0
     for cell in cells_of(sys.argv[2:]):
-        is_peer = {variant: "peer" in record["facts"] for variant, (record, _) in cell.items()}
+        is_peer = {variant: bool(record["variant"]["framework"]) for variant, (record, _) in cell.items()}
         shown = {}
         for variant, (record, rounds) in cell.items():
             same = [row for row in rows if row["variant"] == variant and row["run"] == record["run_id"] and
-                    all(row[name] == record["config"].get(name)
+                    all(row[name] == record["cell"].get(name)
                         for name in ("batch_size", "accumulation_steps", "seq_len", "image_size"))]
             if len(same) != 1:
                 fail(f"{variant} of {record['run_id']}: {len(same)} rows")
             shown[variant] = same[0]
         for variant, (record, rounds) in cell.items():
-            floors = [v for v, (r, _) in cell.items() if r["config"]["strategy"] == record["facts"]["floor"]]
-            alike = [[cell[v][0]["config"].get(name, 0) == record["config"].get(name, 0)
-                      for name in ("clip_norm", "backend")] for v in floors]
+            floors = [v for v, (r, _) in cell.items() if strategy_of(r) == record["facts"]["floor"]]
+            own = record["variant"]
+            alike = [[of["options"].get("clip_norm") == own["options"].get("clip_norm"), of["backend"] == own["backend"]]
+                     for of in (cell[v][0]["variant"] for v in floors)]
             floor = floors[alike.index(max(alike))] if floors else None
             printed = [shown[variant][f"{part} (s)"] for part in PARTS]
-            if floor in (None, variant) or record["config"].get("order") != "interleaved":
+            if floor in (None, variant) or record["cell"].get("order") != "interleaved":
                 if printed[0] is not None:
                     fail(f"{variant}: the table has a cost, the records have no floor beside it")
                 continue

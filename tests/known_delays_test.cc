@@ -192,17 +192,17 @@ tools::Measurement Measure(const std::string& name, const DelaysOfRanks& delays)
     record.experiment = "ddp";
     record.rank = rank;
     record.world_size = kRanks;
-    record.config.Set("strategy", name);
+    record.variant.strategy = name;
     record.facts.Set("floor", ddp::FloorTraits().name);
-    record.facts.Set("scales_loss", strategy.loss_scale() != 1);
+    record.facts.Set(bench::FactName::Of("scales_loss"), strategy.loss_scale() != 1);
   });
   EXPECT_EQ(records[0].samples.at("begin_ns")[0] - delays[0].after_barrier,
             records[1].samples.at("begin_ns")[0] - delays[1].after_barrier)
       << "ranks leave the barrier together";
   for (const bench::Record& record : records) {
     int64_t sum = 0;
-    for (const char* const part :
-         {"begin_step_ns", "forward_ns", "backward_ns", "hooks_ns", "sync_exposed_ns", "optimizer_ns"}) {
+    for (const bench::SampleName part : std::initializer_list<bench::SampleName>{
+             "begin_step_ns", "forward_ns", "backward_ns", "hooks_ns", "sync_exposed_ns", "optimizer_ns"}) {
       sum += record.samples.at(part)[0];
     }
     EXPECT_EQ(sum, record.samples.at("step_ns")[0]);
@@ -218,7 +218,7 @@ struct Cost {
 
 Cost CostOf(const std::string& name, const DelaysOfRanks& delays, const DelaysOfRanks& floors = {}) {
   const tools::Measurement own = Measure(name, delays), floor = Measure("none", floors);
-  const auto ns = [](const tools::Measurement& measurement, std::string_view samples) {
+  const auto ns = [](const tools::Measurement& measurement, bench::SampleName samples) {
     return 1e9 * measurement.Find(samples)->max.at(0);
   };
   Cost cost;
@@ -228,7 +228,7 @@ Cost CostOf(const std::string& name, const DelaysOfRanks& delays, const DelaysOf
   cost.tax = ns(own, tools::kComputed) - ns(floor, tools::kComputed);
   cost.rest = cost.total - cost.exposed - cost.own - cost.tax;
   cost.skew = ns(own, tools::kSkew);
-  cost.scales_loss = own.record.facts.BoolOr("scales_loss", false);
+  cost.scales_loss = own.record.facts.BoolOr(bench::FactName::Of("scales_loss"), false);
   return cost;
 }
 

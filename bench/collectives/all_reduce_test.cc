@@ -70,7 +70,7 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
     ASSERT_EQ(record.samples.at("back_to_back_ns").size(), 4u);
     EXPECT_TRUE(std::is_sorted(record.samples.at("position").begin(), record.samples.at("position").end()));
     EXPECT_EQ(record.config.StringOr("op", ""), GetParam().op);
-    EXPECT_EQ(record.config.StringOr("backend", ""), GetParam().backend);
+    EXPECT_EQ(record.variant.backend, GetParam().backend);
   }
   EXPECT_THAT(sizes, UnorderedElementsAre(24, 6144, 1032 * 1024));
 }
@@ -85,7 +85,7 @@ TEST(AllReduceOrderTest, BackendsTakeTurns) {
   std::map<int64_t, std::map<int64_t, std::vector<std::string>>> orders;  // by rank and iteration
   for (const Record& record : RecordsIn(out)) {
     EXPECT_EQ(record.config.StringOr("order", ""), "interleaved");
-    const std::string backend = record.config.StringOr("backend", "");
+    const std::string backend = record.variant.backend;
     EXPECT_EQ(record.link.StringOr("kind", ""), backend == "gloo" ? "loopback" : "memory");
     const std::vector<int64_t>& positions = record.samples.at("position");
     ASSERT_EQ(positions.size(), 12u);

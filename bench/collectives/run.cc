@@ -78,7 +78,8 @@ class AllReduceJob : public RankJob {
   Record NewRecord(const std::string& backend) const {
     Record record = rank_.RecordOf(GroupOf(backend));
     record.time_utc = NowUtc();
-    options_.ranks.Describe(backend, record.config);
+    record.variant.backend = backend;
+    options_.ranks.Describe(record.config);
     record.config.Set("dtype", options_.dtype);
     record.config.Set("op", options_.op);
     record.config.Set("order", "interleaved");

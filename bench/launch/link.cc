@@ -40,8 +40,8 @@ std::string InterfaceKind(const std::string& directory, std::string_view driver)
   }
 }
 
-Fields DescribeLink(const comm::ProcessGroup& group) {
-  Fields link;
+LinkFields DescribeLink(const comm::ProcessGroup& group) {
+  LinkFields link;
   const std::string_view backend = group.backend();
   if (group.size() == 1 || backend == "local") {
     link.Set("kind", "none");

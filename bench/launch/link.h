@@ -9,8 +9,8 @@
 
 namespace gradsync::bench {
 
-// The link between the ranks, for a record: "kind" and "interface" (see bench/records/schema.cc).
-Fields DescribeLink(const comm::ProcessGroup& group);
+// The link between the ranks, for a record: "kind" and "interface" (see bench/records/names.h).
+LinkFields DescribeLink(const comm::ProcessGroup& group);
 
 // "loopback", "veth", "ethernet", "infiniband" or "other". `directory`: the interface's, as
 // /sys/class/net/<name>.

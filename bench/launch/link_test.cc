@@ -29,7 +29,7 @@ TEST(InterfaceKindTest, IsReadFromTheSystemsFilesAndTheDriver) {
 TEST(DescribeLinkTest, RanksOfOneHostHaveLoopbackBetweenThem) {
   auto groups = comm::MakeGroups("gloo", 2);
   comm::RunRanks(2, [&](int rank) {
-    const Fields link = DescribeLink(*groups[static_cast<size_t>(rank)]);
+    const LinkFields link = DescribeLink(*groups[static_cast<size_t>(rank)]);
     EXPECT_EQ(link.StringOr("kind", ""), "loopback");
     EXPECT_EQ(link.StringOr("interface", ""), "lo");
   });

@@ -77,16 +77,14 @@ void Rank::SetRecords(Record record, bool with_file) {
 }
 
 void Rank::SetFacts(comm::RecordingProcessGroup& group, Record& record) const {
-  Fields& facts = record.facts;
+  FactFields& facts = record.facts;
   facts.Set("launch_set", launch_.set);
   facts.Set("launch", launch_.index);
   facts.Set("launches", options_.repeats);
   record.link = DescribeLink(group);
   facts.Set("launcher", world_.launcher);
-  facts.Set("local_size", world_.local_size);
-  facts.Set("collectives_in_flight", group.num_threads());
   for (const auto& [name, value] : group.facts()) {
-    if (name != "interface") facts.Set(name, value);  // the link has that
+    if (name != "interface") facts.Set(FactName::Of(name), value);  // the link has that
   }
   record.provenance.clock = ClockName(*device_);
   if (!device_->is_cpu()) {

@@ -35,8 +35,7 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
 }
 
-void RankOptions::Describe(std::string_view backend, Fields& config) const {
-  config.Set("backend", backend);
+void RankOptions::Describe(ConfigFields& config) const {
   config.Set("device", device);
   config.Set("threads_per_rank", threads_per_rank);
   config.Set("comm_threads", comm_threads);

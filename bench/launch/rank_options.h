@@ -29,7 +29,7 @@ struct RankOptions {
 
   void AddTo(FlagTable& flags);
   // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/over_link.sh).
-  void Describe(std::string_view backend, Fields& config) const;
+  void Describe(ConfigFields& config) const;
   // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
   // directory.
   std::string OutputDirectory(std::string_view name) const;

@@ -122,15 +122,15 @@ TEST(OverRanksTest, NumbersAreInTheOrderOfRanks) {
 
 TEST(RankTest, RunsOverLinksOfDifferentRatesAreDifferentCells) {
   const auto rate = [] {
-    Fields config;
-    RankOptions().Describe("gloo", config);
+    ConfigFields config;
+    RankOptions().Describe(config);
     return config.IntOr("link_rate", -1);
   };
   EXPECT_EQ(rate(), -1);
   setenv("GRADSYNC_LINK_RATE", "200000000", 1);
   EXPECT_EQ(rate(), 200'000'000);
   unsetenv("GRADSYNC_LINK_RATE");
-  EXPECT_EQ(ScopeOf("link_rate", {}), Scope::kCell);
+  EXPECT_EQ(ScopeOf("link_rate"), Scope::kCell);
 }
 
 }  // namespace

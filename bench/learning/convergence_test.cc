@@ -43,8 +43,7 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
   for (const Record& record : RecordsIn(out)) {
     EXPECT_EQ(record.experiment, "convergence");
     EXPECT_THAT(SchemaFaults(record), IsEmpty());
-    const std::string name =
-        record.config.StringOr("variant", "") + std::to_string(record.config.IntOr("trial_seed", -1));
+    const std::string name = record.variant.name() + std::to_string(record.config.IntOr("trial_seed", -1));
     trials.insert(name + std::to_string(record.rank));
     const std::vector<int64_t>& held_out = record.samples.at("held_out_loss_nano");
     ASSERT_EQ(held_out.size(), 5);
@@ -52,7 +51,7 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     EXPECT_EQ(record.config.StringOr("text_sha256", "").size(), 64);
     // In each step, of two ranks each sends every gradient once. (`core` leaves rows out.)
     const double sent = record.facts.DoubleOr("sent_bytes_per_step", -1);
-    const std::string strategy = record.config.StringOr("strategy", "");
+    const std::string strategy = record.variant.strategy;
     const double all = 4.0 * static_cast<double>(record.facts.IntOr("num_parameters", 0));
     EXPECT_LE(sent, all);
     EXPECT_EQ(sent > 0, strategy != "none");
@@ -63,9 +62,8 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     EXPECT_NEAR(1e-9 * static_cast<double>(losses[name][0]), std::log(256), 0.5) << name;
     // Printed in bits.
     const double bits = 1e-9 * static_cast<double>(held_out.back()) / std::log(2);
-    EXPECT_THAT(result.out,
-                HasSubstr(absl::StrFormat("%s, seed %d: %.4f bits", record.config.StringOr("variant", ""),
-                                          record.config.IntOr("trial_seed", -1), bits)));
+    EXPECT_THAT(result.out, HasSubstr(absl::StrFormat("%s, seed %d: %.4f bits", record.variant.name(),
+                                                      record.config.IntOr("trial_seed", -1), bits)));
   }
   EXPECT_EQ(trials.size(), 3 * 2 * 2);
   // The same weights and batches; other ones from another seed.

@@ -117,13 +117,13 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
 // Within a period replicas have parted: there is no one model to judge or to save.
 void ConvergenceOptions::CompletePeriods() {
   int64_t period = 1;  // at the end of which nobody's replicas have parted
-  for (const Variant& variant : training.variants) {
+  for (const TrainingVariant& variant : training.variants) {
     if (period <= kMax)
       period = std::lcm(period, variant.period());  // More is out of reach, and may overflow.
   }
   const auto next_whole = [&](int64_t steps) { return (steps + period - 1) / period * period; };
   const auto check = [&](const char* flag, int64_t steps) {
-    for (const Variant& variant : training.variants) {
+    for (const TrainingVariant& variant : training.variants) {
       Require(steps % variant.period() == 0, "--", flag, "=", steps, ": ends within a period of ",
               variant.name(), ", expected ", next_whole(steps), " or another multiple of ", period);
     }

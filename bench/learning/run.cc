@@ -37,8 +37,6 @@ class ConvergenceJob : public RankJob {
     record.experiment = "convergence";
     record.facts.Set("order0_bits", Value(bounds_.order0_bits));
     record.facts.Set("xz_bits", Value(bounds_.xz_bits));
-    record.facts.Set("training_bytes", corpus_.training.size());
-    record.facts.Set("held_out_bytes", corpus_.held_out.size());
     rank.SetRecords(std::move(record), /*with_file=*/!options.evaluate);
   }
 
@@ -48,7 +46,7 @@ class ConvergenceJob : public RankJob {
                         "bits per byte: order 0 %.3f, xz %.3f\n",
                         corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
                         corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
-    const std::vector<Variant>& variants = options_.training.variants;
+    const std::vector<TrainingVariant>& variants = options_.training.variants;
     rank_.Expect(options_.seeds * std::ssize(variants) * options_.last_step());
     for (int64_t i = 0; i < options_.seeds; ++i) {
       for (const int number :
@@ -61,23 +59,24 @@ class ConvergenceJob : public RankJob {
  private:
   const RankOptions& ranks() const { return options_.training.ranks; }
 
-  void RunTrial(const Variant& variant, int64_t seed) {
+  void RunTrial(const TrainingVariant& variant, int64_t seed) {
     Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.backend));
     if (!options_.resume.empty()) trial.Load(options_.resume);
     if (!options_.evaluate) return Train(variant, seed, trial);
     Report(variant, seed, trial, trial.HeldOutLoss());
   }
 
-  void Report(const Variant& variant, int64_t seed, const Trial& trial, double loss) const {
+  void Report(const TrainingVariant& variant, int64_t seed, const Trial& trial, double loss) const {
     rank_.Print(absl::StrFormat("%s, seed %d: %.4f bits per byte after %d steps\n", variant.name(), seed,
                                 loss / std::numbers::ln2, trial.num_steps()));
   }
 
-  void Train(const Variant& variant, int64_t seed, Trial& trial) {
+  void Train(const TrainingVariant& variant, int64_t seed, Trial& trial) {
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
-    for (const char* const name : {"step_ns", "own_ns", "held_out_loss_nano"}) record.samples[name];
+    for (const SampleName name : std::initializer_list<SampleName>{"step_ns", "own_ns", "held_out_loss_nano"})
+      record.samples[name];
     while (trial.num_steps() < options_.last_step()) {
       const TrialStep step = trial.Step();
       record.samples["step_ns"].push_back(step.times.marks.step_ns());
@@ -99,14 +98,14 @@ class ConvergenceJob : public RankJob {
     Report(variant, seed, trial, held_out);
   }
 
-  Record RecordOf(const Variant& variant, int64_t seed, const Trial& trial) const {
+  Record RecordOf(const TrainingVariant& variant, int64_t seed, const Trial& trial) const {
     const TrainingOptions& training = options_.training;
     const model::TransformerConfig model = training.transformer_config();
     Record record = rank_.RecordOf(variant.backend);
     record.time_utc = NowUtc();
     variant.Describe(record);
-    ranks().Describe(variant.backend, record.config);
-    Fields& config = record.config;
+    ranks().Describe(record.config);
+    ConfigFields& config = record.config;
     config.Set("model", training.model);
     config.Set("dtype", training.dtype);
     config.Set("batch_size", options_.batch_size());
@@ -150,7 +149,7 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
     // Here, before there are ranks, which would all say the same.
     corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
     for (int64_t i = 0; i < options.seeds && !options.resume.empty(); ++i) {
-      for (const Variant& variant : options.training.variants) {
+      for (const TrainingVariant& variant : options.training.variants) {
         Trial::Check(options, variant, options.training.ranks.seed + i, *corpus, options.resume, world.rank,
                      world.size);
       }

@@ -19,7 +19,7 @@ BatchShape ShapeOf(int64_t rows, int64_t seq_len) {
 }
 
 // What a trial that goes on must have in common with the one that was saved.
-CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
+CheckpointFacts FactsOf(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed,
                         const Corpus& text) {
   const TrainingOptions& training = options.training;
   const model::TransformerConfig config = training.transformer_config();
@@ -38,8 +38,8 @@ CheckpointFacts FactsOf(const ConvergenceOptions& options, const Variant& varian
 
 }  // namespace
 
-Trial::Trial(const ConvergenceOptions& options, const Variant& variant, int64_t seed, const Corpus& text,
-             const model::DevicePtr& device, comm::RecordingProcessGroup& run,
+Trial::Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed,
+             const Corpus& text, const model::DevicePtr& device, comm::RecordingProcessGroup& run,
              comm::RecordingProcessGroup& group)
     : options_(options),
       variant_(variant),
@@ -126,9 +126,9 @@ void Trial::Save(const std::string& directory) {
   SaveCheckpoint(CheckpointPath(directory, variant_.name(), seed_, run_.rank()), Tensors(), facts);
 }
 
-std::vector<std::string> Trial::Check(const ConvergenceOptions& options, const Variant& variant, int64_t seed,
-                                      const Corpus& text, const std::string& directory, int rank,
-                                      int world_size) {
+std::vector<std::string> Trial::Check(const ConvergenceOptions& options, const TrainingVariant& variant,
+                                      int64_t seed, const Corpus& text, const std::string& directory,
+                                      int rank, int world_size) {
   const CheckpointFacts expected = FactsOf(options, variant, seed, text);
   const std::string first = CheckpointPath(directory, variant.name(), seed, 0);
   const CheckpointFacts facts = ReadCheckpointFacts(first, expected);

@@ -33,7 +33,7 @@ struct TrialStep {
 class Trial {
  public:
   // What is given by reference must outlive it. `group`: the variant's, `run`: that of the run.
-  Trial(const ConvergenceOptions& options, const Variant& variant, int64_t seed, const Corpus& text,
+  Trial(const ConvergenceOptions& options, const TrainingVariant& variant, int64_t seed, const Corpus& text,
         const model::DevicePtr& device, comm::RecordingProcessGroup& run, comm::RecordingProcessGroup& group);
 
   // How many steps it has taken, those before its checkpoint included.
@@ -56,7 +56,7 @@ class Trial {
   void Load(const std::string& directory);
   // Load's checks, but of the tensors. Returns the files: with that of this rank, or, where there were fewer,
   // of another, at the front.
-  static std::vector<std::string> Check(const ConvergenceOptions& options, const Variant& variant,
+  static std::vector<std::string> Check(const ConvergenceOptions& options, const TrainingVariant& variant,
                                         int64_t seed, const Corpus& text, const std::string& directory,
                                         int rank, int world_size);
 
@@ -64,7 +64,7 @@ class Trial {
   std::vector<model::NamedTensor> Tensors();
 
   const ConvergenceOptions& options_;
-  const Variant& variant_;
+  const TrainingVariant& variant_;
   const int64_t seed_;
   const Corpus& text_;
   comm::RecordingProcessGroup &run_, &group_;

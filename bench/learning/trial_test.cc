@@ -318,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, CheckpointTest, ::testing::ValuesIn(ddp::St
 
 TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
   const auto options = Options("naive,flat");
-  const Variant &naive = options->training.variants[0], &flat = options->training.variants[1];
+  const TrainingVariant &naive = options->training.variants[0], &flat = options->training.variants[1];
   const Corpus corpus = SmallCorpus();
   const std::string directory = FreshDirectory(), uneven = FreshDirectory();
   RunTrials(*options, corpus, 2, [&](Trial& trial, int rank) {
@@ -328,8 +328,8 @@ TEST(CheckpointTest, RefusesWhatIsForeignOrDamaged) {
     trial.Step();
     if (rank == 1) trial.Save(uneven);
   });
-  const auto error_of = [&](const Variant& variant, const ConvergenceOptions& asked, const Corpus& text,
-                            const std::string* from = nullptr) -> std::string {
+  const auto error_of = [&](const TrainingVariant& variant, const ConvergenceOptions& asked,
+                            const Corpus& text, const std::string* from = nullptr) -> std::string {
     try {
       Trial::Check(asked, variant, kSeed, text, from == nullptr ? directory : *from, 1, 2);
       return "no error";

@@ -9,8 +9,8 @@
 
 namespace gradsync::bench {
 
-// In records, before the names of PyTorch's strategies, and behind those whose model is compiled.
-inline constexpr std::string_view kPeerPrefix = "pytorch_", kCompiled = "_compiled";
+// Behind the names that PyTorch's process gives to strategies whose model is compiled.
+inline constexpr std::string_view kCompiled = "_compiled";
 
 // Whether another framework takes the same steps.
 struct PeerOptions {

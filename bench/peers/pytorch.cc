@@ -190,7 +190,7 @@ PyTorchPeer::PyTorchPeer(const PeerProgram& program, const RankOptions& options,
 
 PyTorchPeer::~PyTorchPeer() = default;
 
-void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
+void PyTorchPeer::Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
                         const std::string& weights) {
   Json command;
   for (const auto& [name, value] : config) {
@@ -208,7 +208,7 @@ void PyTorchPeer::Begin(const Fields& config, const std::map<std::string, int64_
   const Json facts = begun.value("facts", Json::object());
   for (const auto& [strategy, of_strategy] : facts.items()) {
     for (const auto& [name, value] : of_strategy.items()) {
-      facts_[strategy].Set(name,
+      facts_[strategy].Set(FactName::Of(name),
                            value.is_string() ? Value(value.get<std::string>()) : Value(value.get<int64_t>()));
     }
   }

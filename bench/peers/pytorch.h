@@ -62,12 +62,12 @@ class PyTorchPeer {
   // Makes the models of all strategies that will be asked for, with buckets of so many bytes, and compiles
   // what is to be compiled. `config` is the record's; `weights` a safetensors file on rank 0's host, which
   // must stay until the next Begin.
-  void Begin(const Fields& config, const std::map<std::string, int64_t>& bucket_bytes,
+  void Begin(const ConfigFields& config, const std::map<std::string, int64_t>& bucket_bytes,
              const std::string& weights);
 
   // For the record of one of these strategies: "bucket_sizes" of one with buckets, in bytes; "compiled", what
   // torch.compile was given, and "compile_ns", if it was given something.
-  const Fields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
+  const FactFields& FactsOf(const std::string& strategy) { return facts_[strategy]; }
 
   // So many steps on one batch, and then their means.
   PeerStep Step(const std::string& strategy, const model::Batch& batch, int64_t num_steps);
@@ -81,7 +81,7 @@ class PyTorchPeer {
   std::unique_ptr<Process> process_;
   Fields libraries_;
   std::string clock_;
-  std::map<std::string, Fields> facts_;  // by strategy
+  std::map<std::string, FactFields> facts_;  // by strategy
 };
 
 }  // namespace gradsync::bench

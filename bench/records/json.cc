@@ -7,10 +7,51 @@
 #include "model/error.h"
 
 namespace gradsync::bench {
-namespace {
 
 using Json = nlohmann::ordered_json;
-using Series = std::map<std::string, std::vector<int64_t>>;
+
+// nlohmann::json finds these by their names.
+static void to_json(Json& json, const Fields& fields) {
+  json = Json::object();
+  for (const auto& [name, value] : fields) {
+    std::visit([&, &name = name](const auto& held) { json[name] = held; }, value);
+  }
+}
+
+static bool FitsInt64(const Json& json) {
+  return json.is_number_integer() &&
+         !(json.is_number_unsigned() && json.get<uint64_t>() > std::numeric_limits<int64_t>::max());
+}
+
+static void from_json(const Json& json, Fields& fields) {
+  for (const auto& [name, held] : json.items()) {
+    fields.Set(name, held.is_boolean()  ? Value(held.get<bool>())
+                     : held.is_string() ? Value(held.get<std::string>())
+                     : FitsInt64(held)  ? Value(held.get<int64_t>())
+                     : held.is_null()   ? Value(std::numeric_limits<double>::quiet_NaN())
+                                        : Value(held.get<double>()));
+  }
+}
+
+// The library's own macro of this kind is for nlohmann::json alone, which sorts names.
+#define GRADSYNC_JSON(Type, ...)                                                            \
+  static void to_json(Json& nlohmann_json_j, const Type& nlohmann_json_t) {                 \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))                \
+  }                                                                                         \
+  static void from_json(const Json& nlohmann_json_j, Type& nlohmann_json_t) {               \
+    const Type nlohmann_json_default_obj;                                                   \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM_WITH_DEFAULT, __VA_ARGS__)) \
+  }
+
+GRADSYNC_JSON(BucketRecord, bytes, tensors)
+GRADSYNC_JSON(Provenance, gradsync_commit, dirty, host, os, kernel, cpu_model, cpu_count, memory_bytes, gpu,
+              compiler, build, libraries, command_line, clock)
+GRADSYNC_JSON(Variant, framework, strategy, options, backend, backend_options, compiled, tuned)
+#undef GRADSYNC_JSON
+
+namespace {
+
+using Series = SeriesOf<Part::kSamples>::Map;
 
 // Thrown inside this file only: the reason why a line is no record.
 struct Malformed {
@@ -20,8 +61,8 @@ struct Malformed {
 // What a continuation line has too.
 template <class ARecord, class Field>
 void ForEachGrowingField(ARecord& record, const Field& field) {
-  field("samples", record.samples);
-  field("moments", record.moments);
+  field("samples", record.samples.by_name());
+  field("moments", record.moments.by_name());
   field("buckets", record.buckets);
   field("checks", record.checks);
   field("facts", record.facts);
@@ -36,134 +77,69 @@ void ForEachField(ARecord& record, const Field& field) {
   field("time_utc", record.time_utc);
   field("rank", record.rank);
   field("world_size", record.world_size);
-  field("config", record.config);
+  field("variant", record.variant);
   ForEachGrowingField(record, field);
   field("provenance", record.provenance);
   field("link", record.link);
   field("published", record.published);
 }
 
-template <class AProvenance, class Field>
-void ForEachProvenanceField(AProvenance& provenance, const Field& field) {
-  field("gradsync_commit", provenance.gradsync_commit);
-  field("dirty", provenance.dirty);
-  field("host", provenance.host);
-  field("os", provenance.os);
-  field("kernel", provenance.kernel);
-  field("cpu_model", provenance.cpu_model);
-  field("cpu_count", provenance.cpu_count);
-  field("memory_bytes", provenance.memory_bytes);
-  field("gpu", provenance.gpu);
-  field("compiler", provenance.compiler);
-  field("build", provenance.build);
-  field("libraries", provenance.libraries);
-  field("command_line", provenance.command_line);
-  field("clock", provenance.clock);
-}
-
-}  // namespace
-
-// nlohmann::json finds these by their names.
-static void to_json(Json& json, const Fields& fields) {
-  json = Json::object();
-  for (const auto& [name, value] : fields) {
-    std::visit([&, &name = name](const auto& v) { json[name] = v; }, value);
+Json ToJson(const Record& record) {
+  Json json{{"schema", kRecordSchema}};
+  ForEachField(record, [&](const char* name, const auto& value) { json[name] = value; });
+  json["run"] = json["cell"] = Json::object();
+  for (const auto& [name, value] : record.config) {
+    Json& part = json[ScopeOf(name) == Scope::kCell ? "cell" : "run"];
+    std::visit([&, &name = name](const auto& held) { part[name] = held; }, value);
   }
+  return json;
 }
 
-static void to_json(Json& json, const BucketRecord& bucket) {
-  json = {{"bytes", bucket.bytes}, {"tensors", bucket.tensors}};
+// What a line must look like: the names of members with values of their kinds, where null is any plain value
+// and "*" any other name.
+const Json& Shape() {
+  static const Json shape = [] {
+    Json like = ToJson(Record());
+    const Json fields{{"*", nullptr}}, series{{"*", Json::array({0})}};
+    for (const char* const name : {"run", "cell", "checks", "facts", "link"}) like[name] = fields;
+    like["samples"] = like["moments"] = series;
+    like["published"]["*"] = like["provenance"]["libraries"] = fields;
+    like["variant"]["options"] = like["variant"]["backend_options"] = Json{{"*", ""}};
+    like["buckets"] = Json::array({BucketRecord()});
+    like["of"] = 0;
+    return like;
+  }();
+  return shape;
 }
-
-static void to_json(Json& json, const Provenance& provenance) {
-  json = Json::object();
-  ForEachProvenanceField(provenance, [&](const char* name, const auto& value) { json[name] = value; });
-}
-
-namespace {
 
 std::string TypeName(const Json& json) {
   const std::string name = json.type_name();
   return json.is_null() ? name : (json.is_array() || json.is_object() ? "an " : "a ") + name;
 }
 
-void RequireType(bool is_right, const Json& json, std::string_view name, std::string_view wanted) {
-  if (!is_right) throw Malformed{Join("\"", name, "\" is ", TypeName(json), ", expected ", wanted)};
-}
-
-void FromJson(const Json& json, std::string_view name, BucketRecord* bucket);
-void FromJson(const Json& json, std::string_view name, Provenance* provenance);
-
-void FromJson(const Json& json, std::string_view name, std::string* text) {
-  RequireType(json.is_string(), json, name, "a string");
-  *text = json.get_ref<const std::string&>();
-}
-
-void FromJson(const Json& json, std::string_view name, bool* value) {
-  RequireType(json.is_boolean(), json, name, "true or false");
-  *value = json.get<bool>();
-}
-
-bool FitsInt64(const Json& json) {
-  return json.is_number_integer() &&
-         !(json.is_number_unsigned() && json.get<uint64_t>() > std::numeric_limits<int64_t>::max());
-}
-
-void FromJson(const Json& json, std::string_view name, int64_t* number) {
-  RequireType(FitsInt64(json), json, name, "a whole number");
-  *number = json.get<int64_t>();
-}
-
-void FromJson(const Json& json, std::string_view name, Value* value) {
-  RequireType(json.is_primitive(), json, name, "a plain value");
-  if (json.is_boolean()) {
-    *value = json.get<bool>();
-  } else if (json.is_string()) {
-    *value = json.get<std::string>();
-  } else if (FitsInt64(json)) {
-    *value = json.get<int64_t>();
+// Throws Malformed for what is not like the shape: the conversions of nlohmann::json would take 1.5 for 1.
+void RequireShape(const Json& json, const Json& like, std::string_view name) {
+  const auto require = [&](bool is_right, const char* wanted) {
+    if (!is_right) throw Malformed{Join("\"", name, "\" is ", TypeName(json), ", expected ", wanted)};
+  };
+  if (like.is_object()) {
+    require(json.is_object(), "an object");
+    for (const auto& [key, value] : json.items()) {
+      const auto known = like.contains(key) ? like.find(key) : like.find("*");
+      if (known != like.end()) RequireShape(value, *known, key);
+    }
+  } else if (like.is_array()) {
+    require(json.is_array(), "an array");
+    for (const Json& value : json) RequireShape(value, like[0], name);
+  } else if (like.is_null()) {
+    require(json.is_primitive(), "a plain value");
+  } else if (like.is_string()) {
+    require(json.is_string(), "a string");
+  } else if (like.is_boolean()) {
+    require(json.is_boolean(), "true or false");
   } else {
-    *value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+    require(FitsInt64(json), "a whole number");
   }
-}
-
-void FromJson(const Json& json, std::string_view name, Fields* fields) {
-  RequireType(json.is_object(), json, name, "an object");
-  for (const auto& [key, entry] : json.items()) {
-    Value value;
-    FromJson(entry, key, &value);
-    fields->Set(key, std::move(value));
-  }
-}
-
-template <class T>
-void FromJson(const Json& json, std::string_view name, std::vector<T>* entries) {
-  RequireType(json.is_array(), json, name, "an array");
-  entries->resize(json.size());
-  for (size_t i = 0; i < entries->size(); ++i) FromJson(json[i], name, &(*entries)[i]);
-}
-
-template <class T>
-void FromJson(const Json& json, std::string_view name, std::map<std::string, T>* entries) {
-  RequireType(json.is_object(), json, name, "an object");
-  for (const auto& [key, entry] : json.items()) FromJson(entry, key, &(*entries)[key]);
-}
-
-// Sets `value` if `object` has such a name.
-template <class T>
-void TakeField(const Json& object, const char* name, T* value) {
-  if (const auto found = object.find(name); found != object.end()) FromJson(*found, name, value);
-}
-
-void FromJson(const Json& json, std::string_view name, BucketRecord* bucket) {
-  RequireType(json.is_object(), json, name, "an object");
-  TakeField(json, "bytes", &bucket->bytes);
-  TakeField(json, "tensors", &bucket->tensors);
-}
-
-void FromJson(const Json& json, std::string_view name, Provenance* provenance) {
-  RequireType(json.is_object(), json, name, "an object");
-  ForEachProvenanceField(*provenance, [&](const char* key, auto& value) { TakeField(json, key, &value); });
 }
 
 // A line of a file, whichever kind it is.
@@ -176,21 +152,27 @@ Line FromJson(const Json& json) {
   if (!json.is_object()) throw Malformed{Join("not a JSON object but ", TypeName(json))};
   // First, so that a line of another program or version is told as such.
   if (!json.contains("schema")) throw Malformed{"no \"schema\": not a gradsync record"};
-  std::string schema;
-  TakeField(json, "schema", &schema);
-  if (schema != kRecordSchema)
-    throw Malformed{Join("schema \"", schema, "\", expected \"", kRecordSchema, "\"")};
+  if (json["schema"] != kRecordSchema) {
+    throw Malformed{Join("schema ", json["schema"].dump(), ", expected \"", kRecordSchema,
+                         "\": measure again with this version")};
+  }
+  RequireShape(json, Shape(), "");
   Line line;
   Record& record = line.record;
-  TakeField(json, "of", &line.of);
-  const auto take = [&](const char* name, auto& value) { TakeField(json, name, &value); };
+  line.of = json.value("of", line.of);
+  const auto take = [&](const char* name, auto& value) {
+    if (const auto found = json.find(name); found != json.end()) found->get_to(value);
+  };
   if (line.of >= 0) {
     ForEachGrowingField(record, take);
   } else {
-    for (const char* const name : {"experiment", "run_id", "rank", "world_size", "config", "samples"}) {
+    for (const char* const name :
+         {"experiment", "run_id", "rank", "world_size", "variant", "run", "cell", "samples"}) {
       if (!json.contains(name)) throw Malformed{Join("no \"", name, "\"")};
     }
     ForEachField(record, take);
+    take("run", record.config);
+    take("cell", record.config);
     if (record.world_size < 1 || record.rank < 0 || record.rank >= record.world_size) {
       throw Malformed{Join("rank ", record.rank, " of world size ", record.world_size)};
     }
@@ -227,8 +209,7 @@ void AppendTo(Series* begun, const Series& more) {
 }  // namespace
 
 std::string ToJsonLine(const Record& record) {
-  Json json{{"schema", kRecordSchema}};
-  ForEachField(record, [&](const char* name, const auto& value) { json[name] = value; });
+  Json json = ToJson(record);
   if (record.number < 0) json.erase("record");
   for (const char* const name : {"moments", "link", "published"}) {
     if (json[name].empty()) json.erase(name);
@@ -245,14 +226,14 @@ std::string ToContinuationLine(int64_t of, const Record& more) {
 }
 
 std::string Append(const Record& more, Record* record) {
-  std::string fault = LengthFault("samples", record->samples, more.samples);
-  if (fault.empty()) fault = LengthFault("moments", record->moments, more.moments);
+  std::string fault = LengthFault("samples", record->samples.by_name(), more.samples.by_name());
+  if (fault.empty()) fault = LengthFault("moments", record->moments.by_name(), more.moments.by_name());
   if (!fault.empty()) return fault;
-  AppendTo(&record->samples, more.samples);
-  AppendTo(&record->moments, more.moments);
+  AppendTo(&record->samples.by_name(), more.samples.by_name());
+  AppendTo(&record->moments.by_name(), more.moments.by_name());
   if (!more.buckets.empty()) record->buckets = more.buckets;
-  for (const auto& [name, value] : more.checks) record->checks.Set(name, value);
-  for (const auto& [name, value] : more.facts) record->facts.Set(name, value);
+  record->checks.SetAll(more.checks);
+  record->facts.SetAll(more.facts);
   return "";
 }
 

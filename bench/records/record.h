@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -10,16 +11,19 @@
 #include <variant>
 #include <vector>
 
+#include "bench/records/names.h"
+#include "bench/records/variant.h"
+
 // What the benchmarks write and the tools read: raw samples, and everything needed to judge them.
 //
 // One record is for one (configuration, rank) of one run. One file holds the records of one rank, a JSON
 // object a line: DIR/<experiment>.<run_id>.rank<r>.jsonl. A record begins with a line of its own; what comes
 // later, such as further steps and checks, is on continuation lines, so that a process that is killed leaves
-// all that it had measured. Every name that may stand in a record is in schema.cc, with its meaning. No
+// all that it had measured. Every name that may stand in a record is in names.h, with its meaning. No
 // statistics are computed here.
 namespace gradsync::bench {
 
-inline constexpr std::string_view kRecordSchema = "gradsync.record/3";
+inline constexpr std::string_view kRecordSchema = "gradsync.record/4";
 
 // A value of --backend that is no backend: what memory allows (bench/collectives/memory_limit.h).
 inline constexpr char kMemoryLimit[] = "memory_limit";
@@ -28,7 +32,7 @@ inline constexpr char kMemoryLimit[] = "memory_limit";
 // double that is not finite is written as null, and null is read as NaN.
 using Value = std::variant<bool, int64_t, double, std::string>;
 
-// Names with values, in the order in which they were first set.
+// Names with values, in the order in which they were first set: any names, as they are read from files.
 class Fields {
  public:
   // Sets `name`, in place if it is there already.
@@ -56,6 +60,74 @@ class Fields {
 
  private:
   std::vector<std::pair<std::string, Value>> entries_;
+};
+
+// The fields of one part of a record, where only its own names compile.
+template <Part kPart>
+class FieldsOf : public Fields {
+ public:
+  using Name = NameIn<kPart>;
+
+  template <class T>
+  void Set(Name name, const T& value) {
+    Fields::Set(name.text(), value);
+  }
+  // Sets what `more` has.
+  void SetAll(const FieldsOf& more) {
+    for (const auto& [name, value] : more) Fields::Set(name, value);
+  }
+  const Value* Find(Name name) const { return Fields::Find(name.text()); }
+  bool BoolOr(Name name, bool fallback) const { return Fields::BoolOr(name.text(), fallback); }
+  int64_t IntOr(Name name, int64_t fallback) const { return Fields::IntOr(name.text(), fallback); }
+  double DoubleOr(Name name, double fallback) const { return Fields::DoubleOr(name.text(), fallback); }
+  std::string StringOr(Name name, std::string_view fallback) const {
+    return Fields::StringOr(name.text(), fallback);
+  }
+};
+
+using ConfigFields = FieldsOf<Part::kConfig>;
+using CheckFields = FieldsOf<Part::kChecks>;
+using FactFields = FieldsOf<Part::kFacts>;
+using LinkFields = FieldsOf<Part::kLink>;
+
+// Integers by name, where only the names of this part compile.
+template <Part kPart>
+class SeriesOf {
+ public:
+  using Name = NameIn<kPart>;
+  using Values = std::vector<int64_t>;
+  using Map = std::map<std::string, Values, std::less<>>;
+  struct Entry {
+    Name name;
+    Values values;
+  };
+
+  SeriesOf() = default;
+  SeriesOf(std::initializer_list<Entry> entries) {
+    for (const Entry& entry : entries) (*this)[entry.name] = entry.values;
+  }
+
+  Values& operator[](Name name) { return by_name_[std::string(name.text())]; }
+  // Throws std::out_of_range without such a series.
+  const Values& at(Name name) const { return by_name_.at(std::string(name.text())); }
+  // Null without such a series.
+  const Values* Find(Name name) const {
+    const auto found = by_name_.find(name.text());
+    return found == by_name_.end() ? nullptr : &found->second;
+  }
+  bool contains(Name name) const { return Find(name) != nullptr; }
+
+  bool empty() const { return by_name_.empty(); }
+  size_t size() const { return by_name_.size(); }
+  void erase(Name name) { by_name_.erase(std::string(name.text())); }
+  void clear() { by_name_.clear(); }
+  auto begin() const { return by_name_.begin(); }
+  auto end() const { return by_name_.end(); }
+  const Map& by_name() const { return by_name_; }
+  Map& by_name() { return by_name_; }
+
+ private:
+  Map by_name_;
 };
 
 // What one collective of a step sent.
@@ -89,22 +161,23 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // Everything that makes this measurement different from another. The same on all ranks, but for
-  // "placement".
-  Fields config;
+  // With the configuration everything that makes this measurement different from another. The same on all
+  // ranks, but for "placement".
+  Variant variant;
+  ConfigFields config;
   // One entry per measured step, all of one length.
-  std::map<std::string, std::vector<int64_t>> samples;
+  SeriesOf<Part::kSamples> samples;
   // Steps x buckets, row by row, all of one length: moments of the collectives of each step.
-  std::map<std::string, std::vector<int64_t>> moments;
+  SeriesOf<Part::kMoments> moments;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
   // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
-  std::map<std::string, Fields> published;
+  std::map<std::string, FieldsOf<Part::kPublished>> published;
   std::vector<BucketRecord> buckets;
-  Fields checks;
-  Fields facts;
+  CheckFields checks;
+  FactFields facts;
   Provenance provenance;
-  Fields link;
+  LinkFields link;
 };
 
 // A record's own line, without the newline at its end. Bytes that are not UTF-8 are replaced.
@@ -118,8 +191,8 @@ std::string Append(const Record& more, Record* record);
 
 // Reads the next line of a file, without its newline: adds a record to those of the lines before it, or what
 // it continues to one of them. Names that are not in the schema are skipped; of those that are, "schema",
-// "experiment", "run_id", "rank", "world_size", "config" and "samples" must be there, and values have the
-// schema's types. Returns why the line cannot be used, in one line of text; empty if it can.
+// "experiment", "run_id", "rank", "world_size", "variant", "run", "cell" and "samples" must be there, and
+// values have the schema's types. Returns why the line cannot be used, in one line of text; empty if it can.
 std::string AddLine(std::string_view line, std::vector<Record>* records);
 
 // Appends the records of one rank to its file.

@@ -30,11 +30,13 @@ Record Sample() {
   record.time_utc = "2026-11-21T10:15:00Z";
   record.rank = 1;
   record.world_size = 2;
+  record.variant = {.strategy = "core", .options = {{"rank", "4"}}, .backend = "shm", .tuned = true};
   record.config.Set("model", "small");
+  record.config.Set("seed", 7);
   record.config.Set("batch_size", 2);
-  record.config.Set("rate", 0.5);
-  record.config.Set("whole", 3.0);
-  record.config.Set("trace", false);
+  record.config.Set("learning_rate", 0.5);
+  record.config.Set("precision", 3.0);
+  record.config.Set("traced", false);
   record.samples["step_ns"] = {1, 2, std::numeric_limits<int64_t>::max()};
   record.samples["position"] = {0, 3, 4};
   record.buckets = {{1024, 3}, {8, 1}};
@@ -103,17 +105,20 @@ TEST(FieldsTest, KeepsOrderTypesAndReplaces) {
 TEST(RecordTest, RoundTrips) {
   const std::string line = ToJsonLine(Sample());
   EXPECT_EQ(line.find('\n'), std::string::npos);
-  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/3","experiment":"ddp",)")) << line;
+  EXPECT_TRUE(line.starts_with(R"({"schema":"gradsync.record/4","experiment":"ddp",)")) << line;
   const ParseResult result = ParseRecord(line);
   ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
   const Record& record = std::get<Record>(result);
   EXPECT_EQ(ToJsonLine(record), line);
   EXPECT_EQ(record.rank, 1);
+  EXPECT_EQ(record.variant, Sample().variant);
+  EXPECT_THAT(line, HasSubstr(R"("run":{"seed":7,"precision":3.0})"));
+  EXPECT_THAT(line, HasSubstr(R"("cell":{"model":"small","batch_size":2,)"));
   EXPECT_EQ(record.samples.at("step_ns").back(), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(record.buckets.at(0).bytes, 1024);
   EXPECT_EQ(record.provenance.host, "a \"quoted\" host\n");
   // A double stays one, even without a fraction.
-  EXPECT_TRUE(std::holds_alternative<double>(*record.config.Find("whole")));
+  EXPECT_TRUE(std::holds_alternative<double>(*record.config.Find("precision")));
   EXPECT_TRUE(std::holds_alternative<int64_t>(*record.config.Find("batch_size")));
 }
 
@@ -151,8 +156,8 @@ TEST(RecordTest, BytesThatAreNotTextDoNotSpoilTheLine) {
 // Python's json sorts keys if asked, and puts spaces between them.
 TEST(RecordTest, TheOrderOfNamesDoesNotMatter) {
   const std::string line =
-      R"({ "config": {"learning_rate": null}, "experiment": "ddp", "rank": 0, "run_id": "a", "samples": {"step_ns": [ ]}, )"
-      R"("schema": "gradsync.record/3", "world_size": 1 })";
+      R"({ "cell": {"learning_rate": null}, "run": {}, "variant": {}, "experiment": "ddp", "rank": 0, "run_id": "a", "samples": {"step_ns": [ ]}, )"
+      R"("schema": "gradsync.record/4", "world_size": 1 })";
   const ParseResult result = ParseRecord(line);
   ASSERT_TRUE(std::holds_alternative<Record>(result)) << std::get<std::string>(result);
   EXPECT_EQ(std::get<Record>(result).run_id, "a");
@@ -174,20 +179,20 @@ TEST(RecordTest, PartsAreFoundWhereTheyAre) {
   // In a field that is not in the schema.
   EXPECT_EQ(parsed(Changed(R"("rank":1)", R"("x":{"y":0,"config":{"model":"z"}},"rank":1)")), line);
   EXPECT_EQ(parsed(Changed(R"("buckets")", R"("x":{"y":0,"facts":{"z":1}},"buckets")")), line);
-  EXPECT_EQ(parsed(Changed(R"("config")", R"("x":[{"y":0,"samples":{"z":[1]}}],"config")")), line);
+  EXPECT_EQ(parsed(Changed(R"("cell")", R"("x":[{"y":0,"samples":{"z":[1]}}],"cell")")), line);
   // In texts.
   EXPECT_EQ(parsed(Changed(R"("rank":1)", R"("x":",\"config\":{\"a\":1}","rank":1)")), line);
   EXPECT_THAT(parsed(Changed(R"("rank":1)", R"("x":"a,"config":{"b":1},"rank":1)")), HasSubstr("not JSON"));
   EXPECT_THAT(parsed(Changed(R"("rank":1)", R"("x":"a\,"config":{"b":1},"rank":1)")), HasSubstr("not JSON"));
   // Twice: the later one holds.
   Record twice = Sample();
-  twice.facts = Fields();
-  twice.facts.Set("a", 1);
-  EXPECT_EQ(parsed(Changed(R"("provenance")", R"("facts":{"a":1},"provenance")")), ToJsonLine(twice));
+  twice.facts = {};
+  twice.facts.Set("launch", 1);
+  EXPECT_EQ(parsed(Changed(R"("provenance")", R"("facts":{"launch":1},"provenance")")), ToJsonLine(twice));
   twice = Sample();
-  twice.config = Fields();
-  twice.config.Set("a", 1);
-  EXPECT_EQ(parsed(Changed(R"("buckets")", R"("config":{"a":1},"buckets")")), ToJsonLine(twice));
+  twice.config = {};
+  twice.config.Set("seed", 1);
+  EXPECT_EQ(parsed(line.substr(0, line.size() - 1) + R"(,"run":{"seed":1},"cell":{}})"), ToJsonLine(twice));
   // In another order.
   const size_t facts = line.find(R"(,"facts")");
   const size_t provenance = line.find(R"(,"provenance")");
@@ -201,8 +206,7 @@ TEST(RecordTest, PartsAreFoundWhereTheyAre) {
   EXPECT_EQ(parsed(begin + provenance_text + link_text + facts_text + "}"), line);
   // Others behind the facts, and none.
   EXPECT_EQ(parsed(Changed(R"("provenance")", R"("x":[1],"provenance")")), line);
-  const std::string cut = line.substr(0, line.find(R"(,"facts")")) + "}";
-  EXPECT_THAT(parsed(cut), HasSubstr("\"run_id\":\"" + Sample().run_id));
+  EXPECT_THAT(parsed(begin + R"(,"run":{},"cell":{}})"), HasSubstr("\"run_id\":\"" + Sample().run_id));
   EXPECT_THAT(parsed(line + "}"), HasSubstr("not JSON"));
   EXPECT_THAT(parsed(Changed("\"libraries\":{", "\"libraries\":[")), HasSubstr("not JSON"));
 }
@@ -215,14 +219,13 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
   EXPECT_EQ(ReasonFor("[1]"), "not a JSON object but an array");
   EXPECT_THAT(ReasonFor(line + line), HasSubstr("not JSON"));
   EXPECT_THAT(ReasonFor(line + '\0' + line), HasSubstr("not JSON"));
-  EXPECT_THAT(ReasonFor(Changed(R"("rate":0.5)", R"("rate":1e999)")), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(Changed(R"("learning_rate":0.5)", R"("learning_rate":1e999)")),
+              HasSubstr("not JSON"));
   EXPECT_THAT(ReasonFor(Changed(R"("rank":1,)", R"("rank":1,,)")), HasSubstr("not JSON"));
-  EXPECT_THAT(ReasonFor(Changed(R"("trace":false)", R"("trace":flase)")), HasSubstr("not JSON"));
+  EXPECT_THAT(ReasonFor(Changed(R"("traced":false)", R"("traced":flase)")), HasSubstr("not JSON"));
   EXPECT_EQ(ReasonFor(R"({"a":1})"), "no \"schema\": not a gradsync record");
-  for (const char* const old : {"gradsync.record/1", "gradsync.record/2"}) {
-    EXPECT_EQ(ReasonFor(Changed("gradsync.record/3", old)),
-              "schema \"" + std::string(old) + "\", expected \"gradsync.record/3\"");
-  }
+  EXPECT_EQ(ReasonFor(Changed("gradsync.record/4", "gradsync.record/3")),
+            "schema \"gradsync.record/3\", expected \"gradsync.record/4\": measure again with this version");
   EXPECT_EQ(ReasonFor(Changed(R"("batch_size":2)", R"("batch_size":"2")")),
             "\"batch_size\" is a text, expected a whole number");
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":"one")")),
@@ -230,39 +233,42 @@ TEST(RecordTest, SaysWhyALineIsNoRecord) {
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":9223372036854775808)")),
             "\"rank\" is a number, expected a whole number");
   EXPECT_EQ(ReasonFor(Changed(R"("rank":1)", R"("rank":2)")), "rank 2 of world size 2");
-  EXPECT_EQ(ReasonFor(Changed(R"("run_id")", R"("run")")), "no \"run_id\"");
+  EXPECT_EQ(ReasonFor(Changed(R"("run_id")", R"("id")")), "no \"run_id\"");
   EXPECT_EQ(ReasonFor(Changed(R"("batch_size":2)", R"("batch_size":[2])")),
             "\"batch_size\" is an array, expected a plain value");
+  EXPECT_EQ(ReasonFor(Changed(R"("strategy":"core")", R"("strategy":1)")),
+            "\"strategy\" is a number, expected a string");
+  EXPECT_EQ(ReasonFor(Changed(R"("rank":"4")", R"("rank":4)")), "\"rank\" is a number, expected a string");
+  EXPECT_EQ(ReasonFor(Changed(R"("tuned":true)", R"("tuned":1)")),
+            "\"tuned\" is a number, expected true or false");
+  EXPECT_EQ(ReasonFor(Changed(R"("gloo":"0.5.0")", R"("gloo":{})")),
+            "\"gloo\" is an object, expected a plain value");
+  EXPECT_EQ(ReasonFor(Changed(R"("bytes":1024)", R"("bytes":1.5)")),
+            "\"bytes\" is a number, expected a whole number");
   EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3]")), "samples \"step_ns\" has 3 entries, the others have 2");
   EXPECT_EQ(ReasonFor(Changed("[0,3,4]", "[0,3,4.5]")), "\"position\" is a number, expected a whole number");
 }
 
 TEST(SchemaTest, NamesOfAConfigurationHaveScopes) {
-  Fields config;
-  config.Set("variant", "new:rank=4,seeded=1@shm");
-  EXPECT_EQ(ScopeOf("variant", config), Scope::kVariant);
-  EXPECT_EQ(ScopeOf("model", config), Scope::kCell);
-  EXPECT_EQ(ScopeOf("seed", config), Scope::kRun);
-  EXPECT_EQ(ScopeOf("time", config), Scope::kRun);
-  EXPECT_EQ(ScopeOf("what is new", config), Scope::kCell);
-  EXPECT_EQ(ScopeOf("rank", config), Scope::kVariant);
-  EXPECT_EQ(ScopeOf("seeded", config), Scope::kVariant);
-  EXPECT_EQ(ScopeOf("rank", {}), Scope::kCell);
+  EXPECT_EQ(ScopeOf("model"), Scope::kCell);
+  EXPECT_EQ(ScopeOf("seed"), Scope::kRun);
+  EXPECT_EQ(ScopeOf("time"), Scope::kRun);
+  EXPECT_EQ(ScopeOf("trial_seed"), Scope::kTrial);
+  EXPECT_EQ(ScopeOf("what is new"), Scope::kCell);
 }
 
 TEST(SchemaTest, NamesWhatIsNotInItWhatIsMissingAndWhatIsOfAnotherType) {
   Record record = Sample();
   record.config = {};
   record.link = {};
-  record.config.Set("strategy", "core");
-  record.config.Set("strategie", "core");
+  record.config.Set(ConfigName::Of("strategie"), "core");
   record.config.Set("seed", "0");
   record.facts.Set("peak_bytes_in_use", "unknown");
   record.samples["backward.linear_ns"] = {1, 2, 3};
   const std::vector<std::string> faults = SchemaFaults(record);
   EXPECT_THAT(faults, Contains("\"strategie\" is not in the schema"));
   EXPECT_THAT(faults, Contains("\"seed\" is a text, expected a whole number"));
-  EXPECT_THAT(faults, Contains("no \"backend\""));
+  EXPECT_THAT(faults, Contains("no \"device\""));
   EXPECT_THAT(faults, Contains("no \"forward_ns\""));
   EXPECT_THAT(faults, Not(Contains(HasSubstr("linear"))));
   EXPECT_THAT(faults, Not(Contains(HasSubstr("peak_bytes_in_use"))));
@@ -292,7 +298,7 @@ TEST(ContinuationTest, RecordsGrow) {
   const std::string line = ToContinuationLine(3, end);
   EXPECT_EQ(
       line,
-      R"({"schema":"gradsync.record/3","of":3,"samples":{"forward_ns":[7,8,9]},)"
+      R"({"schema":"gradsync.record/4","of":3,"samples":{"forward_ns":[7,8,9]},)"
       R"("buckets":[{"bytes":4,"tensors":1}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
   EXPECT_EQ(AddLine(line, &records), "");
   ASSERT_EQ(records.size(), 2u);

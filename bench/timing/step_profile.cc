@@ -97,7 +97,7 @@ std::string StepProfile::ToString() const {
 
 void StepProfile::WriteTo(Record& record) const {
   for (const Row& row : rows_) {
-    std::vector<int64_t>& samples = record.samples[Join(row.phase, ".", row.name, "_ns")];
+    std::vector<int64_t>& samples = record.samples[SampleName::Of(Join(row.phase, ".", row.name, "_ns"))];
     samples = row.own_ns;
     samples.resize(step_ns_.size());
   }

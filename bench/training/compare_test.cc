@@ -48,8 +48,9 @@ Records RunAndRead(const Arguments& own, int64_t world_size = 2) {
     EXPECT_EQ(record.checks.StringOr("reference", ""), "single_process");
     EXPECT_THAT(SchemaFaults(record), IsEmpty());
     if (record.rank != 0) continue;
-    const char* const size = record.config.Find("published_size") ? "published_size" : "bucket_elements";
-    const std::pair key = {record.config.StringOr("strategy", ""), record.config.IntOr(size, 0)};
+    const double size =
+        record.variant.NumberOr("bucket_elements", 0) + record.variant.NumberOr("published_size", 0);
+    const std::pair key = {record.variant.strategy, static_cast<int64_t>(size)};
     records.emplace(key, record);
   }
   EXPECT_EQ(count_of_rank.size(), static_cast<size_t>(world_size));
@@ -84,10 +85,10 @@ TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
   ExpectTurns(records);
   for (const auto& [key, record] : records) {
     const auto& [strategy, elements] = key;
-    EXPECT_EQ(record.config.IntOr("bucket_bytes", 0), 4 * elements) << strategy;
-    EXPECT_EQ(record.config.StringOr("variant", ""),
-              strategy + (strategy == "core" ? ":small_first=0,small_last=0," : ":") +
-                  (elements == 64 * kKibi ? "bucket_elements=64Ki@gloo" : "bucket_elements=27Mi@gloo"));
+    EXPECT_EQ(record.facts.IntOr("bucket_bytes", 0), 4 * elements) << strategy;
+    const std::string size = elements == 64 * kKibi ? "bucket_elements=64Ki" : "bucket_elements=27Mi";
+    EXPECT_EQ(record.variant.name(), strategy + ":" + size +
+                                         (strategy == "core" ? ",small_first=0,small_last=0@gloo" : "@gloo"));
     EXPECT_EQ(record.config.StringOr("model", ""), "resnet50 of width 8");
     EXPECT_EQ(record.config.IntOr("image_size", 0), 64);
     EXPECT_EQ(record.facts.IntOr("images_per_step", 0), 4);
@@ -98,7 +99,7 @@ TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
     EXPECT_GE(bytes, record.facts.IntOr("gradient_bytes", -1));
     EXPECT_EQ(record.buckets.size() == 1, elements > 1024 * kKibi) << strategy;
     for (size_t i = 0; i < 3; ++i) {
-      const auto sample = [&samples = record.samples, i](const char* name) { return samples.at(name).at(i); };
+      const auto sample = [&samples = record.samples, i](SampleName name) { return samples.at(name).at(i); };
       EXPECT_EQ(sample("backward_and_sync_ns"),
                 sample("backward_ns") + sample("hooks_ns") + sample("sync_exposed_ns"));
       EXPECT_EQ(sample("step_ns"), sample("begin_step_ns") + sample("forward_ns") +
@@ -109,9 +110,9 @@ TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
 
 TEST(CompareTest, PublishedUnitsMakeCoresBucketsSmaller) {
   const Records records = RunAndRead(Narrow({"--buffer_elements=64Ki", "--units=published"}));
-  EXPECT_EQ(records.at({"core", 64 * kKibi}).config.IntOr("bucket_bytes", 0), 64 * kKibi);
-  EXPECT_EQ(records.at({"bucketed_async", 64 * kKibi}).config.IntOr("bucket_bytes", 0), 256 * kKibi);
-  EXPECT_EQ(records.at({"bucketed_sync", 64 * kKibi}).config.IntOr("bucket_bytes", 0), 256 * kKibi);
+  EXPECT_EQ(records.at({"core", 64 * kKibi}).facts.IntOr("bucket_bytes", 0), 64 * kKibi);
+  EXPECT_EQ(records.at({"bucketed_async", 64 * kKibi}).facts.IntOr("bucket_bytes", 0), 256 * kKibi);
+  EXPECT_EQ(records.at({"bucketed_sync", 64 * kKibi}).facts.IntOr("bucket_bytes", 0), 256 * kKibi);
 }
 
 // A mean over three is rounded, and a batch norm over few pixels makes much of a rounding error.

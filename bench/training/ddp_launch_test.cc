@@ -104,7 +104,7 @@ TEST(DdpLaunchTest, LaunchesOfASetHaveSeedsAndOrdersOfTheirOwn) {
     EXPECT_EQ(record.config.IntOr("seed", -1), 5 + launch);
     run_ids[launch].insert(record.run_id);
     sets.insert(record.facts.StringOr("launch_set", ""));
-    orders[launch][record.config.StringOr("strategy", "")] = record.samples.at("position");
+    orders[launch][record.variant.qualified_strategy()] = record.samples.at("position");
   }
   ASSERT_EQ(run_ids.size(), 3u);
   for (const auto& [launch, ids] : run_ids) EXPECT_EQ(ids.size(), 1u) << launch;

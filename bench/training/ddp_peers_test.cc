@@ -45,7 +45,7 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
   std::map<std::string, int> count;
   std::map<int64_t, std::set<int64_t>> positions;  // by round
   for (const Record& record : RecordsIn(out)) {
-    const std::string strategy = record.config.StringOr("strategy", "");
+    const std::string strategy = record.variant.qualified_strategy();
     ++count[strategy];
     const std::vector<int64_t>& order = record.samples.at("position");
     for (size_t i = 0; i < order.size(); ++i) {
@@ -63,8 +63,9 @@ TEST(DdpPeersTest, PeersTakeTheirStepsInTurn) {
     EXPECT_EQ(record.samples.at("backward_and_sync_ns"), (std::vector<int64_t>{2500, 2500, 2500}));
     EXPECT_EQ(record.samples.contains("backward_ns"), strategy == "pytorch_naive");
     EXPECT_EQ(record.samples.contains("sync_exposed_ns"), strategy == "pytorch_naive");
-    for (const char* const unknown : {"comm_busy_ns", "compute_cpu_ns", "communication_cpu_ns"}) {
-      EXPECT_FALSE(record.samples.contains(unknown)) << unknown;
+    for (const SampleName unknown :
+         std::initializer_list<SampleName>{"comm_busy_ns", "compute_cpu_ns", "communication_cpu_ns"}) {
+      EXPECT_FALSE(record.samples.contains(unknown)) << unknown.text();
     }
     EXPECT_THAT(SchemaFaults(record), Each(StartsWith("no \"")));
     EXPECT_TRUE(record.moments.empty());
@@ -104,11 +105,11 @@ TEST(DdpPeersTest, ImagesAndTheirBucketsReachThePeerToo) {
   EXPECT_THAT(begins, HasSubstr(R"("width":4)"));
   std::map<std::string, int> count;
   for (const Record& record : RecordsIn(out)) {
-    const std::string strategy = record.config.StringOr("strategy", "");
+    const std::string strategy = record.variant.qualified_strategy();
     ++count[strategy];
     const bool elements_are_mib = strategy.ends_with("core") || strategy.ends_with("view");
-    EXPECT_EQ(record.config.IntOr("bucket_bytes", 0),
-              record.config.IntOr("published_size", 0) * (elements_are_mib ? 1 : 4));
+    EXPECT_EQ(record.facts.IntOr("bucket_bytes", 0),
+              record.variant.NumberOr("published_size", 0) * (elements_are_mib ? 1 : 4));
   }
   EXPECT_EQ(count, (std::map<std::string, int>{{"bucketed_async", 2},
                                                {"bucketed_sync", 2},
@@ -124,7 +125,7 @@ TEST(DdpPeersTest, EagerAndCompiledTakeTurns) {
   ASSERT_EQ(result.status, 0) << result.err;
   std::set<std::string> strategies;
   for (const Record& record : RecordsIn(out)) {
-    const std::string strategy = record.config.StringOr("strategy", "");
+    const std::string strategy = record.variant.qualified_strategy();
     strategies.insert(strategy);
     const bool compiled = strategy.ends_with("_compiled");
     EXPECT_EQ(record.facts.StringOr("compiled", ""), compiled ? "a model" : "");
@@ -175,7 +176,7 @@ TEST(DdpPeersTest, APeerThatComputesSomethingElseIsFound) {
   EXPECT_THAT(result.err, HasSubstr("pytorch_naive@gloo: "));
   EXPECT_THAT(result.err, HasSubstr("differs from a single process's"));
   for (const Record& record : RecordsIn(out)) {
-    const bool own = record.config.StringOr("strategy", "") == "naive";
+    const bool own = record.variant.qualified_strategy() == "naive";
     EXPECT_EQ(record.checks.BoolOr("params_equal", !own), own);
   }
 }
@@ -190,7 +191,7 @@ TEST(DdpPeersTest, ACheckThatFailsLosesNoTimes) {
   EXPECT_EQ(records.size(), 4u);
   for (const Record& record : records) {
     EXPECT_EQ(record.samples.at("step_ns").size(), 3u);
-    const bool own = record.config.StringOr("strategy", "") == "naive";
+    const bool own = record.variant.qualified_strategy() == "naive";
     EXPECT_EQ(record.checks.StringOr("reference", ""), own ? "single_process" : "");
   }
 }
@@ -220,7 +221,7 @@ TEST(DdpPeersTest, APeerOnImagesThatComputesNothingIsFound) {
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("pytorch_ddp_view:bucket_elements=1Mi@gloo: the gradient of "));
   for (const Record& record : RecordsIn(out)) {
-    const bool own = record.config.StringOr("strategy", "") == "core";
+    const bool own = record.variant.qualified_strategy() == "core";
     EXPECT_EQ(record.checks.BoolOr("grads_equal", !own), own);
     EXPECT_NEAR(record.checks.DoubleOr("grad_rel_error", -1), own ? 0 : 1, 0.01);
   }
@@ -238,7 +239,7 @@ TEST(DdpPeersTest, GradientsOfAPeerOnImagesInBF16AreNotChecked) {
   std::map<std::string, std::string> references;
   for (const Record& record : RecordsIn(out)) {
     EXPECT_EQ(record.config.StringOr("dtype", ""), "bf16");
-    references[record.config.StringOr("strategy", "")] = record.checks.StringOr("reference", "");
+    references[record.variant.qualified_strategy()] = record.checks.StringOr("reference", "");
   }
   EXPECT_EQ(references,
             (std::map<std::string, std::string>{{"core", "single_process"}, {"pytorch_ddp_view", "none"}}));
@@ -251,7 +252,7 @@ TEST(DdpPeersTest, APeerIsNotCheckedForWhatItDoesNotClaim) {
   ASSERT_EQ(result.status, 0) << result.err;
   std::map<std::string, std::string> references;
   for (const Record& record : RecordsIn(out))
-    references[record.config.StringOr("strategy", "")] = record.checks.StringOr("reference", "");
+    references[record.variant.qualified_strategy()] = record.checks.StringOr("reference", "");
   EXPECT_EQ(references, (std::map<std::string, std::string>{{"local_sgd", "equation"},
                                                             {"pytorch_post_local_sgd", "none"}}));
 }

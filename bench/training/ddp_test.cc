@@ -75,12 +75,12 @@ TEST_P(OrderTest, EveryStrategyEqualsTheSingleProcessOnBothRanks) {
   std::set<std::string> run_ids;
   std::map<std::string, int> count;
   for (const Record& record : records) {
-    const std::string strategy = record.config.StringOr("strategy", "");
+    const std::string strategy = record.variant.qualified_strategy();
     ++count[strategy];
     run_ids.insert(record.run_id);
     EXPECT_EQ(record.world_size, 2);
     ExpectOneCompleteRecord(record, 3);
-    EXPECT_EQ(record.config.StringOr("variant", ""), VariantOf(strategy));
+    EXPECT_EQ(record.variant.name(), VariantOf(strategy));
     // Values, gradients, two moments.
     EXPECT_GE(record.facts.IntOr("peak_bytes_in_use", 0), 4 * record.facts.IntOr("gradient_bytes", -1));
     // One spot check in three rounds. With none ranks keep the gradients of their own batches.
@@ -121,7 +121,7 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
     const std::vector<Record> records = RecordsIn(out);
     EXPECT_EQ(std::ssize(records), 2 * num_variants);
     for (const Record& record : records) {
-      const std::string strategy = record.config.StringOr("strategy", "");
+      const std::string strategy = record.variant.qualified_strategy();
       if (ddp::TraitsOf(strategy).reference != nullptr) ExpectEqualGradients(record, "equation");
       // Of two ranks each sends the weights once in a period.
       if (ddp::TraitsOf(strategy).period_option.empty()) continue;
@@ -151,10 +151,10 @@ TEST(DdpTest, AccumulatesAndClips) {
     EXPECT_THAT(SchemaFaults(record), IsEmpty());
     const int64_t parts = record.config.IntOr("accumulation_steps", 1);
     tokens[parts] = record.facts.IntOr("tokens_per_step", 0);
-    const ddp::Traits& traits = ddp::TraitsOf(record.config.StringOr("strategy", ""));
-    const bool by_rows = record.config.IntOr("rows", 0) == 1;
-    const bool in_parts = record.config.IntOr("accumulate_parts", 0) == 1;
-    EXPECT_EQ(record.config.DoubleOr("clip_norm", 0), traits.can_clip && !by_rows && !in_parts ? 0.01 : 0);
+    const ddp::Traits& traits = ddp::TraitsOf(record.variant.qualified_strategy());
+    const bool by_rows = record.variant.NumberOr("rows", 0) == 1;
+    const bool in_parts = record.variant.NumberOr("accumulate_parts", 0) == 1;
+    EXPECT_EQ(record.variant.NumberOr("clip_norm", 0), traits.can_clip && !by_rows && !in_parts ? 0.01 : 0);
     // Over shm weights are not sent: of each pass every rank sends half of the gradients to the other.
     if (in_parts) {
       double bytes = 0;
@@ -187,9 +187,8 @@ TEST(DdpTest, VariantsOfAllBackendsTakeTurns) {
   std::map<std::string, std::vector<int64_t>> places;  // by variant, of one rank
   for (const Record& record : RecordsIn(out)) {
     ExpectOneCompleteRecord(record, 20);
-    const std::string variant = record.config.StringOr("variant", "");
-    EXPECT_EQ(record.config.StringOr("backend", ""),
-              variant == "none" ? "none" : variant.substr(variant.find('@') + 1));
+    const std::string variant = record.variant.name();
+    EXPECT_EQ(record.variant.backend, variant == "none" ? "none" : variant.substr(variant.find('@') + 1));
     if (variant != "none") ExpectEqualGradients(record);
     EXPECT_GE(record.checks.IntOr("spot_checks", 0), 2);
     EXPECT_EQ(record.facts.StringOr("floor", ""), "none");
@@ -218,8 +217,7 @@ TEST(DdpTest, MemoryIsThatOfTheVariantAlone) {
     EXPECT_EQ(result.status, 0) << result.err;
     std::map<std::pair<std::string, int64_t>, int64_t> peaks;
     for (const Record& record : RecordsIn(out))
-      peaks[{record.config.StringOr("strategy", ""), record.rank}] =
-          record.facts.IntOr("peak_bytes_in_use", 0);
+      peaks[{record.variant.qualified_strategy(), record.rank}] = record.facts.IntOr("peak_bytes_in_use", 0);
     return peaks;
   };
   // The allocator hands out blocks of up to an eighth more than was asked for.
@@ -278,7 +276,7 @@ TEST(DdpTest, StepsOfOneRoundHaveOnePositionEachOnAllRanks) {
     for (size_t i = 0; i < record.samples.at("position").size(); ++i) {
       const int64_t position = record.samples.at("position")[i];
       EXPECT_EQ(position / 3, static_cast<int64_t>(i));
-      strategies_at[position].insert(record.config.StringOr("strategy", ""));
+      strategies_at[position].insert(record.variant.qualified_strategy());
     }
   }
   EXPECT_EQ(strategies_at.size(), 9u);

@@ -56,13 +56,13 @@ inline void ExpectOneCompleteRecord(const Record& record, size_t steps) {
     EXPECT_GE(samples.at("communication_cpu_ns")[i], 0);
   }
   EXPECT_EQ(record.facts.IntOr("allocations_in_timed_steps", -1), 0)
-      << record.config.StringOr("variant", "") << ", seq_len " << record.config.IntOr("seq_len", 0);
+      << record.variant.name() << ", seq_len " << record.config.IntOr("seq_len", 0);
   EXPECT_EQ(record.config.StringOr("model", ""), "tiny");
   EXPECT_EQ(record.config.IntOr("d_model", 0), 16);
 }
 
 inline void ExpectEqualGradients(const Record& record, const char* reference = "single_process") {
-  const std::string strategy = record.config.StringOr("strategy", "");
+  const std::string strategy = record.variant.qualified_strategy();
   EXPECT_EQ(record.checks.StringOr("reference", ""), reference) << strategy;
   EXPECT_TRUE(record.checks.BoolOr("grads_equal", false))
       << strategy << " " << record.checks.DoubleOr("grad_rel_error", -1);

@@ -18,7 +18,7 @@ using model::Batch;
 using model::DType;
 using model::Tensor;
 
-Variant VariantOf(const std::string& text) {
+TrainingVariant VariantOf(const std::string& text) {
   const std::vector<std::string> texts = {text};
   return MakeVariants("variants", texts, {.backends = {"gloo"}, .bucket_bytes = {512}}).front();
 }
@@ -26,14 +26,15 @@ Variant VariantOf(const std::string& text) {
 // The steps of one variant under the name of another.
 class Disguised : public Stepper {
  public:
-  Disguised(const Cell& cell, const Variant& name, Stepper& inner) : Stepper(cell, name), inner_(inner) {}
+  Disguised(const Cell& cell, const TrainingVariant& name, Stepper& inner)
+      : Stepper(cell, name), inner_(inner) {}
 
   StepResult Step(const Batch& batch, model::Tracer* tracer) override { return inner_.Step(batch, tracer); }
   double loss_scale() const override { return inner_.loss_scale(); }
   void StepFromStart(const Batch& batch) override { inner_.StepFromStart(batch); }
   void StepOn(const Batch& batch) override { inner_.StepOn(batch); }
   void Introduce(Record& record) const override { inner_.Introduce(record); }
-  void Describe(Fields& facts) const override { inner_.Describe(facts); }
+  void Describe(FactFields& facts) const override { inner_.Describe(facts); }
 
  private:
   Stepper& inner_;
@@ -57,7 +58,7 @@ Verdict VerdictOn(const std::string& name, const std::string& taken) {
     const Tensor ids = Tensor::Empty(device, {4, 8}, DType::kI32);
     for (int i = 0; i < 32; ++i) ids.data<int32_t>()[i] = (i * i + 7 * i + 11 * rank) % 32;
     const Cell cell;
-    const Variant claimed = VariantOf(name), variant = VariantOf(taken);
+    const TrainingVariant claimed = VariantOf(name), variant = VariantOf(taken);
     const std::unique_ptr<Stepper> inner = MakeOwnStepper(cell, variant, trainer, group);
     Disguised stepper(cell, claimed, *inner);
     verdicts[r] = CheckEquation(stepper, {ids, ids}, trainer);

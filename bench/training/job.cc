@@ -93,14 +93,14 @@ class TrainingJob : public RankJob {
       if (options_.interleaved()) {
         Measure(cell, options_.variants);
       } else {
-        for (const Variant& variant : options_.variants) Measure(cell, {&variant, 1});
+        for (const TrainingVariant& variant : options_.variants) Measure(cell, {&variant, 1});
       }
     }
     Conclude();
   }
 
  private:
-  void Measure(const Cell& cell, std::span<const Variant> variants) {
+  void Measure(const Cell& cell, std::span<const TrainingVariant> variants) {
     std::vector<Series> all = Prepare(cell, variants);
     TakeTurns(cell, all);
     for (Series& series : all) {
@@ -134,11 +134,11 @@ class TrainingJob : public RankJob {
     }
   }
 
-  std::vector<Series> Prepare(const Cell& cell, std::span<const Variant> variants) {
+  std::vector<Series> Prepare(const Cell& cell, std::span<const TrainingVariant> variants) {
     if (peers_) peers_->Begin(variants, RecordOf(cell, variants.back(), 0).config);
     const double flops = trainer_.CountFlops(NewBatch(cell), cell.accumulation_steps);
     std::vector<Series> all;
-    for (const Variant& variant : variants) {
+    for (const TrainingVariant& variant : variants) {
       all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
                                        : MakeOwnStepper(cell, variant, trainer_, rank_.Of(variant.backend)),
                      RecordOf(cell, variant, flops)});
@@ -147,11 +147,11 @@ class TrainingJob : public RankJob {
   }
 
   // As it is before the first step.
-  Record RecordOf(const Cell& cell, const Variant& variant, double flops) const {
+  Record RecordOf(const Cell& cell, const TrainingVariant& variant, double flops) const {
     Record record = rank_.RecordOf(variant.backend);
     options_.Describe(variant, record);
-    for (const auto& [name, value] : cell.config) record.config.Set(name, value);
-    for (const auto& [name, value] : cell.facts) record.facts.Set(name, value);
+    record.config.SetAll(cell.config);
+    record.facts.SetAll(cell.facts);
     record.facts.Set("flops_per_step", Value(flops));
     return record;
   }
@@ -227,7 +227,7 @@ class TrainingJob : public RankJob {
       series.profile->Add(result.marks, recorder_.computed(), recorder_.ops());
     }
     if (listen && trace_) {
-      const Fields& config = stepper.cell().config;
+      const ConfigFields& config = stepper.cell().config;
       trace_->AddStep(
           {stepper.variant().name(), sample, config.IntOr("batch_size", 0), config.IntOr("seq_len", 0)},
           result.marks, recorder_.ops(), stepper.collectives());
@@ -268,7 +268,7 @@ class TrainingJob : public RankJob {
     std::string origin = Join(options_.model, ", ", rank_.world().size, " ranks");
     for (const std::string& backend : options_.GroupBackends()) origin += ", " + backend;
     std::vector<std::string> names;
-    for (const Variant& variant : options_.variants) names.push_back(variant.name());
+    for (const TrainingVariant& variant : options_.variants) names.push_back(variant.name());
     return {rank_.world().rank, std::move(origin), std::move(names)};
   }
 
@@ -287,7 +287,7 @@ class TrainingJob : public RankJob {
 
   // The first step of the first variant, from the initial weights and before anything else.
   void DumpGradients() {
-    const Variant& variant = options_.variants.front();
+    const TrainingVariant& variant = options_.variants.front();
     const Cell& cell = task_.cells.front();
     comm::RecordingProcessGroup& group = rank_.Of(variant.backend);
     const std::unique_ptr<ddp::Strategy> strategy =

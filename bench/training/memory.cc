@@ -26,7 +26,7 @@ double StateCopies(const TrainingOptions& options) { return options.optimizer ==
 double OwnCopies(const TrainingOptions& options, int world_size) {
   bool share_gradients = options.verify, share_state = options.verify;
   double all = 0, largest = 0;
-  for (const Variant& variant : options.variants) {
+  for (const TrainingVariant& variant : options.variants) {
     const ddp::Traits& traits = *variant.traits;
     share_gradients = share_gradients || !traits.places_gradients;
     share_state = share_state || !traits.owns_state;
@@ -48,7 +48,7 @@ double OwnCopies(const TrainingOptions& options, int world_size) {
 // that copies them makes two copies. Compiled or not is all the same.
 double PeerCopies(const TrainingOptions& options) {
   double of_ddp = 0, shared = 0;
-  for (const Variant& variant : options.variants) {
+  for (const TrainingVariant& variant : options.variants) {
     if (!variant.is_peer()) continue;
     const ddp::Traits& traits = *variant.traits;
     if (traits.has_buckets) {

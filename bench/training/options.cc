@@ -244,7 +244,7 @@ int64_t TrainingOptions::longest_seq_len() const { return std::ranges::max(seq_l
 
 std::vector<std::string> TrainingOptions::GroupBackends() const {
   std::vector<std::string> groups;
-  for (const Variant& variant : variants) {
+  for (const TrainingVariant& variant : variants) {
     const bool is_new = std::ranges::count(groups, variant.backend) == 0;
     if (!variant.is_peer() && variant.traits->communicates && is_new) groups.push_back(variant.backend);
   }
@@ -275,13 +275,13 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
   for (const char* const name : {"strategies", "buffer_elements", "units"}) {
     Require(!from_text || !flags.given(name), "--", name, ": cannot be given beside --variants");
   }
-  const std::vector<std::string> texts = from_text ? SplitVariants(variants_text)
+  const std::vector<std::string> texts = from_text ? Variant::Split(variants_text)
                                          : sweep   ? sweep->Variants(strategies)
                                                    : strategies;
   variants = MakeVariants(
       from_text ? "variants" : "strategies", texts,
       {.backends = backends, .bucket_bytes = bucket_bytes, .element_bytes = SizeOf(gradient_type())});
-  for (const Variant& variant : variants) {
+  for (const TrainingVariant& variant : variants) {
     Require(!variant.traits->needs_f32 || gradient_type() == model::DType::kF32, "--dtype=", dtype, ": ",
             variant.name(), " takes f32 or bf16");
     Require(!variant.traits->needs_cpu || ranks.device == "cpu", "--device=", ranks.device, ": ",
@@ -294,7 +294,7 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
     }
   }
   if (!peers.wanted()) return;
-  const std::vector<Variant> all_peers = PeersOf(variants, peers.modes);
+  const std::vector<TrainingVariant> all_peers = PeersOf(variants, peers.modes);
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());
 }
 
@@ -328,10 +328,10 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
           "--dump_grads: one launch writes the file, expected --repeats=1, found ", ranks.repeats);
 }
 
-void TrainingOptions::Describe(const Variant& variant, Record& record) const {
-  Fields& config = record.config;
+void TrainingOptions::Describe(const TrainingVariant& variant, Record& record) const {
+  ConfigFields& config = record.config;
   variant.Describe(record);
-  ranks.Describe(variant.backend, config);
+  ranks.Describe(config);
   config.Set("dtype", tf32 ? "tf32" : dtype);
   config.Set("order", order);
   config.Set("warmup_steps", warmup_steps);

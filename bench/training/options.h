@@ -82,7 +82,7 @@ struct TrainingOptions {
   PeerOptions peers;
 
   // What Complete makes of them: all that take turns, peers behind gradsync's own.
-  std::vector<Variant> variants;
+  std::vector<TrainingVariant> variants;
 
   void AddTo(FlagTable& flags);
   // Those of them that say what is trained by whom (model, batches, training, variants, ranks), as far as
@@ -94,7 +94,7 @@ struct TrainingOptions {
   void Complete(const FlagTable& flags, const comm::World& world);
 
   // What the records of one of the variants say of it, and what every training has in its configuration.
-  void Describe(const Variant& variant, Record& record) const;
+  void Describe(const TrainingVariant& variant, Record& record) const;
 
   // What the largest cell of completed options needs; what a forward pass keeps is estimated from the model's
   // shape.

@@ -46,7 +46,7 @@ TrainingOptions ParseCompare(const std::vector<const char*>& arguments) {
 
 std::vector<std::string> NamesOf(const TrainingOptions& options) {
   std::vector<std::string> names;
-  for (const Variant& variant : options.variants) names.push_back(variant.name());
+  for (const TrainingVariant& variant : options.variants) names.push_back(variant.name());
   return names;
 }
 

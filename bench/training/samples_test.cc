@@ -27,7 +27,7 @@ TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   step.hooks_ns = 3;
   step.moments = {{3, 4}, {5, 6}, {7, 8}, {9, 10}};
   const Record record = SamplesOf(step, 9);
-  const auto sample = [&](const char* name) { return record.samples.at(name); };
+  const auto sample = [&](SampleName name) { return record.samples.at(name); };
   EXPECT_THAT(sample("step_ns"), ElementsAre(82));
   EXPECT_THAT(sample("begin_ns"), ElementsAre(100));
   EXPECT_THAT(sample("begin_step_ns"), ElementsAre(2));

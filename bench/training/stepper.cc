@@ -18,7 +18,8 @@ using model::Parameter;
 
 class OwnStepper : public Stepper {
  public:
-  OwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer, comm::RecordingProcessGroup& group)
+  OwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
+             comm::RecordingProcessGroup& group)
       : Stepper(cell, variant), trainer_(trainer), group_(group) {
     trainer.Provide(*variant.traits);
     const int64_t before = BytesInUse();
@@ -65,7 +66,7 @@ class OwnStepper : public Stepper {
     }
   }
 
-  void Describe(Fields& facts) const override { facts.Set("peak_bytes_in_use", peak_bytes_); }
+  void Describe(FactFields& facts) const override { facts.Set("peak_bytes_in_use", peak_bytes_); }
 
  private:
   model::CachingAllocator& memory() const { return trainer_.device()->allocator(); }
@@ -113,12 +114,12 @@ class OwnStepper : public Stepper {
 class PeerStepper : public Stepper {
  public:
   // `path`: of a file for what it has trained.
-  PeerStepper(const Cell& cell, const Variant& variant, std::string path, PyTorchPeer& process,
+  PeerStepper(const Cell& cell, const TrainingVariant& variant, std::string path, PyTorchPeer& process,
               Trainer& trainer)
       : Stepper(cell, variant), path_(std::move(path)), process_(process), trainer_(trainer) {}
 
   StepResult Step(const Batch& batch, model::Tracer* /*tracer*/) override {
-    const PeerStep step = process_.Step(variant().peer, batch, variant().period());
+    const PeerStep step = process_.Step(variant().peer(), batch, variant().period());
     peak_bytes_ = std::max(peak_bytes_, step.peak_bytes_in_use);
     return {.marks = step.marks, .tells_sync = step.tells_sync, .begin_ns = step.begin_ns};
   }
@@ -126,7 +127,7 @@ class PeerStepper : public Stepper {
   double loss_scale() const override { return 1; }
 
   void StepFromStart(const Batch& batch) override {
-    process_.Train(variant().peer, batch, path_);
+    process_.Train(variant().peer(), batch, path_);
     trainer_.BeginGradients();
     const model::SafetensorsFile file = model::SafetensorsFile::Open(path_);
     for (Parameter* const param : trainer_.params()) {
@@ -137,14 +138,14 @@ class PeerStepper : public Stepper {
   }
 
   void Introduce(Record& record) const override {
-    for (const auto& [name, value] : process_.FactsOf(variant().peer)) record.facts.Set(name, value);
+    record.facts.SetAll(process_.FactsOf(variant().peer()));
     record.provenance.libraries = process_.libraries();
     record.provenance.compiler = "";
     record.provenance.clock = process_.clock();
   }
 
   // It says nothing of the host's memory.
-  void Describe(Fields& facts) const override {
+  void Describe(FactFields& facts) const override {
     facts.Set("peak_bytes_in_use", peak_bytes_ > 0 ? Value(peak_bytes_) : Value(std::string("unknown")));
   }
 
@@ -157,7 +158,7 @@ class PeerStepper : public Stepper {
 
 }  // namespace
 
-std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer,
+std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
                                         comm::RecordingProcessGroup& group) {
   return std::make_unique<OwnStepper>(cell, variant, trainer, group);
 }
@@ -167,10 +168,10 @@ Peers::Peers(const PeerProgram& program, const RankOptions& options, std::string
     : trainer_(trainer),
       process_(program, options, backend, world, placement, trainer.group(), trainer.device()) {}
 
-void Peers::Begin(std::span<const Variant> variants, const Fields& config) {
+void Peers::Begin(std::span<const TrainingVariant> variants, const ConfigFields& config) {
   std::map<std::string, int64_t> bucket_bytes;
-  for (const Variant& variant : variants) {
-    if (variant.is_peer()) bucket_bytes[variant.peer] = variant.bucket_bytes;
+  for (const TrainingVariant& variant : variants) {
+    if (variant.is_peer()) bucket_bytes[variant.peer()] = variant.bucket_bytes;
   }
   if (bucket_bytes.empty()) return;
   // The process starts from what the replica holds.
@@ -182,7 +183,7 @@ void Peers::Begin(std::span<const Variant> variants, const Fields& config) {
   process_.Begin(config, bucket_bytes, weights);
 }
 
-std::unique_ptr<Stepper> Peers::Make(const Cell& cell, const Variant& variant) {
+std::unique_ptr<Stepper> Peers::Make(const Cell& cell, const TrainingVariant& variant) {
   return std::make_unique<PeerStepper>(cell, variant, files_.Path(Join("rank", trainer_.group().rank())),
                                        process_, trainer_);
 }

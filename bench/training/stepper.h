@@ -22,13 +22,13 @@ namespace gradsync::bench {
 class Stepper {
  public:
   // Both must outlive it.
-  Stepper(const Cell& cell, const Variant& variant) : cell_(cell), variant_(variant) {}
+  Stepper(const Cell& cell, const TrainingVariant& variant) : cell_(cell), variant_(variant) {}
   virtual ~Stepper() = default;
   Stepper(const Stepper&) = delete;
   Stepper& operator=(const Stepper&) = delete;
 
   const Cell& cell() const { return cell_; }
-  const Variant& variant() const { return variant_; }
+  const TrainingVariant& variant() const { return variant_; }
 
   // One training step; of a variant with a period all its steps, and then their means. Of one of gradsync's
   // own `tracer` hears, unless it is null, and the trainer's parameters have its gradients afterwards.
@@ -47,16 +47,16 @@ class Stepper {
   // Adds to a record what is known after a first timed step: provenance and buckets.
   virtual void Introduce(Record& record) const = 0;
   // The facts of all steps so far.
-  virtual void Describe(Fields& facts) const = 0;
+  virtual void Describe(FactFields& facts) const = 0;
 
  private:
   const Cell& cell_;
-  const Variant& variant_;
+  const TrainingVariant& variant_;
 };
 
 // One of gradsync's own strategies, which communicates in `group`. What is given by reference must outlive
 // it.
-std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const Variant& variant, Trainer& trainer,
+std::unique_ptr<Stepper> MakeOwnStepper(const Cell& cell, const TrainingVariant& variant, Trainer& trainer,
                                         comm::RecordingProcessGroup& group);
 
 // Peers' variants, whose steps another process takes, and the files by which it and the trainer exchange
@@ -69,8 +69,8 @@ class Peers {
 
   // Has the process make what the peers among `variants` train, from rank 0's initial weights. `config`: what
   // all their records have. To be called before Make, for each set of variants that take turns.
-  void Begin(std::span<const Variant> variants, const Fields& config);
-  std::unique_ptr<Stepper> Make(const Cell& cell, const Variant& variant);
+  void Begin(std::span<const TrainingVariant> variants, const ConfigFields& config);
+  std::unique_ptr<Stepper> Make(const Cell& cell, const TrainingVariant& variant);
 
  private:
   Trainer& trainer_;

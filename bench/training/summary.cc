@@ -9,16 +9,17 @@
 
 namespace gradsync::bench {
 
-std::string VerdictWord(const Fields& checks, bool drifts) {
+std::string VerdictWord(const CheckFields& checks, bool drifts) {
   if (checks.Find("grads_equal") == nullptr) return "not checked";
-  const bool equal = std::ranges::all_of(std::vector{"grads_equal", "params_equal", "replicas_equal"},
-                                         [&](const char* name) { return checks.BoolOr(name, false); });
+  const bool equal =
+      std::ranges::all_of(std::vector<CheckName>{"grads_equal", "params_equal", "replicas_equal"},
+                          [&](CheckName name) { return checks.BoolOr(name, false); });
   if (equal && checks.StringOr("reference", "") == "equation") return "as its equation";
   return equal ? "equal" : drifts ? "replicas drift" : "WRONG";
 }
 
-void Summary::Add(const std::string& cell, const Variant& variant, const std::vector<int64_t>& steps_ns,
-                  const Fields& checks) {
+void Summary::Add(const std::string& cell, const TrainingVariant& variant,
+                  const std::vector<int64_t>& steps_ns, const CheckFields& checks) {
   const double sum_ns = std::accumulate(steps_ns.begin(), steps_ns.end(), 0.0);
   rows_.push_back(
       {cell, variant, sum_ns / static_cast<double>(steps_ns.size()), VerdictWord(checks, variant.drifts())});

@@ -12,7 +12,7 @@ namespace {
 TEST(SummaryTest, DriftIsMarkedWhereItIsMeant) {
   Verdict verdict = {1e-7, 2e-7, "a.weight", "b.weight", true, 1e-4};
   const auto word = [&](bool drifts) {
-    Fields checks;
+    CheckFields checks;
     SetChecks(verdict, checks);
     return VerdictWord(checks, drifts);
   };
@@ -27,12 +27,13 @@ TEST(SummaryTest, DriftIsMarkedWhereItIsMeant) {
 
 TEST(SummaryTest, EachVariantHasALineInItsCell) {
   const auto variant = [](const std::string& strategy, const std::string& floor) {
-    return Variant{.strategy = strategy,
-                   .traits = &ddp::FloorTraits(),
-                   .floor = floor,
-                   .backend = strategy == floor ? "none" : "gloo"};
+    TrainingVariant made{Variant::Parse(strategy)};
+    made.traits = &ddp::FloorTraits();
+    made.floor = floor;
+    if (strategy != floor) made.backend = "gloo";
+    return made;
   };
-  Fields equal;
+  CheckFields equal;
   SetChecks({1e-7, 2e-7, "a.weight", "b.weight", true, 1e-4}, equal);
   Summary summary;
   summary.Add("batch 2, sequence 8", variant("flat", "none"), {900'000, 1'100'000}, equal);

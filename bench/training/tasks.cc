@@ -16,7 +16,7 @@ uint64_t SeedOf(const TrainingOptions& options) { return static_cast<uint64_t>(o
 Cell NewCell(const TrainingOptions& options, const char* what, int64_t batch_size, int64_t parts,
              int64_t row_size) {
   Cell cell;
-  Fields& config = cell.config;
+  ConfigFields& config = cell.config;
   cell.name = Join("batch ", batch_size, parts > 1 ? Join(" x ", parts) : "", what, row_size);
   cell.accumulation_steps = parts;
   // A narrower model is another one, in tables too.

@@ -23,8 +23,8 @@ struct Cell {
   int64_t accumulation_steps = 1;  // parts
   int64_t positions = 0;           // see PeerTolerance; of one rank's batch
   // What its records say beside what those of every training do.
-  Fields config;
-  Fields facts;
+  ConfigFields config;
+  FactFields facts;
 };
 
 // What a rank trains.

@@ -71,7 +71,7 @@ StepMarks Mean(std::span<const StepMarks> steps) {
 
 Record SamplesOf(const StepResult& step, int64_t position) {
   Record record;
-  const auto add = [&](const char* name, int64_t value) { record.samples[name] = {value}; };
+  const auto add = [&](SampleName name, int64_t value) { record.samples[name] = {value}; };
   const int64_t begin_step_ns = step.begin_step_ns.value_or(0), hooks_ns = step.hooks_ns.value_or(0);
   add("step_ns", step.marks.step_ns());
   add("forward_ns", step.marks.forward_ns() - begin_step_ns);

@@ -8,8 +8,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "bench/launch/flags.h"
 #include "bench/peers/options.h"
 #include "bench/records/units.h"
@@ -19,19 +17,10 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr char kNoBackend[] = "none";
 constexpr char kClipNorm[] = "clip_norm";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
-// One text, with what it leaves out left empty.
-struct Parsed {
-  const ddp::Traits& traits;
-  std::string backend, option;
-  int64_t size = 0;
-  std::map<std::string, double, std::less<>> values = {};
-};
-
-// All of a strategy but those of the capacity of buckets, in the order in which variants name them.
+// All of a strategy but those of the capacity of buckets.
 std::vector<ddp::Option> OptionsOf(const ddp::Traits& traits) {
   std::vector<ddp::Option> options(traits.options.begin(), traits.options.end());
   options.insert(options.end(), BenchOptions().begin(), BenchOptions().end());
@@ -43,89 +32,68 @@ std::string Print(const ddp::Option& option, double value) {
                                                   : absl::StrFormat("%.15g", value);
 }
 
-double ParseValue(const std::string& error_start, const ddp::Option& option, const std::string& text) {
+double ParseValue(const ddp::Option& option, const std::string& text) {
   double value = 0;
   if (option.unit == ddp::Option::Unit::kBytes) {
     const std::optional<int64_t> bytes = Bytes().parse(text);
-    Require(bytes.has_value(), error_start, option.name, ": expected ", Bytes().takes);
+    Require(bytes.has_value(), option.name, ": expected ", Bytes().takes);
     value = static_cast<double>(*bytes);
   } else {
-    Require(absl::SimpleAtod(text, &value), error_start, option.name, ": found '", text,
-            "', expected a number from ", Print(option, option.minimum), " to ",
-            Print(option, option.maximum));
+    Require(absl::SimpleAtod(text, &value), option.name, ": found '", text, "', expected a number from ",
+            Print(option, option.minimum), " to ", Print(option, option.maximum));
   }
-  try {
-    ddp::CheckValue(option, value);
-  } catch (const InvalidInput& error) {
-    throw InvalidInput(Join(error_start, error.what()));
-  }
+  ddp::CheckValue(option, value);
   return value;
 }
 
-void ParseBucketSize(const std::string& error_start, const std::string& name, const std::string& text,
-                     Parsed& parsed) {
-  Require(parsed.option.empty(), error_start, "expected one of ", parsed.option, " and ", name);
-  const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
-  const std::optional<int64_t> size = kind.parse(text);
-  Require(size.has_value(), error_start, name, ": expected ", kind.takes);
-  parsed.option = name;
-  parsed.size = *size;
+void SetBucketSize(const std::string& option, int64_t size, size_t element_bytes, TrainingVariant& variant) {
+  const bool counts_bytes = option == kBytes || (option == kPublished && variant.traits->published_in_bytes);
+  variant.bucket_bytes = counts_bytes ? size : size * static_cast<int64_t>(element_bytes);
+  variant.options.erase(option);
+  if (option != kBytes || size != kDefaultBucketBytes) variant.options[option] = FormatCount(size);
 }
 
-Parsed Parse(const std::string& error_start, std::string_view text) {
-  const size_t at = text.rfind('@');
-  const std::string_view head = text.substr(0, at);
-  const size_t colon = head.find(':');
-  const std::string strategy(head.substr(0, colon));
+// What `named` is; without the capacity of buckets if it does not give it.
+TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   const std::vector<std::string> strategies = ddp::StrategyNames(), backends = comm::BackendNames();
-  Require(std::ranges::count(strategies, strategy) > 0, error_start, "unknown strategy '", strategy,
-          "', expected ", OneOf(strategies).takes);
-  Parsed parsed = {ddp::TraitsOf(strategy), "", "", 0};
-  if (at != std::string_view::npos) {
-    parsed.backend = text.substr(at + 1);
-    Require(parsed.traits.communicates, error_start, strategy, " sends nothing, and takes no backend");
-    Require(std::ranges::count(backends, parsed.backend) > 0, error_start, "unknown backend '",
-            parsed.backend, "', expected ", OneOf(backends).takes);
+  Require(std::ranges::count(strategies, named.qualified_strategy()) > 0, "unknown strategy '",
+          named.qualified_strategy(), "', expected ", OneOf(strategies).takes);
+  TrainingVariant variant{named};
+  variant.options.clear();
+  const ddp::Traits& traits = *(variant.traits = &ddp::TraitsOf(named.strategy));
+  variant.floor = ddp::FloorTraits().name;
+  if (named.backend != kNoBackend) {
+    Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
+    Require(std::ranges::count(backends, named.backend) > 0, "unknown backend '", named.backend,
+            "', expected ", OneOf(backends).takes);
+    Require(named.backend_options.empty(), "backend ", named.backend, " has no option '",
+            named.backend_options.empty() ? "" : named.backend_options.begin()->first, "'");
   }
-  if (colon == std::string_view::npos) return parsed;
-  const std::vector<ddp::Option> options = OptionsOf(parsed.traits);
+  const std::vector<ddp::Option> options = OptionsOf(traits);
   std::vector<std::string> names;
   for (const ddp::Option& option : options) names.emplace_back(option.name);
-  if (parsed.traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
-  for (const std::string& text_of_option : SplitCommas(head.substr(colon + 1))) {
-    const std::pair<std::string, std::string> given = absl::StrSplit(text_of_option, absl::MaxSplits('=', 1));
-    const auto& [name, value] = given;
-    Require(std::ranges::count(names, name) > 0, error_start, strategy, " has no option '", name,
-            "', expected ", OneOf(names).takes);
+  if (traits.has_buckets) names.insert(names.end(), {kBytes, kElements, kPublished});
+  std::string size_option;
+  for (const auto& [name, text] : named.options) {
+    Require(std::ranges::count(names, name) > 0, traits.name, " has no option '", name, "', expected ",
+            OneOf(names).takes);
     const auto option = std::ranges::find(options, name, &ddp::Option::name);
     if (option == options.end()) {
-      ParseBucketSize(error_start, name, value, parsed);
+      Require(size_option.empty(), "expected one of ", size_option, " and ", name);
+      size_option = name;
+      const Kind<int64_t> kind = name == kBytes ? Bytes() : Elements();
+      const std::optional<int64_t> size = kind.parse(text);
+      Require(size.has_value(), name, ": expected ", kind.takes);
+      SetBucketSize(name, *size, element_bytes, variant);
       continue;
     }
-    Require(name != kClipNorm || parsed.traits.can_clip, error_start, strategy,
+    Require(name != kClipNorm || traits.can_clip, traits.name,
             " updates weights before it knows all gradients, and cannot clip them");
-    Require(!parsed.values.contains(name), error_start, name, " is given twice");
-    parsed.values[name] = ParseValue(error_start, *option, value);
+    const double value = ParseValue(*option, text);
+    if (value == option->default_value) continue;
+    variant.values[name] = value;
+    variant.options[name] = Print(*option, value);
   }
-  std::erase_if(parsed.values, [&](const auto& given) {
-    return std::ranges::find(options, given.first, &ddp::Option::name)->default_value == given.second;
-  });
-  return parsed;
-}
-
-Variant OwnVariant(const Parsed& parsed, const std::string& backend, const std::string& option, int64_t size,
-                   size_t element_bytes) {
-  const ddp::Traits& traits = parsed.traits;
-  Variant variant = {.strategy = std::string(traits.name),
-                     .traits = &traits,
-                     .floor = std::string(ddp::FloorTraits().name),
-                     .backend = backend,
-                     .values = parsed.values};
-  if (!traits.has_buckets) return variant;
-  const bool counts_bytes = option == kBytes || (option == kPublished && traits.published_in_bytes);
-  variant.size = size;
-  variant.bucket_bytes = counts_bytes ? size : size * static_cast<int64_t>(element_bytes);
-  if (option != kBytes || size != kDefaultBucketBytes) variant.option = option;
   return variant;
 }
 
@@ -143,12 +111,12 @@ std::span<const ddp::Option> BenchOptions() {
   return kOptions;
 }
 
-double Variant::clip_norm() const {
+double TrainingVariant::clip_norm() const {
   const auto given = values.find(kClipNorm);
   return given == values.end() ? std::numeric_limits<double>::infinity() : given->second;
 }
 
-Delays Variant::delays() const {
+Delays TrainingVariant::delays() const {
   const auto ns = [&](std::string_view delay) {
     const auto given = values.find(delay);
     return given == values.end() ? 0 : static_cast<int64_t>(1e3 * given->second);
@@ -156,89 +124,63 @@ Delays Variant::delays() const {
   return {ns("forward_delay_us"), ns("hook_delay_us"), ns("wait_delay_us")};
 }
 
-std::string Variant::name() const {
-  std::vector<std::string> options;
-  for (const ddp::Option& each : OptionsOf(*traits)) {
-    const auto given = values.find(each.name);
-    if (given != values.end()) options.push_back(Join(each.name, "=", Print(each, given->second)));
-  }
-  if (!option.empty()) options.push_back(Join(option, "=", FormatCount(size)));
-  return Join(strategy, options.empty() ? "" : ":", absl::StrJoin(options, ","),
-              backend == kNoBackend ? "" : Join("@", backend));
+std::string TrainingVariant::peer() const {
+  return Join(strategy, options.empty() ? "" : Join(":", bucket_bytes), compiled ? kCompiled : "");
 }
 
-ddp::StrategyOptions Variant::strategy_options() const {
-  ddp::StrategyOptions options;
-  if (bucket_bytes > 0) options.bucket_bytes = static_cast<size_t>(bucket_bytes);
+ddp::StrategyOptions TrainingVariant::strategy_options() const {
+  ddp::StrategyOptions made;
+  if (bucket_bytes > 0) made.bucket_bytes = static_cast<size_t>(bucket_bytes);
   for (const auto& [name, value] : values) {
-    if (traits->FindOption(name) != nullptr) options.values[name] = value;
+    if (traits->FindOption(name) != nullptr) made.values[name] = value;
   }
-  return options;
+  return made;
 }
 
-void Variant::Describe(Record& record) const {
-  record.config.Set("variant", name());
-  record.config.Set("strategy", strategy);
-  record.config.Set("backend", backend);
-  if (bucket_bytes > 0) record.config.Set(kBytes, bucket_bytes);
-  if (option == kElements || option == kPublished) record.config.Set(option, size);
-  for (const ddp::Option& each : OptionsOf(*traits)) {
-    const auto given = values.find(each.name);
-    if (given == values.end()) continue;
-    const bool is_number = each.unit == ddp::Option::Unit::kNumber;
-    record.config.Set(each.name,
-                      is_number ? Value(given->second) : Value(static_cast<int64_t>(given->second)));
-  }
+void TrainingVariant::Describe(Record& record) const {
+  record.variant = *this;
+  if (bucket_bytes > 0) record.facts.Set("bucket_bytes", bucket_bytes);
   record.facts.Set("floor", floor);
   record.facts.Set("agreement", Name(traits->agreement));
   record.facts.Set("overlaps", Value(traits->overlaps));
   if (period() > 1) record.facts.Set("period", period());
   if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;
-  record.facts.Set("peer", "pytorch");
+  record.facts.Set("peer", framework);
   record.facts.Set("twin", traits->name);
 }
 
-std::vector<Variant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
-                                  const VariantDefaults& defaults) {
-  std::vector<Variant> variants;
+std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
+                                          const VariantDefaults& defaults) {
+  std::vector<TrainingVariant> variants;
   for (const std::string& text : texts) {
-    const std::string error_start = Join("--", flag, "=", text, ": ");
-    const Parsed parsed = Parse(error_start, text);
-    std::vector<std::string> backends = defaults.backends;
-    if (!parsed.traits.communicates) backends = {kNoBackend};
-    if (!parsed.backend.empty()) backends = {parsed.backend};
-    std::vector<int64_t> sizes = defaults.bucket_bytes;
-    if (!parsed.option.empty() || !parsed.traits.has_buckets) sizes = {parsed.size};
-    for (const std::string& backend : backends) {
-      for (const int64_t size : sizes) {
-        variants.push_back(OwnVariant(parsed, backend, parsed.option.empty() ? kBytes : parsed.option, size,
-                                      defaults.element_bytes));
-        Require(std::ranges::count(variants, variants.back().name(), &Variant::name) == 1, error_start,
-                variants.back().name(), " is given twice");
+    try {
+      const TrainingVariant variant = Resolve(Variant::Parse(text), defaults.element_bytes);
+      std::vector<std::string> backends = defaults.backends;
+      if (!variant.traits->communicates || variant.backend != kNoBackend) backends = {variant.backend};
+      std::vector<int64_t> sizes = defaults.bucket_bytes;
+      if (!variant.traits->has_buckets || variant.bucket_bytes > 0) sizes = {0};
+      for (const std::string& backend : backends) {
+        for (const int64_t size : sizes) {
+          TrainingVariant& more = variants.emplace_back(variant);
+          more.backend = backend;
+          if (size > 0) SetBucketSize(kBytes, size, defaults.element_bytes, more);
+          Require(std::ranges::count(variants, more.name(), &TrainingVariant::name) == 1, more.name(),
+                  " is given twice");
+        }
       }
+    } catch (const InvalidInput& error) {
+      throw InvalidInput(Join("--", flag, "=", text, ": ", error.what()));
     }
   }
   return variants;
 }
 
-std::vector<std::string> SplitVariants(std::string_view text) {
-  std::vector<std::string> variants;
-  for (std::string& part : SplitCommas(text)) {
-    const size_t equals = part.find('=');
-    if (!variants.empty() && equals != std::string::npos && part.find(':') > equals) {
-      variants.back() += "," + part;
-    } else {
-      variants.push_back(std::move(part));
-    }
-  }
-  return variants;
-}
-
-std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const std::string> modes) {
-  const bool on_nccl = std::ranges::count(variants, "nccl", &Variant::backend) > 0;
-  std::vector<Variant> peers;
-  for (const Variant& variant : variants) {
+std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
+                                     std::span<const std::string> modes) {
+  const bool on_nccl = std::ranges::count(variants, "nccl", &TrainingVariant::backend) > 0;
+  std::vector<TrainingVariant> peers;
+  for (const TrainingVariant& variant : variants) {
     const bool keeps_twin = std::ranges::all_of(variant.strategy_options().values, [&](const auto& given) {
       return variant.traits->FindOption(given.first)->keeps_twin;
     });
@@ -246,16 +188,18 @@ std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const 
     Require(std::isinf(variant.clip_norm()), "--with_peers: PyTorch's twin of ", variant.name(),
             " does not clip gradients, expected no clip_norm");
     for (const std::string& mode : modes) {
-      const std::string_view end = mode == "compiled" ? kCompiled : "";
-      Variant peer = variant;
+      TrainingVariant peer = variant;
+      for (const auto& [name, value] : variant.values) peer.options.erase(name);
       peer.values.clear();
-      peer.strategy = Join(kPeerPrefix, variant.traits->pytorch_twin, end);
-      peer.floor = Join(kPeerPrefix, ddp::FloorTraits().pytorch_twin, end);
+      peer.framework = kPyTorch;
+      peer.compiled = mode == "compiled";
+      peer.strategy = ddp::FloorTraits().pytorch_twin;
+      peer.floor = peer.qualified_strategy();
+      peer.strategy = variant.traits->pytorch_twin;
       // It has no other backends.
       if (variant.traits->communicates) peer.backend = on_nccl ? "nccl" : "gloo";
-      const std::string size = variant.option.empty() ? "" : Join(":", variant.bucket_bytes);
-      peer.peer = Join(variant.traits->pytorch_twin, size, end);
-      if (std::ranges::count(peers, peer.peer, &Variant::peer) == 0) peers.push_back(std::move(peer));
+      if (std::ranges::count(peers, peer.peer(), &TrainingVariant::peer) == 0)
+        peers.push_back(std::move(peer));
     }
   }
   return peers;

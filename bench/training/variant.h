@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/records/record.h"
+#include "bench/records/variant.h"
 #include "ddp/factory.h"
 
 namespace gradsync::bench {
@@ -27,26 +28,19 @@ struct Delays {
   int64_t total_ns() const { return forward_ns + hook_ns + wait_ns; }
 };
 
-// What takes turns with others in a run: a strategy with its options, on a backend. As a text:
-// strategy[:option=value,...][@backend], with only those options that differ from their defaults: first the
-// strategy's own, in the order of its traits, then those that the benchmark gives to every strategy
-// (BenchOptions), then the capacity of buckets, if it has buckets, in one of these ways:
+// A variant that there is, and what it means. Its options are only those that differ from their defaults: the
+// strategy's own (its traits), those that the benchmark gives to every strategy (BenchOptions), and the
+// capacity of buckets, if it has buckets, in one of these ways:
 //
 //   bucket_bytes     in bytes
 //   bucket_elements  in elements of gradients
 //   published_size   as in the published experiment: for `core` in bytes, for the others in elements
-struct Variant {
-  std::string strategy;       // in records; a peer's begins with the framework's name
-  const ddp::Traits* traits;  // the strategy's; a peer's: those of its twin among gradsync's
-  std::string floor;          // the strategy that its cost is measured from
-  std::string backend;        // "none" if it never communicates
+struct TrainingVariant : Variant {
+  const ddp::Traits* traits = nullptr;  // the strategy's; a peer's: those of its twin among gradsync's
+  std::string floor = {};               // the strategy that its cost is measured from
   std::map<std::string, double, std::less<>> values = {};  // of options other than the capacity of buckets
-  std::string option = {};             // that of the capacity of buckets; empty: the default
-  int64_t size = kDefaultBucketBytes;  // the option's value
-  int64_t bucket_bytes = 0;            // what that means; 0: it has no buckets
-  std::string peer = {};               // what PyTorch calls it; empty: one of gradsync's own
+  int64_t bucket_bytes = 0;                                // capacity of a bucket; 0: it has no buckets
 
-  std::string name() const;
   // See Trainer::SetClipNorm; infinite unless it is given.
   double clip_norm() const;
   // What the benchmark adds to its steps.
@@ -55,10 +49,12 @@ struct Variant {
   ddp::StrategyOptions strategy_options() const;
   // Every how many steps it synchronises: so many are its turn.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
-  bool is_peer() const { return !peer.empty(); }
+  bool is_peer() const { return !framework.empty(); }
+  // What PyTorch's process calls a peer (bench/peers/pytorch_training.py).
+  std::string peer() const;
   // Whether its replicas are meant to part.
   bool drifts() const { return traits->agreement == ddp::Agreement::kDrifts; }
-  // Adds the names of a record that tell it from the others, and what its traits say.
+  // Adds itself, and what its traits say.
   void Describe(Record& record) const;
 };
 
@@ -76,15 +72,13 @@ struct VariantDefaults {
 // of the defaults that the strategy takes. `none` takes neither. Throws InvalidInput with a line that begins
 // with --`flag` and says what is wrong: an unknown strategy, option or backend, one that the strategy does
 // not take, or a variant that is there twice.
-std::vector<Variant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
-                                  const VariantDefaults& defaults);
-
-// The variants between commas: a comma may also stand between options.
-std::vector<std::string> SplitVariants(std::string_view text);
+std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const std::string> texts,
+                                          const VariantDefaults& defaults);
 
 // PyTorch's ways that compare with these variants, each once in each of the modes of PeerOptions. Throws
 // InvalidInput, in a line that begins with --with_peers, for a variant that clips gradients: no peer does.
-std::vector<Variant> PeersOf(std::span<const Variant> variants, std::span<const std::string> modes);
+std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
+                                     std::span<const std::string> modes);
 
 }  // namespace gradsync::bench
 

@@ -16,13 +16,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<Variant> Make(const std::string& text, const VariantDefaults& defaults) {
-  return MakeVariants("variants", SplitVariants(text), defaults);
+std::vector<TrainingVariant> Make(const std::string& text, const VariantDefaults& defaults) {
+  return MakeVariants("variants", Variant::Split(text), defaults);
 }
 
-std::vector<std::string> NamesOf(const std::vector<Variant>& variants) {
+std::vector<std::string> NamesOf(const std::vector<TrainingVariant>& variants) {
   std::vector<std::string> names;
-  for (const Variant& variant : variants) names.push_back(variant.name());
+  for (const TrainingVariant& variant : variants) names.push_back(variant.name());
   return names;
 }
 
@@ -38,6 +38,11 @@ TEST(VariantTest, IsNamedByWhatDiffersFromTheDefaults) {
               ElementsAre("core@gloo", "core:bucket_bytes=12Mi@gloo", "core:bucket_bytes=4Ki@shm"));
   EXPECT_THAT(NamesOf("core:bucket_elements=3Mi,bucketed_sync:published_size=3145728"),
               ElementsAre("core:bucket_elements=3Mi@gloo", "bucketed_sync:published_size=3Mi@gloo"));
+}
+
+TEST(VariantTest, OptionsMayBeSeparatedByColons) {
+  EXPECT_THAT(NamesOf("diloco:period=1:outer_rate=1,naive"),
+              ElementsAre("diloco:outer_rate=1,period=1@gloo", "naive@gloo"));
 }
 
 // What is not said is multiplied by the lists, as far as the strategy takes it.
@@ -69,35 +74,33 @@ TEST(VariantTest, OptionsSayHowLargeBucketsAre) {
 TEST(VariantTest, RecordsSayWhatItIs) {
   Record record;
   Make("bucketed_async:bucket_elements=3Mi@shm", {{"gloo"}, {}}).front().Describe(record);
-  EXPECT_EQ(record.config.StringOr("variant", ""), "bucketed_async:bucket_elements=3Mi@shm");
-  EXPECT_EQ(record.config.StringOr("strategy", ""), "bucketed_async");
-  EXPECT_EQ(record.config.StringOr("backend", ""), "shm");
-  EXPECT_EQ(record.config.IntOr("bucket_bytes", 0), 12 << 20);
-  EXPECT_EQ(record.config.IntOr("bucket_elements", 0), 3 << 20);
-  EXPECT_EQ(record.config.Find("published_size"), nullptr);
+  EXPECT_EQ(record.variant.name(), "bucketed_async:bucket_elements=3Mi@shm");
+  EXPECT_EQ(record.variant.qualified_strategy(), "bucketed_async");
+  EXPECT_EQ(record.variant.backend, "shm");
+  EXPECT_EQ(record.facts.IntOr("bucket_bytes", 0), 12 << 20);
   EXPECT_EQ(record.facts.StringOr("floor", ""), "none");
   EXPECT_EQ(record.facts.StringOr("agreement", ""), "exact");
   EXPECT_TRUE(record.facts.BoolOr("overlaps", false));
   EXPECT_EQ(record.facts.Find("peer"), nullptr);
   Record floor;
   Make("none", {{"gloo"}, {}}).front().Describe(floor);
-  EXPECT_EQ(floor.config.StringOr("backend", ""), "none");
-  EXPECT_EQ(floor.config.Find("bucket_bytes"), nullptr);
+  EXPECT_EQ(floor.variant.backend, "none");
+  EXPECT_EQ(floor.facts.Find("bucket_bytes"), nullptr);
   EXPECT_EQ(floor.facts.StringOr("floor", ""), "none");
   EXPECT_EQ(floor.facts.StringOr("agreement", ""), "drifts");
 }
 
 TEST(VariantTest, PeersAreTheTwinsOfEach) {
-  const std::vector<Variant> own =
+  const std::vector<TrainingVariant> own =
       Make("none,naive@shm,core:bucket_bytes=1Mi@shm,bucketed_sync@gloo,bucketed_async@shm",
            {{"gloo"}, {kDefaultBucketBytes}});
-  const std::vector<Variant> peers = PeersOf(own, std::vector<std::string>{"eager", "compiled"});
+  const std::vector<TrainingVariant> peers = PeersOf(own, std::vector<std::string>{"eager", "compiled"});
   EXPECT_THAT(NamesOf(peers),
               ElementsAre("pytorch_none", "pytorch_none_compiled", "pytorch_naive@gloo",
                           "pytorch_naive_compiled@gloo", "pytorch_ddp_view:bucket_bytes=1Mi@gloo",
                           "pytorch_ddp_view_compiled:bucket_bytes=1Mi@gloo", "pytorch_ddp@gloo",
                           "pytorch_ddp_compiled@gloo"));
-  EXPECT_EQ(peers[5].peer, "ddp_view:1048576_compiled");
+  EXPECT_EQ(peers[5].peer(), "ddp_view:1048576_compiled");
   Record record;
   peers[5].Describe(record);
   EXPECT_EQ(record.facts.StringOr("peer", ""), "pytorch");
@@ -111,7 +114,7 @@ TEST(VariantTest, OtherOptionsHaveNoTwin) {
                                    {{"gloo"}, {kDefaultBucketBytes}}),
                               std::vector<std::string>{"eager"})),
               ElementsAre("pytorch_ddp_view@gloo"));
-  const std::vector<Variant> peers = PeersOf(
+  const std::vector<TrainingVariant> peers = PeersOf(
       Make("bf16_wire,powersgd,local_sgd:period=3,local_sgd,zero1", {{"gloo"}, {kDefaultBucketBytes}}),
       std::vector<std::string>{"eager"});
   EXPECT_THAT(NamesOf(peers),
@@ -134,7 +137,7 @@ TEST(VariantTest, PeersDoNotClip) {
 
 // Which are no option of the strategy.
 TEST(VariantTest, DelaysAreInTheRecord) {
-  const Variant variant =
+  const TrainingVariant variant =
       Make("core:wait_delay_us=1500,forward_delay_us=20", {{"gloo"}, {kDefaultBucketBytes}})[0];
   EXPECT_EQ(variant.name(), "core:forward_delay_us=20,wait_delay_us=1500@gloo");
   EXPECT_EQ(variant.delays().forward_ns, 20'000);
@@ -146,7 +149,8 @@ TEST(VariantTest, DelaysAreInTheRecord) {
 }
 
 TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
-  const std::vector<Variant> variants = Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
+  const std::vector<TrainingVariant> variants =
+      Make("naive,zero1:clip_norm=0.5", {{"gloo"}, {kDefaultBucketBytes}});
   EXPECT_TRUE(std::isinf(variants[0].clip_norm()));
   EXPECT_EQ(variants[1].name(), "zero1:clip_norm=0.5@gloo");
   EXPECT_EQ(variants[1].clip_norm(), 0.5);
@@ -172,6 +176,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"core,", "--variants=: unknown strategy '', expected none, naive, "},
         std::pair{"core@smoke", "--variants=core@smoke: unknown backend 'smoke', expected "},
         std::pair{"core@", "--variants=core@: unknown backend '', expected "},
+        std::pair{"core@gloo:progress=wait",
+                  "--variants=core@gloo:progress=wait: backend gloo has no option 'progress'"},
+        std::pair{"pytorch_naive", "--variants=pytorch_naive: unknown strategy 'pytorch_naive', expected "},
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
@@ -185,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "gradients, and cannot clip them"},
         std::pair{"core:clip_norm=-1",
                   "--variants=core:clip_norm=-1: clip_norm: found -1, expected a number from 0 "},
-        std::pair{"core:bucket_bytes", "--variants=core:bucket_bytes: bucket_bytes: expected a byte count "},
+        std::pair{"core:bucket_bytes", "--variants=core:bucket_bytes: 'bucket_bytes': expected option=value"},
         std::pair{"core:bucket_bytes=0", "--variants=core:bucket_bytes=0: bucket_bytes: expected "},
         std::pair{"core:bucket_bytes=1,bucket_elements=1",
                   "--variants=core:bucket_bytes=1,bucket_elements=1: expected one of bucket_bytes and "},

@@ -35,7 +35,7 @@ bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_
 }
 
 bool Verifier::SpotCheck(const Stepper& stepper, int64_t round) {
-  const Variant& variant = stepper.variant();
+  const TrainingVariant& variant = stepper.variant();
   const bool has_parts = variant.traits->shards_state;
   const std::vector<int> ranks =
       RanksThatDiffer(has_parts ? ValuesOf(trainer_.params()) : GradsOf(trainer_.params()), trainer_.group(),
@@ -48,9 +48,9 @@ bool Verifier::SpotCheck(const Stepper& stepper, int64_t round) {
   return ranks.empty();
 }
 
-Fields Verifier::Check(Stepper& stepper) {
-  Fields checks;
-  const Variant& variant = stepper.variant();
+CheckFields Verifier::Check(Stepper& stepper) {
+  CheckFields checks;
+  const TrainingVariant& variant = stepper.variant();
   const bool tells = !variant.is_peer() || (std::isfinite(variant.traits->twin_differs_by) &&
                                             !(options_.on_images() && options_.dtype == "bf16"));
   const bool wanted = options_.verify && tells;

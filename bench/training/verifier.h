@@ -33,7 +33,7 @@ class Verifier {
   // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
   // came of that, for its record's checks. A variant that is wrong, and is not meant to drift, is a fault of
   // the rank. All ranks call.
-  Fields Check(Stepper& stepper);
+  CheckFields Check(Stepper& stepper);
 
  private:
   Verdict CheckSingleProcess(Stepper& stepper, const model::Batch& batch);

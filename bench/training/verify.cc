@@ -89,7 +89,7 @@ std::vector<Tensor> Copies(std::span<const Tensor> tensors) {
 
 }  // namespace
 
-void SetChecks(const Verdict& verdict, Fields& checks) {
+void SetChecks(const Verdict& verdict, CheckFields& checks) {
   checks.Set("grad_rel_error", Value(verdict.grad_rel_error));
   checks.Set("param_rel_error", Value(verdict.param_rel_error));
   checks.Set("grads_equal", Value(verdict.grads_equal()));

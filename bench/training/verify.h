@@ -43,7 +43,7 @@ struct Verdict {
   bool passed() const { return grads_equal() && params_equal() && replicas_equal; }
 };
 
-void SetChecks(const Verdict& verdict, Fields& checks);
+void SetChecks(const Verdict& verdict, CheckFields& checks);
 
 // One line with the variant, the tensor and the error, if it did not pass; else empty.
 std::string Fault(const std::string& variant, const Verdict& verdict);

@@ -14,7 +14,8 @@
 namespace gradsync::tools {
 namespace {
 
-using bench::Fields;
+using bench::CheckFields;
+using bench::CheckName;
 using bench::Record;
 
 // The larger one; NaN if either is, because an error that is no number is the worst.
@@ -27,15 +28,15 @@ void TakeIfBoth(std::optional<bool> is_so, std::optional<bool>* all) {
   if (is_so) *all = all->value_or(true) && *is_so;
 }
 
-void TakeWorst(const Fields& checks, std::string_view name, std::optional<double>* worst) {
+void TakeWorst(const CheckFields& checks, CheckName name, std::optional<double>* worst) {
   if (checks.Find(name) != nullptr) TakeWorse(checks.DoubleOr(name, 0), worst);
 }
 
-void TakeIfAll(const Fields& checks, std::string_view name, std::optional<bool>* all) {
+void TakeIfAll(const CheckFields& checks, CheckName name, std::optional<bool>* all) {
   if (checks.Find(name) != nullptr) TakeIfBoth(checks.BoolOr(name, false), all);
 }
 
-void TakeChecks(const Fields& checks, Measurement* measurement) {
+void TakeChecks(const CheckFields& checks, Measurement* measurement) {
   TakeWorst(checks, "grad_rel_error", &measurement->grad_rel_error);
   TakeWorst(checks, "param_rel_error", &measurement->param_rel_error);
   TakeIfAll(checks, "grads_equal", &measurement->grads_equal);
@@ -64,12 +65,6 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
 
 using Samples = std::vector<int64_t>;
 
-// Null without such samples.
-const Samples* SamplesOf(const Record& rank, const char* name) {
-  const auto found = rank.samples.find(name);
-  return found == rank.samples.end() ? nullptr : &found->second;
-}
-
 void AddTo(const Samples* more, Samples* sum) {
   if (more == nullptr) return;
   for (size_t i = 0; i < std::min(more->size(), sum->size()); ++i) (*sum)[i] += (*more)[i];
@@ -77,15 +72,15 @@ void AddTo(const Samples* more, Samples* sum) {
 
 // Since the step's beginning; nothing of a peer that waits inside backward.
 void AddSums(Record* rank) {
-  const Samples *const forward = SamplesOf(*rank, "forward_ns"),
-                       *const backward = SamplesOf(*rank, "backward_ns"),
-                       *const sync = SamplesOf(*rank, "sync_exposed_ns");
+  const Samples *const forward = rank->samples.Find("forward_ns"),
+                       *const backward = rank->samples.Find("backward_ns"),
+                       *const sync = rank->samples.Find("sync_exposed_ns");
   if (forward == nullptr || backward == nullptr) return;
   Samples sum = *forward;
   AddTo(backward, &sum);
   Samples worked = sum;
-  AddTo(SamplesOf(*rank, "begin_step_ns"), &worked);
-  AddTo(SamplesOf(*rank, "hooks_ns"), &worked);
+  AddTo(rank->samples.Find("begin_step_ns"), &worked);
+  AddTo(rank->samples.Find("hooks_ns"), &worked);
   Samples averaged = worked;
   AddTo(sync, &averaged);
   rank->samples[kComputed] = std::move(sum);
@@ -98,7 +93,7 @@ void AddSums(Record* rank) {
 void Align(std::vector<Record>* ranks) {
   std::map<std::string, Samples> last;  // by host
   for (const Record& rank : *ranks) {
-    const Samples* const begins = SamplesOf(rank, "begin_ns");
+    const Samples* const begins = rank.samples.Find("begin_ns");
     if (begins == nullptr) return;
     Samples& own = last.try_emplace(rank.provenance.host, *begins).first->second;
     own.resize(std::min(own.size(), begins->size()));
@@ -108,23 +103,22 @@ void Align(std::vector<Record>* ranks) {
     Samples earlier = last[rank.provenance.host];
     const Samples& begins = rank.samples["begin_ns"];
     for (size_t i = 0; i < earlier.size(); ++i) earlier[i] = begins[i] - earlier[i];  // not above 0
-    for (const char* const name : {"step_ns", kComputed, kWorked, kAveraged}) {
-      if (const auto found = rank.samples.find(name); found != rank.samples.end())
-        AddTo(&earlier, &found->second);
+    for (const SampleName name : {SampleName("step_ns"), kComputed, kWorked, kAveraged}) {
+      if (rank.samples.contains(name)) AddTo(&earlier, &rank.samples[name]);
     }
   }
 }
 
 void TakeSkew(const std::vector<Record>& ranks, Measurement* measurement) {
-  const auto knows = [](const Record& rank) { return SamplesOf(rank, kComputed) != nullptr; };
+  const auto knows = [](const Record& rank) { return rank.samples.Find(kComputed) != nullptr; };
   if (!std::ranges::all_of(ranks, knows)) return;
-  Series& skew = measurement->series[kSkew];
+  Series& skew = measurement->series[std::string(kSkew.text())];
   const double others = std::max(1.0, static_cast<double>(ranks.size()) - 1);
   for (size_t i = 0; i < measurement->num_steps; ++i) {
     int64_t last_ns = 0;
     int64_t sum_ns = 0;
     for (const Record& rank : ranks) {
-      const int64_t own_ns = (*SamplesOf(rank, kComputed))[i];
+      const int64_t own_ns = (*rank.samples.Find(kComputed))[i];
       last_ns = std::max(last_ns, own_ns);
       sum_ns += own_ns;
     }
@@ -135,8 +129,10 @@ void TakeSkew(const std::vector<Record>& ranks, Measurement* measurement) {
   skew.rank_stds = {PopulationStd(skew.max)};
 }
 
-PublishedStatistics StatisticsOf(const Fields& fields) {
-  const auto seconds = [&](std::string_view name) { return 1e-9 * fields.DoubleOr(name, kNaN); };
+PublishedStatistics StatisticsOf(const bench::FieldsOf<bench::Part::kPublished>& fields) {
+  const auto seconds = [&](bench::NameIn<bench::Part::kPublished> name) {
+    return 1e-9 * fields.DoubleOr(name, kNaN);
+  };
   return {.mean = seconds("mean_ns"),
           .std = seconds("std_ns"),
           .median = seconds("median_ns"),
@@ -154,6 +150,11 @@ void TakePublished(const Record& rank, Measurement* measurement) {
     series.rank_stds = {series.published->std};
     measurement->num_steps = series.published->n;
   }
+}
+
+std::string TextOf(const bench::Value& value) {
+  if (const bool* const flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return std::visit([](const auto& held) { return Join(held); }, value);
 }
 
 size_t StepsOf(const Record& rank) { return rank.samples.empty() ? 0 : rank.samples.begin()->second.size(); }
@@ -174,8 +175,8 @@ double Series::percentile(double p) const {
 
 size_t Series::num_steps() const { return published ? published->n : max.size(); }
 
-const Series* Measurement::Find(std::string_view name) const {
-  const auto found = series.find(name);
+const Series* Measurement::Find(SampleName name) const {
+  const auto found = series.find(name.text());
   return found == series.end() ? nullptr : &found->second;
 }
 
@@ -184,18 +185,19 @@ std::optional<bool> Measurement::equal() const {
   return grads_equal.value_or(true) && params_equal.value_or(true) && replicas_equal.value_or(true);
 }
 
-std::string Measurement::variant() const {
-  const std::string own = record.config.StringOr("variant", strategy());
-  return own.empty() ? record.config.StringOr("backend", "") : own;
+Configuration CellOf(const Record& record) {
+  Configuration cell;
+  for (const auto& [name, value] : record.config) {
+    if (bench::ScopeOf(name) == bench::Scope::kCell) cell[name] = TextOf(value);
+  }
+  return cell;
 }
 
 Configuration ConfigurationOf(const Record& record) {
-  Configuration configuration;
+  Configuration configuration = CellOf(record);
+  configuration["variant"] = record.variant.name();
   for (const auto& [name, value] : record.config) {
-    if (bench::ScopeOf(name, record.config) == bench::Scope::kRun) continue;
-    const bool* const flag = std::get_if<bool>(&value);
-    std::visit([&, key = &name](const auto& held) { configuration[*key] = Join(held); }, value);
-    if (flag != nullptr) configuration[name] = *flag ? "true" : "false";
+    if (bench::ScopeOf(name) == bench::Scope::kTrial) configuration[name] = TextOf(value);
   }
   return configuration;
 }
@@ -236,9 +238,10 @@ void AddLaunch(const Measurement& more, Measurement* measurement) {
   // Of the steps that both then have, those of `more`.
   const double part = static_cast<double>(more.num_steps) /
                       static_cast<double>(std::max<size_t>(1, more.num_steps + measurement->num_steps));
-  std::erase_if(measurement->series, [&](const auto& named) { return more.Find(named.first) == nullptr; });
+  std::erase_if(measurement->series,
+                [&](const auto& named) { return more.Find(SampleName::Of(named.first)) == nullptr; });
   for (auto& [name, series] : measurement->series) {
-    const Series& own = *more.Find(name);
+    const Series& own = *more.Find(SampleName::Of(name));
     series.max.insert(series.max.end(), own.max.begin(), own.max.end());
     if (series.by_rank.size() != own.by_rank.size()) series.by_rank.clear();
     for (size_t rank = 0; rank < series.by_rank.size(); ++rank) {

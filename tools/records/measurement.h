@@ -13,14 +13,17 @@
 
 namespace gradsync::tools {
 
+using bench::SampleName;
+
 // Samples that are computed here from those of all ranks. A step of all ranks on a host begins when the last
 // of them has left the barrier before it: step_ns and the first three here count from there.
-inline constexpr char kComputed[] = "computed_ns";  // forward + backward
-inline constexpr char kWorked[] = "worked_ns";      // and the strategy's own work: BeginStep and hooks
-inline constexpr char kAveraged[] = "averaged_ns";  // and exposed synchronisation
+inline constexpr auto kComputed = SampleName::Of("computed_ns");  // forward + backward
+inline constexpr auto kWorked =
+    SampleName::Of("worked_ns");  // and the strategy's own work: BeginStep and hooks
+inline constexpr auto kAveraged = SampleName::Of("averaged_ns");  // and exposed synchronisation
 // How much earlier than the last rank the others had computed, on average: no communication, though they
 // wait.
-inline constexpr char kSkew[] = "skew_ns";
+inline constexpr auto kSkew = SampleName::Of("skew_ns");
 
 // What was published of a series instead of its samples, in seconds; NaN where nothing was.
 struct PublishedStatistics {
@@ -83,25 +86,28 @@ struct Measurement {
   std::optional<int64_t> wrong_elements;
 
   // Null if there are no such samples, and no such published figures.
-  const Series* Find(std::string_view name) const;
+  const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
   // Of those three, the ones that are known. Empty if none is.
   std::optional<bool> equal() const;
-  std::string strategy() const { return record.config.StringOr("strategy", ""); }
+  std::string strategy() const { return record.variant.qualified_strategy(); }
   // What takes turns with others: "core@gloo"; of all_reduce the backend.
-  std::string variant() const;
+  std::string variant() const { return record.variant.name(); }
   // The strategy that its cost is measured from; empty: unknown.
   std::string floor() const { return record.facts.StringOr("floor", ""); }
   // Whether it does not synchronise: a floor for time, whose replicas are meant to part.
   bool is_floor() const { return !strategy().empty() && strategy() == floor(); }
   // Whether another framework took its steps.
-  bool is_peer() const { return record.facts.Find("peer") != nullptr; }
+  bool is_peer() const { return !record.variant.framework.empty(); }
   int64_t world_size() const { return record.world_size; }
 };
 
-// What tells a row from others: the configuration as text, by name, but for what the run alone decided.
+// What tells a row from others, as text: the variant, and the configuration by name, but for what the run
+// alone decided.
 using Configuration = std::map<std::string, std::string>;
 Configuration ConfigurationOf(const bench::Record& record);
+// The part of it that all variants of a run share.
+Configuration CellOf(const bench::Record& record);
 // All of it as one text.
 std::string KeyOf(const Configuration& configuration);
 

@@ -106,6 +106,10 @@ std::vector<Found> ReadFiles(const std::vector<std::string>& files, const Record
     ForEachLine(file, take, problems);
     for (size_t i = 0; i < records.size(); ++i) {
       std::string reason = why_unusable(records[i]);
+      if (reason.empty() && records[i].published.empty()) {
+        const std::vector<std::string> missing = bench::MissingSamples(records[i]);
+        if (!missing.empty()) reason = missing.front();
+      }
       if (reason.empty()) {
         found.push_back({.record = std::move(records[i]), .file = file, .line = lines[i]});
       } else {
@@ -123,16 +127,11 @@ void AddNumbers(std::vector<Found>* found) {
   };
   for (Found& each : *found) {
     const Record& record = each.record;
-    const Configuration all = ConfigurationOf(record);
-    Configuration cell = all;
-    std::erase_if(cell, [&](const auto& field) {
-      return bench::ScopeOf(field.first, record.config) != bench::Scope::kCell;
-    });
     const std::string run = Join(record.experiment, "\n", record.facts.StringOr("launch_set", record.run_id),
                                  "\n", record.world_size, "\n");
     each.run = number_of(run);
-    each.group = number_of(run + KeyOf(cell));
-    each.measurement = number_of(run + KeyOf(all));
+    each.group = number_of(run + KeyOf(CellOf(record)));
+    each.measurement = number_of(run + KeyOf(ConfigurationOf(record)));
     each.launch = number_of(record.run_id);
   }
 }

@@ -112,7 +112,7 @@ TEST_F(ReaderTest, WhatDiffersIsApart) {
   Record other_run = WithBatch("none", 0, 2);
   other_run.run_id = "another";
   Record other_buckets = WithBatch("none", 0, 2);
-  other_buckets.config.Set("bucket_bytes", 5);
+  other_buckets.variant.options["bucket_bytes"] = "5";
   Record other_place = WithBatch("none", 1, 2);
   other_place.config.Set("placement", "cpu 1");
   WriteLines(path, {WithBatch("none", 0, 2), other_run, other_buckets, other_place});
@@ -127,7 +127,7 @@ TEST_F(ReaderTest, TheOrderOfFieldsDoesNotMatter) {
   const Record plain = WithBatch("none", 0, 2);
   for (auto field = plain.config.end(); field != plain.config.begin();) {
     --field;
-    turned.config.Set(field->first, field->second);
+    turned.config.Set(bench::ConfigName::Of(field->first), field->second);
   }
   WriteLines(path, {plain, turned});
   Read({path});
@@ -165,8 +165,8 @@ TEST_F(ReaderTest, WithoutStrategiesNothingIsCompared) {
 TEST_F(ReaderTest, VariantsOfACellAreOneGroup) {
   const std::string path = FreshTestDir("find") + "/a.jsonl";
   Record later = WithBatch("naive", 0, 2);
-  later.config.Set("bucket_bytes", 5);
-  later.config.Set("backend", "shm");
+  later.variant.options["bucket_bytes"] = "5";
+  later.variant.backend = "shm";
   later.config.Set("steps", 5);
   WriteLines(path, {WithBatch("core", 0, 2), WithBatch("naive", 0, 2), later, WithBatch("core", 0, 4)});
   Read({path});
@@ -183,6 +183,17 @@ TEST_F(ReaderTest, NamesLinesThatAreNoRecords) {
   EXPECT_EQ(ProblemText().substr(0, path.size() + 13), path + ":1: not JSON:");
   EXPECT_THAT(ProblemText(), HasSubstr(path + ":4-5: no \"schema\": not a gradsync record (2 lines)\n"));
   EXPECT_THAT(ProblemText(), HasSubstr(path + ":6: cut off after 50 bytes\n"));
+}
+
+TEST_F(ReaderTest, NamesSamplesThatARecordShouldHave) {
+  const std::string path = FreshTestDir("missing") + "/a.jsonl";
+  Record own = WithBatch("core", 0, 2), peer = WithBatch("pytorch_naive", 0, 2);
+  own.samples.erase("comm_busy_ns");
+  peer.samples.erase("comm_busy_ns");
+  WriteLines(path, {WithBatch("naive", 0, 2), own, peer});
+  Read({path});
+  EXPECT_EQ(ProblemText(), path + ":2: no samples \"comm_busy_ns\"\n");
+  EXPECT_EQ(Order(), "naive:1,pytorch_naive:1");
 }
 
 TEST_F(ReaderTest, ReadsLinesOfEveryLength) {

@@ -22,7 +22,7 @@ Record CommonRecord(std::string_view experiment, int64_t rank) {
   record.time_utc = "2026-11-21T10:15:00Z";
   record.rank = rank;
   record.world_size = 2;
-  record.config.Set("backend", "gloo");  // DdpRecord's `none` has none
+  record.variant.backend = "gloo";
   record.config.Set("device", "cpu");
   record.config.Set("dtype", "f32");
   record.config.Set("threads_per_rank", 1);
@@ -50,31 +50,21 @@ std::vector<int64_t> Tenths(const std::vector<int64_t>& values, int64_t tenths) 
 
 }  // namespace
 
-void SetBackend(std::string_view backend, Record* record) {
-  const std::string variant = record->config.StringOr("variant", "");
-  record->config.Set("backend", backend);
-  record->config.Set("variant", Join(variant.substr(0, variant.find('@')), "@", backend));
-}
-
-Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int64_t>& steps_ns) {
+Record DdpRecord(std::string_view variant, int64_t rank, const std::vector<int64_t>& steps_ns) {
   Record record = CommonRecord("ddp", rank);
-  const bool is_peer = strategy.starts_with("pytorch_");
   record.config.Set("model", "small");
-  record.config.Set("strategy", strategy);
-  record.config.Set("variant", strategy);
-  if (strategy == "none") {
-    record.config.Set("backend", "none");
-  } else {
-    SetBackend("gloo", &record);
-  }
-  record.facts.Set(
-      "floor", is_peer ? strategy.ends_with("_compiled") ? "pytorch_none_compiled" : "pytorch_none" : "none");
-  record.facts.Set("agreement", strategy.ends_with("none") ? "drifts" : "exact");
-  record.facts.Set("overlaps", !strategy.ends_with("none"));
+  record.variant = bench::Variant::Parse(variant);
+  const std::string& strategy = record.variant.strategy;
+  const bool is_floor = strategy == "none", is_peer = !record.variant.framework.empty();
+  if (record.variant.backend == bench::kNoBackend && (!is_floor || is_peer)) record.variant.backend = "gloo";
+  bench::Variant floor = record.variant;
+  floor.strategy = "none";
+  record.facts.Set("floor", floor.qualified_strategy());
+  record.facts.Set("agreement", is_floor ? "drifts" : "exact");
+  record.facts.Set("overlaps", !is_floor);
   if (is_peer) {
-    record.facts.Set("peer", "pytorch");
-    const std::string_view twin = strategy.substr(8);
-    record.facts.Set("twin", twin.substr(0, twin.find('_')));
+    record.facts.Set("peer", record.variant.framework);
+    record.facts.Set("twin", strategy.substr(0, strategy.find('_')));
   }
   record.config.Set("batch_size", 2);
   record.config.Set("seq_len", 128);
@@ -86,6 +76,9 @@ Record DdpRecord(std::string_view strategy, int64_t rank, const std::vector<int6
   record.samples["backward_and_sync_ns"] = Tenths(steps_ns, 7);
   record.samples["optimizer_ns"] = Tenths(steps_ns, 1);
   record.samples["comm_busy_ns"] = Tenths(steps_ns, 6);
+  record.samples["compute_cpu_ns"] = Tenths(steps_ns, 7);
+  record.samples["communication_cpu_ns"] = Tenths(steps_ns, 2);
+  record.samples["position"] = std::vector<int64_t>(steps_ns.size());
   record.buckets = {{1000, 2}, {2000, 3}};
   record.checks.Set("reference", "single_process");
   record.checks.Set("grads_equal", true);
@@ -99,17 +92,16 @@ Record CompareRecord(std::string_view strategy, int64_t mebi, int64_t rank,
   const Record ddp = DdpRecord(strategy, rank, steps_ns);
   Record record = CommonRecord("ddp", rank);
   record.config.Set("model", "resnet50");
-  record.config.Set("strategy", strategy);
-  record.config.Set("variant", Join(strategy, ":bucket_elements=", mebi, "Mi@gloo"));
+  record.variant = ddp.variant;
+  record.variant.options["bucket_elements"] = Join(mebi, "Mi");
   record.config.Set("batch_size", 8);
   record.config.Set("image_size", 64);
-  record.config.Set("bucket_elements", mebi << 20);
-  record.config.Set("bucket_bytes", mebi << 22);
   record.config.Set("order", "interleaved");
   record.samples = ddp.samples;
   record.buckets = ddp.buckets;
   record.checks = ddp.checks;
   record.facts = ddp.facts;
+  record.facts.Set("bucket_bytes", mebi << 22);
   return record;
 }
 
@@ -125,7 +117,10 @@ Record LearningRecord(std::string_view strategy, int64_t seed, int64_t rank, con
   for (size_t i = 0; i < bits.size(); ++i)
     losses[10 * i + 9] = std::llround(1e9 * std::numbers::ln2 * bits[i]);
   const std::vector<int64_t> own(losses.size(), step_ns / 10);
-  record.samples = {{"step_ns", record.samples["step_ns"]}, {"own_ns", own}, {"held_out_loss_nano", losses}};
+  record.samples = {{"step_ns", record.samples["step_ns"]},
+                    {"own_ns", own},
+                    {"training_loss_nano", losses},
+                    {"held_out_loss_nano", losses}};
   record.facts.Set("order0_bits", bench::Value(4.5));
   record.facts.Set("xz_bits", bench::Value(1.5));
   record.facts.Set("sent_bytes_per_step", bench::Value(3e6));
@@ -137,7 +132,7 @@ Record AllReduceRecord(int64_t size_bytes, int64_t rank, const std::vector<int64
   record.config.Set("collective", "all_reduce");
   record.config.Set("op", "sum");
   record.config.Set("size_bytes", size_bytes);
-  record.samples["time_ns"] = times_ns;
+  record.samples = {{"position", times_ns}, {"time_ns", times_ns}, {"back_to_back_ns", times_ns}};
   record.checks.Set("wrong_elements", 0);
   return record;
 }

@@ -37,7 +37,7 @@ double GpuLimit(std::string_view gpu) {
 
 // Whether gloo moves any of the data.
 bool UsesGloo(const bench::Record& record) {
-  const std::string backend = record.config.StringOr("backend", "");
+  const std::string& backend = record.variant.backend;
   return backend == "gloo" || backend == "gloo_own" ||
          (backend == "hierarchical" && record.link.StringOr("kind", "") != "memory");
 }
@@ -47,7 +47,7 @@ bool UsesGloo(const bench::Record& record) {
 double LimitBytesPerSecond(const bench::Record& record) {
   const double own = record.link.DoubleOr("limit_bytes_per_second", 0);
   if (own > 0) return own;
-  if (record.config.StringOr("backend", "") == "nccl") return GpuLimit(record.provenance.gpu);
+  if (record.variant.backend == "nccl") return GpuLimit(record.provenance.gpu);
   // Sockets: each byte crosses memory several times on its way. Threads: once or twice.
   return UsesGloo(record) ? 50e9 : 400e9;
 }
@@ -91,12 +91,12 @@ Detail Oversubscribed(const Judged& judged) {
 
 Detail UnitsDiffer(const Judged& judged) {
   if (judged.baseline == nullptr) return std::nullopt;
-  const bench::Fields& own = judged.measurement.record.config;
-  const bench::Fields& base = judged.baseline->record.config;
-  const int64_t label = own.IntOr("published_size", 0);
-  const double own_bytes = own.DoubleOr("bucket_bytes", 0);
-  const double base_bytes = base.DoubleOr("bucket_bytes", 0);
-  const bool is_comparable = label > 0 && label == base.IntOr("published_size", 0) && base_bytes > 0;
+  const bench::Record &own = judged.measurement.record, &base = judged.baseline->record;
+  const double label = own.variant.NumberOr("published_size", 0);
+  const double own_bytes = own.facts.DoubleOr("bucket_bytes", 0);
+  const double base_bytes = base.facts.DoubleOr("bucket_bytes", 0);
+  const bool is_comparable =
+      label > 0 && label == base.variant.NumberOr("published_size", 0) && base_bytes > 0;
   return If(is_comparable && own_bytes != base_bytes, Join(own_bytes / base_bytes, "x"));
 }
 
@@ -125,9 +125,14 @@ constexpr Check kChecks[] = {
        const int64_t wrong = judged.measurement.wrong_elements.value_or(0);
        return If(wrong != 0, Join(wrong));
      }},
-    {Flag::kUnequal, "unequal", "gradients or parameters differ between ranks or from the reference",
+    {Flag::kUnequal, "unequal",
+     "gradients or parameters differ between ranks or from the reference, most in this tensor",
      [](const Judged& judged) {
-       return If(!judged.measurement.is_floor() && !judged.measurement.equal().value_or(true));
+       const Measurement& measured = judged.measurement;
+       const bench::CheckFields& checks = measured.record.checks;
+       return If(!measured.is_floor() && !measured.equal().value_or(true),
+                 measured.grads_equal.value_or(true) ? checks.StringOr("worst_param", "")
+                                                     : checks.StringOr("worst_grad", ""));
      }},
     {Flag::kDrifts, "drifts", "replicas part: they are not synchronised in every step",
      [](const Judged& judged) {

@@ -16,7 +16,7 @@ enum class Flag {
   kWorldOfOne,         // "world=1"
   kSharedGpu,          // "shared-gpu:2"
   kWrong,              // "wrong:3"
-  kUnequal,            // "unequal"; not of floors
+  kUnequal,            // "unequal:lm_head.weight"; not of floors
   kDrifts,             // "drifts"
   kTooFast,            // "too-fast:779GB/s"
   kRanksMissing,       // "ranks-missing:1/4"
@@ -65,8 +65,8 @@ struct Judged {
   double bus_bytes_per_second = 0;        // see BusBandwidth; NaN if unknown
   const Measurement* baseline = nullptr;  // that the row is compared with; null if unknown
 
-  const bench::Fields& config() const { return measurement.record.config; }
-  const bench::Fields& facts() const { return measurement.record.facts; }
+  const bench::ConfigFields& config() const { return measurement.record.config; }
+  const bench::FactFields& facts() const { return measurement.record.facts; }
 };
 
 // Which part of the host's processor time other programs took during its steps; NaN if unknown.

@@ -72,7 +72,7 @@ TEST(ValidityTest, WorldOfOne) {
 TEST(ValidityTest, NcclInAWorldOfOne) {
   Record record = DdpRecord("naive", 0, Repeat(kMs, 100));
   record.world_size = 1;
-  record.config.Set("backend", "nccl");
+  record.variant.backend = "nccl";
   record.config.Set("device", "cuda");
   record.provenance.gpu = "NVIDIA H200";
   record.facts.Set("ranks_per_gpu", 1);
@@ -82,7 +82,7 @@ TEST(ValidityTest, NcclInAWorldOfOne) {
 TEST(ValidityTest, SharedGpu) {
   const auto on_gpu = [](const std::function<std::string(int64_t rank)>& uuid) {
     return AllFlags([&](Record& rank) {
-      rank.config.Set("backend", "nccl");
+      rank.variant.backend = "nccl";
       rank.facts.Set("gpu_uuid", uuid(rank.rank));
     });
   };
@@ -157,7 +157,7 @@ TEST(ValidityTest, TooFast) {
   const double bandwidth = BusBandwidth(7.99e9, 0.0102613, 1);
   EXPECT_NEAR(bandwidth, 779e9, 1e9);
   const Measurement on_h200 = Measure([](Record& rank) {
-    rank.config.Set("backend", "nccl");
+    rank.variant.backend = "nccl";
     rank.provenance.gpu = "NVIDIA H200";
   });
   EXPECT_EQ(TextOf(FlagsOf(Judge(on_h200, bandwidth))), "too-fast:779GB/s");
@@ -237,6 +237,15 @@ TEST(ValidityTest, UnequalGradients) {
 TEST(ValidityTest, UnequalParametersOrReplicas) {
   EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("params_equal", false); }), "unequal");
   EXPECT_EQ(AllFlags([](Record& rank) { rank.checks.Set("replicas_equal", false); }), "unequal");
+  const auto named = [](bench::CheckName wrong) {
+    return AllFlags([wrong](Record& rank) {
+      rank.checks.Set(wrong, false);
+      rank.checks.Set("worst_grad", "a");
+      rank.checks.Set("worst_param", "b");
+    });
+  };
+  EXPECT_EQ(named("grads_equal"), "unequal:a");
+  EXPECT_EQ(named("params_equal"), "unequal:b");
 }
 
 TEST(ValidityTest, Traced) {
@@ -246,7 +255,7 @@ TEST(ValidityTest, Traced) {
 TEST(ValidityTest, NoneDrifts) {
   for (const char* const floor : {"none", "pytorch_none"}) {
     EXPECT_EQ(AllFlags([&](Record& rank) {
-                rank.config.Set("strategy", floor);
+                rank.variant = bench::Variant::Parse(floor);
                 rank.facts.Set("floor", floor);
                 rank.checks.Set("grads_equal", false);
               }),
@@ -301,8 +310,8 @@ TEST(ValidityTest, NoOptimizer) {
 TEST(ValidityTest, UnitsDiffer) {
   const auto with_bytes = [](int64_t bucket_bytes, int64_t size) {
     return Measure([=](Record& rank) {
-      rank.config.Set("bucket_bytes", bucket_bytes);
-      if (size > 0) rank.config.Set("published_size", size);
+      rank.facts.Set("bucket_bytes", bucket_bytes);
+      if (size > 0) rank.variant.options["published_size"] = std::to_string(size);
     });
   };
   const auto flags = [](const Measurement& measurement, const Measurement& baseline) {

@@ -82,11 +82,8 @@ double LongestOf(const Cell& cell) {
 
 // "core", "bucketed_async 12Mi": without what is the same in the panel.
 std::string NameOf(const Row& row) {
-  std::string name = row.variant();
-  name.erase(std::min(name.rfind('@'), name.size()));
-  for (size_t colon; (colon = name.find(':')) != std::string::npos;) {
-    name.replace(colon, std::min(name.find('=', colon), name.size() - 1) - colon + 1, 1, ' ');
-  }
+  std::string name = row.strategy();
+  for (const auto& [option, value] : row.measured->record.variant.options) name += Join(" ", value);
   return name;
 }
 

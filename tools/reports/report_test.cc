@@ -68,7 +68,7 @@ void AddVariant(const char* strategy, const char* backend, int64_t computed_ms, 
           steps.push_back(computed.back() + (exposed_ms + 10) * kMs);
         }
         Record record = DdpRecord(strategy, rank, steps);
-        if (std::string_view(strategy) != "none") SetBackend(backend, &record);
+        if (std::string_view(strategy) != "none") record.variant.backend = backend;
         record.samples["forward_ns"] = Repeat(10 * kMs, count);
         record.samples["backward_ns"] = computed;
         for (int64_t& ns : record.samples["backward_ns"]) ns -= 10 * kMs;
@@ -287,7 +287,8 @@ TEST(CostFigureTest, AStepWhosePartsAreUnknownIsOnePart) {
   AddRanks(
       [&](int64_t rank) {
         Record record = DdpRecord("pytorch_naive", rank, Repeat(150 * kMs, 24));
-        for (const char* const phase : {"backward_ns", "sync_exposed_ns"}) record.samples.erase(phase);
+        record.samples.erase("backward_ns");
+        record.samples.erase("sync_exposed_ns");
         return record;
       },
       &records);
@@ -354,9 +355,10 @@ TEST(ReportTest, EscapesEverythingThatRecordsSay) {
   std::vector<Record> records;
   AddRanks(
       [&](int64_t rank) {
-        Record record = DdpRecord(kHostile, rank, Repeat(40 * kMs, 12));
+        Record record = DdpRecord("core", rank, Repeat(40 * kMs, 12));
+        record.variant.strategy = kHostile;
         record.config.Set("model", kHostile);
-        record.config.Set("backend", kHostile);
+        record.variant.backend = kHostile;
         record.provenance.host = record.provenance.cpu_model = record.provenance.os = kHostile;
         record.provenance.command_line = std::string("/x/bench/ddp ") + kHostile;
         return record;

@@ -18,7 +18,7 @@ namespace {
 constexpr double kMiB = 1 << 20;
 constexpr double kGB = 1e9;
 
-constexpr char kTime[] = "time_ns";
+constexpr SampleName kTime = "time_ns";
 
 double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
@@ -35,7 +35,7 @@ std::string OperationOf(const View& view) {
 std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
-      {{.name = "backend", .kind = Kind::kText}, Text("backend")},
+      {{.name = "backend", .kind = Kind::kText}, [](const View& view) { return view.row.backend(); }},
       {{.name = "data_size (MB)", .kind = Kind::kPlain},
        [](const View& view) { return BytesOf(view) / kMiB; }},
       {{.name = "time_taken", .section = kDetails},

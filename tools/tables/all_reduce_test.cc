@@ -73,7 +73,7 @@ Measurement Transfer(const char* backend, int64_t mebi, double mean_us, size_t c
   std::vector<Record> ranks;
   for (const int64_t rank : {0, 1}) {
     Record& record = ranks.emplace_back(AllReduceRecord(mebi << 20, rank, times));
-    record.config.Set("backend", backend);
+    record.variant.backend = backend;
     if (*order != 0) record.config.Set("order", order);
     record.checks.Set("wrong_elements", rank == 0 ? wrong : 0);
   }

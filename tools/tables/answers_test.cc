@@ -165,8 +165,7 @@ TEST(FindingsTest, WhereLaunchesAreTheSamplesMoreLaunchesDecide) {
 
 Change AtSize(const char* strategy, int64_t mebi) {
   return [=](Record& rank) {
-    rank.config.Set("variant", Join(strategy, ":bucket_elements=", mebi, "Mi@gloo"));
-    rank.config.Set("bucket_elements", mebi << 20);
+    rank.variant = bench::Variant::Parse(Join(strategy, ":bucket_elements=", mebi, "Mi@gloo"));
   };
 }
 
@@ -199,7 +198,7 @@ TEST(FindingsTest, ACostThatIsNotShownIsAtMostItsLimit) {
 }
 
 TEST(FindingsTest, EachBackendIsAPlace) {
-  const Change shm = [](Record& rank) { SetBackend("shm", &rank); };
+  const Change shm = [](Record& rank) { rank.variant.backend = "shm"; };
   EXPECT_THAT(
       Sentences({Of("none", 90, 0), Of("core", 100, 1), Of("naive", 125, 2), Of("flat", 125, 3),
                  Of("core", 92, 3, shm), Of("naive", 105, 4, shm)}),

@@ -10,12 +10,18 @@ namespace {
 
 constexpr double kMebi = 1 << 20;
 
-constexpr const char* kSweepPhases[] = {"forward", "backward", "backward_and_sync", "step"};
+constexpr struct {
+  const char* name;
+  SampleName samples;
+} kSweepPhases[] = {{"forward", "forward_ns"},
+                    {"backward", "backward_ns"},
+                    {"backward_and_sync", "backward_and_sync_ns"},
+                    {"step", "step_ns"}};
 
 // A statistic of the view's phase in ms, and its difference to the baseline's.
 auto InPhase(double p) {
   return [p](const View& view) {
-    const Series* const times = view.measured().Find(Join(kSweepPhases[view.part], "_ns"));
+    const Series* const times = view.measured().Find(kSweepPhases[view.part].samples);
     return times == nullptr ? kNaN : 1e3 * (p == 0 ? times->mean() : times->percentile(p));
   };
 }
@@ -32,11 +38,12 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
   std::vector<Field<View>> fields = {
       {{.name = "buffer_elements (Mi)", .kind = Kind::kPlain},
        [](const View& view) { return LabelOf(view.measured()) / kMebi; }},
-      {{.name = "strategy", .kind = Kind::kText}, Text("strategy")},
-      {{.name = "backend", .kind = Kind::kText, .said_once = true}, Text("backend")},
-      {{.name = "bucket_bytes", .kind = Kind::kInteger}, Number("bucket_bytes")},
+      {{.name = "strategy", .kind = Kind::kText}, [](const View& view) { return view.row.strategy(); }},
+      {{.name = "backend", .kind = Kind::kText, .said_once = true},
+       [](const View& view) { return view.row.backend(); }},
+      {{.name = "bucket_bytes", .kind = Kind::kInteger}, Fact("bucket_bytes")},
       {{.name = "phase", .kind = Kind::kText},
-       [](const View& view) { return std::string(kSweepPhases[view.part]); }},
+       [](const View& view) { return std::string(kSweepPhases[view.part].name); }},
       {{.name = "Mean", .digits = 5}, InPhase(0)},
       {{.name = "delta%", .kind = Kind::kPercent}, DeltaInPhase(0)},
       {{.name = "median", .digits = 5}, InPhase(0.5)},

@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kMega = 1e6;
 
-// Samples, see bench/records/schema.cc. Losses are in 1e-9 nats, so that a series is in nats.
-constexpr char kHeldOutLoss[] = "held_out_loss_nano", kStep[] = "step_ns", kOwn[] = "own_ns";
+// Samples, see bench/records/names.h. Losses are in 1e-9 nats, so that a series is in nats.
+constexpr SampleName kHeldOutLoss = "held_out_loss_nano", kStep = "step_ns", kOwn = "own_ns";
 
 // The steps of one trial after which it was judged, and bits per byte.
 std::map<double, double> JudgedSteps(const Measurement& measured) {
@@ -36,7 +36,7 @@ std::map<double, double> JudgedSteps(const Measurement& measured) {
 
 // Means over periods, of a strategy that synchronises every so many steps; what is left of a last one is not
 // counted.
-void AddPeriods(const Measurement& measured, const char* samples, std::vector<double>* all) {
+void AddPeriods(const Measurement& measured, SampleName samples, std::vector<double>* all) {
   const Series* const series = measured.Find(samples);
   const auto period = static_cast<size_t>(std::max<int64_t>(1, measured.record.facts.IntOr("period", 1)));
   for (size_t end = period; series != nullptr && end <= series->max.size(); end += period)
@@ -139,14 +139,14 @@ struct LearningView {
   const LearningCell& cell;
   const LearningRow& row;
 
-  double fact(std::string_view name) const { return row.measured->record.facts.DoubleOr(name, kNaN); }
-  double config(std::string_view name) const { return ConfigNumber(*row.measured, name); }
-  std::string text(std::string_view name) const { return row.measured->record.config.StringOr(name, ""); }
+  double fact(bench::FactName name) const { return row.measured->record.facts.DoubleOr(name, kNaN); }
+  double config(bench::ConfigName name) const { return ConfigNumber(*row.measured, name); }
+  std::string text(bench::ConfigName name) const { return row.measured->record.config.StringOr(name, ""); }
   // How much longer a step is than that of a strategy over the same backend, as a part.
   double StepAgainst(std::string_view strategy) const {
     for (const LearningRow& base : cell.rows) {
       if (base.measured->strategy() == strategy &&
-          base.measured->record.config.StringOr("backend", "") == text("backend")) {
+          base.measured->record.variant.backend == row.measured->record.variant.backend) {
         return row.step_s / base.step_s - 1;
       }
     }
@@ -157,8 +157,12 @@ struct LearningView {
 std::vector<Field<LearningView>> FieldsOfTable() {
   enum Section { kHeadline = 1, kDetails };
   using View = LearningView;
-  const auto config = [](const char* name) { return [name](const View& view) { return view.config(name); }; };
-  const auto text = [](const char* name) { return [name](const View& view) { return view.text(name); }; };
+  const auto config = [](bench::ConfigName name) {
+    return [name](const View& view) { return view.config(name); };
+  };
+  const auto text = [](bench::ConfigName name) {
+    return [name](const View& view) { return view.text(name); };
+  };
   std::vector<Field<View>> fields = {
       {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }},
       {{.name = "bits_per_byte", .section = kHeadline},
@@ -194,10 +198,11 @@ std::vector<Field<LearningView>> FieldsOfTable() {
       {{.name = "xz_bits", .section = kHeadline, .said_once = true},
        [](const View& view) { return view.fact("xz_bits"); }},
   };
-  for (const char* const name :
-       {"num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
+  for (const bench::ConfigName name : std::initializer_list<bench::ConfigName>{
+           "num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
     fields.push_back(
-        {{.name = name, .kind = Kind::kInteger, .section = kHeadline, .said_once = true}, config(name)});
+        {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
+         config(name)});
   }
   fields.push_back({{.name = "world_size", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
                     [](const View& view) { return view.row.measured->world_size(); }});
@@ -225,7 +230,7 @@ std::string FindingOf(const std::vector<LearningCell>& cells) {
 
 }  // namespace
 
-double LearningCell::bound(std::string_view name) const { return record().facts.DoubleOr(name, kNaN); }
+double LearningCell::bound(bench::FactName name) const { return record().facts.DoubleOr(name, kNaN); }
 
 std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
   std::vector<LearningCell> cells;

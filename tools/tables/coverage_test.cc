@@ -47,7 +47,7 @@ Group Rows(const Setting& setting) {
   const size_t num_rounds = std::accumulate(launches.begin(), launches.end(), size_t{0});
   Group group = {Steady("none", Wobble(100, num_rounds, 0))};
   for (const char* const backend : {"gloo", "shm"}) {
-    const Change change = [backend](bench::Record& rank) { SetBackend(backend, &rank); };
+    const Change change = [backend](bench::Record& rank) { rank.variant.backend = backend; };
     for (size_t i = 0; i < setting.num_strategies; ++i)
       group.push_back(Steady(kStrategies[i], Wobble(100, num_rounds, 0), change));
   }

@@ -31,7 +31,7 @@ auto DeltaAt(Place place, std::map<Place, View> OverLinks::*views) {
 // What rows have in common that differ in link and backend alone.
 std::string KeyWithoutLink(const Row& row) {
   Configuration configuration = ConfigurationOf(row.measured->record);
-  for (const char* const differs : {"link_rate", "backend", "variant"}) configuration.erase(differs);
+  for (const char* const differs : {"link_rate", "variant"}) configuration.erase(differs);
   return Join(row.measured->world_size(), "\n", row.label(), "\n", KeyOf(configuration));
 }
 

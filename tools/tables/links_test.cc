@@ -70,7 +70,7 @@ TEST(LinksTableTest, RunsWithoutALinkStandBeside) {
   Group local;
   for (const auto& [strategy, step_ms] : {std::pair{"core", 100.0}, {"topk", 150.0}, {"zero1", 90.0}})
     local.push_back(
-        Steady(strategy, Wobble(step_ms, 30, 1), [](bench::Record& rank) { SetBackend("shm", &rank); }));
+        Steady(strategy, Wobble(step_ms, 30, 1), [](bench::Record& rank) { rank.variant.backend = "shm"; }));
   groups.push_back(local);
   const Tabled t(std::move(groups));
   const Table& table = t.table("links");

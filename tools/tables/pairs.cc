@@ -36,7 +36,7 @@ Rounds RoundsOf(const Cell& cell) {
 }
 
 // An interrupted launch has fewer steps of some variants; step i of each is of round i.
-ByRound InRounds(const Measurement& measurement, std::string_view samples, const Rounds& rounds) {
+ByRound InRounds(const Measurement& measurement, SampleName samples, const Rounds& rounds) {
   ByRound values(rounds.count(), kNaN);
   const Series* const series = measurement.Find(samples);
   if (series == nullptr || series->published) return values;
@@ -96,7 +96,7 @@ class Pairs {
  public:
   explicit Pairs(Cell* cell) : cell_(*cell), rounds_(RoundsOf(*cell)) {
     for (const Row& row : cell_.rows) {
-      const char* const steps = StepSamples(*row.measured);
+      const SampleName steps = StepSamples(*row.measured);
       steps_.push_back(InRounds(*row.measured, steps, rounds_));
       forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
     }
@@ -148,7 +148,7 @@ class Pairs {
       for (size_t i = 0; i < cell_.rows.size(); ++i) {
         const Row& row = cell_.rows[i];
         const bool is_known =
-            row.facts().BoolOr("places_values", false) || row.config().DoubleOr("forward_delay_us", 0) > 0;
+            row.facts().BoolOr("places_values", false) || row.option("forward_delay_us") > 0;
         if (row.is_peer() != is_peer || is_known) continue;
         if (row.floor == i) references.push_back(owners.size());  // it alone does not communicate
         forwards.push_back(forwards_[i]);
@@ -186,7 +186,7 @@ class Pairs {
   }
 
   void EstimateCosts() {
-    const auto of = [&](size_t i, const char* samples) {
+    const auto of = [&](size_t i, SampleName samples) {
       return InRounds(*cell_.rows[i].measured, samples, rounds_);
     };
     std::vector<RoundDifferences> totals, parts;
@@ -241,7 +241,7 @@ std::vector<Estimate> CompareSteps(const Cell& cell,
   const Rounds rounds = RoundsOf(cell);
   std::vector<RoundDifferences> family;
   for (const auto& [own, other] : pairs) {
-    const auto minus = [&](const char* samples) {
+    const auto minus = [&](SampleName samples) {
       return Minus(InRounds(*own->measured, samples, rounds), InRounds(*other->measured, samples, rounds));
     };
     ByRound difference = minus("step_ns");

@@ -53,7 +53,7 @@ TEST(PeersTableTest, EagerAndCompiledStandBelowEachOther) {
 
 // PyTorch has no shm: its rows are compared over the backend that they have, if gradsync's rows do.
 TEST(PeersTableTest, BackendsAreThePeers) {
-  const auto over_shm = [](Record& rank) { SetBackend("shm", &rank); };
+  const auto over_shm = [](Record& rank) { rank.variant.backend = "shm"; };
   const Tabled both({{Ddp("core", 1), Ddp("core", 1, over_shm), Ddp("pytorch_core", 1)}});
   ASSERT_EQ(both.table("peers").num_rows(), 1u);
   EXPECT_EQ(Text(both.table("peers"), 0, "variant"), "core@gloo");

@@ -10,7 +10,10 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr const char* kPhases[] = {"forward", "backward_and_sync"};
+constexpr struct {
+  const char* name;
+  SampleName samples;
+} kPhases[] = {{"forward", "forward_ns"}, {"backward_and_sync", "backward_and_sync_ns"}};
 
 struct Fair {
   View own;          // View::part: the phase
@@ -18,7 +21,7 @@ struct Fair {
   const Row& equal;  // of as many bytes
 
   double Against(const Row& other) const {
-    const std::string samples = Join(kPhases[own.part], "_ns");
+    const SampleName samples = kPhases[own.part].samples;
     return own.row.MeanOf(samples) / other.MeanOf(samples) - 1;
   }
 };
@@ -30,9 +33,9 @@ void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
       "published", "Published differences at equal bytes per bucket",
       {{{.name = "variant", .kind = Kind::kText}, [](const Fair& fair) { return fair.own.row.variant(); }},
        {{.name = "phase", .kind = Kind::kText},
-        [](const Fair& fair) { return std::string(kPhases[fair.own.part]); }},
+        [](const Fair& fair) { return std::string(kPhases[fair.own.part].name); }},
        {{.name = "bucket_bytes", .kind = Kind::kInteger},
-        [](const Fair& fair) { return Number("bucket_bytes")(fair.own); }},
+        [](const Fair& fair) { return Fact("bucket_bytes")(fair.own); }},
        {{.name = "of one label (%)", .kind = Kind::kPercent},
         [](const Fair& fair) { return 100 * fair.Against(fair.base); }},
        {{.name = "of equal bytes (%)", .kind = Kind::kPercent},
@@ -42,7 +45,7 @@ void AddPublishedTables(const std::vector<Cell>& cells, std::vector<Table>* tabl
     for (const Row& row : cell.rows) {
       if (!row.measured->is_published() || row.baseline == Row::kNone) continue;
       const Row& base = cell.rows[row.baseline];
-      const auto bytes = [](const Row& of) { return ConfigNumber(*of.measured, "bucket_bytes"); };
+      const auto bytes = [](const Row& of) { return of.facts().DoubleOr("bucket_bytes", kNaN); };
       const auto equal = std::ranges::find_if(cell.rows, [&](const Row& other) {
         return other.strategy() == base.strategy() && bytes(other) == bytes(row);
       });

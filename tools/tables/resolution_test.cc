@@ -18,7 +18,7 @@ Measurement Delayed(double longer_ms, int64_t delay_us, int phase, size_t num_ro
   for (double& step : steps) step += longer_ms;
   return Steady("core", steps, [&](Record& rank) {
     if (delay_us == 0) return;
-    rank.config.Set("variant", "core:wait_delay_us=" + std::to_string(delay_us) + "@gloo");
+    rank.variant = bench::Variant::Parse("core:wait_delay_us=" + std::to_string(delay_us) + "@gloo");
     rank.facts.Set("delay_ns", 1000 * delay_us);
   });
 }

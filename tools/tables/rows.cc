@@ -19,7 +19,7 @@ namespace {
 // above all clips as it does.
 template <class IsCandidate>
 size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
-  const auto clips_to = [](const Row& any) { return any.config().DoubleOr("clip_norm", 0); };
+  const auto clips_to = [](const Row& any) { return any.option("clip_norm"); };
   size_t best = Row::kNone;
   int most = -1;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -28,7 +28,7 @@ size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate&
         8 * (rows[i].is_floor() && clips_to(rows[i]) == clips_to(row)) +
         4 * (rows[i].backend() == row.backend()) +
         2 * (LabelOf(*rows[i].measured) == LabelOf(*row.measured)) +
-        (ConfigNumber(*rows[i].measured, "bucket_bytes") == ConfigNumber(*row.measured, "bucket_bytes"));
+        (rows[i].facts().DoubleOr("bucket_bytes", kNaN) == row.facts().DoubleOr("bucket_bytes", kNaN));
     if (alike > most) {
       most = alike;
       best = i;
@@ -153,13 +153,13 @@ std::string_view WordOf(Verdict verdict) {
   return kWords[static_cast<size_t>(verdict)];
 }
 
-double Row::MeanOf(std::string_view samples) const {
+double Row::MeanOf(SampleName samples) const {
   const Series* const series = measured->Find(samples);
   return series == nullptr ? kNaN : series->mean();
 }
 
-const char* StepSamples(const Measurement& measurement) {
-  return measurement.Find("time_ns") == nullptr ? "step_ns" : "time_ns";
+SampleName StepSamples(const Measurement& measurement) {
+  return measurement.Find("time_ns") == nullptr ? SampleName("step_ns") : "time_ns";
 }
 
 const Series& MainTimes(const Measurement& measurement) {
@@ -173,11 +173,11 @@ double TypicalOf(const Series* series) {
 }
 
 double LabelOf(const Measurement& measurement) {
-  const bench::Fields& config = measurement.record.config;
-  return config.DoubleOr("bucket_elements", config.DoubleOr("published_size", 0));
+  const bench::Variant& variant = measurement.record.variant;
+  return variant.NumberOr("bucket_elements", variant.NumberOr("published_size", 0));
 }
 
-double ConfigNumber(const Measurement& measurement, std::string_view name) {
+double ConfigNumber(const Measurement& measurement, bench::ConfigName name) {
   return measurement.record.config.DoubleOr(name, kNaN);
 }
 

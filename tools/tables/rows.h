@@ -66,17 +66,19 @@ struct Row {
   bool may_be_fastest = false;  // not shown slower than any other row with this baseline
   double bus_bytes_per_second = kNaN;
 
-  std::string variant() const { return measured->variant(); }  // "core:bucket_bytes=1Mi@gloo"
-  std::string label() const { return variant().substr(0, variant().find('@')); }  // without its backend
-  std::string strategy() const { return measured->strategy(); }                   // "core"
+  std::string variant() const { return measured->variant(); }             // "core:bucket_bytes=1Mi@gloo"
+  std::string label() const { return measured->record.variant.label(); }  // without its backend
+  std::string strategy() const { return measured->strategy(); }           // "core"
   bool is_called(std::string_view name) const { return variant() == name || strategy() == name; }
-  std::string backend() const { return config().StringOr("backend", ""); }
-  const bench::Fields& config() const { return measured->record.config; }
-  const bench::Fields& facts() const { return measured->record.facts; }
+  const std::string& backend() const { return measured->record.variant.backend; }
+  // A number among its variant's options, 0 without it.
+  double option(std::string_view name) const { return measured->record.variant.NumberOr(name, 0); }
+  const bench::ConfigFields& config() const { return measured->record.config; }
+  const bench::FactFields& facts() const { return measured->record.facts; }
   bool is_floor() const { return measured->is_floor(); }
   bool is_peer() const { return measured->is_peer(); }
   // Mean over the steps, in seconds, of samples such as "forward_ns"; NaN without them.
-  double MeanOf(std::string_view samples) const;
+  double MeanOf(SampleName samples) const;
 };
 
 // What all variants of a run's cell have in common: model, batch size, sequence length, dtype and so on. They
@@ -103,11 +105,11 @@ void NameCells(std::vector<Cell>* cells);
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
 double TypicalOf(const Series* series);
 // "step_ns"; of all_reduce "time_ns".
-const char* StepSamples(const Measurement& measurement);
+SampleName StepSamples(const Measurement& measurement);
 // Of the whole step or collective; where only phases were published, of the first of them.
 const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
-double ConfigNumber(const Measurement& measurement, std::string_view name);
+double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 
 // The size of buckets on a variant's label; 0 without one.
 double LabelOf(const Measurement& measurement);

@@ -32,7 +32,7 @@ Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, do
   std::vector<Record> ranks;
   for (const int64_t rank : {0, 1}) {
     Record record = DdpRecord(strategy, rank, Repeat(kMs, steps.size()));
-    const auto set = [&](const char* name, const auto& value) {
+    const auto set = [&](SampleName name, const auto& value) {
       std::vector<int64_t>& samples = record.samples[name];
       samples.clear();
       for (size_t i = 0; i < steps.size(); ++i) samples.push_back(std::llround(kMs * value(steps[i], i)));
@@ -208,11 +208,11 @@ TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
 
 // Too small a delay for a test to find, and yet the coefficient would multiply it.
 TEST(RowsTest, AKnownDelayInForwardGoesWithoutTheCovariate) {
-  const Change delayed = [](Record& rank) { rank.config.Set("forward_delay_us", 10.0); };
+  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "10"; };
   const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
                    Made("flat", Wandering(2, {.forward = 0.01}), 0, "run", delayed)}});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_FALSE(t.row("flat@gloo").uses_forward);
+  EXPECT_FALSE(t.row("flat:forward_delay_us=10@gloo").uses_forward);
 }
 
 // The reference: differences by round, less the median slope times those of forward, trimmed by a fifth.
@@ -358,7 +358,7 @@ TEST(RowsTest, LaunchesOfASetAreOneCell) {
 
 // Over shm a step is compared with shm's, and a size with the same size.
 TEST(RowsTest, TheBaselineIsTheMostAlike) {
-  const Change shm = [](Record& rank) { SetBackend("shm", &rank); };
+  const Change shm = [](Record& rank) { rank.variant.backend = "shm"; };
   const Tabled t({{Made("none", Steps({})), Made("core", Steps({.exposed = 9})),
                    Made("naive", Steps({.exposed = 9})), Made("core", Steps({.exposed = 1}), 0, "run", shm),
                    Made("naive", Steps({.exposed = 1}), 0, "run", shm)}});
@@ -379,12 +379,7 @@ TEST(RowsTest, TheBaselineIsTheMostAlike) {
 
 // What clipping costs is no synchronisation.
 TEST(RowsTest, TheFloorClipsAsTheRowDoes) {
-  const Change clip = [](Record& rank) {
-    rank.config.Set("clip_norm", 1.0);
-    const std::string variant = rank.config.StringOr("variant", "");
-    rank.config.Set("variant", Join(variant.substr(0, variant.find('@')), ":clip_norm=1",
-                                    variant.substr(std::min(variant.size(), variant.find('@')))));
-  };
+  const Change clip = [](Record& rank) { rank.variant.options["clip_norm"] = "1"; };
   const Phases more{.optimizer = 3}, waits{.exposed = 2, .optimizer = 3};
   const Tabled t({{Made("none", Steps({})), Made("none", Steps(more), 0, "run", clip),
                    Made("core", Steps({.exposed = 2})), Made("core", Steps(waits), 0, "run", clip)}});

@@ -52,6 +52,11 @@ std::string RanksOf(const Record& record) {
     text += Join(", each with compute threads: ", compute, ", communication threads: ", communication);
   const std::string placement = record.config.StringOr("placement", "");
   if (!placement.empty()) text += ", placement: " + placement;
+  for (const bench::FactName name :
+       std::initializer_list<bench::FactName>{"compute_cpus", "communication_cpus", "nccl_log_prefix"}) {
+    if (record.facts.Find(name) != nullptr)
+      text += Join(", ", name.text(), ": ", record.facts.StringOr(name, ""));
+  }
   return text;
 }
 

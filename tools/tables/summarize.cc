@@ -45,14 +45,14 @@ void AddAllTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
 }
 
 std::string WhyUnusable(const bench::Record& record) {
-  std::string_view main = record.experiment == "all_reduce" ? "time_ns" : "step_ns";
-  if (record.experiment != "all_reduce" && record.config.Find("strategy") == nullptr) {
+  const SampleName main = record.experiment == "all_reduce" ? SampleName("time_ns") : "step_ns";
+  if (record.experiment != "all_reduce" && record.variant.strategy.empty()) {
     return Join("no table for experiment \"", record.experiment, "\"");
   }
   if (!record.published.empty()) return "";
-  const auto samples = record.samples.find(std::string(main));
-  if (samples == record.samples.end()) return Join("no samples \"", main, "\"");
-  return samples->second.empty() ? "no steps" : "";
+  const std::vector<int64_t>* const samples = record.samples.Find(main);
+  if (samples == nullptr) return Join("no samples \"", main.text(), "\"");
+  return samples->empty() ? "no steps" : "";
 }
 
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row) {

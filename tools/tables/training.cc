@@ -25,17 +25,17 @@ double FlopsPerSecond(const View& view) {
          view.row.MeanOf("step_ns");
 }
 
-auto PerSecond(std::string_view fact) {
+auto PerSecond(bench::FactName fact) {
   return [fact](const View& view) { return Fact(fact)(view) / view.row.MeanOf("step_ns"); };
 }
-auto RankSeconds(std::string_view samples) {
+auto RankSeconds(SampleName samples) {
   return OfTimes(samples, [](const Series& series) { return Mean(series.rank_means); });
 }
 template <class Part>
 auto CostOf(Part Cost::*part) {
   return [part](const View& view) { return view.row.cost.*part; };
 }
-double Ratio(const View& view, std::string_view own, std::string_view whole) {
+double Ratio(const View& view, SampleName own, SampleName whole) {
   return view.row.MeanOf(own) / view.row.MeanOf(whole);
 }
 
@@ -52,14 +52,16 @@ std::string SamplesOf(const View& view) {
 Fields DdpFields() {
   return {
       {{.name = "model_size", .kind = Kind::kText, .section = kSteps, .said_once = true}, Text("model")},
-      {{.name = "backend", .kind = Kind::kText, .section = kSteps}, Text("backend")},
+      {{.name = "backend", .kind = Kind::kText, .section = kSteps},
+       [](const View& view) { return view.row.backend(); }},
       {{.name = "time_per_step", .section = kSteps}, MeanTime("step_ns")},
       {{.name = "std_time_step", .digits = 3, .section = kSteps}, StdTime("step_ns")},
       {{.name = "time_per_sync", .section = kSteps}, MeanTime("sync_exposed_ns")},
       {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime("sync_exposed_ns")},
       {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
        [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
-      {{.name = "strategy", .kind = Kind::kText, .section = kSteps}, Text("strategy")},
+      {{.name = "strategy", .kind = Kind::kText, .section = kSteps},
+       [](const View& view) { return view.row.strategy(); }},
       {{.name = "variant", .kind = Kind::kText, .audience = Audience::kPeople, .leads = true}, &View::name},
       {{.name = "variant", .kind = Kind::kText, .audience = Audience::kMachines},
        [](const View& view) { return view.row.variant(); }},
@@ -71,7 +73,7 @@ Fields DdpFields() {
       {{.name = "image_size", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Number("image_size")},
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
-       Number("bucket_bytes")},
+       Fact("bucket_bytes")},
 
       {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline},
        [](const View& view) { return view.row.step_s; }},

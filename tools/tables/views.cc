@@ -64,7 +64,7 @@ std::string EqualityOf(const Measurement& measurement) {
 }
 
 double PeakBytesPerParameter(const Measurement& measurement) {
-  const bench::Fields& facts = measurement.record.facts;
+  const bench::FactFields& facts = measurement.record.facts;
   return facts.DoubleOr("peak_bytes_in_use", kNaN) / facts.DoubleOr("num_parameters", kNaN);
 }
 

@@ -27,26 +27,26 @@ struct View {
 
 // Values of the row: of its configuration and facts (empty, NaN without such a name), and of one kind of
 // time, in seconds (NaN without such samples).
-inline auto Text(std::string_view name) {
+inline auto Text(bench::ConfigName name) {
   return [name](const View& view) { return view.row.config().StringOr(name, ""); };
 }
-inline auto Number(std::string_view name) {
+inline auto Number(bench::ConfigName name) {
   return [name](const View& view) { return ConfigNumber(view.measured(), name); };
 }
-inline auto Fact(std::string_view name) {
+inline auto Fact(bench::FactName name) {
   return [name](const View& view) { return view.row.facts().DoubleOr(name, kNaN); };
 }
 template <class Statistic>
-auto OfTimes(std::string_view samples, Statistic statistic) {
+auto OfTimes(SampleName samples, Statistic statistic) {
   return [=](const View& view) -> double {
     const Series* const series = view.measured().Find(samples);
     return series == nullptr ? kNaN : std::invoke(statistic, *series);
   };
 }
-inline auto MeanTime(std::string_view samples) { return OfTimes(samples, &Series::mean); }
+inline auto MeanTime(SampleName samples) { return OfTimes(samples, &Series::mean); }
 // Population's.
-inline auto StdTime(std::string_view samples) { return OfTimes(samples, &Series::std); }
-inline auto TimePercentile(std::string_view samples, double p) {
+inline auto StdTime(SampleName samples) { return OfTimes(samples, &Series::std); }
+inline auto TimePercentile(SampleName samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
 // Of the strategies' gradients; peers tell nothing of them.
