@@ -87,8 +87,8 @@ TEST(CompareTest, EveryStrategyTakesTurnsAndEqualsTheSingleProcessAtEverySize) {
     const auto& [strategy, elements] = key;
     EXPECT_EQ(record.facts.IntOr("bucket_bytes", 0), 4 * elements) << strategy;
     const std::string size = elements == 64 * kKibi ? "bucket_elements=64Ki" : "bucket_elements=27Mi";
-    EXPECT_EQ(record.variant.name(), strategy + ":" + size +
-                                         (strategy == "core" ? ",small_first=0,small_last=0@gloo" : "@gloo"));
+    EXPECT_EQ(record.variant.name(),
+              strategy + ":" + size + (strategy == "core" ? ",small_first=0,small_last=0@gloo" : "@gloo"));
     EXPECT_EQ(record.config.StringOr("model", ""), "resnet50 of width 8");
     EXPECT_EQ(record.config.IntOr("image_size", 0), 64);
     EXPECT_EQ(record.facts.IntOr("images_per_step", 0), 4);

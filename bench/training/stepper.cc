@@ -58,6 +58,7 @@ class OwnStepper : public Stepper {
 
   void Introduce(Record& record) const override {
     const ddp::BucketPlan plan = strategy_->plan();
+    record.facts.Set("places_values", Value(strategy_->places_values()));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
     for (const ddp::Bucket& bucket : plan.buckets) {

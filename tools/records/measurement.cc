@@ -49,7 +49,7 @@ void TakeChecks(const CheckFields& checks, Measurement* measurement) {
 
 void TakeSamples(const Record& rank, Measurement* measurement) {
   std::vector<double> seconds(measurement->num_steps);
-  const bool is_floor = rank.config.StringOr("strategy", "") == rank.facts.StringOr("floor", "-");
+  const bool is_floor = rank.variant.qualified_strategy() == rank.facts.StringOr("floor", "-");
   for (const auto& [name, samples_ns] : rank.samples) {
     Series& series = measurement->series[name];
     series.max.resize(measurement->num_steps, std::numeric_limits<double>::lowest());
@@ -57,7 +57,7 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
       seconds[i] = 1e-9 * static_cast<double>(samples_ns[i]);
       series.max[i] = std::max(series.max[i], seconds[i]);
     }
-    if (is_floor && (name == "step_ns" || name == kComputed)) series.by_rank.push_back(seconds);
+    if (is_floor && (name == "step_ns" || name == kComputed.text())) series.by_rank.push_back(seconds);
     series.rank_means.push_back(Mean(seconds));
     series.rank_stds.push_back(PopulationStd(seconds));
   }

@@ -65,7 +65,7 @@ double SecondsPerRound(const Cell& cell) {
 // How much less a floor's time is, by its trimmed mean, where it is sampled as that of a row with a period
 // is: as the maximum over ranks of the mean over so many steps. These are the steps of the rounds that follow
 // one, and the first ones of a launch follow its last.
-double LessInPeriods(const Measurement& floor, std::string_view samples, int64_t period) {
+double LessInPeriods(const Measurement& floor, SampleName samples, int64_t period) {
   const Series* const series = floor.Find(samples);
   if (series == nullptr || series->by_rank.empty() || period < 2) return 0;
   std::vector<double> less;
@@ -194,7 +194,7 @@ class Pairs {
     for (size_t i = 0; i < cell_.rows.size(); ++i) {
       const size_t floor = cell_.rows[i].floor;
       if (floor == i || floor == Row::kNone) continue;
-      const auto against_floor = [&](const ByRound& own, const char* samples) {
+      const auto against_floor = [&](const ByRound& own, SampleName samples) {
         ByRound difference = Adjusted(i, floor, Minus(own, of(floor, samples)));
         const Measurement& base = *cell_.rows[floor].measured;
         const double less = LessInPeriods(base, samples, cell_.rows[i].facts().IntOr("period", 1));

@@ -280,7 +280,8 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
     std::vector<Record> ranks;
     for (const int rank : {0, 1}) {
       Record record = DdpRecord(strategy, rank, Repeat(kMs, kRounds));
-      for (auto& [name, samples] : record.samples) samples.assign(kRounds, 0);
+      for (const auto& [name, samples] : DdpRecord(strategy, rank, {kMs}).samples)
+        record.samples[SampleName::Of(name)].assign(kRounds, 0);
       for (size_t i = 0; i < kRounds; ++i) {
         double sum_ms = 0;
         for (int64_t step = 0; step < period; ++step)
