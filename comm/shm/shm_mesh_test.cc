@@ -191,21 +191,6 @@ TEST(ShmMeshTest, ALackOfDescriptorsIsNamed) {
   EXPECT_EQ(error, "ulimit -n is 3: accept: Too many open files");
 }
 
-// A wake-up that is lost would cost the rank that sleeps all of kNever.
-TEST(ShmMeshTest, NoWakeUpIsLost) {
-  constexpr std::chrono::seconds kNever{60};
-  const TemporaryDirectory directory;
-  const auto begin = Clock::now();
-  RunRanks(2, [&](int rank) {
-    const World world{.rank = rank, .size = 2, .rendezvous = "file://" + directory.path()};
-    FirstCause first_cause(world);
-    ShmMesh mesh(world, 64, kNever, first_cause);
-    mesh.set_look_every(kNever);
-    for (int round = 0; round < 100'000; ++round) mesh.Meet();
-  });
-  EXPECT_LT(Clock::now() - begin, kNever);
-}
-
 // Nobody accepts: as long as there is room, the system does.
 TEST(ShmMeshTest, AFullQueueOfAListenerEndsTheWaitInTime) {
   const std::string name = "gradsync-test-" + std::to_string(getpid());
