@@ -49,13 +49,13 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
     ASSERT_EQ(held_out.size(), 5);
     for (size_t i = 0; i < 5; ++i) EXPECT_EQ(held_out[i] >= 0, i % 2 == 1 || i == 4) << i;
     EXPECT_EQ(record.config.StringOr("text_sha256", "").size(), 64);
-    // In each step, of two ranks each sends every gradient once. (`core` leaves rows out.)
+    // In each step, of two ranks each sends every gradient once, and `core` in one of them what its order is.
     const double sent = record.facts.DoubleOr("sent_bytes_per_step", -1);
     const std::string strategy = record.variant.strategy;
     const double all = 4.0 * static_cast<double>(record.facts.IntOr("num_parameters", 0));
-    EXPECT_LE(sent, all);
+    EXPECT_LE(sent, 1.001 * all);
     EXPECT_EQ(sent > 0, strategy != "none");
-    EXPECT_EQ(strategy == "naive" ? sent : all, all);
+    EXPECT_GE(strategy == "none" ? all : sent, all);
     for (const int64_t own_ns : record.samples.at("own_ns")) EXPECT_GT(own_ns, 0);
     losses[name] = record.samples.at("training_loss_nano");
     // In nats, the mean over ranks: random weights know nothing of 256 bytes.

@@ -179,7 +179,7 @@ TEST(CompareTest, DefaultsAreTheScaledPreset) {
   EXPECT_LT(options.image_size, 224);
   ASSERT_EQ(options.variants.size(), 12u);
   EXPECT_EQ(options.steps % RoundsPerBlock(12), 0);
-  EXPECT_EQ(options.variants[0].name(), "core:small_first=0,small_last=0,bucket_elements=3Mi@gloo");
+  EXPECT_EQ(options.variants[0].name(), "core:bucket_elements=3Mi,small_first=0,small_last=0@gloo");
   EXPECT_EQ(options.variants[1].name(), "bucketed_async:bucket_elements=3Mi@gloo");
   // The last size holds all 24.37 Mi elements of the model in one bucket, as in the original.
   EXPECT_EQ(options.variants[11].name(), "bucketed_sync:bucket_elements=27Mi@gloo");
@@ -324,7 +324,7 @@ TEST(MemoryTest, CountsPeers) {
 TEST(OptionsTest, PeersTrainInF32OrBF16) {
   EXPECT_THAT(
       NamesOf(ParseCompare({"--with_peers=pytorch", "--buffer_elements=3Mi", "--model=tiny"})),
-      ElementsAre("core:small_first=0,small_last=0,bucket_elements=3Mi@gloo",
+      ElementsAre("core:bucket_elements=3Mi,small_first=0,small_last=0@gloo",
                   "bucketed_async:bucket_elements=3Mi@gloo", "bucketed_sync:bucket_elements=3Mi@gloo",
                   "pytorch_ddp_view:bucket_elements=3Mi@gloo", "pytorch_ddp:bucket_elements=3Mi@gloo"));
   EXPECT_THAT(
