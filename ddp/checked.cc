@@ -68,7 +68,7 @@ class CheckedStrategy : public Strategy {
   }
 
   bool places_values() const override { return strategy_->places_values(); }
-  double rows_save_bytes() const override { return strategy_->rows_save_bytes(); }
+  std::optional<double> rows_save_bytes() const override { return strategy_->rows_save_bytes(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
   std::vector<model::NamedTensor> State() override { return strategy_->State(); }
   void Reset() override { strategy_->Reset(); }

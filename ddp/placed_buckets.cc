@@ -40,7 +40,8 @@ void PlacedBuckets::AdoptLayout() {
   Layout();
 }
 
-double PlacedBuckets::rows_save_bytes() const {
+std::optional<double> PlacedBuckets::rows_save_bytes() const {
+  if (!by_rows_) return std::nullopt;
   double saved = 0;
   for (const Bucket& bucket : plan_.buckets) {
     if (bucket.messages_bytes == 0) continue;

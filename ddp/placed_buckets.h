@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_DDP_PLACED_BUCKETS_H_
 #define GRADSYNC_DDP_PLACED_BUCKETS_H_
 
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -35,7 +36,7 @@ class PlacedBuckets : public OverlappedBuckets {
  public:
   void BeginStep() override;
   void OnGradReady(model::Parameter& param) override;
-  double rows_save_bytes() const override;
+  std::optional<double> rows_save_bytes() const override;
   double loss_scale() const override { return 1.0 / group_.size(); }
 
  protected:

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_DDP_STRATEGY_H_
 #define GRADSYNC_DDP_STRATEGY_H_
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,8 +52,8 @@ class Strategy {
   // Whether parameters' values live in memory that all ranks of a host share: then there is one copy of the
   // weights, and no rank gathers them.
   virtual bool places_values() const { return false; }
-  // How many bytes less this rank sends in a step because untouched rows are left out.
-  virtual double rows_save_bytes() const { return 0; }
+  // How many bytes less this rank sends in a step because untouched rows are left out; nullopt: none are.
+  virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
 
   // For checks, between Finish and Update, which goes on as usual. On return every p.grad() is the whole
   // mean over ranks. Takes time and memory.

@@ -88,6 +88,11 @@ void ConvergenceOptions::AddTo(FlagTable& flags) {
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
             "Sequences of held-out text that are judged, at even distances.");
   flags.Add("text_bytes", &text_bytes, Bytes(), "How much of the text is read, at most.");
+  flags.Add("tune", &tune, TunedOptions(),
+            "Tries these values for each variant that takes the option and was not given it, in all "
+            "combinations, and "
+            "judges the one with the lowest held-out loss, on other seeds.");
+  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds choose.");
   flags.BeginGroup("Checkpoints");
   flags.Add("save", &save, Path("a directory"), "Where every trial's checkpoint goes after its last step.");
   flags.Add("resume", &resume, Path("a directory"), "Goes on from these checkpoints.");
@@ -111,19 +116,45 @@ void ConvergenceOptions::Complete(const FlagTable& flags, const comm::World& wor
           training.steps, " of --steps");
   corpus = std::exchange(training.corpus, "");  // which may be a directory here
   training.Complete(flags, world);
+  CompleteSettings();
   CompletePeriods();
+}
+
+// What is lossy begins exactly, as its sources do, for a tenth of the steps unless it is told otherwise.
+void ConvergenceOptions::CompleteSettings() {
+  const size_t element_bytes = SizeOf(training.gradient_type());
+  for (TrainingVariant& variant : training.variants) {
+    const std::string start(variant.traits->start_option);
+    if (!start.empty() && !variant.options.contains(start))
+      variant = WithOption(variant, start, Join(std::max<int64_t>(1, training.steps / 10)), element_bytes);
+    settings.push_back(SettingsOf(variant, tune, element_bytes));
+    for (const TrainingVariant& setting : settings.back()) {
+      Require(ddp::StartOf(*setting.traits, setting.strategy_options()) < training.steps,
+              "--steps=", training.steps, ": ", setting.name(), " would send every step exactly");
+    }
+  }
+  for (const TunedOption& option : tune) {
+    const bool is_taken = std::ranges::any_of(
+        settings, [&](const auto& tried) { return tried.front().options.contains(option.name); });
+    Require(is_taken, "--tune: no variant is to be tried with ", option.name);
+  }
+  const bool chooses = std::ranges::any_of(settings, [](const auto& tried) { return tried.size() > 1; });
+  Require(!chooses || (save.empty() && resume.empty() && !stop_after),
+          "--tune: expected without --save, --resume and --stop_after; give the best settings in --variants");
 }
 
 // Within a period replicas have parted: there is no one model to judge or to save.
 void ConvergenceOptions::CompletePeriods() {
   int64_t period = 1;  // at the end of which nobody's replicas have parted
-  for (const TrainingVariant& variant : training.variants) {
+  std::vector<TrainingVariant> all;
+  for (const auto& tried : settings) all.insert(all.end(), tried.begin(), tried.end());
+  for (const TrainingVariant& variant : all) {
     if (period <= kMax)
       period = std::lcm(period, variant.period());  // More is out of reach, and may overflow.
   }
   const auto next_whole = [&](int64_t steps) { return (steps + period - 1) / period * period; };
   const auto check = [&](const char* flag, int64_t steps) {
-    for (const TrainingVariant& variant : training.variants) {
+    for (const TrainingVariant& variant : all) {
       Require(steps % variant.period() == 0, "--", flag, "=", steps, ": ends within a period of ",
               variant.name(), ", expected ", next_whole(steps), " or another multiple of ", period);
     }

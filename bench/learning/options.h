@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/launch/flags.h"
+#include "bench/learning/tuning.h"
 #include "bench/training/options.h"
 #include "comm/rendezvous/world.h"
 
@@ -42,6 +44,11 @@ struct ConvergenceOptions {
   std::optional<int64_t> evaluate_every;  // steps; else about a twentieth of all
   int64_t held_out_windows = 128;
 
+  std::vector<TunedOption> tune;  // what is chosen for each variant before it is judged
+  int64_t tune_seeds = 2;         // on which it is chosen; others than those that judge
+  // By variant, what is tried; the variant alone if there is nothing to choose. Complete fills it in.
+  std::vector<std::vector<TrainingVariant>> settings;
+
   std::string save, resume;  // directories of checkpoints; empty: none
   std::optional<int64_t> stop_after;
   bool evaluate = false;
@@ -53,13 +60,15 @@ struct ConvergenceOptions {
   int64_t seq_len() const { return training.seq_lens.front(); }
   int64_t batch_size() const { return training.batch_sizes.front(); }
   int64_t accumulation_steps() const { return training.accumulation_steps.front(); }
-  // The learning rate of step i.
-  double LearningRateIn(int64_t i) const {
-    return training.learning_rate * lr_schedule.ShareIn(i, training.steps);
+  // A variant's learning rate in step i.
+  double LearningRateIn(const TrainingVariant& variant, int64_t i) const {
+    const double own = variant.learning_rate();
+    return (own > 0 ? own : training.learning_rate) * lr_schedule.ShareIn(i, training.steps);
   }
   int64_t last_step() const { return stop_after.value_or(training.steps); }
 
  private:
+  void CompleteSettings();
   void CompletePeriods();
 };
 

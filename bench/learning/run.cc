@@ -3,10 +3,12 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <numbers>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -26,7 +28,10 @@ namespace {
 
 constexpr int64_t kNotMeasured = -1;
 
-int64_t Nano(double nats) { return std::llround(1e9 * nats); }
+// A loss that has grown beyond all numbers.
+constexpr double kDiverged = 1e6;
+
+int64_t Nano(double nats) { return std::llround(1e9 * (std::isfinite(nats) ? nats : kDiverged)); }
 
 class ConvergenceJob : public RankJob {
  public:
@@ -46,8 +51,14 @@ class ConvergenceJob : public RankJob {
                         "bits per byte: order 0 %.3f, xz %.3f\n",
                         corpus_.name, corpus_.training.size(), corpus_.held_out.size(),
                         corpus_.sha256.substr(0, 12), bounds_.order0_bits, bounds_.xz_bits));
-    const std::vector<TrainingVariant>& variants = options_.training.variants;
-    rank_.Expect(options_.seeds * std::ssize(variants) * options_.last_step());
+    int64_t num_trials = options_.seeds * std::ssize(options_.settings);
+    for (const auto& settings : options_.settings) {
+      if (settings.size() > 1) num_trials += options_.tune_seeds * std::ssize(settings);
+    }
+    rank_.Expect(num_trials * options_.last_step());
+    std::vector<TrainingVariant> variants;
+    for (const auto& settings : options_.settings)
+      variants.push_back(settings.size() > 1 ? Choose(settings) : settings.front());
     for (int64_t i = 0; i < options_.seeds; ++i) {
       for (const int number :
            RoundOrder(static_cast<int>(variants.size()), i, static_cast<uint64_t>(ranks().seed)))
@@ -59,10 +70,34 @@ class ConvergenceJob : public RankJob {
  private:
   const RankOptions& ranks() const { return options_.training.ranks; }
 
+  // The setting with the lowest mean of held-out losses, on seeds that judge nothing.
+  TrainingVariant Choose(const std::vector<TrainingVariant>& settings) {
+    double least = std::numeric_limits<double>::infinity();
+    const TrainingVariant* best = nullptr;
+    for (const TrainingVariant& setting : settings) {
+      double sum = 0;
+      for (int64_t i = 0; i < options_.tune_seeds; ++i) {
+        const int64_t seed = ranks().seed + options_.seeds + i;
+        Trial trial(options_, setting, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(setting.backend));
+        sum += Train(setting, seed, trial, /*is_tuning=*/true);
+      }
+      if (!(sum < least)) continue;
+      least = sum;
+      best = &setting;
+    }
+    if (best == nullptr)
+      throw std::runtime_error(Join(settings.front().name(), ": no setting of --tune learns"));
+    rank_.Print(absl::StrFormat("Best of %d settings: %s\n", settings.size(), best->name()));
+    return *best;
+  }
+
   void RunTrial(const TrainingVariant& variant, int64_t seed) {
     Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.backend));
     if (!options_.resume.empty()) trial.Load(options_.resume);
-    if (!options_.evaluate) return Train(variant, seed, trial);
+    if (!options_.evaluate) {
+      Train(variant, seed, trial, /*is_tuning=*/false);
+      return;
+    }
     Report(variant, seed, trial, trial.HeldOutLoss());
   }
 
@@ -71,7 +106,8 @@ class ConvergenceJob : public RankJob {
                                 loss / std::numbers::ln2, trial.num_steps()));
   }
 
-  void Train(const TrainingVariant& variant, int64_t seed, Trial& trial) {
+  // Returns the held-out loss after the last step.
+  double Train(const TrainingVariant& variant, int64_t seed, Trial& trial, bool is_tuning) {
     Record record = RecordOf(variant, seed, trial);
     std::vector<double> losses;
     double sent_bytes = 0, held_out = 0;
@@ -92,10 +128,12 @@ class ConvergenceJob : public RankJob {
     for (const double loss : rank_.Reduce(losses, comm::ReduceOp::kMean))
       record.samples["training_loss_nano"].push_back(Nano(loss));
     record.facts.Set("sent_bytes_per_step", Value(sent_bytes / static_cast<double>(losses.size())));
+    if (is_tuning) record.facts.Set("tuning", Value(true));
     rank_.writer().Begin(record);
     rank_.writer().WriteToDisk();
     if (!options_.save.empty()) trial.Save(options_.save);
     Report(variant, seed, trial, held_out);
+    return held_out;
   }
 
   Record RecordOf(const TrainingVariant& variant, int64_t seed, const Trial& trial) const {

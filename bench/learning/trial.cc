@@ -61,11 +61,11 @@ Trial::Trial(const ConvergenceOptions& options, const TrainingVariant& variant, 
 
 TrialStep Trial::Step() {
   source_->Fill(run_.rank(), num_steps_, batch_);
-  trainer_.optimizer().SetLearningRate(options_.LearningRateIn(num_steps_));
   TrialStep step{.times = trainer_.Step({.strategy = *strategy_,
                                          .group = group_,
                                          .accumulation_steps = options_.accumulation_steps(),
-                                         .clip_norm = variant_.clip_norm()},
+                                         .clip_norm = variant_.clip_norm(),
+                                         .learning_rate = options_.LearningRateIn(variant_, num_steps_)},
                                         batch_)};
   // What the update waits is part of sync_exposed_ns too.
   if (step.times.hooks_ns) {

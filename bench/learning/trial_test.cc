@@ -149,7 +149,7 @@ TEST(TrialTest, PartsOfAStepAreTakenOneAfterTheOther) {
 // A schedule is that of all steps, wherever a run stops.
 TEST(TrialTest, ARunThatStopsEarlyFollowsTheWholeSchedule) {
   const auto options = Options("naive", {"--lr_schedule=cosine", "--stop_after=600"});
-  EXPECT_DOUBLE_EQ(options->LearningRateIn(500), 0.005);
+  EXPECT_DOUBLE_EQ(options->LearningRateIn(options->training.variants.front(), 500), 0.005);
 }
 
 // In between, each rank would judge a replica of its own.

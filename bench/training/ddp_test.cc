@@ -162,8 +162,12 @@ TEST(DdpTest, AccumulatesAndClips) {
       EXPECT_EQ(record.facts.DoubleOr("sent_bytes_per_step", 0), bytes / 2);
       EXPECT_GE(bytes, static_cast<double>(parts * record.facts.IntOr("gradient_bytes", 0)));
     }
+    EXPECT_EQ(record.facts.Find("rows_save_bytes") != nullptr, by_rows);
+    const bool shares_weights = traits.shards_state;  // over shm
+    EXPECT_EQ(record.facts.BoolOr("places_values", !shares_weights), shares_weights);
     // Each rank sends 64 bytes of the embeddings for each of its positions, and in some cache lines which.
     if (by_rows) {
+      EXPECT_GT(record.facts.DoubleOr("rows_save_bytes", 0), 0);
       EXPECT_EQ(record.buckets.back().bytes, 2 * (tokens[parts] / 2 * 64 + 64 * (1 + parts)));
     }
     if (!traits.places_gradients)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -59,6 +60,8 @@ class OwnStepper : public Stepper {
   void Introduce(Record& record) const override {
     const ddp::BucketPlan plan = strategy_->plan();
     record.facts.Set("places_values", Value(strategy_->places_values()));
+    if (const std::optional<double> bytes = strategy_->rows_save_bytes())
+      record.facts.Set("rows_save_bytes", Value(*bytes));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
     for (const ddp::Bucket& bucket : plan.buckets) {
@@ -74,8 +77,13 @@ class OwnStepper : public Stepper {
   int64_t BytesInUse() const { return static_cast<int64_t>(memory().stats().bytes_in_use); }
 
   Turn NextTurn() const {
-    return {*strategy_,        group_, variant().period(), cell().accumulation_steps, variant().clip_norm(),
-            variant().delays()};
+    return {*strategy_,
+            group_,
+            variant().period(),
+            cell().accumulation_steps,
+            variant().clip_norm(),
+            variant().delays(),
+            variant().learning_rate()};
   }
 
   // One turn: what it leaves in memory is the strategy's.

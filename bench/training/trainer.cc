@@ -285,6 +285,7 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& 
   }
   Enter("optimizer", Mark::kSyncEnd);
   const int64_t before_update_ns = turn.group.waited_ns();
+  optimizer_->SetLearningRate(turn.learning_rate > 0 ? turn.learning_rate : options_.learning_rate);
   strategy.Update(*optimizer_, ClipScale(turn.clip_norm, [&] { return strategy.SquaredNorm(params()); }));
   Enter("end", Mark::kStepEnd);
   StepMarks marks = timer_->Read();

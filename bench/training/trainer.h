@@ -71,6 +71,7 @@ struct Turn {
   // clip_grad_norm_, but for the 1e-6 that it adds to the norm). Of a strategy that drifts, each rank's own.
   double clip_norm = std::numeric_limits<double>::infinity();
   Delays delays = {};
+  double learning_rate = 0;  // of these steps; 0: that of TrainerOptions
 };
 
 // The value of a tensor of one element.

@@ -17,7 +17,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr char kClipNorm[] = "clip_norm";
+constexpr char kClipNorm[] = "clip_norm", kLearningRate[] = "learning_rate";
 constexpr char kBytes[] = "bucket_bytes", kElements[] = "bucket_elements", kPublished[] = "published_size";
 
 // All of a strategy but those of the capacity of buckets.
@@ -105,6 +105,7 @@ std::span<const ddp::Option> BenchOptions() {
       {.name = kClipNorm,
        .meaning = "the largest norm of all gradients together; 0: no limit",
        .maximum = 1e9},
+      {.name = kLearningRate, .meaning = "the optimizer's; 0: that of --learning_rate", .maximum = 1e3},
       {.name = "forward_delay_us", .meaning = "microseconds of useless work in forward", .maximum = kMostUs},
       {.name = "hook_delay_us", .meaning = "the same in the first hook of backward", .maximum = kMostUs},
       {.name = "wait_delay_us", .meaning = "the same after the last wait", .maximum = kMostUs}};
@@ -114,6 +115,11 @@ std::span<const ddp::Option> BenchOptions() {
 double TrainingVariant::clip_norm() const {
   const auto given = values.find(kClipNorm);
   return given == values.end() ? std::numeric_limits<double>::infinity() : given->second;
+}
+
+double TrainingVariant::learning_rate() const {
+  const auto given = values.find(kLearningRate);
+  return given == values.end() ? 0 : given->second;
 }
 
 Delays TrainingVariant::delays() const {
@@ -187,6 +193,8 @@ std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
     if (variant.traits->pytorch_twin.empty() || !keeps_twin) continue;
     Require(std::isinf(variant.clip_norm()), "--with_peers: PyTorch's twin of ", variant.name(),
             " does not clip gradients, expected no clip_norm");
+    Require(variant.learning_rate() == 0, "--with_peers: PyTorch's twin of ", variant.name(),
+            " takes the rate of --learning_rate, expected no learning_rate");
     for (const std::string& mode : modes) {
       TrainingVariant peer = variant;
       for (const auto& [name, value] : variant.values) peer.options.erase(name);

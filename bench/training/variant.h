@@ -43,6 +43,8 @@ struct TrainingVariant : Variant {
 
   // See Trainer::SetClipNorm; infinite unless it is given.
   double clip_norm() const;
+  // The optimizer's; 0: it has none of its own.
+  double learning_rate() const;
   // What the benchmark adds to its steps.
   Delays delays() const;
   // What the strategy is made with.
@@ -76,7 +78,8 @@ std::vector<TrainingVariant> MakeVariants(std::string_view flag, std::span<const
                                           const VariantDefaults& defaults);
 
 // PyTorch's ways that compare with these variants, each once in each of the modes of PeerOptions. Throws
-// InvalidInput, in a line that begins with --with_peers, for a variant that clips gradients: no peer does.
+// InvalidInput, in a line that begins with --with_peers, for a variant that clips gradients or has a learning
+// rate of its own: no peer does.
 std::vector<TrainingVariant> PeersOf(std::span<const TrainingVariant> variants,
                                      std::span<const std::string> modes);
 

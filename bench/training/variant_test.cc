@@ -131,6 +131,11 @@ TEST(VariantTest, PeersDoNotClip) {
       },
       ::testing::ThrowsMessage<InvalidInput>("--with_peers: PyTorch's twin of core:clip_norm=1@gloo does not "
                                              "clip gradients, expected no clip_norm"));
+  EXPECT_THAT(
+      [&] {
+        PeersOf(Make("core:learning_rate=1", {{"gloo"}, {kDefaultBucketBytes}}), modes);
+      },
+      ::testing::ThrowsMessage<InvalidInput>(::testing::HasSubstr("expected no learning_rate")));
   EXPECT_THAT(NamesOf(PeersOf(Make("naive,topk:clip_norm=1", {{"gloo"}, {kDefaultBucketBytes}}), modes)),
               ElementsAre("pytorch_naive@gloo"));
 }
@@ -182,10 +187,10 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"none@gloo", "--variants=none@gloo: none sends nothing, and takes no backend"},
         std::pair{"naive:bucket_bytes=1Mi",
                   "--variants=naive:bucket_bytes=1Mi: naive has no option 'bucket_bytes', expected "
-                  "clip_norm, forward_delay_us, hook_delay_us or wait_delay_us"},
+                  "clip_norm, learning_rate, forward_delay_us, hook_delay_us or wait_delay_us"},
         std::pair{"bucketed_async:size=3",
                   "--variants=bucketed_async:size=3: bucketed_async has no option 'size', expected "
-                  "clip_norm, forward_delay_us, "
+                  "clip_norm, learning_rate, forward_delay_us, "
                   "hook_delay_us, wait_delay_us, bucket_bytes, bucket_elements "},
         std::pair{"core_update:clip_norm=1",
                   "--variants=core_update:clip_norm=1: core_update updates weights before it knows all "

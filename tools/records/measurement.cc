@@ -57,7 +57,8 @@ void TakeSamples(const Record& rank, Measurement* measurement) {
       seconds[i] = 1e-9 * static_cast<double>(samples_ns[i]);
       series.max[i] = std::max(series.max[i], seconds[i]);
     }
-    if (is_floor && (name == "step_ns" || name == kComputed.text())) series.by_rank.push_back(seconds);
+    if (is_floor && (name == SampleName("step_ns").text() || name == kComputed.text()))
+      series.by_rank.push_back(seconds);
     series.rank_means.push_back(Mean(seconds));
     series.rank_stds.push_back(PopulationStd(seconds));
   }

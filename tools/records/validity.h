@@ -25,6 +25,7 @@ enum class Flag {
   kInBlocks,           // "in-blocks"
   kDisturbed,          // "disturbed:12%"
   kOversubscribed,     // "oversubscribed"
+  kRowsSaveNothing,    // "rows-save-nothing"
   kUnitsDiffer,        // "units-differ:4x"
   kUnsyncedTimer,      // "unsynced-timer"
   kUntimedCopies,      // "untimed-copies"

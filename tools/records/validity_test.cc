@@ -298,6 +298,14 @@ TEST(ValidityTest, UntimedCopies) {
             "untimed-copies");
 }
 
+TEST(ValidityTest, RowsSaveNothing) {
+  const auto saving = [](double bytes) {
+    return AllFlags([=](Record& rank) { rank.facts.Set("rows_save_bytes", bench::Value(bytes)); });
+  };
+  EXPECT_EQ(saving(0), "rows-save-nothing");
+  EXPECT_EQ(saving(64), "");
+}
+
 TEST(ValidityTest, NoBroadcast) {
   EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("replicas_start_equal", bench::Value(false)); }),
             "no-broadcast");

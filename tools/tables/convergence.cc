@@ -97,27 +97,37 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
 LearningCell CellOf(const Group& group) {
   LearningCell cell;
   std::set<double> steps;
+  std::vector<const Measurement*> judged_trials;
   for (const Measurement& measured : group) {
-    for (const auto& [step, bits] : JudgedSteps(measured)) steps.insert(step);
+    const std::map<double, double> judged = JudgedSteps(measured);
+    if (measured.record.facts.BoolOr("tuning", false)) {
+      auto tried = std::ranges::find(cell.tried, measured.variant(),
+                                     [](const TriedSetting& other) { return other.measured->variant(); });
+      if (tried == cell.tried.end()) tried = cell.tried.insert(tried, {&measured, {}});
+      if (!judged.empty()) tried->bits.push_back(judged.rbegin()->second);
+      continue;
+    }
+    judged_trials.push_back(&measured);
+    for (const auto& [step, bits] : judged) steps.insert(step);
   }
   cell.steps.assign(steps.begin(), steps.end());
-  for (const Measurement& measured : group) {
-    auto row = std::ranges::find(cell.rows, measured.variant(), &LearningRow::variant);
+  for (const Measurement* const measured : judged_trials) {
+    auto row = std::ranges::find(cell.rows, measured->variant(), &LearningRow::variant);
     if (row == cell.rows.end()) {
-      cell.rows.emplace_back().measured = &measured;
+      cell.rows.emplace_back().measured = measured;
       row = std::prev(cell.rows.end());
     }
-    const std::map<double, double> judged = JudgedSteps(measured);
+    const std::map<double, double> judged = JudgedSteps(*measured);
     std::vector<double> bits;
     for (const double step : cell.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
-    row->trials.push_back({measured.record.config.IntOr("trial_seed", 0), std::move(bits)});
+    row->trials.push_back({measured->record.config.IntOr("trial_seed", 0), std::move(bits)});
   }
   for (LearningRow& row : cell.rows) {
     std::vector<double> all_steps, all_own, final_bits;
-    for (const Measurement& measured : group) {
-      if (measured.variant() != row.variant()) continue;
-      AddPeriods(measured, kStep, &all_steps);
-      AddPeriods(measured, kOwn, &all_own);
+    for (const Measurement* const measured : judged_trials) {
+      if (measured->variant() != row.variant()) continue;
+      AddPeriods(*measured, kStep, &all_steps);
+      AddPeriods(*measured, kOwn, &all_own);
     }
     row.step_s = Median(all_steps);
     row.own_s = Median(all_own);
@@ -175,6 +185,13 @@ std::vector<Field<LearningView>> FieldsOfTable() {
        [](const View& view) { return view.row.steps_to_reach * view.row.step_s; }},
       {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
        [](const View& view) { return view.row.steps_to_reach * view.row.bytes_per_step / kMega; }},
+      {{.name = "settings", .kind = Kind::kText, .section = kHeadline},
+       [](const View& view) -> std::string {
+         if (view.row.measured->record.variant.tuned) return "tuned";
+         // What averages gradients exactly is naive under another schedule.
+         const bool is_exact = view.row.measured->record.facts.StringOr("agreement", "exact") == "exact";
+         return is_exact ? "" : "untuned";
+       }},
       {{.name = "own_work (s)", .digits = 2, .section = kHeadline},
        [](const View& view) { return view.row.own_s; }},
       {{.name = "step_vs_bf16 (%)", .kind = Kind::kPercent, .section = kHeadline},
@@ -237,6 +254,10 @@ std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     if (!IsConvergence(group.front().record)) continue;
     cells.push_back(CellOf(group));
+    if (cells.back().rows.empty()) {  // stopped before anything was judged
+      cells.pop_back();
+      continue;
+    }
     const auto told = [](const LearningCell& cell) {
       return cell.record().config.StringOr("text_sha256", "");
     };
@@ -247,6 +268,40 @@ std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
   }
   return cells;
 }
+
+namespace {
+
+struct TriedView {
+  const LearningCell& cell;
+  const TriedSetting& tried;
+};
+
+void AddTuningTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
+  using View = TriedView;
+  TableOf<View> table(
+      "tuning", "Settings that were tried before rows were judged",
+      {{{.name = "variant", .kind = Kind::kText},
+        [](const View& view) { return view.tried.measured->variant(); }},
+       {{.name = "bits_per_byte"}, [](const View& view) { return Mean(view.tried.bits); }},
+       {{.name = "seeds", .kind = Kind::kInteger}, [](const View& view) { return view.tried.bits.size(); }},
+       {{.name = "judged", .kind = Kind::kText},
+        [](const View& view) -> std::string {
+          const std::string name = view.tried.measured->variant();
+          return std::ranges::count(view.cell.rows, name, &LearningRow::variant) > 0 ? "yes" : "";
+        }},
+       {{.name = "world_size", .kind = Kind::kInteger, .said_once = true},
+        [](const View& view) { return view.tried.measured->world_size(); }}});
+  for (const LearningCell& cell : cells) {
+    for (const TriedSetting& tried : cell.tried) table.Add({cell, tried});
+  }
+  if (std::ranges::all_of(cells, [](const LearningCell& cell) { return cell.tried.empty(); })) return;
+  table.AddNote(
+      "bits_per_byte: held-out loss after the last step, mean over seeds that judge nothing. judged: the "
+      "setting with the lowest loss of its variant, which the table of convergence shows.");
+  tables->push_back(std::move(table));
+}
+
+}  // namespace
 
 void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
   if (cells.empty()) return;
@@ -273,6 +328,7 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
       "step is than that of ",
       kSpeedBaseline, " over the same backend."));
   tables->push_back(std::move(table));
+  AddTuningTable(cells, tables);
 }
 
 }  // namespace gradsync::tools

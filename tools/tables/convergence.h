@@ -47,8 +47,15 @@ struct LearningRow {
   std::string variant() const { return measured->variant(); }
 };
 
+// A setting that --tune has tried.
+struct TriedSetting {
+  const Measurement* measured = nullptr;  // of the first seed
+  std::vector<double> bits;               // per byte, after the last step, by seed
+};
+
 struct LearningCell {
   std::vector<double> steps;  // after which rows were judged
+  std::vector<TriedSetting> tried;
   std::vector<LearningRow> rows;
   size_t baseline = Row::kNone;
 
@@ -60,7 +67,7 @@ struct LearningCell {
 // they were trained on different texts.
 std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups);
 
-// Appends the table "convergence", if there are cells.
+// Appends the table "convergence", if there are cells, and "tuning", if settings were tried.
 void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables);
 
 }  // namespace gradsync::tools

@@ -174,6 +174,52 @@ TEST(ConvergenceTest, RefusesDifferentTexts) {
                            HasSubstr("other has fedcba987654")));
 }
 
+// What was tried on other seeds judges nothing, and stands in a table of its own.
+TEST(ConvergenceTest, TriedSettingsAreNotJudged) {
+  Group group = WorseGroup();
+  const auto tuned = [](const std::string& rate, bool is_tuning) {
+    return [=](bench::Record& record) {
+      record.variant.options["learning_rate"] = rate;
+      record.variant.tuned = true;
+      record.facts.Set("agreement", "lossy");
+      if (is_tuning) record.facts.Set("tuning", true);
+    };
+  };
+  for (const int64_t seed : {7, 8}) {
+    group.push_back(Trial("powersgd", seed, {9, 9, seed == 7 ? 5. : 6.}, 10, tuned("0.1", true)));
+    group.push_back(Trial("powersgd", seed, {1, 1, 1}, 10, tuned("0.2", true)));
+  }
+  for (int64_t seed = 0; seed < 5; ++seed)
+    group.push_back(Trial("powersgd", seed, {4, 3, 2}, 10, tuned("0.2", false)));
+  const Learnt learnt({std::move(group)});
+  ASSERT_EQ(learnt.tables.size(), 2u);
+  EXPECT_EQ(learnt.table().num_rows(), 4u);
+  EXPECT_EQ(learnt.table().text(3, "variant"), "powersgd:learning_rate=0.2@gloo");
+  EXPECT_EQ(learnt.table().text(3, "settings"), "tuned");
+  EXPECT_NEAR(learnt.table().number(3, "bits_per_byte"), 2, 1e-9);
+  EXPECT_EQ(learnt.table().text(0, "settings"), "");
+  const Table& tried = learnt.tables[1];
+  EXPECT_EQ(tried.name(), "tuning");
+  ASSERT_EQ(tried.num_rows(), 2u);
+  EXPECT_EQ(tried.text(0, "variant"), "powersgd:learning_rate=0.1@gloo");
+  EXPECT_NEAR(tried.number(0, "bits_per_byte"), 5.5, 1e-9);
+  EXPECT_EQ(tried.number(0, "seeds"), 2);
+  EXPECT_EQ(tried.text(0, "judged"), "");
+  EXPECT_EQ(tried.text(1, "judged"), "yes");
+}
+
+TEST(ConvergenceTest, LossyRowsThatNobodyTunedSaySo) {
+  Group group;
+  AddTrials("naive", {0, 0, 0}, 10, &group);
+  for (int64_t seed = 0; seed < 3; ++seed)
+    group.push_back(Trial("topk", seed, {4, 3, 2}, 10,
+                          [](bench::Record& record) { record.facts.Set("agreement", "lossy"); }));
+  const Learnt learnt({std::move(group)});
+  EXPECT_EQ(learnt.tables.size(), 1u);
+  EXPECT_EQ(learnt.table().text(0, "settings"), "");
+  EXPECT_EQ(learnt.table().text(1, "settings"), "untuned");
+}
+
 TEST(ConvergenceTest, WorldsArePlaces) {
   std::vector<Group> groups = {WorseGroup(), WorseGroup()};
   for (Measurement& measured : groups[1]) measured.record.world_size = 4;

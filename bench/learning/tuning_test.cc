@@ -1,0 +1,108 @@
+#include "bench/learning/tuning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/learning/options.h"
+#include "model/error.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr size_t kF32Bytes = 4;
+
+std::vector<TunedOption> Parsed(std::string_view text) { return TunedOptions().parse(text).value(); }
+
+std::vector<std::string> Names(const std::vector<TrainingVariant>& variants) {
+  std::vector<std::string> names;
+  for (const TrainingVariant& variant : variants) names.push_back(variant.name());
+  return names;
+}
+
+TrainingVariant Made(const std::string& text) {
+  return MakeVariants("variants", std::vector<std::string>{text},
+                      {.backends = {"shm"}, .bucket_bytes = {ddp::kDefaultBucketBytes}})
+      .front();
+}
+
+TEST(TuningTest, ReadsOptionsAndTheirValues) {
+  const std::string text = "learning_rate=1e-3,3e-3:outer_momentum=0,0.5";
+  EXPECT_THAT(Parsed(text), ElementsAre(TunedOption{"learning_rate", {"1e-3", "3e-3"}},
+                                        TunedOption{"outer_momentum", {"0", "0.5"}}));
+  EXPECT_EQ(TunedOptions().print(Parsed(text)), text);
+  for (const char* const wrong : {"", "learning_rate", "learning_rate=", "=1", "a=1:a=2"})
+    EXPECT_FALSE(TunedOptions().parse(wrong).has_value()) << wrong;
+}
+
+TEST(TuningTest, EveryVariantIsTriedWithTheOptionsThatItTakes) {
+  const std::vector<TunedOption> options = Parsed("learning_rate=0.001,0.01:outer_momentum=0,0.5");
+  const std::vector<TrainingVariant> naive = SettingsOf(Made("naive"), options, kF32Bytes);
+  EXPECT_THAT(Names(naive), ElementsAre("naive:learning_rate=0.001@shm", "naive:learning_rate=0.01@shm"));
+  EXPECT_TRUE(naive[0].tuned && naive[1].tuned);
+  EXPECT_EQ(naive[1].learning_rate(), 0.01);
+  EXPECT_EQ(SettingsOf(Made("diloco"), options, kF32Bytes).size(), 4);
+  // What is given stays as it is.
+  const std::vector<TrainingVariant> given =
+      SettingsOf(Made("diloco:learning_rate=0.1:outer_momentum=0.7"), options, kF32Bytes);
+  EXPECT_THAT(Names(given), ElementsAre("diloco:learning_rate=0.1,outer_momentum=0.7@shm"));
+  EXPECT_FALSE(given[0].tuned);
+}
+
+TEST(TuningTest, RefusesWhatCannotBeTried) {
+  const auto message = [](const char* variant, const char* tune) -> std::string {
+    try {
+      SettingsOf(Made(variant), Parsed(tune), kF32Bytes);
+    } catch (const InvalidInput& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("diloco", "learning_rate=1,2,3,4:outer_momentum=0,0.5,0.9"),
+              HasSubstr("--tune: diloco@shm would be tried with more than 9 settings"));
+  EXPECT_THAT(message("diloco", "outer_momentum=2"), HasSubstr("outer_momentum"));
+  EXPECT_EQ(message("naive", "outer_momentum=2"), "");
+}
+
+std::string CompleteWith(std::vector<const char*> arguments, ConvergenceOptions& options) {
+  FlagTable flags("convergence", "");
+  options.AddTo(flags);
+  arguments.insert(arguments.begin(), "convergence");
+  comm::World world;
+  world.size = world.local_size = 2;
+  try {
+    flags.Parse(static_cast<int>(arguments.size()), arguments.data());
+    options.Complete(flags, world);
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TuningTest, LossyStrategiesBeginExactly) {
+  ConvergenceOptions options;
+  EXPECT_EQ(CompleteWith({"--variants=topk,powersgd:start=7,naive", "--steps=50"}, options), "");
+  std::vector<std::string> names;
+  for (const auto& tried : options.settings) names.push_back(tried.front().label());
+  EXPECT_THAT(names, ElementsAre("topk:warmup=5", "powersgd:start=7", "naive"));
+  ConvergenceOptions late;
+  EXPECT_THAT(CompleteWith({"--variants=powersgd:start=50", "--steps=50"}, late),
+              HasSubstr("--steps=50: powersgd:start=50@gloo would send every step exactly"));
+}
+
+TEST(TuningTest, RefusesOptionsThatNobodyTakesAndCheckpoints) {
+  ConvergenceOptions nobody, saved;
+  EXPECT_EQ(CompleteWith({"--variants=naive", "--tune=outer_momentum=0,1"}, nobody),
+            "--tune: no variant is to be tried with outer_momentum");
+  EXPECT_THAT(CompleteWith({"--variants=naive", "--tune=learning_rate=0.1,1", "--save=/tmp"}, saved),
+              HasSubstr("--tune: expected without --save"));
+}
+
+}  // namespace
+}  // namespace gradsync::bench
