@@ -8,8 +8,6 @@ namespace {
 using model::Parameter;
 using model::Tensor;
 
-// Of a cache.
-constexpr size_t kLineBytes = 64;
 
 template <class T>
 T RoundUp(T value, T step) {

@@ -11,6 +11,10 @@
 
 namespace gradsync::ddp {
 
+// What lies side by side begins at multiples of this, a cache line: kernels store whole vectors, and ranks write
+// lines of their own.
+inline constexpr size_t kLineBytes = 64;
+
 // Parameters whose gradients travel together. All have the same dtype.
 struct Bucket {
   std::vector<model::Parameter*> params;

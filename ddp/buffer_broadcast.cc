@@ -3,18 +3,19 @@
 #include <cstddef>
 #include <utility>
 
+#include "ddp/bucket.h"
+
 namespace gradsync::ddp {
 
 using model::Tensor;
 
 BufferBroadcast::BufferBroadcast(std::vector<Tensor> buffers) : buffers_(std::move(buffers)) {
   if (buffers_.empty()) return;
-  constexpr size_t kAlignmentBytes = 64;
   std::vector<size_t> offsets_bytes;
   size_t total_bytes = 0;
   for (const Tensor& buffer : buffers_) {
     offsets_bytes.push_back(total_bytes);
-    total_bytes += (buffer.nbytes() + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    total_bytes += (buffer.nbytes() + kLineBytes - 1) / kLineBytes * kLineBytes;
   }
   storage_ = Tensor::Zeros(buffers_.front().device(), {static_cast<int64_t>(total_bytes)}, model::DType::kU8);
   for (size_t i = 0; i < buffers_.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ddp/bucket.h"
 #include "model/tensor_ops.h"
 
 namespace gradsync::ddp {
@@ -12,9 +13,7 @@ using model::DType;
 using model::Parameter;
 using model::Tensor;
 
-constexpr size_t kCacheLineBytes = 64;
-
-size_t RoundUp(size_t bytes) { return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes; }
+size_t RoundUp(size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
 
 // How many rows there may be at most, after a step like the last one; 0 if nobody knows.
 int64_t MaxRows(const Parameter& param) {

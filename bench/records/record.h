@@ -25,9 +25,6 @@ namespace gradsync::bench {
 
 inline constexpr std::string_view kRecordSchema = "gradsync.record/4";
 
-// A value of --backend that is no backend: what memory allows (bench/collectives/memory_limit.h).
-inline constexpr char kMemoryLimit[] = "memory_limit";
-
 // One value of a record. In JSON: true/false, a number without a fraction, any other number, a string. A
 // double that is not finite is written as null, and null is read as NaN.
 using Value = std::variant<bool, int64_t, double, std::string>;

@@ -49,6 +49,8 @@ struct Variant {
 
 // The backend of a variant that sends nothing.
 inline constexpr char kNoBackend[] = "none";
+// A value of --backend that is no backend: what memory allows (bench/collectives/memory_limit.h).
+inline constexpr char kMemoryLimit[] = "memory_limit";
 // The one other framework.
 inline constexpr char kPyTorch[] = "pytorch";
 

@@ -252,4 +252,29 @@ std::vector<Estimate> CompareSteps(const Cell& cell,
   return EstimateRounds(family, rounds.launches, cell.num_looks);
 }
 
+std::vector<Estimate> CompareCosts(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs) {
+  const bool takes_turns = cell.void_reason.empty() && cell.num_rounds > 0;
+  const Rounds rounds = takes_turns ? RoundsOf(cell) : Rounds();
+  std::vector<RoundDifferences> family;
+  std::vector<Estimate> estimates(pairs.size(), Estimate{.value = kNaN});
+  std::vector<size_t> owners;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [own, other] = pairs[i];
+    if (!takes_turns || own->is_floor() || own->floor == Row::kNone || other->floor == Row::kNone) continue;
+    const auto cost = [&](const Row& row) {
+      const Measurement& floor = *cell.rows[row.floor].measured;
+      ByRound cost = Minus(InRounds(*row.measured, "step_ns", rounds), InRounds(floor, "step_ns", rounds));
+      const double less = LessInPeriods(floor, "step_ns", row.facts().IntOr("period", 1));
+      for (double& value : cost) value += less;
+      return cost;
+    };
+    family.push_back({Minus(cost(*own), cost(*other))});
+    owners.push_back(i);
+  }
+  const std::vector<Estimate> of_family = EstimateRounds(family, rounds.launches, cell.num_looks);
+  for (size_t k = 0; k < owners.size(); ++k) estimates[owners[k]] = of_family[k];
+  return estimates;
+}
+
 }  // namespace gradsync::tools

@@ -17,6 +17,17 @@ struct Pair {
   View own;
   View peer;
   Estimate slower{};  // the difference of steps, as a part of the peer's
+  Estimate dearer{};  // the difference of costs, each over its own floor, in seconds
+
+  // The peer's step without synchronisation; null if it was not measured.
+  const Row* peer_floor() const {
+    return peer.row.floor == Row::kNone ? nullptr : &peer.cell.rows[peer.row.floor];
+  }
+  double floors_ratio() const {
+    const size_t floor = own.row.floor;
+    return floor == Row::kNone || peer_floor() == nullptr ? kNaN
+                                                          : own.cell.rows[floor].step_s / peer_floor()->step_s;
+  }
 
   // What is against either.
   Flags flags() const {
@@ -47,18 +58,20 @@ std::vector<Field<Pair>> Fields() {
        [](const Pair& pair) { return pair.own.name(); }},
       {{.name = "peer", .kind = Kind::kText, .leads = true},
        [](const Pair& pair) { return pair.peer.row.variant(); }},
-      {{.name = "step (s)", .section = kHeadline}, [](const Pair& pair) { return pair.own.row.step_s; }},
-      {{.name = "peer's step (s)", .section = kHeadline},
-       [](const Pair& pair) { return pair.peer.row.step_s; }},
+      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
+      {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+       OfPeer(CostOf)},
+      {{.name = "difference of costs (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, &Pair::dearer},
       {{.name = "ratio_to_pytorch", .kind = Kind::kFraction, .section = kHeadline},
        [](const Pair& pair) {
          const Interval& interval = pair.slower.interval;
          return Estimate{1 + pair.slower.value, {1 + interval.low, 1 + interval.high}};
        }},
-      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
-      {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
-       OfPeer(CostOf)},
+      {{.name = "floors' ratio", .kind = Kind::kFraction, .section = kHeadline}, &Pair::floors_ratio},
 
+      {{.name = "step (s)", .section = kDetails}, [](const Pair& pair) { return pair.own.row.step_s; }},
+      {{.name = "peer's step (s)", .section = kDetails},
+       [](const Pair& pair) { return pair.peer.row.step_s; }},
       {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfOwn(MemoryOf)},
       {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfPeer(MemoryOf)},
       {{.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .section = kDetails},
@@ -82,23 +95,31 @@ bool AreTwins(const Cell& cell, const Row& own, const Row& peer) {
   return matches(own) && (own.backend() == peer.backend() || !has_backend);
 }
 
-// Of right rows; floors compare engines.
+// What is against a verdict on the pair; empty: nothing.
+std::string ReasonAgainst(const Pair& pair) {
+  return pair.own.row.no_verdict.empty() ? pair.peer.row.no_verdict : pair.own.row.no_verdict;
+}
+
+// First what synchronisation costs, over the floor of each framework; then whole steps, which compare engines too.
 std::string FindingOf(const std::vector<Pair>& pairs) {
-  std::vector<Answer> answers;
-  std::vector<std::string> costs;
+  std::vector<Answer> costs, steps;
   for (const Pair& pair : pairs) {
-    const std::string reason =
-        pair.own.row.no_verdict.empty() ? pair.peer.row.no_verdict : pair.own.row.no_verdict;
-    const Verdict verdict = reason.empty() ? VerdictOf(pair.slower.interval) : Verdict::kNone;
-    if (verdict == Verdict::kNone || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
-    answers.push_back({"", pair.own.name(), pair.peer.row.variant(), verdict, pair.slower.interval,
-                       verdict == Verdict::kOpen ? OptionsToDecide(pair.own.cell, pair.slower) : ""});
-    const std::string own = CostText(pair.own.row), peer = CostText(pair.peer.row);
-    if (!own.empty() && !peer.empty()) costs.push_back(Join(own, ", ", peer, "."));
+    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
+    const std::string row =
+        Join(pair.own.name(), pair.peer.measured().record.variant.compiled ? " (compiled twin)" : "");
+    const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {
+      const Verdict verdict = VerdictOf(difference.interval);
+      if (verdict != Verdict::kNone)
+        answers->push_back({"", row, "PyTorch's twin", verdict, difference.interval,
+                            verdict == Verdict::kOpen ? OptionsToDecide(pair.own.cell, difference) : ""});
+    };
+    if (pair.peer_floor() != nullptr) add(Scaled(pair.dearer, 1 / pair.peer_floor()->step_s), &costs);
+    add(pair.slower, &steps);
   }
-  if (answers.empty()) return NoVerdict({pairs[0].own.cell});
-  std::vector<std::string> sentences = SentencesOf(answers);
-  if (answers.size() <= 2) Append(std::move(costs), &sentences);
+  if (steps.empty()) return NoVerdict({pairs[0].own.cell});
+  std::vector<std::string> sentences = SentencesOf(
+      costs, {.slower = "dearer", .faster = "cheaper", .what = "synchronisation, in per cent of PyTorch's step without it"});
+  Append(SentencesOf(steps, {.what = "whole steps"}), &sentences);
   return absl::StrJoin(sentences, " ");
 }
 
@@ -115,9 +136,10 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
     }
     std::vector<std::pair<const Row*, const Row*>> compared;
     for (const Pair& pair : own) compared.emplace_back(&pair.own.row, &pair.peer.row);
-    const std::vector<Estimate> estimates = CompareSteps(cell, compared);
+    const std::vector<Estimate> steps = CompareSteps(cell, compared), costs = CompareCosts(cell, compared);
     for (size_t i = 0; i < own.size(); ++i) {
-      own[i].slower = estimates[i];
+      own[i].slower = steps[i];
+      own[i].dearer = costs[i];
       pairs.push_back(own[i]);
     }
   }
@@ -126,12 +148,11 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   for (const Pair& pair : pairs) table.Add(pair);
   if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
-      "ratio_to_pytorch: of steps that took turns in one run, with a simultaneous 95 % CI; below 1 gradsync "
-      "is faster. "
-      "Each sync_cost is over the floor of its own framework: what a step takes longer than the same step "
-      "without "
-      "synchronisation.");
-  table.SetSectionTitle(2, "Memory at the peak of the timed steps, verification, and the run");
+      "sync_cost: what a step takes longer than the same step without synchronisation, over the floor of its own "
+      "framework; difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: of steps, below "
+      "1 gradsync is faster; floors' ratio: that of steps without synchronisation, which is the engines' part of it. "
+      "Intervals hold at once in each column.");
+  table.SetSectionTitle(2, "Steps, memory at the peak of the timed steps, verification, and the run");
   tables->push_back(std::move(table));
 }
 

@@ -133,6 +133,9 @@ void EstimateInTurn(Cell* cell);
 // once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
 std::vector<Estimate> CompareSteps(const Cell& cell,
                                    const std::vector<std::pair<const Row*, const Row*>>& pairs);
+// The same of what two rows cost over their own floors, in seconds; NaN for floors and without them.
+std::vector<Estimate> CompareCosts(const Cell& cell,
+                                   const std::vector<std::pair<const Row*, const Row*>>& pairs);
 
 }  // namespace gradsync::tools
 

@@ -66,8 +66,7 @@ TEST(DdpTableTest, PeopleSeeEightColumns) {
     if (column.audience != Audience::kMachines && !column.said_once && column.section <= 1)
       names.push_back(column.name);
   }
-  EXPECT_THAT(names, ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "exposed (s)",
-                                 "tax + own (s)", "verified", "flags"));
+  EXPECT_THAT(names, ElementsAre("variant", "step (s)", "delta (%)", "sync_cost (s)", "sent (MB)", "flags"));
   // Each estimate with its interval.
   EXPECT_LT(Number(table, 2, "delta_low (%)"), 30);
   EXPECT_GT(Number(table, 2, "delta_high (%)"), 30);
