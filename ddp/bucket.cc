@@ -8,7 +8,6 @@ namespace {
 using model::Parameter;
 using model::Tensor;
 
-
 template <class T>
 T RoundUp(T value, T step) {
   return (value + step - 1) / step * step;

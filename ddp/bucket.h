@@ -11,8 +11,8 @@
 
 namespace gradsync::ddp {
 
-// What lies side by side begins at multiples of this, a cache line: kernels store whole vectors, and ranks write
-// lines of their own.
+// What lies side by side begins at multiples of this, a cache line: kernels store whole vectors, and ranks
+// write lines of their own.
 inline constexpr size_t kLineBytes = 64;
 
 // Parameters whose gradients travel together. All have the same dtype.

@@ -134,8 +134,8 @@ void Quick(Builder& builder) {
                           "core_update,zero1,zero2",
                           "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--time=3m", "--repeats=2"}));
   builder.Train("ddp", OfModels({"small"}, "exact strategies that could win",
-                                {"--variants=none,bucketed_async,core,core_update,zero1",
-                                 "--batch_size=1", "--seq_len=64", "--warmup_steps=1", "--steps=18"}));
+                                {"--variants=none,bucketed_async,core,core_update,zero1", "--batch_size=1",
+                                 "--seq_len=64", "--warmup_steps=1", "--steps=18"}));
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
                                  "--warmup_steps=1", "--steps=30"}));

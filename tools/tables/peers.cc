@@ -25,8 +25,9 @@ struct Pair {
   }
   double floors_ratio() const {
     const size_t floor = own.row.floor;
-    return floor == Row::kNone || peer_floor() == nullptr ? kNaN
-                                                          : own.cell.rows[floor].step_s / peer_floor()->step_s;
+    return floor == Row::kNone || peer_floor() == nullptr
+               ? kNaN
+               : own.cell.rows[floor].step_s / peer_floor()->step_s;
   }
 
   // What is against either.
@@ -61,7 +62,8 @@ std::vector<Field<Pair>> Fields() {
       {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
       {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
        OfPeer(CostOf)},
-      {{.name = "difference of costs (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, &Pair::dearer},
+      {{.name = "difference of costs (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+       &Pair::dearer},
       {{.name = "ratio_to_pytorch", .kind = Kind::kFraction, .section = kHeadline},
        [](const Pair& pair) {
          const Interval& interval = pair.slower.interval;
@@ -100,11 +102,13 @@ std::string ReasonAgainst(const Pair& pair) {
   return pair.own.row.no_verdict.empty() ? pair.peer.row.no_verdict : pair.own.row.no_verdict;
 }
 
-// First what synchronisation costs, over the floor of each framework; then whole steps, which compare engines too.
+// First what synchronisation costs, over the floor of each framework; then whole steps, which compare engines
+// too.
 std::string FindingOf(const std::vector<Pair>& pairs) {
   std::vector<Answer> costs, steps;
   for (const Pair& pair : pairs) {
-    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal)) continue;
+    if (!ReasonAgainst(pair).empty() || pair.own.row.is_floor() || Has(pair.flags(), Flag::kUnequal))
+      continue;
     const std::string row =
         Join(pair.own.name(), pair.peer.measured().record.variant.compiled ? " (compiled twin)" : "");
     const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {
@@ -117,8 +121,10 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
     add(pair.slower, &steps);
   }
   if (steps.empty()) return NoVerdict({pairs[0].own.cell});
-  std::vector<std::string> sentences = SentencesOf(
-      costs, {.slower = "dearer", .faster = "cheaper", .what = "synchronisation, in per cent of PyTorch's step without it"});
+  std::vector<std::string> sentences =
+      SentencesOf(costs, {.slower = "dearer",
+                          .faster = "cheaper",
+                          .what = "synchronisation, in per cent of PyTorch's step without it"});
   Append(SentencesOf(steps, {.what = "whole steps"}), &sentences);
   return absl::StrJoin(sentences, " ");
 }
@@ -148,9 +154,12 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   for (const Pair& pair : pairs) table.Add(pair);
   if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
-      "sync_cost: what a step takes longer than the same step without synchronisation, over the floor of its own "
-      "framework; difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: of steps, below "
-      "1 gradsync is faster; floors' ratio: that of steps without synchronisation, which is the engines' part of it. "
+      "sync_cost: what a step takes longer than the same step without synchronisation, over the floor of its "
+      "own "
+      "framework; difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: of "
+      "steps, below "
+      "1 gradsync is faster; floors' ratio: that of steps without synchronisation, which is the engines' "
+      "part of it. "
       "Intervals hold at once in each column.");
   table.SetSectionTitle(2, "Steps, memory at the peak of the timed steps, verification, and the run");
   tables->push_back(std::move(table));

@@ -77,9 +77,11 @@ TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
   EXPECT_LT(Number(table, 1, "difference of costs_high (s)"), -0.018);
   EXPECT_NEAR(Number(table, 1, "floors' ratio"), 1, 0.01);
   EXPECT_TRUE(std::isnan(Number(table, 0, "difference of costs (s)")));
-  EXPECT_THAT(t.findings("peers"),
-              MatchesRegex("Against PyTorch's twin, synchronisation, in per cent of PyTorch's step without it: cheaper "
-                           "by .* %: core@gloo\\. Against PyTorch's twin, whole steps: faster by .* %: core@gloo\\."));
+  EXPECT_THAT(
+      t.findings("peers"),
+      MatchesRegex(
+          "Against PyTorch's twin, synchronisation, in per cent of PyTorch's step without it: cheaper "
+          "by .* %: core@gloo\\. Against PyTorch's twin, whole steps: faster by .* %: core@gloo\\."));
 }
 
 // As for all rows: ten rounds, taken in turn, not traced.
@@ -123,9 +125,10 @@ TEST(PeersTableTest, EachPairHasItsVerdict) {
   Group group = Pair(24);
   group.push_back(Steady("pytorch_core_view", Wobble(120, 24, 4)));
   group.push_back(Steady("pytorch_core_compiled", Wobble(80, 24, 5)));
-  EXPECT_THAT(Tabled({group}).findings("peers"),
-              MatchesRegex(".*whole steps: slower by .* %: core@gloo \\(compiled twin\\); faster by .* %: core@gloo "
-                           "and core@gloo\\."));
+  EXPECT_THAT(
+      Tabled({group}).findings("peers"),
+      MatchesRegex(".*whole steps: slower by .* %: core@gloo \\(compiled twin\\); faster by .* %: core@gloo "
+                   "and core@gloo\\."));
 }
 
 TEST(PeersTableTest, WhatIsOpenSaysWhatItWouldTake) {
