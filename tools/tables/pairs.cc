@@ -264,7 +264,8 @@ std::vector<Estimate> CompareCosts(const Cell& cell,
     if (!takes_turns || own->is_floor() || own->floor == Row::kNone || other->floor == Row::kNone) continue;
     const auto cost = [&](const Row& row) {
       const Measurement& floor = *cell.rows[row.floor].measured;
-      ByRound own_cost = Minus(InRounds(*row.measured, "step_ns", rounds), InRounds(floor, "step_ns", rounds));
+      ByRound own_cost =
+          Minus(InRounds(*row.measured, "step_ns", rounds), InRounds(floor, "step_ns", rounds));
       const double less = LessInPeriods(floor, "step_ns", row.facts().IntOr("period", 1));
       for (double& value : own_cost) value += less;
       return own_cost;
