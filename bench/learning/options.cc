@@ -134,8 +134,11 @@ void ConvergenceOptions::CompleteSettings() {
     }
   }
   for (const TunedOption& option : tune) {
-    const bool is_taken = std::ranges::any_of(
-        settings, [&](const auto& tried) { return tried.front().options.contains(option.name); });
+    // A setting at the option's default does not name it.
+    const bool is_taken = std::ranges::any_of(settings, [&](const auto& tried) {
+      return std::ranges::any_of(
+          tried, [&](const TrainingVariant& setting) { return setting.options.contains(option.name); });
+    });
     Require(is_taken, "--tune: no variant is to be tried with ", option.name);
   }
   const bool chooses = std::ranges::any_of(settings, [](const auto& tried) { return tried.size() > 1; });

@@ -96,6 +96,12 @@ TEST(TuningTest, LossyStrategiesBeginExactly) {
               HasSubstr("--steps=50: powersgd:start=50@gloo would send every step exactly"));
 }
 
+TEST(TuningTest, TheDefaultMayBeTriedFirst) {
+  ConvergenceOptions options;
+  EXPECT_EQ(CompleteWith({"--variants=diloco", "--steps=40", "--tune=outer_momentum=0.9,0.5"}, options), "");
+  EXPECT_THAT(Names(options.settings.front()), ElementsAre("diloco@gloo", "diloco:outer_momentum=0.5@gloo"));
+}
+
 TEST(TuningTest, RefusesOptionsThatNobodyTakesAndCheckpoints) {
   ConvergenceOptions nobody, saved;
   EXPECT_EQ(CompleteWith({"--variants=naive", "--tune=outer_momentum=0,1"}, nobody),
