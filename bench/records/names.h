@@ -201,11 +201,9 @@ constexpr bool Matches(std::string_view pattern, std::string_view name) {
   return name.size() > before.size() + behind.size() && name.starts_with(before) && name.ends_with(behind);
 }
 
-// Null without such a name.
-constexpr const SchemaName* Find(Part part, std::string_view name) {
-  const auto found = std::ranges::find_if(
+constexpr bool Contains(Part part, std::string_view name) {
+  return std::ranges::any_of(
       kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
-  return found == std::end(kSchema) ? nullptr : found;
 }
 
 }  // namespace schema
@@ -215,7 +213,7 @@ template <Part kPart>
 class NameIn {
  public:
   consteval NameIn(const char* literal) : text_(literal) {
-    if (schema::Find(kPart, text_) == nullptr) throw "not a name of this part in bench/records/names.h";
+    if (!schema::Contains(kPart, text_)) throw "not a name of this part in bench/records/names.h";
   }
   // A name that was read, made from a pattern such as "forward.*_ns", or computed from samples; `text` must
   // live as long.

@@ -30,6 +30,13 @@ void ForEachName(const Record& record, const Take& take) {
   for (const auto& [name, series] : record.moments) take(kMoments, name, nullptr);
 }
 
+// Null without such a name.
+const SchemaName* Find(Part part, std::string_view name) {
+  const auto found = std::ranges::find_if(
+      kSchema, [&](const SchemaName& entry) { return entry.part == part && Matches(entry.name, name); });
+  return found == std::end(kSchema) ? nullptr : found;
+}
+
 bool IsOf(Type type, const Value& value) {
   const auto held = static_cast<Type>(value.index());
   if (type == kKnown) return held == kInt || held == kText;
@@ -77,7 +84,7 @@ std::vector<std::string> SchemaFaults(const Record& record) {
   std::set<std::pair<Part, std::string>> names;
   ForEachName(record, [&](Part part, const std::string& name, const Value*) {
     names.emplace(part, name);
-    if (Find(part, name) == nullptr) faults.push_back(Join("\"", name, "\" is not in the schema"));
+    if (!Contains(part, name)) faults.push_back(Join("\"", name, "\" is not in the schema"));
   });
   for (const SchemaName& entry : kSchema) {
     if ((entry.writers & WriterOf(record)) != 0 && !names.contains({entry.part, std::string(entry.name)}))
