@@ -28,6 +28,9 @@ echo change >file
 expect "a changed file" '[0-9a-f]{40}-dirty'
 git checkout --quiet file
 expect "no change any more" '[0-9a-f]{40}'
+mkdir docs
+touch docs/record
+expect "a new record" '[0-9a-f]{40}'
 touch new
 expect "a new file" '[0-9a-f]{40}-dirty'
 echo PASSED
