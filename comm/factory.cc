@@ -1,9 +1,11 @@
 #include "comm/factory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "comm/gloo/gloo_process_group.h"
 #include "comm/hierarchical/hierarchical_process_group.h"
 #include "comm/nccl/nccl_process_group.h"
@@ -16,7 +18,9 @@
 namespace gradsync::comm {
 namespace {
 
-using Maker = std::unique_ptr<ProcessGroup> (*)(const GroupOptions& options, const model::DevicePtr& device);
+// Makes a group; with a first cause, one that is a part of a larger one.
+using Maker = std::unique_ptr<ProcessGroup> (*)(const GroupOptions& options, const model::DevicePtr& device,
+                                                std::shared_ptr<FirstCause> first_cause);
 
 bool IsSwitchedOn(const char* variable) {
   const char* value = std::getenv(variable);
@@ -47,57 +51,122 @@ void CheckNccl(model::Device::Type device, const World& world) {
   CheckRanksPerGpu(world, model::CudaDeviceCount(), SharesGpus());
 }
 
-GlooOptions ForGloo(const GroupOptions& options, const model::DevicePtr& device) {
+GlooOptions ForGloo(const GroupOptions& options, const model::DevicePtr& device,
+                    std::shared_ptr<FirstCause> first_cause) {
   return {.world = options.world,
           .timeout = options.timeout,
           .num_threads = options.num_threads,
           .interface_or_address = options.interface_or_address,
           .tuning = {},
-          .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)};
+          .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device),
+          .first_cause = std::move(first_cause)};
 }
 
-std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model::DevicePtr& device) {
-  return MakeGlooGroup(ForGloo(options, device));
+std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model::DevicePtr& device,
+                                       std::shared_ptr<FirstCause> first_cause) {
+  return MakeGlooGroup(ForGloo(options, device, std::move(first_cause)));
 }
 
-std::unique_ptr<ProcessGroup> MakeGlooOwn(const GroupOptions& options, const model::DevicePtr& device) {
-  GlooOptions gloo = ForGloo(options, device);
+std::unique_ptr<ProcessGroup> MakeGlooOwn(const GroupOptions& options, const model::DevicePtr& device,
+                                          std::shared_ptr<FirstCause> first_cause) {
+  GlooOptions gloo = ForGloo(options, device, std::move(first_cause));
   gloo.own_algorithms = true;
   return MakeGlooGroup(gloo);
 }
 
-std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device) {
-  return MakeHierarchicalGroup(ForGloo(options, device));
+std::unique_ptr<ProcessGroup> MakeShm(const GroupOptions& options, const model::DevicePtr&,
+                                      std::shared_ptr<FirstCause> first_cause) {
+  return MakeShmGroup(
+      {.world = options.world, .timeout = options.timeout, .first_cause = std::move(first_cause)});
 }
 
-std::unique_ptr<ProcessGroup> MakeShm(const GroupOptions& options, const model::DevicePtr&) {
-  return MakeShmGroup({.world = options.world, .timeout = options.timeout});
-}
-
-std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device) {
+std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device,
+                                       std::shared_ptr<FirstCause>) {
   return MakeNcclGroup({.world = options.world, .timeout = options.timeout, .share_gpu = SharesGpus()},
                        device);
 }
+
+std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device,
+                                               std::shared_ptr<FirstCause> first_cause);
+
+// An option's values; the first is the default.
+struct BackendOption {
+  std::string_view name;
+  std::vector<std::string> values;
+};
 
 struct Backend {
   std::string_view name;
   void (*check)(model::Device::Type device, const World& world);
   Maker make;
+  std::vector<BackendOption> options = {};
 };
-constexpr Backend kBackends[] = {{"gloo", &CheckGloo, &MakeGloo},
-                                 {"gloo_own", &CheckGloo, &MakeGlooOwn},
-                                 {"shm", &CheckShm, &MakeShm},
-                                 {"hierarchical", &CheckHierarchical, &MakeHierarchical},
-                                 {"nccl", &CheckNccl, &MakeNccl}};
+
+const std::vector<Backend>& Backends() {
+  static const std::vector<Backend> backends = {
+      {"gloo", &CheckGloo, &MakeGloo},
+      {"gloo_own", &CheckGloo, &MakeGlooOwn},
+      {"shm", &CheckShm, &MakeShm},
+      {"hierarchical",
+       &CheckHierarchical,
+       &MakeHierarchical,
+       {{"inner", {"shm", "gloo"}}, {"outer", {"gloo", "gloo_own"}}}},
+      {"nccl", &CheckNccl, &MakeNccl}};
+  return backends;
+}
 
 const Backend& Find(const std::string& name) {
   std::string names;
-  for (const Backend& backend : kBackends) {
+  for (const Backend& backend : Backends()) {
     if (backend.name == name) return backend;
     names += Join(names.empty() ? "" : ", ", backend.name);
   }
   throw InvalidInput(Join("backend is '", name, "', expected one of: ", names));
 }
+
+// The option's value in the options of this backend.
+const std::string& ValueOf(const GroupOptions& options, std::string_view name) {
+  if (const auto given = options.backend_options.find(name); given != options.backend_options.end())
+    return given->second;
+  return std::ranges::find(Find(options.backend).options, name, &BackendOption::name)->values.front();
+}
+
+std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device,
+                                               std::shared_ptr<FirstCause>) {
+  const auto part_maker = [&](std::string_view option, int num_threads) {
+    GroupOptions part = options;
+    part.backend = ValueOf(options, option);
+    part.backend_options = {};
+    part.num_threads = num_threads;
+    return [part, device](const World& world, std::chrono::milliseconds timeout,
+                          std::shared_ptr<FirstCause> first_cause) mutable {
+      part.world = world;
+      part.timeout = timeout;
+      return Find(part.backend).make(part, device, std::move(first_cause));
+    };
+  };
+  return MakeHierarchicalGroup({.world = options.world,
+                                .timeout = options.timeout,
+                                .inner = part_maker("inner", 1),
+                                .outer = part_maker("outer", options.num_threads)});
+}
+
+// What the factory made, and makes again of some of the ranks.
+class MadeGroup : public GroupDecorator {
+ public:
+  MadeGroup(std::unique_ptr<ProcessGroup> inner, const GroupOptions& options, model::DevicePtr device)
+      : GroupDecorator(std::move(inner)), options_(options), device_(std::move(device)) {}
+
+  std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members) override {
+    GroupOptions part = options_;
+    part.world = PartOf(options_.world, members);
+    return MakeProcessGroup(part, device_);
+  }
+
+ private:
+  const GroupOptions options_;
+  const model::DevicePtr device_;
+};
 
 }  // namespace
 
@@ -110,7 +179,19 @@ void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu) {
           "function only)");
 }
 
-void CheckBackend(const std::string& backend, model::Device::Type device, const World& world) {
+void CheckBackendOptions(const std::string& backend, const BackendOptions& options) {
+  const std::vector<BackendOption>& known = Find(backend).options;
+  for (const auto& [name, value] : options) {
+    const auto option = std::ranges::find(known, name, &BackendOption::name);
+    Require(option != known.end(), "backend ", backend, " has no option '", name, "'");
+    Require(std::ranges::count(option->values, value) > 0, "backend ", backend, ": ", name, " is '", value,
+            "', expected one of: ", absl::StrJoin(option->values, ", "));
+  }
+}
+
+void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
+                  const World& world) {
+  CheckBackendOptions(backend, options);
   Find(backend).check(device, world);
 }
 
@@ -123,19 +204,18 @@ std::vector<std::pair<std::string, std::string>> BackendLibraries() {
 
 std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
-  for (const Backend& backend : kBackends) names.emplace_back(backend.name);
+  for (const Backend& backend : Backends()) names.emplace_back(backend.name);
   return names;
 }
 
 std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, const model::DevicePtr& device) {
   Require(device != nullptr, "backend ", options.backend, ": no device");
-  const Backend& backend = Find(options.backend);
-  backend.check(device->type(), options.world);
+  CheckBackend(options.backend, options.backend_options, device->type(), options.world);
   // Ranks of shm compare every collective, whatever the environment says.
   const bool is_checked = IsSwitchedOn("GRADSYNC_CHECK_COLLECTIVES") && options.backend != "shm";
-  std::unique_ptr<ProcessGroup> group = backend.make(options, device);
-  if (!is_checked) return group;
-  return std::make_unique<CheckedProcessGroup>(std::move(group), device);
+  std::unique_ptr<ProcessGroup> group = Find(options.backend).make(options, device, nullptr);
+  if (is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), device);
+  return std::make_unique<MadeGroup>(std::move(group), options, device);
 }
 
 }  // namespace gradsync::comm

@@ -2,6 +2,8 @@
 #define GRADSYNC_COMM_FACTORY_H_
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,8 +15,12 @@
 
 namespace gradsync::comm {
 
+// Of a backend, by name.
+using BackendOptions = std::map<std::string, std::string, std::less<>>;
+
 struct GroupOptions {
   std::string backend = "gloo";
+  BackendOptions backend_options{};
   World world;
   // How long to wait for a peer that makes no progress, at the rendezvous and in any collective.
   std::chrono::milliseconds timeout{60000};
@@ -28,9 +34,12 @@ struct GroupOptions {
 // The names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();
 
-// Throws InvalidInput for an unknown backend, and for one that cannot serve ranks with such devices in this
-// world, as far as that can be known without making a device. MakeProcessGroup asks likewise.
-void CheckBackend(const std::string& backend, model::Device::Type device, const World& world);
+// Throws InvalidInput for an unknown backend or option, and for a backend that cannot serve ranks with such
+// devices in this world, as far as that can be known without making a device. MakeProcessGroup asks likewise.
+void CheckBackend(const std::string& backend, const BackendOptions& options, model::Device::Type device,
+                  const World& world);
+// A part of it: "backend gloo has no option 'x'", "backend hierarchical: inner is 'x', expected shm, gloo".
+void CheckBackendOptions(const std::string& backend, const BackendOptions& options);
 // A part of CheckBackend: throws InvalidInput, with both numbers, if one host has more ranks than GPUs for
 // nccl. If a launcher gives each rank one visible GPU, they may be different ones: then NCCL decides.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);

@@ -39,7 +39,7 @@ TEST(FactoryTest, NcclNeedsAGpu) {
 }
 
 std::string CheckError(const std::string& backend, model::Device::Type device, const World& world) {
-  return ErrorOf<InvalidInput>([&] { CheckBackend(backend, device, world); });
+  return ErrorOf<InvalidInput>([&] { CheckBackend(backend, {}, device, world); });
 }
 
 TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {
@@ -107,6 +107,51 @@ TEST(FactoryTest, ARunMayUseSeveralGroups) {
       }
     });
   }
+}
+
+// Each with another number of groups before it; in messages ranks keep their numbers.
+TEST(FactoryTest, AGroupCanBeSplit) {
+  for (const std::string backend : {"gloo", "shm", "hierarchical"}) {
+    const TemporaryDirectory directory;
+    RunRanks(4, [&](int rank) {
+      const World world{.rank = rank, .size = 4, .local_size = 4, .rendezvous = "file://" + directory.path()};
+      const auto group = MakeProcessGroup({.backend = backend,
+                                           .world = JoinJob(world, {}, std::chrono::seconds(60)),
+                                           .interface_or_address = {}},
+                                          model::CpuDevice());
+      const auto sum_of = [&](ProcessGroup& part) {
+        const auto tensor = model::Tensor::From<int32_t>(model::CpuDevice(), {1}, {{1 << rank}});
+        part.AllReduce(tensor, ReduceOp::kSum).Wait();
+        return tensor.ToVector<int32_t>()[0];
+      };
+      if (rank % 2 == 1) {
+        const auto odd = group->Split({1, 3});
+        EXPECT_EQ(odd->rank(), rank / 2);
+        EXPECT_EQ(odd->size(), 2);
+        EXPECT_EQ(sum_of(*odd), 2 + 8);
+        EXPECT_EQ(sum_of(*odd->Split({rank / 2})), 1 << rank) << "one rank alone";
+      }
+      if (rank > 0) {
+        EXPECT_EQ(sum_of(*group->Split({1, 2, 3})), 2 + 4 + 8);
+      }
+      EXPECT_EQ(sum_of(*group), 1 + 2 + 4 + 8);
+      EXPECT_EQ(ErrorOf<InvalidInput>([&] { group->Split({(rank + 1) % 4}); }),
+                Join("members are ", (rank + 1) % 4,
+                     ", expected ranks of a world of 4 in rising order with rank ", rank, " among them"));
+      EXPECT_THROW(group->Split({3, 2, 1, 0}), InvalidInput);
+      group->Barrier();
+    });
+  }
+}
+
+TEST(FactoryTest, OptionsOfABackendAreChecked) {
+  const auto error_of = [](const std::string& backend, const BackendOptions& options) {
+    return ErrorOf<InvalidInput>([&] { CheckBackendOptions(backend, options); });
+  };
+  EXPECT_EQ(error_of("hierarchical", {{"inner", "gloo"}, {"outer", "gloo_own"}}), "no error");
+  EXPECT_EQ(error_of("gloo", {{"inner", "shm"}}), "backend gloo has no option 'inner'");
+  EXPECT_EQ(error_of("hierarchical", {{"inner", "nccl"}}),
+            "backend hierarchical: inner is 'nccl', expected one of: shm, gloo");
 }
 
 TEST(FactoryTest, NamesTheVariableOfTheCheck) {

@@ -12,7 +12,8 @@ namespace {
 
 TEST(NcclAbsentTest, OneLineFromEveryWayIn) {
   constexpr char kLine[] = "backend nccl: this program was built without NCCL";
-  EXPECT_EQ(ErrorOf<InvalidInput>([] { CheckBackend("nccl", model::Device::Type::kCuda, World{}); }), kLine);
+  EXPECT_EQ(ErrorOf<InvalidInput>([] { CheckBackend("nccl", {}, model::Device::Type::kCuda, World{}); }),
+            kLine);
   EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeNcclGroup({}, nullptr); }), kLine);
   EXPECT_EQ(NcclVersion(), "");
   EXPECT_TRUE(BackendLibraries().empty());

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -51,6 +52,7 @@ class Work {
     virtual ~State() = default;
     virtual void Wait() = 0;
     virtual Interval interval() = 0;
+    virtual bool Done() = 0;
   };
 
   Work() = default;  // already complete, with an empty interval
@@ -62,8 +64,10 @@ class Work {
   void Wait() {
     if (state_ != nullptr) state_->Wait();
   }
-  // When the data moved. Blocks until it has.
+  // When the data moved. Blocks until it has. Throws like Wait.
   Interval interval() { return state_ == nullptr ? Interval{} : state_->interval(); }
+  // Whether the data has moved, or never will because the collective has failed. Does not block.
+  bool Done() const { return state_ == nullptr || state_->Done(); }
 
  private:
   std::shared_ptr<State> state_;
@@ -79,6 +83,11 @@ struct Request {
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};
   model::Tensor output{};
+  // Of a part of a larger collective, on the CPU: starts after this work, whose failure is then its own, and
+  // what the thread that runs it does right before and right after. All may be empty.
+  Work after{};
+  std::function<void()> prepare{};
+  std::function<void()> conclude{};
 
   // The whole vector: the larger of the two tensors.
   int64_t bytes() const;
@@ -138,6 +147,15 @@ class ProcessGroup {
   // Returns when every rank has called it and all earlier collectives of this rank are done.
   void Barrier() { Issue({}).Wait(); }
 
+  // A group of these ranks alone: rank i of it is members[i]. All of them call this, with the same members
+  // and in the same order as other groups; the others need not. Throws InvalidInput unless members are ranks
+  // in rising order with this one among them, or if the ranks have not met before (JoinJob); else like
+  // MakeProcessGroup, which made this group.
+  virtual std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members);
+  // Gives the group up: what is unfinished and what comes later fails, here and on the other ranks. From any
+  // thread. Where groups are not made of others, does nothing.
+  virtual void Abort() {}
+
   // All of the above, for a request that has been checked.
   virtual Work Issue(Request request) = 0;
 
@@ -175,6 +193,10 @@ class GroupDecorator : public ProcessGroup {
                                model::DType dtype) override {
     return inner_.AllocateShared(device, std::move(shape), dtype);
   }
+  std::unique_ptr<ProcessGroup> Split(const std::vector<int>& members) override {
+    return inner_.Split(members);
+  }
+  void Abort() override { inner_.Abort(); }
   Work Issue(Request request) override { return inner_.Issue(std::move(request)); }
 
  private:

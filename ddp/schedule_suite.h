@@ -87,6 +87,7 @@ class LoggingGroup : public comm::ProcessGroup {
       group_.log_.push_back("wait " + name_);
     }
     comm::Interval interval() override { return {}; }
+    bool Done() override { return true; }
 
    private:
     LoggingGroup& group_;

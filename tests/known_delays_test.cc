@@ -76,6 +76,7 @@ class TimedGroup : public comm::GroupDecorator {
     Timed(Clock& clock, int64_t end_ns) : clock_(clock), end_ns_(end_ns) {}
     void Wait() override { clock_.now_ns = std::max(clock_.now_ns, end_ns_); }
     comm::Interval interval() override { return {}; }
+    bool Done() override { return clock_.now_ns >= end_ns_; }
 
    private:
     Clock& clock_;

@@ -45,8 +45,10 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
   for (const std::string& backend : backends) {
     if (Has(backend)) continue;
     std::unique_ptr<comm::ProcessGroup> joined;
+    const Variant over = Variant::Parse("@" + backend);
     placement_.StartCommunication([&] {
-      joined = comm::MakeProcessGroup({.backend = backend,
+      joined = comm::MakeProcessGroup({.backend = over.backend,
+                                       .backend_options = over.backend_options,
                                        .world = world_,
                                        .timeout = options_.timeout,
                                        .num_threads = static_cast<int>(options_.comm_threads),

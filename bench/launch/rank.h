@@ -45,8 +45,8 @@ class Rank {
   const model::DevicePtr& device() const { return device_; }
   const ThreadPlacement& placement() const { return placement_; }
 
-  // All ranks: joins a group for each backend, and returns the run's own, which is that of the first. Throws
-  // like MakeProcessGroup.
+  // All ranks: joins a group for each backend (Variant::over), and returns the run's own, which is that of
+  // the first. Throws like MakeProcessGroup.
   comm::RecordingProcessGroup& Join(const std::vector<std::string>& backends);
   comm::RecordingProcessGroup& own() const { return *groups_.at(own_); }
   // The backend's; the run's own if it has none.

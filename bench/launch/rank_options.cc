@@ -67,7 +67,10 @@ void CheckDevice(const RankOptions& options, std::span<const std::string> backen
   using Type = model::Device::Type;
   const Type type = options.device == "cpu" ? Type::kCpu : Type::kCuda;
   if (type == Type::kCuda && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
-  for (const std::string& backend : backends) comm::CheckBackend(backend, type, world);
+  for (const std::string& backend : backends) {
+    const Variant over = Variant::Parse("@" + backend);
+    comm::CheckBackend(over.backend, over.backend_options, type, world);
+  }
 }
 
 }  // namespace gradsync::bench

@@ -78,7 +78,7 @@ class ConvergenceJob : public RankJob {
       double sum = 0;
       for (int64_t i = 0; i < options_.tune_seeds; ++i) {
         const int64_t seed = ranks().seed + options_.seeds + i;
-        Trial trial(options_, setting, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(setting.backend));
+        Trial trial(options_, setting, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(setting.over()));
         sum += Train(setting, seed, trial, /*is_tuning=*/true);
       }
       if (!(sum < least)) continue;
@@ -92,7 +92,7 @@ class ConvergenceJob : public RankJob {
   }
 
   void RunTrial(const TrainingVariant& variant, int64_t seed) {
-    Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.backend));
+    Trial trial(options_, variant, seed, corpus_, rank_.device(), rank_.own(), rank_.Of(variant.over()));
     if (!options_.resume.empty()) trial.Load(options_.resume);
     if (!options_.evaluate) {
       Train(variant, seed, trial, /*is_tuning=*/false);
@@ -139,7 +139,7 @@ class ConvergenceJob : public RankJob {
   Record RecordOf(const TrainingVariant& variant, int64_t seed, const Trial& trial) const {
     const TrainingOptions& training = options_.training;
     const model::TransformerConfig model = training.transformer_config();
-    Record record = rank_.RecordOf(variant.backend);
+    Record record = rank_.RecordOf(variant.over());
     record.time_utc = NowUtc();
     variant.Describe(record);
     ranks().Describe(record.config);

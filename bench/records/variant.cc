@@ -81,9 +81,10 @@ std::string Variant::label() const { return PrintNamed(qualified_strategy(), opt
 
 std::string Variant::name() const {
   if (backend == kNoBackend || backend.empty()) return label();
-  const std::string over = PrintNamed(backend, backend_options);
-  return strategy.empty() ? over : Join(label(), "@", over);
+  return strategy.empty() ? over() : Join(label(), "@", over());
 }
+
+std::string Variant::over() const { return PrintNamed(backend, backend_options); }
 
 std::string Variant::options_text() const { return Print(options); }
 

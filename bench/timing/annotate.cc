@@ -14,18 +14,19 @@ class AnnotatedWork : public comm::Work::State {
  public:
   AnnotatedWork(comm::Work work, RangeSink& sink, uint64_t range)
       : work_(std::move(work)), sink_(sink), range_(range) {}
-  ~AnnotatedWork() override { Done(); }
+  ~AnnotatedWork() override { StopRange(); }
   AnnotatedWork(const AnnotatedWork&) = delete;
   AnnotatedWork& operator=(const AnnotatedWork&) = delete;
 
   void Wait() override {
     work_.Wait();
-    Done();
+    StopRange();
   }
   comm::Interval interval() override { return work_.interval(); }
+  bool Done() override { return work_.Done(); }
 
  private:
-  void Done() {
+  void StopRange() {
     if (!std::exchange(done_, true)) sink_.Stop(range_);
   }
 

@@ -140,7 +140,7 @@ class TrainingJob : public RankJob {
     std::vector<Series> all;
     for (const TrainingVariant& variant : variants) {
       all.push_back({variant.is_peer() ? peers_->Make(cell, variant)
-                                       : MakeOwnStepper(cell, variant, trainer_, rank_.Of(variant.backend)),
+                                       : MakeOwnStepper(cell, variant, trainer_, rank_.Of(variant.over())),
                      RecordOf(cell, variant, flops)});
     }
     return all;
@@ -148,7 +148,7 @@ class TrainingJob : public RankJob {
 
   // As it is before the first step.
   Record RecordOf(const Cell& cell, const TrainingVariant& variant, double flops) const {
-    Record record = rank_.RecordOf(variant.backend);
+    Record record = rank_.RecordOf(variant.over());
     options_.Describe(variant, record);
     record.config.SetAll(cell.config);
     record.facts.SetAll(cell.facts);
@@ -289,7 +289,7 @@ class TrainingJob : public RankJob {
   void DumpGradients() {
     const TrainingVariant& variant = options_.variants.front();
     const Cell& cell = task_.cells.front();
-    comm::RecordingProcessGroup& group = rank_.Of(variant.backend);
+    comm::RecordingProcessGroup& group = rank_.Of(variant.over());
     const std::unique_ptr<ddp::Strategy> strategy =
         trainer_.NewStrategy(variant.strategy, variant.strategy_options(), group);
     trainer_.Restart();

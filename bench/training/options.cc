@@ -245,8 +245,8 @@ int64_t TrainingOptions::longest_seq_len() const { return std::ranges::max(seq_l
 std::vector<std::string> TrainingOptions::GroupBackends() const {
   std::vector<std::string> groups;
   for (const TrainingVariant& variant : variants) {
-    const bool is_new = std::ranges::count(groups, variant.backend) == 0;
-    if (!variant.is_peer() && variant.traits->communicates && is_new) groups.push_back(variant.backend);
+    const bool is_new = std::ranges::count(groups, variant.over()) == 0;
+    if (!variant.is_peer() && variant.traits->communicates && is_new) groups.push_back(variant.over());
   }
   return groups.empty() ? std::vector{backends.front()} : groups;
 }

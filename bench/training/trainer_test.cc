@@ -416,6 +416,7 @@ class SlowGroup : public comm::GroupDecorator {
     struct Slow : comm::Work::State {
       void Wait() override { std::this_thread::sleep_for(std::chrono::microseconds(1500)); }
       comm::Interval interval() override { return {}; }
+      bool Done() override { return true; }
     };
     GroupDecorator::Issue(std::move(request)).Wait();
     return comm::Work(std::make_shared<Slow>());

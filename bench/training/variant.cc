@@ -66,8 +66,7 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
     Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
     Require(std::ranges::count(backends, named.backend) > 0, "unknown backend '", named.backend,
             "', expected ", OneOf(backends).takes);
-    Require(named.backend_options.empty(), "backend ", named.backend, " has no option '",
-            named.backend_options.empty() ? "" : named.backend_options.begin()->first, "'");
+    comm::CheckBackendOptions(named.backend, named.backend_options);
   }
   const std::vector<ddp::Option> options = OptionsOf(traits);
   std::vector<std::string> names;

@@ -38,7 +38,7 @@ void ThrowIfAborted(bool completed) {
 }
 
 [[noreturn]] void Explain(int peer, milliseconds timeout, const std::string& what) {
-  const std::string rank = peer == kSomebody ? "another rank" : Join("rank ", peer);
+  const std::string rank = peer == kSomebody ? kAnotherRank : Join("rank ", peer);
   const auto says = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (says("Application timeout caused pair closure")) throw PeerError(kNobody, kClosed);
   if (says("Timed out waiting")) {

@@ -63,7 +63,8 @@ class GlooProcessGroup : public QueueGroup {
     if (options_.gpu == nullptr || !request.output.defined()) return QueueGroup::Issue(std::move(request));
     const auto issued = std::make_shared<model::CudaEvent>(*options_.gpu);
     issued->Record(options_.gpu->compute_stream());
-    return queue_->Issue(std::move(request), [this, issued] { WaitOnHost(*issued, options_.timeout); });
+    request.prepare = [this, issued] { WaitOnHost(*issued, options_.timeout); };
+    return queue_->Issue(std::move(request));
   }
 
  private:

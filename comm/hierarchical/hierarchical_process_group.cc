@@ -1,18 +1,14 @@
 #include "comm/hierarchical/hierarchical_process_group.h"
 
 #include <algorithm>
-#include <cstring>
-#include <deque>
 #include <iterator>
 #include <map>
-#include <stdexcept>
 #include <utility>
 
 #include "comm/queue/chunks.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
 #include "comm/rendezvous/job.h"
-#include "comm/shm/shm_process_group.h"
 #include "model/error.h"
 
 namespace gradsync::comm {
@@ -24,17 +20,9 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "hierarchical";
 
-// Of the vectors of a host's ranks together. Long enough that messages cost little; short enough that little
-// time is lost in the first and the last chunk, when either the link or memory is idle.
-constexpr int64_t kChunkBytes = int64_t{4} << 20;
-
-World PartOf(const World& world, const std::vector<int>& members, size_t index) {
-  World part = world;
-  part.rank = static_cast<int>(index);
-  part.size = static_cast<int>(members.size());
-  part.members = members;
-  return part;
-}
+// Of the vectors of a host's ranks together, for each host. Long enough that messages cost little; short
+// enough that little time is lost in the first and the last chunk, when either the link or memory is idle.
+constexpr int64_t kChunkBytesPerHost = int64_t{2} << 20;
 
 struct Place {
   size_t host;
@@ -48,49 +36,93 @@ Place PlaceOf(int rank, const std::vector<std::vector<int>>& ranks_by_host) {
   return {host, static_cast<size_t>(std::ranges::lower_bound(ranks, rank) - ranks.begin())};
 }
 
+// The hosts' sums of bf16 must not be rounded before they are added.
+DType DTypeOfSums(const Request& request) {
+  const bool is_sum = request.op == ReduceOp::kSum || request.op == ReduceOp::kMean;
+  return is_sum && request.dtype() == DType::kBF16 ? DType::kF32 : request.dtype();
+}
+
+// From or to the dtype of sums.
+void Convert(const Tensor& from, const Tensor& to) {
+  const auto each = [&]<class From, class To>(const From* values, To* results) {
+    std::transform(values, values + from.numel(), results, [](From value) { return To(value); });
+  };
+  if (from.dtype() == to.dtype()) return to.CopyFrom(from);
+  from.dtype() == DType::kBF16 ? each(from.data<BF16>(), to.data<float>())
+                               : each(from.data<float>(), to.data<BF16>());
+}
+
+// Several as one.
+class All : public Work::State {
+ public:
+  explicit All(std::vector<Work> works) : works_(std::move(works)) {}
+  void Wait() override {
+    for (Work& work : works_) work.Wait();
+  }
+  Interval interval() override {
+    Interval all;
+    for (Work& work : works_) {
+      const Interval part = work.interval();
+      all = {all.end_ns == 0 ? part.start_ns : std::min(all.start_ns, part.start_ns),
+             std::max(all.end_ns, part.end_ns)};
+    }
+    return all;
+  }
+  bool Done() override {
+    return std::ranges::all_of(works_, [](const Work& work) { return work.Done(); });
+  }
+
+ private:
+  std::vector<Work> works_;
+};
+
+// A request to a part, with the operation of the whole.
+Request PartOf(const Request& whole, Collective collective, const Tensor& input, const Tensor& output,
+               const Work& after = {}) {
+  return {.collective = collective,
+          .op = whole.op,
+          .root = whole.root,
+          .input = input,
+          .output = output,
+          .after = after};
+}
+
 class HierarchicalProcessGroup : public QueueGroup {
  public:
-  explicit HierarchicalProcessGroup(const GlooOptions& options)
-      : QueueGroup(options.world.rank, options.world.size), options_(options) {
-    World& world = options_.world;
+  explicit HierarchicalProcessGroup(const HierarchicalOptions& options)
+      : QueueGroup(options.world.rank, options.world.size), host_(options.world.host) {
+    World world = options.world;
     if (world.size > 1 && world.job == nullptr) {
-      world.job = std::make_shared<Job>(world, Terms{}, options_.timeout);
+      world.job = std::make_shared<Job>(world, Terms{}, options.timeout);
     }
-    ranks_ = RanksByHost(world.size > 1 ? world.job->hosts() : std::vector<std::string>{""});
+    ranks_ = RanksByHost(HostsOf(world));
     own_ = PlaceOf(world.rank, ranks_);
-    if (num_hosts() > 1 && num_local() > 1) {
-      // A rank of this host that does nothing may be waiting for one of another host.
-      first_cause_ = std::make_shared<FirstCause>(world, options_.timeout);
-    }
-    host_ = MakeShmGroup({.world = PartOf(world, ranks_[own_.host], own_.local),
-                          .timeout = options_.timeout,
-                          .first_cause = first_cause_});
+    const bool has_both = num_hosts() > 1 && num_local() > 1;
+    // A rank of this host that does nothing may be waiting for one of another host.
+    const auto first_cause = has_both ? std::make_shared<FirstCause>(world, options.timeout) : nullptr;
+    if (num_hosts() == 1 || has_both)
+      inner_ = options.inner(PartOf(world, ranks_[own_.host]), options.timeout, first_cause);
     if (num_hosts() > 1) {
       std::vector<int> members;
       for (const std::vector<int>& ranks : ranks_) members.push_back(ranks[own_.local]);
-      GlooOptions link = options_;
-      link.world = PartOf(world, members, own_.host);
-      link.first_cause = first_cause_;
-      if (num_local() > 1) link.timeout *= 2;
-      link_ = MakeGlooGroup(link);
+      outer_ = options.outer(PartOf(world, members), options.timeout * (has_both ? 2 : 1), first_cause);
     }
-    only_ = num_hosts() == 1 ? host_.get() : num_local() == 1 ? link_.get() : nullptr;
-    if (only_ == nullptr) Prepare();
+    if (has_both) Prepare(first_cause);
   }
   ~HierarchicalProcessGroup() override { queue_.reset(); }
 
   std::string_view backend() const override { return kBackend; }
-  int num_threads() const override { return only_ == nullptr ? 1 : only_->num_threads(); }
+  int num_threads() const override { return (outer_ != nullptr ? outer_ : inner_)->num_threads(); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     std::vector<std::pair<std::string, std::string>> facts = {
         {"hosts", Join(num_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
-                       options_.world.host.empty() ? "" : ", by GRADSYNC_HOST")}};
-    if (link_ != nullptr) std::ranges::move(link_->facts(), std::back_inserter(facts));
+                       host_.empty() ? "" : ", by GRADSYNC_HOST")}};
+    if (outer_ != nullptr) std::ranges::move(outer_->facts(), std::back_inserter(facts));
     return facts;
   }
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
     try {
-      return host_->Allocate(device, std::move(shape), dtype);
+      return only_or_inner().Allocate(device, std::move(shape), dtype);
     } catch (const CollectiveError& error) {
       if (!queue_.has_value()) throw;
       // The other hosts' ranks fail too, and rank 0 stays until they have read why.
@@ -98,8 +130,10 @@ class HierarchicalProcessGroup : public QueueGroup {
           Join("rank ", rank(), ": allocation (hierarchical) failed: ", queue_->Fail("allocate", error)));
     }
   }
+  void Abort() override { queue_.has_value() ? QueueGroup::Abort() : only_or_inner().Abort(); }
   Work Issue(Request request) override {
-    return only_ == nullptr ? QueueGroup::Issue(std::move(request)) : only_->Issue(std::move(request));
+    return queue_.has_value() ? QueueGroup::Issue(std::move(request))
+                              : only_or_inner().Issue(std::move(request));
   }
 
  private:
@@ -108,216 +142,204 @@ class HierarchicalProcessGroup : public QueueGroup {
     int64_t number;
     int64_t begin;
     int64_t numel;
+
+    Tensor Of(const Tensor& part) const { return part.Slice(begin, {numel}); }
   };
 
   int64_t num_hosts() const { return static_cast<int64_t>(ranks_.size()); }
   int64_t num_local() const { return size() / num_hosts(); }
+  int64_t ChunkBytes() const { return kChunkBytesPerHost * num_hosts(); }
   // On the link: one for each of its threads, and one that waits for a thread.
-  int64_t max_chunks() const { return options_.num_threads + 1; }
+  int64_t max_chunks() const { return outer_->num_threads() + 1; }
+  ProcessGroup& only_or_inner() const { return inner_ != nullptr ? *inner_ : *outer_; }
 
-  void Prepare() {
+  void Prepare(const std::shared_ptr<FirstCause>& first_cause) {
     queue_.emplace(RequestQueueOptions{.rank = rank(),
                                        .backend = kBackend,
-                                       .num_threads = 1,
-                                       .run = [this](const Request& request, int) { Run(request); },
+                                       .divide = [this](const Request& request) { return Divide(request); },
+                                       .run = {},
                                        .abort =
                                            [this] {
-                                             host_->Abort();
-                                             link_->Abort();
+                                             inner_->Abort();
+                                             outer_->Abort();
                                            },
-                                       .first_cause = first_cause_,
-                                       // The thread that waits may as well run it.
-                                       .begin = [](const Request&) { return false; }});
-    const auto allocate = [&](int64_t numel) { return Allocate(model::CpuDevice(), {numel}, DType::kU8); };
-    own_note_ = allocate(sizeof(Signature));
-    notes_ = allocate(num_local() * int64_t{sizeof(Signature)});
-    all_parts_ = allocate(kChunkBytes);
-    for (int64_t i = 0; i < max_chunks(); ++i) own_parts_.push_back(allocate(kChunkBytes / num_local()));
+                                       .first_cause = first_cause});
+    const auto allocate = [&](int64_t bytes) { return Allocate(model::CpuDevice(), {bytes}, DType::kU8); };
+    all_parts_ = allocate(ChunkBytes());
+    for (int64_t i = 0; i < max_chunks(); ++i) own_parts_.push_back(allocate(ChunkBytes() / num_local()));
+    uses_.resize(own_parts_.size());
   }
 
-  void Run(const Request& request) {
-    CheckSame(request);
-    if (request.dtype() == DType::kBF16 && (request.op == ReduceOp::kSum || request.op == ReduceOp::kMean) &&
-        (request.collective == Collective::kAllReduce || request.collective == Collective::kReduceScatter)) {
-      return RunInF32(request);
-    }
-    RunAs(request);
-  }
-
-  // In f32, because the hosts' sums must not be rounded before they are added.
-  void RunInF32(const Request& request) const {
-    const Tensor& input = request.input;
-    const Tensor& output = request.output;
-    const bool is_in_place = request.collective == Collective::kAllReduce;
-    Request wide = request;
-    wide.input = Tensor::Empty(input.device(), input.shape(), DType::kF32);
-    wide.output = is_in_place ? wide.input : Tensor::Empty(output.device(), output.shape(), DType::kF32);
-    std::transform(input.data<BF16>(), input.data<BF16>() + input.numel(), wide.input.data<float>(),
-                   [](BF16 value) { return static_cast<float>(value); });
-    RunAs(wide);
-    const float* const sums = wide.output.data<float>();
-    std::transform(sums, sums + output.numel(), output.data<BF16>(), [](float sum) { return BF16(sum); });
-  }
-
-  void RunAs(const Request& request) const {
+  Work Divide(const Request& request) {
+    std::vector<Work> works;
     switch (request.collective) {
       case Collective::kAllReduce:
-        return RunAllReduce(request.output, request.op);
+        DivideAllReduce(request, works);
+        break;
       case Collective::kBroadcast:
-        return RunBroadcast(request.output, request.root);
+        DivideBroadcast(request, works);
+        break;
       case Collective::kReduceScatter:
-        return RunReduceScatter(request.input, request.output, request.op);
+        DivideReduceScatter(request, works);
+        break;
       case Collective::kAllGather:
-        return RunAllGather(request.input, request.output);
+        DivideAllGather(request, works);
+        break;
       case Collective::kBarrier:
-        host_->Barrier();
-        link_->Barrier();
+        works.push_back(outer_->Issue({.after = inner_->Issue({})}));
     }
+    return Work(std::make_shared<All>(std::move(works)));
   }
 
-  // Otherwise the host's group would report a difference between its own collectives, not the caller's.
-  void CheckSame(const Request& request) const {
-    const Signature own(request);
-    std::memcpy(own_note_.raw_data(), &own, sizeof(own));
-    host_->AllGather(own_note_, notes_).Wait();
-    const std::vector<int>& ranks = ranks_[own_.host];
-    const auto* const signatures = static_cast<const Signature*>(notes_.raw_data());
-    for (size_t i = 1; i < ranks.size(); ++i) {
-      if (signatures[i] == signatures[0]) continue;
-      throw std::runtime_error(Mismatch(ranks[i], signatures[i], ranks[0], signatures[0]));
-    }
-  }
-
-  // Chunk after chunk: `start` works in memory and returns what it gave to the link; when that is done,
-  // `finish` works in memory again. `bytes`: of one element of everyone's part.
+  // Chunk after chunk: `start` returns its last request, which is to the link; `finish` is given that, and
+  // returns the last that follows. `bytes`: of one element of everyone's part.
   template <class Start, class Finish>
-  void InChunks(int64_t numel, int64_t bytes, const Start& start, const Finish& finish) const {
-    const Slices chunks(static_cast<size_t>(numel), WholeLines(static_cast<size_t>(kChunkBytes / bytes)));
+  void InChunks(int64_t numel, size_t bytes, std::vector<Work>& works, const Start& start,
+                const Finish& finish) const {
+    const Slices chunks(static_cast<size_t>(numel), WholeLines(static_cast<size_t>(ChunkBytes()) / bytes));
     const auto chunk_of = [&](int64_t number) {
       const auto i = static_cast<size_t>(number);
       return Chunk{number, static_cast<int64_t>(chunks.begin(i)), static_cast<int64_t>(chunks.bytes(i))};
     };
-    std::deque<Work> on_link;
+    std::vector<Work> on_link;
     Pipeline(
         static_cast<int64_t>(chunks.count()), max_chunks(),
         [&](int64_t number) { on_link.push_back(start(chunk_of(number))); },
         [&](int64_t number) {
-          on_link.front().Wait();
-          finish(chunk_of(number));
-          on_link.pop_front();
+          works.push_back(finish(chunk_of(number), on_link[static_cast<size_t>(number)]));
         });
   }
 
   // Each rank gets its share of the host's sum, then of all hosts' sums, and at last the others' shares. A
   // rest of fewer elements than ranks belongs to no share: all ranks sum it.
-  void RunAllReduce(const Tensor& tensor, ReduceOp op) const {
-    const int64_t shares = num_local();
-    const int64_t share_numel = tensor.numel() / shares;
-    const Tensor rest = tensor.Slice(share_numel * shares, {tensor.numel() % shares});
-    Work rest_on_link;
-    if (rest.numel() > 0) {
-      host_->AllReduce(rest, op).Wait();
-      rest_on_link = link_->AllReduce(rest, op);
+  void DivideAllReduce(const Request& request, std::vector<Work>& works) {
+    const Tensor tensor = request.output;
+    const DType dtype = DTypeOfSums(request);
+    const bool is_wide = dtype != tensor.dtype();
+    const Tensor sums = is_wide ? Tensor::Empty(tensor.device(), {tensor.numel()}, dtype) : tensor;
+    const int64_t shares = num_local(), share_numel = tensor.numel() / shares;
+    const Chunk rest{0, share_numel * shares, tensor.numel() % shares};
+    if (rest.numel > 0) {
+      Request inner = PartOf(request, Collective::kAllReduce, rest.Of(sums), rest.Of(sums)), outer = inner;
+      if (is_wide) inner.prepare = [=] { Convert(rest.Of(tensor), rest.Of(sums)); };
+      if (is_wide) outer.conclude = [=] { Convert(rest.Of(sums), rest.Of(tensor)); };
+      outer.after = inner_->Issue(std::move(inner));
+      works.push_back(outer_->Issue(std::move(outer)));
     }
-    const auto whole = [&](const Chunk& chunk) {
-      return tensor.Slice(chunk.begin * shares, {chunk.numel * shares});
+    const auto whole = [=](const Chunk& chunk, const Tensor& of) {
+      return of.Slice(chunk.begin * shares, {chunk.numel * shares});
     };
-    const auto own = [&](const Chunk& chunk) {
-      return whole(chunk).Slice(static_cast<int64_t>(own_.local) * chunk.numel, {chunk.numel});
+    const auto own = [=, place = static_cast<int64_t>(own_.local)](const Chunk& chunk) {
+      return whole(chunk, sums).Slice(place * chunk.numel, {chunk.numel});
     };
     InChunks(
-        share_numel, BytesOf(tensor, shares),
+        share_numel, SizeOf(dtype) * static_cast<size_t>(shares), works,
         [&](const Chunk& chunk) {
-          host_->ReduceScatter(whole(chunk), own(chunk), op).Wait();
-          return link_->AllReduce(own(chunk), op);
+          Request inner = PartOf(request, Collective::kReduceScatter, whole(chunk, sums), own(chunk));
+          if (is_wide) inner.prepare = [=] { Convert(whole(chunk, tensor), whole(chunk, sums)); };
+          return outer_->Issue(PartOf(request, Collective::kAllReduce, own(chunk), own(chunk),
+                                      inner_->Issue(std::move(inner))));
         },
-        [&](const Chunk& chunk) { host_->AllGather(own(chunk), whole(chunk)).Wait(); });
-    rest_on_link.Wait();
-  }
-
-  // From the root to those with its place on the other hosts, and from them to the others there.
-  void RunBroadcast(const Tensor& tensor, int root) const {
-    const Place from = PlaceOf(root, ranks_);
-    const auto part = [&](const Chunk& chunk) { return tensor.Slice(chunk.begin, {chunk.numel}); };
-    InChunks(
-        tensor.numel(), BytesOf(tensor, 1),
-        [&](const Chunk& chunk) {
-          return from.local == own_.local ? link_->Broadcast(part(chunk), static_cast<int>(from.host))
-                                          : Work();
-        },
-        [&](const Chunk& chunk) { host_->Broadcast(part(chunk), static_cast<int>(from.local)).Wait(); });
-  }
-
-  // What is for the ranks with one place on all hosts is summed, on each host, by the one with that place.
-  void RunReduceScatter(const Tensor& input, const Tensor& output, ReduceOp op) const {
-    InChunks(
-        output.numel(), BytesOf(output, size()),
-        [&](const Chunk& chunk) {
-          ForEachPart(chunk, input,
-                      [](const Tensor& of_rank, const Tensor& part) { part.CopyFrom(of_rank); });
-          const Tensor own = OwnParts(chunk, output.dtype());
-          host_->ReduceScatter(AllParts(chunk, output.dtype()), own, op).Wait();
-          return link_->ReduceScatter(own, output.Slice(chunk.begin, {chunk.numel}), op);
-        },
-        [](const Chunk&) {});
-  }
-
-  void RunAllGather(const Tensor& input, const Tensor& output) const {
-    InChunks(
-        input.numel(), BytesOf(input, size()),
-        [&](const Chunk& chunk) {
-          return link_->AllGather(input.Slice(chunk.begin, {chunk.numel}), OwnParts(chunk, input.dtype()));
-        },
-        [&](const Chunk& chunk) {
-          host_->AllGather(OwnParts(chunk, input.dtype()), AllParts(chunk, input.dtype())).Wait();
-          ForEachPart(chunk, output,
-                      [](const Tensor& of_rank, const Tensor& part) { of_rank.CopyFrom(part); });
+        [&](const Chunk& chunk, const Work& on_link) {
+          Request inner = PartOf(request, Collective::kAllGather, own(chunk), whole(chunk, sums), on_link);
+          if (is_wide) inner.conclude = [=] { Convert(whole(chunk, sums), whole(chunk, tensor)); };
+          return inner_->Issue(std::move(inner));
         });
   }
 
-  static int64_t BytesOf(const Tensor& tensor, int64_t numel) {
-    return numel * static_cast<int64_t>(SizeOf(tensor.dtype()));
+  // From the root to those with its place on the other hosts, and from them to the others there.
+  void DivideBroadcast(const Request& request, std::vector<Work>& works) {
+    const Place from = PlaceOf(request.root, ranks_);
+    const auto part = [&](const Chunk& chunk, size_t root, const Work& after) {
+      const Tensor tensor = chunk.Of(request.output);
+      Request broadcast = PartOf(request, Collective::kBroadcast, tensor, tensor, after);
+      broadcast.root = static_cast<int>(root);
+      return broadcast;
+    };
+    InChunks(
+        request.output.numel(), SizeOf(request.dtype()), works,
+        [&](const Chunk& chunk) {
+          return from.local == own_.local ? outer_->Issue(part(chunk, from.host, {})) : Work();
+        },
+        [&](const Chunk& chunk, const Work& on_link) {
+          return inner_->Issue(part(chunk, from.local, on_link));
+        });
   }
 
-  // The chunk of the ranks with this one's place on all hosts, by host.
-  Tensor OwnParts(const Chunk& chunk, DType dtype) const {
-    const auto slot = static_cast<size_t>(chunk.number % max_chunks());
-    return own_parts_[slot].SliceBytes(0, {num_hosts() * chunk.numel}, dtype);
+  // What is for the ranks with one place on all hosts is summed, on each host, by the one with that place.
+  void DivideReduceScatter(const Request& request, std::vector<Work>& works) {
+    const Tensor &input = request.input, &output = request.output;
+    const DType dtype = DTypeOfSums(request);
+    const bool is_wide = dtype != output.dtype();
+    const Tensor sums = is_wide ? Tensor::Empty(output.device(), output.shape(), dtype) : output;
+    InChunks(
+        output.numel(), SizeOf(dtype) * static_cast<size_t>(size()), works,
+        [&](const Chunk& chunk) {
+          const Tensor all = AllParts(chunk, dtype), own = OwnParts(chunk, dtype);
+          Request inner = PartOf(request, Collective::kReduceScatter, all, own, UseOf(chunk));
+          inner.prepare = [=, this] { ForEachPart(chunk, input, all, &Convert); };
+          Request outer = PartOf(request, Collective::kReduceScatter, own, chunk.Of(sums),
+                                 inner_->Issue(std::move(inner)));
+          if (is_wide) outer.conclude = [=] { Convert(chunk.Of(sums), chunk.Of(output)); };
+          return UseOf(chunk) = outer_->Issue(std::move(outer));
+        },
+        [](const Chunk&, const Work& on_link) { return on_link; });
   }
-  // Of all ranks, by place, then by host.
+
+  void DivideAllGather(const Request& request, std::vector<Work>& works) {
+    const Tensor &input = request.input, &output = request.output;
+    InChunks(
+        input.numel(), SizeOf(input.dtype()) * static_cast<size_t>(size()), works,
+        [&](const Chunk& chunk) {
+          return outer_->Issue(PartOf(request, Collective::kAllGather, chunk.Of(input),
+                                      OwnParts(chunk, input.dtype()), UseOf(chunk)));
+        },
+        [&](const Chunk& chunk, const Work& on_link) {
+          const Tensor all = AllParts(chunk, input.dtype()), own = OwnParts(chunk, input.dtype());
+          Request inner = PartOf(request, Collective::kAllGather, own, all, on_link);
+          inner.conclude = [=, this] {
+            ForEachPart(chunk, output, all, [](const Tensor& to, const Tensor& from) { Convert(from, to); });
+          };
+          return UseOf(chunk) = inner_->Issue(std::move(inner));
+        });
+  }
+
+  // The chunk of the ranks with this one's place on all hosts, by host; and what uses that memory until then.
+  Tensor OwnParts(const Chunk& chunk, DType dtype) const {
+    return own_parts_[Slot(chunk)].SliceBytes(0, {num_hosts() * chunk.numel}, dtype);
+  }
+  Work& UseOf(const Chunk& chunk) { return uses_[Slot(chunk)]; }
+  size_t Slot(const Chunk& chunk) const { return static_cast<size_t>(chunk.number) % own_parts_.size(); }
+  // Of all ranks, by place, then by host. The inner part has one thread, which alone uses it.
   Tensor AllParts(const Chunk& chunk, DType dtype) const {
     return all_parts_.SliceBytes(0, {size() * chunk.numel}, dtype);
   }
-  // Calls fn(the chunk of a rank's part of `whole`, the same of AllParts) for every rank.
+  // Calls fn(the chunk of a rank's part of `whole`, the same of `parts`) for every rank.
   template <class Fn>
-  void ForEachPart(const Chunk& chunk, const Tensor& whole, const Fn& fn) const {
-    const Tensor parts = AllParts(chunk, whole.dtype());
+  void ForEachPart(const Chunk& chunk, const Tensor& whole, const Tensor& parts, const Fn& fn) const {
     int64_t begin = 0;
     for (size_t local = 0; local < ranks_[0].size(); ++local) {
       for (const std::vector<int>& ranks : ranks_) {
-        const int64_t part_begin = ranks[local] * (whole.numel() / size());
-        fn(whole.Slice(part_begin + chunk.begin, {chunk.numel}), parts.Slice(begin, {chunk.numel}));
+        fn(whole.Slice(ranks[local] * (whole.numel() / size()) + chunk.begin, {chunk.numel}),
+           parts.Slice(begin, {chunk.numel}));
         begin += chunk.numel;
       }
     }
   }
 
-  GlooOptions options_;
+  const std::string host_;               // by GRADSYNC_HOST
   std::vector<std::vector<int>> ranks_;  // by host
   Place own_{};
-  std::shared_ptr<FirstCause> first_cause_;
-  std::unique_ptr<QueueGroup> host_;  // the ranks of this host
-  std::unique_ptr<QueueGroup> link_;  // those with this one's place on all hosts; null on one host
-  QueueGroup* only_ = nullptr;        // the one that does everything, if the other has only this rank
-  Tensor own_note_;
-  Tensor notes_;
+  std::unique_ptr<ProcessGroup> inner_;  // the ranks of this host; null if this one is alone on each
+  std::unique_ptr<ProcessGroup> outer_;  // those with this one's place on all hosts; null on one host
   Tensor all_parts_;
   std::vector<Tensor> own_parts_;  // of the chunks that are on their way
+  std::vector<Work> uses_;         // the last of each of own_parts_
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GlooOptions& options) {
+std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const HierarchicalOptions& options) {
   CheckOptions(kBackend, options.world, options.timeout);
   return std::make_unique<HierarchicalProcessGroup>(options);
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/factory.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -67,16 +68,19 @@ void CheckResults(ProcessGroup& group, const std::function<Tensor(int64_t numel)
 }
 
 // By `host_of` rank.
-std::vector<std::unique_ptr<ProcessGroup>> Connect(const std::function<int(int rank)>& host_of) {
+std::vector<std::unique_ptr<ProcessGroup>> Connect(const std::string& inner,
+                                                   const std::function<int(int rank)>& host_of) {
   const TemporaryDirectory directory;
   std::vector<std::unique_ptr<ProcessGroup>> groups(kSize);
   RunRanks(kSize, [&](int rank) {
-    GlooOptions options;
+    GroupOptions options;
+    options.backend = "hierarchical";
+    options.backend_options = {{"inner", inner}};
     options.world = {.rank = rank,
                      .size = kSize,
                      .rendezvous = "file://" + directory.path(),
                      .host = Join("host", host_of(rank))};
-    groups[static_cast<size_t>(rank)] = MakeHierarchicalGroup(options);
+    groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, Cpu());
   });
   return groups;
 }
@@ -86,7 +90,8 @@ std::vector<std::unique_ptr<ProcessGroup>> Connect(const std::function<int(int r
 TEST(HierarchicalTest, RanksOfAHostNeedNotFollowEachOther) {
   if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
   for (const bool follow : {true, false}) {
-    auto groups = Connect([&](int rank) { return follow ? rank / (kSize / kHosts) : rank % kHosts; });
+    auto groups = Connect(follow ? "gloo" : "shm",
+                          [&](int rank) { return follow ? rank / (kSize / kHosts) : rank % kHosts; });
     RunRanks(kSize, [&](int rank) {
       ProcessGroup& group = *groups[static_cast<size_t>(rank)];
       EXPECT_EQ(group.facts()[0].second, "2 of 2 ranks, by GRADSYNC_HOST");

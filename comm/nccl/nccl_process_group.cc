@@ -115,6 +115,13 @@ class Engine {
             .end_ns = flight.anchor->TimeOf(flight.events.end)};
   }
 
+  bool IsDone(const Flight& flight) {
+    const std::lock_guard lock(mutex_);
+    device_->MakeCurrent();
+    Reap();
+    return flight.done || !flight.error.empty();
+  }
+
   void Recycle(Flight& flight) {
     const std::lock_guard lock(mutex_);
     if (!is_closed_) free_events_.push_back(std::move(flight.events));
@@ -321,6 +328,7 @@ class NcclWork : public Work::State {
 
   void Wait() override { engine_->Wait(*flight_); }
   Interval interval() override { return engine_->IntervalOf(*flight_); }
+  bool Done() override { return engine_->IsDone(*flight_); }
 
  private:
   const std::shared_ptr<Engine> engine_;

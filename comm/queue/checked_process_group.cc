@@ -16,6 +16,7 @@ class Refused : public Work::State {
   explicit Refused(std::string error) : error_(std::move(error)) {}
   void Wait() override { throw CollectiveError(error_); }
   Interval interval() override { throw CollectiveError(error_); }
+  bool Done() override { return true; }
 
  private:
   const std::string error_;

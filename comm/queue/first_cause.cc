@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <set>
+#include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "comm/rendezvous/store.h"
@@ -20,6 +21,13 @@ constexpr std::chrono::seconds kStoreAnswersWithin{5};
 std::string Key(int rank) { return Join("failure.", rank); }
 
 }  // namespace
+
+FirstCause::FirstCause(const World& world, std::chrono::milliseconds patience)
+    : job_(world.job), rank_(world.NameOf(world.rank)), patience_(patience) {
+  for (int i = 0; i < world.size; ++i) {
+    if (i != world.rank) others_.push_back(world.NameOf(i));
+  }
+}
 
 void FirstCause::Write(const std::exception& failure) {
   const std::lock_guard lock(mutex_);
@@ -62,6 +70,7 @@ std::string FirstCause::Read() {
 }
 
 bool FirstCause::Follow(Deadline deadline) {
+  if (own_->suspect == kSomebody) FindSilent(deadline);
   Note note = *own_;
   std::set<int> seen = {rank_};
   while (note.suspect >= 0) {
@@ -70,14 +79,36 @@ bool FirstCause::Follow(Deadline deadline) {
       first_ = own_->cause;  // those who blame each other have both seen only the end
       return false;
     }
-    const auto text = job_->store().Get(Key(writer), deadline);
-    if (!text.has_value()) return true;
-    const size_t space = text->find(' ');
-    if (!absl::SimpleAtoi(text->substr(0, space), &note.suspect)) return true;
-    note.cause = text->substr(space + 1);
+    const std::optional<Note> theirs = NoteOf(writer, deadline);
+    if (!theirs.has_value()) return true;
+    note = *theirs;
     first_ = note.suspect == kNobody ? Join("rank ", writer, " failed: ", note.cause) : note.cause;
   }
   return true;
+}
+
+void FirstCause::FindSilent(Deadline deadline) {
+  std::optional<int> silent;
+  for (const int other : others_) {
+    const std::optional<Note> note = NoteOf(other, deadline);
+    if (note.has_value() && note->suspect == kNobody) {
+      first_ = Join("rank ", other, " failed: ", note->cause);
+      return;
+    }
+    if (!note.has_value() && !silent.has_value()) silent = other;
+  }
+  if (!silent.has_value() || !own_->cause.starts_with(kAnotherRank)) return;
+  first_ = Join("rank ", *silent, own_->cause.substr(std::string_view(kAnotherRank).size()));
+}
+
+std::optional<FirstCause::Note> FirstCause::NoteOf(int rank, Deadline deadline) const {
+  const auto text = job_->store().Get(Key(rank), deadline);
+  if (!text.has_value()) return std::nullopt;
+  Note note{};
+  const size_t space = text->find(' ');
+  if (!absl::SimpleAtoi(text->substr(0, space), &note.suspect)) return std::nullopt;
+  note.cause = text->substr(space + 1);
+  return note;
 }
 
 }  // namespace gradsync::comm

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/world.h"
@@ -18,6 +19,8 @@ namespace gradsync::comm {
 inline constexpr int kNobody = -1;
 // A rank is to blame, but it is not known which.
 inline constexpr int kSomebody = -2;
+// How a message that blames somebody begins.
+inline constexpr char kAnotherRank[] = "another rank";
 
 // A message to or from a peer failed; what() names it.
 class PeerError : public std::runtime_error {
@@ -43,7 +46,7 @@ class PeerClosed : public PeerError {
 // rank that makes no progress may itself be waiting for another. Therefore each rank writes a note into the
 // job's store before it closes anything: which rank it blames, and why. Before it reports, it reads the note
 // of the rank that it blames, then the note of the rank that is blamed there, and so on. The last note, which
-// blames nobody, is the first cause.
+// blames nobody, is the first cause. If nobody knows which rank is to blame, it is one without a note.
 //
 // Rank 0 keeps the store. When it has read the notes, it leaves the first cause for ranks that fail after it
 // has gone. If rank 0 had gone without a word, or did not answer, before a rank wrote its note, rank 0 is the
@@ -53,8 +56,7 @@ class PeerClosed : public PeerError {
 class FirstCause {
  public:
   // `patience`: how long a rank that makes no progress may itself be waiting for another before it fails.
-  explicit FirstCause(const World& world, std::chrono::milliseconds patience = {})
-      : job_(world.job), rank_(world.NameOf(world.rank)), patience_(patience) {}
+  explicit FirstCause(const World& world, std::chrono::milliseconds patience = {});
   // Notes this rank's failure; only the first call counts. Takes five seconds at most, if rank 0 does not
   // answer.
   void Write(const std::exception& failure);
@@ -70,9 +72,13 @@ class FirstCause {
   // Puts what the chain of notes says into first_. Returns false if the chain is a circle. Throws JobFailed;
   // std::runtime_error if the store is gone.
   bool Follow(Deadline deadline);
+  // Likewise if this rank's note blames somebody: a rank without a note, unless another rank's blames nobody.
+  void FindSilent(Deadline deadline);
+  std::optional<Note> NoteOf(int rank, Deadline deadline) const;
 
   const std::shared_ptr<Job> job_;  // may be null
   const int rank_;
+  std::vector<int> others_;
   const std::chrono::milliseconds patience_;
   std::mutex mutex_;
   std::optional<Note> own_;

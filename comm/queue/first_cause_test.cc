@@ -84,6 +84,18 @@ TEST(FirstCauseTest, WhoBlameEachOtherReportWhatTheySaw) {
   EXPECT_EQ(reports[2], "rank 1 has gone");
 }
 
+// MPI does not say which rank it waits for. Who fails by itself says so.
+TEST(FirstCauseTest, IsARankWithoutANoteIfNobodyKnowsWhoIsToBlame) {
+  const auto somebody = [](FirstCause& cause) { cause.Write(PeerError(kSomebody, "another rank is late")); };
+  auto reports = Reports({{0, somebody}, {1, somebody}, {3, somebody}});
+  for (const size_t rank : {0, 1, 3}) EXPECT_EQ(reports[rank], "rank 2 is late");
+  const auto fails = [](FirstCause& cause) { cause.Write(std::runtime_error("out of memory")); };
+  reports = Reports({{0, somebody}, {1, somebody}, {3, fails}});
+  for (const size_t rank : {0, 1}) EXPECT_EQ(reports[rank], "rank 3 failed: out of memory");
+  reports = Reports({{0, somebody}, {1, somebody}, {2, somebody}, {3, somebody}});
+  for (const std::string& report : reports) EXPECT_EQ(report, "another rank is late");
+}
+
 TEST(FirstCauseTest, IsARank0ThatTookTheStoreAlong) {
   const auto reports = Reports({{1, Closed(0)}, {2, Closed(1)}, {3, Late(1)}}, /*rank0_leaves=*/true);
   EXPECT_EQ(reports[1], "rank 0 closed the connection");

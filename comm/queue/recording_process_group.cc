@@ -21,6 +21,7 @@ class RecordingProcessGroup::TimedWork : public Work::State {
     waited_ns_ += Now() - begin_ns;
   }
   Interval interval() override { return work_.interval(); }
+  bool Done() override { return work_.Done(); }
 
  private:
   Work work_;

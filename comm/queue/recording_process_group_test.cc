@@ -106,6 +106,7 @@ class SlowGroup : public GroupDecorator {
     struct Slow : Work::State {
       void Wait() override { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
       Interval interval() override { return {}; }
+      bool Done() override { return true; }
     };
     GroupDecorator::Issue(std::move(request)).Wait();
     return Work(std::make_shared<Slow>());

@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "model/error.h"
@@ -13,15 +15,12 @@ namespace gradsync::comm {
 class RequestQueue::Item : public Work::State {
  public:
   // `helped`: the queue, if those who wait run what is next.
-  Item(Request request, std::function<void()> wait_until_computed, RequestQueue* helped)
-      : request_(std::move(request)),
-        signature_(request_),
-        wait_until_computed_(std::move(wait_until_computed)),
-        helped_(helped) {}
+  Item(Request request, RequestQueue* helped, bool is_divided)
+      : request_(std::move(request)), signature_(request_), helped_(helped), is_divided_(is_divided) {}
 
   void Wait() override {
     // What is done may have outlived its queue.
-    if (helped_ != nullptr && !IsDone()) helped_->RunUpTo(*this);
+    if (helped_ != nullptr && !IsComplete()) helped_->RunUpTo(*this);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
     if (!error_.empty()) throw CollectiveError(error_);
@@ -31,22 +30,23 @@ class RequestQueue::Item : public Work::State {
     return interval_;
   }
 
-  bool IsDone() const {
+  bool Done() override {
+    const std::lock_guard lock(mutex_);
+    return done_ || (is_divided_ && request_.after.Done());
+  }
+
+  bool IsComplete() const {
     const std::lock_guard lock(mutex_);
     return done_;
   }
-  const Request& request() const { return request_; }
+  Request& request() { return request_; }
   const Signature& signature() const { return signature_; }
-  void WaitUntilComputed() const {
-    if (wait_until_computed_) wait_until_computed_();
-  }
 
   // With an error if it failed. The tensors are let go first, so that a caller who waited is their only
   // owner.
   void Complete(Interval interval, std::string error) {
-    request_.input = model::Tensor();
-    request_.output = model::Tensor();
     const std::lock_guard lock(mutex_);
+    request_ = Request();
     interval_ = interval;
     error_ = std::move(error);
     done_ = true;
@@ -56,8 +56,8 @@ class RequestQueue::Item : public Work::State {
  private:
   Request request_;  // of the thread that runs it
   const Signature signature_;
-  const std::function<void()> wait_until_computed_;
   RequestQueue* const helped_;
+  const bool is_divided_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;
@@ -66,16 +66,19 @@ class RequestQueue::Item : public Work::State {
 };
 
 RequestQueue::RequestQueue(RequestQueueOptions options) : options_(std::move(options)) {
-  for (int i = 0; i < options_.num_threads; ++i) threads_.emplace_back([this, i] { RunThread(i); });
+  for (int i = 0; i < options_.num_threads && !options_.divide; ++i)
+    threads_.emplace_back([this, i] { RunThread(i); });
 }
 
 RequestQueue::~RequestQueue() {
   std::unique_lock lock(mutex_);
-  const bool is_busy = num_unfinished_ > 0;
+  const bool is_busy = num_unfinished_ > std::ssize(items_) ||
+                       !std::ranges::all_of(items_, [](const auto& item) { return item->Done(); });
   lock.unlock();
   if (is_busy) Abort("the group was destroyed before it finished");
   lock.lock();
   is_stopping_ = true;
+  while (threads_.empty() && CanRun()) RunNext(lock, RequestQueueOptions::kCaller);
   lock.unlock();
   issued_.notify_all();
   for (std::thread& thread : threads_) thread.join();
@@ -91,14 +94,18 @@ void RequestQueue::Abort(std::string_view cause) {
   options_.abort();
 }
 
-Work RequestQueue::Issue(Request request, std::function<void()> wait_until_computed) {
+Work RequestQueue::Issue(Request request) {
   const std::lock_guard lock(mutex_);
   if (request.sequence < 0) request.sequence = next_sequence_++;
-  auto item = std::make_shared<Item>(std::move(request), std::move(wait_until_computed),
-                                     options_.begin ? this : nullptr);
+  const bool is_divided = static_cast<bool>(options_.divide);
+  if (is_divided && failure_.empty()) request.after = options_.divide(request);
+  auto item =
+      std::make_shared<Item>(std::move(request), options_.begin || is_divided ? this : nullptr, is_divided);
   const bool is_first = num_unfinished_++ == 0;
   items_.push_back(item);
-  const bool can_wait = options_.begin && is_first && failure_.empty() && options_.begin(item->request());
+  const Request& issued = item->request();
+  const bool can_wait = options_.begin && is_first && failure_.empty() && issued.after.Done() &&
+                        !issued.prepare && options_.begin(issued);
   if (!can_wait) issued_.notify_one();
   return Work(item);
 }
@@ -115,7 +122,9 @@ void RequestQueue::RunThread(int index) {
 
 void RequestQueue::RunUpTo(const Item& item) {
   std::unique_lock lock(mutex_);
-  while (!item.IsDone() && CanRun()) RunNext(lock, RequestQueueOptions::kCaller);
+  while (!item.IsComplete() && (CanRun() || threads_.empty())) {
+    CanRun() ? RunNext(lock, RequestQueueOptions::kCaller) : finished_.wait(lock);
+  }
   if (CanRun()) issued_.notify_one();
 }
 
@@ -128,19 +137,26 @@ void RequestQueue::RunNext(std::unique_lock<std::mutex>& lock, int thread) {
     finished_.wait(lock, [&] { return *running_.begin() == place; });
   }
   lock.unlock();
-  int64_t start_ns = Now();
+  const int64_t start_ns = Now();
+  Interval interval;
   std::string error;
   try {
     ThrowIfFailed();
-    item->WaitUntilComputed();
-    start_ns = Now();
-    options_.run(item->request(), thread);
+    Request& request = item->request();
+    interval = request.after.interval();
+    if (request.prepare) request.prepare();
+    if (!options_.divide) {
+      interval.start_ns = Now();
+      options_.run(request, thread);
+      interval.end_ns = Now();
+    }
+    if (request.conclude) request.conclude();
   } catch (const std::exception& exception) {
     const Signature& signature = item->signature();
     const std::string cause = Fail(Join(Name(signature.collective), " #", signature.sequence), exception);
     error = Failure(options_.rank, signature, options_.backend, Now() - start_ns, cause);
   }
-  item->Complete({.start_ns = start_ns, .end_ns = Now()}, std::move(error));
+  item->Complete(interval, std::move(error));
   lock.lock();
   running_.erase(place);
   --num_unfinished_;

@@ -26,6 +26,9 @@ struct RequestQueueOptions {
 
   int rank = 0;
   std::string_view backend;
+  // For a group that is made of others, in place of `run` and of threads: gives them a request, when it is
+  // issued, and returns what the thread that calls Work::Wait waits for.
+  std::function<Work(const Request& request)> divide = {};
   // So many requests run at the same time, each on a communication thread of its own.
   int num_threads = 1;
   // Runs a request to its end, or throws. `thread`: on which of the threads; kCaller on that of a caller.
@@ -53,10 +56,9 @@ class RequestQueue {
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
 
-  // Puts the request at the end, and numbers it unless it has a number. `wait_until_computed` returns when
-  // the tensors hold what they did when the collective was issued. A barrier runs when all before it are
+  // Puts the request at the end, and numbers it unless it has a number. A barrier runs when all before it are
   // done.
-  Work Issue(Request request, std::function<void()> wait_until_computed = {});
+  Work Issue(Request request);
   // Lets all unfinished and all later requests fail with this cause, if none has failed yet. The connections
   // are closed, so the other ranks fail too.
   void Abort(std::string_view cause);
@@ -70,7 +72,7 @@ class RequestQueue {
   void RunThread(int index);
   // Runs the first of the queue; `lock` holds mutex_ before and after.
   void RunNext(std::unique_lock<std::mutex>& lock, int thread);
-  // Runs the caller's requests up to this one, as far as no thread does.
+  // Runs the caller's requests up to this one, as far as no thread of the queue does.
   void RunUpTo(const Item& item);
   void ThrowIfFailed();
 
@@ -94,8 +96,7 @@ class RequestQueue {
 class QueueGroup : public ProcessGroup {
  public:
   Work Issue(Request request) override { return queue_->Issue(std::move(request)); }
-  // From any thread.
-  void Abort() { queue_->Abort("the group was given up"); }
+  void Abort() override { queue_->Abort("the group was given up"); }
 
  protected:
   using ProcessGroup::ProcessGroup;

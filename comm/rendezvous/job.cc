@@ -195,4 +195,34 @@ World JoinJob(const World& world, const Terms& terms, milliseconds timeout) {
   return joined;
 }
 
+std::vector<std::string> HostsOf(const World& world) {
+  if (world.size == 1) return {""};
+  Require(world.job != nullptr, "the ranks have not met, expected JoinJob before");
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < world.size; ++rank)
+    hosts.push_back(world.job->hosts()[static_cast<size_t>(world.NameOf(rank))]);
+  return hosts;
+}
+
+World PartOf(const World& world, const std::vector<int>& members) {
+  const auto own = std::ranges::find(members, world.rank);
+  const bool is_rising = std::ranges::adjacent_find(members, std::ranges::greater_equal()) == members.end();
+  Require(own != members.end() && is_rising && members.front() >= 0 && members.back() < world.size,
+          "members are ", absl::StrJoin(members, ", "), ", expected ranks of a world of ", world.size,
+          " in rising order with rank ", world.rank, " among them");
+  const std::vector<std::string> hosts = HostsOf(world);
+  World part = world;
+  part.rank = static_cast<int>(own - members.begin());
+  part.size = static_cast<int>(members.size());
+  part.members = members;
+  part.local_rank = part.local_size = 0;
+  for (int& member : part.members) {
+    const bool is_here = hosts[static_cast<size_t>(member)] == hosts[static_cast<size_t>(world.rank)];
+    part.local_rank += is_here && member < world.rank ? 1 : 0;
+    part.local_size += is_here ? 1 : 0;
+    member = world.NameOf(member);
+  }
+  return part;
+}
+
 }  // namespace gradsync::comm

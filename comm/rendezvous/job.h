@@ -91,6 +91,13 @@ class Job {
 // Throws like Job.
 World JoinJob(const World& world, const Terms& terms, std::chrono::milliseconds timeout);
 
+// Where each of the world's ranks is, by rank (Job::hosts). They have met, unless there is only one.
+std::vector<std::string> HostsOf(const World& world);
+
+// These of the world's ranks as a world of their own; names of ranks in messages stay. Throws InvalidInput
+// unless they have met, are in rising order, and this rank is one of them.
+World PartOf(const World& world, const std::vector<int>& members);
+
 }  // namespace gradsync::comm
 
 #endif  // GRADSYNC_COMM_RENDEZVOUS_JOB_H_

@@ -15,11 +15,9 @@ Rendezvous::Rendezvous(const World& world, std::chrono::milliseconds timeout)
       prefix_(job_->NextGroup(world.members)) {}
 
 std::vector<std::string> Rendezvous::hosts() const {
-  std::vector<std::string> hosts;
-  for (int rank = 0; rank < world_.size; ++rank) {
-    hosts.push_back(job_->hosts()[static_cast<size_t>(world_.NameOf(rank))]);
-  }
-  return hosts;
+  World world = world_;
+  world.job = job_;
+  return HostsOf(world);
 }
 
 std::vector<std::string> Rendezvous::Exchange(const std::vector<std::string>& own) {

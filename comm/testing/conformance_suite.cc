@@ -21,7 +21,8 @@ thread_local model::DevicePtr ConformanceTest::here_ = model::CpuDevice();
 void ConformanceTest::OnAllRanks(const std::function<void(ProcessGroup& group)>& body) {
   std::vector<model::DevicePtr> devices;
   for (int rank = 0; rank < size(); ++rank) devices.push_back(GetParam().device(rank));
-  auto groups = MakeGroups(GetParam().backend, devices, std::chrono::seconds(60), GetParam().ranks_per_host);
+  auto groups = MakeGroups(GetParam().backend, devices, std::chrono::seconds(60), GetParam().ranks_per_host,
+                           GetParam().options);
   RunRanks(size(), [&](int rank) {
     here_ = devices[static_cast<size_t>(rank)];
     auto& group = groups[static_cast<size_t>(rank)];

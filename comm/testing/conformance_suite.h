@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "comm/factory.h"
 #include "comm/process_group.h"
 #include "model/device.h"
 
@@ -19,13 +20,14 @@ struct ConformanceParam {
   std::function<model::DevicePtr(int rank)> device = [](int) { return model::CpuDevice(); };
   int ranks_per_host = 0;   // see MakeGroups
   bool is_checked = false;  // by a CheckedProcessGroup
+  BackendOptions options = {};
 };
 
 inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam>& info) {
   const int ranks_per_host = info.param.ranks_per_host;
   return info.param.backend + std::to_string(info.param.size) +
          (ranks_per_host == 0 ? "" : "by" + std::to_string(ranks_per_host)) +
-         (info.param.is_checked ? "checked" : "");
+         (info.param.is_checked ? "checked" : "") + (info.param.options.empty() ? "" : "options");
 }
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {

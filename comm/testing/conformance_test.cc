@@ -16,6 +16,10 @@ std::vector<ConformanceParam> Params() {
   params.push_back({.backend = "gloo_own", .size = 3, .is_checked = true});
   if (OuterAddress().empty()) return params;
   params.push_back({.backend = "hierarchical", .size = 4, .ranks_per_host = 2, .is_checked = true});
+  params.push_back({.backend = "hierarchical",
+                    .size = 4,
+                    .ranks_per_host = 2,
+                    .options = {{"inner", "gloo"}, {"outer", "gloo_own"}}});
   for (const auto& [size, ranks_per_host] : {std::pair(2, 1), {4, 2}, {6, 2}, {6, 3}}) {
     params.push_back({.backend = "hierarchical", .size = size, .ranks_per_host = ranks_per_host});
   }

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "comm/factory.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/world.h"
 #include "comm/testing/local_process_group.h"
@@ -60,7 +59,8 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
 
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend,
                                                       const std::vector<model::DevicePtr>& devices,
-                                                      std::chrono::milliseconds timeout, int ranks_per_host) {
+                                                      std::chrono::milliseconds timeout, int ranks_per_host,
+                                                      const BackendOptions& backend_options) {
   const int size = static_cast<int>(devices.size());
   if (backend == "local") return MakeLocalGroups(size, {.timeout = timeout});
   const TemporaryDirectory directory;
@@ -73,8 +73,11 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(const std::string& backend
                       .rendezvous = "file://" + directory.path(),
                       .launcher = "self",
                       .host = ranks_per_host == 0 ? "" : Join("host", rank / ranks_per_host)};
-    const GroupOptions options{
-        .backend = backend, .world = world, .timeout = timeout, .interface_or_address = {}};
+    const GroupOptions options{.backend = backend,
+                               .backend_options = backend_options,
+                               .world = world,
+                               .timeout = timeout,
+                               .interface_or_address = {}};
     groups[static_cast<size_t>(rank)] = MakeProcessGroup(options, devices[static_cast<size_t>(rank)]);
   });
   return groups;

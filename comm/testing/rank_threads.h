@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/factory.h"
 #include "comm/process_group.h"
 #include "comm/processes/temporary_directory.h"  // IWYU pragma: export
 #include "model/device.h"
@@ -29,7 +30,8 @@ std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
 // Likewise, with a device for each rank.
 std::vector<std::unique_ptr<ProcessGroup>> MakeGroups(
     const std::string& backend, const std::vector<model::DevicePtr>& devices,
-    std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0);
+    std::chrono::milliseconds timeout = std::chrono::seconds(60), int ranks_per_host = 0,
+    const BackendOptions& backend_options = {});
 
 // An address of this host that others reach, without which ranks cannot pretend; empty if there is none.
 std::string OuterAddress();
