@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_split.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/scale.h"
@@ -12,16 +13,19 @@ namespace {
 
 constexpr double kGap = 8, kAxisHeight = 40;
 constexpr int kTicks = 5;
+constexpr size_t kLongestName = 24;
 
 // Of lines.
 constexpr double kTop = 26, kBottom = kTop + 190;
 
 bool IsIn(const LineChart& chart, const ChartPoint& point) {
-  return IsDrawable(point.x) && (!chart.log_x || point.x > 0) && IsDrawable(point.y);
+  return IsDrawable(point.x) && (!chart.log_x || point.x > 0) && IsDrawable(point.y) &&
+         (!chart.log_y || point.y > 0);
 }
 
 bool HasBand(const LineChart& chart, const ChartPoint& point) {
-  return IsIn(chart, point) && IsDrawable(point.low) && IsDrawable(point.high);
+  return IsIn(chart, point) && IsDrawable(point.low) && IsDrawable(point.high) &&
+         (!chart.log_y || point.low > 0);
 }
 
 // The values that an axis has to hold. Without any, the axis is drawn around 1.
@@ -58,7 +62,7 @@ Plot MakePlot(const LineChart& chart) {
     }
   }
   if (IsDrawable(chart.reference)) y_range.Include(chart.reference);
-  const Scale y = y_range.Along(false, kBottom, kTop, Scale::Ends::kTicks);
+  const Scale y = y_range.Along(chart.log_y, kBottom, kTop, Scale::Ends::kTicks);
   double left = 0;
   for (const Tick& tick : y.ticks()) left = std::max(left, TextWidth(tick.label) + kGap + 3);
   // The first and the last marker keep clear of the axes.
@@ -84,7 +88,7 @@ void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
   svg.Text("axis", (plot.left + kChartWidth) / 2, kBottom + 35, "middle", chart.x_label);
   if (IsDrawable(chart.reference)) {
     const double y = plot.y(chart.reference);
-    svg.Line("reference", plot.left, y, kChartWidth, y, chart.reference_name);
+    svg.Line("zero", plot.left, y, kChartWidth, y);
   }
 }
 
@@ -115,46 +119,30 @@ void DrawSeries(const ChartSeries& series, const LineChart& chart, const Plot& p
   }
 }
 
-// Of bars.
-constexpr double kBarsTop = 10, kRowHeight = 27, kBarHeight = 12, kBarTop = 4, kMarkTop = 20.5,
-                 kValueWidth = 64;
-constexpr size_t kLongestName = 24;
+// Of rows.
+constexpr double kHeadingHeight = 22, kNameHeight = 15, kRowHeight = 33, kBarHeight = 10, kMarkerWidth = 8;
 
-double EndOf(const BarChart& chart) {
-  double end = 0;
-  const auto include = [&end](double value) {
-    if (IsDrawable(value)) end = std::max(end, value);
-  };
-  for (const double value : {chart.holds, chart.reference}) include(value);
-  for (const Bar& bar : chart.bars) {
-    double sum = 0;
-    for (const BarPart& part : bar.parts) {
-      if (IsDrawable(part.value)) sum += std::max(part.value, 0.0);
-    }
-    for (const double value : {sum, bar.total, bar.high}) include(value);
-  }
-  return end;
-}
+double HeightOf(const ChartRow& row) { return kRowHeight + (row.heading.empty() ? 0 : kHeadingHeight); }
 
-void DrawParts(const Bar& bar, const Scale& scale, double y, const std::string& unit, Svg& svg) {
-  double sum = 0;
-  for (const BarPart& part : bar.parts) {
-    if (!IsDrawable(part.value) || part.value <= 0) continue;
-    const double from = scale(sum);
-    sum += part.value;
-    svg.Rect(Join("part ", bar.style, " ", part.style), from, y, scale(sum) - from, kBarHeight,
-             Join(bar.name, ", ", part.name, ": ", Readable(part.value, 3), " ", unit));
+// Positive and negative parts lie end to end, each on its side of 0.
+void DrawParts(const ChartRow& row, const Scale& scale, double y, Svg& svg) {
+  double right = 0, left = 0;
+  for (const RowPart& part : row.parts) {
+    if (!IsDrawable(part.value) || part.value == 0) continue;
+    double& end = part.value > 0 ? right : left;
+    const double from = scale(end), to = scale(end += part.value);
+    svg.Rect("part " + part.style, std::min(from, to), y, std::abs(to - from), kBarHeight, part.tip);
   }
 }
 
-// The total and its interval stand below the bar, on paper, where they can be told from its parts.
-void DrawTotal(const Bar& bar, const Scale& scale, double y, Svg& svg) {
-  if (IsDrawable(bar.low) && IsDrawable(bar.high)) {
-    const double low = scale(bar.low), high = scale(bar.high);
-    svg.Line("interval", low, y, high, y, bar.total_tip);
-    for (const double x : {low, high}) svg.Line("interval", x, y - 2.5, x, y + 2.5);
+// Over parts the mark and its interval stand below the middle, where they can be told from them.
+void DrawMark(const ChartRow& row, const Scale& scale, double y, Svg& svg) {
+  if (IsDrawable(row.low) && IsDrawable(row.high)) {
+    const double low = scale(row.low), high = scale(row.high);
+    svg.Line("interval " + row.style, low, y, high, y, row.tip);
+    for (const double x : {low, high}) svg.Line("interval " + row.style, x, y - 3, x, y + 3);
   }
-  if (IsDrawable(bar.total)) svg.Marker("total", 3, scale(bar.total), y, bar.total_tip);
+  if (IsDrawable(row.at)) svg.Marker("mark " + row.style, 3, scale(row.at), y, row.tip);
 }
 
 }  // namespace
@@ -169,35 +157,93 @@ Svg DrawLines(const LineChart& chart) {
   return svg;
 }
 
-Svg DrawBars(const BarChart& chart) {
-  double left = kGap;
-  for (const Bar& bar : chart.bars) {
-    left = std::max(left, TextWidth(Shortened(bar.name, kLongestName)) + kGap);
+std::pair<double, double> RangeOf(const std::vector<ChartRow>& rows) {
+  double least = 0, most = 0;
+  const auto include = [&](double value) {
+    if (!IsDrawable(value)) return;
+    least = std::min(least, value);
+    most = std::max(most, value);
+  };
+  for (const ChartRow& row : rows) {
+    double right = 0, left = 0;
+    for (const RowPart& part : row.parts) {
+      if (IsDrawable(part.value)) (part.value > 0 ? right : left) += part.value;
+    }
+    for (const double value : {right, left, row.at, row.low, row.high}) include(value);
   }
-  const double right = kChartWidth - kValueWidth;
-  const double bottom = kBarsTop + kRowHeight * static_cast<double>(chart.bars.size());
-  const Scale scale = Scale::Linear(0, EndOf(chart), left, right, kTicks, Scale::Ends::kExact);
+  return {least, most};
+}
+
+Svg DrawRows(const RowChart& chart) {
+  const auto [least, most] = RangeOf(chart.rows);
+  const Scale scale = Scale::Linear(std::min(chart.least, least), std::max(chart.most, most), kMarkerWidth,
+                                    kChartWidth - kMarkerWidth, kTicks, Scale::Ends::kExact);
+  double bottom = 4, value_x = 0;
+  for (const ChartRow& row : chart.rows) {
+    bottom += HeightOf(row);
+    value_x = std::max(value_x, TextWidth(Shortened(row.name, kLongestName)) + kGap);
+  }
   Svg svg(kChartWidth, bottom + kAxisHeight, Join(chart.title, ": ", chart.x_label));
   for (const Tick& tick : scale.ticks()) {
-    const double x = scale(tick.value);
-    svg.Line("grid", x, kBarsTop - 4, x, bottom + 3);
-    svg.Text("tick", x, bottom + 16, "middle", tick.label);
+    const double x = scale(tick.value), half = TextWidth(tick.label) / 2;
+    svg.Line("grid", x, 0, x, bottom);
+    svg.Text("tick", std::clamp(x, half, kChartWidth - half), bottom + 14, "middle", tick.label);
   }
-  if (IsDrawable(chart.reference)) {
-    const double x = scale(chart.reference);
-    svg.Line("reference", x, kBarsTop - 4, x, bottom + 3, chart.reference_name);
-  }
-  double y = kBarsTop;
-  for (const Bar& bar : chart.bars) {
-    const double middle = y + kRowHeight / 2;
-    const std::string name = Shortened(bar.name, kLongestName);
-    svg.Text("name", left - kGap, middle + 3, "end", name, name == bar.name ? "" : bar.name);
-    DrawParts(bar, scale, y + kBarTop, chart.unit, svg);
-    DrawTotal(bar, scale, y + kMarkTop, svg);
-    svg.Text("value", kChartWidth, middle + 3, "end", Join(Readable(bar.total, 3), " ", chart.unit));
+  svg.Line("zero", scale(0), 0, scale(0), bottom);
+  double y = 0;
+  for (const ChartRow& row : chart.rows) {
+    if (!row.heading.empty()) {
+      y += kHeadingHeight;
+      svg.Text("heading", 0, y - 5, "start", row.heading);
+    }
+    const std::string name = Shortened(row.name, kLongestName);
+    svg.Text("name over", 0, y + kNameHeight - 3, "start", name, name == row.name ? "" : row.name);
+    svg.Text("value over", value_x, y + kNameHeight - 3, "start", row.value);
+    DrawParts(row, scale, y + kNameHeight, svg);
+    DrawMark(row, scale, y + kNameHeight + (row.parts.empty() ? kBarHeight / 2 : kBarHeight + 2), svg);
     y += kRowHeight;
   }
-  svg.Text("axis", (left + right) / 2, bottom + 34, "middle", chart.x_label);
+  svg.Text("axis", kChartWidth / 2, bottom + 33, "middle", chart.x_label);
+  svg.Text("axis", 0, bottom + 33, "start", chart.left_label);
+  svg.Text("axis", kChartWidth, bottom + 33, "end", chart.right_label);
+  return svg;
+}
+
+Svg DrawMap(const MapChart& chart) {
+  constexpr double kCellHeight = 36, kLineHeight = 14;
+  double left = kGap;
+  for (const auto& [name, cells] : chart.rows)
+    left = std::max(left, TextWidth(Shortened(name, kLongestName)) + kGap);
+  size_t num_lines = 0;
+  std::vector<std::vector<std::string>> headers;
+  for (const std::string& column : chart.columns) {
+    num_lines = std::max(num_lines, headers.emplace_back(absl::StrSplit(column, ' ')).size());
+  }
+  const double top = kLineHeight * static_cast<double>(num_lines) + 6;
+  const double width = (kChartWidth - left) / static_cast<double>(chart.columns.size());
+  const double bottom = top + kCellHeight * static_cast<double>(chart.rows.size());
+  Svg svg(kChartWidth, bottom + 44, chart.title);
+  for (size_t i = 0; i < headers.size(); ++i) {
+    double y = top - 7 - kLineHeight * static_cast<double>(headers[i].size() - 1);
+    for (const std::string& word : headers[i]) {
+      svg.Text("axis", left + (static_cast<double>(i) + 0.5) * width, y, "middle", word);
+      y += kLineHeight;
+    }
+  }
+  double y = top;
+  for (const auto& [name, cells] : chart.rows) {
+    const std::string shown = Shortened(name, kLongestName);
+    svg.Text("name", left - kGap, y + kCellHeight / 2 + 4, "end", shown, shown == name ? "" : name);
+    double x = left;
+    for (const MapCell& cell : cells) {
+      svg.Rect("cell " + cell.style, x + 1, y + 1, width - 2, kCellHeight - 2, cell.tip);
+      svg.Text("value", x + width / 2, y + 16, "middle", cell.text, cell.tip);
+      svg.Text("tick", x + width / 2, y + 30, "middle", cell.below, cell.tip);
+      x += width;
+    }
+    y += kCellHeight;
+  }
+  svg.Paragraph("axis", 0, bottom + 18, kChartWidth, kFontSize, chart.note);
   return svg;
 }
 

@@ -2,6 +2,7 @@
 #define GRADSYNC_TOOLS_REPORTS_CHARTS_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/reports/svg.h"
@@ -19,6 +20,7 @@ extern const char kChartStyleSheet[];
 extern const char kPageStyleSheet[];
 
 inline constexpr double kChartWidth = 380;
+inline constexpr size_t kNumColours = 11;  // classes c-1, c-2, ... of the style sheet, beside grey
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are
 // left out.
@@ -41,42 +43,61 @@ struct LineChart {
   std::string title{};  // for screen readers
   std::string x_label{};
   std::string y_label{};
-  bool log_x = false;
-  double reference = kNaN;  // a dashed line at this y
-  std::string reference_name{};
+  bool log_x = false, log_y = false;
+  double reference = kNaN;  // a line at this y, which the axis holds
   std::vector<ChartSeries> series{};
 };
 
 Svg DrawLines(const LineChart& chart);
 
-struct BarPart {
-  std::string name{};
-  std::string style{};
+// A length from the end of the parts before it: to the right of 0, or to its left where it is negative.
+struct RowPart {
+  std::string style{};  // a class that fills it
   double value = 0;
+  std::string tip{};
 };
 
-struct Bar {
+struct ChartRow {
+  std::string heading{};  // a line above the row, which begins a group; may be empty
   std::string name{};
-  std::string style{};  // of the whole bar: sets the colour that a part may use
-  std::vector<BarPart> parts{};
-  double total = kNaN;  // a mark below the bar
-  double low = kNaN;    // an interval around the mark
+  std::string value{};  // stands behind the name, above what is drawn
+  std::string style{};  // a class that sets the colour of mark and interval
+  std::vector<RowPart> parts{};
+  double at = kNaN;   // a mark
+  double low = kNaN;  // an interval around it; both ends or none
   double high = kNaN;
-  std::string total_tip{};
+  std::string tip{};
 };
 
-struct BarChart {
+// Rows below one another along one axis, on which 0 is marked.
+struct RowChart {
   std::string title{};  // for screen readers
   std::string x_label{};
-  std::string unit{};       // behind values
-  double holds = 0;         // the axis, which begins at 0, goes at least so far: panels can share one
-  double reference = kNaN;  // a dashed line at this total
-  std::string reference_name{};
-  std::vector<Bar> bars{};
+  std::string left_label{}, right_label{};  // what it means to lie there
+  double least = 0, most = 0;               // which the axis holds at least: charts can share one
+  std::vector<ChartRow> rows{};
 };
 
-// Horizontal bars below one another, each with its total written at the right.
-Svg DrawBars(const BarChart& chart);
+// What the axis of a chart has to hold for its rows.
+std::pair<double, double> RangeOf(const std::vector<ChartRow>& rows);
+Svg DrawRows(const RowChart& chart);
+
+// Coloured cells in rows and columns.
+struct MapCell {
+  std::string style{};  // a class that fills it
+  std::string text{};
+  std::string below{};  // smaller, in a second line
+  std::string tip{};
+};
+
+struct MapChart {
+  std::string title{};                                               // for screen readers
+  std::vector<std::string> columns{};                                // "200 Mbit/s": each word has a line
+  std::vector<std::pair<std::string, std::vector<MapCell>>> rows{};  // each with a name
+  std::string note{};                                                // below: what the texts are
+};
+
+Svg DrawMap(const MapChart& chart);
 
 }  // namespace gradsync::tools
 

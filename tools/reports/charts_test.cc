@@ -168,72 +168,121 @@ TEST(LineChartTest, ABandGoesThroughItsEnds) {
   EXPECT_EQ(std::count(points.begin(), points.end(), ','), 4) << points;
 }
 
-BarChart TwoBars() {
+TEST(LineChartTest, BothAxesMayBeLogarithmic) {
+  LineChart chart = TwoLines();
+  chart.log_x = chart.log_y = true;
+  chart.reference = kNaN;
+  chart.series.resize(1);
+  chart.series[0].points = {{.x = 1, .y = 1}, {.x = 10, .y = 10}, {.x = 100, .y = 100}, {.x = 200, .y = 0}};
+  const std::vector<XmlElement> markers = WithClass(ParseXml(DrawLines(chart).Finish()), "marker");
+  ASSERT_THAT(markers, SizeIs(3));
+  EXPECT_NEAR(markers[1].Number("cy"), (markers[0].Number("cy") + markers[2].Number("cy")) / 2, 0.02);
+}
+
+RowChart TwoRows() {
   return {.title = "title",
           .x_label = "time",
-          .unit = "ms",
-          .reference = 40,
-          .bars = {{.name = "naive",
-                    .style = "s-naive",
-                    .parts = {{"forward", "forward", 10}, {"backward", "backward", 30}},
-                    .total = 40},
-                   {.name = "core",
-                    .style = "s-core",
-                    .parts = {{"forward", "forward", 10}, {"backward", "backward", 20}},
-                    .total = 31.25,
-                    .low = 25,
-                    .high = 35}}};
+          .rows = {{.name = "naive",
+                    .value = "40 ms",
+                    .parts = {{"exposed", 30, "naive, exposed"}, {"tax", 10}},
+                    .at = 40},
+                   {.heading = "group",
+                    .name = "core",
+                    .value = "15 ms",
+                    .style = "faster",
+                    .parts = {{"exposed", 20}, {"rest", -5}},
+                    .at = 15,
+                    .low = 10,
+                    .high = 20,
+                    .tip = "core's"}}};
 }
 
-TEST(BarChartTest, PartsAreAsLongAsTheirValuesAndFollowEachOther) {
-  const std::vector<XmlElement> parts = WithClass(ParseXml(DrawBars(TwoBars()).Finish()), "part");
-  ASSERT_THAT(parts, SizeIs(4));
-  const double unit = parts[0].Number("width") / 10;
-  EXPECT_NEAR(parts[1].Number("width"), 30 * unit, 0.02);
-  EXPECT_NEAR(parts[3].Number("width"), 20 * unit, 0.02);
-  EXPECT_NEAR(parts[1].Number("x"), parts[0].Number("x") + parts[0].Number("width"), 0.02);
-  EXPECT_EQ(parts[1].tip, "naive, backward: 30.0 ms");
-  EXPECT_TRUE(parts[3].HasClass("s-core"));
-}
-
-TEST(BarChartTest, WritesTotalsAndDrawsTheInterval) {
-  const std::vector<XmlElement> elements = ParseXml(DrawBars(TwoBars()).Finish());
-  const std::vector<XmlElement> values = WithClass(elements, "value");
-  ASSERT_THAT(values, SizeIs(2));
-  EXPECT_EQ(values[0].text, "40.0 ms");
-  EXPECT_EQ(values[1].text, "31.2 ms");
+TEST(RowChartTest, PartsAreAsLongAsTheirValuesAndLieOnTheirSideOfZero) {
+  const std::vector<XmlElement> elements = ParseXml(DrawRows(TwoRows()).Finish());
   const std::vector<XmlElement> parts = WithClass(elements, "part");
-  const double unit = parts[0].Number("width") / 10;
+  ASSERT_THAT(parts, SizeIs(4));
+  const double unit = parts[0].Number("width") / 30, zero = WithClass(elements, "zero").at(0).Number("x1");
+  EXPECT_NEAR(parts[0].Number("x"), zero, 0.02);
+  EXPECT_NEAR(parts[1].Number("x"), zero + 30 * unit, 0.02);
+  EXPECT_NEAR(parts[1].Number("width"), 10 * unit, 0.02);
+  EXPECT_NEAR(parts[3].Number("x"), zero - 5 * unit, 0.02);
+  EXPECT_NEAR(parts[3].Number("width"), 5 * unit, 0.02);
+  EXPECT_EQ(parts[0].tip, "naive, exposed");
+}
+
+TEST(RowChartTest, DrawsMarksIntervalsAndGroups) {
+  const std::vector<XmlElement> elements = ParseXml(DrawRows(TwoRows()).Finish());
+  EXPECT_THAT(WithClass(elements, "mark"), SizeIs(2));
   const std::vector<XmlElement> interval = WithClass(elements, "interval");
   ASSERT_THAT(interval, SizeIs(3));  // with its ends
+  EXPECT_TRUE(interval[0].HasClass("faster"));
+  const double unit = WithClass(elements, "part").at(0).Number("width") / 30;
   EXPECT_NEAR(interval[0].Number("x2") - interval[0].Number("x1"), 10 * unit, 0.02);
-  EXPECT_THAT(WithClass(elements, "reference"), SizeIs(1));
+  ASSERT_THAT(WithClass(elements, "heading"), SizeIs(1));
+  // The group's row begins below it.
+  const std::vector<XmlElement> names = WithClass(elements, "name");
+  EXPECT_GT(names[1].Number("y"), WithClass(elements, "heading")[0].Number("y"));
+  EXPECT_GT(WithClass(elements, "heading")[0].Number("y"), names[0].Number("y"));
 }
 
-TEST(BarChartTest, LeavesOutWhatCannotBeDrawn) {
-  BarChart chart = TwoBars();
-  chart.reference = std::nan("");
-  chart.bars[0].parts[0].value = std::nan("");
-  chart.bars[0].parts[1].value = -3;
-  chart.bars[0].total = kInfinity;
-  chart.bars[1].low = std::nan("");
-  const std::string svg = DrawBars(chart).Finish();
+TEST(RowChartTest, ChartsCanShareAnAxis) {
+  RowChart narrow = TwoRows();
+  narrow.rows.resize(1);
+  narrow.least = -40;
+  const std::vector<XmlElement> elements = ParseXml(DrawRows(narrow).Finish());
+  EXPECT_NEAR(WithClass(elements, "zero").at(0).Number("x1"), kChartWidth / 2, 0.02);
+  EXPECT_EQ(RangeOf(TwoRows().rows), (std::pair<double, double>(-5, 40)));
+}
+
+TEST(RowChartTest, LeavesOutWhatCannotBeDrawn) {
+  RowChart chart = TwoRows();
+  chart.rows[0].parts[0].value = kNaN;
+  chart.rows[0].at = kInfinity;
+  chart.rows[1].low = kNaN;
+  const std::string svg = DrawRows(chart).Finish();
   const std::vector<XmlElement> elements = ParseXml(svg);
-  EXPECT_THAT(WithClass(elements, "part"), SizeIs(2));
+  EXPECT_THAT(WithClass(elements, "part"), SizeIs(3));
+  EXPECT_THAT(WithClass(elements, "mark"), SizeIs(1));
   EXPECT_THAT(WithClass(elements, "interval"), IsEmpty());
-  EXPECT_THAT(WithClass(elements, "reference"), IsEmpty());
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
-  for (const BarChart& empty : {BarChart{}, BarChart{.bars = {{.name = "zero", .total = 0}}}}) {
-    EXPECT_NO_THROW(ParseXml(DrawBars(empty).Finish()));
-  }
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  EXPECT_NO_THROW(ParseXml(DrawRows({}).Finish()));
 }
 
-TEST(BarChartTest, CutsLongNamesAndKeepsThemInTips) {
-  BarChart chart = TwoBars();
-  chart.bars[0].name = "a strategy with a very, very long name";
-  const std::vector<XmlElement> names = WithClass(ParseXml(DrawBars(chart).Finish()), "name");
+TEST(RowChartTest, CutsLongNamesAndKeepsThemInTips) {
+  RowChart chart = TwoRows();
+  chart.rows[0].name = "a strategy with a very, very long name";
+  const std::vector<XmlElement> names = WithClass(ParseXml(DrawRows(chart).Finish()), "name");
   EXPECT_EQ(names[0].text, "a strategy with a very,…");
   EXPECT_EQ(names[0].tip, "a strategy with a very, very long name");
+}
+
+TEST(MapChartTest, HasACellForEachRowAndColumn) {
+  const MapChart chart{.title = "map",
+                       .columns = {"gloo", "200 Mbit/s"},
+                       .rows = {{"topk", {{"slower", "+54", "±5", "tip"}, {"faster", "−89", "±1"}}},
+                                {"zero1", {{}, {"open", "+1", "±6"}}}}};
+  const std::vector<XmlElement> elements = ParseXml(DrawMap(chart).Finish());
+  const std::vector<XmlElement> cells = WithClass(elements, "cell");
+  ASSERT_THAT(cells, SizeIs(4));
+  EXPECT_TRUE(cells[0].HasClass("slower"));
+  EXPECT_EQ(cells[0].tip, "tip");
+  EXPECT_EQ(cells[1].Number("y"), cells[0].Number("y"));
+  EXPECT_EQ(cells[3].Number("x"), cells[1].Number("x"));
+  EXPECT_GT(cells[3].Number("y"), cells[1].Number("y"));
+  std::vector<std::string> words;
+  for (const XmlElement& word : WithClass(elements, "axis")) words.push_back(word.text);
+  EXPECT_THAT(words, ::testing::IsSupersetOf({"gloo", "200", "Mbit/s"}));
+}
+
+TEST(SvgTest, BreaksAParagraphBetweenWords) {
+  Svg svg(100, 100, "");
+  const double next = svg.Paragraph("p", 0, 10, TextWidth("two words"), kFontSize, "two words and more");
+  const std::vector<XmlElement> lines = WithClass(ParseXml(svg.Finish()), "p");
+  ASSERT_THAT(lines, SizeIs(2));
+  EXPECT_EQ(lines[0].text, "two words");
+  EXPECT_EQ(lines[1].text, "and more");
+  EXPECT_NEAR(next - lines[1].Number("y"), lines[1].Number("y") - lines[0].Number("y"), 0.02);
 }
 
 }  // namespace

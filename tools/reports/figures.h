@@ -5,48 +5,73 @@
 #include <string>
 #include <vector>
 
+#include "tools/reports/charts.h"
 #include "tools/reports/svg.h"
 #include "tools/tables/rows.h"
 #include "tools/tables/summarize.h"
 
-// The figures of the report. They draw the numbers of rows, and compute no statistic of their own.
+// The figures of the report. Each answers one question, and its title is the answer. They draw the numbers of
+// rows.
 namespace gradsync::tools {
 
 struct Panel {
-  std::string title;
+  std::string title;  // may be empty
   Svg chart;
 };
-// What a mark or colour means.
-struct KeyEntry {
-  Svg mark;  // kMarkWidth x kMarkHeight
-  std::string text;
-};
-inline constexpr double kMarkWidth = 18, kMarkHeight = 14;
 
 struct Figure {
-  std::string id{};
-  std::string title{};
+  std::string id{};     // as in --figure
+  std::string table{};  // the name of the table whose numbers it shows
+  std::string title{};  // the answer
   std::string caption{};
   std::vector<KeyEntry> key{};
   std::vector<Panel> panels{};
-  // What has no panel because its data decide nothing: titles, by the reason.
+  // What has no panel because its data decide nothing: places, by the reason.
   std::map<std::string, std::vector<std::string>> undecided{};
 };
 
-// The panels in two columns, below the key: a document of its own.
+// What --figure takes.
+inline constexpr const char* kFigureNames[] = {"differences", "cost",  "tokens",
+                                               "bandwidth",   "links", "convergence"};
+
+// Title, key and panels below each other: a document of its own, which can be read on a phone.
 std::string PictureOf(const Figure& figure);
 
-// Each makes a figure without panels and lines where there is nothing for it.
+// Each makes a figure without panels and reasons where there is nothing for it.
 
-// What a step is made of: a panel for each cell and backend, those of a cell beside each other on one scale.
-// In each the floor, and a bar for each variant.
+// Each row's difference to its baseline with its interval, sorted: a panel for each place, or for each row
+// where a run has fewer rows than places.
+Figure DifferencesFigure(const std::vector<Cell>& cells);
+
+// Where a step's time goes beyond the floor's: the parts of what synchronisation costs, and its interval. A
+// panel for each run and backend; those of a run have one scale.
 Figure CostFigure(const std::vector<Cell>& cells);
 
-// Held-out loss over steps, seconds and bytes sent: a panel of each for each cell.
+// The same cost as a share of the row's own step, over the tokens of a step, where a run has several numbers
+// of them.
+Figure TokensFigure(const std::vector<Cell>& cells);
+
+// Bus bandwidth over size.
+Figure BandwidthFigure(const std::vector<Cell>& cells);
+
+// Which strategy is faster than the baseline over which link: a map of the differences, by rate.
+Figure LinksFigure(const std::vector<Cell>& cells);
+
+// Held-out loss less that of the baseline: over steps, after the last one, and over the bytes sent.
 Figure LearningFigure(const std::vector<LearningCell>& cells);
 
 // All of them, in the order of a report.
 std::vector<Figure> FiguresOf(const Summary& summary);
+
+// For their keys.
+inline constexpr Verdict kVerdicts[] = {Verdict::kFaster, Verdict::kSlower, Verdict::kEqual, Verdict::kOpen};
+KeyEntry VerdictKey(Verdict verdict, const char* classes);  // with the verdict's word
+std::vector<KeyEntry> SeriesKey(const std::vector<LineChart>& charts);
+
+// "+4", "−0.3".
+std::string Signed(double value, int decimals);
+// "−9.3 % [−11.8, −6.8]".
+std::string PercentText(const Estimate& part);
 
 }  // namespace gradsync::tools
 

@@ -1,90 +1,96 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "model/error.h"
 #include "tools/render/text.h"
-#include "tools/reports/charts.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/scale.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr size_t kNumColours = 11;  // beside grey, in the style sheet
+constexpr double kMega = 1e6;
 
-// A point for each step that was judged: the mean over seeds, and from the lowest to the highest of them.
-ChartSeries SeriesOf(const LearningCell& cell, size_t number, double scale, const std::string& unit) {
-  const LearningRow& row = cell.rows[number];
-  ChartSeries series{.name = row.variant(), .style = Join("c-", 1 + number % kNumColours), .marker = number};
+std::string NameOf(const LearningRow& row) { return row.measured->record.variant.label(); }
+
+// The row's loss less the baseline's in per cent of that, after each step that was judged: the mean over
+// seeds that both have, and from the lowest to the highest of them.
+std::vector<ChartPoint> DifferencesOf(const LearningCell& cell, const LearningRow& row) {
+  std::vector<ChartPoint> points;
   for (size_t i = 0; i < cell.steps.size(); ++i) {
-    std::vector<double> bits;
+    std::vector<double> percents;
     for (const LearningRow::Trial& trial : row.trials) {
-      if (IsDrawable(trial.bits[i])) bits.push_back(trial.bits[i]);
+      for (const LearningRow::Trial& base : cell.rows[cell.baseline].trials) {
+        const double percent = 100 * (trial.bits[i] / base.bits[i] - 1);
+        if (base.seed == trial.seed && IsDrawable(percent)) percents.push_back(percent);
+      }
     }
-    if (bits.empty()) continue;
-    const auto [low, high] = std::ranges::minmax(bits);
-    const double x = scale * cell.steps[i];
-    series.points.push_back({.x = x,
-                             .y = Mean(bits),
-                             .low = low,
-                             .high = high,
-                             .tip = Join(row.variant(), ", ", Readable(x, 3), " ", unit, ": ",
-                                         Readable(Mean(bits), 4), " bits per byte")});
+    if (percents.empty()) continue;
+    const auto [low, high] = std::ranges::minmax(percents);
+    points.push_back({cell.steps[i], Mean(percents), low, high,
+                      Join(NameOf(row), ", ", cell.steps[i], " steps: ", Signed(Mean(percents), 1), " %")});
   }
-  return series;
-}
-
-std::vector<KeyEntry> KeyOf(const std::vector<LineChart>& charts) {
-  std::vector<KeyEntry> key;
-  for (const LineChart& chart : charts) {
-    for (const ChartSeries& series : chart.series) {
-      if (std::ranges::find(key, series.name, &KeyEntry::text) != key.end()) continue;
-      Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), series.name}).mark;
-      mark.Line("line " + series.style, 1, 7, 17, 7);
-      mark.Marker("marker " + series.style, series.marker, 9, 7, "");
-    }
-  }
-  return key;
+  return points;
 }
 
 }  // namespace
 
 Figure LearningFigure(const std::vector<LearningCell>& cells) {
-  constexpr double kMega = 1e6;
-  struct Axis {
-    const char* label;
-    const char* unit;
-    double (*scale)(const LearningRow& row);
-  };
-  constexpr Axis kAxes[] = {
-      {"steps", "steps", [](const LearningRow&) { return 1.0; }},
-      {"seconds of training", "s", [](const LearningRow& row) { return row.step_s; }},
-      {"sent by each rank (MB)", "MB", [](const LearningRow& row) { return row.bytes_per_step / kMega; }}};
   Figure figure{
       .id = "convergence",
-      .title = "What a model learns",
+      .table = "convergence",
       .caption =
-          "Loss on held-out text, over steps, over seconds of the median step, and over what each rank "
-          "has sent. Lines are means over seeds; bands hold all seeds. The dashed line is xz."};
-  std::vector<LineChart> charts;
+          "Loss on held-out text less that of the baseline with the same seed, in per cent of it; below 0 "
+          "is better. Over steps: means over seeds, in bands that hold every seed. After the last step: "
+          "with 95 % intervals that hold for all rows at once."};
+  std::vector<LineChart> lines;
   for (const LearningCell& cell : cells) {
-    const bench::Record& record = cell.record();
-    for (const Axis& axis : kAxes) {
-      LineChart chart{.title = Join(record.config.StringOr("text", ""), ", ", record.world_size, " ranks"),
-                      .x_label = axis.label,
-                      .y_label = "bits per byte",
-                      .log_x = axis.unit == std::string_view("MB"),
-                      .reference = cell.bound("xz_bits"),
-                      .reference_name = "xz"};
-      for (size_t i = 0; i < cell.rows.size(); ++i) {
-        ChartSeries series = SeriesOf(cell, i, axis.scale(cell.rows[i]), axis.unit);
-        if (!series.points.empty()) chart.series.push_back(std::move(series));
-      }
-      if (!chart.series.empty()) charts.push_back(std::move(chart));
+    if (cell.baseline == Row::kNone || cell.rows.size() < 2) continue;
+    const LearningRow& base = cell.rows[cell.baseline];
+    const std::string difference = Join("loss, % above ", NameOf(base));
+    LineChart over_steps{.x_label = "steps", .y_label = difference, .reference = 0};
+    LineChart over_bytes{
+        .x_label = "sent by each rank (MB per step)", .y_label = difference, .log_x = true, .reference = 0};
+    RowChart at_end{.x_label = Join("% of the loss of ", NameOf(base)),
+                    .left_label = "← better",
+                    .right_label = "worse →"};
+    for (const LearningRow& row : cell.rows) {
+      const size_t number = over_bytes.series.size();
+      ChartSeries series{
+          .name = NameOf(row), .style = Join("c-", 1 + number % kNumColours), .marker = number};
+      const bool is_base = &row == &base;
+      const Estimate end = is_base ? Estimate{0} : row.against_baseline, percent = Scaled(end, 100);
+      const std::string text = Join(series.name, ": ", PercentText(end));
+      series.points = {{row.bytes_per_step / kMega, percent.value, percent.interval.low,
+                        percent.interval.high,
+                        Join(text, ", ", Readable(row.bytes_per_step / kMega, 3), " MB")}};
+      over_bytes.series.push_back(series);
+      if (is_base) continue;
+      series.points = DifferencesOf(cell, row);
+      over_steps.series.push_back(std::move(series));
+      if (!end.interval.is_known()) continue;
+      at_end.rows.push_back({.name = NameOf(row),
+                             .value = PercentText(end),
+                             .style = std::string(WordOf(row.verdict)),
+                             .at = percent.value,
+                             .low = percent.interval.low,
+                             .high = percent.interval.high,
+                             .tip = text});
     }
+    std::ranges::stable_sort(at_end.rows, {}, &ChartRow::at);
+    const std::string place = cells.size() > 1 ? RankCount(cell.record().world_size) + ": " : "";
+    over_steps.title = place + "difference to the baseline over steps";
+    over_bytes.title = place + "difference after the last step over bytes sent";
+    at_end.title = place + "difference after the last step";
+    figure.panels.push_back({over_steps.title, DrawLines(over_steps)});
+    if (!at_end.rows.empty()) {
+      figure.panels.push_back({at_end.title, DrawRows(at_end)});
+      figure.panels.push_back({over_bytes.title, DrawLines(over_bytes)});
+    }
+    lines.push_back(std::move(over_bytes));
   }
-  for (const LineChart& chart : charts) figure.panels.push_back({chart.title, DrawLines(chart)});
-  figure.key = KeyOf(charts);
+  figure.key = SeriesKey(lines);
   return figure;
 }
 

@@ -8,9 +8,9 @@
 #include "model/error.h"
 #include "tools/render/section.h"
 #include "tools/render/text.h"
-#include "tools/reports/charts.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/report.h"
+#include "tools/reports/timeline.h"
 #include "tools/tables/runs.h"
 
 namespace gradsync::tools {
@@ -45,6 +45,13 @@ class Page {
         out_(out) {}
 
   void Write() {
+    for (Figure& figure : FiguresOf(contents_.summary)) {
+      if (!figure.panels.empty()) ++num_figures_;
+      figures_.push_back({figure.panels.empty() ? 0 : num_figures_, std::move(figure)});
+    }
+    for (const Table& table : tables_) {
+      if (IsShown(table, true) && table.num_rows() > 0) shown_.push_back(&table);
+    }
     runs_.insert(runs_.end(), contents_.traced.runs.begin(), contents_.traced.runs.end());
     WriteHead();
     WriteFigures();
@@ -88,13 +95,40 @@ class Page {
         out_ << "<dt>" << name << "</dt><dd>" << EscapeXml(value) << "</dd>\n";
     }
     out_ << "</dl>\n";
-    std::vector<std::string> findings;
-    for (const Table& table : tables_) {
-      if (!IsShown(table, false)) continue;
-      findings.insert(findings.end(), table.findings().begin(), table.findings().end());
+    out_ << "<ul class=\"findings\">\n";
+    for (size_t i = 0; i < shown_.size(); ++i) {
+      const Table& table = *shown_[i];
+      if (table.is_detail()) continue;
+      // Tables of one name have titles that say which runs they are of.
+      const size_t colon = table.title().find(": ");
+      const std::string place = colon == std::string::npos ? "" : table.title().substr(colon + 2);
+      for (const std::string& finding : table.findings())
+        out_ << "<li>" << (place.empty() ? "" : Join("<strong>", EscapeXml(place), ".</strong> "))
+             << WithCode(finding) << FigureLinks(table) << LinkTo("table", i + 1, "") << "</li>\n";
     }
-    WriteList("findings", findings);
-    out_ << "</header>\n";
+    out_ << "</ul>\n</header>\n";
+  }
+
+  // <a href="#table-2">Table 2</a>
+  static std::string LinkTo(std::string_view what, size_t number, std::string_view id) {
+    const std::string anchor = id.empty() ? Join(number) : std::string(id);
+    return Join(" <a class=\"ref\" href=\"#", what, "-", anchor, "\">",
+                what == "table" ? "Table " : "Figure ", number, "</a>");
+  }
+  // To the figures that show a table's numbers.
+  std::string FigureLinks(const Table& table) const {
+    std::string links;
+    for (const auto& [number, figure] : figures_) {
+      if (number > 0 && figure.table == table.name()) links += LinkTo("figure", number, figure.id);
+    }
+    return links;
+  }
+  std::string TableLinks(std::string_view name) const {
+    std::string links;
+    for (size_t i = 0; i < shown_.size(); ++i) {
+      if (shown_[i]->name() == name) links += LinkTo("table", i + 1, "");
+    }
+    return links;
   }
 
   void WriteList(const char* css_class, const std::vector<std::string>& items) {
@@ -105,50 +139,51 @@ class Page {
   }
 
   void WriteFigures() {
-    size_t number = 0;
-    const auto begin = [&](const std::string& id, const char* css_class) {
-      if (number++ == 0) out_ << "<h2 id=\"figures\">Figures</h2>\n";
-      out_ << "<figure id=\"figure-" << id << "\" class=\"" << css_class << "\">\n";
-    };
-    const auto end = [&](const std::string& title, const std::string& caption) {
-      out_ << "</div>\n<figcaption><strong>Figure " << number << ". " << EscapeXml(title) << ".</strong> "
-           << EscapeXml(caption) << "</figcaption>\n</figure>\n";
-    };
-    for (const Figure& figure : FiguresOf(contents_.summary)) {
-      if (!figure.panels.empty()) {
-        begin(figure.id, figure.panels.size() == 1 ? "single" : "");
-        WritePanels(figure);
-        end(figure.title, figure.caption);
+    if (num_figures_ + contents_.timelines.size() > 0) out_ << "<h2 id=\"figures\">Figures</h2>\n";
+    for (const auto& [number, figure] : figures_) {
+      if (number > 0) {
+        BeginFigure(figure.id, number, figure.title, figure.key);
+        out_ << "<div class=\"panels" << (figure.panels.size() % 2 == 0 ? " pairs" : "") << "\">\n";
+        for (const Panel& panel : figure.panels) {
+          out_ << "<div>\n";
+          if (!panel.title.empty()) out_ << "<p class=\"chart-title\">" << EscapeXml(panel.title) << "</p>\n";
+          out_ << panel.chart.Finish() << "</div>\n";
+        }
+        EndFigure(figure.caption, TableLinks(figure.table));
       }
       WriteUndecided(figure);
     }
     for (size_t i = 0; i < contents_.timelines.size(); ++i) {
       const TimelinePicture& timeline = contents_.timelines[i];
-      begin(Join("timeline-", i + 1), "");
+      BeginFigure(Join("timeline-", i + 1), num_figures_ + i + 1, timeline.title, TimelineKey());
       out_ << "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"" << EscapeXml(timeline.title)
            << "\">\n"
            << timeline.svg;
-      end(timeline.title,
+      EndFigure(
           "One step of each strategy, the one of median length, on one scale of time. Tracing adds to a "
           "step, so "
-          "its times are not those of the tables.");
+          "its times are not those of the tables.",
+          "");
     }
   }
 
-  void WritePanels(const Figure& figure) {
-    out_ << "<ul class=\"key\">\n";
-    for (const KeyEntry& entry : figure.key)
+  void BeginFigure(const std::string& id, size_t number, const std::string& title,
+                   const std::vector<KeyEntry>& key) {
+    out_ << "<figure id=\"figure-" << id << "\">\n<p class=\"figure-title\">Figure " << number << ". "
+         << WithCode(title) << "</p>\n<ul class=\"key gradsync-timeline\">\n";
+    for (const KeyEntry& entry : key)
       out_ << "<li>" << entry.mark.Finish() << "<span>" << EscapeXml(entry.text) << "</span></li>\n";
-    out_ << "</ul>\n<div class=\"panels" << (figure.panels.size() % 2 == 0 ? " pairs" : "") << "\">\n";
-    for (const Panel& panel : figure.panels)
-      out_ << "<div>\n<p class=\"chart-title\">" << EscapeXml(panel.title) << "</p>\n"
-           << panel.chart.Finish() << "</div>\n";
+    out_ << "</ul>\n";
+  }
+
+  void EndFigure(const std::string& caption, const std::string& link) {
+    out_ << "</div>\n<figcaption>" << EscapeXml(caption) << link << "</figcaption>\n</figure>\n";
   }
 
   void WriteUndecided(const Figure& figure) {
+    if (figure.id != "differences") return;  // all figures of training leave out the same
     for (const auto& [reason, titles] : figure.undecided) {
-      out_ << "<p class=\"undecided\">" << EscapeXml(figure.title)
-           << ", not drawn because nothing is decided: ";
+      out_ << "<p class=\"undecided\">Not drawn, because nothing is decided: ";
       const std::span named = std::span(titles).first(std::min(titles.size(), kMaxUndecided));
       out_ << EscapeXml(absl::StrJoin(named, "; "));
       if (named.size() < titles.size()) out_ << "; and " << titles.size() - named.size() << " more";
@@ -157,26 +192,25 @@ class Page {
   }
 
   void WriteTables() {
-    size_t number = 0;
-    for (const Table& table : tables_) {
-      if (!IsShown(table, true) || table.num_rows() == 0) continue;
-      if (++number == 1) out_ << "<h2 id=\"tables\">Tables</h2>\n";
-      WriteTable(table, number);
-    }
+    if (!shown_.empty()) out_ << "<h2 id=\"tables\">Tables</h2>\n";
+    for (size_t i = 0; i < shown_.size(); ++i) WriteTable(*shown_[i], i + 1);
   }
 
   // As people see it: title, what is the same in all rows, the first section; the rest unfolds.
   void WriteTable(const Table& table, size_t number) {
-    const std::string id = Join("table-", number);
+    const std::string id = Join("table-", number), links = FigureLinks(table);
     out_ << "<section class=\"table\" id=\"" << id << "\">\n<h3 id=\"" << id << "-title\">Table " << number
          << ". " << EscapeXml(table.title()) << "</h3>\n";
+    if (!links.empty()) out_ << "<p class=\"constants\">Shown in" << links << "</p>\n";
     const std::string constants = ConstantsOf(table);
     if (!constants.empty()) out_ << "<p class=\"constants\">All rows: " << EscapeXml(constants) << ".</p>\n";
     if (table.is_detail()) WriteList("findings", table.findings());
     const std::vector<Section> sections = SectionsOf(table);
     const size_t num_open = table.is_detail() ? 0 : 1;
     for (size_t i = 0; i < sections.size(); ++i) {
-      if (i == num_open) out_ << "<details><summary>Details</summary>\n";
+      if (i == num_open)
+        out_ << "<details><summary>" << (i == 0 ? "Show the table, " : "More columns of these ")
+             << table.num_rows() << " rows</summary>\n";
       WriteSection(sections[i], id);
     }
     if (sections.size() > num_open) out_ << "</details>\n";
@@ -239,7 +273,10 @@ class Page {
   const ReportContents& contents_;
   const std::vector<Table>& tables_;
   const std::vector<Cell>& cells_;
-  std::vector<const bench::Record*> runs_;  // one record of each
+  std::vector<const bench::Record*> runs_;          // one record of each
+  std::vector<std::pair<size_t, Figure>> figures_;  // with their numbers; 0: nothing to draw
+  size_t num_figures_ = 0;
+  std::vector<const Table*> shown_;  // table n is at n - 1
   std::ostream& out_;
 };
 

@@ -25,20 +25,20 @@ constexpr char kUsage[] =
 constexpr char kTimeline[] = "timeline";
 
 // One picture for each batch size and sequence length of a run.
-void DrawRun(const std::string& run, const std::vector<std::string>& paths,
+void DrawRun(const std::string& run, const std::vector<std::string>& paths, bool with_key,
              std::vector<TimelinePicture>* pictures) {
   const Trace trace = ReadTraces(paths);
   std::set<std::pair<int64_t, int64_t>> cells;
   for (const auto& [key, ranks] : trace.steps) cells.emplace(key.batch_size, key.seq_len);
   for (const auto& [batch_size, seq_len] : cells) {
-    pictures->push_back({fs::path(run).filename(),
-                         Join("What each rank computes and sends, batch ", batch_size,
-                              seq_len > 0 ? Join(", sequence ", seq_len) : ""),
-                         DrawTimeline(trace, ChooseSteps(trace, batch_size, seq_len))});
+    const std::vector<StepKey> steps = ChooseSteps(trace, batch_size, seq_len);
+    pictures->push_back(
+        {fs::path(run).filename(), HiddenText(trace, steps), DrawTimeline(trace, steps, with_key)});
   }
 }
 
-ReportContents Collect(const std::vector<std::string>& inputs, std::ostream& err) {
+// `with_key`: timelines explain themselves.
+ReportContents Collect(const std::vector<std::string>& inputs, bool with_key, std::ostream& err) {
   ReportContents contents{.summary = Summarize(inputs)};
   contents.summary.problems.Print(err);
   for (const std::string& remark : contents.summary.remarks) err << remark << "\n";
@@ -49,7 +49,7 @@ ReportContents Collect(const std::vector<std::string>& inputs, std::ostream& err
   }
   for (const auto& [run, paths] : FindTraces(directories)) {
     try {
-      DrawRun(run, paths, &contents.timelines);
+      DrawRun(run, paths, with_key, &contents.timelines);
     } catch (const InvalidInput& error) {
       // One bad trace must not cost the rest of the report.
       err << "report: left out: " << error.what() << "\n";
@@ -85,14 +85,16 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   std::vector<std::string> inputs;
   std::string out_path, figure;
   bench::FlagTable flags("report", kUsage);
+  std::vector<std::string> names(std::begin(kFigureNames), std::end(kFigureNames));
+  names.emplace_back(kTimeline);
   flags.AllowPaths(&inputs, "directories with records, or files of them");
   flags.Add("out", &out_path, bench::Path("a file such as report.html"), "Where the page goes.");
-  flags.Add("figure", &figure, bench::OneOf({"cost", "convergence", kTimeline}),
+  flags.Add("figure", &figure, bench::OneOf(names),
             "Writes this figure alone, as SVG; timeline: of the latest run with traces.");
   return RunTool("report", &flags, argc, argv, out, err, [&] {
     Require(!inputs.empty(), "no input: takes directories with records, such as results/");
     Require(!out_path.empty(), "--out: is missing, expected a file such as report.html");
-    const ReportContents contents = Collect(inputs, err);
+    const ReportContents contents = Collect(inputs, !figure.empty(), err);
     Require(contents.summary.num_records > 0 || !contents.timelines.empty(), inputs.front(),
             ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
     const std::string picture = figure.empty() ? "" : PictureNamed(figure, contents);

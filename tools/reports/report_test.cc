@@ -130,7 +130,7 @@ TEST(ReportTest, BeginsWithModelMachineSentencesAndCosts) {
   for (const XmlElement& element : elements) {
     if (element.name == "figure") figures.push_back(element.Attribute("id"));
   }
-  EXPECT_THAT(figures, ElementsAre("figure-cost"));
+  EXPECT_THAT(figures, ElementsAre("figure-differences", "figure-cost", "figure-bandwidth"));
   const std::vector<std::string> facts = Headings(elements, "dd");
   ASSERT_THAT(facts, SizeIs(::testing::Ge(3u)));
   EXPECT_EQ(facts[0], "small");
@@ -188,88 +188,125 @@ std::vector<XmlElement> FigureOf(const std::string& test, const std::vector<Reco
   return In(ParseXml(ReportOn(DirectoryWith(test, records)).page), id);
 }
 
-// Of 110 ms, core over gloo computes 80, 20 more than `none`, and waits for 20.
-TEST(CostFigureTest, PartsAddUpToTheStep) {
-  std::vector<Record> records;
-  AddVariant("none", "none", 60, 0, &records);
-  AddVariant("core", "gloo", 80, 20, &records);
-  AddVariant("naive", "gloo", 60, 60, &records);
-  const std::vector<XmlElement> figure = FigureOf("report_parts", records, "figure-cost");
-  std::map<std::string, double> lengths;  // by what the tips begin with; the key has none
-  for (const XmlElement& part : WithClass(figure, "part")) {
+// The marks of a figure but for its key, and where they lie on an axis that two of them define.
+std::map<std::string, double> LengthsOf(const std::vector<XmlElement>& parts) {
+  std::map<std::string, double> lengths;  // by what the tips begin with
+  for (const XmlElement& part : parts) {
     if (!part.tip.empty()) lengths[part.tip.substr(0, part.tip.find(':'))] = part.Number("width");
   }
-  const double ms = lengths.at("none, computation") / 70;
-  EXPECT_NEAR(lengths.at("core, computation") / ms, 70, 1);
-  EXPECT_NEAR(lengths.at("core, tax") / ms, 20, 1);
-  EXPECT_NEAR(lengths.at("core, exposed") / ms, 20, 1);
-  EXPECT_NEAR(lengths.at("naive, exposed") / ms, 60, 1);
-  EXPECT_THAT(TextsOf(WithClass(figure, "value")),
-              ElementsAre(StartsWith("70."), StartsWith("110 "), StartsWith("130 ")));
-  // The noise of each variant moves the last digit.
-  const std::vector<std::string> tips = TipsOf(WithClass(figure, "total"));
-  ASSERT_THAT(tips, SizeIs(3));
-  EXPECT_THAT(tips[1], ::testing::ContainsRegex(
-                           "^core@gloo: step 110 ms, cost (39|40)\\.[0-9], 95 % CI .*, tax (19|20)\\."));
+  return lengths;
 }
 
-TEST(LearningFigureTest, ShowsLossOverStepsSecondsAndBytes) {
-  const std::string dir = FreshTestDir("learning");
+// Of 110 ms, core over gloo computes 80, 20 more than `none`, and waits for 20.
+TEST(CostFigureTest, CutsTheFloorAwayAndShowsThePartsOfTheRest) {
   std::vector<Record> records;
-  for (const int64_t seed : {0, 1}) {
-    AddRanks(
-        [&](int64_t rank) {
-          return LearningRecord("naive", seed, rank, {3, 2.0 + 0.1 * seed}, kMs);
-        },
-        &records);
-    AddRanks([&](int64_t rank) { return LearningRecord("topk", seed, rank, {3, 2.5}, 2 * kMs); }, &records);
-  }
-  WriteLines(dir + "/r.jsonl", records);
-  const Summary summary = Summarize({dir});
-  const Figure figure = LearningFigure(summary.learning);
-  ASSERT_THAT(figure.panels, SizeIs(3));
-  ASSERT_THAT(figure.key, SizeIs(2));
-  EXPECT_EQ(figure.key[1].text, "topk@gloo");
-  EXPECT_THAT(figure.panels[1].chart.Finish(), HasSubstr("topk@gloo, 0.0400 s: 2.500 bits per byte"));
-  EXPECT_THAT(figure.panels[2].chart.Finish(), HasSubstr("naive@gloo, 60.0 MB: 2.050 bits per byte"));
-  const Outcome outcome = ReportOn(dir);
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.page, HasSubstr("figure-convergence"));
+  AddVariant("none", "none", 60, 0, &records);
+  AddVariant("naive", "gloo", 60, 60, &records);
+  AddVariant("core", "gloo", 80, 20, &records);
+  const std::vector<XmlElement> figure = FigureOf("report_parts", records, "figure-cost");
+  const std::map<std::string, double> lengths = LengthsOf(WithClass(figure, "part"));
+  const double ms = lengths.at("naive, exposed") / 60;
+  EXPECT_NEAR(lengths.at("core, tax") / ms, 20, 1);
+  EXPECT_NEAR(lengths.at("core, exposed") / ms, 20, 1);
+  EXPECT_FALSE(lengths.contains("none, exposed"));
+  // The cheapest first.
+  EXPECT_THAT(TextsOf(WithClass(figure, "name")), ElementsAre("core", "naive"));
+  EXPECT_THAT(TextsOf(WithClass(figure, "value")),
+              ElementsAre(::testing::ContainsRegex("^(39|40)\\.[0-9] ms \\[3.*, 4"), StartsWith("60.")));
+  // The mark lies where the parts end.
+  const std::vector<XmlElement> marks = WithClass(figure, "mark");
+  ASSERT_THAT(marks, SizeIs(2));
+  EXPECT_THAT(marks[0].tip, StartsWith("core@gloo: step 110 ms, cost "));
+  for (const auto& [style, count] : {std::pair{"exposed", 2}, {"tax", 2}, {"own", 2}, {"rest", 2}})
+    EXPECT_GE(WithClass(figure, style).size(), 1u) << style;
+  EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("core costs ")));
 }
 
 TEST(CostFigureTest, BackendsStandSideBySideOnOneScale) {
   const std::vector<XmlElement> figure = FigureOf("report_backends", EveryExperiment(), "figure-cost");
   EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")),
-              ElementsAre("small, gloo: 1 slower", "small, shm: 1 slower"));
+              ElementsAre(StartsWith("Over gloo: core costs "), StartsWith("Over shm: core costs ")));
   EXPECT_THAT(WithClass(figure, "pairs"), SizeIs(1));
-  // The floor takes part in both, equally long.
-  std::vector<double> floors;
+  std::vector<double> waits;  // of naive: 60 ms over gloo, 30 over shm
   for (const XmlElement& part : WithClass(figure, "part")) {
-    if (part.tip.starts_with("none, computation")) floors.push_back(part.Number("width"));
+    if (part.tip.starts_with("naive, exposed")) waits.push_back(part.Number("width"));
   }
-  ASSERT_THAT(floors, SizeIs(2));
-  EXPECT_NEAR(floors[0], floors[1], 0.02);
-  EXPECT_THAT(TextsOf(WithClass(figure, "name")),
-              ElementsAre("none", "naive", "core", "none", "naive", "core"));
+  ASSERT_THAT(waits, SizeIs(2));
+  EXPECT_NEAR(waits[0] / waits[1], 2, 0.02);
 }
 
-TEST(CostFigureTest, IsAPictureOfItsOwnToo) {
-  const std::string dir = DirectoryWith("report_picture", EveryExperiment());
-  const std::string out_flag = "--out=" + dir + "/cost.svg";
-  std::ostringstream out, err;
-  const char* const argv[] = {"report", dir.c_str(), "--figure=cost", out_flag.c_str()};
-  ASSERT_EQ(RunReport(4, argv, out, err), 0) << err.str();
-  const std::vector<XmlElement> elements = ParseXml(ReadTestFile(dir + "/cost.svg"));
-  EXPECT_EQ(elements[0].name, "svg");
-  EXPECT_EQ(elements[0].Attribute("xmlns"), "http://www.w3.org/2000/svg");
-  EXPECT_THAT(TextsOf(WithClass(elements, "name")),
-              ::testing::IsSupersetOf({"small, gloo: 1 slower", "small, shm: 1 slower", "core"}));
-  const char* const wrong[] = {"report", dir.c_str(), "--figure=grid", out_flag.c_str()};
-  EXPECT_EQ(RunReport(4, wrong, out, err), 2);
-  EXPECT_THAT(err.str(), StartsWith("report: --figure=grid: expected "));
+TEST(CostFigureTest, TimeThatIsSavedLiesLeftOfZero) {
+  std::vector<Record> records;
+  AddVariant("none", "none", 60, 0, &records);
+  AddVariant("core", "gloo", 60, 10, &records);
+  AddVariant("zero1", "gloo", 60, 10, &records);
+  for (Record& record : records) {  // 30 ms less for the optimizer
+    if (record.variant.strategy != "zero1") continue;
+    for (int64_t& ns : record.samples["step_ns"]) ns -= 30 * kMs;
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_saved", records, "figure-cost");
+  const double zero = WithClass(figure, "zero").at(0).Number("x1");
+  const std::vector<XmlElement> rest = WithClass(figure, "rest");
+  const auto saved = std::ranges::find_if(
+      rest, [](const XmlElement& part) { return part.tip.starts_with("zero1, rest: −"); });
+  ASSERT_NE(saved, rest.end());
+  EXPECT_NEAR(saved->Number("x") + saved->Number("width"), zero, 0.02);
 }
 
-TEST(CostFigureTest, APanelThatDecidesNothingIsALineOfText) {
+TEST(CostFigureTest, AStepWhosePartsAreUnknownHasItsTotalAlone) {
+  std::vector<Record> records = EveryExperiment();
+  for (const int64_t rank : {0, 1}) {
+    Record record = records[static_cast<size_t>(2 + rank)];
+    record.variant.framework = "pytorch";
+    record.samples.erase("backward_ns");
+    record.samples.erase("sync_exposed_ns");
+    records.push_back(record);
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_unknown", records, "figure-cost");
+  const auto of_peer = [](const XmlElement& element) { return element.tip.starts_with("pytorch_naive"); };
+  EXPECT_EQ(std::ranges::count_if(WithClass(figure, "part"), of_peer), 0);
+  EXPECT_EQ(std::ranges::count_if(WithClass(figure, "mark"), of_peer), 1);
+}
+
+TEST(DifferencesFigureTest, SortsIntervalsAroundZeroAndAnswersInItsTitle) {
+  std::vector<Record> records;
+  AddVariant("none", "none", 60, 0, &records);
+  AddVariant("core", "gloo", 60, 40, &records);
+  AddVariant("naive", "gloo", 60, 60, &records);
+  AddVariant("zero1", "gloo", 60, 20, &records);
+  const std::vector<XmlElement> figure = FigureOf("report_forest", records, "figure-differences");
+  EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre("Figure 1. Faster than core: zero1"));
+  EXPECT_THAT(TextsOf(WithClass(figure, "name")), ElementsAre("zero1", "naive"));
+  const std::vector<XmlElement> marks = WithClass(figure, "mark"), ends = WithClass(figure, "interval");
+  ASSERT_THAT(marks, SizeIs(2));
+  EXPECT_TRUE(marks[0].HasClass("faster"));
+  EXPECT_TRUE(marks[1].HasClass("slower"));
+  // 20 of 110 ms to either side of 0.
+  const double zero = WithClass(figure, "zero").at(0).Number("x1");
+  EXPECT_LT(ends.at(0).Number("x2"), zero);
+  EXPECT_GT(ends.at(3).Number("x1"), zero);
+  EXPECT_THAT(
+      TextsOf(WithClass(figure, "value")),
+      ElementsAre(::testing::ContainsRegex("^−1[78].*% \\[−1.*, −1"), ::testing::ContainsRegex("^\\+1[89]")));
+  EXPECT_THAT(Headings(figure, "span"), ElementsAre("faster", "slower"));
+}
+
+TEST(DifferencesFigureTest, FewRowsInManyPlacesAreOnePanelOfPlaces) {
+  std::vector<Record> records;
+  for (const int64_t batch : {1, 2, 4}) {
+    const size_t first = records.size();
+    AddVariant("core", "gloo", 60, 40, &records);
+    AddVariant("naive", "gloo", 60, 20 * batch, &records);
+    for (size_t i = first; i < records.size(); ++i) records[i].config.Set("batch_size", batch);
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_places", records, "figure-differences");
+  EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")), ElementsAre(StartsWith("naive: ")));
+  EXPECT_THAT(TextsOf(WithClass(figure, "name")), ElementsAre("batch 1", "batch 2", "batch 4"));
+  EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")),
+              ElementsAre("Figure 1. Faster than core: naive at batch 1"));
+}
+
+TEST(DifferencesFigureTest, WhatDecidesNothingIsALineOfText) {
   std::vector<Record> records;
   AddVariant("none", "none", 60, 0, &records, 3);
   AddVariant("naive", "gloo", 60, 60, &records, 3);
@@ -278,40 +315,133 @@ TEST(CostFigureTest, APanelThatDecidesNothingIsALineOfText) {
   EXPECT_THAT(Headings(elements, "figure"), IsEmpty());
   const std::vector<XmlElement> lines = WithClass(elements, "undecided");
   ASSERT_THAT(lines, SizeIs(1));
-  EXPECT_THAT(lines[0].text,
-              HasSubstr("What a step is made of, not drawn because nothing is decided: small, gloo (n<10"));
+  EXPECT_THAT(lines[0].text, HasSubstr("Not drawn, because nothing is decided: small (n<10"));
 }
 
-TEST(CostFigureTest, AStepWhosePartsAreUnknownIsOnePart) {
-  std::vector<Record> records = EveryExperiment();
-  AddRanks(
-      [&](int64_t rank) {
-        Record record = DdpRecord("pytorch_naive", rank, Repeat(150 * kMs, 24));
-        record.samples.erase("backward_ns");
-        record.samples.erase("sync_exposed_ns");
-        return record;
-      },
-      &records);
-  const std::vector<XmlElement> figure = FigureOf("report_unknown", records, "figure-cost");
-  EXPECT_THAT(TipsOf(WithClass(figure, "whole")), ElementsAre("pytorch_naive, step: 150 ms"));
-}
-
-TEST(CostFigureTest, APeerHasTheColourOfItsTwin) {
-  std::vector<Record> records = EveryExperiment();
-  AddRanks([&](int64_t rank) { return DdpRecord("pytorch_naive", rank, Repeat(150 * kMs, 24)); }, &records);
-  std::map<std::string, std::set<std::string>> classes;  // by strategy
-  for (const XmlElement& part : WithClass(FigureOf("report_colours", records, "figure-cost"), "part")) {
-    const std::string own = part.Attribute("class");
-    classes[part.tip.substr(0, part.tip.find(','))].insert(own.substr(0, own.rfind(' ')));
+TEST(TokensFigureTest, ShowsTheShareOfAStepOverItsTokens) {
+  std::vector<Record> records;
+  for (const int64_t batch : {1, 4}) {
+    const size_t first = records.size();
+    AddVariant("none", "none", 60 * batch, 0, &records);
+    AddVariant("core", "gloo", 60 * batch, 30, &records);
+    for (size_t i = first; i < records.size(); ++i) {
+      records[i].config.Set("batch_size", batch);
+      records[i].facts.Set("tokens_per_step", 32 * batch);
+    }
   }
-  classes.erase("");  // the key's
-  const std::map<std::string, std::set<std::string>> expected = {{"none", {"part c-0"}},
-                                                                 {"naive", {"part c-1"}},
-                                                                 {"core", {"part c-2"}},
-                                                                 {"pytorch_naive", {"part c-1 peer"}}};
-  EXPECT_EQ(classes, expected);
-  for (const char* const style : {".c-0 {", ".c-1 {", ".c-11 {"})
-    EXPECT_THAT(kChartStyleSheet, HasSubstr(style));
+  const std::vector<XmlElement> figure = FigureOf("report_tokens", records, "figure-tokens");
+  EXPECT_THAT(WithClass(figure, "line"), SizeIs(2));  // the key has one
+  const std::vector<std::string> tips = TipsOf(WithClass(figure, "marker"));
+  // 30 of 100 ms, and of 280.
+  ASSERT_THAT(tips, SizeIs(2));
+  EXPECT_THAT(tips[0], ::testing::ContainsRegex("^core, batch 1: (29|30)\\."));
+  EXPECT_THAT(tips[1], ::testing::ContainsRegex("^core, batch 4: 10\\."));
+  EXPECT_THAT(
+      TextsOf(WithClass(figure, "figure-title")),
+      ElementsAre(::testing::ContainsRegex("Over gloo core costs .* % at 32 tokens and .* % at 128 tokens")));
+}
+
+TEST(BandwidthFigureTest, IsLogLogWithIntervals) {
+  std::vector<Record> records;
+  for (const int64_t mib : {1, 10, 100}) {
+    AddRanks(
+        [&](int64_t rank) {
+          std::vector<int64_t> times;
+          for (int i = 0; i < 20; ++i) times.push_back(5 * kMs * mib + i % 5 * kMs);
+          return AllReduceRecord(mib << 20, rank, times);
+        },
+        &records);
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_bandwidth", records, "figure-bandwidth");
+  EXPECT_THAT(WithClass(figure, "band"), SizeIs(1));
+  std::vector<double> x;
+  for (const XmlElement& marker : WithClass(figure, "marker")) {
+    if (!marker.tip.empty()) x.push_back(marker.Number("cx"));
+  }
+  ASSERT_THAT(x, SizeIs(3));
+  EXPECT_NEAR(x[1] - x[0], x[2] - x[1], 0.02);
+  EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("Bus bandwidth at ")));
+}
+
+TEST(LinksFigureTest, MapsVerdictsByRowAndRate) {
+  std::vector<Record> records;
+  for (const auto& [rate, exposed_ms] : {std::pair<int64_t, int64_t>{1000000000, 20}, {50000000, 60}}) {
+    const size_t first = records.size();
+    AddVariant("core", "gloo", 60, 40, &records);
+    AddVariant("topk", "gloo", 60, exposed_ms, &records);
+    for (size_t i = first; i < records.size(); ++i) {
+      records[i].config.Set("link_rate", rate);
+      records[i].run_id += std::to_string(rate);
+    }
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_links", records, "figure-links");
+  std::vector<std::string> verdicts;
+  for (const XmlElement& cell : WithClass(figure, "cell")) {
+    if (!cell.tip.empty()) verdicts.push_back(cell.Attribute("class"));
+  }
+  EXPECT_THAT(verdicts, ElementsAre("cell faster", "cell slower"));  // at 1 Gbit/s, at 50 Mbit/s
+  EXPECT_THAT(TextsOf(WithClass(figure, "axis")), ::testing::IsSupersetOf({"1", "Gbit/s", "50", "Mbit/s"}));
+  EXPECT_THAT(TextsOf(WithClass(figure, "value")), ElementsAre(StartsWith("−1"), StartsWith("+1")));
+  EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")),
+              ElementsAre(HasSubstr("Faster than core only at 1 Gbit/s; slower at 50 Mbit/s: topk")));
+}
+
+TEST(LearningFigureTest, ShowsLossLessThatOfTheBaselineWithTheSameSeed) {
+  const std::string dir = FreshTestDir("learning");
+  std::vector<Record> records;
+  for (const int64_t seed : {0, 1, 2}) {
+    const double base = 2.0 + 0.5 * static_cast<double>(seed);
+    for (const auto& [name, factor] :
+         {std::pair{"naive", 1.0}, {"topk", 1.1 + 0.001 * static_cast<double>(seed)}}) {
+      AddRanks(
+          [&](int64_t rank) {
+            return LearningRecord(name, seed, rank, {3 * factor, base * factor}, kMs);
+          },
+          &records);
+    }
+  }
+  WriteLines(dir + "/r.jsonl", records);
+  const Outcome outcome = ReportOn(dir);
+  const std::vector<XmlElement> figure = In(ParseXml(outcome.page), "figure-convergence");
+  EXPECT_THAT(WithClass(figure, "chart"), SizeIs(3 + 2));  // and two in the key
+  std::vector<std::string> tips = TipsOf(WithClass(figure, "marker"));
+  ASSERT_THAT(tips, SizeIs(4));
+  EXPECT_THAT(tips[1], HasSubstr("topk, "));
+  EXPECT_THAT(tips[1], HasSubstr(" steps: +10.1 %"));
+  EXPECT_THAT(TextsOf(WithClass(figure, "name")), ElementsAre("topk"));
+  EXPECT_THAT(TextsOf(WithClass(figure, "value")), ElementsAre(StartsWith("+10.1 % [")));
+  EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("worse")));
+}
+
+TEST(FigureTest, IsAPictureOfItsOwnToo) {
+  const std::string dir = DirectoryWith("report_picture", EveryExperiment());
+  const std::string out_flag = "--out=" + dir + "/cost.svg";
+  std::ostringstream out, err;
+  const char* const argv[] = {"report", dir.c_str(), "--figure=cost", out_flag.c_str()};
+  ASSERT_EQ(RunReport(4, argv, out, err), 0) << err.str();
+  const std::vector<XmlElement> elements = ParseXml(ReadTestFile(dir + "/cost.svg"));
+  EXPECT_EQ(elements[0].name, "svg");
+  EXPECT_EQ(elements[0].Attribute("xmlns"), "http://www.w3.org/2000/svg");
+  EXPECT_THAT(TextsOf(WithClass(elements, "name")), ElementsAre("core", "naive", "core", "naive"));
+  // A line of its title is no wider than a chart.
+  const std::vector<XmlElement> title = WithClass(elements, "title");
+  ASSERT_THAT(title, SizeIs(::testing::Gt(1u)));
+  for (const XmlElement& line : title) EXPECT_LE(TextWidth(line.text, 14), kChartWidth);
+  const char* const wrong[] = {"report", dir.c_str(), "--figure=grid", out_flag.c_str()};
+  EXPECT_EQ(RunReport(4, wrong, out, err), 2);
+  EXPECT_THAT(err.str(), StartsWith("report: --figure=grid: expected "));
+}
+
+TEST(ReportTest, SentencesFiguresAndTablesLinkToEachOther) {
+  const std::vector<XmlElement> elements =
+      ParseXml(ReportOn(DirectoryWith("report_links_between", EveryExperiment())).page);
+  std::map<std::string, std::set<std::string>> from;  // targets by section; "" is the head
+  for (const XmlElement& element : WithClass(elements, "ref"))
+    from[element.section].insert(element.Attribute("href"));
+  EXPECT_THAT(from[""],
+              ::testing::IsSupersetOf({"#figure-differences", "#figure-cost", "#table-1", "#table-2"}));
+  EXPECT_THAT(from["figure-differences"], ElementsAre("#table-2"));
+  EXPECT_THAT(from["table-2"], ElementsAre("#figure-cost", "#figure-differences"));
 }
 
 TEST(ReportTest, FlagsLinkToTheirLegend) {
@@ -430,7 +560,11 @@ TEST(ReportTest, DrawsTheTracesBesideAndBelowTheRecordsAndSaysHowToMakeThem) {
   ASSERT_EQ(draw(dir, err), 0) << err.str();
   const std::string picture = ReadTestFile(dir + "/timeline.svg");
   EXPECT_THAT(TextsOf(ParseXml(picture)), ::testing::Contains("core"));
-  EXPECT_THAT(outcome.page, HasSubstr(picture));
+  // It explains its colours itself; the page does beside it, where a phone shows them.
+  EXPECT_THAT(TextsOf(ParseXml(picture)), ::testing::Contains("optimizer"));
+  EXPECT_THAT(Headings(In(elements, "figure-timeline-2"), "span"), ::testing::Contains("optimizer"));
+  EXPECT_THAT(TextsOf(WithClass(In(elements, "figure-timeline-1"), "figure-title")),
+              ElementsAre(HasSubstr("hides behind backward: it has none (batch 2, sequence 8)")));
   const std::string without = DirectoryWith("report_untraced", EveryExperiment());
   EXPECT_EQ(draw(without, err), 2);
   EXPECT_THAT(err.str(), HasSubstr("report: --figure=timeline: there is no trace (*.trace.json)"));

@@ -7,7 +7,7 @@ const char kChartStyleSheet[] = R"css(
   color-scheme: light dark;
   --paper: #fdfdfb; --ink: #1b1d20; --ink-2: #474b51; --ink-3: #656a71;
   --rule: #dcdcd6; --strong-rule: #55595e; --wash: #f3f3ee; --shadow: #0000002e; --link: #1f4fa3;
-  --computation: #c3c8cd; --optimizer: #757d86;
+  --faster: #c9ddf3; --slower: #f6d3b3; --open: #ececea; --equal: #dcd9ee;
   --c0: #6a6d70; --c1: #8c2304; --c2: #c78424; --c3: #1a794c; --c4: #e73c86;
   --c5: #4d95c4; --c6: #2c4497; --c7: #6f4ac7; --c8: #1f8a9e; --c9: #8a6d3b; --c10: #3f7f86; --c11: #84506f;
 }
@@ -15,7 +15,7 @@ const char kChartStyleSheet[] = R"css(
   :root {
     --paper: #15171a; --ink: #e9e7e2; --ink-2: #bfc2c5; --ink-3: #979ca2;
     --rule: #33373c; --strong-rule: #a5a9ae; --wash: #1e2125; --shadow: #000000b0; --link: #8db7f5;
-    --computation: #4d535a; --optimizer: #838b94;
+    --faster: #1f4a78; --slower: #7a4117; --open: #2b2f34; --equal: #443f66;
     --c0: #8a8d8f; --c1: #e74e0e; --c2: #e5c555; --c3: #75eab8; --c4: #e7849f;
     --c5: #6fbbee; --c6: #3f7bd0; --c7: #9485ef; --c8: #4fc3d6; --c9: #c2a06a; --c10: #62b3bb; --c11: #c58bb0;
   }
@@ -24,25 +24,28 @@ const char kChartStyleSheet[] = R"css(
 .c-4 { --c: var(--c4); } .c-5 { --c: var(--c5); } .c-6 { --c: var(--c6); } .c-7 { --c: var(--c7); }
 .c-8 { --c: var(--c8); } .c-9 { --c: var(--c9); } .c-10 { --c: var(--c10); } .c-11 { --c: var(--c11); }
 
-.chart text { font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
+.chart text { font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif; font-size: 12px; fill: var(--ink-2); font-variant-numeric: tabular-nums; }
 .chart .tick { fill: var(--ink-3); font-size: 11.5px; }
-.chart .axis { fill: var(--ink-2); }
 .chart .name, .chart .value { fill: var(--ink); }
+.chart .over { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
 .grid { stroke: var(--rule); stroke-width: 1; }
 .axis-line { stroke: var(--ink-3); stroke-width: 1; }
-.reference { stroke: var(--ink-2); stroke-width: 1.25; stroke-dasharray: 3 3; }
 .line { fill: none; stroke: var(--c); stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
 .marker { fill: var(--c); stroke: var(--paper); stroke-width: 1; }
 .band { fill: var(--c); opacity: 0.15; }
 .band-line { stroke: var(--c); stroke-width: 5; opacity: 0.25; }
-.part { stroke: var(--paper); stroke-width: 0.75; }
-.part.computation { fill: var(--computation); } .part.rest { fill: var(--optimizer); }
-.part.exposed { fill: var(--c); } .part.peer { opacity: 0.6; }
-.part.own { fill: var(--c); fill-opacity: 0.7; }
-.part.tax { fill: var(--c); fill-opacity: 0.4; }
-.part.whole { fill: var(--wash); stroke: var(--ink-3); }
-.total { fill: var(--ink); stroke: var(--paper); stroke-width: 1; }
-.interval { stroke: var(--ink); stroke-width: 1.25; }
+.zero { stroke: var(--ink-2); stroke-width: 1.25; }
+.chart .heading { fill: var(--ink); font-weight: 600; }
+.part.exposed { fill: var(--c1); } .part.tax { fill: var(--c2); } .part.own { fill: var(--c5); } .part.rest { fill: var(--c0); }
+.mark, .swatch { fill: var(--ink-3); } .interval { stroke: var(--ink-3); stroke-width: 2; }
+.mark { stroke: var(--paper); stroke-width: 1; }
+.mark.faster, .swatch.faster { fill: var(--c6); } .interval.faster { stroke: var(--c6); }
+.mark.slower, .swatch.slower { fill: var(--c2); } .interval.slower { stroke: var(--c2); }
+.mark.equal, .swatch.equal { fill: var(--c7); } .interval.equal { stroke: var(--c7); }
+.mark.total { fill: var(--ink); } .interval.total { stroke: var(--ink); stroke-width: 1.25; }
+.cell { fill: none; } .cell.faster { fill: var(--faster); } .cell.slower { fill: var(--slower); }
+.cell.open { fill: var(--open); } .cell.equal { fill: var(--equal); }
+.chart .title { fill: var(--ink); font-size: 14px; font-weight: 600; }
 
 .paper { fill: var(--paper); }
 )css";
@@ -63,7 +66,7 @@ p { max-width: 44rem; margin: 0 0 0.9rem; }
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 0.15em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 0.84em; }
-.eyebrow, summary, .undecided, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .chart text, .panel-title, .chart-title {
+.eyebrow, summary, .undecided, .figure-title, .ref, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .panel-title, .chart-title {
   font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
 }
 .eyebrow { font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; color: var(--ink-3); margin: 0 0 0.5rem; }
@@ -75,17 +78,13 @@ figure { margin: 0 0 3rem; }
 @media (min-width: 56rem) { .panels.pairs { grid-template-columns: repeat(2, minmax(0, 28rem)); } }
 .chart { display: block; width: 100%; max-width: 28rem; height: auto; overflow: visible; }
 figcaption { font-size: 0.875rem; line-height: 1.5; color: var(--ink-2); max-width: 46rem; margin-top: 1rem; }
-figcaption strong { color: var(--ink); font-weight: 600; }
+.figure-title { font-size: 1.0625rem; font-weight: 600; line-height: 1.35; max-width: 60rem; margin-bottom: 0.6rem; }
+.ref { font-size: 0.8125rem; white-space: nowrap; }
 .key { display: flex; flex-wrap: wrap; gap: 0.25rem 1.2rem; list-style: none; margin: 0 0 0.9rem; padding: 0; font-size: 0.8125rem; color: var(--ink-2); }
 .key li { display: flex; align-items: center; gap: 0.45rem; }
 .key svg { width: 18px; height: 14px; flex: none; display: block; }
-@media (min-width: 56rem) {
-  figure.single { display: grid; grid-template-columns: 28rem minmax(0, 1fr); column-gap: 2.5rem; }
-  figure.single .key { grid-column: 1 / -1; }
-  figure.single figcaption { margin-top: 1.6rem; }
-}
 .wide { overflow-x: auto; -webkit-overflow-scrolling: touch; }
-.wide svg { display: block; width: 100%; min-width: 52rem; height: auto; }
+.wide svg { display: block; width: 100%; min-width: 60rem; height: auto; }
 .wide .gradsync-timeline .paper { fill: transparent; }
 
 .chart-title { font-size: 0.875rem; font-weight: 600; line-height: 1.35; max-width: 28rem; margin: 0 0 0.3rem; }

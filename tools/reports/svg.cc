@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/tables/words.h"
@@ -100,6 +101,24 @@ void Svg::Text(std::string_view classes, double x, double y, std::string_view an
       text, tip);
 }
 
+double Svg::Paragraph(std::string_view classes, double x, double y, double width, double font_size,
+                      std::string_view text) {
+  std::string line;
+  const auto end_line = [&] {
+    Text(classes, x, y, "start", line);
+    y += 1.35 * font_size;
+  };
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(std::string(text), ' '))) {
+    if (!line.empty() && TextWidth(Join(line, " ", word), font_size) > width) {
+      end_line();
+      line.clear();
+    }
+    line += Join(line.empty() ? "" : " ", word);
+  }
+  end_line();
+  return y;
+}
+
 void Svg::Place(double x, double y, const Svg& picture) {
   body_ +=
       Join("<g transform='translate(", Coordinate(x), " ", Coordinate(y), ")'>\n", picture.body(), "</g>\n");
@@ -113,8 +132,8 @@ std::string Svg::Root(std::string_view classes, std::string_view attributes, std
 
 std::string Svg::Finish() const { return Root("chart", "", ""); }
 
-std::string Svg::Document(std::string_view classes, std::string_view style_sheet) const {
-  const std::string size = Attribute("width", width_) + Attribute("height", height_);
+std::string Svg::Document(std::string_view classes, std::string_view style_sheet, double scale) const {
+  const std::string size = Attribute("width", scale * width_) + Attribute("height", scale * height_);
   return Root(classes, " xmlns='http://www.w3.org/2000/svg'" + size,
               Join("<style>\n", style_sheet, "</style>\n"));
 }

@@ -34,6 +34,10 @@ class Svg {
   void Text(std::string_view classes, double x, double y, std::string_view anchor, std::string_view text,
             std::string_view tip = {});
 
+  // Lines of at most `width`, broken between words. Returns where the next line would begin.
+  double Paragraph(std::string_view classes, double x, double y, double width, double font_size,
+                   std::string_view text);
+
   // All elements of another picture, moved.
   void Place(double x, double y, const Svg& picture);
 
@@ -45,7 +49,8 @@ class Svg {
   std::string Finish() const;
   // The picture as a document of its own. `classes` are those of the root. Where the document may stand in a
   // page too, they must precede every rule's selector in `style_sheet`, so that nothing leaks into the page.
-  std::string Document(std::string_view classes, std::string_view style_sheet) const;
+  // It is shown `scale` times as large where there is room.
+  std::string Document(std::string_view classes, std::string_view style_sheet, double scale = 1) const;
 
  private:
   std::string Root(std::string_view classes, std::string_view attributes, std::string_view style) const;
@@ -56,6 +61,13 @@ class Svg {
   std::string label_;
   std::string body_;
 };
+
+// What a mark or colour means.
+struct KeyEntry {
+  Svg mark;  // kMarkWidth x kMarkHeight
+  std::string text;
+};
+inline constexpr double kMarkWidth = 18, kMarkHeight = 14;
 
 }  // namespace gradsync::tools
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "bench/records/units.h"
 #include "model/error.h"
@@ -18,7 +20,7 @@ namespace {
 constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 97, kMargin = 14;
 constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
                  kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kStripGap = 16, kTitleHeight = 24,
-                 kAxisHeight = 60;
+                 kAxisHeight = 60, kKeyHeight = 55;
 constexpr double kSmallSize = 11;
 constexpr int kNumTicks = 8;
 
@@ -61,6 +63,19 @@ double StepLengthUs(const std::map<int, RankStep>& ranks) {
   double longest_us = 0;
   for (const auto& [rank, step] : ranks) longest_us = std::max(longest_us, step.step.duration_us());
   return longest_us;
+}
+
+// Of the time with anything in flight, over all ranks, the part before the rank's last gradient; none without
+// communication.
+std::optional<double> HiddenPercent(const std::map<int, RankStep>& ranks) {
+  BusyTime all;
+  for (const auto& [rank, step] : ranks) {
+    const BusyTime time = step.Communication();
+    all.busy_us += time.busy_us;
+    all.exposed_us += time.exposed_us;
+  }
+  if (all.busy_us == 0) return std::nullopt;
+  return 100 * (1 - all.exposed_us / all.busy_us);
 }
 
 // A strategy's step, to be drawn across the picture. Time counts from the begin of its earliest rank.
@@ -122,14 +137,14 @@ constexpr PhaseStyle kPhaseStyles[] = {{"forward", "forward", "on-light", "forwa
 // Draws on one scale of time.
 class Picture {
  public:
-  Picture(double span_us, double height, const std::string& heading)
+  Picture(double span_us, double height, const std::string& heading, bool with_key)
       : height_(height),
         scale_(Scale::Linear(0, span_us / 1e3, kLeft, kWidth - kRight, kNumTicks, Scale::Ends::kExact)),
         svg_(kWidth, height, heading) {
     svg_.Rect("paper", 0, 0, kWidth, height);
     svg_.Text("h1", kMargin, 26, "start", heading);
-    DrawLegend();
-    DrawAxis();
+    if (with_key) DrawKey();
+    DrawAxis(with_key ? kTop : kTop - kKeyHeight);
   }
 
   void DrawStrip(const Strip& strip, double y);
@@ -152,8 +167,8 @@ class Picture {
     if (text != texts.end()) svg_.Text(classes, (from + to) / 2, y, "middle", *text);
   }
 
-  void DrawLegend();
-  void DrawAxis();
+  void DrawKey();
+  void DrawAxis(double top);
   void DrawTotals(const Strip& strip, double y);
   void DrawPhases(const RankStep& step, double y);
   void DrawOps(const RankStep& step, double y);
@@ -166,39 +181,25 @@ class Picture {
   double origin_us_ = 0;
 };
 
-// What ranks compute, and below what is on its way.
-void Picture::DrawLegend() {
+void Picture::DrawKey() {
   double x = kMargin, y = 40;
-  const auto name = [&](const char* text) {
-    svg_.Text("", x + 18, y + 11, "start", text);
-    x += 36 + TextWidth(text);
-  };
-  const auto box = [&](const char* classes, const char* text) {
-    svg_.Rect(classes, x, y, 13, 13);
-    name(text);
-  };
-  box("forward", "forward");
-  svg_.Rect("backward", x, y, 13, 13 - kOpsHeight);
-  for (int i = 0; i < 3; ++i) {
-    svg_.Rect(i == 1 ? "op2" : "op", x + i * 13.0 / 3, y + 13 - kOpsHeight, 13.0 / 3, kOpsHeight);
+  for (const KeyEntry& entry : TimelineKey()) {
+    const double width = kMarkWidth + 22 + TextWidth(entry.text);
+    if (x + width > kWidth) {
+      x = kMargin;
+      y += 21;
+    }
+    svg_.Place(x, y, entry.mark);
+    svg_.Text("", x + kMarkWidth + 5, y + 11, "start", entry.text);
+    x += width;
   }
-  name("backward (below: its operations)");
-  box("idle", "waits for gradients");
-  box("optimizer", "optimizer");
-  x = kMargin;
-  y += 21;
-  box("hidden", "in flight during backward: hidden");
-  box("exposed", "in flight after it: exposed");
-  box("queued", "issued, not yet in flight");
-  svg_.Line("mark", x + 6.5, y, x + 6.5, y + 13);
-  name("last gradient computed");
 }
 
-void Picture::DrawAxis() {
+void Picture::DrawAxis(double top) {
   const double y = height_ - kAxisHeight;
   for (const Tick& tick : scale_.ticks()) {
     const double x = scale_(tick.value);
-    svg_.Line("grid", x, kTop - 4, x, y);
+    svg_.Line("grid", x, top - 4, x, y);
     svg_.Text("soft", x, y + 16, "middle", tick.label);
   }
   svg_.Text("soft", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
@@ -230,22 +231,19 @@ void Picture::DrawStrip(const Strip& strip, double y) {
 }
 
 void Picture::DrawTotals(const Strip& strip, double y) {
-  BusyTime all;
   double computed_us = 0, averaged_us = 0;  // by the last rank
   for (const auto& [rank, step] : *strip.ranks) {
-    const BusyTime time = step.Communication();
-    all.busy_us += time.busy_us;
-    all.exposed_us += time.exposed_us;
     const Span* const waits = step.Phase("sync_exposed");
     if (waits == nullptr) continue;
     computed_us = std::max(computed_us, waits->begin_us);
     averaged_us = std::max(averaged_us, waits->end_us);
   }
+  const std::optional<double> hidden = HiddenPercent(*strip.ranks);
   const double x = kWidth - kMargin;
   svg_.Text("num", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
-  if (all.busy_us == 0) return svg_.Text("", x, y + 32, "end", "no communication");
+  if (!hidden) return svg_.Text("", x, y + 32, "end", "no communication");
   svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
-  svg_.Text("", x, y + 49, "end", "hidden " + Fixed(100 * (1 - all.exposed_us / all.busy_us), 0) + " %");
+  svg_.Text("", x, y + 49, "end", "hidden " + Fixed(*hidden, 0) + " %");
 }
 
 void Picture::DrawPhases(const RankStep& step, double y) {
@@ -320,10 +318,10 @@ void Picture::DrawQueue(const RankStep& step, double y) {
   svg_.Polygon("queued", outline, Join("collectives that wait for their turn: at most ", most));
 }
 
-std::string Heading(const Trace& trace, const StepKey& key) {
-  std::string cell = Join("batch ", key.batch_size);
-  if (key.seq_len > 0) cell += Join(", sequence ", key.seq_len);
-  return "One training step by strategy: " + (trace.origin.empty() ? cell : trace.origin + ", " + cell);
+// "tiny, 2 ranks, gloo, batch 2, sequence 64".
+std::string PlaceOf(const Trace& trace, const StepKey& key) {
+  return Join(trace.origin, trace.origin.empty() ? "" : ", ", "batch ", key.batch_size,
+              key.seq_len > 0 ? Join(", sequence ", key.seq_len) : "");
 }
 
 }  // namespace
@@ -342,16 +340,48 @@ std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t
   return chosen;
 }
 
-std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps) {
+std::vector<KeyEntry> TimelineKey() {
+  std::vector<KeyEntry> key;
+  for (const auto& [style, text] : {std::pair{"forward", "forward"},
+                                    {"backward", "backward (below: its operations)"},
+                                    {"idle", "waits for gradients"},
+                                    {"optimizer", "optimizer"},
+                                    {"hidden", "in flight during backward: hidden"},
+                                    {"exposed", "in flight after it: exposed"},
+                                    {"queued", "issued, not yet in flight"},
+                                    {"mark", "last gradient computed"}}) {
+    Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), text}).mark;
+    if (style == std::string_view("mark")) {
+      mark.Line(style, kMarkWidth / 2, 0, kMarkWidth / 2, kMarkHeight);
+    } else {
+      mark.Rect(style, 2, 1, kMarkWidth - 4, kMarkHeight - 2);
+    }
+  }
+  return key;
+}
+
+std::string HiddenText(const Trace& trace, const std::vector<StepKey>& steps) {
+  std::vector<std::string> parts;
+  for (const StepKey& key : steps) {
+    const std::optional<double> hidden = HiddenPercent(trace.steps.at(key));
+    if (hidden) parts.push_back(Join(key.strategy, " ", Fixed(*hidden, 0), " %"));
+  }
+  return Join("How much of its communication a step hides behind backward: ",
+              parts.empty() ? "it has none" : Listed(parts), " (", PlaceOf(trace, steps.front()), ")");
+}
+
+std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps, bool with_key) {
   std::vector<Strip> strips;
-  double span_us = 1, height = kTop + kAxisHeight - kStripGap / 2;
+  const double top = with_key ? kTop : kTop - kKeyHeight;
+  double span_us = 1, height = top + kAxisHeight - kStripGap / 2;
   for (const StepKey& key : steps) {
     const Strip& strip = strips.emplace_back(StripOf(key, trace.steps.at(key)));
     span_us = std::max(span_us, strip.end_us - strip.begin_us);
     height += StripHeight(strip) + kStripGap;
   }
-  Picture picture(span_us, height, Heading(trace, steps.front()));
-  double y = kTop;
+  Picture picture(span_us, height, "One training step by strategy: " + PlaceOf(trace, steps.front()),
+                  with_key);
+  double y = top;
   for (const Strip& strip : strips) {
     picture.DrawStrip(strip, y);
     y += StripHeight(strip) + kStripGap;

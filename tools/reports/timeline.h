@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/reports/svg.h"
 #include "tools/reports/trace.h"
 
 // One picture of one step of each strategy: what every rank computed, and what was on its way meanwhile.
@@ -21,10 +22,18 @@ std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t
 // computed is drawn dark: it is exposed. At the right are the step's length, the exposed time, and how much
 // of the communication was hidden.
 //
+// `with_key`: explains its colours, which a page does beside it.
+//
 // Returns a whole SVG document that also stands in an HTML page as it is: it has no ids, all its CSS rules
 // begin with ".gradsync-timeline", and it follows the reader's choice of light or dark
 // (prefers-color-scheme). A page may style it further under that class; ".paper" is its background.
-std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps);
+std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps, bool with_key = true);
+
+// What its colours mean.
+std::vector<KeyEntry> TimelineKey();
+
+// "tiny, batch 2: hidden behind backward are, of the time with anything in flight, 92 % of core, ...".
+std::string HiddenText(const Trace& trace, const std::vector<StepKey>& steps);
 
 }  // namespace gradsync::tools
 

@@ -141,7 +141,8 @@ Answer AnswerOf(const Cell& cell, const Row& row) {
           cell.rows[row.baseline].label(),
           row.verdict,
           row.against_baseline.interval,
-          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : row.no_verdict};
+          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : row.no_verdict,
+          row.against_baseline.value};
 }
 
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {

@@ -16,6 +16,7 @@ struct Answer {
   Verdict verdict = Verdict::kNone;
   Interval interval{};   // of the row's time or loss less the baseline's, as a part of the baseline's
   std::string remark{};  // what would decide an open one: "`--time=5m`"; why there is no verdict
+  double value = kNaN;   // whose interval it is
 };
 
 struct AnswerWords {
