@@ -329,6 +329,7 @@ class Engine {
       } catch (const std::exception& error) {
         if (!lock.owns_lock()) lock.lock();
         Fail(lock, *flight, error);
+        break;
       }
     }
     return has_started;
@@ -337,45 +338,42 @@ class Engine {
   // MPI_REQUEST_NULL if there is nothing to wait for.
   MPI_Request Start(Flight& flight) const {
     const Request& request = flight.request;
-    const bool is_barrier = request.collective == Collective::kBarrier;
     MPI_Request started = MPI_REQUEST_NULL;
-    if (communicator_ == MPI_COMM_NULL) RunAlone(request);
-    if (communicator_ == MPI_COMM_NULL || (request.bytes() == 0 && !is_barrier)) return started;
+    if (communicator_ == MPI_COMM_NULL) {
+      RunAlone(request);
+    } else if (request.collective == Collective::kBarrier) {
+      Check(MPI_Ibarrier(communicator_, &started));
+    } else if (request.bytes() > 0) {
+      StartTransfer(request, flight, started);
+    }
+    return started;
+  }
+
+  void StartTransfer(const Request& request, Flight& flight, MPI_Request& started) const {
     constexpr int64_t kMaxNumel = std::numeric_limits<int>::max();
-    if (!is_barrier && std::max(request.input.numel(), request.output.numel()) > kMaxNumel)
+    if (std::max(request.input.numel(), request.output.numel()) > kMaxNumel)
       throw std::runtime_error(Join("Open MPI takes at most ", kMaxNumel, " elements"));
     const MPI_Datatype type = MpiProcess::Get().type(request.dtype());
     const MPI_Op op = MpiProcess::Get().op(request.dtype(), request.op);
-    const int input_numel = is_barrier ? 0 : static_cast<int>(request.input.numel());
-    const int output_numel = is_barrier ? 0 : static_cast<int>(request.output.numel());
-    const auto* const input = is_barrier ? nullptr : Bytes(request.input);
-    auto* const output = is_barrier ? nullptr : Bytes(request.output);
-    switch (request.collective) {
-      case Collective::kAllReduce:
-        Check(MPI_Iallreduce(MPI_IN_PLACE, output, output_numel, type, op, communicator_, &started));
-        break;
-      case Collective::kBroadcast:
-        Check(MPI_Ibcast(output, output_numel, type, request.root, communicator_, &started));
-        break;
-      case Collective::kReduceScatter: {
-        const Tensor& to = request.output;
-        const bool overlaps = output >= input && output < input + request.input.nbytes();
-        flight.scattered = overlaps ? Tensor::Empty(to.device(), to.shape(), to.dtype()) : to;
-        Check(MPI_Ireduce_scatter_block(input, flight.scattered.raw_data(), output_numel, type, op,
-                                        communicator_, &started));
-        break;
-      }
-      case Collective::kAllGather: {
-        const bool is_in_place =
-            input == output + static_cast<size_t>(options_.world.rank) * request.input.nbytes();
-        Check(MPI_Iallgather(is_in_place ? MPI_IN_PLACE : input, input_numel, type, output, input_numel, type,
-                             communicator_, &started));
-        break;
-      }
-      case Collective::kBarrier:
-        Check(MPI_Ibarrier(communicator_, &started));
+    const Tensor& to = request.output;
+    const int input_numel = static_cast<int>(request.input.numel()),
+              output_numel = static_cast<int>(to.numel());
+    const std::byte* const input = Bytes(request.input);
+    std::byte* const output = Bytes(to);
+    if (request.collective == Collective::kAllReduce) {
+      Check(MPI_Iallreduce(MPI_IN_PLACE, output, output_numel, type, op, communicator_, &started));
+    } else if (request.collective == Collective::kBroadcast) {
+      Check(MPI_Ibcast(output, output_numel, type, request.root, communicator_, &started));
+    } else if (request.collective == Collective::kReduceScatter) {
+      const bool overlaps = output >= input && output < input + request.input.nbytes();
+      flight.scattered = overlaps ? Tensor::Empty(to.device(), to.shape(), to.dtype()) : to;
+      Check(MPI_Ireduce_scatter_block(input, flight.scattered.raw_data(), output_numel, type, op,
+                                      communicator_, &started));
+    } else {
+      const auto own_begin = static_cast<size_t>(options_.world.rank) * request.input.nbytes();
+      Check(MPI_Iallgather(input == output + own_begin ? MPI_IN_PLACE : input, input_numel, type, output,
+                           input_numel, type, communicator_, &started));
     }
-    return started;
   }
 
   // What is left to do when MPI has done its part.
@@ -492,8 +490,6 @@ std::string MpiVersion() {
 
 std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions& options) {
   CheckOptions(kBackend, options.world, options.timeout);
-  Require(options.num_in_flight >= 1, "mpi: ", options.num_in_flight,
-          " collectives in flight, expected at least 1");
   return std::make_unique<MpiProcessGroup>(options);
 }
 

@@ -17,7 +17,7 @@ std::string MpiVersion();
 struct MpiOptions {
   World world;
   std::chrono::milliseconds timeout{60000};
-  // So many collectives are in flight at the same time.
+  // So many collectives are in flight at the same time, at least one.
   int num_in_flight = 2;
   // Who drives them: Open MPI moves data only while somebody calls it. A thread of the group's own, or, if
   // false, whoever waits: then nothing moves while this rank computes.
