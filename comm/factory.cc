@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "comm/gloo/gloo_process_group.h"
 #include "comm/hierarchical/hierarchical_process_group.h"
+#include "comm/mpi/mpi_process_group.h"
 #include "comm/nccl/nccl_process_group.h"
 #include "comm/queue/checked_process_group.h"
 #include "comm/rendezvous/job.h"
@@ -43,6 +44,12 @@ void CheckShm(model::Device::Type device, const World& world) {
 void CheckHierarchical(model::Device::Type device, const World& world) {
   Require(device == model::Device::Type::kCpu, "backend hierarchical: device is cuda, expected cpu");
   if (world.job != nullptr) RanksByHost(world.job->hosts());
+}
+
+void CheckMpi(model::Device::Type device, const World& world) {
+  Require(device == model::Device::Type::kCpu, "backend mpi: device is cuda, expected cpu");
+  Require(!MpiVersion().empty(), "backend mpi: this program was built without Open MPI");
+  Require(world.launcher != "torchrun", "backend mpi: torchrun started the ranks, expected mpirun or srun");
 }
 
 void CheckNccl(model::Device::Type device, const World& world) {
@@ -86,8 +93,11 @@ std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model:
                        device);
 }
 
+// These two read their options, which stand below.
 std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device,
                                                std::shared_ptr<FirstCause> first_cause);
+std::unique_ptr<ProcessGroup> MakeMpi(const GroupOptions& options, const model::DevicePtr& device,
+                                      std::shared_ptr<FirstCause> first_cause);
 
 // An option's values; the first is the default.
 struct BackendOption {
@@ -99,19 +109,22 @@ struct Backend {
   std::string_view name;
   void (*check)(model::Device::Type device, const World& world);
   Maker make;
+  bool reduces_in_rank_order = true;
   std::vector<BackendOption> options = {};
 };
 
 const std::vector<Backend>& Backends() {
   static const std::vector<Backend> backends = {
       {"gloo", &CheckGloo, &MakeGloo},
-      {"gloo_own", &CheckGloo, &MakeGlooOwn},
+      {"gloo_own", &CheckGloo, &MakeGlooOwn, false},
       {"shm", &CheckShm, &MakeShm},
       {"hierarchical",
        &CheckHierarchical,
        &MakeHierarchical,
-       {{"inner", {"shm", "gloo"}}, {"outer", {"gloo", "gloo_own"}}}},
-      {"nccl", &CheckNccl, &MakeNccl}};
+       true,
+       {{"inner", {"shm", "gloo", "mpi"}}, {"outer", {"gloo", "gloo_own", "mpi"}}}},
+      {"mpi", &CheckMpi, &MakeMpi, false, {{"progress", {"thread", "wait"}}}},
+      {"nccl", &CheckNccl, &MakeNccl, false}};
   return backends;
 }
 
@@ -149,6 +162,15 @@ std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, cons
                                 .timeout = options.timeout,
                                 .inner = part_maker("inner", 1),
                                 .outer = part_maker("outer", options.num_threads)});
+}
+
+std::unique_ptr<ProcessGroup> MakeMpi(const GroupOptions& options, const model::DevicePtr&,
+                                      std::shared_ptr<FirstCause> first_cause) {
+  return MakeMpiGroup({.world = options.world,
+                       .timeout = options.timeout,
+                       .num_in_flight = options.num_threads,
+                       .has_thread = ValueOf(options, "progress") == "thread",
+                       .first_cause = std::move(first_cause)});
 }
 
 // What the factory made, and makes again of some of the ranks.
@@ -193,12 +215,26 @@ void CheckBackend(const std::string& backend, const BackendOptions& options, mod
                   const World& world) {
   CheckBackendOptions(backend, options);
   Find(backend).check(device, world);
+  if (NeedsMpirun(backend, options)) CheckMpi(device, world);
+}
+
+bool ReducesInRankOrder(const std::string& backend, const BackendOptions& options) {
+  return Find(backend).reduces_in_rank_order && std::ranges::all_of(options, [](const auto& option) {
+           const bool is_backend = option.first == "inner" || option.first == "outer";
+           return !is_backend || Find(option.second).reduces_in_rank_order;
+         });
+}
+
+bool NeedsMpirun(const std::string& backend, const BackendOptions& options) {
+  return backend == "mpi" ||
+         std::ranges::any_of(options, [](const auto& option) { return option.second == "mpi"; });
 }
 
 std::vector<std::pair<std::string, std::string>> BackendLibraries() {
   std::vector<std::pair<std::string, std::string>> libraries;
   if (std::string version = NcclVersion(); !version.empty())
     libraries.emplace_back("nccl", std::move(version));
+  if (std::string version = MpiVersion(); !version.empty()) libraries.emplace_back("mpi", std::move(version));
   return libraries;
 }
 

@@ -44,6 +44,12 @@ void CheckBackendOptions(const std::string& backend, const BackendOptions& optio
 // nccl. If a launcher gives each rank one visible GPU, they may be different ones: then NCCL decides.
 void CheckRanksPerGpu(const World& world, int num_gpus, bool share_gpu);
 
+// Whether a sum adds the ranks' elements in the order of ranks (of hierarchical: within a host, then that of
+// hosts), and rounds once. Otherwise the order is a library's own.
+bool ReducesInRankOrder(const std::string& backend, const BackendOptions& options);
+// Whether mpirun or srun has to start the ranks.
+bool NeedsMpirun(const std::string& backend, const BackendOptions& options);
+
 // The versions of the libraries that backends are built on, by name, where they tell at run time.
 std::vector<std::pair<std::string, std::string>> BackendLibraries();
 

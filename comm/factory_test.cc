@@ -15,7 +15,8 @@ namespace gradsync::comm {
 namespace {
 
 TEST(FactoryTest, MakesWhatItNames) {
-  EXPECT_EQ(BackendNames(), (std::vector<std::string>{"gloo", "gloo_own", "shm", "hierarchical", "nccl"}));
+  EXPECT_EQ(BackendNames(),
+            (std::vector<std::string>{"gloo", "gloo_own", "shm", "hierarchical", "mpi", "nccl"}));
   const auto group =
       MakeProcessGroup({.backend = "gloo", .world = {}, .interface_or_address = {}}, model::CpuDevice());
   EXPECT_EQ(group->backend(), "gloo");
@@ -31,7 +32,8 @@ std::string MakeError(const std::string& backend) {
 }
 
 TEST(FactoryTest, NamesTheBackendsItKnows) {
-  EXPECT_EQ(MakeError("mpi"), "backend is 'mpi', expected one of: gloo, gloo_own, shm, hierarchical, nccl");
+  EXPECT_EQ(MakeError("tcp"),
+            "backend is 'tcp', expected one of: gloo, gloo_own, shm, hierarchical, mpi, nccl");
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) {
@@ -40,6 +42,27 @@ TEST(FactoryTest, NcclNeedsAGpu) {
 
 std::string CheckError(const std::string& backend, model::Device::Type device, const World& world) {
   return ErrorOf<InvalidInput>([&] { CheckBackend(backend, {}, device, world); });
+}
+
+TEST(FactoryTest, MpiNeedsALauncherThatOpenMpiKnows) {
+  EXPECT_TRUE(NeedsMpirun("mpi", {}));
+  EXPECT_TRUE(NeedsMpirun("hierarchical", {{"outer", "mpi"}}));
+  EXPECT_FALSE(NeedsMpirun("hierarchical", {{"outer", "gloo"}}));
+  World world;
+  world.launcher = "torchrun";
+  const std::string error = CheckError("mpi", model::Device::Type::kCpu, world);
+  EXPECT_TRUE(error == "backend mpi: torchrun started the ranks, expected mpirun or srun" ||
+              error == "backend mpi: this program was built without Open MPI")
+      << error;
+}
+
+TEST(FactoryTest, KnowsWhoAddsInTheOrderOfRanks) {
+  for (const std::string backend : {"gloo", "shm", "hierarchical"})
+    EXPECT_TRUE(ReducesInRankOrder(backend, {}));
+  for (const std::string backend : {"gloo_own", "mpi", "nccl"}) EXPECT_FALSE(ReducesInRankOrder(backend, {}));
+  EXPECT_FALSE(ReducesInRankOrder("hierarchical", {{"outer", "mpi"}}));
+  EXPECT_FALSE(ReducesInRankOrder("hierarchical", {{"inner", "mpi"}}));
+  EXPECT_TRUE(ReducesInRankOrder("hierarchical", {{"inner", "gloo"}}));
 }
 
 TEST(FactoryTest, ShmIsForTensorsOfTheCpu) {
@@ -151,7 +174,7 @@ TEST(FactoryTest, OptionsOfABackendAreChecked) {
   EXPECT_EQ(error_of("hierarchical", {{"inner", "gloo"}, {"outer", "gloo_own"}}), "no error");
   EXPECT_EQ(error_of("gloo", {{"inner", "shm"}}), "backend gloo has no option 'inner'");
   EXPECT_EQ(error_of("hierarchical", {{"inner", "nccl"}}),
-            "backend hierarchical: inner is 'nccl', expected one of: shm, gloo");
+            "backend hierarchical: inner is 'nccl', expected one of: shm, gloo, mpi");
 }
 
 TEST(FactoryTest, NamesTheVariableOfTheCheck) {

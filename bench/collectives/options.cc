@@ -42,7 +42,7 @@ model::DType AllReduceOptions::element_type() const {
   return dtype == "bf16" ? model::DType::kBF16 : model::DType::kF32;
 }
 
-void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world) {
+void CheckAllReduceOptions(AllReduceOptions& options, const comm::World& world) {
   const int64_t element_bytes = static_cast<int64_t>(SizeOf(options.element_type()));
   const bool has_parts = std::ranges::any_of(options.collectives, [](const std::string& name) {
     return name == "reduce_scatter" || name == "all_gather";

@@ -35,7 +35,7 @@ struct AllReduceOptions {
 
 // Throws InvalidInput, naming the flag, if a size is no whole number of elements, if the sums of so large a
 // world cannot be checked exactly, or if this host has not the memory.
-void CheckAllReduceOptions(const AllReduceOptions& options, const comm::World& world);
+void CheckAllReduceOptions(AllReduceOptions& options, const comm::World& world);
 
 }  // namespace gradsync::bench
 

@@ -62,14 +62,14 @@ model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world
   }
 }
 
-void CheckDevice(const RankOptions& options, std::span<const std::string> backends,
-                 const comm::World& world) {
+void CheckDevice(RankOptions& options, std::span<const std::string> backends, const comm::World& world) {
   using Type = model::Device::Type;
   const Type type = options.device == "cpu" ? Type::kCpu : Type::kCuda;
   if (type == Type::kCuda && model::CudaDeviceCount() == 0) MakeDevice(options, world);  // throws the reason
   for (const std::string& backend : backends) {
     const Variant over = Variant::Parse("@" + backend);
     comm::CheckBackend(over.backend, over.backend_options, type, world);
+    options.with_mpirun = options.with_mpirun || comm::NeedsMpirun(over.backend, over.backend_options);
   }
 }
 

@@ -25,7 +25,8 @@ struct RankOptions {
   std::chrono::milliseconds timeout{60000};
   int64_t seed = 0;
   std::string out;
-  int64_t repeats = 1;  // launches, of a program that has the flag
+  int64_t repeats = 1;       // launches, of a program that has the flag
+  bool with_mpirun = false;  // starts the ranks: see CheckDevice
 
   void AddTo(FlagTable& flags);
   // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/over_link.sh).
@@ -39,9 +40,10 @@ struct RankOptions {
 // ranks if the host has fewer GPUs. Throws InvalidInput for one that this build or this machine does not
 // have.
 model::DevicePtr MakeDevice(const RankOptions& options, const comm::World& world);
-// Throws InvalidInput if there is no such device, or one of the backends cannot serve it in this world. Makes
+// Throws InvalidInput if there is no such device, or one of the backends cannot serve it in this world. Notes
+// in the options whether one of them needs mpirun. Makes
 // none, so that the process that starts the ranks takes no memory of a GPU.
-void CheckDevice(const RankOptions& options, std::span<const std::string> backends, const comm::World& world);
+void CheckDevice(RankOptions& options, std::span<const std::string> backends, const comm::World& world);
 
 }  // namespace gradsync::bench
 

@@ -5,10 +5,15 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <system_error>
 
@@ -23,10 +28,31 @@ constexpr int kDone = 0;
 constexpr int kRankFailed = 1;
 constexpr int kBadArguments = 2;
 
+// Where torchrun looks for what a rank died of.
+void WriteErrorFile(const std::string& line) {
+  const char* const path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr) return;
+  const nlohmann::json extra = {{"py_callstack", ""}, {"timestamp", std::to_string(std::time(nullptr))}};
+  std::ofstream(path) << nlohmann::json{{"message", {{"message", line}, {"extraInfo", extra}}}};
+}
+
 int Fail(int status, const std::string& line) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", line.c_str());
+  WriteErrorFile(line);
   return status;
+}
+
+// What was understood of the launcher. One that gives each host a rank of its own may have meant another.
+void PrintWorld(const comm::World& world) {
+  if (world.launcher == "self" || world.rank > 0) return;
+  const std::vector<std::string> hosts = comm::HostsOf(world);
+  const size_t num_hosts = std::set<std::string>(hosts.begin(), hosts.end()).size();
+  std::printf("%s: %d %s on %zu %s%s%s%s%s\n", world.launcher.c_str(), world.size,
+              world.size == 1 ? "rank" : "ranks", num_hosts, num_hosts == 1 ? "host" : "hosts",
+              world.job_name.empty() ? "" : ", job ", world.job_name.c_str(),
+              world.rendezvous.empty() ? "" : ", which met at ", world.rendezvous.c_str());
+  std::fflush(stdout);
 }
 
 void CheckWorld(const FlagTable& flags, const RankOptions& options, const comm::World& world) {
@@ -81,6 +107,7 @@ int LaunchRanks(const RankProgram& program, std::span<char* const> argv) {
   const RankOptions& options = program.options;
   comm::LaunchOptions launch;
   launch.world_size = static_cast<int>(options.world_size);
+  launch.with_mpirun = options.with_mpirun;
   launch.finish = options.timeout + std::chrono::seconds(10);
   const std::string set = NewRunId();
   try {
@@ -112,6 +139,7 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     CheckWorld(flags, options, *world);
     // Before anything else. What only concerns one host, or has been compared already, may differ.
     world = comm::JoinJob(*world, flags.Values({"interface", "world_size"}), options.timeout);
+    PrintWorld(*world);
   }
   comm::World known = world.value_or(comm::World{});
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);

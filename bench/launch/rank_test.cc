@@ -46,8 +46,8 @@ TEST(RankTest, ADeviceThatIsNotThereIsNamedWithItsFlag) {
   if (model::CudaDeviceCount() > 0) GTEST_SKIP() << "there is a GPU";
   RankOptions options;
   options.device = "cuda";
-  for (const auto& ask : {+[](const RankOptions& o) { MakeDevice(o, {}); },
-                          +[](const RankOptions& o) { CheckDevice(o, {}, {}); }}) {
+  for (const auto& ask :
+       {+[](RankOptions& o) { MakeDevice(o, {}); }, +[](RankOptions& o) { CheckDevice(o, {}, {}); }}) {
     try {
       ask(options);
       ADD_FAILURE() << "no error";

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 #include <utility>
@@ -133,8 +136,8 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
   EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);
 }
 
-// Both ranks' ends, under torchrun.
-std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments) {
+// Both ranks' ends, under torchrun, to which each leaves what it died of in `errors`/<rank>.
+std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments, const std::string& errors) {
   const std::string meeting = "file://" + FreshDirectory();
   std::vector<std::unique_ptr<RunningProgram>> ranks;
   for (const char* const rank : {"0", "1"}) {
@@ -144,6 +147,7 @@ std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments) {
                                                          {"WORLD_SIZE", "2"},
                                                          {"LOCAL_RANK", rank},
                                                          {"LOCAL_WORLD_SIZE", "2"},
+                                                         {"TORCHELASTIC_ERROR_FILE", errors + "/" + rank},
                                                          {"GRADSYNC_RENDEZVOUS", meeting}}));
   }
   return {ranks[0]->Wait(), ranks[1]->Wait()};
@@ -151,8 +155,13 @@ std::vector<ProgramResult> UnderTorchrun(const Arguments& arguments) {
 
 // Rank 0 alone reads the file.
 TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
+  const std::string errors = FreshDirectory();
+  int rank = 0;
   for (const ProgramResult& result :
-       UnderTorchrun(Micro(FreshDirectory(), {"--strategies=core", "--weights=/nonexistent"}))) {
+       UnderTorchrun(Micro(FreshDirectory(), {"--strategies=core", "--weights=/nonexistent"}), errors)) {
+    const auto left = nlohmann::json::parse(std::ifstream(errors + "/" + std::to_string(rank++)));
+    EXPECT_EQ(left["message"]["message"].get<std::string>() + "\n", result.err);
+    EXPECT_TRUE(left["message"]["extraInfo"]["timestamp"].is_string());
     EXPECT_EQ(result.status, 2);
     EXPECT_THAT(result.err, ::testing::StartsWith("/nonexistent: "));
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);
@@ -160,9 +169,11 @@ TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
 }
 
 TEST(DdpLaunchTest, RunsUnderALauncher) {
-  const std::string out = FreshDirectory();
-  for (const ProgramResult& result : UnderTorchrun(Micro(out, {"--strategies=core"})))
-    EXPECT_EQ(result.status, 0) << result.err;
+  const std::string out = FreshDirectory(), errors = FreshDirectory();
+  const std::vector<ProgramResult> results = UnderTorchrun(Micro(out, {"--strategies=core"}), errors);
+  for (const ProgramResult& result : results) EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(results[0].out, ::testing::StartsWith("torchrun: 2 ranks on 1 host, which met at file://"));
+  EXPECT_TRUE(std::filesystem::is_empty(errors));
   const std::vector<Record> records = RecordsIn(out);
   ASSERT_EQ(records.size(), 2u);
   for (const Record& record : records) {

@@ -57,7 +57,8 @@ class Launcher {
 
   // Returns main's exit status, or the signal that asked this process to stop.
   std::pair<int, std::optional<int>> Run() {
-    for (int rank = 0; rank < options_.world_size; ++rank) Start(rank);
+    if (options_.with_mpirun) StartMpirun();
+    for (int rank = 0; rank < options_.world_size && !options_.with_mpirun; ++rank) Start(rank);
     while (AnyAlive()) {
       WaitForEvents();
       // In this order: a terminal's Ctrl-C goes to the ranks too, and arrives here before it has ended them.
@@ -70,25 +71,41 @@ class Launcher {
   }
 
  private:
+  ChildOptions OptionsOfAll() const {
+    return {.environment = {{"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
+                            {"GRADSYNC_JOB", std::filesystem::path(directory_.path()).filename()},
+                            {kReportVariable, directory_.path() + "/report"},
+                            {"GRADSYNC_SECRET", secret_}}};
+  }
+
   void Start(int index) {
     const std::string rank = std::to_string(index);
     const std::string size = std::to_string(options_.world_size);
-    const std::string job = std::filesystem::path(directory_.path()).filename();
-    ChildOptions options{.program = "/proc/self/exe",
-                         .environment = {{"GRADSYNC_RANK", rank},
-                                         {"GRADSYNC_WORLD_SIZE", size},
-                                         {"GRADSYNC_LOCAL_RANK", rank},
-                                         {"GRADSYNC_LOCAL_WORLD_SIZE", size},
-                                         {"GRADSYNC_RENDEZVOUS", "file://" + directory_.path()},
-                                         {"GRADSYNC_JOB", job},
-                                         {kReportVariable, directory_.path() + "/report"},
-                                         {"GRADSYNC_SECRET", secret_}}};
+    ChildOptions options = OptionsOfAll();
+    options.program = "/proc/self/exe";
+    options.environment.insert({{"GRADSYNC_RANK", rank},
+                                {"GRADSYNC_WORLD_SIZE", size},
+                                {"GRADSYNC_LOCAL_RANK", rank},
+                                {"GRADSYNC_LOCAL_WORLD_SIZE", size}});
     const FileDescriptor nothing = OpenFile("/dev/null", O_RDONLY);
     if (index > 0) {
       options.stdin_fd = nothing.get();
       options.stdout_fd = STDERR_FILENO;
     }
     ranks_.push_back({.index = index, .process = ChildProcess(arguments_, options)});
+  }
+
+  // Which kills the other ranks when one has failed, and ends with its status.
+  void StartMpirun() {
+    ChildOptions options = OptionsOfAll();
+    options.environment.insert({{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                {"OMPI_MCA_rmaps_base_oversubscribe", "1"},                     // 4
+                                {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"}});  // 5
+    std::vector<std::string> command = {"mpirun",    "-n",   std::to_string(options_.world_size),
+                                        "--bind-to", "none", std::filesystem::read_symlink("/proc/self/exe")};
+    command.insert(command.end(), arguments_.begin() + 1, arguments_.end());
+    ranks_.push_back({.process = ChildProcess(command, options)});
   }
 
   bool AnyAlive() const {
@@ -172,8 +189,9 @@ class Launcher {
       return 1;
     }
     if (cause->bad_arguments()) return kBadArguments;
-    Say(Join("rank ", cause->rank, " (pid ", cause->pid, ") ", ToString(cause->end),
-             options_.world_size > 1 ? "; stopped the other ranks\n" : "\n"));
+    const std::string process = options_.with_mpirun ? "mpirun" : Join("rank ", cause->rank);
+    Say(Join(process, " (pid ", cause->pid, ") ", ToString(cause->end),
+             std::ssize(ranks_) > 1 ? "; stopped the other ranks\n" : "\n"));
     return 1;
   }
 

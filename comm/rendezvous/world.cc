@@ -19,16 +19,19 @@ struct Launcher {
   const char* local_size;
   const char* job;
   const char* job_part;
+  const char* num_restarts;
 };
 
 constexpr Launcher kLaunchers[] = {
     {"self", "GRADSYNC_RANK", "GRADSYNC_WORLD_SIZE", "GRADSYNC_LOCAL_RANK", "GRADSYNC_LOCAL_WORLD_SIZE",
-     nullptr, nullptr},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", nullptr},
+     nullptr, nullptr, nullptr},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", nullptr,
+     "TORCHELASTIC_RESTART_COUNT"},
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, nullptr},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID", "SLURM_STEP_ID"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", nullptr, nullptr},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, nullptr, nullptr},
+    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID", "SLURM_STEP_ID",
+     "SLURM_RESTART_COUNT"},
 };
 
 std::string Text(const EnvironmentLookup& environment, const char* name) {
@@ -39,12 +42,17 @@ std::string Text(const EnvironmentLookup& environment, const char* name) {
   return text;
 }
 
+// Ranks of a job that was started again must not meet those of the attempt before.
 std::string JobName(const EnvironmentLookup& environment, const Launcher& launcher) {
-  if (std::string own = Text(environment, "GRADSYNC_JOB"); !own.empty()) return own;
-  const std::string name = Text(environment, launcher.job);
-  const std::string part = Text(environment, launcher.job_part);
-  if (name == "none") return "";  // what torchrun calls a job that nobody gave a name
-  return name.empty() || part.empty() ? name : Join(name, ".", part);
+  std::string name = Text(environment, "GRADSYNC_JOB");
+  if (name.empty()) {
+    name = Text(environment, launcher.job);
+    const std::string part = Text(environment, launcher.job_part);
+    if (name == "none") name.clear();  // what torchrun calls a job that nobody gave a name
+    if (!name.empty() && !part.empty()) name += Join(".", part);
+  }
+  const std::string restarts = Text(environment, launcher.num_restarts);
+  return restarts.empty() || restarts == "0" ? name : Join(name, ".restart", restarts);
 }
 
 // Rank 0 proves that it knows the secret to whoever asks. Of a short one, that proof would tell it.
@@ -71,6 +79,10 @@ constexpr int kMaxSize = 1 << 20;
 
 std::string Rendezvous(const EnvironmentLookup& environment, const World& world) {
   if (auto url = environment("GRADSYNC_RENDEZVOUS"); url.has_value() && !url->empty()) return *url;
+  // Open MPI's own, for this job and this host.
+  const std::optional<std::string> directory = environment("PMIX_SERVER_TMPDIR");
+  if (directory.has_value() && world.local_size == world.size)
+    return Join("file://", *directory, "/gradsync");
   const std::optional<std::string> host = environment("MASTER_ADDR");
   const std::optional<int> port = Number(environment, "MASTER_PORT", 1, 65535);
   if (host.has_value() && !host->empty() && port.has_value()) {
@@ -97,7 +109,8 @@ std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) 
     Require(has_size, launcher.rank, " is set but ", launcher.size, " is not");
 
     World world;
-    world.launcher = launcher.name;
+    // This program may have started mpirun itself (comm/processes/launch.h).
+    world.launcher = environment("GRADSYNC_REPORT").has_value() ? "self" : launcher.name;
     world.size = *Number(environment, launcher.size, 1, kMaxSize);
     world.rank = *Number(environment, launcher.rank, 0, kMaxSize);
     Require(world.rank < world.size, launcher.rank, " is ", world.rank, " but ", launcher.size, " is ",
@@ -112,6 +125,11 @@ std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment) 
     world.job_secret = Secret(environment);
     world.host = Text(environment, "GRADSYNC_HOST");
     return world;
+  }
+  for (const char* const name : {"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR"}) {
+    Require(!environment(name).has_value(), name,
+            " is set but RANK is not: that is for torchrun, which starts "
+            "the ranks; run `torchrun --no-python PROGRAM FLAGS`");
   }
   return std::nullopt;
 }

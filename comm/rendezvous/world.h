@@ -60,16 +60,18 @@ using EnvironmentLookup = std::function<std::optional<std::string>(const char* n
 //
 // The local rank and size are optional, and replaced by what the ranks find when they meet; without them
 // local_size is 0. The job's name is GRADSYNC_JOB if set, else that of torchrun (TORCHELASTIC_RUN_ID), srun
-// (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE). GRADSYNC_SECRET, of 16 bytes or
+// (SLURM_JOB_ID, SLURM_STEP_ID) or Open MPI (PMIX_NAMESPACE); behind it how often torchrun or Slurm has
+// started the job again (TORCHELASTIC_RESTART_COUNT, SLURM_RESTART_COUNT). GRADSYNC_SECRET, of 16 bytes or
 // more, is its secret. GRADSYNC_HOST, if set, names the host instead of the system.
 //
 // The rendezvous is GRADSYNC_RENDEZVOUS if set, else tcp://MASTER_ADDR:(MASTER_PORT + 1), because torchrun's
 // own store may listen on MASTER_PORT itself. mpirun and srun set neither: export one of them for their
-// ranks. Rank 0 listens only on the addresses of the given host; 0.0.0.0 means all addresses. If the name of
-// the host resolves to loopback on rank 0, as a host's own name often does, all ranks must be on that host.
+// ranks, unless mpirun of Open MPI has them all on one host. Rank 0 listens only on the addresses of the
+// given host; 0.0.0.0 means all addresses. If the name of the host resolves to loopback on rank 0, as a
+// host's own name often does, all ranks must be on that host.
 //
 // Throws InvalidInput, naming the variable and its value, for a malformed or contradictory one, and for a
-// world of several ranks without a place to meet.
+// world of several ranks without a place to meet; also if there are only variables for torchrun (PET_NNODES).
 std::optional<World> WorldFromEnvironment();
 std::optional<World> WorldFromEnvironment(const EnvironmentLookup& environment);
 

@@ -1,5 +1,6 @@
 #include "comm/rendezvous/world.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -122,6 +123,43 @@ TEST(WorldTest, TheJobHasTheLaunchersName) {
   Variables named = torchrun;
   named["GRADSYNC_JOB"] = "mine";
   EXPECT_EQ(JobNameOf(named), "mine");
+}
+
+TEST(WorldTest, AnAttemptHasANameOfItsOwn) {
+  Variables torchrun = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  EXPECT_EQ(JobNameOf(torchrun), "");
+  torchrun["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(JobNameOf(torchrun), ".restart2");
+  torchrun["GRADSYNC_JOB"] = "mine";
+  EXPECT_EQ(JobNameOf(torchrun), "mine.restart2");
+  EXPECT_EQ(JobNameOf({{"SLURM_PROCID", "0"},
+                       {"SLURM_NTASKS", "2"},
+                       {"SLURM_JOB_ID", "1234"},
+                       {"SLURM_STEP_ID", "5"},
+                       {"SLURM_RESTART_COUNT", "1"}}),
+            "1234.5.restart1");
+}
+
+TEST(WorldTest, RanksOfMpirunMeetInItsOwnDirectoryIfTheyAreOnOneHost) {
+  Variables mpirun = {{"OMPI_COMM_WORLD_RANK", "0"},
+                      {"OMPI_COMM_WORLD_SIZE", "2"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                      {"PMIX_SERVER_TMPDIR", "/tmp/of_job"}};
+  EXPECT_EQ(Read(mpirun)->rendezvous, "file:///tmp/of_job/gradsync");
+  mpirun["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
+  EXPECT_THAT(ReadError(mpirun),
+              testing::StartsWith("GRADSYNC_RENDEZVOUS is not set: mpirun started 2 ranks"));
+  mpirun["GRADSYNC_RENDEZVOUS"] = "tcp://h:1";
+  EXPECT_EQ(Read(mpirun)->launcher, "mpirun");
+  mpirun["GRADSYNC_REPORT"] = "/tmp/x";
+  EXPECT_EQ(Read(mpirun)->launcher, "self") << "a program that has mpirun start it again";
+}
+
+TEST(WorldTest, VariablesForTorchrunAloneAreRefused) {
+  EXPECT_EQ(ReadError({{"PET_NNODES", "2"}, {"PET_NODE_RANK", "0"}}),
+            "PET_NNODES is set but RANK is not: that is for torchrun, which starts the ranks; run `torchrun "
+            "--no-python PROGRAM FLAGS`");
+  EXPECT_EQ(Read({{"PET_NNODES", "2"}, {"RANK", "0"}, {"WORLD_SIZE", "1"}})->launcher, "torchrun");
 }
 
 TEST(WorldTest, SecretAndHost) {

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "absl/strings/str_join.h"
 #include "comm/factory.h"
 #include "comm/process_group.h"
+#include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 // What every backend has to do. A test program instantiates the suite for its backends and world sizes.
@@ -27,18 +30,27 @@ inline std::string ConformanceName(const testing::TestParamInfo<ConformanceParam
   const int ranks_per_host = info.param.ranks_per_host;
   return info.param.backend + std::to_string(info.param.size) +
          (ranks_per_host == 0 ? "" : "by" + std::to_string(ranks_per_host)) +
-         (info.param.is_checked ? "checked" : "") + (info.param.options.empty() ? "" : "options");
+         (info.param.is_checked ? "checked" : "") +
+         absl::StrJoin(info.param.options, "",
+                       [](std::string* name, const auto& option) { *name += option.second; });
 }
 
 class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  public:
   // The device of the rank whose thread asks; the CPU outside of OnAllRanks.
   static const model::DevicePtr& here() { return here_; }
+  // If this process is one of the ranks, which have met: then it calls body alone. Else ranks are threads.
+  static std::optional<World> world;
 
  protected:
   int size() const { return GetParam().size; }
 
-  // Calls body(group) on every rank's thread.
+  // Of the backend: see comm/factory.h.
+  static bool ReducesInRankOrder() {
+    return GetParam().backend == "local" || comm::ReducesInRankOrder(GetParam().backend, GetParam().options);
+  }
+
+  // Calls body(group) on every rank's thread, or as this process's rank.
   void OnAllRanks(const std::function<void(ProcessGroup& group)>& body);
 
  private:

@@ -78,8 +78,8 @@ struct Accident {
   }
 };
 
-// With `ranks_per_host`, of a world of two hosts. With `place`, there.
-Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) {
+// With `ranks_per_host`, of a world of so many hosts. With `place`, there.
+Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::string& place) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(random); };
   const auto one_of = [&](const std::vector<std::string>& values) {
@@ -92,7 +92,7 @@ Accident RandomAccident(int seed, int ranks_per_host, const std::string& place) 
   Accident accident;
   accident.seed = seed;
   accident.world_size = 2 + below(3);
-  if (ranks_per_host > 0) accident.world_size = 2 * ranks_per_host;
+  if (ranks_per_host > 0) accident.world_size = num_hosts * ranks_per_host;
   accident.strategy = one_of(strategies);
   accident.rank = below(accident.world_size);
   accident.place = one_of({"start", "join", "soon", "forward", "backward", "operation", "collective",
@@ -241,10 +241,9 @@ class Run {
       if (bad > (cut ? 1 : 0)) return false;
       if (!records.empty()) ++ranks_with_record;
       for (const bench::Record& record : records) {
-        if (ranks_per_host_ > 0 && record.facts.StringOr("hosts", "") !=
-                                       Join("2 of ", ranks_per_host_, " ranks, by GRADSYNC_HOST")) {
-          return false;
-        }
+        const std::string hosts = Join(accident_.world_size / std::max(ranks_per_host_, 1), " of ",
+                                       ranks_per_host_, " ranks, by GRADSYNC_HOST");
+        if (ranks_per_host_ > 0 && record.facts.StringOr("hosts", "") != hosts) return false;
       }
     }
     return !accident_.after_first_case() || ranks_with_record == accident_.world_size;
@@ -274,7 +273,7 @@ class Run {
 };
 
 int Main(int argc, char** argv) {
-  int64_t first_seed = 1, runs = 16, ranks_per_host = 0, timeout_s = 10;
+  int64_t first_seed = 1, runs = 16, hosts = 2, ranks_per_host = 0, timeout_s = 10;
   std::string backend = "gloo", place;
   bench::FlagTable flags("fault_test", "Runs in which a rank meets with an accident.");
   flags.Add("first_seed", &first_seed, bench::Integer(0, 1'000'000'000),
@@ -283,7 +282,8 @@ int Main(int argc, char** argv) {
   flags.Add("timeout_s", &timeout_s, bench::Integer(1, 3600), "Their --timeout, in seconds.");
   flags.Add("backend", &backend, bench::Text("a backend"), "Their --backend.");
   flags.Add("ranks_per_host", &ranks_per_host, bench::Integer(0, 64),
-            "Of backend hierarchical: so many ranks on each of two hosts. 0: all on one.");
+            "Of backend hierarchical: so many ranks on each host. 0: all on one.");
+  flags.Add("hosts", &hosts, bench::Integer(2, 64), "So many, with --ranks_per_host.");
   flags.Add("place", &place, bench::Text("a place (faulty_ddp.cc)"),
             "Where all accidents happen. At a meeting: to strategies whose ranks share weights over shm.");
   flags.Parse(argc, argv);
@@ -293,7 +293,8 @@ int Main(int argc, char** argv) {
   std::map<std::string, std::map<std::string, int>> outcomes;  // by kind
   bool ok = true;
   for (int64_t seed = first_seed; seed < first_seed + runs; ++seed) {
-    const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(ranks_per_host), place);
+    const Accident accident = RandomAccident(static_cast<int>(seed), static_cast<int>(hosts),
+                                             static_cast<int>(ranks_per_host), place);
     const Run run(accident, backend, static_cast<int>(ranks_per_host), static_cast<int>(timeout_s));
     const std::string outcome = run.Outcome();
     ++outcomes[accident.kind][outcome];

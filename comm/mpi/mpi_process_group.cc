@@ -1,0 +1,496 @@
+#include "comm/mpi/mpi_process_group.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/queue/chunks.h"
+#include "comm/queue/reduction.h"
+#include "comm/queue/request.h"
+#include "comm/rendezvous/rendezvous.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+namespace {
+
+using model::DType;
+using model::Tensor;
+
+constexpr std::string_view kBackend = "mpi";
+
+// A look at requests for which there is nothing to do takes less. So many of these in a row, and the thread
+// sleeps between two looks, so that it leaves its core to whoever computes.
+constexpr int64_t kIdleLookNs = 3000;
+constexpr int kLooksBeforeSleep = 100;
+constexpr std::chrono::microseconds kSleep{50};
+// Seconds until a process ends that waits for others in MPI_Finalize.
+constexpr unsigned kFinalizeWithin = 60;
+
+void Check(int code) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw PeerError(kSomebody, Join("Open MPI: ", text.data()));
+}
+
+template <DType dtype, ReduceOp op>
+void Combine(void* in, void* in_out, int* numel, MPI_Datatype*) {
+  auto* const result = static_cast<std::byte*>(in_out);
+  const std::array<const std::byte*, 2> parts = {static_cast<const std::byte*>(in), result};
+  Reduce(dtype, op, parts, {&result, 1}, *numel);
+}
+
+constexpr size_t kNumDTypes = 6;
+constexpr size_t kNumOps = 4;
+
+// One collective, under the engine's mutex until it is done.
+struct Flight {
+  explicit Flight(Request r) : signature(r), request(std::move(r)) {}
+
+  void End(std::string cause) {
+    error = std::move(cause);
+    interval.end_ns = Now();
+    done = true;
+  }
+
+  const Signature signature;
+  const int64_t issue_ns = Now();
+  Request request;     // until it has ended; for ever if it was abandoned
+  Tensor scattered{};  // what is to go to the output, if that lies in the input
+  Interval interval{};
+  std::string error{};  // empty unless it failed
+  // Then nothing changes any more. Read without the mutex: engines may ask each other.
+  std::atomic<bool> done = false;
+};
+using FlightPtr = std::shared_ptr<Flight>;
+
+// What there is once in a process: its part in MPI.
+class MpiProcess {
+ public:
+  static MpiProcess& Get() {
+    static MpiProcess process;
+    return process;
+  }
+
+  MPI_Datatype type(DType dtype) const { return types_[static_cast<size_t>(dtype)]; }
+  // A mean is a sum to begin with.
+  MPI_Op op(DType dtype, ReduceOp op) const {
+    return ops_[static_cast<size_t>(dtype)][static_cast<size_t>(op == ReduceOp::kMean ? ReduceOp::kSum : op)];
+  }
+
+  // Keeps for ever what MPI may still write to.
+  void Abandon(std::vector<FlightPtr> flights) {
+    is_abandoned = true;
+    const std::lock_guard lock(mutex_);
+    abandoned_.push_back(std::move(flights));
+  }
+  // Something was started that never ends.
+  static inline std::atomic<bool> is_abandoned = false;
+
+ private:
+  MpiProcess() {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    Require(provided == MPI_THREAD_MULTIPLE, "backend mpi: this MPI does not have MPI_THREAD_MULTIPLE");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    Add<DType::kF32>(MPI_FLOAT);
+    Add<DType::kF64>(MPI_DOUBLE);
+    Add<DType::kBF16>(MPI_UINT16_T);
+    Add<DType::kI32>(MPI_INT32_T);
+    Add<DType::kI64>(MPI_INT64_T);
+    Add<DType::kU8>(MPI_UINT8_T);
+  }
+  // At the end of the process.
+  ~MpiProcess() {
+    if (is_abandoned) return;
+    alarm(kFinalizeWithin);
+    MPI_Finalize();
+    alarm(0);
+  }
+
+  template <DType dtype>
+  void Add(MPI_Datatype type) {
+    types_[static_cast<size_t>(dtype)] = type;
+    auto& ops = ops_[static_cast<size_t>(dtype)];
+    MPI_Op_create(&Combine<dtype, ReduceOp::kSum>, 1, &ops[static_cast<size_t>(ReduceOp::kSum)]);
+    MPI_Op_create(&Combine<dtype, ReduceOp::kMax>, 1, &ops[static_cast<size_t>(ReduceOp::kMax)]);
+    MPI_Op_create(&Combine<dtype, ReduceOp::kMin>, 1, &ops[static_cast<size_t>(ReduceOp::kMin)]);
+  }
+
+  std::array<MPI_Datatype, kNumDTypes> types_{};
+  std::array<std::array<MPI_Op, kNumOps>, kNumDTypes> ops_{};
+  std::mutex mutex_;
+  std::vector<std::vector<FlightPtr>> abandoned_;
+};
+
+// A communicator of the world's ranks, which by their names are MPI's. Only they call this.
+MPI_Comm MakeCommunicator(const World& world) {
+  MpiProcess::Get();
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::vector<int> members;
+  for (int i = 0; i < world.size; ++i) members.push_back(world.NameOf(i));
+  Require(rank == world.NameOf(world.rank) && members.back() < size, "backend mpi: to MPI this is rank ",
+          rank, " of ", size, ", expected rank ", world.NameOf(world.rank), " of ", members.back() + 1,
+          " or more: start the ranks with mpirun, or with an srun that speaks PMIx");
+  MPI_Group all, group;
+  MPI_Comm_group(MPI_COMM_WORLD, &all);
+  MPI_Group_incl(all, world.size, members.data(), &group);
+  MPI_Comm communicator = MPI_COMM_NULL;
+  const int code = MPI_Comm_create_group(MPI_COMM_WORLD, group, /*tag=*/0, &communicator);
+  MPI_Group_free(&group);
+  MPI_Group_free(&all);
+  Check(code);
+  MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+  return communicator;
+}
+
+// What the group and its Works share: handles may outlive the group.
+class Engine {
+ public:
+  explicit Engine(const MpiOptions& options)
+      : options_(options),
+        first_cause_(options.first_cause != nullptr ? options.first_cause
+                                                    : std::make_shared<FirstCause>(options.world)) {
+    const World& world = options.world;
+    if (world.size > 1) Connect();
+    if (options.has_thread) {
+      thread_ = std::thread([this] { RunThread(); });
+      const std::string name = Join("mpi_", world.NameOf(world.rank));
+      pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+    }
+  }
+
+  FlightPtr Issue(Request request) {
+    std::unique_lock lock(mutex_);
+    if (request.sequence < 0) request.sequence = next_sequence_++;
+    auto flight = std::make_shared<Flight>(std::move(request));
+    if (!failure_.empty()) {
+      Reject(*flight, failure_);
+      return flight;
+    }
+    waiting_.push_back(flight);
+    if (options_.has_thread) {
+      changed_.notify_all();
+    } else {
+      StartWaiting(lock);
+    }
+    return flight;
+  }
+
+  void Wait(Flight& flight) {
+    if (flight.done) return;
+    std::unique_lock lock(mutex_);
+    if (options_.has_thread) return changed_.wait(lock, [&] { return flight.done.load(); });
+    progress_ns_ = Now();  // until now nobody looked
+    while (!flight.done) {
+      if (Drive(lock)) continue;
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
+  }
+
+  // Fails what is unfinished and what comes.
+  void Abort(const std::string& cause) {
+    std::unique_lock lock(mutex_);
+    if (failure_.empty()) FailAll(cause, cause);
+  }
+
+  void Close() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!(waiting_.empty() && active_.empty())) {
+        const std::string cause = "the group was destroyed before it finished";
+        if (failure_.empty()) FailAll(cause, cause);
+      }
+      is_closed_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    if (communicator_ != MPI_COMM_NULL && failure_.empty()) MPI_Comm_free(&communicator_);
+  }
+
+ private:
+  // MPI waits for all ranks, without a deadline. They are here; should one go now, the wait is left alone.
+  void Connect() {
+    const World& world = options_.world;
+    Rendezvous(world, options_.timeout).Exchange({""});
+    std::promise<MPI_Comm> made;
+    std::future<MPI_Comm> future = made.get_future();
+    std::thread([world, promise = std::move(made)]() mutable {
+      try {
+        promise.set_value(MakeCommunicator(world));
+      } catch (...) {
+        promise.set_exception(std::current_exception());
+      }
+    }).detach();
+    if (future.wait_for(options_.timeout) != std::future_status::ready) {
+      MpiProcess::is_abandoned = true;
+      throw CollectiveError(Join("rank ", world.NameOf(world.rank),
+                                 ": MPI could not connect the ranks within ", Seconds(options_.timeout)));
+    }
+    communicator_ = future.get();
+  }
+
+  void RunThread() {
+    int num_idle_looks = 0;
+    std::unique_lock lock(mutex_);
+    while (!is_closed_) {
+      if (waiting_.empty() && active_.empty()) {
+        changed_.wait(lock);
+        num_idle_looks = 0;
+        continue;
+      }
+      const int64_t begin_ns = Now();
+      const bool is_idle = !Drive(lock) && Now() - begin_ns < kIdleLookNs;
+      num_idle_looks = is_idle ? num_idle_looks + 1 : 0;
+      lock.unlock();
+      num_idle_looks < kLooksBeforeSleep ? std::this_thread::yield() : std::this_thread::sleep_for(kSleep);
+      lock.lock();
+    }
+  }
+
+  // Starts what can be started and completes what has ended. Returns whether anything has changed.
+  bool Drive(std::unique_lock<std::mutex>& lock) {
+    bool has_changed = StartWaiting(lock);
+    if (active_.empty() || !failure_.empty()) return has_changed;
+    int index = MPI_UNDEFINED;
+    int has_ended = 0;
+    FlightPtr culprit = active_.front();
+    try {
+      Check(MPI_Testany(static_cast<int>(requests_.size()), requests_.data(), &index, &has_ended,
+                        MPI_STATUS_IGNORE));
+      if (has_ended != 0 && index != MPI_UNDEFINED) {
+        progress_ns_ = Now();
+        culprit = active_[static_cast<size_t>(index)];
+        Conclude(*culprit);
+        requests_.erase(requests_.begin() + index);
+        active_.erase(active_.begin() + index);
+        changed_.notify_all();
+        return true;
+      }
+      if (std::chrono::nanoseconds(Now() - progress_ns_) > options_.timeout)
+        throw PeerError(kSomebody, Join(kAnotherRank, " made no progress for ", Seconds(options_.timeout)));
+    } catch (const std::exception& error) {
+      Fail(lock, *culprit, error);
+      has_changed = true;
+    }
+    return has_changed;
+  }
+
+  // In the order of issue, which is the same on all ranks. A barrier waits for all that was started.
+  bool StartWaiting(std::unique_lock<std::mutex>& lock) {
+    bool has_started = false;
+    while (!waiting_.empty() && std::ssize(active_) < options_.num_in_flight && failure_.empty()) {
+      const FlightPtr flight = waiting_.front();
+      Request& request = flight->request;
+      if (request.collective == Collective::kBarrier && !active_.empty()) break;
+      try {
+        if (!request.after.Done()) {
+          // What is active needs this thread. Without any, whoever is waited for may need it.
+          if (!active_.empty()) break;
+          Work after = request.after;
+          lock.unlock();
+          after.Wait();
+          lock.lock();
+          continue;
+        }
+        request.after.Wait();
+        if (request.prepare) request.prepare();
+        flight->interval.start_ns = Now();
+        if (active_.empty()) progress_ns_ = flight->interval.start_ns;
+        const MPI_Request started = Start(*flight);
+        if (started == MPI_REQUEST_NULL) {
+          Conclude(*flight);
+          changed_.notify_all();
+        } else {
+          active_.push_back(flight);
+          requests_.push_back(started);
+        }
+        waiting_.pop_front();
+        has_started = true;
+      } catch (const std::exception& error) {
+        if (!lock.owns_lock()) lock.lock();
+        Fail(lock, *flight, error);
+        break;
+      }
+    }
+    return has_started;
+  }
+
+  // MPI_REQUEST_NULL if there is nothing to wait for.
+  MPI_Request Start(Flight& flight) const {
+    const Request& request = flight.request;
+    MPI_Request started = MPI_REQUEST_NULL;
+    if (communicator_ == MPI_COMM_NULL) {
+      RunAlone(request);
+    } else if (request.collective == Collective::kBarrier) {
+      Check(MPI_Ibarrier(communicator_, &started));
+    } else if (request.bytes() > 0) {
+      StartTransfer(request, flight, started);
+    }
+    return started;
+  }
+
+  void StartTransfer(const Request& request, Flight& flight, MPI_Request& started) const {
+    constexpr int64_t kMaxNumel = std::numeric_limits<int>::max();
+    if (std::max(request.input.numel(), request.output.numel()) > kMaxNumel)
+      throw std::runtime_error(Join("Open MPI takes at most ", kMaxNumel, " elements"));
+    const MPI_Datatype type = MpiProcess::Get().type(request.dtype());
+    const MPI_Op op = MpiProcess::Get().op(request.dtype(), request.op);
+    const Tensor& to = request.output;
+    const int input_numel = static_cast<int>(request.input.numel()),
+              output_numel = static_cast<int>(to.numel());
+    const std::byte* const input = Bytes(request.input);
+    std::byte* const output = Bytes(to);
+    if (request.collective == Collective::kAllReduce) {
+      Check(MPI_Iallreduce(MPI_IN_PLACE, output, output_numel, type, op, communicator_, &started));
+    } else if (request.collective == Collective::kBroadcast) {
+      Check(MPI_Ibcast(output, output_numel, type, request.root, communicator_, &started));
+    } else if (request.collective == Collective::kReduceScatter) {
+      const bool overlaps = output >= input && output < input + request.input.nbytes();
+      flight.scattered = overlaps ? Tensor::Empty(to.device(), to.shape(), to.dtype()) : to;
+      Check(MPI_Ireduce_scatter_block(input, flight.scattered.raw_data(), output_numel, type, op,
+                                      communicator_, &started));
+    } else {
+      const auto own_begin = static_cast<size_t>(options_.world.rank) * request.input.nbytes();
+      Check(MPI_Iallgather(input == output + own_begin ? MPI_IN_PLACE : input, input_numel, type, output,
+                           input_numel, type, communicator_, &started));
+    }
+  }
+
+  // What is left to do when MPI has done its part.
+  void Conclude(Flight& flight) const {
+    const Request& request = flight.request;
+    const bool is_reduction =
+        request.collective == Collective::kAllReduce || request.collective == Collective::kReduceScatter;
+    const Tensor& sum = flight.scattered.defined() ? flight.scattered : request.output;
+    if (is_reduction && request.op == ReduceOp::kMean && request.bytes() > 0) {
+      std::byte* const bytes = Bytes(sum);
+      const std::byte* const part = bytes;
+      Reduce(request.dtype(), ReduceOp::kMean, {&part, 1}, {&bytes, 1}, sum.numel(), options_.world.size);
+    }
+    if (sum.defined() && sum.raw_data() != request.output.raw_data()) request.output.CopyFrom(sum);
+    if (request.conclude) request.conclude();
+    flight.scattered = Tensor();
+    flight.request = Request();
+    flight.End("");
+  }
+
+  // Notes the failure for the other ranks, and finds out which came first.
+  void Fail(std::unique_lock<std::mutex>& lock, const Flight& first, const std::exception& error) {
+    if (is_failing_ || !failure_.empty()) return;
+    is_failing_ = true;
+    const Signature signature = first.signature;
+    lock.unlock();
+    first_cause_->Write(error);
+    const std::string cause = options_.first_cause != nullptr ? error.what() : first_cause_->Read();
+    lock.lock();
+    const std::string operation = Join(Name(signature.collective), " #", signature.sequence);
+    FailAll(cause, Join(operation, " had failed: ", cause));
+  }
+
+  // The first of what is unfinished fails with the cause.
+  void FailAll(const std::string& cause, const std::string& cause_of_others) {
+    failure_ = cause_of_others;
+    std::vector<FlightPtr> unfinished = active_;
+    if (!active_.empty()) MpiProcess::Get().Abandon(std::exchange(active_, {}));
+    requests_.clear();
+    for (const FlightPtr& flight : std::exchange(waiting_, {})) {
+      flight->request = Request();
+      unfinished.push_back(flight);
+    }
+    for (const FlightPtr& flight : unfinished) Reject(*flight, flight == unfinished[0] ? cause : failure_);
+    changed_.notify_all();
+  }
+
+  void Reject(Flight& flight, const std::string& cause) const {
+    const World& world = options_.world;
+    flight.End(Failure(world.NameOf(world.rank), flight.signature, kBackend, Now() - flight.issue_ns, cause));
+  }
+
+  const MpiOptions options_;
+  const std::shared_ptr<FirstCause> first_cause_;
+  MPI_Comm communicator_ = MPI_COMM_NULL;  // none in a world of one
+  std::mutex mutex_;                       // of what follows
+  std::condition_variable changed_;
+  std::deque<FlightPtr> waiting_;  // in the order of issue
+  std::vector<FlightPtr> active_;
+  std::vector<MPI_Request> requests_;  // of active_
+  int64_t next_sequence_ = 0;
+  int64_t progress_ns_ = 0;  // when the last one ended, or the first one was started
+  bool is_failing_ = false;
+  bool is_closed_ = false;
+  std::string failure_;  // the first one's cause; empty while all is well
+  std::thread thread_;
+};
+
+class MpiWork : public Work::State {
+ public:
+  MpiWork(std::shared_ptr<Engine> engine, FlightPtr flight)
+      : engine_(std::move(engine)), flight_(std::move(flight)) {}
+
+  void Wait() override {
+    engine_->Wait(*flight_);
+    if (!flight_->error.empty()) throw CollectiveError(flight_->error);
+  }
+  Interval interval() override {
+    Wait();
+    return flight_->interval;
+  }
+  bool Done() override { return flight_->done; }
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  const FlightPtr flight_;
+};
+
+class MpiProcessGroup : public ProcessGroup {
+ public:
+  explicit MpiProcessGroup(const MpiOptions& options)
+      : ProcessGroup(options.world.rank, options.world.size),
+        num_in_flight_(options.num_in_flight),
+        engine_(std::make_shared<Engine>(options)) {}
+  ~MpiProcessGroup() override { engine_->Close(); }
+
+  std::string_view backend() const override { return kBackend; }
+  int num_threads() const override { return num_in_flight_; }
+  void Abort() override { engine_->Abort("the group was given up"); }
+  Work Issue(Request request) override {
+    return Work(std::make_shared<MpiWork>(engine_, engine_->Issue(std::move(request))));
+  }
+
+ private:
+  const int num_in_flight_;
+  const std::shared_ptr<Engine> engine_;
+};
+
+}  // namespace
+
+std::string MpiVersion() {
+  return Join("Open MPI ", OMPI_MAJOR_VERSION, ".", OMPI_MINOR_VERSION, ".", OMPI_RELEASE_VERSION);
+}
+
+std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions& options) {
+  CheckOptions(kBackend, options.world, options.timeout);
+  return std::make_unique<MpiProcessGroup>(options);
+}
+
+}  // namespace gradsync::comm

@@ -1,0 +1,48 @@
+#ifndef GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_
+#define GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "comm/process_group.h"
+#include "comm/queue/first_cause.h"
+#include "comm/rendezvous/world.h"
+
+namespace gradsync::comm {
+
+// "Open MPI 4.1.4"; empty in a build without it.
+std::string MpiVersion();
+
+struct MpiOptions {
+  World world;
+  std::chrono::milliseconds timeout{60000};
+  // So many collectives are in flight at the same time, at least one.
+  int num_in_flight = 2;
+  // Who drives them: Open MPI moves data only while somebody calls it. A thread of the group's own, or, if
+  // false, whoever waits: then nothing moves while this rank computes.
+  bool has_thread = true;
+  // Of the group that this one is a part of; null: its own.
+  std::shared_ptr<FirstCause> first_cause = nullptr;
+};
+
+// Ranks that are processes started by mpirun or srun, over Open MPI's nonblocking collectives. CPU tensors of
+// fewer than 2^31 elements only.
+//
+// A reduction adds in the order that Open MPI chooses by size and number of ranks, and rounds at each step.
+// Its result is bitwise the same on all ranks as far as Open MPI's algorithms make it so.
+//
+// A collective that does not end within the timeout after the one before it, or an error of MPI, fails; so do
+// all that are unfinished or come later. MPI does not say which rank is late: the one to name is that which
+// has noticed nothing. What was started cannot be cancelled, so this process keeps its tensors, and ends
+// without MPI_Finalize. mpirun then ends the others; also when a rank dies, which it names.
+//
+// MPI belongs to the whole process, which is in it from the first group to its end: ranks cannot be threads,
+// and the first groups of all ranks are made at the same time.
+// Returns when all ranks have come. Throws InvalidInput for bad options and in a build without Open MPI;
+// CollectiveError if ranks are missing, or have not been started by a launcher that Open MPI knows.
+std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions& options);
+
+}  // namespace gradsync::comm
+
+#endif  // GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_

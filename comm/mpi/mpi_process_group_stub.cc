@@ -1,0 +1,14 @@
+// For a build without Open MPI.
+
+#include "comm/mpi/mpi_process_group.h"
+#include "model/error.h"
+
+namespace gradsync::comm {
+
+std::string MpiVersion() { return ""; }
+
+std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions&) {
+  throw InvalidInput("backend mpi: this program was built without Open MPI");
+}
+
+}  // namespace gradsync::comm

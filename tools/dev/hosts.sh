@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# tools/dev/hosts.sh [--ranks=K] [--rate=RATE] [--mpirun] N PROGRAM [ARG...]: runs a benchmark on N hosts, which are
+# network namespaces joined by a switch, with K ranks (1) on each: as torchrun would start them, or by mpirun. RATE, in
+# tc's words (4gbit), limits each host's link in each direction. In the end it says how many bytes each host sent. As
+# root. Memory, CPUs and clock are shared.
+#
+#   ./bazelw build //bench:ddp && tools/dev/hosts.sh --ranks=2 4 bazel-bin/bench/ddp --backend=hierarchical --out=DIR
+set -euo pipefail
+
+fail() {
+  echo "hosts.sh: $2" >&2
+  exit "$1"
+}
+
+ranks=1 rate='' mpirun=''
+while [[ ${1-} == --* ]]; do
+  case $1 in
+    --ranks=*) ranks=${1#*=} ;;
+    --rate=*) rate=${1#*=} ;;
+    --mpirun) mpirun=yes ;;
+    *) fail 2 "has no option $1" ;;
+  esac
+  shift
+done
+if (($# < 2)) || [[ ! $ranks =~ ^[1-9][0-9]*$ || ! $1 =~ ^[1-9][0-9]?$ || ! $rate =~ ^([1-9][0-9]*[kmg]bit)?$ ]]; then
+  fail 2 "needs a number of hosts and a program: tools/dev/hosts.sh --ranks=2 --rate=4gbit 4 bazel-bin/bench/ddp --out=DIR"
+fi
+for tool in ip tc ${mpirun:+mpirun}; do
+  command -v "$tool" >/dev/null || fail 1 "$tool is missing: BAZELW_EXTRAS=\"dev mpi\" ./bazelw info installs it"
+done
+((EUID == 0)) || fail 1 "network namespaces need root"
+num_hosts=$1
+shift
+
+prefix=gradsync$$
+scratch=$(mktemp -d)
+pids=()
+# shellcheck disable=SC2317  # called by the trap
+finish() {
+  if ((${#pids[@]} > 0)); then kill "${pids[@]}" 2>/dev/null || true; fi
+  wait
+  for host in switch $(seq 0 $((num_hosts - 1))); do ip netns del "$prefix-$host" 2>/dev/null || true; done
+  rm -rf "$scratch"
+}
+trap finish EXIT
+
+# limit NAMESPACE DEVICE: what it sends. What may be sent at once after a pause is half a millisecond's, or a packet of
+# 64 KiB, which the sender hands over whole. More would let all that a strategy of few bytes sends pass without a limit.
+limit() {
+  [[ -n $rate ]] || return 0
+  local zeros=${rate/kbit/000}
+  zeros=${zeros/mbit/000000} bits=${zeros/gbit/000000000}
+  tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst $((bits / 16000 > 70000 ? bits / 16000 : 70000)) latency 100ms
+}
+
+address() { echo "10.78.0.$(($1 + 1))"; }
+sent_by() { ip netns exec "$prefix-$1" cat /sys/class/net/link0/statistics/tx_bytes; }
+
+bits=''
+ip netns add "$prefix-switch"
+ip -n "$prefix-switch" link add switch type bridge
+ip -n "$prefix-switch" link set switch up
+for ((host = 0; host < num_hosts; ++host)); do
+  ip netns add "$prefix-$host"
+  ip link add link0 netns "$prefix-$host" type veth peer name "port$host" netns "$prefix-switch"
+  ip -n "$prefix-switch" link set "port$host" master switch up
+  ip -n "$prefix-$host" address add "$(address "$host")/24" dev link0
+  ip -n "$prefix-$host" link set link0 up
+  ip -n "$prefix-$host" link set lo up
+  limit "$prefix-$host" link0
+  limit "$prefix-switch" "port$host"
+done
+before=()
+for ((host = 0; host < num_hosts; ++host)); do before+=("$(sent_by "$host")"); done
+
+export GRADSYNC_LINK_RATE=$bits GLOO_SOCKET_IFNAME=link0 MASTER_ADDR MASTER_PORT=29500
+MASTER_ADDR=$(address 0)
+status=0
+if [[ -n $mpirun ]]; then
+  # What mpirun calls in place of ssh, with an address and a command.
+  # shellcheck disable=SC2016  # for the agent
+  printf '#!/bin/sh\nhost=${1##*.}\nshift\nexec ip netns exec %s-$((host - 1)) unshare --uts sh -c "hostname host$host; $*"\n' \
+    "$prefix" >"$scratch/agent"
+  chmod +x "$scratch/agent"
+  list=''
+  for ((host = 0; host < num_hosts; ++host)); do list+="${list:+,}$(address "$host"):$ranks"; done
+  ip netns exec "$prefix-0" unshare --uts sh -c 'hostname host1; exec "$@"' sh \
+    env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    mpirun --mca plm_rsh_agent "$scratch/agent" --mca oob_tcp_if_include link0 --mca btl_tcp_if_include link0 \
+    --oversubscribe --bind-to none --host "$list" -n $((num_hosts * ranks)) \
+    -x MASTER_ADDR -x MASTER_PORT -x GRADSYNC_LINK_RATE "$@" &
+  pids+=($!)
+else
+  for ((rank = 0; rank < num_hosts * ranks; ++rank)); do
+    ip netns exec "$prefix-$((rank / ranks))" env RANK="$rank" WORLD_SIZE=$((num_hosts * ranks)) \
+      LOCAL_RANK=$((rank % ranks)) LOCAL_WORLD_SIZE="$ranks" "$@" &
+    pids+=($!)
+  done
+fi
+for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+for ((host = 0; host < num_hosts; ++host)); do
+  echo "hosts.sh: host $host sent $(($(sent_by "$host") - before[host])) bytes" >&2
+done
+exit "$status"
