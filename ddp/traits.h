@@ -70,7 +70,8 @@ struct Traits {
   bool can_clip = true;  // Update takes another scale than 1
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
-  double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
+  bool scales_gradients = false;  // by a pass of its own over each, before it is sent
+  double gradient_copies = 0;     // memory of its buffers, in copies of all gradients, at most
   // Extra copies that depend on its options or the world; null: none.
   double (*more_copies)(const StrategyOptions& options, int world_size) = nullptr;
   // The numbers that it takes beside the size of buckets.

@@ -37,6 +37,7 @@ struct CommandLine {
   bool details = false;
   std::string table;
   std::string baseline;
+  std::vector<std::string> calibrations;
   double precision = 0;
 };
 
@@ -59,6 +60,10 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "or "
       "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) are not compared.");
+  flags->Add(
+      "calibration", &line->calibrations, bench::Path("directories or files of //bench:calibrate"),
+      "Predicts each row from them, from its plan and from the floor's steps, and shows in --details how far "
+      "the prediction is off.");
   flags->Add("precision", &line->precision, bench::Percent(),
              "Makes no tables. Exits with 3 unless every difference of the latest run, to the baseline and "
              "to the floor, is known to +- this part of the baseline's step.");
@@ -162,7 +167,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Require(line.baseline.empty() || line.baseline_row.empty(),
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    Summary summary = Summarize(line.inputs, line.baseline_row);
+    Summary summary = Summarize(line.inputs, line.baseline_row, line.calibrations);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 constexpr char kAllReduce[] = "bench/all_reduce";
@@ -68,6 +69,7 @@ TEST_P(AllReduceTest, EveryElementIsRight) {
     ASSERT_EQ(record.samples.at("time_ns").size(), 4u);
     for (const int64_t time_ns : record.samples.at("time_ns")) EXPECT_GT(time_ns, 0);
     ASSERT_EQ(record.samples.at("back_to_back_ns").size(), 4u);
+    ASSERT_EQ(record.samples.at("communication_cpu_ns").size(), 4u);
     EXPECT_TRUE(std::is_sorted(record.samples.at("position").begin(), record.samples.at("position").end()));
     EXPECT_EQ(record.config.StringOr("op", ""), GetParam().op);
     EXPECT_EQ(record.variant.backend, GetParam().backend);
@@ -107,6 +109,22 @@ TEST(AllReduceOrderTest, BackendsTakeTurns) {
     EXPECT_THAT(order, UnorderedElementsAre("gloo", "shm", "memory_limit"));
     EXPECT_EQ(count, 4);
   }
+}
+
+TEST(AllReduceInFlightTest, EachNumberIsARecordOfItsOwn) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--sizes=24,6KiB", "--in_flight=1,4", "--iterations=3",
+                              "--collectives=all_gather", "--backend=gloo", "--out=" + out});
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<std::pair<int64_t, int64_t>, int> records;
+  for (const Record& record : RecordsIn(out)) {
+    ++records[{record.config.IntOr("size_bytes", 0), record.config.IntOr("in_flight", 1)}];
+    EXPECT_THAT(SchemaFaults(record), IsEmpty());
+    EXPECT_EQ(record.checks.IntOr("wrong_elements", -1), 0);
+  }
+  EXPECT_THAT(records, UnorderedElementsAre(Pair(Pair(24, 1), 2), Pair(Pair(24, 4), 2),
+                                            Pair(Pair(6144, 1), 2), Pair(Pair(6144, 4), 2)));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AllReduceTest,

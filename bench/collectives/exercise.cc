@@ -10,25 +10,34 @@ using comm::Collective;
 using model::Tensor;
 
 Exercise::Exercise(comm::RecordingProcessGroup& group, const AllReduceOptions& options, bool is_limit,
-                   const model::DevicePtr& device, Collective collective, Tensor pattern, int64_t numel)
+                   const model::DevicePtr& device, Collective collective, Tensor pattern, int64_t numel,
+                   int64_t in_flight)
     : group_(group), pattern_(std::move(pattern)), part_(numel / group.size()) {
   if (is_limit) limit_.emplace(group, options.ranks.timeout);
-  request_ = {.collective = collective,
-              .op = options.reduce_op(),
-              .root = 0,
-              .input = measured().Allocate(device, pattern_.shape(), pattern_.dtype()),
-              .output = {}};
-  request_.output = request_.input;
-  const bool gathers = collective == Collective::kAllGather;
-  if (gathers || collective == Collective::kReduceScatter)
-    request_.output = measured().Allocate(device, {gathers ? numel : part_}, pattern_.dtype());
+  for (int64_t i = 0; i < in_flight; ++i) {
+    comm::Request& request = requests_.emplace_back();
+    request = {.collective = collective,
+               .op = options.reduce_op(),
+               .root = 0,
+               .input = measured().Allocate(device, pattern_.shape(), pattern_.dtype()),
+               .output = {}};
+    request.output = request.input;
+    const bool gathers = collective == Collective::kAllGather;
+    if (gathers || collective == Collective::kReduceScatter)
+      request.output = measured().Allocate(device, {gathers ? numel : part_}, pattern_.dtype());
+  }
 }
 
 int64_t Exercise::TimeOf(PhaseTimer& timer, int64_t count) {
-  request_.input.CopyFrom(pattern_);
+  for (const comm::Request& request : requests_) request.input.CopyFrom(pattern_);
+  std::vector<comm::Work> works;
   group_.Barrier();
   timer.Take(Mark::kStepBegin);
-  for (int64_t i = 0; i < count; ++i) measured().Issue(request_).Wait();
+  for (int64_t i = 0; i < count; ++i) {
+    works.clear();
+    for (const comm::Request& request : requests_) works.push_back(measured().Issue(request));
+    for (comm::Work& work : works) work.Wait();
+  }
   timer.Take(Mark::kStepEnd);
   const int64_t time_ns = timer.Read().step_ns();
   group_.Finish();
@@ -37,18 +46,24 @@ int64_t Exercise::TimeOf(PhaseTimer& timer, int64_t count) {
 }
 
 int64_t Exercise::NumWrong() const {
-  const Tensor& there = request_.output;
+  int64_t wrong = 0;
+  for (const comm::Request& request : requests_) wrong += NumWrongIn(request.output);
+  return wrong;
+}
+
+int64_t Exercise::NumWrongIn(const Tensor& there) const {
+  const comm::Request& request = requests_.front();
   const Tensor output = there.device()->is_cpu() ? there : there.To(model::CpuDevice());
-  if (request_.collective == Collective::kBroadcast) return CountDifferent(output, request_.root);
-  if (request_.collective == Collective::kAllGather) {
+  if (request.collective == Collective::kBroadcast) return CountDifferent(output, request.root);
+  if (request.collective == Collective::kAllGather) {
     int64_t wrong = 0;
     for (int rank = 0; rank < group_.size(); ++rank) {
       wrong += CountDifferent(output.Slice(rank * part_, {part_}), rank);
     }
     return wrong;
   }
-  const bool scatters = request_.collective == Collective::kReduceScatter;
-  return CountWrong(output, request_.op, group_.size(), scatters ? group_.rank() * part_ : 0);
+  const bool scatters = request.collective == Collective::kReduceScatter;
+  return CountWrong(output, request.op, group_.size(), scatters ? group_.rank() * part_ : 0);
 }
 
 }  // namespace gradsync::bench

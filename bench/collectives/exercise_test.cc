@@ -65,5 +65,21 @@ TEST(ExerciseTest, TheTimeBeginsWhenAllRanksHaveMet) {
   EXPECT_TRUE(group.entries().empty());
 }
 
+TEST(ExerciseTest, ThoseInFlightHaveMemoryOfTheirOwnAndAreAllChecked) {
+  std::vector<std::string> log;
+  comm::RecordingProcessGroup group(
+      std::make_unique<Logging>(std::move(comm::MakeLocalGroups(1).front()), log));
+  const model::Tensor pattern = model::Tensor::Empty(model::CpuDevice(), {8}, model::DType::kF32);
+  FillPattern(pattern, 0);
+  Exercise exercise(group, AllReduceOptions(), /*is_limit=*/false, model::CpuDevice(), Collective::kAllReduce,
+                    pattern, 8, /*in_flight=*/3);
+  log.clear();
+  LoggingTimer timer(log);
+  exercise.TimeOf(timer, 1);
+  EXPECT_THAT(log, testing::ElementsAre("barrier", "begin", "all_reduce", "all_reduce", "all_reduce", "end"));
+  EXPECT_EQ(exercise.NumWrong(), 0);
+  EXPECT_EQ(exercise.num_checked(), 24);
+}
+
 }  // namespace
 }  // namespace gradsync::bench

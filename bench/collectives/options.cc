@@ -30,6 +30,9 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
   flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
             "Collectives to measure, one after the other.");
   flags.Add("sizes", &sizes_bytes, Bytes(), "Sizes of the vector that all ranks reduce or have at the end.");
+  flags.Add("in_flight", &in_flight, Integer(1, 64),
+            "How many are issued before the first is waited for; several numbers are measured one after the "
+            "other.");
   flags.Add("op", &op, OneOf({"sum", "mean"}), "The reduction, where there is one.");
   flags.Add("dtype", &dtype, OneOf({"f32", "f64", "bf16"}), "The type of an element.");
   flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Timed collectives of each size.");
@@ -71,7 +74,8 @@ void CheckAllReduceOptions(AllReduceOptions& options, const comm::World& world) 
 
   const int64_t largest_bytes = *std::max_element(options.sizes_bytes.begin(), options.sizes_bytes.end());
   const double needed_bytes = static_cast<double>(largest_bytes) *
-                              static_cast<double>(BuffersPerRank(options.backends.size())) * world.local_size;
+                              static_cast<double>(BuffersPerRank(options.backends.size())) *
+                              static_cast<double>(std::ranges::max(options.in_flight)) * world.local_size;
   const std::optional<int64_t> available_bytes = AvailableMemoryBytes();
   Require(!available_bytes || needed_bytes <= static_cast<double>(*available_bytes),
           "--sizes=", FormatByteCount(largest_bytes), ": ", world.local_size, " ranks need about ",

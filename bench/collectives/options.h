@@ -22,6 +22,7 @@ struct AllReduceOptions {
   // are MiB.
   std::vector<int64_t> sizes_bytes = {int64_t{1} << 20, int64_t{10} << 20, int64_t{100} << 20,
                                       int64_t{1} << 30};
+  std::vector<int64_t> in_flight = {1};
   std::string op = "sum";
   std::string dtype = "f32";
   int64_t iterations = 20;

@@ -1,6 +1,7 @@
 #include "bench/collectives/run.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "bench/launch/rank_program.h"
 #include "bench/records/record.h"
 #include "bench/records/units.h"
+#include "bench/timing/cpu_clock.h"
 #include "bench/timing/phase_timer.h"
 #include "bench/timing/schedule.h"
 #include "model/error.h"
@@ -53,9 +55,11 @@ class AllReduceJob : public RankJob {
  public:
   AllReduceJob(const AllReduceOptions& options, Rank& rank)
       : options_(options), rank_(rank), timer_(MakePhaseTimer(*rank.device())) {
+    const std::vector<int> threads_before = ThreadIds();
     std::vector<std::string> groups;
     for (const std::string& backend : options.backends) groups.push_back(GroupOf(backend));
     rank.Join(groups);
+    cpu_clock_.emplace(threads_before);
     Record record;
     record.experiment = "all_reduce";
     rank.SetRecords(std::move(record));
@@ -63,9 +67,12 @@ class AllReduceJob : public RankJob {
 
   void Run() override {
     rank_.Expect(std::ssize(options_.backends) * std::ssize(options_.collectives) *
-                 std::ssize(options_.sizes_bytes) * (1 + options_.warmup_iterations + options_.iterations));
+                 std::ssize(options_.sizes_bytes) * std::ssize(options_.in_flight) *
+                 (1 + options_.warmup_iterations + options_.iterations));
     for (const std::string& collective : options_.collectives) {
-      for (const int64_t size_bytes : options_.sizes_bytes) Measure(collective, size_bytes);
+      for (const int64_t size_bytes : options_.sizes_bytes) {
+        for (const int64_t in_flight : options_.in_flight) Measure(collective, size_bytes, in_flight);
+      }
     }
     rank_.Conclude(absl::StrFormat("%-32s %12s %12s %10s\n%srecords: %s\n", "rank 0, medians", "time",
                                    "in a row", "wrong", summary_, rank_.out()));
@@ -89,7 +96,7 @@ class AllReduceJob : public RankJob {
   }
 
   // The buffers of all backends are there at once, of one size at a time.
-  std::vector<Series> Prepare(const std::string& name, int64_t size_bytes) {
+  std::vector<Series> Prepare(const std::string& name, int64_t size_bytes, int64_t in_flight) {
     const int64_t numel = size_bytes / static_cast<int64_t>(SizeOf(options_.element_type()));
     const Collective collective = CollectiveOf(name);
     const Tensor pattern = Tensor::Empty(
@@ -99,17 +106,20 @@ class AllReduceJob : public RankJob {
     std::vector<Series> all;
     for (const std::string& backend : options_.backends) {
       Series& series = all.emplace_back(
-          Join(backend, " ", name, " ", FormatByteCount(size_bytes)), NewRecord(backend),
+          Join(backend, " ", name, " ", in_flight > 1 ? Join(in_flight, " x ") : "",
+               FormatByteCount(size_bytes)),
+          NewRecord(backend),
           std::make_unique<Exercise>(rank_.Of(GroupOf(backend)), options_, backend == kMemoryLimit,
-                                     rank_.device(), collective, pattern, numel));
+                                     rank_.device(), collective, pattern, numel, in_flight));
       series.record.config.Set("collective", name);
       series.record.config.Set("size_bytes", size_bytes);
+      if (in_flight > 1) series.record.config.Set("in_flight", in_flight);
     }
     return all;
   }
 
-  void Measure(const std::string& collective, int64_t size_bytes) {
-    std::vector<Series> all = Prepare(collective, size_bytes);
+  void Measure(const std::string& collective, int64_t size_bytes, int64_t in_flight) {
+    std::vector<Series> all = Prepare(collective, size_bytes, in_flight);
     for (Series& series : all) {
       series.exercise->TimeOf(*timer_, 1);
       series.wrong = series.exercise->NumWrong();
@@ -117,17 +127,21 @@ class AllReduceJob : public RankJob {
     }
     const int num_backends = static_cast<int>(all.size());
     const int64_t in_a_row = std::clamp(kBytesInARow / size_bytes, kFewestInARow, kMostInARow);
-    const uint64_t seed = OrderSeed(options_.ranks.seed, Join(rank_.launch().run_id, collective, size_bytes));
+    const uint64_t seed =
+        OrderSeed(options_.ranks.seed, Join(rank_.launch().run_id, collective, size_bytes, in_flight));
     for (int64_t i = -options_.warmup_iterations; i < options_.iterations; ++i) {
       const bool is_timed = i >= 0;
       for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
         Series& series = all[static_cast<size_t>(k)];
         const int64_t row_ns = series.exercise->TimeOf(*timer_, in_a_row);
+        const CpuTimes before = cpu_clock_->Read();
         const int64_t time_ns = series.exercise->TimeOf(*timer_, 1);
+        const CpuTimes used = cpu_clock_->Read() - before;
         rank_.Step(series.name);
         if (!is_timed) continue;
         series.record.samples["position"].push_back(position_++);
         series.record.samples["time_ns"].push_back(time_ns);
+        series.record.samples["communication_cpu_ns"].push_back(used.communication_ns);
         series.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
       }
     }
@@ -154,6 +168,7 @@ class AllReduceJob : public RankJob {
   const AllReduceOptions& options_;
   Rank& rank_;
   const std::unique_ptr<PhaseTimer> timer_;
+  std::optional<CpuClock> cpu_clock_;  // of the groups' threads
   int64_t position_ = 0;
   std::string summary_;  // a line for each record
 };

@@ -18,9 +18,9 @@ struct SuiteOptions {
   std::string preset = "quick";
   std::vector<std::string> backends;  // empty: those of the preset
   std::string corpus;
-  std::string resume;  // a directory; empty: a new suite
+  std::string resume;          // a directory; empty: a new suite
+  std::string model = "tiny";  // for --preset=resolution and calibrate
   // For --preset=resolution.
-  std::string model = "tiny";
   std::chrono::milliseconds time = std::chrono::minutes(4);
   std::vector<int64_t> delays_us = {1000,
                                     5000};  // an even number makes an even one of rows, and short blocks
@@ -48,6 +48,9 @@ struct Experiment {
 //              on a CPU over gloo and shm
 //   resolution `core` against itself, and against itself with known delays: how small a difference can be
 //              shown in how much time
+//   calibrate  collectives of all sizes alone, and steps that overlap nothing, over several launches: what
+//   predictions
+//              need of a machine
 //   reference  the published experiments: xl over the published batches and sequences, and its traces; the
 //              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
 //              for xl, the largest model that fits takes its place

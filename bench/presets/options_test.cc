@@ -136,6 +136,31 @@ TEST(SuiteOptionsTest, ResolutionDelaysCore) {
   EXPECT_EQ(Parsed(MakeExperiments(by_default, &notes)[0]).variants.size(), 10u);
 }
 
+TEST(SuiteOptionsTest, CalibrationOverlapsNothing) {
+  SuiteOptions options;
+  options.preset = "calibrate";
+  std::vector<std::string> notes;
+  const std::vector<Experiment> experiments = MakeExperiments(options, &notes);
+  ASSERT_EQ(experiments.size(), 2u);
+  EXPECT_EQ(experiments[0].program, "all_reduce");
+  EXPECT_THAT(experiments[0].arguments,
+              IsSupersetOf({"--collectives=all_reduce,reduce_scatter,all_gather", "--in_flight=1,2"}));
+  const TrainingOptions parsed = Parsed(experiments[1]);
+  EXPECT_GE(parsed.ranks.repeats, 3);  // where memory happens to lie differs between launches
+  bool has_floor = false, copies = false, places = false;
+  for (const TrainingVariant& variant : parsed.variants) {
+    has_floor |= !variant.traits->communicates;
+    copies |= variant.traits->communicates && !variant.traits->places_gradients;
+    places |= variant.traits->places_gradients;
+    // One bucket is ready when backward has ended.
+    if (variant.traits->overlaps) {
+      EXPECT_GT(variant.bucket_bytes, int64_t{1} << 30);
+      EXPECT_EQ(variant.values.at("small_first") + variant.values.at("small_last"), 0);
+    }
+  }
+  EXPECT_TRUE(has_floor && copies && places);
+}
+
 TEST(SuiteOptionsTest, WhatDoesNotFitIsLeftOutWithItsReason) {
   SuiteOptions options;
   options.preset = "smoke";

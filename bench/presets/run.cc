@@ -169,8 +169,9 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
     return {options.resume, LoadState(options.resume)};
   }
   for (const char* const flag : {"model", "time", "delay_us"}) {
-    Require(!flags.given(flag) || options.preset == "resolution", "--", flag,
-            ": only --preset=resolution takes it");
+    const bool takes_it = options.preset == "resolution" ||
+                          (options.preset == "calibrate" && flag == std::string_view("model"));
+    Require(!flags.given(flag) || takes_it, "--", flag, ": --preset=", options.preset, " does not take it");
   }
   std::vector<std::string> notes;
   std::vector<Experiment> experiments = MakeExperiments(options, &notes);
@@ -184,7 +185,9 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
-  if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = "resolution";
+  for (const char* const preset : {"resolution", "calibrate"}) {
+    if (std::string_view(argv[0]).ends_with(Join("/", preset))) options.preset = preset;
+  }
   FlagTable flags("suite",
                   "Runs a set of experiments, one after the other, and prints their tables.\n"
                   "  bazel run //bench:suite -- --preset=smoke --out=DIR");

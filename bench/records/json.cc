@@ -43,7 +43,7 @@ static void from_json(const Json& json, Fields& fields) {
     NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM_WITH_DEFAULT, __VA_ARGS__)) \
   }
 
-GRADSYNC_JSON(BucketRecord, bytes, tensors)
+GRADSYNC_JSON(BucketRecord, bytes, tensors, collective, parameters)
 GRADSYNC_JSON(Provenance, gradsync_commit, dirty, host, os, kernel, cpu_model, cpu_count, memory_bytes, gpu,
               compiler, build, libraries, command_line, clock)
 GRADSYNC_JSON(Variant, framework, strategy, options, backend, backend_options, compiled, tuned)
@@ -64,6 +64,7 @@ void ForEachGrowingField(ARecord& record, const Field& field) {
   field("samples", record.samples.by_name());
   field("moments", record.moments.by_name());
   field("buckets", record.buckets);
+  field("parameter_bytes", record.parameter_bytes);
   field("checks", record.checks);
   field("facts", record.facts);
 }
@@ -105,7 +106,8 @@ const Json& Shape() {
     like["samples"] = like["moments"] = series;
     like["published"]["*"] = like["provenance"]["libraries"] = fields;
     like["variant"]["options"] = like["variant"]["backend_options"] = Json{{"*", ""}};
-    like["buckets"] = Json::array({BucketRecord()});
+    like["buckets"] = Json::array({BucketRecord{.parameters = {0}}});
+    like["parameter_bytes"] = Json::array({0});
     like["of"] = 0;
     return like;
   }();
@@ -199,6 +201,13 @@ std::string LengthFault(const char* what, const Series& begun, const Series& mor
   return "";
 }
 
+// The moments that are of one length.
+Series OfBuckets(const SeriesOf<Part::kMoments>& moments) {
+  Series of_buckets = moments.by_name();
+  of_buckets.erase(std::string(kPeriodSteps.text()));
+  return of_buckets;
+}
+
 void AppendTo(Series* begun, const Series& more) {
   for (const auto& [name, values] : more) {
     std::vector<int64_t>& all = (*begun)[name];
@@ -211,7 +220,7 @@ void AppendTo(Series* begun, const Series& more) {
 std::string ToJsonLine(const Record& record) {
   Json json = ToJson(record);
   if (record.number < 0) json.erase("record");
-  for (const char* const name : {"moments", "link", "published"}) {
+  for (const char* const name : {"moments", "parameter_bytes", "link", "published"}) {
     if (json[name].empty()) json.erase(name);
   }
   return ToLine(json);
@@ -227,11 +236,12 @@ std::string ToContinuationLine(int64_t of, const Record& more) {
 
 std::string Append(const Record& more, Record* record) {
   std::string fault = LengthFault("samples", record->samples.by_name(), more.samples.by_name());
-  if (fault.empty()) fault = LengthFault("moments", record->moments.by_name(), more.moments.by_name());
+  if (fault.empty()) fault = LengthFault("moments", OfBuckets(record->moments), OfBuckets(more.moments));
   if (!fault.empty()) return fault;
   AppendTo(&record->samples.by_name(), more.samples.by_name());
   AppendTo(&record->moments.by_name(), more.moments.by_name());
   if (!more.buckets.empty()) record->buckets = more.buckets;
+  if (!more.parameter_bytes.empty()) record->parameter_bytes = more.parameter_bytes;
   record->checks.SetAll(more.checks);
   record->facts.SetAll(more.facts);
   return "";

@@ -53,6 +53,7 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "collective", kText, kAllReduce, "all_reduce, reduce_scatter, all_gather or broadcast"},
     {kConfig, "op", kText, kSome, "sum or mean"},
     {kConfig, "size_bytes", kInt, kSome, "of the whole vector: reduce_scatter's input, all_gather's output"},
+    {kConfig, "in_flight", kInt, kSome, "so many of them at the same time, if there are several"},
     {kConfig, "iterations", kInt, kAllReduce, "timed", kRun},
     {kConfig, "warmup_iterations", kInt, kAllReduce, "before them", kRun},
     {kConfig, "model", kText, kSome, "by name"},
@@ -124,6 +125,10 @@ inline constexpr SchemaName kSchema[] = {
     {kMoments, "started_ns", kInt, kSome, "from there until a communication thread took it up"},
     {kMoments, "ended_ns", kInt, kSome, "from there until it was done"},
 
+    {kMoments, "gradient_ready_ns", kInt, kSome,
+     "of the floor, which has no buckets: from the step's begin to each parameter's gradient"},
+    {kMoments, "period_step_ns", kInt, kSome, "of each step of a period, whose mean step_ns is"},
+
     {kChecks, "reference", kText, kTraining, "single_process, equation (if not exact) or none"},
     {kChecks, "grad_rel_error", kNumber, kTraining, "relative distance of gradients from the reference's"},
     {kChecks, "param_rel_error", kNumber, kTraining, "of parameters from what these gradients make"},
@@ -161,6 +166,12 @@ inline constexpr SchemaName kSchema[] = {
      "of rows=1: how much less each rank sends in a step, because rows that no token touched are left out"},
     {kFacts, "tuning", kBool, kSome, "a trial that only chose settings, and is not judged"},
     {kFacts, "overlaps", kBool, kSome, "whether it communicates during backward"},
+    {kFacts, "copies_gradients", kBool, kSome, "whether they are copied to what is sent, and back"},
+    {kFacts, "scales_gradients", kBool, kSome,
+     "whether the mean takes a pass over them before they are sent"},
+    {kFacts, "places_gradients", kBool, kSome, "whether kernels write them into buckets"},
+    {kFacts, "updates", kText, kSome,
+     "whole: by the optimizer, all at once; by_bucket; parts: of each bucket, one on each rank"},
     {kFacts, "period", kInt, kSome,
      "steps from one synchronisation to the next, of which a sample is the mean"},
     {kFacts, "delay_ns", kInt, kSome, "by which the benchmark made each step longer, on purpose"},
@@ -231,6 +242,9 @@ using ConfigName = NameIn<Part::kConfig>;
 using SampleName = NameIn<Part::kSamples>;
 using CheckName = NameIn<Part::kChecks>;
 using FactName = NameIn<Part::kFacts>;
+
+// The moment that has not one entry for each bucket.
+inline constexpr NameIn<Part::kMoments> kPeriodSteps = "period_step_ns";
 
 }  // namespace gradsync::bench
 

@@ -131,6 +131,8 @@ class SeriesOf {
 struct BucketRecord {
   int64_t bytes = 0;
   int64_t tensors = 0;
+  std::string collective = "all_reduce";
+  std::vector<int64_t> parameters = {};  // indices in the model's order; empty in older records
 };
 
 // Where, on what and from what the samples came.
@@ -164,13 +166,15 @@ struct Record {
   ConfigFields config;
   // One entry per measured step, all of one length.
   SeriesOf<Part::kSamples> samples;
-  // Steps x buckets, row by row, all of one length: moments of the collectives of each step.
+  // Steps x buckets, row by row, all of one length: moments of the collectives of each step. Of the floor
+  // steps x parameters; kPeriodSteps has a length of its own.
   SeriesOf<Part::kMoments> moments;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind
   // them), and what was printed beside them. Such a record has no samples. No benchmark writes this.
   std::map<std::string, FieldsOf<Part::kPublished>> published;
   std::vector<BucketRecord> buckets;
+  std::vector<int64_t> parameter_bytes;  // of each gradient, in the model's order; of the floor
   CheckFields checks;
   FactFields facts;
   Provenance provenance;

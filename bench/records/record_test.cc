@@ -294,12 +294,12 @@ TEST(ContinuationTest, RecordsGrow) {
   end.samples["forward_ns"] = {7, 8, 9};  // of all steps at once
   end.checks.Set("grad_rel_error", 0.5);
   end.facts.Set("num_tensors", 2);
-  end.buckets = {{4, 1}};
+  end.buckets = {{4, 1, "all_reduce", {0}}};
   const std::string line = ToContinuationLine(3, end);
   EXPECT_EQ(
       line,
       R"({"schema":"gradsync.record/4","of":3,"samples":{"forward_ns":[7,8,9]},)"
-      R"("buckets":[{"bytes":4,"tensors":1}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
+      R"("buckets":[{"bytes":4,"tensors":1,"collective":"all_reduce","parameters":[0]}],"checks":{"grad_rel_error":0.5},"facts":{"num_tensors":2}})");
   EXPECT_EQ(AddLine(line, &records), "");
   ASSERT_EQ(records.size(), 2u);
   EXPECT_THAT(records[0].samples.at("step_ns"), ElementsAre(10, 30, 50));
@@ -325,6 +325,10 @@ TEST(ContinuationTest, SaysWhyOneCannotBeUsed) {
   more.moments = {{"ready_ns", {1, 2}}, {"issued_ns", {1}}};
   EXPECT_EQ(AddLine(ToContinuationLine(0, more), &records),
             "moments \"ready_ns\" has 2 entries, the others have 1");
+  // Steps of a period have a length of their own.
+  more.moments = {{"ready_ns", {1, 2}}, {kPeriodSteps, {1}}};
+  Record fresh;
+  EXPECT_EQ(Append(more, &fresh), "");
   const std::string line = ToContinuationLine(0, more);
   EXPECT_EQ(AddLine(line.substr(0, 60), &records), "cut off after 60 bytes");
   EXPECT_EQ(ReasonFor(ToContinuationLine(0, {})), "more of record 0, which is not there");

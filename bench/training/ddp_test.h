@@ -39,10 +39,22 @@ inline void ExpectOneCompleteRecord(const Record& record, size_t steps) {
   EXPECT_THAT(SchemaFaults(record), ::testing::IsEmpty());
   const auto& samples = record.samples;
   for (const auto& [name, series] : samples) EXPECT_EQ(series.size(), steps) << name;
-  EXPECT_EQ(record.moments.size(), record.buckets.empty() ? 0u : 4u);
+  // Of the floor when each gradient was ready, of others what became of their buckets.
+  const size_t period = static_cast<size_t>(record.facts.IntOr("period", 1));
+  EXPECT_EQ(record.moments.size(), (record.buckets.empty() ? 1u : 4u) + (period > 1 ? 1 : 0));
+  EXPECT_EQ(record.moments.contains("gradient_ready_ns"), record.buckets.empty());
   for (const auto& [name, series] : record.moments) {
-    EXPECT_EQ(series.size(), steps * record.buckets.size()) << name;
+    const bool is_of_period = name == kPeriodSteps.text();
+    EXPECT_EQ(series.size(),
+              steps * (is_of_period ? period : record.buckets.size() + record.parameter_bytes.size()))
+        << name;
     EXPECT_THAT(series, ::testing::Each(::testing::Ge(0))) << name;
+    for (size_t i = 0; is_of_period && i < steps; ++i) {
+      int64_t sum_ns = 0;
+      for (size_t k = 0; k < period; ++k) sum_ns += series[i * period + k];
+      // The mean of each phase is a whole number of ns.
+      EXPECT_NEAR(samples.at("step_ns")[i], sum_ns / static_cast<int64_t>(period), 10);
+    }
   }
   for (size_t i = 0; i < steps; ++i) {
     EXPECT_EQ(samples.at("step_ns")[i], samples.at("begin_step_ns")[i] + samples.at("forward_ns")[i] +

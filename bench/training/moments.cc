@@ -50,4 +50,16 @@ BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
   return num_sent == num_buckets ? moments : UnknownMoments(num_buckets);
 }
 
+std::vector<int64_t> ReadyTimes(std::span<model::Parameter* const> params, int64_t begin_ns,
+                                std::span<const ReadyGradient> gradients) {
+  std::unordered_map<const model::Parameter*, int64_t> ready_ns;
+  for (const auto& [param, at_ns] : gradients) ready_ns[param] = at_ns - begin_ns;
+  std::vector<int64_t> times_ns;
+  for (const model::Parameter* const param : params) {
+    const auto found = ready_ns.find(param);
+    times_ns.push_back(found == ready_ns.end() ? -1 : found->second);
+  }
+  return times_ns;
+}
+
 }  // namespace gradsync::bench

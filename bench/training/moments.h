@@ -36,6 +36,10 @@ BucketMoments MomentsOf(const ddp::BucketPlan& plan, int64_t begin_ns,
                         std::span<const ReadyGradient> gradients,
                         std::span<const comm::RecordingProcessGroup::Entry> entries);
 
+// From the step's begin until each of these was complete; -1: it was not.
+std::vector<int64_t> ReadyTimes(std::span<model::Parameter* const> params, int64_t begin_ns,
+                                std::span<const ReadyGradient> gradients);
+
 }  // namespace gradsync::bench
 
 #endif  // GRADSYNC_BENCH_TRAINING_MOMENTS_H_

@@ -48,6 +48,11 @@ TEST_F(MomentsTest, WhatIsSentWhenItIsReadyIsFoundByThat) {
   EXPECT_THAT(moments.ended_ns, ElementsAre(4, 1, 1, 25));
 }
 
+TEST_F(MomentsTest, GradientsAreReadyInTheModelsOrder) {
+  const ReadyGradient ready[] = {{all_[3], 1010}, {all_[1], 1020}, {all_[0], 1050}};
+  EXPECT_THAT(ReadyTimes(all_, 1000, ready), ElementsAre(50, 20, -1, 10));
+}
+
 // As `core` does: in the plan's order, though the second bucket is ready first.
 TEST_F(MomentsTest, BucketsInTheOrderOfThePlanAreReadyWithTheirLastGradient) {
   const ddp::BucketPlan plan =

@@ -48,6 +48,15 @@ TEST(TrainingRecordTest, SamplesAreThePhasesOfEachStep) {
   EXPECT_THAT(record.moments.at("ended_ns"), ElementsAre(9, 10));
 }
 
+TEST(TrainingRecordTest, GradientsOfTheFloorAndStepsOfAPeriodAreMoments) {
+  StepResult step = StepOf(30, 40);
+  step.gradients_ready_ns = {70, 60};
+  step.period_steps_ns = {80, 81, 85};
+  const Record record = SamplesOf(step, 0);
+  EXPECT_THAT(record.moments.at("gradient_ready_ns"), ElementsAre(70, 60));
+  EXPECT_THAT(record.moments.at(kPeriodSteps), ElementsAre(80, 81, 85));
+}
+
 TEST(TrainingRecordTest, WhatIsNotKnownIsNotThere) {
   const StepResult step{.marks = StepOf(30, 40).marks, .tells_sync = false};
   const Record record = SamplesOf(step, 0);

@@ -64,10 +64,17 @@ class OwnStepper : public Stepper {
       record.facts.Set("rows_save_bytes", Value(*bytes));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
+    const auto params = trainer_.params();
     for (const ddp::Bucket& bucket : plan.buckets) {
-      record.buckets.push_back(
-          {static_cast<int64_t>(bucket.sent_bytes()), static_cast<int64_t>(bucket.params.size())});
+      BucketRecord& sent = record.buckets.emplace_back();
+      sent = {static_cast<int64_t>(bucket.sent_bytes()), std::ssize(bucket.params)};
+      sent.collective = Name(bucket.collective);
+      for (const Parameter* const param : bucket.params)
+        sent.parameters.push_back(std::ranges::find(params, param) - params.begin());
     }
+    if (!plan.buckets.empty()) return;
+    for (const Parameter* const param : params)
+      record.parameter_bytes.push_back(param->numel() * static_cast<int64_t>(SizeOf(param->dtype())));
   }
 
   void Describe(FactFields& facts) const override { facts.Set("peak_bytes_in_use", peak_bytes_); }

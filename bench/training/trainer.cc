@@ -96,6 +96,8 @@ Record SamplesOf(const StepResult& step, int64_t position) {
                       {"started_ns", step.moments.started_ns},
                       {"ended_ns", step.moments.ended_ns}};
   }
+  if (!step.gradients_ready_ns.empty()) record.moments["gradient_ready_ns"] = step.gradients_ready_ns;
+  if (!step.period_steps_ns.empty()) record.moments[kPeriodSteps] = step.period_steps_ns;
   return record;
 }
 
@@ -337,6 +339,11 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
     result.moments = MomentsOf(plan, marks.back()[Mark::kStepBegin], ready_, log.entries());
     const ddp::BucketPlan next = strategy.plan();
     if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
+    if (plan.buckets.empty())
+      result.gradients_ready_ns = ReadyTimes(params(), marks.back()[Mark::kStepBegin], ready_);
+  }
+  if (num_steps > 1) {
+    for (const StepMarks& step : marks) result.period_steps_ns.push_back(step.step_ns());
   }
   return result;
 }

@@ -43,6 +43,10 @@ struct StepResult {
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // that the device's memory source was asked for
   BucketMoments moments = {};               // of its buckets, if all are known; on the CPU only
+  // From the step's begin until each parameter's gradient was complete, in the model's order; on the CPU, of
+  // a strategy without buckets.
+  std::vector<int64_t> gradients_ready_ns = {};
+  std::vector<int64_t> period_steps_ns = {};  // each of its steps, if there are several
 };
 
 // Its samples and moments. `position`: in the launch's own order.

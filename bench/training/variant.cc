@@ -96,6 +96,13 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   return variant;
 }
 
+bool CopiesGradients(const TrainingVariant& variant) {
+  const ddp::Traits& traits = *variant.traits;
+  const bool without_views =
+      traits.FindOption("views") != nullptr && ddp::ValueOf(traits, "views", variant.strategy_options()) == 0;
+  return without_views || (traits.gradient_copies > 0 && !traits.places_gradients);
+}
+
 }  // namespace
 
 std::span<const ddp::Option> BenchOptions() {
@@ -148,6 +155,10 @@ void TrainingVariant::Describe(Record& record) const {
   record.facts.Set("floor", floor);
   record.facts.Set("agreement", Name(traits->agreement));
   record.facts.Set("overlaps", Value(traits->overlaps));
+  record.facts.Set("copies_gradients", Value(CopiesGradients(*this)));
+  record.facts.Set("scales_gradients", Value(traits->scales_gradients));
+  record.facts.Set("places_gradients", Value(traits->places_gradients));
+  record.facts.Set("updates", traits->shards_state ? "parts" : traits->owns_update ? "by_bucket" : "whole");
   if (period() > 1) record.facts.Set("period", period());
   if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;

@@ -156,6 +156,14 @@ void Problems::Print(std::ostream& out) const {
   }
 }
 
+std::vector<Record> ReadEach(const std::vector<std::string>& inputs, Problems* problems) {
+  std::vector<Record> records;
+  const auto take_all = [](const Record&) { return std::string(); };
+  for (Found& found : ReadFiles(FilesOf(inputs, problems), take_all, problems))
+    records.push_back(std::move(found.record));
+  return records;
+}
+
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems) {
   const std::vector<std::string> files = FilesOf(inputs, problems);

@@ -63,6 +63,9 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
+// Every record of the inputs by itself, with its samples, in the order of files and lines.
+std::vector<bench::Record> ReadEach(const std::vector<std::string>& inputs, Problems* problems);
+
 }  // namespace gradsync::tools
 
 #endif  // GRADSYNC_TOOLS_RECORDS_READER_H_

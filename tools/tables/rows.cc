@@ -125,8 +125,9 @@ double BusBandwidthOf(const Measurement& measurement) {
   // What is sent once in several steps is not in the time of each.
   if (measurement.is_floor() || record.facts.IntOr("period", 1) > 1) return kNaN;
   if (const Series* const times = measurement.Find("time_ns")) {
-    return BusBandwidth(ConfigNumber(measurement, "size_bytes"), times->mean(), measurement.world_size(),
-                        record.config.StringOr("collective", "all_reduce"));
+    const double in_flight = static_cast<double>(measurement.record.config.IntOr("in_flight", 1));
+    return BusBandwidth(in_flight * ConfigNumber(measurement, "size_bytes"), times->mean(),
+                        measurement.world_size(), record.config.StringOr("collective", "all_reduce"));
   }
   const Series* const busy = measurement.Find("comm_busy_ns");
   const double sent = record.facts.DoubleOr("sent_bytes_per_step", kNaN);

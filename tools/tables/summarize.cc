@@ -6,6 +6,7 @@
 
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
+#include "tools/tables/predictions.h"
 #include "tools/tables/runs.h"
 #include "tools/tables/words.h"
 
@@ -55,7 +56,8 @@ std::string WhyUnusable(const bench::Record& record) {
   return samples->empty() ? "no steps" : "";
 }
 
-Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row) {
+Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row,
+                  const std::vector<std::string>& calibrations) {
   Summary summary;
   RecordSet records = ReadRecords(inputs, WhyUnusable, &summary.problems);
   summary.num_records = records.num_records;
@@ -65,6 +67,7 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
   }
   summary.cells = CellsOf(summary.groups, baseline_row.empty() ? kDefaultBaseline : baseline_row);
   if (!baseline_row.empty() && summary.num_records > 0) CheckBaselineRow(baseline_row, &summary);
+  if (!calibrations.empty()) AddPredictions(inputs, calibrations, &summary.cells);
   AddAllTables(summary.cells, &summary.report.tables);
   summary.learning = LearningCellsOf(summary.learning_groups);
   AddConvergenceTable(summary.learning, &summary.report.tables);

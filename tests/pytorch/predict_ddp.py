@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Predicts PyTorch's DistributedDataParallel from steps that do not use it, and measures it: how far is it off?
+
+    ./bazelw build //tools:what_if
+    DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit]
+
+Needs PyTorch, and torchvision for the last three models; links need root (tools/dev/over_link.sh), and are tried with the
+first three models. Two ranks of one thread each. In a launch tools/record_torch.py records `none` and probes, and in turn
+with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
+ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
+not repeated, and none begins after so many minutes. Then what_if prints each with its errors, and predictions across:
+computation of MODEL over loopback, the link of the next model's recording. A summary is last.
+"""
+import argparse
+import copy
+import os
+import pathlib
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+MODELS = ("lstm", "transformer", "vgg", "resnet50", "densenet121", "efficientnet_b0")
+
+
+def make(name, rank):
+    """A module, its input, and the loss of its output; weights are equal on all ranks, data differ."""
+    import torch
+    from torch import nn
+
+    class Language(nn.Module):
+        def __init__(self, vocab, width, body):
+            super().__init__()
+            self.embedding, self.body, self.head = nn.Embedding(vocab, width), body, nn.Linear(width, vocab)
+
+        def forward(self, tokens):
+            out = self.body(self.embedding(tokens))
+            return self.head(out[0] if isinstance(out, tuple) else out).flatten(0, 1)
+
+    torch.manual_seed(0)
+    if name == "transformer":
+        layer = nn.TransformerEncoderLayer(384, 6, 1536, dropout=0, batch_first=True, norm_first=True)
+        model, classes, shape = Language(8192, 384, nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)), 8192, (2, 64)
+    elif name == "lstm":
+        model, classes, shape = Language(10000, 512, nn.LSTM(512, 512, 3, batch_first=True)), 10000, (2, 32)
+    elif name == "vgg":
+        layers, before = [], 3
+        for width in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512):
+            layers += [nn.Conv2d(before, width, 3, padding=1), nn.ReLU()] if width else [nn.MaxPool2d(2)]
+            before = width or before
+        model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 4096), nn.ReLU(), nn.Linear(4096, 512), nn.ReLU(),
+                              nn.Linear(512, 10))
+        classes, shape = 10, (8, 3, 32, 32)
+    else:
+        import torchvision
+        model, classes, shape = getattr(torchvision.models, name)(num_classes=100), 100, (2, 3, 96, 96)
+    torch.manual_seed(1 + rank)
+    data = torch.randint(classes, shape) if len(shape) == 2 else torch.randn(shape)
+    targets = torch.randint(classes, (data.numel() if len(shape) == 2 else len(data),))
+    return model, data, lambda out: nn.functional.cross_entropy(out, targets)
+
+
+def measure(name, out, rounds):
+    """One rank of a launch."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    import record_torch
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    model, data, loss = make(name, dist.get_rank())
+
+    def sgd(params):
+        return torch.optim.SGD(params, lr=1e-4, momentum=0.9)
+
+    def row(label, cap, optimizer=sgd, hook=None, passes=1, **more):
+        ddp = record_torch.DDP(copy.deepcopy(model), bucket_cap_mb=cap, gradient_as_bucket_view=True)
+        if hook:
+            ddp.register_comm_hook(None, hook)
+        return label, ddp, optimizer(ddp.parameters()), passes, more
+
+    def zero1(params):
+        return ZeroRedundancyOptimizer(params, optimizer_class=torch.optim.SGD, lr=1e-4, momentum=0.9)
+
+    rows = [row(f"bucket_cap_mb={cap}", cap) for cap in (1, 5, 25, 100)]
+    rows += [row("no_sync over 2 passes", 25, passes=2), row("bf16_compress_hook", 25, hook=bf16_compress_hook, bf16=True),
+             row("ZeroRedundancyOptimizer", 25, zero1, zero1=True)]
+    ddp = record_torch.DDP(model, gradient_as_bucket_view=True)
+    optimizer, recorder = sgd(ddp.parameters()), record_torch.Recorder(ddp, out, rounds)
+    last = rounds * len(recorder.plan) - 1
+    every = len(recorder.plan) / len(rows)
+    taken = 0
+    while not recorder.done:
+        while taken * every <= recorder.taken:
+            index = (taken + taken // len(rows)) % len(rows)
+            _, module, row_optimizer, passes, _ = rows[index]
+            row_optimizer.zero_grad(set_to_none=True)
+            dist.barrier()
+            begin = time.monotonic_ns()
+            for i in range(passes):
+                module.require_backward_grad_sync = i == passes - 1
+                loss(module(data)).backward()
+            row_optimizer.step()
+            end = time.monotonic_ns()
+            if taken >= 2 * len(rows):  # buckets are rebuilt in the second step
+                recorder.steps.append({"mode": "ddp", "row": index + 1, "begin_ns": begin, "step_ns": end - begin})
+            taken += 1
+        if recorder.taken == last:
+            recorder.head["rows"] = [record_torch.row_of(m, label, passes=p, **more) for label, m, _, p, more in rows]
+        optimizer.zero_grad(set_to_none=True)
+        loss(ddp(data)).backward()
+        optimizer.step()
+
+
+def launch(model, link, out, rounds):
+    own = [sys.executable, str(pathlib.Path(__file__).resolve()), out, "--rank_of", model, "--rounds", str(rounds)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if link != "loopback":
+        subprocess.run([ROOT / "tools/dev/over_link.sh", link, *own], check=True, env=environment, stderr=subprocess.DEVNULL)
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    environment |= {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [subprocess.Popen(own, env={**environment, "RANK": str(rank)}) for rank in range(2)]
+    if any([rank.wait() for rank in ranks]):
+        sys.exit(f"{model} over {link}: a rank failed")
+
+
+def answer(*arguments):
+    """What what_if prints, and the error of each row in per cent."""
+    text = subprocess.run([ROOT / "bazel-bin/tools/what_if", *arguments], check=True, capture_output=True, text=True).stdout
+    return text, {m[1].strip(): float(m[2]) for m in re.finditer(r"^(.{31}) .*?([+-]\d+\.\d) %(?:  DDP.*)?$", text, re.M)}
+
+
+def summary(title, errors):
+    sizes = sorted(abs(e) for e in errors)
+    if sizes:
+        print(f"{title}: {len(sizes)} predictions, median |error| {statistics.median(sizes):.1f} %, nine in ten within "
+              f"{sizes[int(0.9 * (len(sizes) - 1))]:.1f} %, worst {sizes[-1]:.1f} %")
+
+
+def launches_in(file):
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--links", default="loopback,4gbit,1gbit")
+    parser.add_argument("--launches", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=15)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rank_of")
+    flags = parser.parse_args()
+    if flags.rank_of:
+        return measure(flags.rank_of, str(flags.out), flags.rounds)
+    models, links, end = flags.models.split(","), flags.links.split(","), time.monotonic() + 60 * flags.minutes
+    flags.out.mkdir(parents=True, exist_ok=True)
+    files = {(model, link): flags.out / f"{model}.{link}.jsonl" for link in links
+             for model in (models if link == "loopback" else models[:3])}
+    for n in range(flags.launches):
+        for (model, link), file in files.items():
+            if launches_in(file) <= n and time.monotonic() < end:
+                launch(model, link, str(file), flags.rounds)
+    here, across = [], []
+    for (model, link), file in files.items():
+        if launches_in(file):
+            text, errors = answer(file)
+            here += errors.values()
+            print(f"---- {model}, {link}\n{text}", flush=True)
+    for (model, link), file in files.items():
+        other, loopback = files.get((models[(models.index(model) + 1) % min(3, len(models))], link)), files.get((model, "loopback"))
+        if link != "loopback" and other != file and all(f and launches_in(f) for f in (file, other, loopback)):
+            text, errors = answer(loopback, f"--link={other}", f"--at={file}")
+            across += errors.values()
+            print(f"---- across: {model}, computation from loopback, the link from {other.name}\n" +
+                  text[text.index("DDP  "):], flush=True)
+    summary("where it was recorded", here)
+    summary("across", across)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+#ifndef GRADSYNC_TOOLS_PREDICT_CALIBRATE_H_
+#define GRADSYNC_TOOLS_PREDICT_CALIBRATE_H_
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "bench/records/record.h"
+#include "tools/predict/step.h"
+
+// From records to the inputs of a prediction.
+namespace gradsync::tools {
+
+using Records = std::vector<const bench::Record*>;
+
+// What the records of //bench:calibrate say of a backend: steps of strategies that overlap nothing give the
+// time of an all-reduce of each size inside a step, its use of processors, and what else a strategy does to
+// memory; sweeps give what other collectives and several in flight take, as ratios. Empty where there are no
+// such records.
+std::optional<Calibration> CalibrationOf(const Records& records, std::string_view backend);
+
+// Steps without synchronisation: `floors` are the records of one configuration, of all launches. Ranks x
+// rounds; empty where they hold no ready times.
+std::vector<std::vector<Round>> RoundsOf(const Records& floors);
+
+// Of a record with buckets; empty where it cannot be predicted: it is not exact, or older than what it takes.
+std::optional<StepPlan> PlanOf(const bench::Record& record);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_PREDICT_CALIBRATE_H_

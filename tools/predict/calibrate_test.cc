@@ -1,0 +1,277 @@
+#include "tools/predict/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::ElementsAre;
+
+constexpr int64_t kMs = 1'000'000;
+
+// Two ranks, three steps alike; one parameter of 1000 bytes and one of 400'000.
+Record ARecord(std::string_view variant, int64_t rank, const std::string& run = "run") {
+  Record record;
+  record.experiment = "ddp";
+  record.run_id = run;
+  record.rank = rank;
+  record.world_size = 2;
+  record.variant = bench::Variant::Parse(std::string(variant));
+  record.config.Set("comm_threads", 2);
+  record.config.Set("threads_per_rank", 1);
+  record.facts.Set("floor", "none");
+  record.facts.Set("gradient_bytes", 401'000);
+  record.provenance.cpu_count = 2;
+  return record;
+}
+
+void SetSamples(Record* record,
+                std::initializer_list<bench::SeriesOf<bench::Part::kSamples>::Entry> samples) {
+  for (const auto& [name, values] : samples) {
+    for (int step = 0; step < 3; ++step) record->samples[name].push_back(values.front() * kMs);
+  }
+}
+
+// Forward 100 ms, backward 200, optimizer 50; gradients are ready 250 and 150 ms after the step's begin.
+Record Floor(int64_t rank, const std::string& run = "run") {
+  Record record = ARecord("none", rank, run);
+  record.parameter_bytes = {1000, 400'000};
+  SetSamples(&record, {{"step_ns", {352}},
+                       {"begin_ns", {1000 + rank}},
+                       {"begin_step_ns", {1}},
+                       {"forward_ns", {100}},
+                       {"backward_ns", {199}},
+                       {"hooks_ns", {1}},
+                       {"optimizer_ns", {50}}});
+  for (int step = 0; step < 3; ++step) {
+    record.moments["gradient_ready_ns"].push_back(250 * kMs);
+    record.moments["gradient_ready_ns"].push_back(150 * kMs);
+  }
+  return record;
+}
+
+// Backward ends at 301 ms. `issued`: after that, by bucket; rank 1 issues a millisecond later and waits as
+// much less.
+Record Probe(std::string_view variant, int64_t rank, const std::vector<int64_t>& issued_ms,
+             const std::vector<int64_t>& took_ms, int64_t exposed_ms, const std::string& run = "run") {
+  Record record = ARecord(variant, rank, run);
+  SetSamples(&record, {{"step_ns", {301 + exposed_ms + 52}},
+                       {"begin_ns", {1000}},
+                       {"begin_step_ns", {1}},
+                       {"forward_ns", {100}},
+                       {"backward_ns", {199}},
+                       {"hooks_ns", {1}},
+                       {"sync_exposed_ns", {exposed_ms}},
+                       {"optimizer_ns", {54}},
+                       {"communication_cpu_ns", {10}}});
+  for (int step = 0; step < 3; ++step) {
+    for (size_t i = 0; i < issued_ms.size(); ++i) {
+      const int64_t issued = 301 + issued_ms[i] + rank;
+      record.moments["ready_ns"].push_back(150 * kMs);
+      record.moments["issued_ns"].push_back((issued - 150) * kMs);
+      record.moments["started_ns"].push_back(1 * kMs);
+      record.moments["ended_ns"].push_back((took_ms[i] - 1 - rank) * kMs);
+    }
+  }
+  return record;
+}
+
+Records Pointers(const std::vector<Record>& records) {
+  Records pointers;
+  for (const Record& record : records) pointers.push_back(&record);
+  return pointers;
+}
+
+std::vector<Record> NaiveProbe() {
+  std::vector<Record> records = {Floor(0), Floor(1)};
+  for (const int64_t rank : {0, 1}) {
+    // Of 400'000 bytes: a pass of 4 ms, then 31 ms, of which rank 1 waits 30. Then 2 ms, then 11 (10) for
+    // 1000 bytes, then 2 ms.
+    Record& probe = records.emplace_back(Probe("naive@gloo", rank, {4, 37}, {31, 11}, 50));
+    probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+    probe.facts.Set("scales_gradients", bench::Value(true));
+  }
+  return records;
+}
+
+TEST(CalibrateTest, TimesInsideAStepAreThoseOfTheLastRank) {
+  const std::vector<Record> records = NaiveProbe();
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  ASSERT_TRUE(calibration.has_value());
+  const LinkCosts& link = calibration->link;
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.030, 1e-9);
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduce, 1000), 0.010, 1e-9);
+  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 1000, 1), 10.0 / 40, 1e-9);
+  EXPECT_EQ(link.channels(), 2);
+  EXPECT_EQ(calibration->processors.available, 1);
+  // Means over ranks: 2.5 ms before the small one; 4.5 + 2.5 + 2 in all, less 2.5 for each.
+  EXPECT_NEAR(calibration->blocking_s, 0.0025, 1e-9);
+  EXPECT_NEAR(calibration->scale * 401'000, 0.004, 1e-9);
+  EXPECT_NEAR(calibration->remote_optimizer * 401'000, 0.004, 1e-9);
+  EXPECT_EQ(calibration->copied_optimizer, 0);
+  EXPECT_EQ(calibration->log_error, 0.03);  // of one launch nothing is known of the next
+}
+
+TEST(CalibrateTest, OtherBackendsSayNothing) {
+  const std::vector<Record> records = NaiveProbe();
+  EXPECT_FALSE(CalibrationOf(Pointers(records), "shm").has_value());
+}
+
+TEST(CalibrateTest, CopiesAreWhatLiesBeforeTheFirstAndAfter) {
+  std::vector<Record> records = {Floor(0), Floor(1)};
+  for (const int64_t rank : {0, 0}) {  // at the same moments
+    Record& probe = records.emplace_back(Probe("flat@shm", rank, {8}, {20}, 8 + 20 + 12));
+    probe.buckets = {{401'000, 2, "all_reduce", {1, 0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+    probe.facts.Set("copies_gradients", bench::Value(true));
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "shm");
+  ASSERT_TRUE(calibration.has_value());
+  EXPECT_NEAR(calibration->copy_in * 401'000, 0.008, 1e-9);
+  EXPECT_NEAR(calibration->copy_out * 401'000, 0.012, 1e-9);
+  EXPECT_NEAR(calibration->copied_optimizer * 401'000, 0.004, 1e-9);
+  EXPECT_EQ(calibration->remote_optimizer, 0);
+  EXPECT_EQ(calibration->link.channels(), 1);
+}
+
+TEST(CalibrateTest, OneBucketOfViewsTellsWhatPlacingCosts) {
+  std::vector<Record> records = NaiveProbe();
+  for (const int64_t rank : {0, 1}) {
+    Record& probe = records.emplace_back(Probe("core@gloo", rank, {0}, {20}, 20));
+    probe.buckets = {{401'000, 2, "all_reduce", {1, 0}}};
+    probe.facts.Set("overlaps", bench::Value(true));
+    probe.facts.Set("places_gradients", bench::Value(true));
+    for (int64_t& ns : probe.samples["backward_ns"]) ns += 6 * kMs;
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(calibration->placed_backward * 401'000, 0.006, 1e-9);
+  // What is sent when backward has ended is not a collective that blocks.
+  EXPECT_NEAR(calibration->link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.030, 1e-9);
+}
+
+TEST(CalibrateTest, LaunchesTellTheErrorOfTheNext) {
+  std::vector<Record> records = NaiveProbe();
+  for (const int64_t rank : {0, 1}) {
+    records.push_back(Floor(rank, "other"));
+    Record& probe = records.emplace_back(Probe("naive@gloo", rank, {4, 39}, {33, 11}, 52, "other"));
+    probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  // 40 and 42 ms.
+  EXPECT_NEAR(calibration->log_error, std::log(42.0 / 40) / std::sqrt(2.0), 1e-9);
+  EXPECT_NEAR(calibration->link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.031, 1e-9);
+}
+
+std::vector<Record> Sweep(std::string_view collective, int64_t in_flight, int64_t bytes, int64_t ms,
+                          int64_t cpu_ms) {
+  std::vector<Record> records;
+  for (const int64_t rank : {0, 1}) {
+    Record& record = records.emplace_back();
+    record.experiment = "all_reduce";
+    record.run_id = "sweep";
+    record.rank = rank;
+    record.world_size = 2;
+    record.variant.backend = "gloo";
+    record.config.Set("collective", std::string(collective));
+    record.config.Set("size_bytes", bytes);
+    if (in_flight > 1) record.config.Set("in_flight", in_flight);
+    record.provenance.cpu_count = 2;
+    record.samples["time_ns"] = {ms * kMs + rank * kMs};  // rank 1 waits for rank 0
+    record.samples["communication_cpu_ns"] = {cpu_ms * kMs};
+  }
+  return records;
+}
+
+TEST(CalibrateTest, SweepsAloneGiveTheirTimes) {
+  std::vector<Record> records = Sweep("all_reduce", 1, 400'000, 20, 10);
+  for (const Record& record : Sweep("all_gather", 1, 400'000, 8, 2)) records.push_back(record);
+  for (const Record& record : Sweep("broadcast", 1, 400'000, 1, 2)) records.push_back(record);
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(calibration->link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.020, 1e-9);
+  EXPECT_NEAR(calibration->link.Seconds(CollectiveKind::kAllGather, 400'000), 0.008, 1e-9);
+  EXPECT_NEAR(calibration->link.Processor(CollectiveKind::kAllReduce, 1, 1), 10 / 20.5, 1e-9);
+}
+
+TEST(CalibrateTest, SweepsBesideProbesAreRatios) {
+  std::vector<Record> records = NaiveProbe();
+  for (const auto& sweep : {Sweep("all_reduce", 1, 400'000, 20, 10), Sweep("all_reduce", 2, 400'000, 30, 15),
+                            Sweep("reduce_scatter", 1, 400'000, 12, 5)}) {
+    records.insert(records.end(), sweep.begin(), sweep.end());
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  const LinkCosts& link = calibration->link;
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.030, 1e-9);
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kReduceScatter, 400'000), 0.030 * 12 / 20, 1e-9);
+  EXPECT_NEAR(link.Gain(CollectiveKind::kAllReduce, 400'000, 2), 40.0 / 30, 1e-9);
+}
+
+TEST(RoundsTest, AreOfAllRanksAndLaunches) {
+  const std::vector<Record> records = {Floor(1), Floor(0), Floor(0, "other"), Floor(1, "other")};
+  const auto rounds = RoundsOf(Pointers(records));
+  ASSERT_EQ(rounds.size(), 2u);
+  ASSERT_EQ(rounds[0].size(), 6u);
+  const Round& round = rounds[1][0];
+  EXPECT_NEAR(round.begin_s, 1.001, 1e-9);
+  EXPECT_NEAR(round.forward_s, 0.101, 1e-9);
+  EXPECT_NEAR(round.backward_s, 0.200, 1e-9);
+  EXPECT_NEAR(round.optimizer_s, 0.050, 1e-9);
+  EXPECT_NEAR(round.rest_s, 0.001, 1e-9);
+  EXPECT_NEAR(round.ready_s[0], 0.149, 1e-9);
+  EXPECT_NEAR(round.ready_s[1], 0.049, 1e-9);
+}
+
+TEST(RoundsTest, RecordsWithoutReadyTimesHaveNone) {
+  Record old = Floor(0);
+  old.moments.clear();
+  EXPECT_TRUE(RoundsOf({&old}).empty());
+  EXPECT_TRUE(RoundsOf({}).empty());
+}
+
+TEST(PlanTest, IsWhatTheRecordSays) {
+  Record record = ARecord("zero1@gloo", 0);
+  record.facts.Set("agreement", "exact");
+  record.facts.Set("overlaps", bench::Value(true));
+  record.facts.Set("places_gradients", bench::Value(true));
+  record.facts.Set("updates", "parts");
+  record.buckets = {{1024, 2, "reduce_scatter", {1, 0}}, {1024, 2, "all_gather", {1, 0}}};
+  const std::optional<StepPlan> plan = PlanOf(record);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->sends, StepPlan::Sends::kDuringBackward);
+  EXPECT_EQ(plan->updates, StepPlan::Updates::kParts);
+  EXPECT_TRUE(plan->places_gradients);
+  EXPECT_FALSE(plan->copies);
+  ASSERT_EQ(plan->buckets.size(), 2u);
+  EXPECT_THAT(plan->buckets[0].parameters, ElementsAre(1, 0));
+  EXPECT_EQ(plan->buckets[0].bytes, 1024);
+  EXPECT_EQ(plan->buckets[1].kind, CollectiveKind::kAllGather);
+  record.facts.Set("updates", "by_bucket");
+  record.facts.Set("overlaps", bench::Value(false));
+  record.facts.Set("copies_gradients", bench::Value(true));
+  EXPECT_EQ(PlanOf(record)->updates, StepPlan::Updates::kByBucket);
+  EXPECT_EQ(PlanOf(record)->sends, StepPlan::Sends::kAfterBackward);
+  EXPECT_TRUE(PlanOf(record)->copies);
+}
+
+TEST(PlanTest, IsMissingWhereItCannotBePredicted) {
+  Record record = ARecord("flat@gloo", 0);
+  record.facts.Set("agreement", "exact");
+  record.facts.Set("updates", "whole");
+  record.buckets = {{1024, 2, "all_reduce", {1, 0}}};
+  EXPECT_TRUE(PlanOf(record).has_value());
+  record.facts.Set("agreement", "lossy");
+  EXPECT_FALSE(PlanOf(record).has_value());
+  record.facts.Set("agreement", "exact");
+  record.buckets[0].parameters.clear();  // older
+  EXPECT_FALSE(PlanOf(record).has_value());
+  record.buckets.clear();
+  EXPECT_FALSE(PlanOf(record).has_value());
+}
+
+}  // namespace
+}  // namespace gradsync::tools

@@ -1,0 +1,44 @@
+#ifndef GRADSYNC_TOOLS_PREDICT_NETWORK_H_
+#define GRADSYNC_TOOLS_PREDICT_NETWORK_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tools/predict/link_costs.h"
+
+// What collectives take over links that nobody has measured, by the algorithms' plain formulas.
+namespace gradsync::tools {
+
+struct Wire {
+  double bytes_per_second = 0;  // in each direction
+  double latency_s = 0;
+};
+// "100Gbit,5us"; without a latency 5 us. Nothing for another text.
+std::optional<Wire> ParseWire(const std::string& text);
+
+enum class Algorithm { kBest, kRing, kTree, kHierarchical };
+
+struct Network {
+  int64_t world_size = 2, ranks_per_host = 1;
+  Wire between;  // each host's, which its ranks share
+  Wire within;   // each rank's to another of its host
+  Algorithm algorithm = Algorithm::kBest;
+};
+
+// Seconds of a collective on so many bytes of the whole vector. A ring passes all ranks, n - 1 times to
+// reduce and to gather each. A tree (of an all-reduce) goes up and down once. Hierarchical: a ring within
+// each host, then one ring of hosts for each of its ranks, all over the host's wire. The best of them, unless
+// one is asked for.
+double CollectiveSeconds(const Network& network, CollectiveKind kind, double bytes);
+
+// Their costs. `processor_s`: CPU-seconds of one rank for each byte; 0 where the host does not move data.
+LinkCosts CostsOver(const Network& network, double processor_s);
+
+// A measured link in another world, as if its collectives went around rings: from `measured` ranks to
+// `wanted`.
+LinkCosts InRingOf(const LinkCosts& costs, int64_t measured, int64_t wanted);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_PREDICT_NETWORK_H_

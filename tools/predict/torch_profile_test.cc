@@ -1,0 +1,292 @@
+#include "tools/predict/torch_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/error.h"
+#include "tools/predict/test_torch_profiles.h"
+
+namespace gradsync::tools {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr double kMiB = 1 << 20, kMs = 1e-3;
+
+// A size that makes one bucket of all.
+DdpRow OneBucket() { return {.name = "one", .bucket_bytes = 100 * kMiB, .first_bucket_bytes = 100 * kMiB}; }
+
+double StepOf(const TorchProfile& profile, const DdpRow& row, const Elsewhere& elsewhere = {}) {
+  return profile.Predict(row, elsewhere).step_s.value;
+}
+
+std::string ErrorOf(const json& launch) {
+  try {
+    ProfileOf({launch});
+  } catch (const InvalidInput& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(DdpBuckets, AddsATensorAndClosesTheBucketThatReachedItsSize) {
+  using Buckets = std::vector<std::vector<size_t>>;
+  const std::vector<double> bytes = {40, 60, 10, 100, 30};
+  const std::vector<size_t> order = {4, 2, 0, 1, 3};
+  EXPECT_EQ(DdpBuckets(bytes, order, 40, 100), (Buckets{{4, 2}, {0, 1}, {3}}));
+  EXPECT_EQ(DdpBuckets(bytes, order, 41, 101), (Buckets{{4, 2, 0}, {1, 3}}));
+  EXPECT_EQ(DdpBuckets(bytes, order, 1, 1), (Buckets{{4}, {2}, {0}, {1}, {3}}));
+  EXPECT_EQ(DdpBuckets(bytes, order, 1000, 1), (Buckets{order}));
+}
+
+TEST(LargestZero1Share, GivesTheLargestFirstToWhoHasLeast) {
+  const auto parameters = [](const std::vector<int64_t>& numels) {
+    std::vector<TorchParameter> all;
+    for (const int64_t numel : numels) all.push_back({.name = "", .numel = numel, .bytes = 4.0 * numel});
+    return all;
+  };
+  EXPECT_DOUBLE_EQ(LargestZero1Share(parameters({1, 2, 3, 4}), 2), 0.5);
+  EXPECT_DOUBLE_EQ(LargestZero1Share(parameters({6, 1, 1}), 2), 0.75);
+  EXPECT_DOUBLE_EQ(LargestZero1Share(parameters({3, 3, 2, 2, 2}), 2), 7.0 / 12);
+  EXPECT_DOUBLE_EQ(LargestZero1Share(parameters({1, 2, 3, 4}), 1), 1);
+  EXPECT_DOUBLE_EQ(LargestZero1Share(parameters({1, 1}), 4), 0.5);
+}
+
+TEST(TorchProfile, ReadsWhatWasMeasured) {
+  const TorchProfile profile = ProfileOf({TestTorchLaunch(), TestTorchLaunch()});
+  EXPECT_EQ(profile.launches().size(), 2);
+  EXPECT_DOUBLE_EQ(profile.total_bytes(), 4 * kMiB);
+  EXPECT_NEAR(profile.Measured("none").value, 63 * kMs, 1e-9);
+  EXPECT_NEAR(profile.Measured("ddp", "as the script has it").value, 90 * kMs, 1e-9);
+  EXPECT_TRUE(std::isnan(profile.Measured("ddp", "another").value));
+}
+
+TEST(TorchProfile, AStepLastsFromTheLastRanksBeginToTheLastRanksEnd) {
+  json launch = TestTorchLaunch();
+  for (json& step : launch["ranks"][0]) step["begin_ns"] = 5'000'000;
+  for (json& step : launch["ranks"][1]) step["step_ns"] = step["step_ns"].get<int64_t>() + 1'000'000;
+  EXPECT_NEAR(ProfileOf({launch}).Measured("none").value, 63 * kMs, 1e-9);
+  for (json& step : launch["ranks"][1]) step["step_ns"] = step["step_ns"].get<int64_t>() + 6'000'000;
+  EXPECT_NEAR(ProfileOf({launch}).Measured("none").value, 65 * kMs, 1e-9);
+  // Clocks of two hosts have nothing in common.
+  launch["hosts"] = {"a", "b"};
+  EXPECT_NEAR(ProfileOf({launch}).Measured("none").value, 70 * kMs, 1e-9);
+}
+
+TEST(TorchProfile, PutsParametersIntoBucketsInTheOrderInWhichRank0sAreReady) {
+  json launch = TestTorchLaunch();
+  for (json& step : launch["ranks"][1])
+    if (step["mode"] == "probe") step["ready_ns"] = {1, 2, 3};
+  const std::vector<PlannedBucket> buckets = ProfileOf({launch}).Buckets({.name = ""});
+  ASSERT_EQ(buckets.size(), 2);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<size_t>{2}));
+  EXPECT_EQ(buckets[1].parameters, (std::vector<size_t>{1, 0}));
+  EXPECT_EQ(buckets[1].bytes, 3 * kMiB);
+}
+
+TEST(TorchProfile, AnAllReduceFollowsBackward) {
+  const Prediction one = ProfileOf({TestTorchLaunch()}).Predict(OneBucket());
+  EXPECT_NEAR(one.step_s.value, (20 + 40 + 40 + 1 + 6) * kMs, 1e-9);
+  EXPECT_NEAR(one.exposed_s, 40 * kMs, 1e-9);
+  EXPECT_NEAR(one.none_s, 63 * kMs, 1e-9);
+  EXPECT_NEAR(one.cost_s.value, (107 - 63) * kMs, 1e-9);
+  EXPECT_LT(one.step_s.interval.low, one.step_s.value);
+  EXPECT_GT(one.step_s.interval.high, one.step_s.value);
+}
+
+TEST(TorchProfile, BucketsOverlapBackwardAndEachOther) {
+  // The first goes from 10 to 20 ms, the second from 40 to 70.
+  EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), {.name = ""}), (20 + 70 + 7) * kMs, 1e-9);
+  // All three at once: the first is done before the others are ready; these go as two, of 10 and 20 ms of
+  // their own: both at 10 / 8 of half the pace until one is done after 16, then 4 / 5 of the other's rest at
+  // its own pace.
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) { step["ready_ns"] = {40'000'000, 40'000'000, 10'000'000}; });
+  const DdpRow each{.name = "", .bucket_bytes = 1, .first_bucket_bytes = 1};
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), each), (20 + 40 + 16 + 10 + 7) * kMs, 1e-4);
+}
+
+TEST(TorchProfile, CommunicationTakesTheProcessor) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe",
+              [](json& step) { step["collectives"]["cpu_ns"] = step["collectives"]["wall_ns"]; });
+  // While 10 ms of communication run, computation takes as long again.
+  const double slowed = (20 + 50 + 30 + 7) * kMs;
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), slowed, 1e-9);
+  // Each rank has a core to spare.
+  launch["cores"] = 4;
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), 97 * kMs, 1e-9);
+  // A host has as many for one rank as for two.
+  launch["cores"] = 2;
+  launch["hosts"] = {"a", "b"};
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), 97 * kMs, 1e-9);
+  // The host's processors are not the GPU's.
+  launch["hosts"] = {"a", "a"};
+  launch["device"] = "NVIDIA H100";
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), 97 * kMs, 1e-9);
+}
+
+TEST(TorchProfile, NcclSendsOneAfterTheOther) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) { step["ready_ns"] = {40'000'000, 40'000'000, 40'000'000}; });
+  launch["backend"] = "nccl";
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = "", .bucket_bytes = 1, .first_bucket_bytes = 1}),
+              (20 + 40 + 40 + 7) * kMs, 1e-9);
+}
+
+TEST(TorchProfile, CopiesBackFollowCommunication) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) { step["copy_back_ns"] = 3'000'000; });
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), OneBucket()), 110 * kMs, 1e-9);
+}
+
+TEST(TorchProfile, WhatGotNoGradientIsReadyAfterBackward) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) { step["ready_ns"][2] = -1; });
+  const DdpRow row{.name = ""};
+  const TorchProfile profile = ProfileOf({launch});
+  EXPECT_EQ(profile.Buckets(row)[0].parameters, (std::vector<size_t>{1}));
+}
+
+TEST(TorchProfile, Bf16SendsHalfAndCasts) {
+  DdpRow row = OneBucket();
+  row.bf16 = true;
+  // 4 ms to cast before, 12 + 1 ms a MiB.
+  EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), row), (20 + 40 + 4 + 4 * 13 + 7) * kMs, 1e-9);
+}
+
+TEST(TorchProfile, Zero1UpdatesPartsAndBroadcastsThem) {
+  DdpRow row = OneBucket();
+  row.zero1 = true;
+  EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), row), (20 + 40 + 40 + 1 + 3 + 30) * kMs, 1e-9);
+  Elsewhere slower;
+  slower.pace = 2;
+  EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), row, slower), (20 + 40 + 80 + 1 + 3 + 60) * kMs, 1e-9);
+}
+
+TEST(TorchProfile, MorePassesAddWhatDoesNotSynchroniseAndTheirAdditions) {
+  DdpRow row = OneBucket();
+  row.passes = 3;
+  // Two passes of 19 + 38 ms; a gradient is added to for 40 - 38.
+  const Prediction three = ProfileOf({TestTorchLaunch()}).Predict(row);
+  EXPECT_NEAR(three.step_s.value, (2 * 57 + 20 + 42 + 40 + 7) * kMs, 1e-9);
+  EXPECT_NEAR(three.cost_s.value, three.step_s.value - 3 * 63 * kMs, 1e-9);
+  // A script that accumulates has its additions in its own steps.
+  json launch = TestTorchLaunch();
+  launch["passes"] = 3;
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), row), 107 * kMs, 1e-9);
+}
+
+TEST(TorchProfile, NothingOfDdpsOwnStepsEnters) {
+  json launch = TestTorchLaunch();
+  const double before = StepOf(ProfileOf({launch}), {.name = "as the script has it"});
+  ForEachStep(&launch, "ddp", [](json& step) { step["step_ns"] = 7; });
+  EXPECT_EQ(StepOf(ProfileOf({launch}), {.name = "as the script has it"}), before);
+}
+
+TEST(TorchProfile, LaunchesAreAveragedAndSpanTheInterval) {
+  json slow = TestTorchLaunch();
+  ForEachStep(&slow, "probe", [](json& step) { step["optimizer_ns"] = 26'000'000; });
+  const Prediction both = ProfileOf({TestTorchLaunch(), slow}).Predict(OneBucket());
+  EXPECT_NEAR(both.step_s.value, 117 * kMs, 1e-9);
+  EXPECT_NEAR(both.exposed_s, 40 * kMs, 1e-9);
+  EXPECT_LT(both.step_s.interval.low, 107 * kMs);
+  EXPECT_GT(both.step_s.interval.high, 127 * kMs);
+}
+
+TEST(TorchProfile, ComputationIsScaledToWhereTheAnswerHoldsAndTheLinkIsNot) {
+  Elsewhere elsewhere;
+  elsewhere.none_s = 126 * kMs;
+  const Prediction there = ProfileOf({TestTorchLaunch()}).Predict(OneBucket(), elsewhere);
+  EXPECT_NEAR(there.step_s.value, (2 * 67 + 40) * kMs, 1e-9);
+  EXPECT_NEAR(there.none_s, 126 * kMs, 1e-9);
+}
+
+TEST(TorchProfile, TakesTheLinkOfAnotherRecording) {
+  json other = TestTorchLaunch();
+  ForEachStep(&other, "probe", [](json& step) {
+    for (json& ns : step["collectives"]["ns"]) ns = 3 * ns.get<int64_t>();
+  });
+  const TorchProfile link = ProfileOf({other});
+  Elsewhere elsewhere;
+  elsewhere.link_of = &link;
+  EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), OneBucket(), elsewhere), (67 + 120) * kMs, 1e-9);
+}
+
+TEST(TorchProfile, ALinkIsARing) {
+  Elsewhere elsewhere;
+  elsewhere.wire = Wire{4 * kMiB / (100 * kMs), 1 * kMs};
+  const TorchProfile profile = ProfileOf({TestTorchLaunch()});
+  // Between 2 ranks the bytes of an all-reduce travel once: 100 ms, and two latencies.
+  EXPECT_NEAR(StepOf(profile, OneBucket(), elsewhere), (67 + 102) * kMs, 1e-6);
+  elsewhere.world_size = 8;
+  EXPECT_NEAR(StepOf(profile, OneBucket(), elsewhere), (67 + 14 * (1 + 12.5)) * kMs, 1e-6);
+  // Gathering weights is half of it.
+  DdpRow zero = OneBucket();
+  zero.zero1 = true;
+  elsewhere.world_size = 2;
+  EXPECT_NEAR(StepOf(profile, zero, elsewhere), (64 + 102 + 51) * kMs, 1e-6);
+  // Its bytes take the processor that they took where they were recorded: 10 ms of the first bucket's 27 slow
+  // down backward, which has 30 left.
+  json busy = TestTorchLaunch();
+  ForEachStep(&busy, "probe",
+              [](json& step) { step["collectives"]["cpu_ns"] = step["collectives"]["wall_ns"]; });
+  EXPECT_NEAR(StepOf(profile, {.name = ""}, elsewhere), (20 + 40 + 77 + 7) * kMs, 1e-6);
+  EXPECT_NEAR(StepOf(ProfileOf({busy}), {.name = ""}, elsewhere), (20 + 50 + 77 + 7) * kMs, 1e-6);
+}
+
+TEST(TorchProfile, WithoutProcessesOnlyALinkThatIsNamedTells) {
+  json alone = TestTorchLaunch();
+  alone["world_size"] = 1;
+  alone["hosts"] = {"a"};
+  alone["cores"] = 1;
+  alone["ranks"].erase(1);
+  ForEachStep(&alone, "probe", [](json& step) { step.erase("collectives"); });
+  const TorchProfile profile = ProfileOf({alone});
+  EXPECT_THROW(profile.Predict(OneBucket()), InvalidInput);
+  Elsewhere elsewhere;
+  elsewhere.wire = Wire{4 * kMiB / (100 * kMs), 0};
+  elsewhere.world_size = 2;
+  EXPECT_NEAR(StepOf(profile, OneBucket(), elsewhere), 167 * kMs, 1e-6);
+}
+
+TEST(TorchProfile, MoreRanksTakeTheRecordedLinkAroundARing) {
+  Elsewhere elsewhere;
+  elsewhere.world_size = 4;
+  // Each hop as long for half of the bytes, and three times as many.
+  EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), OneBucket(), elsewhere), (67 + 60) * kMs, 1e-6);
+}
+
+TEST(TorchProfile, RefusesWhatIsNoLaunch) {
+  json launch = TestTorchLaunch();
+  EXPECT_EQ(ErrorOf(launch), "");
+  EXPECT_THAT(ErrorOf("text"), HasSubstr("FILE, line 1: "));
+  EXPECT_THAT(ErrorOf(json::object()), HasSubstr("\"gradsync_torch\" is 0, expected 1"));
+  const auto broken = [](const std::string& pointer, const json& value) {
+    json changed = TestTorchLaunch();
+    changed[json::json_pointer(pointer)] = value;
+    return ErrorOf(changed);
+  };
+  EXPECT_THAT(broken("/parameters", json::array()), HasSubstr("no parameters"));
+  EXPECT_THAT(broken("/world_size", 3), HasSubstr("2 ranks on 2 hosts, expected 3"));
+  EXPECT_THAT(broken("/hosts", json::array({"a"})), HasSubstr("2 ranks on 1 hosts, expected 2"));
+  EXPECT_THAT(broken("/ranks/1", json::array()), HasSubstr("different numbers of steps"));
+  EXPECT_THAT(broken("/ranks/1/0/mode", "ddp"), HasSubstr("step 0 differs between ranks"));
+  EXPECT_THAT(broken("/ranks/0/0/ready_ns", json::array({1})),
+              HasSubstr("step 0 lacks its row or ready times"));
+  EXPECT_THAT(broken("/rows", json::array()), HasSubstr("step 6 lacks its row or ready times"));
+  EXPECT_THAT(broken("/ranks/0/1/collectives/ns", json::array({1})),
+              HasSubstr("step 1 lacks times of its collectives"));
+  EXPECT_THAT(broken("/ranks/0/1/collectives/wall_ns", 0), HasSubstr("step 1 lacks times"));
+  EXPECT_THAT(broken("/ranks/0/1/collectives/bytes", json::array()), HasSubstr("step 1 lacks times"));
+  EXPECT_THAT(broken("/ranks/0/4/collectives/out_ns", json::array()), HasSubstr("step 4 lacks times"));
+  EXPECT_THAT(broken("/ranks/0/4/collectives/in_ns", json::array()), HasSubstr("step 4 lacks times"));
+  EXPECT_THAT(broken("/parameters/0/bytes", "many"), HasSubstr("FILE, line 1: "));
+  launch["threads"] = 2;
+  EXPECT_THROW(ProfileOf({TestTorchLaunch(), launch}), InvalidInput);
+  EXPECT_THROW(ProfileOf({}), InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::tools

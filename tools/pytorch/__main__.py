@@ -1,0 +1,27 @@
+"""python -m gradsync record|what_if ..."""
+import os
+import subprocess
+import sys
+
+USAGE = """\
+torchrun --nproc_per_node=2 -m gradsync record [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
+    runs a script that uses DistributedDataParallel, as it is, until enough of its steps are recorded; prints the answer.
+    FILE (gradsync.jsonl) gets a line for each launch: launch it three times.
+gradsync what_if FILE [--help]
+    asks on: other links, other numbers of ranks.
+"""
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "what_if")
+
+
+def main():
+    command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
+    if command == "what_if":
+        os.execv(PROGRAM, [PROGRAM, *arguments])
+    if command != "record":
+        sys.exit(USAGE)
+    from gradsync import record_torch  # PyTorch takes seconds to import
+    record_torch.main(arguments, finished=lambda out: subprocess.run([PROGRAM, out]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""What record_torch.py records, on two ranks over gloo, of models that are small enough to take milliseconds."""
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch.distributed.optim import ZeroRedundancyOptimizer
+
+sys.path.insert(0, "tools")
+import record_torch
+from record_torch import DDP, MIB
+
+# What real scripts do: accumulate with require_backward_grad_sync toggled by hand, evaluate on rank 0 alone, clip, tie weights.
+SCRIPT = """
+import sys, torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+assert sys.argv[1:] == ["--lr", "0.1"] and __name__ == "__main__"
+torch.distributed.init_process_group("gloo")
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.unused, self.head = nn.Embedding(50, 64), nn.Linear(3, 3), nn.Linear(64, 50, bias=False)
+        self.head.weight = self.embedding.weight
+        self.norm = nn.BatchNorm1d(64)
+        self.unused.requires_grad_(False)
+    def forward(self, x): return self.head(self.norm(self.embedding(x)))
+model = DistributedDataParallel(Net())
+other = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=1)
+optimizer = torch.optim.AdamW(model.parameters())
+x = torch.randint(50, (16,))
+for step in range({steps}):
+    if step % 3 == 0 and torch.distributed.get_rank() == 0:
+        model.eval()
+        with torch.no_grad(): model.module(x)
+        model.train()
+    for micro in range(2):
+        model.require_backward_grad_sync = micro == 1
+        nn.functional.cross_entropy(model(x), x).backward()
+        other.step()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+open({ended!r}, "w")
+"""
+
+
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 700), torch.nn.ReLU(),
+                               torch.nn.Linear(700, 10))
+
+
+def batch_of(rank):
+    torch.manual_seed(1 + rank)
+    return torch.randn(8, 64), torch.randint(10, (8,))
+
+
+def average(model, rank):
+    """The gradients of all ranks' batches, by DDP itself."""
+    copy = DDP(model)
+    inputs, targets = batch_of(rank)
+    torch.nn.functional.cross_entropy(copy(inputs), targets).backward()
+    return [p.grad.clone() for p in model.parameters()]
+
+
+def check_on_two_ranks(rank, port, directory):
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    expected = average(net(), rank)
+    for views in (False, True):
+        backward, model = torch.autograd.backward, DDP(net(), gradient_as_bucket_view=views)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0)
+        out = os.path.join(directory, f"{views}.jsonl")
+        recorder, (inputs, targets) = record_torch.Recorder(model, out, rounds=2), batch_of(rank)
+        while not recorder.done:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(inputs), targets).backward()
+            mode = recorder.mode
+            if mode[0] == "ddp" or mode[:2] in (("probe", "all_reduce"), ("probe", "bf16")):
+                tolerance = 1e-2 if "bf16" in mode else 1e-5
+                for p, e in zip(model.parameters(), expected):
+                    torch.testing.assert_close(p.grad, e, rtol=tolerance, atol=tolerance, msg=str(mode))
+            if mode[0] == "probe":
+                inside = {slot.data_ptr() for slot in recorder.slots}
+                assert all((p.grad.data_ptr() in inside) == views for p in model.parameters()), "views"
+            assert model.require_backward_grad_sync, "left as the script had it"
+            optimizer.step()
+        assert torch.autograd.backward is backward
+        assert len(recorder.plan) == 2 + len(record_torch.probes_of(recorder.flat.nbytes)) + 1
+    # Rank 0 writes alone.
+    assert rank == 0 or not recorder.head.get("hosts")
+    numels = [p.numel() for p in net().parameters()]
+    zero = ZeroRedundancyOptimizer(net().parameters(), torch.optim.SGD, lr=1)
+    parts = [[p.numel() for group in groups for p in group["params"]] for groups in zero._partition_parameters()]
+    owner = record_torch.zero1_owners(numels, 2)
+    assert sorted(parts[rank]) == sorted(n for n, o in zip(numels, owner) if o == rank)
+    dist.destroy_process_group()
+
+
+class RecordTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+
+    def test_probes_average_as_ddp_does(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        torch.multiprocessing.spawn(check_on_two_ranks, (port, str(self.directory)), nprocs=2)
+        for views in (False, True):
+            launch = json.loads((self.directory / f"{views}.jsonl").read_text())
+            self.assertEqual(launch["views"], views)
+            self.assertEqual(launch["rows"][0]["bucket_bytes"], 25 * MIB)
+            self.assertEqual(launch["rows"][0]["first_bucket_bytes"], MIB)
+            self.assertEqual(sum(launch["rows"][0]["rebuilt_bucket_bytes"]), sum(p["bytes"] for p in launch["parameters"]))
+            for steps in launch["ranks"]:
+                self.check_steps(steps, launch)
+            answer = subprocess.run(["tools/what_if", self.directory / f"{views}.jsonl"], check=True, capture_output=True,
+                                    text=True).stdout
+            self.assertIn("6 parameters, 1.598 MB of gradients, SGD; 2 ranks over gloo on cpu", answer)
+            self.assertIn("as the script has it", answer)
+            self.assertNotIn("other buckets", answer)
+
+    def check_steps(self, steps, launch):
+        self.assertEqual([s["mode"] for s in steps].count("none"), 2)
+        self.assertEqual([s["mode"] for s in steps].count("ddp"), 1)
+        for s in steps:
+            self.assertEqual(len(s["ready_ns"]), 6)
+            if s["mode"] != "ddp":
+                self.assertLessEqual(max(s["ready_ns"]), s["backward_ns"])
+                self.assertLess(s["ready_ns"][5], s["ready_ns"][0])  # the last layer's is ready first
+            sent = s.get("collectives", {"wall_ns": 0})
+            parts = sum(s[k] for k in ("before_ns", "backward_ns", "rest_ns", "optimizer_ns")) + s.get("copy_back_ns", 0)
+            self.assertLessEqual(parts + sent["wall_ns"], s["step_ns"])
+            self.assertEqual("copy_back_ns" in s, s["mode"] == "probe" and not launch["views"])
+            self.assertEqual("collectives" in s, s["mode"] == "probe")
+            if s["mode"] == "probe" and sent["kind"] != "zero1":
+                self.assertEqual(len(sent["ns"]), len(sent["bytes"]) * sent["in_flight"])
+                self.assertLessEqual(sum(sent["ns"]) + sum(sent.get("in_ns", [])) + sum(sent.get("out_ns", [])), sent["wall_ns"])
+
+    def run_script(self, steps, *flags, start=("tools/record_torch.py",), python=sys.executable):
+        script, out = self.directory / "train.py", self.directory / "out.jsonl"
+        script.write_text(SCRIPT.replace("{steps}", str(steps)).replace("{ended!r}", repr(str(self.directory / "ended"))))
+        done = subprocess.run([python, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv_backend=c10d",
+                               "--rdzv_endpoint=localhost:0", *start, f"--out={out}", "--rounds=2", *flags, str(script),
+                               "--lr", "0.1"], capture_output=True, text=True)
+        return done, out
+
+    def test_a_script_is_recorded_as_it_is(self):
+        for flags in ([], ["--no-ddp"]):
+            done, out = self.run_script(1000, *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertFalse((self.directory / "ended").exists())
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        self.assertEqual(len(lines), 2)  # a launch each
+        for launch, modes in zip(lines, ({"none", "probe", "ddp"}, {"none", "probe"})):
+            self.assertEqual({s["mode"] for s in launch["ranks"][1]}, modes)
+            self.assertEqual(launch["passes"], 2)
+            self.assertEqual(launch["rows"][0]["passes"], 2)
+            self.assertEqual(launch["optimizer"], "AdamW")
+            names = [p["name"] for p in launch["parameters"]]
+            self.assertEqual(sorted(names), ["embedding.weight", "norm.bias", "norm.weight"])
+
+    def test_a_script_that_ends_too_early_is_named(self):
+        done, _ = self.run_script(3)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("train.py took 3 steps, which are too few", done.stderr)
+
+    def test_one_process_has_steps_and_no_collectives(self):
+        model, out = net(), self.directory / "alone.jsonl"
+        optimizer = torch.optim.Adam(model.parameters())
+        record_torch.record(model, optimizer, torch.nn.functional.cross_entropy, [batch_of(0)], out, rounds=3, passes=2)
+        launch = json.loads(out.read_text())
+        self.assertEqual([s["mode"] for s in launch["ranks"][0]].count("probe"), 2)
+        self.assertEqual((launch["world_size"], launch["passes"], launch["optimizer"]), (1, 2, "Adam"))
+        self.assertFalse(any("collectives" in s for s in launch["ranks"][0]))
+        for link, status in ((["--link=25Gbit", "--world_size=8"], 0), ([], 2)):
+            done = subprocess.run(["tools/what_if", out, *link], capture_output=True, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+
+    def test_the_wheel_records_where_nothing_else_is_installed(self):
+        place, wheel = self.directory / "venv", next(pathlib.Path("tools/wheel").glob("*.whl"))
+        self.assertRegex(wheel.name, r"^gradsync-[0-9.]+-py3-none-manylinux_2_[0-9]+_\w+\.whl$")
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        python, packages = place / "bin/python", next(place.glob("lib/python3*/site-packages"))
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel], check=True)
+        (packages / "torch.pth").write_text(os.path.dirname(os.path.dirname(torch.__file__)))
+        done, out = self.run_script(1000, start=["-m", "gradsync", "record"], python=python)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Your step takes ", done.stdout)
+        environment = {"PATH": ""}
+        asked = subprocess.run([place / "bin/gradsync", "what_if", out, "--link=25Gbit", "--world_size=64"], env=environment,
+                               check=True, capture_output=True, text=True)
+        self.assertIn("Asked for 64 ranks.", asked.stdout)
+        refused = subprocess.run([python, "-m", "gradsync"], capture_output=True, text=True)
+        self.assertIn("gradsync what_if FILE", refused.stderr)
+
+    def test_what_cannot_be_recorded_is_named(self):
+        model = net()
+        model[0].bfloat16()
+        with self.assertRaisesRegex(ValueError, "of one dtype.*bfloat16"):
+            record_torch.Recorder(model)
+
+
+if __name__ == "__main__":
+    unittest.main()

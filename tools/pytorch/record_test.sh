@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec "${PYTHON:-python3}" tools/pytorch/record_test.py

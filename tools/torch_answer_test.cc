@@ -1,0 +1,110 @@
+#include "tools/torch_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tools/predict/test_torch_profiles.h"
+
+namespace gradsync::tools {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string AnswerOf(const TorchProfile& profile, const Elsewhere& elsewhere = {},
+                     const TorchProfile* measured = nullptr) {
+  std::ostringstream out;
+  PrintTorchAnswer(profile, elsewhere, measured, out);
+  return out.str();
+}
+
+// The same in 64 parameters.
+json ManyParameters() {
+  json launch = TestTorchLaunch();
+  json ready = json::array();
+  launch["parameters"] = json::array();
+  for (int i = 0; i < 64; ++i) {
+    launch["parameters"].push_back({{"name", "p"}, {"numel", 1 << 14}, {"bytes", 1 << 16}});
+    ready.push_back((64 - i) * 40'000'000LL / 64);
+  }
+  for (const char* mode : {"none", "probe"})
+    ForEachStep(&launch, mode, [&](json& step) { step["ready_ns"] = ready; });
+  return launch;
+}
+
+TEST(TorchAnswer, IsOneScreen) {
+  const std::string answer = AnswerOf(ProfileOf({ManyParameters()}));
+  EXPECT_LE(std::ranges::count(answer, '\n'), 30);
+  std::istringstream lines(answer);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 110) << line;
+}
+
+TEST(TorchAnswer, TellsTheStepWithAndWithoutSynchronisation) {
+  const std::string answer = AnswerOf(ProfileOf({TestTorchLaunch()}));
+  EXPECT_THAT(answer, HasSubstr("3 parameters, 4.194 MB of gradients, SGD; 2 ranks over gloo on cpu"));
+  EXPECT_THAT(answer, HasSubstr("Your step takes 63 ms without synchronisation."));
+  EXPECT_THAT(answer, HasSubstr("with buckets of 25 MiB, the first 1 will take "));
+  EXPECT_THAT(answer, HasSubstr("of which 30 ms are exposed"));
+  EXPECT_THAT(answer, Not(HasSubstr("Assumed")));
+}
+
+TEST(TorchAnswer, ComparesWhatWasMeasured) {
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()})), HasSubstr("90 ms +- 0.0 %         +7.8 %\n"));
+  // 97 ms beside 45 that were measured elsewhere.
+  json there = TestTorchLaunch();
+  ForEachStep(&there, "ddp", [](json& step) { step["step_ns"] = 45'000'000; });
+  const TorchProfile measured = ProfileOf({there});
+  Elsewhere elsewhere;
+  elsewhere.none_s = 0.063;
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()}), elsewhere, &measured), HasSubstr("+115.6 %"));
+  elsewhere.none_s = 0.126;
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()}), elsewhere), Not(HasSubstr("measured")));
+}
+
+TEST(TorchAnswer, SaysWhereDdpMadeOtherBuckets) {
+  json launch = TestTorchLaunch();
+  launch["rows"][0]["rebuilt_bucket_bytes"] = {4 << 20};
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr("+7.8 %  DDP made other buckets"));
+  launch["rows"][0]["rebuilt_bucket_bytes"] = {3 << 20, 1 << 20};
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr("+7.8 %\n"));
+}
+
+TEST(TorchAnswer, NamesTheBestSizeOnlyIfItCanBeTold) {
+  // The whole model in one bucket waits for backward.
+  json late = ManyParameters();
+  ForEachStep(&late, "probe", [](json& step) {
+    for (json& ns : step["collectives"]["ns"]) ns = ns.get<int64_t>() / 20;
+    step["collectives"]["wall_ns"] = step["collectives"]["wall_ns"].get<int64_t>() / 20;
+  });
+  EXPECT_THAT(AnswerOf(ProfileOf({late})), HasSubstr("The best bucket size"));
+  // A launch much slower than another hides what sizes differ by.
+  json slow = late;
+  ForEachStep(&slow, "probe", [](json& step) { step["optimizer_ns"] = 600'000'000; });
+  EXPECT_THAT(AnswerOf(ProfileOf({late, slow})), HasSubstr("they differ by less than can be told"));
+}
+
+TEST(TorchAnswer, SaysWhatOptionsGain) {
+  const std::string answer = AnswerOf(ProfileOf({TestTorchLaunch()}));
+  EXPECT_THAT(answer, testing::ContainsRegex("no_sync.*gains \\(-30.4 %\\)"));
+  EXPECT_THAT(answer, testing::ContainsRegex("twice as long.*loses \\(\\+"));
+}
+
+TEST(TorchAnswer, SaysWhatItAssumes) {
+  json launch = TestTorchLaunch();
+  launch["device"] = "NVIDIA H100";
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})),
+              HasSubstr("Assumed: communication takes nothing from computation on the GPU."));
+  Elsewhere elsewhere;
+  elsewhere.world_size = 64;
+  elsewhere.wire = Wire{1e9, 0};
+  const std::string answer = AnswerOf(ProfileOf({launch}), elsewhere);
+  EXPECT_THAT(answer, HasSubstr("Asked for 64 ranks."));
+  EXPECT_THAT(answer, Not(HasSubstr("measured")));
+}
+
+}  // namespace
+}  // namespace gradsync::tools
