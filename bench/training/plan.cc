@@ -20,7 +20,8 @@
 namespace gradsync::bench {
 namespace {
 
-// Rank 0 of a world that has no other ranks: every collective is done at once and leaves tensors as they are.
+// Rank 0 of a world that has no other ranks: every collective is done at once, as if all others had the same
+// tensors.
 class LoneGroup : public comm::ProcessGroup {
  public:
   LoneGroup(std::string backend, int world_size)
@@ -31,7 +32,13 @@ class LoneGroup : public comm::ProcessGroup {
                                model::DType dtype) override {
     return backend_ == "shm" ? model::Tensor::Zeros(device, std::move(shape), dtype) : model::Tensor();
   }
-  comm::Work Issue(comm::Request /*request*/) override { return {}; }
+  comm::Work Issue(comm::Request request) override {
+    if (request.collective != comm::Collective::kAllGather) return {};
+    const int64_t part = request.input.numel();
+    const model::Tensor own = request.input.Clone();  // it may be a part of the output
+    for (int64_t rank = 0; rank < size(); ++rank) request.output.Slice(rank * part, {part}).CopyFrom(own);
+    return {};
+  }
 
  private:
   const std::string backend_;
