@@ -1,23 +1,15 @@
+#include "tools/tables/links.h"
+
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
-#include "tools/tables/views.h"
 #include "tools/tables/words.h"
 
-// Over which links a strategy pays: runs that differ in the rate of the link alone (`link_rate`). Beside them
-// runs of the same variants without a link.
 namespace gradsync::tools {
 namespace {
-
-struct OverLinks {
-  View any;
-  std::map<double, View> by_rate{};          // bits per second
-  std::map<std::string, View> by_backend{};  // without a link
-};
 
 // The difference of the view at `place`; NaN without one.
 template <class Place>
@@ -39,39 +31,10 @@ bool IsCompared(const Cell& cell, size_t row) {
   return cell.rows[row].baseline != Row::kNone && cell.rows[row].baseline != row;
 }
 
-std::string RateText(double rate) {
-  return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");
-}
-
 std::string RatesText(const std::vector<double>& rates) {
   std::vector<std::string> texts;
   for (const double rate : rates) texts.push_back(RateText(rate));
   return Listed(texts);
-}
-
-// What intervals show, and no rate that was not measured: over which links the row is faster, and over which
-// it is slower.
-std::string FasterWhere(const OverLinks& row) {
-  std::vector<double> rates, faster, slower;
-  bool is_run = true;  // faster at rates that follow each other
-  for (const auto& [rate, view] : row.by_rate) {
-    if (view.row.verdict == Verdict::kFaster) {
-      is_run &= faster.empty() || faster.back() == rates.back();
-      faster.push_back(rate);
-    }
-    if (view.row.verdict == Verdict::kSlower) slower.push_back(rate);
-    rates.push_back(rate);
-  }
-  if (faster.size() == rates.size()) return "at every rate measured";
-  if (slower.size() == rates.size()) return "never";
-  std::string text = "open";
-  if (!faster.empty() && is_run) {
-    text = faster.front() == rates.front() ? "up to " + RateText(faster.back())
-           : faster.size() == 1
-               ? "only at " + RateText(faster.back())
-               : Join("only from ", RateText(faster.front()), " to ", RateText(faster.back()));
-  }
-  return text + (slower.empty() ? "" : "; slower at " + RatesText(slower));
 }
 
 std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
@@ -98,14 +61,38 @@ std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
 
 }  // namespace
 
-void AddLinksTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
-  const std::vector<Cell> cells = TrainingOf(all);
+std::string FasterWhere(const OverLinks& row) {
+  std::vector<double> rates, faster, slower;
+  bool is_run = true;  // faster at rates that follow each other
+  for (const auto& [rate, view] : row.by_rate) {
+    if (view.row.verdict == Verdict::kFaster) {
+      is_run &= faster.empty() || faster.back() == rates.back();
+      faster.push_back(rate);
+    }
+    if (view.row.verdict == Verdict::kSlower) slower.push_back(rate);
+    rates.push_back(rate);
+  }
+  if (faster.size() == rates.size()) return "at every rate measured";
+  if (slower.size() == rates.size()) return "never";
+  std::string text = "open";
+  if (!faster.empty() && is_run) {
+    text = faster.front() == rates.front() ? "up to " + RateText(faster.back())
+           : faster.size() == 1
+               ? "only at " + RateText(faster.back())
+               : Join("only from ", RateText(faster.front()), " to ", RateText(faster.back()));
+  }
+  return text + (slower.empty() ? "" : "; slower at " + RatesText(slower));
+}
+
+std::vector<OverLinks> LinksOf(const std::vector<Cell>& cells) {
   std::vector<OverLinks> rows;
   std::map<std::string, size_t> numbers;
   std::set<double> rates;
-  std::set<std::string> backends;
+  const auto rate_of = [](const Cell& cell) {
+    return cell.any().strategy().empty() ? kNaN : ConfigNumber(*cell.any().measured, "link_rate");
+  };
   for (const Cell& cell : cells) {
-    const double rate = ConfigNumber(*cell.any().measured, "link_rate");
+    const double rate = rate_of(cell);
     if (std::isnan(rate)) continue;
     for (size_t i = 0; i < cell.rows.size(); ++i) {
       const View view{cell, cell.rows[i]};
@@ -117,17 +104,28 @@ void AddLinksTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
       rates.insert(rate);
     }
   }
-  if (rates.size() < 2) return;
+  if (rates.size() < 2) return {};
   for (const Cell& cell : cells) {
     for (size_t i = 0; i < cell.rows.size(); ++i) {
       const View view{cell, cell.rows[i]};
-      if (!IsCompared(cell, i) || !std::isnan(Number("link_rate")(view))) continue;
+      if (cell.any().strategy().empty() || !IsCompared(cell, i) || !std::isnan(rate_of(cell))) continue;
       for (OverLinks& row : rows) {
-        if (KeyWithoutLink(row.any.row) != KeyWithoutLink(view.row)) continue;
-        row.by_backend.emplace(view.row.backend(), view);
-        backends.insert(view.row.backend());
+        if (KeyWithoutLink(row.any.row) == KeyWithoutLink(view.row))
+          row.by_backend.emplace(view.row.backend(), view);
       }
     }
+  }
+  return rows;
+}
+
+void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+  const std::vector<OverLinks> rows = LinksOf(cells);
+  if (rows.empty()) return;
+  std::set<double> rates;
+  std::set<std::string> backends;
+  for (const OverLinks& row : rows) {
+    for (const auto& [rate, view] : row.by_rate) rates.insert(rate);
+    for (const auto& [backend, view] : row.by_backend) backends.insert(backend);
   }
   TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(rates, backends));
   for (const OverLinks& row : rows) table.Add(row);

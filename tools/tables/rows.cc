@@ -227,6 +227,7 @@ Cell CellOf(const Group& group, std::string_view baseline_row) {
 
 void NameCells(std::vector<Cell>* cells) {
   constexpr std::pair<const char*, const char*> kWords[] = {{"collective", ""},
+                                                            {"link_rate", ""},
                                                             {"model", ""},
                                                             {"batch_size", "batch "},
                                                             {"accumulation_steps", "accumulation "},
@@ -243,6 +244,8 @@ void NameCells(std::vector<Cell>* cells) {
   for (const Cell& cell : *cells) {
     Configuration& own = configurations.emplace_back(ConfigurationOf(cell.any().measured->record));
     own["ranks"] = RankCount(cell.any().measured->world_size());
+    const double rate = ConfigNumber(*cell.any().measured, "link_rate");
+    own["link_rate"] = std::isnan(rate) ? "no link" : RateText(rate);
     for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
   }
   std::map<std::pair<std::string, std::string>, size_t> namesakes;

@@ -84,6 +84,10 @@ std::string TimeText(double seconds) {
   return Significant(is_long ? seconds : 1e3 * seconds, is_long ? 2 : 3) + (is_long ? " s" : " ms");
 }
 
+std::string RateText(double rate) {
+  return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");
+}
+
 std::string RankCount(int64_t num_ranks) { return Join(num_ranks, num_ranks == 1 ? " rank" : " ranks"); }
 
 std::string DurationFlag(double seconds) {

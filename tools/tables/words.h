@@ -31,6 +31,8 @@ std::string PercentAtMost(double part);
 std::string TimeRange(const Interval& seconds);
 // "118 ms", "1.1 s".
 std::string TimeText(double seconds);
+// "200 Mbit/s", "4 Gbit/s".
+std::string RateText(double bits_per_second);
 // "1 rank", "2 ranks".
 std::string RankCount(int64_t num_ranks);
 // How long a measurement takes, as options take it, rounded up: "40s", "6m", "3h".
