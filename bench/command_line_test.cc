@@ -157,10 +157,10 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
     const ProgramResult result = RunProgram(program, {"--help"});
     EXPECT_EQ(result.status, 0);
     EXPECT_EQ(result.err, "");
-    for (const char* const flag :
-         {"--world_size", "--device", "--timeout", "--out", "--help", "Default: 1m"}) {
+    for (const char* const flag : {"--world_size", "--device", "--timeout", "--out", "--help="})
       EXPECT_THAT(result.out, HasSubstr(flag)) << program;
-    }
+    EXPECT_LE(std::ranges::count(result.out, '\n'), 52) << program;
+    EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
   }
 }
 
@@ -221,7 +221,7 @@ TEST(SuiteTest, GoesOnWhereItWasStopped) {
 
   const ProgramResult resumed = RunningProgram(kSuite, {"--resume=" + out}).Wait(std::chrono::seconds(1000));
   EXPECT_EQ(resumed.status, 0) << resumed.err;
-  EXPECT_THAT(resumed.out, StartsWith("[1/3] all-reduce: kept\n[2/3] tiny, every strategy\n"));
+  EXPECT_THAT(resumed.out, StartsWith("[1/3] all-reduce: kept\n[2/3] tiny, every strategy: "));
   std::map<std::string, std::set<std::string>> run_ids;
   for (const Record& record : RecordsIn(out)) {
     run_ids[record.experiment + record.config.StringOr("model", "")].insert(record.run_id);

@@ -10,6 +10,7 @@
 #include "model/error.h"
 #include "tools/render/file.h"
 #include "tools/render/render.h"
+#include "tools/render/screen.h"
 #include "tools/run_tool.h"
 #include "tools/tables/summarize.h"
 
@@ -31,7 +32,7 @@ constexpr char kSummary[] =
 
 struct CommandLine {
   std::vector<std::string> inputs;
-  std::string baseline_row;
+  std::string baseline_row, run;
   std::string format = "markdown";
   std::string out;
   bool details = false;
@@ -45,11 +46,14 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json"}),
-             "csv is RFC 4180; on stdout or in one file each table follows a line '# name'.");
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
+             "screen: the answer on one screen. csv is RFC 4180; on stdout or in one file each table follows "
+             "a line '# name'.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
              "there. Without it core, which decides most, or the first row where there is none.");
+  flags->Add("run", &line->run, bench::Text("a run's name, such as 20261124T073209-5e1f"),
+             "This run alone, with all its launches.");
   flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
   flags->Add("details", &line->details, bench::Switch(),
              "All columns and tables, for people too: percentiles, phases, the reference tables' columns.");
@@ -167,12 +171,16 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Require(line.baseline.empty() || line.baseline_row.empty(),
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
     if (!line.baseline.empty()) return Compare(line, out, err);
-    Summary summary = Summarize(line.inputs, line.baseline_row, line.calibrations);
+    Summary summary = Summarize(line.inputs, line.baseline_row, line.run, line.calibrations);
     PrintProblems(summary, err);
     if (summary.num_records == 0)
       return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
                   err);
     if (line.precision > 0) return IsPrecise(summary, line.precision) ? kDone : kNotPrecise;
+    if (line.format == "screen") {
+      out << ScreenOf(summary) << std::flush;
+      return kDone;
+    }
     if (!line.table.empty()) KeepTable(line.table, &summary.report);
     Write(summary.report, line, out);
     return kDone;

@@ -83,7 +83,7 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
   EXPECT_THAT(outcome.out, StartsWith("# gradsync: results\n"));
   EXPECT_THAT(outcome.out, HasSubstr("host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm)"));
   EXPECT_THAT(outcome.out, HasSubstr("gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0"));
-  EXPECT_THAT(outcome.out, HasSubstr("`bench/ddp --model=small`"));
+  EXPECT_THAT(outcome.out, HasSubstr("`./bazelw run //bench:ddp -- --model=small`"));
   EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MB) | time (s) |"));
   EXPECT_THAT(outcome.out,
               HasSubstr("| variant        | step, alone (s) | delta, paired (%) [simultaneous 95 % CI] | "
@@ -237,7 +237,7 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
-  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex or json");
+  refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex, json or screen");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");
   refuses({}, "no input: takes directories or files with records, such as results/");

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "bench/collectives/exercise.h"
 #include "bench/collectives/pattern.h"
 #include "bench/launch/rank_program.h"
@@ -35,12 +34,6 @@ Collective CollectiveOf(const std::string& name) {
     if (name == comm::Name(collective)) return collective;
   }
   return Collective::kAllReduce;
-}
-
-std::string Median(std::vector<int64_t> times_ns) {
-  const auto middle = times_ns.begin() + static_cast<std::ptrdiff_t>(times_ns.size() / 2);
-  std::nth_element(times_ns.begin(), middle, times_ns.end());
-  return ApproximateDuration(static_cast<double>(*middle));
 }
 
 // One backend's part in a collective of one size.
@@ -74,8 +67,7 @@ class AllReduceJob : public RankJob {
         for (const int64_t in_flight : options_.in_flight) Measure(collective, size_bytes, in_flight);
       }
     }
-    rank_.Conclude(absl::StrFormat("%-32s %12s %12s %10s\n%srecords: %s\n", "rank 0, medians", "time",
-                                   "in a row", "wrong", summary_, rank_.out()));
+    rank_.Conclude("");
   }
 
  private:
@@ -157,9 +149,6 @@ class AllReduceJob : public RankJob {
     series.record.checks.Set("checked_elements", num_checked);
     rank_.writer().Begin(series.record);
     const int64_t wrong = rank_.Reduce(series.wrong, comm::ReduceOp::kSum);
-    absl::StrAppendFormat(&summary_, "%-32s %12s %12s %10d\n", series.name,
-                          Median(series.record.samples["time_ns"]),
-                          Median(series.record.samples["back_to_back_ns"]), wrong);
     if (wrong == 0) return;
     rank_.AddFault(Join(series.name, ": ", wrong, " of ", rank_.Reduce(num_checked, comm::ReduceOp::kSum),
                         " checked elements are wrong"));
@@ -170,7 +159,6 @@ class AllReduceJob : public RankJob {
   const std::unique_ptr<PhaseTimer> timer_;
   std::optional<CpuClock> cpu_clock_;  // of the groups' threads
   int64_t position_ = 0;
-  std::string summary_;  // a line for each record
 };
 
 }  // namespace
@@ -178,7 +166,7 @@ class AllReduceJob : public RankJob {
 int RunAllReduceProgram(int argc, char** argv, FlagTable& flags, AllReduceOptions& options) {
   const auto check = [&](const comm::World& world) { CheckAllReduceOptions(options, world); };
   const auto prepare = [&](Rank& rank) { return std::make_unique<AllReduceJob>(options, rank); };
-  return RunRankProgram(argc, argv, {flags, options.ranks, /*complete=*/{}, check, prepare});
+  return RunRankProgram(argc, argv, {"all_reduce", flags, options.ranks, /*complete=*/{}, check, prepare});
 }
 
 }  // namespace gradsync::bench

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <numeric>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "bench/records/units.h"
@@ -157,8 +159,12 @@ FlagTable::Flag& FlagTable::Find(std::string_view name) {
 void FlagTable::Parse(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
-    if (argument == "--help" || argument == "-h") {
+    if (argument == "--help" || argument == "-h" || argument.starts_with("--help=")) {
       help_requested_ = true;
+      topic_ = argument.substr(std::min(argument.size(), std::string_view("--help=").size()));
+      const bool is_known = topic_.empty() || topic_ == "all" ||
+                            std::ranges::any_of(flags_, [&](const Flag& flag) { return IsOf(flag, topic_); });
+      if (!is_known) Find(topic_);  // names the nearest flag
       return;
     }
     if (paths_ != nullptr && !argument.empty() && !argument.starts_with('-')) {
@@ -197,18 +203,51 @@ std::vector<std::pair<std::string, std::string>> FlagTable::Values(
   return values;
 }
 
+bool FlagTable::IsOf(const Flag& flag, std::string_view topic) {
+  return flag.name == topic || absl::AsciiStrToLower(flag.group) == topic;
+}
+
 std::string FlagTable::Usage() const {
+  if (!topic_.empty()) {
+    std::string usage;
+    for (const Flag& flag : flags_) {
+      if (topic_ != "all" && !IsOf(flag, topic_)) continue;
+      absl::StrAppend(&usage, "--", flag.name, "\n    ", absl::StrReplaceAll(flag.help, {{"\n", "\n    "}}),
+                      "\n    Takes ", flag.takes, ".",
+                      flag.text.empty() ? "" : " Default: " + flag.text + ".", "\n");
+    }
+    return usage;
+  }
+  // A line for each flag, as long as that is a screen; the flags of later groups are only named.
+  constexpr size_t kMostLines = 42, kNameWidth = 24, kMostDefault = 12, kWidth = 110;
   std::string usage = summary_ + "\n\n";
   if (paths_ != nullptr) usage += program_ + " takes " + paths_help_ + ".\n\n";
-  usage += "Flags of " + program_ + ":\n";
   std::string_view group;
-  for (const Flag& flag : flags_) {
-    if (flag.group != group) usage += Join("\n", group = flag.group, ":\n");
-    usage += "  --" + flag.name + "\n      " + flag.help + "\n      Takes " + flag.takes + ".";
-    if (!flag.text.empty()) usage += " Default: " + flag.text + ".";
-    usage += "\n";
+  size_t num_lines = 0;
+  bool is_named = false;
+  for (size_t i = 0; i < flags_.size(); ++i) {
+    const Flag& flag = flags_[i];
+    if (i == 0 || flag.group != group) {
+      group = flag.group;
+      const auto size = static_cast<size_t>(std::ranges::count(flags_, flag.group, &Flag::group));
+      is_named = num_lines + 1 + size > kMostLines;
+      num_lines += is_named ? 1 : 1 + size;
+      if (is_named) usage += '\n';
+      usage += group.empty() ? "Flags of " + program_ + ":" : Join(group, ":");
+      if (!is_named) usage += "\n";
+    }
+    if (is_named) {
+      usage += " --" + flag.name;
+      continue;
+    }
+    std::string line = "  --" + flag.name;
+    if (!flag.text.empty() && flag.text.size() <= kMostDefault && !flag.is_switch) line += "=" + flag.text;
+    line.resize(std::max(line.size() + 1, kNameWidth), ' ');
+    line += flag.help.substr(0, std::min(flag.help.find(". "), flag.help.find(".\n")));
+    if (line.size() > kWidth) line = line.substr(0, line.rfind(' ', kWidth - 4)) + " ...";
+    usage += line + (line.ends_with('.') ? "\n" : ".\n");
   }
-  return usage + "  --help\n      Prints this.\n";
+  return usage + "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n";
 }
 
 }  // namespace gradsync::bench

@@ -94,8 +94,8 @@ class FlagTable {
 
   // Reads "--name=value", "--name value" and, for a bool, "--name". Throws InvalidInput with one line that
   // names the flag, what was given and what it takes, for an unknown flag (and names the one that was perhaps
-  // meant), a bad value, a flag given twice, or an argument that is no flag. After --help nothing more is
-  // read, and help_requested() is true.
+  // meant), a bad value, a flag given twice, or an argument that is no flag. After --help or
+  // --help=TOPIC nothing more is read, and help_requested() is true. A topic is a flag, a group or "all".
   void Parse(int argc, const char* const* argv);
 
   bool help_requested() const { return help_requested_; }
@@ -103,7 +103,7 @@ class FlagTable {
   bool given(std::string_view name) const;
   // Each flag but those named, "--" before it, with its value as it was given, or by default.
   std::vector<std::pair<std::string, std::string>> Values(const std::vector<std::string>& except) const;
-  // The summary, and, by groups, each flag with what it takes and its default.
+  // Without a topic the summary, and the flags by groups, on about one screen; with one all of its flags.
   std::string Usage() const;
 
  private:
@@ -130,6 +130,7 @@ class FlagTable {
   }
 
   Flag& Find(std::string_view name);
+  static bool IsOf(const Flag& flag, std::string_view topic);
 
   const std::string program_;
   const std::string summary_;
@@ -138,6 +139,7 @@ class FlagTable {
   std::vector<std::string>* paths_ = nullptr;
   std::string paths_help_;
   bool help_requested_ = false;
+  std::string topic_;  // of --help; empty: none
 };
 
 // `path` made absolute: a relative one counts from BUILD_WORKING_DIRECTORY, which `bazel run` sets, and

@@ -3,15 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 #include "model/error.h"
 
 namespace gradsync::bench {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Options {
   bool trace = false;
@@ -207,12 +212,16 @@ TEST(FlagTableTest, UsageNamesEveryFlagWithItsDefault) {
   EXPECT_TRUE(table.help_requested());
   const std::string usage = table.Usage();
   EXPECT_THAT(usage, HasSubstr("Does nothing."));
-  EXPECT_THAT(usage,
-              HasSubstr("--sizes\n      Buffer sizes.\n      Takes a byte count such as 4096, 64KiB, "
-                        "1MiB, 1GiB, or a comma-separated list without repeats. Default: 1MiB,10MiB."));
-  EXPECT_THAT(usage, HasSubstr("--timeout"));
-  EXPECT_THAT(usage, HasSubstr("Default: 1m."));
-  EXPECT_THAT(usage, HasSubstr("--help"));
+  EXPECT_THAT(usage, ContainsRegex("\n  --sizes=1MiB,10MiB +Buffer sizes[.]\n"));
+  EXPECT_THAT(usage, ContainsRegex("\n  --timeout=1m +"));
+  EXPECT_THAT(usage, HasSubstr("--help=FLAG"));
+  Parse(table, {"--help=sizes"});
+  EXPECT_EQ(table.Usage(),
+            "--sizes\n    Buffer sizes.\n    Takes a byte count such as 4096, 64KiB, "
+            "1MiB, 1GiB, or a comma-separated list without repeats. Default: 1MiB,10MiB.\n");
+  Parse(table, {"--help=all"});
+  EXPECT_THAT(table.Usage(), AllOf(HasSubstr("--sizes\n"), HasSubstr("--timeout\n")));
+  EXPECT_THROW(Parse(table, {"--help=sizez"}), InvalidInput);
 }
 
 TEST(FlagTableTest, UsageShowsFlagsByGroups) {
@@ -221,7 +230,28 @@ TEST(FlagTableTest, UsageShowsFlagsByGroups) {
   table.Add("steps", &steps, Integer(1, 10), "Steps to take.");
   table.BeginGroup("Data");
   table.Add("batch_size", &batch_size, Integer(1, 10), "Rows of a batch.");
-  EXPECT_THAT(table.Usage(), ::testing::ContainsRegex("--steps(.|\n)*\nData:\n  --batch_size\n"));
+  EXPECT_EQ(table.Usage(),
+            "Demonstrates flags.\n\nFlags of demo:\n  --steps=1             Steps to take.\nData:\n"
+            "  --batch_size=2        Rows of a batch.\n"
+            "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n");
+  Parse(table, {"--help=data"});
+  EXPECT_THAT(table.Usage(), AllOf(HasSubstr("--batch_size\n"), Not(HasSubstr("--steps"))));
+}
+
+// What does not fit on a screen is named by groups.
+TEST(FlagTableTest, UsageIsAScreen) {
+  std::vector<int64_t> values(60, 1);
+  FlagTable table("demo", "Demonstrates flags.");
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i % 10 == 0) table.BeginGroup(Join("Group ", i));
+    table.Add(Join("flag", i), &values[i], Integer(1, 10), std::string(300, 'x') + " and more. Not this.");
+  }
+  const std::string usage = table.Usage();
+  EXPECT_LE(std::ranges::count(usage, '\n'), 52);
+  std::istringstream lines(usage);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120) << line;
+  EXPECT_THAT(usage, AllOf(HasSubstr("\n  --flag0=1"), HasSubstr("\nGroup 50: --flag50 --flag51"),
+                           Not(HasSubstr("Not this"))));
 }
 
 TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {

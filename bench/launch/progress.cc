@@ -12,7 +12,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr int64_t kRefreshNs = 200'000'000;
+constexpr int64_t kRefreshNs = 200'000'000, kLineEveryNs = 30'000'000'000;
 constexpr char kClearLine[] = "\r\033[K";
 
 }  // namespace
@@ -26,19 +26,24 @@ std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int
 }
 
 Progress::Progress(int64_t total, bool visible)
-    : total_(total), visible_(visible && isatty(STDERR_FILENO) == 1), begin_ns_(comm::Now()) {}
+    : total_(total),
+      visible_(visible),
+      is_terminal_(isatty(STDERR_FILENO) == 1),
+      begin_ns_(comm::Now()),
+      shown_ns_(is_terminal_ ? 0 : begin_ns_) {}
 
 Progress::~Progress() {
-  if (visible_ && shown_ns_ != 0) std::fputs(kClearLine, stderr);
+  if (visible_ && is_terminal_ && shown_ns_ != 0) std::fputs(kClearLine, stderr);
 }
 
 void Progress::Step(std::string_view what) {
   ++done_;
   if (!visible_) return;
   const int64_t now_ns = comm::Now();
-  if (now_ns - shown_ns_ < kRefreshNs) return;
+  if (now_ns - shown_ns_ < (is_terminal_ ? kRefreshNs : kLineEveryNs)) return;
   shown_ns_ = now_ns;
-  std::fprintf(stderr, "%s%s", kClearLine, ProgressLine(what, done_, total_, now_ns - begin_ns_).c_str());
+  std::fprintf(stderr, "%s%s%s", is_terminal_ ? kClearLine : "",
+               ProgressLine(what, done_, total_, now_ns - begin_ns_).c_str(), is_terminal_ ? "" : "\n");
   std::fflush(stderr);
 }
 

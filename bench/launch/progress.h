@@ -7,8 +7,8 @@
 
 namespace gradsync::bench {
 
-// One line on a terminal that says how far a run is and when it will end. Writes nothing if stderr is not a
-// terminal, so that no log file ever holds progress.
+// How far a run is and when it will end: one line on a terminal, and elsewhere a line every 30 seconds, on
+// stderr.
 class Progress {
  public:
   // `total`: how many steps there will be. `visible`: false silences it, for ranks other than 0.
@@ -23,10 +23,10 @@ class Progress {
 
  private:
   const int64_t total_;
-  const bool visible_;
+  const bool visible_, is_terminal_;
   const int64_t begin_ns_;
   int64_t done_ = 0;
-  int64_t shown_ns_ = 0;
+  int64_t shown_ns_;  // when last
 };
 
 // "batch 2, sequence 128: 12/70, 1m05s left"; without the time while nothing is known of it (done == 0).

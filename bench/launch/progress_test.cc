@@ -12,6 +12,7 @@ TEST(ProgressLineTest, SaysWhatHowFarAndHowLong) {
   EXPECT_EQ(ProgressLine("batch 2", 70, 70, 5'000'000'000), "batch 2: 70/70, 0 left");
 }
 
+// Unless it takes longer than half a minute.
 TEST(ProgressTest, WritesNothingIntoAFile) {
   ::testing::internal::CaptureStderr();
   {

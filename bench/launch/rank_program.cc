@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +18,9 @@
 #include <span>
 #include <system_error>
 
+#include "bench/launch/runfile.h"
 #include "comm/processes/launch.h"
+#include "comm/processes/run_command.h"
 #include "comm/rendezvous/job.h"
 #include "model/error.h"
 
@@ -71,8 +74,29 @@ void CheckOutputDirectory(const RankOptions& options) {
           ": cannot be written to: ", std::strerror(errno));
 }
 
+// What was measured, on one screen, and the next commands. The tools estimate, and this program must not
+// depend on them: without them it names the records alone.
+void ShowAnswer(const char* argv0, const std::string& experiment, const std::string& out,
+                const std::string& set) {
+  constexpr std::chrono::minutes kPatience{5};
+  std::error_code is_missing;
+  const std::filesystem::directory_iterator files(out, is_missing);
+  if (std::none_of(begin(files), end(files), [&](const auto& file) {
+        return file.path().filename().string().starts_with(experiment + ".");
+      }))
+    return;
+  try {
+    const comm::CommandResult answer = comm::RunCommand(
+        {RunfilePath(argv0, "tools/summarize"), out, "--format=screen", "--run=" + set}, kPatience);
+    std::printf("%s%s%s", answer.output.c_str(), answer.message.c_str(), answer.ok() ? "" : "\n");
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+  }
+  std::printf("Next: ./bazelw run //tools:report -- %s, or //tools:summarize with --details\n", out.c_str());
+}
+
 // Throws InvalidInput if what the flags name cannot be used.
-int RunRank(const RankProgram& program, const comm::World& world, int argc, char** argv) {
+int RunRank(const RankProgram& program, const comm::World& world, bool answer, int argc, char** argv) {
   program.options.seed += ThisLaunch().index;
   // The other ranks say so too, and not only that this one has gone.
   const auto rank_failed = [&](const std::exception& error) {
@@ -88,6 +112,15 @@ int RunRank(const RankProgram& program, const comm::World& world, int argc, char
     rank.emplace(program.options, world, argc, argv);
     job = program.prepare(*rank);
     job->Run();
+    if (!answer || !rank->is_first() || world.launcher == "self") return kDone;
+    if (world.local_size == world.size) {
+      ShowAnswer(argv[0], program.experiment, rank->out(), rank->launch().set);
+    } else {
+      std::printf(
+          "Each host has the records of its own ranks. With all of them in one directory, the answer is:\n"
+          "  ./bazelw run //tools:summarize -- %s --format=screen\n",
+          rank->out().c_str());
+    }
     return kDone;
   } catch (const InvalidInput& error) {
     if (job != nullptr) return rank_failed(error);
@@ -103,7 +136,7 @@ int RunRank(const RankProgram& program, const comm::World& world, int argc, char
   }
 }
 
-int LaunchRanks(const RankProgram& program, std::span<char* const> argv) {
+int LaunchRanks(const RankProgram& program, bool answer, std::span<char* const> argv) {
   const RankOptions& options = program.options;
   comm::LaunchOptions launch;
   launch.world_size = static_cast<int>(options.world_size);
@@ -118,6 +151,9 @@ int LaunchRanks(const RankProgram& program, std::span<char* const> argv) {
       SetLaunch(set, i);
       if (const int status = comm::LaunchSelf(launch, argv); status != kDone) return status;
     }
+    if (answer)
+      ShowAnswer(argv[0], program.experiment, options.OutputDirectory(Join(program.experiment, "-", set)),
+                 set);
     return kDone;
   } catch (const std::exception& error) {
     return Fail(kRankFailed, Join("cannot start the ranks: ", error.what()));
@@ -129,6 +165,9 @@ int LaunchRanks(const RankProgram& program, std::span<char* const> argv) {
 int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
   FlagTable& flags = program.flags;
   const RankOptions& options = program.options;
+  bool answer = true;
+  flags.BeginGroup("At the end");
+  flags.Add("answer", &answer, Switch(), "End with the answer on one screen. Without it: records alone.");
   flags.Parse(argc, argv);
   if (flags.help_requested()) {
     std::fputs(flags.Usage().c_str(), stdout);
@@ -150,8 +189,8 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     program.check(known);
     CheckOutputDirectory(options);
   }
-  if (world) return RunRank(program, *world, argc, argv);
-  return LaunchRanks(program, std::span<char* const>(argv, static_cast<size_t>(argc)));
+  if (world) return RunRank(program, *world, answer, argc, argv);
+  return LaunchRanks(program, answer, std::span<char* const>(argv, static_cast<size_t>(argc)));
 } catch (const InvalidInput& error) {
   return comm::IsFirstToReport() ? Fail(kBadArguments, error.what()) : kBadArguments;
 } catch (const comm::CollectiveError& error) {

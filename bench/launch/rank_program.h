@@ -22,6 +22,7 @@ class RankJob {
 
 // A program that is one benchmark.
 struct RankProgram {
+  const char* experiment;  // as records name it
   FlagTable& flags;
   RankOptions& options;
   // In every process: fills in what the flags left out. Throws InvalidInput if they do not fit together, or
@@ -39,7 +40,9 @@ struct RankProgram {
 
 // The main function of such a program: reads the flags; without a launcher starts the ranks, each by
 // executing the program anew, as often as it is asked to, in each launch with the next seed; under torchrun,
-// mpirun or srun is one of them. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad
+// mpirun or srun is one of them. What was measured ends with its answer on one screen, by //tools:summarize,
+// unless
+// --answer=false. Returns the exit status: 0 done, or help printed; 1 a rank failed; 2 bad
 // arguments, named in one line on stderr.
 int RunRankProgram(int argc, char** argv, const RankProgram& program);
 

@@ -132,7 +132,6 @@ class ConvergenceJob : public RankJob {
     rank_.writer().Begin(record);
     rank_.writer().WriteToDisk();
     if (!options_.save.empty()) trial.Save(options_.save);
-    Report(variant, seed, trial, held_out);
     return held_out;
   }
 
@@ -200,7 +199,7 @@ int RunConvergenceProgram(int argc, char** argv, FlagTable& flags, ConvergenceOp
     if (!corpus) corpus = ReadCorpus(options.corpus, options.text_bytes, options.seq_len());
     return std::make_unique<ConvergenceJob>(options, rank, *std::move(corpus));
   };
-  return RunRankProgram(argc, argv, {flags, options.training.ranks, complete, check, prepare});
+  return RunRankProgram(argc, argv, {"convergence", flags, options.training.ranks, complete, check, prepare});
 }
 
 }  // namespace gradsync::bench

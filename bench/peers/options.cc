@@ -2,10 +2,28 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include "model/error.h"
 
 namespace gradsync::bench {
+
+std::string_view PyTorchWay(std::string_view twin) {
+  constexpr std::pair<std::string_view, std::string_view> kWays[] = {
+      {"none", "no DistributedDataParallel"},
+      {"naive", "all_reduce of each p.grad after backward"},
+      {"flat", "all_reduce of one flattened tensor after backward"},
+      {"overlap", "register_post_accumulate_grad_hook with all_reduce(async_op=True)"},
+      {"ddp", "DistributedDataParallel"},
+      {"ddp_view", "DistributedDataParallel(gradient_as_bucket_view=True)"},
+      {"zero1", "ZeroRedundancyOptimizer with DistributedDataParallel"},
+      {"bf16_hook", "DistributedDataParallel with bf16_compress_hook"},
+      {"post_local_sgd", "PeriodicModelAverager"}};
+  const auto* const way =
+      std::ranges::find(kWays, twin, &std::pair<std::string_view, std::string_view>::first);
+  return way == std::end(kWays) ? "" : way->second;
+}
 
 void PeerOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Other frameworks");

@@ -12,6 +12,10 @@ namespace gradsync::bench {
 // Behind the names that PyTorch's process gives to strategies whose model is compiled.
 inline constexpr std::string_view kCompiled = "_compiled";
 
+// What a user of PyTorch calls a way that bench/peers/pytorch_training.py names ("ddp_view"); empty for
+// others.
+std::string_view PyTorchWay(std::string_view twin);
+
 // Whether another framework takes the same steps.
 struct PeerOptions {
   std::string with_peers = "none";

@@ -1,5 +1,6 @@
 #include "bench/presets/options.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -17,14 +18,17 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// Flags that say on another command line what these options hold.
+// Flags that say on another command line what these options hold beside the defaults.
 template <class Options>
 Arguments ArgumentsOf(Options options) {
-  FlagTable flags("", "");
+  FlagTable flags("", ""), of_defaults("", "");
+  Options defaults;
   options.AddTo(flags);
+  defaults.AddTo(of_defaults);
+  const auto by_default = of_defaults.Values({"out"});
   Arguments arguments;
-  for (const auto& [name, value] : flags.Values({"out"})) {
-    if (!value.empty()) arguments.push_back(Join(name, "=", value));
+  for (const auto& flag : flags.Values({"out"})) {
+    if (std::ranges::count(by_default, flag) == 0) arguments.push_back(Join(flag.first, "=", flag.second));
   }
   return arguments;
 }
@@ -203,7 +207,7 @@ void Calibrate(const SuiteOptions& options, Builder& builder) {
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add(
       "preset", &preset, OneOf({"smoke", "quick", "resolution", "calibrate", "reference"}),
-      "smoke: whether everything works, within a minute. quick: a comparison, within eight on two cores. "
+      "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
       "resolution: how small a difference can be shown, by known delays. "
       "calibrate: what predictions need of this machine and its link, within two minutes for each backend. "
       "reference: the published experiments, for hours on a CPU.");

@@ -6,9 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "bench/launch/flags.h"
 #include "bench/launch/runfile.h"
 #include "bench/presets/options.h"
@@ -72,19 +72,19 @@ class Suite {
 
  private:
   void RunExperiment(Experiment& experiment, const std::string& title) {
-    std::cout << title << std::endl;
     const auto begin = std::chrono::steady_clock::now();
     const std::vector<std::string> before = FilesOf(experiment, out_);
     std::vector<std::string> command = {RunfilePath(argv0_, "bench/" + experiment.program)};
     command.insert(command.end(), experiment.arguments.begin(), experiment.arguments.end());
     command.push_back(
         Join("--out=", out_, experiment.subdirectory.empty() ? "" : "/", experiment.subdirectory));
-    experiment.done =
-        RunProgram(title, command, STDOUT_FILENO, Join(experiment.title, ": ", experiment.program));
+    command.emplace_back("--answer=false");
+    experiment.done = RunProgram(title, command, comm::OpenFile("/dev/null", O_WRONLY).get(),
+                                 Join(experiment.title, ": ", experiment.program));
     std::ranges::set_difference(FilesOf(experiment, out_), before, std::back_inserter(experiment.files));
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    std::printf("%.1f s\n\n", elapsed.count());
-    std::fflush(stdout);
+    std::cout << title << ": " << absl::FormatDuration(absl::Seconds(std::llround(elapsed.count())))
+              << std::endl;
   }
 
   // Has a program make a file, beside its place until it is whole.
@@ -99,8 +99,6 @@ class Suite {
       return;
     }
     fs::rename(beside, path);
-    written_.push_back(path);
-    if (name.ends_with(".md")) std::cout << std::ifstream(path).rdbuf() << std::flush;
   }
 
   // The tables, and one page of them, the traces below and figures of both.
@@ -110,6 +108,9 @@ class Suite {
       Make(Join("tables.", extension), "summarize", {out_, Join("--format=", format)});
     }
     Make("report.html", "report", {out_});
+    std::cout << std::endl;
+    RunProgram("printing the answer", {RunfilePath(argv0_, "tools/summarize"), out_, "--format=screen"},
+               STDOUT_FILENO, "summarize");
   }
 
   // Runs a program to its end and returns whether it did what it should; if not, it is among the failures,
@@ -142,9 +143,7 @@ class Suite {
                 << "; --resume=" << out_ << " goes on\n";
       return 1;
     }
-    std::cout << "\nWrote records to " << out_ << ", tables and a report to\n";
-    for (const std::string& path : written_) std::cout << "  " << path << "\n";
-    std::cout << std::flush;
+    std::cout << "All tables, commands, flags: " << out_ << "/report.html, tables.md" << std::endl;
     for (const std::string& failure : failures_) std::cerr << failure << "\n";
     return failures_.empty() ? 0 : 1;
   }
@@ -153,7 +152,6 @@ class Suite {
   const char* const argv0_;
   const std::string out_;
   std::vector<Experiment> experiments_;
-  std::vector<std::string> written_;
   std::vector<std::string> failures_;
   std::optional<int> stopped_by_;
   std::string stopped_doing_;
@@ -185,12 +183,14 @@ std::pair<std::string, std::vector<Experiment>> Begin(const FlagTable& flags, co
 
 int RunSuite(int argc, char** argv) try {
   SuiteOptions options;
+  std::string name = "suite";
   for (const char* const preset : {"resolution", "calibrate"}) {
-    if (std::string_view(argv[0]).ends_with(Join("/", preset))) options.preset = preset;
+    if (std::string_view(argv[0]).ends_with(Join("/", preset))) options.preset = name = preset;
   }
-  FlagTable flags("suite",
-                  "Runs a set of experiments, one after the other, and prints their tables.\n"
-                  "  bazel run //bench:suite -- --preset=smoke --out=DIR");
+  FlagTable flags(
+      name, Join("Runs a set of experiments, one after the other, and ends with their answer on one screen.\n"
+                 "  ./bazelw run //bench:",
+                 name, " -- --out=DIR"));
   options.AddTo(flags);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {

@@ -22,7 +22,6 @@
 #include "bench/training/disturbance.h"
 #include "bench/training/memory.h"
 #include "bench/training/stepper.h"
-#include "bench/training/summary.h"
 #include "bench/training/trainer.h"
 #include "bench/training/verifier.h"
 #include "bench/training/verify.h"
@@ -50,7 +49,6 @@ struct Series {
   int64_t number = -1;  // in its file, once it is there
   std::optional<int64_t> allocations = {};
   std::vector<int64_t> disturbance_ns = {};  // this rank's terms
-  std::vector<int64_t> steps_ns = {};        // on the slowest rank, once all are timed
   std::optional<StepProfile> profile = {};   // with --profile
   int64_t spot_checks = 0, equal_spot_checks = 0;
 };
@@ -109,14 +107,13 @@ class TrainingJob : public RankJob {
         const std::vector<int64_t> others_ns = disturbance_.OthersNs(series.disturbance_ns);
         if (!others_ns.empty()) more.samples["others_cpu_ns"] = others_ns;
       }
-      series.steps_ns = rank_.Reduce(series.record.samples.at("step_ns"), comm::ReduceOp::kMax);
       more.facts.Set("allocations_in_timed_steps",
                      series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
       series.stepper->Describe(more.facts);
       if (series.profile) {
         series.profile->WriteTo(more);
-        profiles_ += Join("\n", NameOf(series), ", mean of ", series.steps_ns.size(), " steps:\n",
-                          series.profile->ToString());
+        profiles_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("step_ns").size(),
+                          " steps:\n", series.profile->ToString());
       }
       Add(more, series);
     }
@@ -128,7 +125,6 @@ class TrainingJob : public RankJob {
       more.checks.Set("spot_checks", series.spot_checks);
       more.checks.Set("equal_spot_checks", series.equal_spot_checks);
       rank_.Step(NameOf(series) + ", check");
-      summary_.Add(cell.name, series.stepper->variant(), series.steps_ns, more.checks);
       Add(more, series);
       rank_.writer().WriteToDisk();
     }
@@ -272,13 +268,12 @@ class TrainingJob : public RankJob {
     return {rank_.world().rank, std::move(origin), std::move(names)};
   }
 
-  // Writes the trace, and says what the steps took, and where all is.
+  // Writes the trace, and says where it is, and what profiles hold.
   void Conclude() {
     const std::string trace_path =
         Join(rank_.out(), "/ddp.", rank_.launch().run_id, ".rank", rank_.world().rank, ".trace.json");
     if (trace_) trace_->Write(trace_path);
-    rank_.Conclude(Join(summary_.ToString(), "Means of the slowest rank. Records: ", rank_.out(), "\n",
-                        profiles_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
+    rank_.Conclude(Join(profiles_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
   }
 
   static std::string NameOf(const Series& series) {
@@ -320,7 +315,6 @@ class TrainingJob : public RankJob {
   Peak peak_flops_;  // this rank's
   std::optional<TraceLog> trace_;
   std::string profiles_;  // as text
-  Summary summary_;
   int64_t position_ = 0;  // of the next timed step
 };
 
@@ -362,7 +356,7 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
   const auto is_enough = [&](const std::string& launch_set) {
     return options.precision && IsPreciseEnough(options, argv[0], launch_set);
   };
-  return RunRankProgram(argc, argv, {flags, options.ranks, complete, check, prepare, is_enough});
+  return RunRankProgram(argc, argv, {"ddp", flags, options.ranks, complete, check, prepare, is_enough});
 }
 
 }  // namespace gradsync::bench

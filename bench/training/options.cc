@@ -161,10 +161,10 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   std::string help = "Ways of averaging gradients.";
   for (const std::string& name : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
-    help += Join(" ", name, ": ", traits.summary);
+    help += Join("\n", name, ": ", traits.summary);
+    if (!traits.pytorch_twin.empty()) help += Join("; in PyTorch: ", PyTorchWay(traits.pytorch_twin));
     for (const ddp::Option& option : traits.options)
-      help += Join("; ", option.name, "=", option.default_value, ": ", option.meaning);
-    help += ".";
+      help += Join("\n    ", option.name, "=", option.default_value, ": ", option.meaning);
   }
   flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
   flags.Add("backend", &backends, OneOf(comm::BackendNames()), "What moves the gradients.");

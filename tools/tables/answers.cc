@@ -75,10 +75,10 @@ struct Baselines {
   std::set<std::string> backends;
 };
 
-Baselines BaselinesOf(const std::vector<Cell>& cells) {
+Baselines BaselinesOf(const std::vector<Cell>& cells, bool with_void = false) {
   Baselines bases;
   for (const Cell& cell : cells) {
-    for (size_t i = 0; i < cell.rows.size() && cell.void_reason.empty(); ++i) {
+    for (size_t i = 0; i < cell.rows.size() && (with_void || cell.void_reason.empty()); ++i) {
       const Row& row = cell.rows[i];
       if (row.baseline != i || Has(row.flags, Flag::kUnequal)) continue;
       bases.rows.emplace_back(&cell, &row);
@@ -178,6 +178,54 @@ std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
   return answers;
 }
 
+std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells) {
+  std::vector<Choice> choices;
+  const Baselines bases = BaselinesOf(cells, /*with_void=*/true);
+  for (const auto& [cell, base] : bases.rows) {
+    Choice& choice = choices.emplace_back(Choice{cell, base, PlaceOf(*cell, *base, bases)});
+    // The baseline's own difference is 0.
+    const auto difference = [base = base](const Row* row) {
+      return row == base ? Estimate{0, {0, 0}} : row->against_baseline;
+    };
+    std::vector<const Row*> rows;
+    for (const Row& row : cell->rows) {
+      const bool is_exact = row.facts().StringOr("agreement", "exact") == "exact";
+      const bool is_here = &row == base || (row.baseline == static_cast<size_t>(base - cell->rows.data()) &&
+                                            row.verdict != Verdict::kNone);
+      const bool is_delayed = row.facts().DoubleOr("delay_ns", 0) > 0;  // on purpose
+      if (is_exact && is_here && !is_delayed && row.no_verdict.empty()) rows.push_back(&row);
+    }
+    if (rows.size() < 2 || !cell->void_reason.empty()) continue;
+    choice.best = *std::ranges::min_element(rows, {}, [&](const Row* row) { return difference(row).value; });
+    double least_high = difference(choice.best).interval.high;
+    for (const Row* row : rows) least_high = std::min(least_high, difference(row).interval.high);
+    for (const Row* row : rows) {
+      const double low = difference(row).interval.low;
+      if (row != choice.best && low <= least_high) choice.rivals.push_back(row);
+      if (low > least_high) choice.lead = std::fmin(choice.lead, low);
+    }
+  }
+  return choices;
+}
+
+std::string SentenceOf(const Choice& choice) {
+  if (choice.best == nullptr) return "";
+  std::vector<std::string> rivals;
+  for (const Row* row : choice.rivals) rivals.push_back(row->label());
+  const std::string perhaps = rivals.empty() ? "" : "; maybe " + absl::StrJoin(rivals, ", ");
+  const Answer answer = AnswerOf(*choice.cell, *choice.best);
+  const Interval& interval = answer.interval;
+  if (choice.best == choice.base)
+    return Join(std::isnan(choice.lead)
+                    ? "no row is faster"
+                    : "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer",
+                perhaps);
+  return Join(answer.verdict == Verdict::kFaster
+                  ? PercentRange({-interval.high, -interval.low}) + " faster than "
+                  : PercentRange(interval) + ", not told apart from ",
+              answer.baseline, perhaps);
+}
+
 std::string CostText(const Row& row) {
   const Interval& cost = row.cost.total.interval;
   if (!cost.is_known() || !row.no_verdict.empty()) return "";
@@ -212,18 +260,18 @@ double SecondsToDecide(const Cell& cell, const Estimate& difference) {
   return block * std::ceil(rounds / block) * cell.round_s * launches;
 }
 
-std::string OptionsToDecide(const Cell& cell, const Estimate& difference) {
+std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double share) {
   if (difference.by_launches) {
     const auto launches = static_cast<double>(cell.num_launches);
     const double wanted = std::ceil(launches * TimesToDecide(difference));
     // As long as they were: launches share the time.
-    const double seconds = wanted * static_cast<double>(cell.num_rounds) / launches * cell.round_s;
+    const double seconds = share * wanted * static_cast<double>(cell.num_rounds) / launches * cell.round_s;
     const bool has_time = cell.any().config().Find("time") != nullptr;
     return Join("`", has_time ? Join("--time=", DurationFlag(seconds), " ") : "",
                 "--repeats=", Fixed(wanted, 0), "`");
   }
   const bool has_more = cell.num_launches > 1 && cell.num_looks == 1;
-  return Join("`--time=", DurationFlag(SecondsToDecide(cell, difference)),
+  return Join("`--time=", DurationFlag(share * SecondsToDecide(cell, difference)),
               has_more ? Join(" --repeats=", cell.num_launches) : "", "`");
 }
 

@@ -37,6 +37,22 @@ Answer AnswerOf(const Cell& cell, const Row& row);
 // Of cells about training: each row against its baseline; and baselines of one strategy and backend, which
 // differ in the size of buckets, each against the first. Wrong rows and floors have none.
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells);
+// Which row to use in a place, which is a cell over one backend: of the exact rows that may be fastest, the
+// one with the shortest step. Rows that are lossy, wrong, delayed on purpose or without a verdict take no
+// part.
+struct Choice {
+  const Cell* cell = nullptr;
+  const Row* base = nullptr;         // that all are compared with
+  std::string place{};               // as in answers
+  const Row* best = nullptr;         // maybe the baseline; null: no verdict
+  std::vector<const Row*> rivals{};  // that may be as fast
+  double lead =
+      kNaN;  // by which every row but these is slower than the baseline, at least, as a part of its step
+};
+// One for each baseline.
+std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells);
+// "7 to 12 % faster than core; maybe zero2": how sure the best is.
+std::string SentenceOf(const Choice& choice);
 // "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
 // many.
 std::string CostSentence(const std::vector<Cell>& cells);
@@ -49,8 +65,8 @@ std::string NoVerdict(const std::vector<Cell>& cells);
 // or shown to be within kEqualWithin, in four of five runs: whole blocks of rounds, if the estimate stays
 // where it is and its interval narrows with the root of the rounds.
 double SecondsToDecide(const Cell& cell, const Estimate& difference);
-// "`--time=5m`", or how many launches where launches are the samples.
-std::string OptionsToDecide(const Cell& cell, const Estimate& difference);
+// "`--time=5m`", or how many launches where launches are the samples. `share`: of a round, that is measured.
+std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double share = 1);
 
 }  // namespace gradsync::tools
 

@@ -91,6 +91,51 @@ TEST(FindingsTest, RowsAreComparedWithTheBaseline) {
   EXPECT_THAT(open, MatchesRegex("Against core: open: overlap \\(-.*, decided with `--time=.*`\\)\\."));
 }
 
+std::string ChoiceOf(const Group& group) {
+  const Tabled t({group});
+  const std::vector<Choice> choices = ChoicesOf(t.cells);
+  EXPECT_EQ(choices.size(), 1);
+  return choices[0].best == nullptr ? "none" : Join(choices[0].best->label(), ": ", SentenceOf(choices[0]));
+}
+
+TEST(ChoiceTest, IsTheFastestExactRowAndSaysHowSureThatIs) {
+  const Measurement none = Of("none", 90, 0), core = Of("core", 100, 1), naive = Of("naive", 125, 3);
+  EXPECT_THAT(ChoiceOf({none, core, Of("flat", 112, 2), naive}),
+              MatchesRegex("core: other exact rows take at least 9 % longer"));
+  EXPECT_THAT(ChoiceOf({none, core, Of("zero1", 100.5, 2), naive}),
+              MatchesRegex("core: other exact rows take at least 2[0-9] % longer; maybe zero1"));
+  EXPECT_THAT(ChoiceOf({none, core, Of("zero1", 80, 2), naive}),
+              MatchesRegex("zero1: [0-9. to]+ % faster than core"));
+  EXPECT_THAT(ChoiceOf({none, core, Of("zero1", 80, 2), Of("zero2", 80.5, 4)}),
+              MatchesRegex("zero1: [0-9. to]+ % faster than core; maybe zero2"));
+  EXPECT_THAT(ChoiceOf({core, Of("overlap", 99.9, 2)}),
+              MatchesRegex("overlap: -[0-9. to]+ %, not told apart from core; maybe core"));
+}
+
+TEST(ChoiceTest, TakesNoRowThatIsLossyWrongOrDelayed) {
+  const auto with = [](const Change& change) {
+    return ChoiceOf({Of("core", 100, 1), Of("flat", 120, 2), Of("zero1", 80, 3, change)});
+  };
+  EXPECT_THAT(with({}), StartsWith("zero1: "));
+  EXPECT_THAT(with([](Record& rank) { rank.facts.Set("agreement", std::string("lossy")); }),
+              StartsWith("core: "));
+  EXPECT_THAT(with([](Record& rank) { rank.facts.Set("delay_ns", int64_t{1000}); }), StartsWith("core: "));
+  EXPECT_THAT(with([](Record& rank) { rank.checks.Set("grads_equal", false); }), StartsWith("core: "));
+  // Fewer than ten rounds.
+  EXPECT_EQ(ChoiceOf({Steady("core", Wobble(100, 6, 1)), Steady("flat", Wobble(120, 6, 2))}), "none");
+}
+
+TEST(ChoiceTest, EachBackendHasItsOwn) {
+  const Change shm = [](Record& rank) { rank.variant.backend = "shm"; };
+  const Tabled t(
+      {{Of("core", 100, 1), Of("zero1", 120, 2), Of("core", 100, 3, shm), Of("zero1", 80, 4, shm)}});
+  const std::vector<Choice> choices = ChoicesOf(t.cells);
+  ASSERT_EQ(choices.size(), 2);
+  EXPECT_EQ(choices[0].place, "over gloo");
+  EXPECT_EQ(choices[0].best->variant(), "core@gloo");
+  EXPECT_EQ(choices[1].best->variant(), "zero1@shm");
+}
+
 // 24 rounds, which take 250 ms on the watch, with what is not timed; the half-width has to become 2 % / 1.3,
 // or so, and the rounds are whole blocks of two.
 TEST(FindingsTest, WhatIsOpenSaysWhatItWouldTake) {

@@ -82,7 +82,7 @@ const Row& RowOf(const Summary& summary, std::string_view variant) {
 TEST(PredictionsTest, ARowIsPredictedFromTheFloorAndACalibration) {
   const std::string run = Written("run", {Floor(), Flat(110)}),
                     calibration = Written("calibration", {Calibration(8)});
-  const Summary summary = Summarize({run}, "", {calibration});
+  const Summary summary = Summarize({run}, "", "", {calibration});
   const Row& flat = RowOf(summary, "flat@gloo");
   ASSERT_TRUE(flat.predicted.has_value());
   EXPECT_NEAR(flat.predicted->step_s.value, 0.108, 1e-9);
@@ -103,8 +103,8 @@ TEST(PredictionsTest, ARowIsPredictedFromTheFloorAndACalibration) {
 
 TEST(PredictionsTest, TheRowsOwnMeasurementsDoNotEnter) {
   const std::string calibration = Written("calibration", {Calibration(8)});
-  const Summary one = Summarize({Written("one", {Floor(), Flat(110)})}, "", {calibration});
-  const Summary other = Summarize({Written("other", {Floor(), Flat(300)})}, "", {calibration});
+  const Summary one = Summarize({Written("one", {Floor(), Flat(110)})}, "", "", {calibration});
+  const Summary other = Summarize({Written("other", {Floor(), Flat(300)})}, "", "", {calibration});
   const Prediction &a = *RowOf(one, "flat@gloo").predicted, &b = *RowOf(other, "flat@gloo").predicted;
   EXPECT_EQ(a.step_s, b.step_s);
   EXPECT_EQ(a.cost_s, b.cost_s);
@@ -116,7 +116,7 @@ TEST(PredictionsTest, ACalibrationIsAnotherRunOfTheSamePlace) {
   const std::string run = Written("run", {Floor(), Flat(110)});
   const std::string run_id = Floor()[0].run_id;
   const auto is_predicted = [&](const std::vector<Record>& calibration) {
-    const Summary summary = Summarize({run}, "", {Written("calibration", {calibration})});
+    const Summary summary = Summarize({run}, "", "", {Written("calibration", {calibration})});
     return RowOf(summary, "flat@gloo").predicted.has_value();
   };
   EXPECT_TRUE(is_predicted(Calibration(8)));
@@ -135,7 +135,7 @@ TEST(PredictionsTest, ACalibrationIsAnotherRunOfTheSamePlace) {
 TEST(PredictionsTest, RowsFarFromTheirPredictionAreUnexplained) {
   const std::string calibration = Written("calibration", {Calibration(8)});
   const auto explained = [&](int64_t step_ms) {
-    const Summary summary = Summarize({Written("run", {Floor(), Flat(step_ms)})}, "", {calibration});
+    const Summary summary = Summarize({Written("run", {Floor(), Flat(step_ms)})}, "", "", {calibration});
     return IsExplained(RowOf(summary, "flat@gloo"));
   };
   EXPECT_EQ(explained(108), "yes");

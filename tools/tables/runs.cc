@@ -4,6 +4,7 @@
 #include <cmath>
 #include <variant>
 
+#include "absl/strings/str_split.h"
 #include "model/error.h"
 #include "tools/tables/words.h"
 
@@ -64,8 +65,20 @@ std::string ReproducingCommand(const std::string& command_line) {
   const size_t program_end = std::min(command_line.find(' '), command_line.size());
   const std::string program = command_line.substr(0, program_end);
   const size_t name = program.rfind('/');
-  if (name == std::string::npos || !program.substr(0, name).ends_with("/bench")) return command_line;
+  if (name == std::string::npos || !("/" + program.substr(0, name)).ends_with("/bench")) return command_line;
   return Join("./bazelw run //bench:", program.substr(name + 1), " --", command_line.substr(program_end));
+}
+
+std::string CommandWithout(const std::string& command_line, const std::vector<std::string>& flags) {
+  std::string kept;
+  bool is_left_out = false;
+  for (const std::string& word :
+       std::vector<std::string>(absl::StrSplit(ReproducingCommand(command_line), ' '))) {
+    if (word.starts_with("--") && word.size() > 2)
+      is_left_out = std::ranges::count(flags, word.substr(2, word.find('=') - 2)) > 0;
+    if (!is_left_out) kept += (kept.empty() ? "" : " ") + word;
+  }
+  return kept;
 }
 
 std::vector<std::string> RunLines(const std::vector<const Record*>& runs) {

@@ -18,6 +18,8 @@ std::string RanksOf(const bench::Record& record);
 // "/home/.../bin/bench/ddp --steps=3" -> "./bazelw run //bench:ddp -- --steps=3"; other programs' stay as
 // they are.
 std::string ReproducingCommand(const std::string& command_line);
+// The same without these flags, given as "--name=value" or as "--name value".
+std::string CommandWithout(const std::string& command_line, const std::vector<std::string>& flags);
 
 // Markdown lines, for people, about where tables come from: from a record of each run. More than a few runs
 // are only counted.

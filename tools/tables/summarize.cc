@@ -57,11 +57,12 @@ std::string WhyUnusable(const bench::Record& record) {
 }
 
 Summary Summarize(const std::vector<std::string>& inputs, const std::string& baseline_row,
-                  const std::vector<std::string>& calibrations) {
+                  const std::string& run, const std::vector<std::string>& calibrations) {
   Summary summary;
   RecordSet records = ReadRecords(inputs, WhyUnusable, &summary.problems);
   summary.num_records = records.num_records;
   for (Group& group : records.groups) {
+    if (!run.empty() && group.front().record.facts.StringOr("launch_set", "") != run) continue;
     (IsConvergence(group.front().record) ? summary.learning_groups : summary.groups)
         .push_back(std::move(group));
   }

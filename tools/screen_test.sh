@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# summarize --format=screen fits on a screen: of every kept record, and of those of the suite together.
+set -euo pipefail
+
+fail() {
+  echo "FAILED: $1"
+  cat "$TEST_TMPDIR/screen"
+  exit 1
+}
+for file in docs/records/*/*.gz; do
+  to=$TEST_TMPDIR/${file%.gz}
+  mkdir -p "${to%/*}"
+  gzip --decompress --stdout "$file" >"$to"
+done
+records=$TEST_TMPDIR/docs/records
+count=0
+check() {  # check DIRECTORY...: their screen
+  tools/summarize --format=screen "$@" >"$TEST_TMPDIR/screen"
+  (($(wc --lines <"$TEST_TMPDIR/screen") <= 29)) || fail "$*: more than 29 lines"
+  (($(LC_ALL=C.UTF-8 wc --max-line-length <"$TEST_TMPDIR/screen") <= 110)) || fail "$*: more than 110 columns"
+  count=$((count + 1))
+}
+for directory in "$records"/*; do check "$directory"; done
+((count > 10)) || fail "no records"
+check "$records"/{all_reduce,tiny,small,grid,resnet50}
+for part in '^Use .* for tiny b2 s64 over shm: ' '^Use .* for small b1 s64 over gloo: ' '^Undecided in [0-9] of 4 ' \
+  '^  \./bazelw run //bench:ddp -- .*--model=' '^core  *[0-9.]* ms' '^zero1 .*\[.*\] ' '^floor ' "^best row's step " \
+  "^best row's cost " '^sent .*37.3' '^all_reduce .*GB/s' '^tiny  *best: core in .* of 8 settings' \
+  '^checks  *[0-9]* of [0-9]* rows .*every sum is right' '^flags .*oversubscribed'; do
+  grep --quiet -- "$part" "$TEST_TMPDIR/screen" || fail "no $part"
+done
+# One run of several.
+run=$(find "$records/link" -name '*.jsonl' -printf '%f\n' | cut --delimiter=. --fields=2 | sort | head --lines=1)
+tools/summarize --format=screen --run="$run" "$records/link" >"$TEST_TMPDIR/screen"
+grep --quiet '^tiny b2 s64 over gloo' "$TEST_TMPDIR/screen" || fail "--run"
