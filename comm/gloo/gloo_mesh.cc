@@ -110,7 +110,7 @@ gloo::transport::tcp::attr ChooseNetwork(const World& world, const std::string& 
   }
   Require(is_one_host || !is_loopback, "gloo would use ", network.iface, network.hostname,
           ", which no other host reaches, but ranks ", world.NameOf(0), " and ",
-          world.NameOf(static_cast<int>(elsewhere - hosts.begin())),
+          world.NameOf(is_one_host ? 0 : static_cast<int>(elsewhere - hosts.begin())),
           " are on different hosts (name an interface or an address)");
   return network;
 }
