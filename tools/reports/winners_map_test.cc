@@ -1,0 +1,36 @@
+#include "tools/reports/winners_map.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tools/records/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(WinnersMapTest, ShowsWhoWinsWhere) {
+  const std::string path = FreshTestDir("winners") + "/map.svg";
+  // The first name wins on fast links, nobody at few tokens.
+  const auto winner = [](double gbit, double tokens) -> std::optional<size_t> {
+    if (tokens < 10) return std::nullopt;
+    return gbit > 4.47 ? 0 : 1;  // the middle of 0.05 to 400
+  };
+  WriteWinnersMap(path, {"core", "zero1"}, {{"tokens", 1, 100, winner}});
+  const std::string svg = ReadTestFile(path);
+  // 16 x 10 places, half of the rows undecided, and the key.
+  EXPECT_EQ(Count(svg, "class='w0'"), 40u + 1);
+  EXPECT_EQ(Count(svg, "class='w1'"), 40u + 1);
+  EXPECT_EQ(Count(svg, "class='w'"), 80u + 1);
+  EXPECT_NE(svg.find(">zero1<"), std::string::npos);
+  EXPECT_NE(svg.find("undecided: intervals overlap"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gradsync::tools
