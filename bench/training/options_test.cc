@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "bench/peers/options.h"
 #include "bench/timing/schedule.h"
 #include "bench/training/memory.h"
 #include "ddp/factory.h"
@@ -34,6 +37,19 @@ TrainingOptions Complete(TrainingOptions options, std::vector<const char*> argum
   flags.Parse(static_cast<int>(arguments.size()), arguments.data());
   options.Complete(flags, WorldOf(2));
   return options;
+}
+
+// README's table "If you use PyTorch" is that of the traits. DistributedDataParallel overlaps.
+TEST(TrainingOptionsTest, ReadmeNamesWhatPyTorchCallsEachStrategy) {
+  std::ifstream file("README.md");
+  const std::string readme(std::istreambuf_iterator<char>(file), {});
+  for (const std::string& name : ddp::StrategyNames()) {
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    if (traits.pytorch_twin.empty() || (traits.pytorch_twin == "ddp" && !traits.overlaps)) continue;
+    EXPECT_NE(PyTorchWay(traits.pytorch_twin), "") << name;
+    EXPECT_THAT(readme,
+                ::testing::HasSubstr(Join("| `", name, "` | ", PyTorchWay(traits.pytorch_twin), " |\n")));
+  }
 }
 
 TrainingOptions Parse(const std::vector<const char*>& arguments) {

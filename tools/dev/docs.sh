@@ -5,6 +5,7 @@
 #
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
+#   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
@@ -57,6 +58,12 @@ table() {  # table NAME ARGUMENT...
   if [[ $1 == file ]]; then
     local fence=$'```'
     printf '%scpp\n%s\n%s\n' "$fence" "$(cat "$2")" "$fence"
+    return
+  fi
+  if [[ $1 == screen ]]; then
+    echo '```'
+    (cd "$scratch" && "$programs/summarize" --format=screen "${@:2}" </dev/null)
+    echo '```'
     return
   fi
   (cd "$scratch" && "$programs/summarize" --table="$1" "${@:2}" </dev/null) |
@@ -120,6 +127,12 @@ while read -r document; do
     failed=true
   fi
 done < <(find README.md CONTRIBUTING.md docs -name '*.md' | sort)
+
+# A reader has a minute.
+if (($(wc --lines <README.md) > 150)); then
+  echo "docs.sh: README.md has $(wc --lines <README.md) lines, expected at most 150" >&2
+  failed=true
+fi
 
 # tools/dev/measure.sh can measure all of them anew.
 if ! diff <(sed --quiet 's/^\([a-z][a-z0-9_]*\) .*/\1/p' docs/records/commands.txt | sort --unique) \

@@ -76,6 +76,17 @@ diff expected README.md || fail "the document"
 run --check
 ((status == 0)) || fail "a second time nothing differs"
 
+# A screen is a block of code, and README has at most 150 lines.
+printf '# Title\n<!-- begin: screen docs/records/a -->\n<!-- end -->\n' >README.md
+run
+((status == 0)) || fail "a screen"
+[[ $(sed --quiet 3p README.md) == '```' && $(sed --quiet 5p README.md) == '## A title (--format=screen)' ]] || fail "a block of code"
+printf 'x\n%.0s' {1..151} >README.md
+run --check
+((status == 1)) || fail "a long README fails"
+grep -q '^docs.sh: README.md has 151 lines, expected at most 150' output || fail "how long README is"
+printf '# Title\n' >README.md
+
 # The commits of a document's records.
 record() {  # record DIR COMMIT DIRTY: of two ranks
   mkdir -p "docs/records/$1"

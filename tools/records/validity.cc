@@ -134,7 +134,7 @@ constexpr Check kChecks[] = {
                  measured.grads_equal.value_or(true) ? checks.StringOr("worst_param", "")
                                                      : checks.StringOr("worst_grad", ""));
      }},
-    {Flag::kDrifts, "drifts", "replicas part: they are not synchronised in every step",
+    {Flag::kDrifts, "drifts", "replicas diverge by design: they are not synchronised in every step",
      [](const Judged& judged) {
        const bool drifts =
            judged.measurement.is_floor() || judged.facts().StringOr("agreement", "") == "drifts";
@@ -148,15 +148,15 @@ constexpr Check kChecks[] = {
      "ranks have different numbers of steps; those that all have are used",
      [](const Judged& judged) { return If(judged.measurement.steps_differ); }},
     {Flag::kRanksDisagree, "ranks-disagree",
-     "the ranks' own mean times, of training those of forward and backward, differ by more than 10 %",
+     "mean compute time differs by more than 10 % between ranks (of a collective: its mean time)",
      RanksDisagree},
     {Flag::kInBlocks, "in-blocks",
      "strategies took their steps one after the other: a machine that drifts looks like a difference",
      [](const Judged& judged) {
        return If(!judged.measurement.is_published() && judged.config().StringOr("order", "") == "blocks");
      }},
-    {Flag::kDisturbed, "disturbed",
-     "other programs took this part of the host's processor time during the steps", Disturbed},
+    {Flag::kDisturbed, "disturbed", "other programs used this part of the host's CPU time during the steps",
+     Disturbed},
     {Flag::kOversubscribed, "oversubscribed",
      "ranks x (compute + communication threads) exceed the host's CPUs", Oversubscribed},
     {Flag::kRowsSaveNothing, "rows-save-nothing",

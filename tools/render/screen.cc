@@ -285,7 +285,7 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
   if (!command.empty()) AddText("  ", command, 4, lines, " \\");
 }
 
-// "best: core in 8 of 8 settings; others: 8 slower; core costs 15 to 41 % (gloo) of a step".
+// "best: core in 8 of 8; 8 slower; core costs 15 to 41 % (gloo) of a step".
 std::string BestOf(const std::vector<Choice>& choices) {
   std::map<std::string, size_t> counts;
   std::map<std::string, Interval> costs;  // of the baseline, by backend
@@ -303,14 +303,13 @@ std::string BestOf(const std::vector<Choice>& choices) {
   }
   std::vector<std::string> parts;
   for (const auto& [name, count] : counts) parts.push_back(Join(name, " in ", count));
-  std::string text =
-      parts.empty() ? "no verdict" : Join("best: ", Listed(parts), " of ", choices.size(), " settings");
-  if (const std::string others = CountsOf(answers); !others.empty()) text += "; others: " + others;
+  std::string text = parts.empty() ? "no verdict" : Join("best: ", Listed(parts), " of ", choices.size());
+  if (const std::string others = CountsOf(answers); !others.empty()) text += "; " + others;
   parts.clear();
   for (const auto& [backend, cost] : costs) parts.push_back(Join(PercentRange(cost), " (", backend, ")"));
-  return parts.empty()
-             ? text
-             : Join(text, "; ", choices[0].base->strategy(), " costs ", Listed(parts), " of a step");
+  return parts.empty() ? text
+                       : Join(text, "; ", choices[0].base->strategy(), " costs ", absl::StrJoin(parts, ", "),
+                              " of a step");
 }
 
 std::string ChecksOf(const std::vector<Cell>& cells) {
@@ -353,7 +352,7 @@ std::string FlagsOf(const std::vector<Cell>& cells) {
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
 
-// "37.3 MB; zero1@shm 18.6": what baselines send, and rows that send another amount.
+// "37.3 MB a rank and step; zero1@shm 18.6": what baselines send, and rows that send another amount.
 std::string BytesOf(const std::vector<Choice>& choices) {
   std::vector<std::string> amounts, others;
   const auto add = [](std::string text, std::vector<std::string>* all) {
@@ -369,7 +368,8 @@ std::string BytesOf(const std::vector<Choice>& choices) {
       add(Join(is_everywhere ? row.label() : row.variant(), " ", SentIn(&row)), &others);
     }
   }
-  return Join(Listed(amounts), " MB by each rank in a step", others.empty() ? "" : "; ", Listed(others));
+  return Join(Listed(amounts), " MB a rank and step", others.empty() ? "" : "; ",
+              absl::StrJoin(others, ", "));
 }
 
 void AddLearning(const Summary& summary, Lines* lines) {
