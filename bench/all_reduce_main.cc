@@ -7,7 +7,7 @@ int main(int argc, char** argv) {
   bench::AllReduceOptions options;
   bench::FlagTable flags("all_reduce",
                          "Measures an all-reduce between ranks, by backend and size, and checks every sum.\n"
-                         "  bazel run //bench:all_reduce -- --sizes=1MiB,100MiB --world_size=2 --out=DIR");
+                         "  ./bazelw run //bench:all_reduce -- --sizes=1MiB,100MiB --world_size=2 --out=DIR");
   options.AddTo(flags);
   return bench::RunAllReduceProgram(argc, argv, flags, options);
 }

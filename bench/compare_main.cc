@@ -7,8 +7,8 @@ int main(int argc, char** argv) {
   bench::FlagTable flags(
       "compare",
       "//bench:ddp with other defaults: trains ResNet-50 data-parallel with buckets of several sizes.\n"
-      "  bazel run //bench:compare -- --out=DIR                       a smaller version, in minutes\n"
-      "  bazel run //bench:compare -- --preset=published --out=DIR    the published experiment");
+      "  ./bazelw run //bench:compare -- --out=DIR                       a smaller version, in minutes\n"
+      "  ./bazelw run //bench:compare -- --preset=published --out=DIR    the published experiment");
   options.AddTo(flags);
   return bench::RunTrainingProgram(argc, argv, flags, options);
 }

@@ -8,8 +8,8 @@ int main(int argc, char** argv) {
                          "Trains a small language model on text with each variant, from several seeds, and "
                          "measures how its loss\n"
                          "on held-out text falls over steps, over seconds and over bytes sent.\n"
-                         "  bazel run //bench:convergence -- --variants=naive,core,none --out=DIR\n"
-                         "  bazel run //bench:convergence -- --corpus=FILE --steps=2000 --save=DIR");
+                         "  ./bazelw run //bench:convergence -- --variants=naive,core,none --out=DIR\n"
+                         "  ./bazelw run //bench:convergence -- --corpus=FILE --steps=2000 --save=DIR");
   options.AddTo(flags);
   return bench::RunConvergenceProgram(argc, argv, flags, options);
 }

@@ -8,8 +8,9 @@ int main(int argc, char** argv) {
       "ddp",
       "Trains a model data-parallel on several ranks, and measures what each way of averaging the\n"
       "gradients costs. All variants take turns in one run.\n"
-      "  bazel run //bench:ddp -- --model=small --batch_size=2 --seq_len=128 --out=DIR\n"
-      "  bazel run //bench:ddp -- --variants=none,core@gloo,core@shm,bucketed_async:bucket_bytes=12Mi@shm");
+      "  ./bazelw run //bench:ddp -- --model=small --batch_size=2 --seq_len=128 --out=DIR\n"
+      "  ./bazelw run //bench:ddp -- "
+      "--variants=none,core@gloo,core@shm,bucketed_async:bucket_bytes=12Mi@shm");
   options.AddTo(flags);
   return bench::RunTrainingProgram(argc, argv, flags, options);
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -113,6 +114,10 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     // Before anything else. What only concerns one host, or has been compared already, may differ.
     world = comm::JoinJob(*world, flags.Values({"interface", "world_size"}), options.timeout);
   }
+  const char* const rendezvous = std::getenv("GRADSYNC_RENDEZVOUS");
+  Require(world || rendezvous == nullptr || *rendezvous == '\0',
+          "GRADSYNC_RENDEZVOUS=", rendezvous == nullptr ? "" : rendezvous,
+          ": is of no use without a launcher, which sets RANK and WORLD_SIZE; unset it");
   comm::World known = world.value_or(comm::World{});
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
   if (program.complete) program.complete(known);

@@ -89,7 +89,7 @@ class Suite {
 
   // Has a program make a file, beside its place until it is whole.
   void Make(const std::string& name, const char* program, std::vector<std::string> command) {
-    const std::string path = Join(out_, "/", name), beside = path + ".new";
+    const std::string path = Join(out_, "/", name), beside = Join(out_, "/new-", name);
     command.insert(command.begin(), RunfilePath(argv0_, Join("tools/", program)));
     command.push_back("--out=" + beside);
     std::error_code error;
@@ -187,7 +187,7 @@ int RunSuite(int argc, char** argv) try {
   if (std::string_view(argv[0]).ends_with("/resolution")) options.preset = "resolution";
   FlagTable flags("suite",
                   "Runs a set of experiments, one after the other, and prints their tables.\n"
-                  "  bazel run //bench:suite -- --preset=smoke --out=DIR");
+                  "  ./bazelw run //bench:suite -- --preset=smoke --out=DIR");
   options.AddTo(flags);
   flags.Parse(argc, argv);
   if (flags.help_requested()) {

@@ -63,6 +63,11 @@ using RecordFilter = std::function<std::string(const bench::Record&)>;
 RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter& why_unusable,
                       Problems* problems);
 
+// One line about inputs without records: their names, and what lies in the first of them: "results: no
+// records
+// (*.jsonl) in it, but quick-1/, quick-2/ and a.jsonl.gz (decompress it first)".
+std::string WhyNoRecords(const std::vector<std::string>& inputs);
+
 }  // namespace gradsync::tools
 
 #endif  // GRADSYNC_TOOLS_RECORDS_READER_H_
