@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"--placement=pin", "--world_size=4096"},
              "--placement=pin: 4096 ranks of 1 threads need "},
         // Where there is a GPU there are not 4096 of them.
-        Case{kAllReduce, {"--backend=nccl"}, "backend nccl: device is cpu, expected cuda\n"},
+        Case{kAllReduce, {"--backend=nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kAllReduce,
              {"--device=cuda", "--backend=nccl", "--world_size=4096"},
              model::CudaDeviceCount() == 0 ? "--device=cuda: " : "backend nccl: 4096 ranks on this host, "},
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
              "--model=huge: expected tiny, small, medium, large, xl, 2.7b or resnet50\n"},
         Case{kDdp, {"--strategies=core,magic"}, "--strategies=core,magic: expected none, "},
         Case{kDdp, {"--order=sideways"}, "--order=sideways: expected interleaved or blocks\n"},
-        Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32, f64 or bf16\n"},
+        Case{kDdp, {"--dtype=f16"}, "--dtype=f16: expected f32, f64 or bf16; did you mean bf16?\n"},
         Case{kDdp, {"--time=5"}, "--time=5: expected a duration such as 500ms, 60s, 2m\n"},
         Case{kDdp, {"--time=5s", "--steps=3"}, "--steps: cannot be given beside --time\n"},
         Case{kDdp,
@@ -97,10 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
              {"--variants=core", "--strategies=core"},
              "--strategies: cannot be given beside --variants\n"},
         Case{kDdp, {"--backend=gloo,smoke"}, "--backend=gloo,smoke: expected "},
-        Case{kDdp, {"--variants=core@nccl"}, "backend nccl: device is cpu, expected cuda\n"},
+        Case{kDdp, {"--variants=core@nccl"}, "backend nccl: device is cpu, expected cuda (--device=cuda)\n"},
         Case{kAllReduce, {"--repeats=2"}, "--repeats: all_reduce has no such flag; --help lists them\n"},
+        Case{kDdp, {"--variants=core@glo"}, "--variants=core@glo: unknown backend 'glo', expected gloo, "},
+        Case{kDdp, {"--no-verify"}, "--no-verify: ddp has no such flag; did you mean --verify=false?\n"},
         Case{kDdp, {"--tf32"}, "--tf32: expected --device=cuda and --dtype=f32, found cpu and f32\n"},
-        Case{kDdp, {"--num_heads=3"}, "model 'tiny': d_model 256 is not a multiple of num_heads 3\n"},
+        Case{kDdp, {"--num_heads=3"}, "model 'tiny': --d_model=256 is not a multiple of --num_heads=3\n"},
         Case{kDdp,
              {"--model=2.7b", "--batch_size=4096", "--seq_len=4096"},
              "--model=2.7b: 2 ranks need about "},
@@ -150,6 +152,18 @@ TEST(LauncherTest, WorldSizeMustAgreeWithTheLauncher) {
                 "--repeats=4: torchrun starts the ranks, and repeats them itself; expected 1\n");
   ExpectRefusal(RunProgram(kSuite, {}, torchrun),
                 "suite: was started by torchrun; it starts its ranks itself\n");
+}
+
+TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
+  ExpectRefusal(RunProgram(kAllReduce, {"--backend=shm"}, {{"GRADSYNC_RENDEZVOUS", "tcp://10.0.0.1:5"}}),
+                "GRADSYNC_RENDEZVOUS=tcp://10.0.0.1:5: is of no use without a launcher");
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--backend=shm", "--interface=lo", "--sizes=1KiB", "--out=" + out});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
+  EXPECT_EQ(RunProgram("bench/gpus", {"--help"}).status, 0);
+  EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
 }
 
 TEST(HelpTest, NamesEveryFlagAndExitsWith0) {

@@ -2,11 +2,18 @@
 
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "model/cuda_device.h"
 
-int main() {
+int main(int argc, char** argv) {
   using gradsync::model::CudaDevice;
+  if (argc > 1) {
+    const bool asks = std::string_view(argv[1]) == "--help";
+    std::fprintf(asks ? stdout : stderr,
+                 "gpus lists the GPUs that CUDA can use here, one a line. It takes no flags.\n");
+    return asks ? 0 : 2;
+  }
   try {
     const int count = gradsync::model::CudaDeviceCount();
     // Without one, the device's constructor knows why.

@@ -53,7 +53,7 @@ void CheckMpi(model::Device::Type device, const World& world) {
 }
 
 void CheckNccl(model::Device::Type device, const World& world) {
-  Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda");
+  Require(device == model::Device::Type::kCuda, "backend nccl: device is cpu, expected cuda (--device=cuda)");
   Require(!NcclVersion().empty(), "backend nccl: this program was built without NCCL");
   CheckRanksPerGpu(world, model::CudaDeviceCount(), SharesGpus());
 }

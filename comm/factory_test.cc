@@ -37,7 +37,7 @@ TEST(FactoryTest, NamesTheBackendsItKnows) {
 }
 
 TEST(FactoryTest, NcclNeedsAGpu) {
-  EXPECT_EQ(MakeError("nccl"), "backend nccl: device is cpu, expected cuda");
+  EXPECT_EQ(MakeError("nccl"), "backend nccl: device is cpu, expected cuda (--device=cuda)");
 }
 
 std::string CheckError(const std::string& backend, model::Device::Type device, const World& world) {

@@ -56,10 +56,10 @@ void Validate(const TransformerConfig& config) {
     Require(size >= 1 && size <= INT32_MAX, "model '", config.name, "': ", name, " is ", size,
             ", expected 1 to 2147483647");
   }
-  Require(config.d_model % config.num_heads == 0, "model '", config.name, "': d_model ", config.d_model,
-          " is not a multiple of num_heads ", config.num_heads);
+  Require(config.d_model % config.num_heads == 0, "model '", config.name, "': --d_model=", config.d_model,
+          " is not a multiple of --num_heads=", config.num_heads);
   const int64_t head_dim = config.d_model / config.num_heads;
-  Require(head_dim % 2 == 0, "model '", config.name, "': d_model / num_heads is ", head_dim,
+  Require(head_dim % 2 == 0, "model '", config.name, "': --d_model / --num_heads is ", head_dim,
           ", expected an even number (rotary positions rotate pairs)");
   // In floating point, because the count itself may overflow.
   const double d = static_cast<double>(config.d_model);

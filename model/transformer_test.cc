@@ -68,9 +68,9 @@ TEST(TransformerConfig, RefusesWhatCannotBeBuilt) {
   EXPECT_THAT(error([](Config& c) { c.num_layers = 0; }), HasSubstr("num_layers is 0"));
   EXPECT_THAT(error([](Config& c) { c.num_heads = 0; }), HasSubstr("num_heads is 0"));
   EXPECT_EQ(error([](Config& c) { c.num_heads = 3; }),
-            "model 'tiny': d_model 256 is not a multiple of num_heads 3");
+            "model 'tiny': --d_model=256 is not a multiple of --num_heads=3");
   EXPECT_THAT(error([](Config& c) { c.num_heads = 256; }),
-              HasSubstr("d_model / num_heads is 1, expected an even"));
+              HasSubstr("--d_model / --num_heads is 1, expected an even"));
   EXPECT_THAT(error([](Config& c) { c.d_model = int64_t{1} << 30; }),
               HasSubstr("parameters, expected at most 1e+12"));
   EXPECT_THAT(error([](Config& c) { c.num_layers = int64_t{1} << 30; }),

@@ -94,7 +94,7 @@ read_records() {
   done
   bazel-bin/tools/report "$out" --out="$scratch/report.html" >"$scratch/log" 2>&1 || fell report
   if compgen -G "$out/*.trace.json" >/dev/null; then
-    bazel-bin/tools/report "$out" --figure=timeline --out="$scratch/timeline" >"$scratch/log" 2>&1 || fell timeline
+    bazel-bin/tools/report "$out" --figure=timeline --out="$scratch/timeline.svg" >"$scratch/log" 2>&1 || fell timeline
   fi
 }
 

@@ -1,9 +1,11 @@
 #include "tools/summarize_cli.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/launch/flags.h"
@@ -13,6 +15,7 @@
 #include "tools/render/screen.h"
 #include "tools/run_tool.h"
 #include "tools/tables/summarize.h"
+#include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
@@ -46,9 +49,10 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
-             "screen: the answer on one screen. csv is RFC 4180; on stdout or in one file each table follows "
-             "a line '# name'.");
+  flags->Add(
+      "format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
+      "screen: the answer on one screen. csv is RFC 4180; several tables on stdout or in one file each follow "
+      "a line '# name'. Without it the suffix of --out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
              "there. Without it core, which decides most, or the first row where there is none.");
@@ -99,11 +103,34 @@ void Write(const Report& report, const CommandLine& line, std::ostream& out) {
   }
 }
 
+constexpr std::pair<const char*, const char*> kSuffixes[] = {
+    {".md", "markdown"}, {".csv", "csv"}, {".tex", "latex"}, {".json", "json"}};
+
+// By the suffix of --out, unless it is given.
+std::string FormatOf(const CommandLine& line, bool is_given) {
+  const std::string suffix = std::filesystem::path(line.out).extension();
+  const auto known =
+      std::ranges::find(kSuffixes, suffix, [](const auto& entry) { return std::string(entry.first); });
+  if (known == std::end(kSuffixes)) {
+    Require(is_given || line.out.empty(), "--out=", line.out,
+            ": expected a name that ends in .md, .csv, .tex or .json, or --format beside it");
+    return line.format;
+  }
+  Require(!is_given || line.format == known->second, "--out=", line.out, ": ends in ", suffix,
+          ", but --format is ", line.format);
+  return known->second;
+}
+
 void KeepTable(const std::string& name, Report* report) {
   report->header.clear();
   report->runs.clear();
+  std::vector<std::string> names;
+  for (const Table& table : report->tables) {
+    if (std::ranges::count(names, table.name()) == 0) names.push_back(table.name());
+  }
+  Require(std::ranges::count(names, name) > 0, "--table=", name, ": the records make no such table, but ",
+          Listed(names), bench::DidYouMean(name, names));
   std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
-  Require(!report->tables.empty(), "--table=", name, ": the records make no such table");
 }
 
 // Names what was left out.
@@ -151,13 +178,24 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
   return status;
 }
 
-// The latest set of launches, by its name, which begins with the time.
-bool IsPrecise(const Summary& summary, double wanted) {
+// Exits with kNotPrecise, and says why, unless every difference of the latest set of launches (by its name,
+// which begins with the time) is known to what was wanted.
+int CheckPrecision(const Summary& summary, double wanted, std::ostream& err) {
   const auto set = [](const Cell& cell) { return cell.any().facts().StringOr("launch_set", ""); };
   std::string latest;
   for (const Cell& cell : summary.cells) latest = std::max(latest, set(cell));
-  return std::ranges::all_of(
-      summary.cells, [&](const Cell& cell) { return set(cell) != latest || PrecisionOf(cell) <= wanted; });
+  for (const Cell& cell : summary.cells) {
+    const double precision = PrecisionOf(cell);
+    if (set(cell) != latest || precision <= wanted) continue;
+    return Fail(
+        kNotPrecise,
+        Join("--precision=", 100 * wanted, "%: ", cell.name, cell.name.empty() ? "" : ": ",
+             std::isnan(precision)
+                 ? Join("no interval is known", cell.void_reason.empty() ? "" : ": " + cell.void_reason)
+                 : Join("the widest interval is +- ", PercentAtMost(precision), " of the baseline's step")),
+        err);
+  }
+  return kDone;
 }
 
 }  // namespace
@@ -170,13 +208,12 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Require(!line.inputs.empty(), "no input: takes directories or files with records, such as results/");
     Require(line.baseline.empty() || line.baseline_row.empty(),
             "--baseline_row: rows are compared with those of --baseline, give one of the two");
+    line.format = FormatOf(line, flags.given("format"));
     if (!line.baseline.empty()) return Compare(line, out, err);
     Summary summary = Summarize(line.inputs, line.baseline_row, line.run, line.calibrations);
     PrintProblems(summary, err);
-    if (summary.num_records == 0)
-      return Fail(kFailed, "no records in what was given; directories below a given one are not searched",
-                  err);
-    if (line.precision > 0) return IsPrecise(summary, line.precision) ? kDone : kNotPrecise;
+    if (summary.num_records == 0) return Fail(kFailed, WhyNoRecords(line.inputs), err);
+    if (line.precision > 0) return CheckPrecision(summary, line.precision, err);
     if (line.format == "screen") {
       out << ScreenOf(summary) << std::flush;
       return kDone;

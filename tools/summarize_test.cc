@@ -113,7 +113,13 @@ TEST(SummarizeTest, TheStatusSaysWhetherDifferencesAreKnownToAPrecision) {
       WriteLines(dir + "/ddp." + run + ".rank" + std::to_string(rank) + ".jsonl", records);
     }
     const Outcome outcome = RunWith({dir, "--precision=2%"});
-    EXPECT_EQ(outcome.out + outcome.err, "");
+    EXPECT_EQ(outcome.out, "");
+    if (outcome.status == 0) {
+      EXPECT_EQ(outcome.err, "");
+    } else {
+      EXPECT_THAT(outcome.err, StartsWith("summarize: --precision=2%: "));
+      EXPECT_THAT(outcome.err, HasSubstr("the widest interval is +- "));
+    }
     return outcome.status;
   };
   EXPECT_EQ(status_after("20261121T101500-4f2a", 10 * kMs), 3);
@@ -144,6 +150,8 @@ TEST(SummarizeTest, PrintsTheSameTablesForMachines) {
   const Outcome csv = RunWith({dir, "--format=csv"});
   EXPECT_THAT(csv.out, StartsWith("# all_reduce\r\nbackend,data_size (MB),time_taken,std_time,"));
   EXPECT_THAT(csv.out, HasSubstr("\r\n\r\n# ddp\r\nmodel_size,backend,time_per_step,"));
+  EXPECT_THAT(RunWith({dir, "--format=csv", "--table=ddp"}).out,
+              StartsWith("model_size,backend,time_per_step,"));
 }
 
 TEST(SummarizeTest, TheBaselineCanBeChosen) {
@@ -159,7 +167,7 @@ TEST(SummarizeTest, TheBaselineCanBeChosen) {
   EXPECT_EQ(
       unknown.err,
       "summarize: --baseline_row=fast: expected a strategy or a variant of the records, which have none, "
-      "naive and flat\n");
+      "naive and flat; did you mean flat?\n");
 }
 
 TEST(SummarizeTest, WhereTheBaselineIsMissingTheFirstRowTakesItsPlace) {
@@ -220,13 +228,22 @@ TEST(SummarizeTest, ASpoiltBaselineGivesWay) {
 TEST(SummarizeTest, NoRecordsAreAFailure) {
   const std::string dir = FreshTestDir("empty");
   EXPECT_EQ(RunWith({dir}).status, 1);
+  EXPECT_EQ(RunWith({dir}).err, "summarize: " + dir + ": no records (*.jsonl) in it, it is empty\n");
+  std::filesystem::create_directory(dir + "/quick-1");
+  std::ofstream(dir + "/r.jsonl.gz") << "x";
+  std::ofstream(dir + "/tables.md") << "x";
   EXPECT_EQ(RunWith({dir}).err,
-            "summarize: no records in what was given; directories below a given one are not searched\n");
+            "summarize: " + dir +
+                ": no records (*.jsonl) in it, but quick-1/, r.jsonl.gz (decompress it first), tables.md; "
+                "directories below it are not searched: name them\n");
+  for (const char* const name : {"a", "b", "c", "d"}) std::ofstream(dir + "/" + name) << "x";
+  EXPECT_THAT(RunWith({dir}).err, HasSubstr("but a, b, c, d, quick-1/, 2 more; directories"));
   std::ofstream(dir + "/a.jsonl") << "hello\n";
   const Outcome outcome = RunWith({dir});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith(dir + "/a.jsonl:1: not JSON"));
+  EXPECT_THAT(outcome.err, HasSubstr("summarize: " + dir + ": no record in it that could be used\n"));
 }
 
 TEST(SummarizeTest, BadArgumentsAreOneLine) {
@@ -238,6 +255,18 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
   refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex, json or screen");
+  refuses({dir, "--format=cvs"}, "--format=cvs: expected markdown, csv, latex, json or screen; did you mean csv?");
+  refuses({dir, "--table=dpd"},
+          "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
+  refuses({dir, "--table=links"}, "--table=links: the records make no such table, but all_reduce and ddp");
+  refuses({dir, "--baseline_row=flt"},
+          "--baseline_row=flt: expected a strategy or a variant of the records, which have none, naive and "
+          "flat; did "
+          "you mean flat?");
+  refuses({dir, "--out=/x/t.xls"},
+          "--out=/x/t.xls: expected a name that ends in .md, .csv, .tex or .json, or --format "
+          "beside it");
+  refuses({dir, "--out=/x/t.csv", "--format=json"}, "--out=/x/t.csv: ends in .csv, but --format is json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");
   refuses({}, "no input: takes directories or files with records, such as results/");
@@ -256,6 +285,12 @@ TEST(SummarizeTest, WritesFiles) {
   const std::string out = FreshTestDir("out_dir");
   EXPECT_EQ(RunWith({dir, "--format=json", "--out=" + out + "/tables.json"}).out, "");
   EXPECT_EQ(ReadTestFile(out + "/tables.json"), RunWith({dir, "--format=json"}).out);
+  for (const auto& [suffix, format] :
+       {std::pair{"md", "markdown"}, {"csv", "csv"}, {"tex", "latex"}, {"json", "json"}}) {
+    const std::string path = out + "/decided." + suffix;
+    EXPECT_EQ(RunWith({dir, "--out=" + path}).err, "");
+    EXPECT_EQ(ReadTestFile(path), RunWith({dir, std::string("--format=") + format}).out) << suffix;
+  }
   EXPECT_EQ(RunWith({dir, "--format=csv", "--out=" + out + "/new/"}).status, 0);
   EXPECT_THAT(ReadTestFile(out + "/new/ddp.csv"), StartsWith("model_size,backend,time_per_step"));
   EXPECT_THAT(ReadTestFile(out + "/new/all_reduce.csv"), StartsWith("backend,"));

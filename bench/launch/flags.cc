@@ -50,6 +50,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& names) {
+  const auto distance = [&](const std::string& other) { return EditDistance(name, other); };
+  const auto nearest = std::ranges::min_element(names, {}, distance);
+  const bool is_near = nearest != names.end() && (distance(*nearest) <= 1 + name.size() / 4 ||
+                                                  std::ranges::is_permutation(name, *nearest));
+  return is_near ? Join("; did you mean ", *nearest, "?") : "";
+}
+
 std::vector<std::string> SplitCommas(std::string_view text) {
   return absl::StrSplit(absl::string_view(text.data(), text.size()), ',');
 }
@@ -121,10 +129,11 @@ Kind<std::chrono::milliseconds> Duration() {
 
 Kind<std::string> OneOf(std::vector<std::string> choices) {
   std::string takes = JoinChoices(choices);
+  std::vector<std::string> all = choices;
   const auto parse = [choices = std::move(choices)](std::string_view text) {
     return std::ranges::count(choices, text) > 0 ? std::optional<std::string>(text) : std::nullopt;
   };
-  return {std::move(takes), parse, PrintText};
+  return {std::move(takes), parse, PrintText, std::move(all)};
 }
 
 Kind<std::string> Path(std::string what) {
@@ -147,13 +156,17 @@ void FlagTable::AllowPaths(std::vector<std::string>* target, std::string what) {
 }
 
 FlagTable::Flag& FlagTable::Find(std::string_view name) {
-  const auto flag = std::ranges::find(flags_, name, &Flag::name);
-  if (flag != flags_.end()) return *flag;
-  const auto distance = [&](const Flag& f) { return EditDistance(name, f.name); };
-  const auto nearest = std::ranges::min_element(flags_, {}, distance);
-  const bool is_near = nearest != flags_.end() && distance(*nearest) <= 1 + name.size() / 4;
-  throw InvalidInput(Join("--", name, ": ", program_, " has no such flag",
-                          is_near ? Join("; did you mean --", nearest->name, "?") : "; --help lists them"));
+  std::vector<std::string> names;
+  for (Flag& flag : flags_) {
+    if (flag.name == name) return flag;
+    names.push_back("--" + flag.name);
+    // As other programs' switches are turned off.
+    Require(!flag.is_switch || (name != "no-" + flag.name && name != "no_" + flag.name), "--", name, ": ",
+            program_, " has no such flag; did you mean --", flag.name, "=false?");
+  }
+  const std::string meant = DidYouMean(Join("--", name), names);
+  throw InvalidInput(
+      Join("--", name, ": ", program_, " has no such flag", meant.empty() ? "; --help lists them" : meant));
 }
 
 void FlagTable::Parse(int argc, const char* const* argv) {
@@ -185,7 +198,14 @@ void FlagTable::Parse(int argc, const char* const* argv) {
       Require(i + 1 < argc, "--", flag.name, ": expected ", flag.takes, " after it");
       value = argv[++i];
     }
-    Require(flag.set(value), "--", flag.name, "=", value, ": expected ", flag.takes);
+    if (!flag.set(value)) {
+      std::string meant;
+      for (const std::string& item : SplitCommas(value)) {
+        if (meant.empty() && std::ranges::count(flag.choices, item) == 0)
+          meant = DidYouMean(item, flag.choices);
+      }
+      throw InvalidInput(Join("--", flag.name, "=", value, ": expected ", flag.takes, meant));
+    }
     flag.text = value;
   }
 }

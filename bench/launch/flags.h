@@ -23,12 +23,17 @@ namespace gradsync::bench {
 // The parts of `text` between commas.
 std::vector<std::string> SplitCommas(std::string_view text);
 
+// "; did you mean core?": the one of the names that differs from `name` in the fewest characters, if it is
+// near; else empty.
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& names);
+
 // What a flag takes.
 template <class T>
 struct Kind {
   std::string takes;  // for errors and the usage: "a byte count such as 4096"
   std::function<std::optional<T>(std::string_view)> parse;  // nullopt: not what the flag takes
   std::function<std::string(const T&)> print;
+  std::vector<std::string> choices = {};  // if it takes one of these
 };
 
 Kind<bool> Switch();
@@ -84,9 +89,10 @@ class FlagTable {
     };
     std::string text;
     for (const T& value : *target) text += (text.empty() ? "" : ",") + kind.print(value);
-    AddFlag<std::vector<T>>(std::move(name),
-                            {kind.takes + ", or a comma-separated list without repeats", parse_list, {}},
-                            std::move(text), std::move(help), target);
+    AddFlag<std::vector<T>>(
+        std::move(name),
+        {kind.takes + ", or a comma-separated list without repeats", parse_list, {}, kind.choices},
+        std::move(text), std::move(help), target);
   }
 
   // Files or directories that are named without a flag; none unless allowed so. `what`: for the usage.
@@ -114,6 +120,7 @@ class FlagTable {
     std::function<bool(std::string_view)> set;  // false: not what the flag takes
     bool is_switch = false;
     std::string group = {};
+    std::vector<std::string> choices = {};
     bool given = false;
   };
 
@@ -126,7 +133,7 @@ class FlagTable {
       return parsed.has_value();
     };
     flags_.push_back({std::move(name), kind.takes, std::move(text), std::move(help), set,
-                      std::is_same_v<T, bool>, group_});
+                      std::is_same_v<T, bool>, group_, kind.choices});
   }
 
   Flag& Find(std::string_view name);

@@ -167,6 +167,13 @@ INSTANTIATE_TEST_SUITE_P(
             {"--batch_size=2,x"},
             "--batch_size=2,x: expected an integer from 1 to 100, or a comma-separated list without repeats"},
         BadCase{{"--order=random"}, "--order=random: expected interleaved or blocks"},
+        BadCase{{"--order=block"}, "--order=block: expected interleaved or blocks; did you mean blocks?"},
+        BadCase{{"--strategies=core,naiv"},
+                "--strategies=core,naiv: expected none, naive or core, or a comma-separated list without "
+                "repeats; "
+                "did you mean naive?"},
+        BadCase{{"--no-trace"}, "--no-trace: demo has no such flag; did you mean --trace=false?"},
+        BadCase{{"--no_trace"}, "--no_trace: demo has no such flag; did you mean --trace=false?"},
         BadCase{
             {"--strategies=core,ddp"},
             "--strategies=core,ddp: expected none, naive or core, or a comma-separated list without repeats"},

@@ -1,5 +1,6 @@
 #include "bench/launch/rank.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -57,6 +58,13 @@ comm::RecordingProcessGroup& Rank::Join(const std::vector<std::string>& backends
     });
     groups_[backend] = std::make_unique<comm::RecordingProcessGroup>(std::move(joined));
   }
+  const auto has_interface = [](const auto& group) {
+    return std::ranges::count(group.second->facts(), std::string("interface"),
+                              [](const auto& fact) { return fact.first; }) > 0;
+  };
+  Require(options_.interface_or_address.empty() || std::ranges::any_of(groups_, has_interface),
+          "--interface=", options_.interface_or_address,
+          ": no backend here sends over a network: ", absl::StrJoin(backends, ", "));
   return own();
 }
 

@@ -180,6 +180,10 @@ int RunRankProgram(int argc, char** argv, const RankProgram& program) try {
     world = comm::JoinJob(*world, flags.Values({"interface", "world_size"}), options.timeout);
     PrintWorld(*world);
   }
+  const char* const rendezvous = std::getenv("GRADSYNC_RENDEZVOUS");
+  Require(world || rendezvous == nullptr || *rendezvous == '\0',
+          "GRADSYNC_RENDEZVOUS=", rendezvous == nullptr ? "" : rendezvous,
+          ": is of no use without a launcher, which sets RANK and WORLD_SIZE; unset it");
   comm::World known = world.value_or(comm::World{});
   if (!world) known.size = known.local_size = static_cast<int>(options.world_size);
   if (program.complete) program.complete(known);

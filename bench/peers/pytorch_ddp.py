@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The models of //bench:ddp and //bench:compare under PyTorch, step by step in turn with gradsync's own strategies:
 
-  bazel run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
-  bazel run //bench:compare -- --with_peers=pytorch --out=DIR
+  ./bazelw run //bench:ddp -- --model=small --with_peers=pytorch --out=DIR
+  ./bazelw run //bench:compare -- --with_peers=pytorch --out=DIR
 
 Needs PyTorch 2.4 or newer, the first that has all of these in its fastest form: `python3 -m venv DIR && DIR/bin/pip
 install torch`. Strategies:

@@ -143,6 +143,13 @@ void Quick(Builder& builder) {
   builder.Train("ddp", OfModels({"tiny"}, "batch size x sequence length",
                                 {"--strategies=none,naive,core", "--batch_size=1,2", "--seq_len=32,128",
                                  "--warmup_steps=1", "--steps=30"}));
+  builder.Train(
+      "ddp",
+      OfModels(
+          {"tiny"}, "a traced step of each strategy",
+          {"--strategies=naive,flat,overlap,bucketed_sync,bucketed_async,core,core_update,zero1",
+           "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--steps=3", "--trace", "--verify=false"}),
+      "traces");
   // Half the width has 6.6 Mi elements.
   builder.Train("compare", {{"bucket sizes, resnet50 of half the width",
                              {"--width=32", "--image_size=80", "--batch_size=2", "--buffer_elements=1Mi,7Mi",

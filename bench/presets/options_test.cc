@@ -70,7 +70,7 @@ TEST(SuiteOptionsTest, QuickTakesTenRoundsOrMoreInWholeBlocks) {
     std::vector<std::string> parts_of_blocks;
     int trainings = 0;
     for (const Experiment& experiment : MakeExperiments(options, &notes)) {
-      if (experiment.program == "all_reduce") continue;
+      if (experiment.program == "all_reduce" || experiment.subdirectory == "traces") continue;
       ++trainings;
       const TrainingOptions parsed = Parsed(experiment);
       if (parsed.time) continue;
@@ -82,6 +82,19 @@ TEST(SuiteOptionsTest, QuickTakesTenRoundsOrMoreInWholeBlocks) {
     EXPECT_THAT(parts_of_blocks, ElementsAreArray(backends.empty() ? std::vector<std::string>{}
                                                                    : std::vector<std::string>{"small"}));
   }
+}
+
+// The report's timeline is of the suite itself; traced steps are in no table of it.
+TEST(SuiteOptionsTest, QuickTracesAStepOfEachStrategy) {
+  std::vector<std::string> notes;
+  const std::vector<Experiment> experiments = MakeExperiments({}, &notes);
+  const auto traced = std::ranges::find(experiments, "traces", &Experiment::subdirectory);
+  ASSERT_NE(traced, experiments.end());
+  const TrainingOptions parsed = Parsed(*traced);
+  EXPECT_TRUE(parsed.trace);
+  std::set<std::string> strategies;
+  for (const TrainingVariant& variant : parsed.variants) strategies.insert(variant.strategy);
+  EXPECT_THAT(strategies, IsSupersetOf({"naive", "flat", "overlap", "bucketed_async", "core", "zero1"}));
 }
 
 // Two launches, which share their time.
@@ -110,11 +123,11 @@ TEST(SuiteOptionsTest, EveryExperimentComparesTheBackends) {
   EXPECT_THAT(backends_of(options), ElementsAre("all_reduce=gloo", "ddp=gloo", "compare=gloo"));
   options.preset = "quick";
   EXPECT_THAT(backends_of(options), ElementsAre("all_reduce=gloo,shm", "ddp=gloo,shm", "ddp=gloo,shm",
-                                                "ddp=gloo,shm", "compare=gloo,shm"));
+                                                "ddp=gloo,shm", "ddp=gloo,shm", "compare=gloo,shm"));
   options.backends = {"hierarchical"};
   EXPECT_THAT(backends_of(options),
               ElementsAre("all_reduce=hierarchical", "ddp=hierarchical", "ddp=hierarchical",
-                          "ddp=hierarchical", "compare=hierarchical"));
+                          "ddp=hierarchical", "ddp=hierarchical", "compare=hierarchical"));
 }
 
 TEST(SuiteOptionsTest, ResolutionDelaysCore) {

@@ -89,7 +89,7 @@ class Suite {
 
   // Has a program make a file, beside its place until it is whole.
   void Make(const std::string& name, const char* program, std::vector<std::string> command) {
-    const std::string path = Join(out_, "/", name), beside = path + ".new";
+    const std::string path = Join(out_, "/", name), beside = Join(out_, "/new-", name);
     command.insert(command.begin(), RunfilePath(argv0_, Join("tools/", program)));
     command.push_back("--out=" + beside);
     std::error_code error;

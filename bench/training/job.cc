@@ -199,6 +199,10 @@ class TrainingJob : public RankJob {
     const double share = options_.interleaved() ? 1 : 1.0 / static_cast<double>(options_.variants.size());
     const std::chrono::duration<double> budget = share * *options_.time;
     const bool is_enough = spent * (1 + static_cast<double>(block) / static_cast<double>(rounds)) > budget;
+    if (is_enough && rank_.is_first() && spent > 1.5 * budget) {
+      std::printf("--time: took %.0f s in place of %.0f: %lld rounds are the fewest that decide anything\n",
+                  spent.count(), budget.count(), 0LL + rounds);
+    }
     return rank_.Reduce(int64_t{rank_.is_first() && is_enough}, comm::ReduceOp::kMax) != 0;
   }
 

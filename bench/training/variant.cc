@@ -57,7 +57,8 @@ void SetBucketSize(const std::string& option, int64_t size, size_t element_bytes
 TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   const std::vector<std::string> strategies = ddp::StrategyNames(), backends = comm::BackendNames();
   Require(std::ranges::count(strategies, named.qualified_strategy()) > 0, "unknown strategy '",
-          named.qualified_strategy(), "', expected ", OneOf(strategies).takes);
+          named.qualified_strategy(), "', expected ", OneOf(strategies).takes,
+          DidYouMean(named.qualified_strategy(), strategies));
   TrainingVariant variant{named};
   variant.options.clear();
   const ddp::Traits& traits = *(variant.traits = &ddp::TraitsOf(named.strategy));
@@ -65,7 +66,7 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   if (named.backend != kNoBackend) {
     Require(traits.communicates, traits.name, " sends nothing, and takes no backend");
     Require(std::ranges::count(backends, named.backend) > 0, "unknown backend '", named.backend,
-            "', expected ", OneOf(backends).takes);
+            "', expected ", OneOf(backends).takes, DidYouMean(named.backend, backends));
     comm::CheckBackendOptions(named.backend, named.backend_options);
   }
   const std::vector<ddp::Option> options = OptionsOf(traits);
@@ -75,7 +76,7 @@ TrainingVariant Resolve(const Variant& named, size_t element_bytes) {
   std::string size_option;
   for (const auto& [name, text] : named.options) {
     Require(std::ranges::count(names, name) > 0, traits.name, " has no option '", name, "', expected ",
-            OneOf(names).takes);
+            OneOf(names).takes, DidYouMean(name, names));
     const auto option = std::ranges::find(options, name, &ddp::Option::name);
     if (option == options.end()) {
       Require(size_option.empty(), "expected one of ", size_option, " and ", name);

@@ -164,6 +164,20 @@ TEST(VariantTest, TheLargestNormIsAnOptionOfEveryVariant) {
 
 class BadVariantTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
+TEST(VariantTest, WhatWasPerhapsMeantIsSuggested) {
+  for (const auto& [text, meant] : {std::pair{"cor", "core"},
+                                    {"core@glo", "gloo"},
+                                    {"bucketed_async:bucket_byte=1Mi", "bucket_bytes"},
+                                    {"buckted_sync", "bucketed_sync"}}) {
+    try {
+      NamesOf(text);
+      FAIL() << text;
+    } catch (const InvalidInput& error) {
+      EXPECT_THAT(error.what(), ::testing::EndsWith(std::string("; did you mean ") + meant + "?")) << text;
+    }
+  }
+}
+
 TEST_P(BadVariantTest, IsOneLineThatNamesTheFlag) {
   try {
     NamesOf(GetParam().first);
@@ -179,6 +193,10 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         std::pair{"magic", "--variants=magic: unknown strategy 'magic', expected none, naive, "},
         std::pair{"core,", "--variants=: unknown strategy '', expected none, naive, "},
+        std::pair{
+            "cor",
+            "--variants=cor: unknown strategy 'cor', expected none, naive, flat, overlap, bucketed_sync, "
+            "bucketed_async, core, core_update, zero1, "},
         std::pair{"core@smoke", "--variants=core@smoke: unknown backend 'smoke', expected "},
         std::pair{"core@", "--variants=core@: unknown backend '', expected "},
         std::pair{"core@gloo:progress=wait",

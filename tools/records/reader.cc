@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "bench/records/schema.h"
 #include "model/error.h"
 
@@ -198,6 +199,31 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
     }
   }
   return set;
+}
+
+std::string WhyNoRecords(const std::vector<std::string>& inputs) {
+  constexpr size_t kMost = 5;
+  const std::string& first = inputs.front();
+  std::error_code error;
+  if (!fs::is_directory(first, error)) return first + ": no record in it that could be used";
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(first, error)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with(".jsonl")) return first + ": no record in it that could be used";
+    names.push_back(entry.is_directory(error)     ? name + "/"
+                    : name.ends_with(".jsonl.gz") ? name + " (decompress it first)"
+                                                  : name);
+  }
+  std::ranges::sort(names);
+  const size_t left_out = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - left_out);
+  if (left_out > 0) names.push_back(Join(left_out, " more"));
+  std::string text = Join(first, ": no records (*.jsonl) in it, ",
+                          names.empty() ? "it is empty" : "but " + absl::StrJoin(names, ", "));
+  for (const std::string& name : names) {
+    if (name.ends_with('/')) return text + "; directories below it are not searched: name them";
+  }
+  return text;
 }
 
 }  // namespace gradsync::tools

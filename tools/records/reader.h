@@ -66,6 +66,10 @@ RecordSet ReadRecords(const std::vector<std::string>& inputs, const RecordFilter
 // Every record of the inputs by itself, with its samples, in the order of files and lines.
 std::vector<bench::Record> ReadEach(const std::vector<std::string>& inputs, Problems* problems);
 
+// One line about inputs without records: their names, and what lies in the first of them: "results: no
+// records (*.jsonl) in it, but quick-1/, quick-2/ and a.jsonl.gz (decompress it first)".
+std::string WhyNoRecords(const std::vector<std::string>& inputs);
+
 }  // namespace gradsync::tools
 
 #endif  // GRADSYNC_TOOLS_RECORDS_READER_H_

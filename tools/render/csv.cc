@@ -42,11 +42,13 @@ void RenderCsvTable(const Table& table, std::ostream& out) {
 
 void RenderCsv(const Report& report, std::ostream& out) {
   bool is_first = true;
+  const auto is_shown = [](const Table& table) { return table.audience() != Audience::kPeople; };
+  const bool are_many = std::ranges::count_if(report.tables, is_shown) > 1;
   for (const Table& table : report.tables) {
-    if (table.audience() == Audience::kPeople) continue;
+    if (!is_shown(table)) continue;
     if (!is_first) out << "\r\n";
     is_first = false;
-    out << "# " << table.name() << "\r\n";
+    if (are_many) out << "# " << table.name() << "\r\n";
     RenderCsvTable(table, out);
   }
 }

@@ -20,7 +20,7 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details = tr
 // Tables with findings have "findings":[...] too.
 void RenderJson(const Report& report, std::ostream& out);
 
-// RFC 4180. Before each table a line "# name", after each but the last an empty line.
+// RFC 4180. Of several tables, before each a line "# name", after each but the last an empty line.
 // Rows alone: findings and notes are in the other formats.
 void RenderCsv(const Report& report, std::ostream& out);
 // One table alone, strictly RFC 4180.

@@ -260,7 +260,8 @@ TEST(RenderTest, ManyRowsKeepTheirOrder) {
   std::istringstream csv(Text(RenderCsv, report));
   std::istringstream markdown(Text(Markdown, report));
   std::string line;
-  for (int i = 0; i < 2; ++i) std::getline(csv, line);
+  std::getline(csv, line);  // one table begins with its header
+  EXPECT_EQ(line, "x\r");
   while (std::getline(markdown, line) && !line.starts_with("|--")) continue;
   ASSERT_EQ(rows.size(), size_t{kRows});
   for (int i = 0; i < kRows; ++i) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kGap = 8, kAxisHeight = 40;
 constexpr int kTicks = 5;
+constexpr double kLogMargin = 1.15;  // marks keep clear of the axes
 constexpr size_t kLongestName = 24;
 
 // Of lines.
@@ -38,7 +39,7 @@ struct Range {
   }
   Scale Along(bool is_log, double from, double to, Scale::Ends ends) const {
     const double first = std::isnan(low) ? 1 : low, last = std::isnan(high) ? 1 : high;
-    return is_log ? Scale::Log(first, last, from, to, kTicks)
+    return is_log ? Scale::Log(first / kLogMargin, last * kLogMargin, from, to, kTicks)
                   : Scale::Linear(first, last, from, to, kTicks, ends);
   }
 };
@@ -178,10 +179,13 @@ Svg DrawRows(const RowChart& chart) {
   const auto [least, most] = RangeOf(chart.rows);
   const Scale scale = Scale::Linear(std::min(chart.least, least), std::max(chart.most, most), kMarkerWidth,
                                     kChartWidth - kMarkerWidth, kTicks, Scale::Ends::kExact);
-  double bottom = 4, value_x = 0;
+  double bottom = 4, value_x = 0, value_width = 0;
+  for (const ChartRow& row : chart.rows) value_width = std::max(value_width, TextWidth(row.value));
+  // Names leave room for values. Text is narrower than TextWidth says.
+  const auto longest = static_cast<size_t>((kChartWidth - 0.9 * value_width - kGap) / TextWidth("x"));
   for (const ChartRow& row : chart.rows) {
     bottom += HeightOf(row);
-    value_x = std::max(value_x, TextWidth(Shortened(row.name, kLongestName)) + kGap);
+    value_x = std::max(value_x, TextWidth(Shortened(row.name, longest)) + kGap);
   }
   Svg svg(kChartWidth, bottom + kAxisHeight, Join(chart.title, ": ", chart.x_label));
   for (const Tick& tick : scale.ticks()) {
@@ -194,9 +198,9 @@ Svg DrawRows(const RowChart& chart) {
   for (const ChartRow& row : chart.rows) {
     if (!row.heading.empty()) {
       y += kHeadingHeight;
-      svg.Text("heading", 0, y - 5, "start", row.heading);
+      svg.Text("heading over", 0, y - 5, "start", Shortened(row.heading, 54), row.heading);
     }
-    const std::string name = Shortened(row.name, kLongestName);
+    const std::string name = Shortened(row.name, longest);
     svg.Text("name over", 0, y + kNameHeight - 3, "start", name, name == row.name ? "" : row.name);
     svg.Text("value over", value_x, y + kNameHeight - 3, "start", row.value);
     DrawParts(row, scale, y + kNameHeight, svg);

@@ -252,9 +252,12 @@ TEST(RowChartTest, LeavesOutWhatCannotBeDrawn) {
 TEST(RowChartTest, CutsLongNamesAndKeepsThemInTips) {
   RowChart chart = TwoRows();
   chart.rows[0].name = "a strategy with a very, very long name";
-  const std::vector<XmlElement> names = WithClass(ParseXml(DrawRows(chart).Finish()), "name");
-  EXPECT_EQ(names[0].text, "a strategy with a very,…");
+  chart.rows[1].value = "+13.4 % [+10.4, +16.4]";
+  const std::vector<XmlElement> elements = ParseXml(DrawRows(chart).Finish());
+  const std::vector<XmlElement> names = WithClass(elements, "name");
+  EXPECT_EQ(names[0].text, "a strategy with a very, very l…");
   EXPECT_EQ(names[0].tip, "a strategy with a very, very long name");
+  EXPECT_LE(names[0].Number("x") + TextWidth(names[0].text), WithClass(elements, "value")[0].Number("x"));
 }
 
 TEST(MapChartTest, HasACellForEachRowAndColumn) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -15,34 +16,38 @@
 namespace gradsync::tools {
 namespace {
 
-// The cells about training, by run. What a figure compares with the eye belongs to one run.
-std::vector<std::vector<Cell>> RunsOf(const std::vector<Cell>& cells) {
-  std::vector<std::vector<Cell>> runs;
+// The cells about training of a run. What a figure compares with the eye belongs to one.
+struct Run {
+  std::string name;         // what tells it from others, empty if there is but one
+  std::vector<Cell> cells;  // named within the run
+};
+
+std::vector<Run> RunsOf(const std::vector<Cell>& cells) {
+  std::vector<Run> runs;
   const auto id = [](const Cell& cell) { return cell.any().measured->record.run_id; };
   for (const Cell& cell : TrainingOf(cells)) {
-    if (runs.empty() || id(runs.back().front()) != id(cell)) runs.emplace_back();
-    runs.back().push_back(cell);
+    if (runs.empty() || id(runs.back().cells.front()) != id(cell)) runs.emplace_back();
+    runs.back().cells.push_back(cell);
+  }
+  for (Run& run : runs) {
+    if (runs.size() > 1)
+      run.name =
+          run.cells.size() == 1 ? run.cells[0].name : run.cells[0].any().config().StringOr("model", "");
+    NameCells(&run.cells);
   }
   return runs;
 }
 
-// "tiny over gloo".
-std::string OverText(const std::string& place, const std::string& backend) {
-  return Join(place, place.empty() ? "Over " : " over ", backend);
-}
-
-void AddUndecided(const std::vector<Cell>& run, Figure* figure) {
-  for (const Cell& cell : run) {
-    if (cell.void_reason.empty()) continue;
-    const std::string model = cell.any().config().StringOr("model", "");
-    figure->undecided[cell.void_reason].push_back(cell.name.empty() ? model : cell.name);
-  }
+// "tiny, batch 2".
+std::string Place(const Run& run, const std::string& place) {
+  const bool is_phrase = place.empty() || place.starts_with("over ");
+  return Join(run.name, run.name.empty() || place.empty() ? "" : is_phrase ? " " : ", ", place);
 }
 
 // The backends of rows that are compared with the floor.
-std::set<std::string> BackendsOf(const std::vector<Cell>& run) {
+std::set<std::string> BackendsOf(const Run& run) {
   std::set<std::string> backends;
-  for (const Cell& cell : run) {
+  for (const Cell& cell : run.cells) {
     for (const Row& row : cell.rows) {
       if (!row.is_floor() && !std::isnan(row.cost.total.value)) backends.insert(row.backend());
     }
@@ -69,62 +74,71 @@ const Row* BaseOf(const Cell& cell, const std::string& backend) {
   return nullptr;
 }
 
-// "Faster than core: core:rows=1 and core_update over gloo; zero1 over shm; overlap in 3 of 14 settings."
+// "Faster than core: zero1 (over shm) and overlap (3 of 14 settings)".
 std::string FasterText(const std::vector<Answer>& answers) {
   std::set<std::string> places, baselines;
-  std::vector<std::pair<std::string, std::vector<std::string>>> faster;  // places by row
+  std::map<std::string, std::vector<std::string>> faster;  // places by row
   for (const Answer& answer : answers) {
     places.insert(answer.place);
     baselines.insert(answer.baseline);
-    if (answer.verdict != Verdict::kFaster) continue;
-    auto found = std::ranges::find(faster, answer.row, &decltype(faster)::value_type::first);
-    if (found == faster.end()) found = faster.insert(found, {answer.row, {}});
-    found->second.push_back(answer.place);
+    if (answer.verdict == Verdict::kFaster) faster[answer.row].push_back(answer.place);
   }
-  const std::string base = baselines.size() == 1 ? *baselines.begin() : "its baseline";
+  const std::string base = baselines.size() == 1 ? *baselines.begin() : "the baseline";
   if (faster.empty()) return Join("No row is shown faster than ", base, ": ", CountsOf(answers));
-  std::vector<std::pair<std::string, std::vector<std::string>>> by_where;  // rows
-  for (const auto& [row, where] : faster) {
-    const std::string text = where.size() == places.size() && where.size() > 1 ? "in every setting"
-                             : where.size() > 2
-                                 ? Join("in ", where.size(), " of ", places.size(), " settings")
-                                 : Listed(where);
-    auto found = std::ranges::find(by_where, text, &decltype(by_where)::value_type::first);
-    if (found == by_where.end()) found = by_where.insert(found, {text, {}});
-    found->second.push_back(row);
-  }
   std::vector<std::string> parts;
-  for (const auto& [where, rows] : by_where) {
-    const bool is_phrase = where.empty() || where.starts_with("in ") || where.starts_with("over ");
-    parts.push_back(Join(Listed(rows), where.empty() ? "" : is_phrase ? " " : " at ", where));
+  for (const auto& [row, where] : faster) {
+    const std::string text =
+        where.size() > 2 ? Join(where.size(), " of ", places.size(), " settings") : Listed(where);
+    parts.push_back(Join(row, places.size() > 1 ? " (" + text + ")" : ""));
   }
-  return Join("Faster than ", base, ": ", absl::StrJoin(parts, "; "));
+  return Join("Faster than ", base, ": ", Listed(parts));
 }
 
-// Of one place, or of one row in several.
+// Of one place, or of one row in several. Rows with one baseline stand together.
 RowChart DifferencesChart(const std::string& title, std::vector<Answer> answers, bool by_row) {
-  std::ranges::stable_sort(answers, {}, &Answer::value);
+  std::ranges::stable_sort(answers, {},
+                           [](const Answer& answer) { return std::pair(answer.baseline, answer.value); });
+  RowChart chart{.title = title, .left_label = "← faster", .right_label = "slower →"};
   std::set<std::string> baselines;
-  for (const Answer& answer : answers) baselines.insert(answer.baseline);
-  RowChart chart{.title = title};
   for (const Answer& answer : answers) {
-    const std::string name =
-        Join(by_row ? answer.place : answer.row, baselines.size() > 1 ? " against " + answer.baseline : "");
+    const bool is_first = baselines.insert(answer.baseline).second;
+    const std::string& name = by_row ? answer.place : answer.row;
     const Estimate percent = Scaled({answer.value, answer.interval}, 100);
     const bool has_verdict = answer.verdict != Verdict::kNone;
-    chart.rows.push_back({.name = name,
-                          .value = Join(PercentText({answer.value, answer.interval}),
-                                        has_verdict ? "" : Join(" (", answer.remark, ")")),
+    const std::string value = PercentText({answer.value, answer.interval});
+    chart.rows.push_back({.heading = is_first ? "against " + answer.baseline : "",
+                          .name = name,
+                          .value = value,
                           .style = has_verdict ? std::string(WordOf(answer.verdict)) : "none",
                           .at = percent.value,
                           .low = percent.interval.low,
                           .high = percent.interval.high,
-                          .tip = Join(name, ": ", PercentText({answer.value, answer.interval}))});
+                          .tip = Join(name, " against ", answer.baseline, ": ", value,
+                                      has_verdict ? "" : Join(", no verdict: ", answer.remark))});
   }
+  if (baselines.size() == 1) chart.rows[0].heading.clear();
   chart.x_label = Join("% of the step of ", baselines.size() > 1 ? "the baseline" : *baselines.begin());
-  chart.left_label = "← faster";
-  chart.right_label = "slower →";
   return chart;
+}
+
+// "over gloo: 3 slower".
+std::string Titled(const std::string& place, const std::string& answer) {
+  return Join(place, place.empty() || answer.empty() ? "" : ": ", answer);
+}
+
+// On one scale.
+void AddPanels(std::vector<RowChart> charts, Figure* figure) {
+  double least = 0, most = 0;
+  for (const RowChart& chart : charts) {
+    const auto [own_least, own_most] = RangeOf(chart.rows);
+    least = std::min(least, own_least);
+    most = std::max(most, own_most);
+  }
+  for (RowChart& chart : charts) {
+    chart.least = least;
+    chart.most = most;
+    figure->panels.push_back({chart.title, DrawRows(chart)});
+  }
 }
 
 // In the order in which they are drawn.
@@ -162,9 +176,9 @@ double TokensOf(const Cell& cell) { return cell.any().facts().DoubleOr("tokens_p
 Estimate ShareOf(const Row& row) { return Scaled(row.cost.total, 100 / row.step_s); }
 
 // A row of the run over the backend, at each number of tokens.
-std::vector<ChartSeries> SharesOf(const std::vector<Cell>& run, const std::string& backend) {
+std::vector<ChartSeries> SharesOf(const Run& run, const std::string& backend) {
   std::vector<ChartSeries> all;
-  for (const Cell& cell : run) {
+  for (const Cell& cell : run.cells) {
     for (const Row* row : RowsWithCost(cell, backend)) {
       auto series = std::ranges::find(all, row->label(), &ChartSeries::name);
       if (series == all.end()) series = all.insert(series, {.name = row->label()});
@@ -220,32 +234,34 @@ std::vector<KeyEntry> SeriesKey(const std::vector<LineChart>& charts) {
 
 std::string PictureOf(const Figure& figure) {
   constexpr double kMargin = 12, kTitleGap = 22, kKeyHeight = 20, kTitleSize = 14;
-  constexpr double kWidth = kChartWidth + 2 * kMargin, kScale = 1.4;
+  double inner = kChartWidth;
+  for (const Panel& panel : figure.panels) inner = std::max(inner, panel.chart.width());
+  const double width = inner + 2 * kMargin, scale = inner > kChartWidth ? 1 : 1.4;
   const std::string title = absl::StrReplaceAll(figure.title, {{"`", ""}});
-  Svg body(kWidth, 0, "");
+  Svg body(width, 0, "");
   double x = kMargin;
-  double y = body.Paragraph("title", kMargin, kMargin + kTitleSize, kChartWidth, kTitleSize, title);
+  double y = body.Paragraph("title", kMargin, kMargin + kTitleSize, inner, kTitleSize, title);
   for (const KeyEntry& entry : figure.key) {
-    const double width = kMarkWidth + 6 + TextWidth(entry.text) + kMargin;
-    if (x > kMargin && x + width > kWidth) {
+    const double needed = kMarkWidth + 6 + TextWidth(entry.text) + kMargin;
+    if (x > kMargin && x + needed > width) {
       x = kMargin;
       y += kKeyHeight;
     }
     body.Place(x, y, entry.mark);
     body.Text("", x + kMarkWidth + 6, y + 11, "start", entry.text);
-    x += width;
+    x += needed;
   }
   y += kKeyHeight;
   for (const Panel& panel : figure.panels) {
     if (!panel.title.empty())
-      y = body.Paragraph("heading", kMargin, y + kTitleGap, kChartWidth, kFontSize, panel.title) - 8;
+      y = body.Paragraph("heading", kMargin, y + kTitleGap, inner, kFontSize, panel.title) - 8;
     body.Place(kMargin, y, panel.chart);
     y += panel.chart.height() + kMargin;
   }
-  Svg picture(kWidth, y, title);
-  picture.Rect("paper", 0, 0, kWidth, y);
+  Svg picture(width, y, title);
+  picture.Rect("paper", 0, 0, width, y);
   picture.Place(0, 0, body);
-  return picture.Document("chart", kChartStyleSheet, kScale);
+  return picture.Document("chart", kChartStyleSheet, scale);
 }
 
 Figure DifferencesFigure(const std::vector<Cell>& cells) {
@@ -256,36 +272,19 @@ Figure DifferencesFigure(const std::vector<Cell>& cells) {
                     "95 % intervals, which hold for all differences of a cell at once: one that does not "
                     "reach 0 shows a difference."};
   std::vector<Answer> all;
-  for (const std::vector<Cell>& run : RunsOf(cells)) {
-    AddUndecided(run, &figure);
-    std::vector<Answer> answers = AnswersOf(run);
+  for (const Run& run : RunsOf(cells)) {
+    std::vector<Answer> answers = AnswersOf(run.cells);
     std::erase_if(answers, [](const Answer& answer) { return !answer.interval.is_known(); });
     std::set<std::string> places, rows;
     for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
     const bool by_row = rows.size() < places.size();
-    std::vector<std::pair<std::string, std::vector<Answer>>> groups;
-    for (const Answer& answer : answers) {
-      const std::string title = by_row ? answer.row : answer.place;
-      if (groups.empty() || groups.back().first != title) {
-        auto found = std::ranges::find(groups, title, &decltype(groups)::value_type::first);
-        if (found == groups.end()) groups.emplace_back(title, std::vector<Answer>());
-      }
-      std::ranges::find(groups, title, &decltype(groups)::value_type::first)->second.push_back(answer);
-    }
+    std::map<std::string, std::vector<Answer>> groups;  // by what their title begins with
+    for (const Answer& answer : answers) groups[by_row ? answer.row : answer.place].push_back(answer);
     std::vector<RowChart> charts;
-    double least = 0, most = 0;
-    for (const auto& [title, members] : groups) {
-      charts.push_back(
-          DifferencesChart(Join(title, title.empty() ? "" : ": ", CountsOf(members)), members, by_row));
-      const auto range = RangeOf(charts.back().rows);
-      least = std::min(least, range.first);
-      most = std::max(most, range.second);
-    }
-    for (RowChart& chart : charts) {
-      chart.least = least;
-      chart.most = most;
-      figure.panels.push_back({chart.title, DrawRows(chart)});
-    }
+    for (const auto& [first, members] : groups)
+      charts.push_back(DifferencesChart(Titled(Place(run, first), CountsOf(members)), members, by_row));
+    AddPanels(std::move(charts), &figure);
+    for (Answer& answer : answers) answer.place = Place(run, answer.place);
     Append(std::move(answers), &all);
   }
   figure.title = FasterText(all);
@@ -300,48 +299,46 @@ Figure CostFigure(const std::vector<Cell>& cells) {
   Figure figure{
       .id = "cost",
       .table = "ddp",
-      .title = "What synchronisation adds to a step",
+      .title = CostSentence(TrainingOf(cells)),
       .caption =
           "What a step takes beyond one that does not synchronise, which is cut away: its parts add "
           "up to the cost, the diamond, with its 95 % interval, simultaneous for the costs of a cell. "
           "Left of 0 time is saved."};
-  if (const std::string answer = CostSentence(TrainingOf(cells)); !answer.empty()) figure.title = answer;
-  for (const std::vector<Cell>& run : RunsOf(cells)) {
-    AddUndecided(run, &figure);
-    double longest_s = 0, least = 0, most = 0;
-    const std::set<std::string> backends = BackendsOf(run);
-    for (const Cell& cell : run) {
+  std::map<std::string, Interval> shares;  // of the baselines, by backend
+  for (const Run& run : RunsOf(cells)) {
+    double longest_s = 0;
+    for (const Cell& cell : run.cells) {
       for (const Row& row : cell.rows) longest_s = std::fmax(longest_s, row.cost.total.interval.high);
     }
     const double scale = longest_s >= 1 ? 1 : 1e3;
     const std::string unit = longest_s >= 1 ? "s" : "ms";
+    const bool is_one = run.cells.size() == 1;
     std::vector<RowChart> charts;
-    for (const std::string& backend : backends) {
+    for (const std::string& backend : BackendsOf(run)) {
       RowChart chart{.x_label = Join(unit, " a step, beyond a step without synchronisation")};
-      const Row* base = nullptr;
-      for (const Cell& cell : run) {
-        bool is_first = true;
+      for (const Cell& cell : run.cells) {
+        std::string heading = is_one ? "" : cell.name;
         for (const Row* row : RowsWithCost(cell, backend)) {
           chart.rows.push_back(CostRow(*row, scale, unit));
-          if (is_first && run.size() > 1) chart.rows.back().heading = cell.name;
-          is_first = false;
+          std::swap(chart.rows.back().heading, heading);
         }
-        base = BaseOf(cell, backend);
+        if (const Row* const base = BaseOf(cell, backend); base != nullptr) {
+          const Interval share = ShareOf(*base).interval;
+          Interval& all = shares[backend];
+          all = {std::fmin(all.low, share.low / 100), std::fmax(all.high, share.high / 100)};
+        }
       }
-      if (chart.rows.empty()) continue;
-      const std::string cost = run.size() > 1 || base == nullptr ? "" : CostText(*base);
-      chart.title =
-          Join(OverText(run.size() > 1 ? "" : run[0].name, backend), cost.empty() ? "" : ": ", cost);
-      const auto range = RangeOf(chart.rows);
-      least = std::min(least, range.first);
-      most = std::max(most, range.second);
-      charts.push_back(std::move(chart));
+      const Row* const base = BaseOf(run.cells[0], backend);
+      const std::string cost = is_one && base != nullptr ? CostText(*base) : "";
+      chart.title = Titled(Place(run, "over " + backend), cost);
+      if (!chart.rows.empty()) charts.push_back(std::move(chart));
     }
-    for (RowChart& chart : charts) {
-      chart.least = least;
-      chart.most = most;
-      figure.panels.push_back({chart.title, DrawRows(chart)});
-    }
+    AddPanels(std::move(charts), &figure);
+  }
+  if (figure.title.empty()) {
+    std::vector<std::string> parts;
+    for (const auto& [backend, share] : shares) parts.push_back(Join(PercentRange(share), " over ", backend));
+    figure.title = Join("Synchronisation takes of the baseline's step ", absl::StrJoin(parts, ", "));
   }
   for (const auto& [name, text] : kParts) {
     KeyEntry& entry = figure.key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), text});
@@ -359,35 +356,32 @@ Figure TokensFigure(const std::vector<Cell>& cells) {
           "the tokens that all ranks together train on in a step."};
   std::vector<LineChart> charts;
   std::vector<std::string> answers;
-  for (const std::vector<Cell>& run : RunsOf(cells)) {
+  for (const Run& run : RunsOf(cells)) {
     std::set<double> tokens;
-    for (const Cell& cell : run) tokens.insert(TokensOf(cell));
+    for (const Cell& cell : run.cells) tokens.insert(TokensOf(cell));
     if (tokens.size() < 2 || std::isnan(*tokens.begin())) continue;
     for (const std::string& backend : BackendsOf(run)) {
-      LineChart chart{.title = OverText("", backend),
+      LineChart chart{.title = Place(run, "over " + backend),
                       .x_label = "tokens per step, all ranks",
                       .y_label = "% of the step",
                       .log_x = true,
                       .reference = 0,
                       .series = SharesOf(run, backend)};
-      const auto cost_at = [&](double wanted) -> std::string {
-        for (const Cell& cell : run) {
-          const Row* const base = BaseOf(cell, backend);
-          if (TokensOf(cell) != wanted || base == nullptr || !base->cost.total.interval.is_known()) continue;
-          return Join(PercentRange(Scaled(ShareOf(*base), 0.01).interval), " at ", wanted, " tokens");
-        }
-        return "";
-      };
-      const std::string few = cost_at(*tokens.begin()), many = cost_at(*tokens.rbegin());
-      const Row* const base = BaseOf(run[0], backend);
-      if (base != nullptr && !few.empty() && !many.empty())
-        answers.push_back(Join("over ", backend, " ", base->label(), " costs ", few, " and ", many));
+      const Row* const base = BaseOf(run.cells[0], backend);
+      const auto series =
+          std::ranges::find(chart.series, base == nullptr ? "" : base->label(), &ChartSeries::name);
+      if (series != chart.series.end()) {
+        const auto text = [](const ChartPoint& point) {
+          return Join(PercentRange({point.low / 100, point.high / 100}), " at ", point.x, " tokens");
+        };
+        answers.push_back(Join(series->name, " costs ", text(series->points.front()), " and ",
+                               text(series->points.back()), " over ", backend));
+      }
       if (!chart.series.empty()) charts.push_back(std::move(chart));
     }
   }
   figure.title = answers.empty() ? "What synchronisation costs at different numbers of tokens"
                                  : absl::StrJoin(answers, "; ");
-  figure.title[0] = figure.title[0] == 'o' ? 'O' : figure.title[0];
   for (const LineChart& chart : charts) figure.panels.push_back({chart.title, DrawLines(chart)});
   figure.key = SeriesKey(charts);
   return figure;
@@ -397,10 +391,10 @@ std::vector<Figure> FiguresOf(const Summary& summary) {
   std::vector<Figure> figures = {DifferencesFigure(summary.cells), CostFigure(summary.cells),
                                  TokensFigure(summary.cells),      LinksFigure(summary.cells),
                                  BandwidthFigure(summary.cells),   LearningFigure(summary.learning)};
+  std::erase_if(figures, [](const Figure& figure) { return figure.panels.empty(); });
   for (Figure& figure : figures) {
     const auto table = std::ranges::find(summary.report.tables, figure.table, &Table::name);
-    if (table == summary.report.tables.end()) continue;
-    if (figure.title.empty())
+    if (figure.title.empty() && table != summary.report.tables.end())
       figure.title = table->findings().empty() ? table->title() : table->findings().front();
   }
   return figures;

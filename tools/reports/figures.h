@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_TOOLS_REPORTS_FIGURES_H_
 #define GRADSYNC_TOOLS_REPORTS_FIGURES_H_
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -26,18 +25,16 @@ struct Figure {
   std::string caption{};
   std::vector<KeyEntry> key{};
   std::vector<Panel> panels{};
-  // What has no panel because its data decide nothing: places, by the reason.
-  std::map<std::string, std::vector<std::string>> undecided{};
 };
 
 // What --figure takes.
-inline constexpr const char* kFigureNames[] = {"differences", "cost",  "tokens",
-                                               "bandwidth",   "links", "convergence"};
+inline constexpr const char* kFigureNames[] = {"differences", "cost",        "tokens",  "bandwidth",
+                                               "links",       "convergence", "timeline"};
 
 // Title, key and panels below each other: a document of its own, which can be read on a phone.
 std::string PictureOf(const Figure& figure);
 
-// Each makes a figure without panels and reasons where there is nothing for it.
+// Each makes a figure without panels where there is nothing for it.
 
 // Each row's difference to its baseline with its interval, sorted: a panel for each place, or for each row
 // where a run has fewer rows than places.
@@ -57,10 +54,10 @@ Figure BandwidthFigure(const std::vector<Cell>& cells);
 // Which strategy is faster than the baseline over which link: a map of the differences, by rate.
 Figure LinksFigure(const std::vector<Cell>& cells);
 
-// Held-out loss less that of the baseline: over steps, after the last one, and over the bytes sent.
+// Held-out loss less that of the baseline: over steps, and after the last one.
 Figure LearningFigure(const std::vector<LearningCell>& cells);
 
-// All of them, in the order of a report.
+// Those with panels, in the order of a report.
 std::vector<Figure> FiguresOf(const Summary& summary);
 
 // For their keys.

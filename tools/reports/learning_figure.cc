@@ -1,22 +1,48 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/scale.h"
+#include "tools/tables/answers.h"
 
 namespace gradsync::tools {
 namespace {
 
-constexpr double kMega = 1e6;
-
-std::string NameOf(const LearningRow& row) { return row.measured->record.variant.label(); }
+// Short names of the rows: options that --tune has chosen are left out where all rows of a strategy have them
+// and still differ without.
+std::vector<std::string> NamesOf(const LearningCell& cell) {
+  std::vector<bench::Variant> variants;
+  for (const LearningRow& row : cell.rows) variants.push_back(row.measured->record.variant);
+  for (const LearningRow& row : cell.rows) {
+    for (const auto& [option, value] : row.measured->record.variant.options) {
+      std::vector<bench::Variant> shorter = variants;
+      bool all_have_it = true;
+      std::set<std::string> names;
+      for (bench::Variant& variant : shorter) {
+        if (variant.strategy == row.measured->record.variant.strategy)
+          all_have_it &= variant.tuned && variant.options.erase(option) > 0;
+        names.insert(variant.name());
+      }
+      if (all_have_it && names.size() == variants.size()) variants = std::move(shorter);
+    }
+  }
+  std::set<std::string> backends;
+  for (const bench::Variant& variant : variants) backends.insert(variant.backend);
+  std::vector<std::string> names;
+  for (const bench::Variant& variant : variants)
+    names.push_back(backends.size() == 1 ? variant.label() : variant.name());
+  return names;
+}
 
 // The row's loss less the baseline's in per cent of that, after each step that was judged: the mean over
 // seeds that both have, and from the lowest to the highest of them.
-std::vector<ChartPoint> DifferencesOf(const LearningCell& cell, const LearningRow& row) {
+std::vector<ChartPoint> DifferencesOf(const LearningCell& cell, const LearningRow& row,
+                                      const std::string& name) {
   std::vector<ChartPoint> points;
   for (size_t i = 0; i < cell.steps.size(); ++i) {
     std::vector<double> percents;
@@ -29,7 +55,7 @@ std::vector<ChartPoint> DifferencesOf(const LearningCell& cell, const LearningRo
     if (percents.empty()) continue;
     const auto [low, high] = std::ranges::minmax(percents);
     points.push_back({cell.steps[i], Mean(percents), low, high,
-                      Join(NameOf(row), ", ", cell.steps[i], " steps: ", Signed(Mean(percents), 1), " %")});
+                      Join(name, ", ", cell.steps[i], " steps: ", Signed(Mean(percents), 1), " %")});
   }
   return points;
 }
@@ -41,55 +67,47 @@ Figure LearningFigure(const std::vector<LearningCell>& cells) {
       .id = "convergence",
       .table = "convergence",
       .caption =
-          "Loss on held-out text less that of the baseline with the same seed, in per cent of it; below 0 "
-          "is better. Over steps: means over seeds, in bands that hold every seed. After the last step: "
-          "with 95 % intervals that hold for all rows at once."};
+          "Loss on held-out text less that of the baseline with the same seed, in per cent of it. Over "
+          "steps: means over seeds, in bands that hold every seed. After the last step: with 95 % "
+          "intervals that hold for all rows at once. Names leave out options that --tune has chosen."};
   std::vector<LineChart> lines;
+  std::vector<Answer> answers;
   for (const LearningCell& cell : cells) {
     if (cell.baseline == Row::kNone || cell.rows.size() < 2) continue;
-    const LearningRow& base = cell.rows[cell.baseline];
-    const std::string difference = Join("loss, % above ", NameOf(base));
+    const std::vector<std::string> names = NamesOf(cell);
+    const std::string &base = names[cell.baseline], difference = Join("loss, % above ", base);
+    const std::string place = cells.size() > 1 ? RankCount(cell.record().world_size) : "";
     LineChart over_steps{.x_label = "steps", .y_label = difference, .reference = 0};
-    LineChart over_bytes{
-        .x_label = "sent by each rank (MB per step)", .y_label = difference, .log_x = true, .reference = 0};
-    RowChart at_end{.x_label = Join("% of the loss of ", NameOf(base)),
-                    .left_label = "← better",
-                    .right_label = "worse →"};
-    for (const LearningRow& row : cell.rows) {
-      const size_t number = over_bytes.series.size();
-      ChartSeries series{
-          .name = NameOf(row), .style = Join("c-", 1 + number % kNumColours), .marker = number};
-      const bool is_base = &row == &base;
-      const Estimate end = is_base ? Estimate{0} : row.against_baseline, percent = Scaled(end, 100);
-      const std::string text = Join(series.name, ": ", PercentText(end));
-      series.points = {{row.bytes_per_step / kMega, percent.value, percent.interval.low,
-                        percent.interval.high,
-                        Join(text, ", ", Readable(row.bytes_per_step / kMega, 3), " MB")}};
-      over_bytes.series.push_back(series);
-      if (is_base) continue;
-      series.points = DifferencesOf(cell, row);
-      over_steps.series.push_back(std::move(series));
+    RowChart at_end{
+        .x_label = Join("% of the loss of ", base), .left_label = "← better", .right_label = "worse →"};
+    for (size_t i = 0; i < cell.rows.size(); ++i) {
+      const LearningRow& row = cell.rows[i];
+      if (i == cell.baseline) continue;
+      const size_t number = over_steps.series.size();
+      over_steps.series.push_back({.name = names[i],
+                                   .style = Join("c-", 1 + number % kNumColours),
+                                   .marker = number,
+                                   .points = DifferencesOf(cell, row, names[i])});
+      const Estimate end = row.against_baseline, percent = Scaled(end, 100);
       if (!end.interval.is_known()) continue;
-      at_end.rows.push_back({.name = NameOf(row),
+      answers.push_back({place, names[i], base, row.verdict, end.interval});
+      at_end.rows.push_back({.name = names[i],
                              .value = PercentText(end),
                              .style = std::string(WordOf(row.verdict)),
                              .at = percent.value,
                              .low = percent.interval.low,
                              .high = percent.interval.high,
-                             .tip = text});
+                             .tip = Join(names[i], ": ", PercentText(end))});
     }
     std::ranges::stable_sort(at_end.rows, {}, &ChartRow::at);
-    const std::string place = cells.size() > 1 ? RankCount(cell.record().world_size) + ": " : "";
-    over_steps.title = place + "difference to the baseline over steps";
-    over_bytes.title = place + "difference after the last step over bytes sent";
-    at_end.title = place + "difference after the last step";
+    const std::string in_place = place.empty() ? "" : place + ": ";
+    over_steps.title = in_place + "over steps";
+    at_end.title = in_place + "after the last step";
     figure.panels.push_back({over_steps.title, DrawLines(over_steps)});
-    if (!at_end.rows.empty()) {
-      figure.panels.push_back({at_end.title, DrawRows(at_end)});
-      figure.panels.push_back({over_bytes.title, DrawLines(over_bytes)});
-    }
-    lines.push_back(std::move(over_bytes));
+    if (!at_end.rows.empty()) figure.panels.push_back({at_end.title, DrawRows(at_end)});
+    lines.push_back(std::move(over_steps));
   }
+  figure.title = absl::StrJoin(SentencesOf(answers, {"worse", "better", "held-out loss"}), " ");
   figure.key = SeriesKey(lines);
   return figure;
 }

@@ -1,23 +1,19 @@
 #include <algorithm>
 #include <set>
-#include <span>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "model/error.h"
 #include "tools/render/section.h"
 #include "tools/render/text.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/report.h"
-#include "tools/reports/timeline.h"
 #include "tools/tables/runs.h"
 
 namespace gradsync::tools {
 namespace {
 
 constexpr char kTitle[] = "What gradient synchronisation costs";
-constexpr size_t kMaxUndecided = 4;  // more are counted, not listed
 
 // For links.
 std::string FlagAnchor(Flag flag) { return Join("flag-", static_cast<int>(flag)); }
@@ -42,13 +38,11 @@ class Page {
         tables_(contents.summary.report.tables),
         cells_(contents.summary.cells),
         runs_(contents.summary.runs),
+        figures_(FiguresOf(contents.summary)),
         out_(out) {}
 
   void Write() {
-    for (Figure& figure : FiguresOf(contents_.summary)) {
-      if (!figure.panels.empty()) ++num_figures_;
-      figures_.push_back({figure.panels.empty() ? 0 : num_figures_, std::move(figure)});
-    }
+    figures_.insert(figures_.end(), contents_.timelines.begin(), contents_.timelines.end());
     for (const Table& table : tables_) {
       if (IsShown(table, true) && table.num_rows() > 0) shown_.push_back(&table);
     }
@@ -104,29 +98,27 @@ class Page {
       const std::string place = colon == std::string::npos ? "" : table.title().substr(colon + 2);
       for (const std::string& finding : table.findings())
         out_ << "<li>" << (place.empty() ? "" : Join("<strong>", EscapeXml(place), ".</strong> "))
-             << WithCode(finding) << FigureLinks(table) << LinkTo("table", i + 1, "") << "</li>\n";
+             << WithCode(finding) << FigureLinks(table) << LinkTo(Join("table-", i + 1), "Table", i + 1)
+             << "</li>\n";
     }
     out_ << "</ul>\n</header>\n";
   }
 
-  // <a href="#table-2">Table 2</a>
-  static std::string LinkTo(std::string_view what, size_t number, std::string_view id) {
-    const std::string anchor = id.empty() ? Join(number) : std::string(id);
-    return Join(" <a class=\"ref\" href=\"#", what, "-", anchor, "\">",
-                what == "table" ? "Table " : "Figure ", number, "</a>");
+  static std::string LinkTo(const std::string& anchor, const char* what, size_t number) {
+    return Join(" <a class=\"ref\" href=\"#", anchor, "\">", what, " ", number, "</a>");
   }
   // To the figures that show a table's numbers.
   std::string FigureLinks(const Table& table) const {
     std::string links;
-    for (const auto& [number, figure] : figures_) {
-      if (number > 0 && figure.table == table.name()) links += LinkTo("figure", number, figure.id);
+    for (size_t i = 0; i < figures_.size(); ++i) {
+      if (figures_[i].table == table.name()) links += LinkTo("figure-" + figures_[i].id, "Figure", i + 1);
     }
     return links;
   }
   std::string TableLinks(std::string_view name) const {
     std::string links;
     for (size_t i = 0; i < shown_.size(); ++i) {
-      if (shown_[i]->name() == name) links += LinkTo("table", i + 1, "");
+      if (shown_[i]->name() == name) links += LinkTo(Join("table-", i + 1), "Table", i + 1);
     }
     return links;
   }
@@ -139,55 +131,26 @@ class Page {
   }
 
   void WriteFigures() {
-    if (num_figures_ + contents_.timelines.size() > 0) out_ << "<h2 id=\"figures\">Figures</h2>\n";
-    for (const auto& [number, figure] : figures_) {
-      if (number > 0) {
-        BeginFigure(figure.id, number, figure.title, figure.key);
-        out_ << "<div class=\"panels" << (figure.panels.size() % 2 == 0 ? " pairs" : "") << "\">\n";
-        for (const Panel& panel : figure.panels) {
-          out_ << "<div>\n";
-          if (!panel.title.empty()) out_ << "<p class=\"chart-title\">" << EscapeXml(panel.title) << "</p>\n";
-          out_ << panel.chart.Finish() << "</div>\n";
-        }
-        EndFigure(figure.caption, TableLinks(figure.table));
+    if (!figures_.empty()) out_ << "<h2 id=\"figures\">Figures</h2>\n";
+    for (size_t i = 0; i < figures_.size(); ++i) {
+      const Figure& figure = figures_[i];
+      out_ << "<figure id=\"figure-" << figure.id << "\">\n<p class=\"figure-title\">Figure " << i + 1 << ". "
+           << WithCode(figure.title) << "</p>\n<ul class=\"key\">\n";
+      for (const KeyEntry& entry : figure.key)
+        out_ << "<li>" << entry.mark.Finish() << "<span>" << EscapeXml(entry.text) << "</span></li>\n";
+      const bool is_wide = figure.panels[0].chart.width() > kChartWidth;  // scrolls inside itself on a phone
+      out_ << "</ul>\n<div class=\""
+           << (is_wide                         ? "wide"
+               : figure.panels.size() % 2 == 0 ? "panels pairs"
+                                               : "panels")
+           << "\"" << (is_wide ? " role=\"region\" tabindex=\"0\" aria-label=\"the figure\"" : "") << ">\n";
+      for (const Panel& panel : figure.panels) {
+        out_ << "<div>\n";
+        if (!panel.title.empty()) out_ << "<p class=\"chart-title\">" << EscapeXml(panel.title) << "</p>\n";
+        out_ << panel.chart.Finish() << "</div>\n";
       }
-      WriteUndecided(figure);
-    }
-    for (size_t i = 0; i < contents_.timelines.size(); ++i) {
-      const TimelinePicture& timeline = contents_.timelines[i];
-      BeginFigure(Join("timeline-", i + 1), num_figures_ + i + 1, timeline.title, TimelineKey());
-      out_ << "<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"" << EscapeXml(timeline.title)
-           << "\">\n"
-           << timeline.svg;
-      EndFigure(
-          "One step of each strategy, the one of median length, on one scale of time. Tracing adds to a "
-          "step, so "
-          "its times are not those of the tables.",
-          "");
-    }
-  }
-
-  void BeginFigure(const std::string& id, size_t number, const std::string& title,
-                   const std::vector<KeyEntry>& key) {
-    out_ << "<figure id=\"figure-" << id << "\">\n<p class=\"figure-title\">Figure " << number << ". "
-         << WithCode(title) << "</p>\n<ul class=\"key gradsync-timeline\">\n";
-    for (const KeyEntry& entry : key)
-      out_ << "<li>" << entry.mark.Finish() << "<span>" << EscapeXml(entry.text) << "</span></li>\n";
-    out_ << "</ul>\n";
-  }
-
-  void EndFigure(const std::string& caption, const std::string& link) {
-    out_ << "</div>\n<figcaption>" << EscapeXml(caption) << link << "</figcaption>\n</figure>\n";
-  }
-
-  void WriteUndecided(const Figure& figure) {
-    if (figure.id != "differences") return;  // all figures of training leave out the same
-    for (const auto& [reason, titles] : figure.undecided) {
-      out_ << "<p class=\"undecided\">Not drawn, because nothing is decided: ";
-      const std::span named = std::span(titles).first(std::min(titles.size(), kMaxUndecided));
-      out_ << EscapeXml(absl::StrJoin(named, "; "));
-      if (named.size() < titles.size()) out_ << "; and " << titles.size() - named.size() << " more";
-      out_ << " (" << WithCode(reason) << ").</p>\n";
+      out_ << "</div>\n<figcaption>" << EscapeXml(figure.caption) << TableLinks(figure.table)
+           << "</figcaption>\n</figure>\n";
     }
   }
 
@@ -273,10 +236,9 @@ class Page {
   const ReportContents& contents_;
   const std::vector<Table>& tables_;
   const std::vector<Cell>& cells_;
-  std::vector<const bench::Record*> runs_;          // one record of each
-  std::vector<std::pair<size_t, Figure>> figures_;  // with their numbers; 0: nothing to draw
-  size_t num_figures_ = 0;
-  std::vector<const Table*> shown_;  // table n is at n - 1
+  std::vector<const bench::Record*> runs_;  // one record of each
+  std::vector<Figure> figures_;             // figure n is at n - 1
+  std::vector<const Table*> shown_;         // table n is at n - 1
   std::ostream& out_;
 };
 

@@ -19,26 +19,21 @@ namespace fs = std::filesystem;
 
 constexpr char kUsage[] =
     "Makes one HTML page of benchmark records and traces: figures, tables, machine, commands.\n"
-    "  bazel run //tools:report -- DIR --out=report.html\n\n"
+    "  ./bazelw run //tools:report -- DIR --out=report.html\n\n"
     "The page needs nothing beside itself. Traces (*.trace.json) are taken from DIR and DIR/traces.";
 
-constexpr char kTimeline[] = "timeline";
-
-// One picture for each batch size and sequence length of a run.
-void DrawRun(const std::string& run, const std::vector<std::string>& paths, bool with_key,
-             std::vector<TimelinePicture>* pictures) {
+// One figure for each batch size and sequence length of a run.
+void DrawRun(const std::string& run, const std::vector<std::string>& paths, std::vector<Figure>* figures) {
   const Trace trace = ReadTraces(paths);
   std::set<std::pair<int64_t, int64_t>> cells;
   for (const auto& [key, ranks] : trace.steps) cells.emplace(key.batch_size, key.seq_len);
   for (const auto& [batch_size, seq_len] : cells) {
-    const std::vector<StepKey> steps = ChooseSteps(trace, batch_size, seq_len);
-    pictures->push_back(
-        {fs::path(run).filename(), HiddenText(trace, steps), DrawTimeline(trace, steps, with_key)});
+    figures->push_back(TimelineFigure(trace, batch_size, seq_len));
+    figures->back().id = Join("timeline-", fs::path(run).filename().string(), "-", batch_size, "-", seq_len);
   }
 }
 
-// `with_key`: timelines explain themselves.
-ReportContents Collect(const std::vector<std::string>& inputs, bool with_key, std::ostream& err) {
+ReportContents Collect(const std::vector<std::string>& inputs, std::ostream& err) {
   ReportContents contents{.summary = Summarize(inputs)};
   contents.summary.problems.Print(err);
   for (const std::string& remark : contents.summary.remarks) err << remark << "\n";
@@ -49,7 +44,7 @@ ReportContents Collect(const std::vector<std::string>& inputs, bool with_key, st
   }
   for (const auto& [run, paths] : FindTraces(directories)) {
     try {
-      DrawRun(run, paths, with_key, &contents.timelines);
+      DrawRun(run, paths, &contents.timelines);
     } catch (const InvalidInput& error) {
       // One bad trace must not cost the rest of the report.
       err << "report: left out: " << error.what() << "\n";
@@ -65,18 +60,15 @@ ReportContents Collect(const std::vector<std::string>& inputs, bool with_key, st
   return contents;
 }
 
+// Of timelines that of the latest run.
 std::string PictureNamed(const std::string& id, const ReportContents& contents) {
-  for (const Figure& figure : FiguresOf(contents.summary)) {
-    if (figure.id == id && !figure.panels.empty()) return PictureOf(figure);
-  }
-  if (id == kTimeline) {
-    const auto latest = std::ranges::max_element(contents.timelines, {}, &TimelinePicture::run);
-    Require(latest != contents.timelines.end(),
-            "--figure=timeline: there is no trace (*.trace.json) in these "
-            "directories, nor in their folders traces; run //bench:ddp with --trace");
-    return latest->svg;
-  }
-  throw InvalidInput("--figure=" + id + ": the records hold nothing that it could show");
+  std::vector<Figure> figures = FiguresOf(contents.summary);
+  std::erase_if(figures, [&](const Figure& figure) { return figure.id != id; });
+  if (id == "timeline") figures = contents.timelines;
+  const auto latest = std::ranges::max_element(figures, {}, &Figure::id);
+  Require(latest != figures.end(), "--figure=", id, ": the records hold nothing that it could show",
+          id == "timeline" ? ", no trace (*.trace.json) of //bench:ddp --trace" : "");
+  return PictureOf(*latest);
 }
 
 }  // namespace
@@ -85,8 +77,7 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   std::vector<std::string> inputs;
   std::string out_path, figure;
   bench::FlagTable flags("report", kUsage);
-  std::vector<std::string> names(std::begin(kFigureNames), std::end(kFigureNames));
-  names.emplace_back(kTimeline);
+  const std::vector<std::string> names(std::begin(kFigureNames), std::end(kFigureNames));
   flags.AllowPaths(&inputs, "directories with records, or files of them");
   flags.Add("out", &out_path, bench::Path("a file such as report.html"), "Where the page goes.");
   flags.Add("figure", &figure, bench::OneOf(names),
@@ -94,9 +85,10 @@ int RunReport(int argc, const char* const* argv, std::ostream& out, std::ostream
   return RunTool("report", &flags, argc, argv, out, err, [&] {
     Require(!inputs.empty(), "no input: takes directories with records, such as results/");
     Require(!out_path.empty(), "--out: is missing, expected a file such as report.html");
-    const ReportContents contents = Collect(inputs, !figure.empty(), err);
-    Require(contents.summary.num_records > 0 || !contents.timelines.empty(), inputs.front(),
-            ": nothing to report, expected records (*.jsonl) or traces (*.trace.json)");
+    const std::string suffix = fs::path(out_path).extension(), expected = figure.empty() ? ".html" : ".svg";
+    Require(suffix == expected, "--out=", out_path, ": expected a name that ends in ", expected);
+    const ReportContents contents = Collect(inputs, err);
+    Require(contents.summary.num_records > 0 || !contents.timelines.empty(), WhyNoRecords(inputs));
     const std::string picture = figure.empty() ? "" : PictureNamed(figure, contents);
     WriteFile(out_path, [&](std::ostream& file) {
       if (figure.empty()) return WriteReport(contents, file);

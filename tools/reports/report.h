@@ -3,23 +3,16 @@
 
 #include <cstdint>
 #include <ostream>
-#include <string>
 #include <vector>
 
+#include "tools/reports/figures.h"
 #include "tools/tables/summarize.h"
 
 namespace gradsync::tools {
 
-// A timeline for the report.
-struct TimelinePicture {
-  std::string run;  // of its trace: "ddp.20261121T101500-4f2a"
-  std::string title;
-  std::string svg;  // put into the page as it is
-};
-
 struct ReportContents {
-  Summary summary{};  // of the records
-  std::vector<TimelinePicture> timelines{};
+  Summary summary{};                // of the records
+  std::vector<Figure> timelines{};  // ids begin with "timeline-", and go on with the run's
   Summary traced{};          // of the records of what the timelines show, where they are not in `summary`
   int64_t num_problems = 0;  // lines and files that were left out
 };

@@ -45,6 +45,11 @@ const char kChartStyleSheet[] = R"css(
 .mark.total { fill: var(--ink); } .interval.total { stroke: var(--ink); stroke-width: 1.25; }
 .cell { fill: none; } .cell.faster { fill: var(--faster); } .cell.slower { fill: var(--slower); }
 .cell.open { fill: var(--open); } .cell.equal { fill: var(--equal); }
+.forward { fill: #56b4e9; } .backward { fill: #0072b2; } .op { fill: #8cc5ea; } .op2 { fill: #4f9fd3; }
+.optimizer { fill: #008a64; } .hidden { fill: #f2c078; } .exposed { fill: #e06a1b; } .idle { fill: var(--rule); }
+.queued { fill: var(--ink-3); } .lane { fill: var(--wash); } .cut { stroke: var(--paper); stroke-width: 0.8; }
+.last { stroke: var(--c5); stroke-width: 1.2; stroke-dasharray: 3 2; }
+.chart .on-dark { fill: #fff; } .chart .on-light { fill: #0c2233; } .chart .tag { fill: #241400; font-size: 11px; }
 .chart .title { fill: var(--ink); font-size: 14px; font-weight: 600; }
 
 .paper { fill: var(--paper); }
@@ -63,10 +68,11 @@ h1 { font-size: 2.1rem; line-height: 1.15; font-weight: 600; letter-spacing: -0.
 h2 { font-size: 1.35rem; line-height: 1.25; font-weight: 600; margin: 3.5rem 0 1rem; padding-top: 0.6rem; border-top: 1px solid var(--rule); }
 h3 { font-size: 1.05rem; font-weight: 600; margin: 2rem 0 0.4rem; }
 p { max-width: 44rem; margin: 0 0 0.9rem; }
+p, li { overflow-wrap: anywhere; }
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 0.15em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: 0.84em; }
-.eyebrow, summary, .undecided, .figure-title, .ref, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .panel-title, .chart-title {
+.eyebrow, summary, .figure-title, .ref, th, td, figcaption, .key, .notes, .constants, dl, .meta, footer, .panel-title, .chart-title {
   font-family: "Helvetica Neue", Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
 }
 .eyebrow { font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; color: var(--ink-3); margin: 0 0 0.5rem; }
@@ -84,8 +90,7 @@ figcaption { font-size: 0.875rem; line-height: 1.5; color: var(--ink-2); max-wid
 .key li { display: flex; align-items: center; gap: 0.45rem; }
 .key svg { width: 18px; height: 14px; flex: none; display: block; }
 .wide { overflow-x: auto; -webkit-overflow-scrolling: touch; }
-.wide svg { display: block; width: 100%; min-width: 60rem; height: auto; }
-.wide .gradsync-timeline .paper { fill: transparent; }
+.wide .chart { max-width: none; min-width: 60rem; }
 
 .chart-title { font-size: 0.875rem; font-weight: 600; line-height: 1.35; max-width: 28rem; margin: 0 0 0.3rem; }
 .table { margin: 0 0 2.75rem; }
@@ -116,7 +121,6 @@ dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.3r
 dt { color: var(--ink-3); } dd { margin: 0; overflow-wrap: anywhere; }
 dl.subject { margin: 0 0 1rem; }
 summary { cursor: pointer; font-size: 0.875rem; color: var(--ink-2); margin: 0 0 0.6rem; }
-.undecided { font-size: 0.9375rem; color: var(--ink-2); max-width: 46rem; }
 pre { margin: 0 0 1.25rem; padding: 0.7rem 0.9rem; background: var(--wash); border-left: 2px solid var(--strong-rule); white-space: pre-wrap; overflow-wrap: anywhere; max-width: 56rem; line-height: 1.5; }
 .meta { font-size: 0.8125rem; color: var(--ink-2); margin: 0 0 0.4rem; max-width: 56rem; }
 footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--rule); margin-top: 3.5rem; padding-top: 0.8rem; }
@@ -127,14 +131,6 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   h2 { margin-top: 2.5rem; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0 0; }
   dd { margin-bottom: 0.55rem; }
-}
-@media print {
-  html { font-size: 10pt; }
-  main { max-width: none; padding: 0; }
-  .chart, .panels > div, .wide, tr { break-inside: avoid; }
-  .part, .band, .marker, .flag, .key svg { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  .scroll, .wide { overflow: visible; }
-  table { font-size: 6.5pt; width: 100%; }
 }
 )css";
 

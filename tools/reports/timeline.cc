@@ -10,52 +10,17 @@
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/scale.h"
-#include "tools/reports/svg.h"
 #include "tools/tables/words.h"
 
 namespace gradsync::tools {
 namespace {
 
-// At the width of a README, about 900 pixels, the smallest text is 10 pixels high.
-constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 97, kMargin = 14;
+constexpr double kWidth = 960, kLeft = 78, kRight = 148, kTop = 14, kMargin = 4;
 constexpr double kComputeHeight = 28, kOpsHeight = 6, kLaneHeight = 17, kMaxLanesHeight = 68,
                  kQueueHeight = 13, kRowGap = 3, kRankGap = 9, kStripGap = 16, kTitleHeight = 24,
-                 kAxisHeight = 60, kKeyHeight = 55;
+                 kAxisHeight = 40;
 constexpr double kSmallSize = 11;
 constexpr int kNumTicks = 8;
-
-// Okabe and Ito's palette keeps apart for every kind of colour vision.
-constexpr char kStyle[] =
-    R"(.gradsync-timeline{max-width:100%;height:auto;font:12px 'DejaVu Sans',Helvetica,Arial,sans-serif}
-.gradsync-timeline{--paper:#fff;--text:#333;--title:#111;--soft:#666;--grid:#e2e2e2;--rule:#c8c8c8;--mark:#0072b2;--lane:#f3f3f3;--idle:#dcdcdc;--queued:#a8a8a8}
-@media (prefers-color-scheme:dark){
-.gradsync-timeline{--paper:#16181c;--text:#cfd3d8;--title:#f2f4f6;--soft:#9aa1a9;--grid:#2b2f35;--rule:#444a52;--mark:#6cb8ee;--lane:#22262b;--idle:#3a3f46;--queued:#7d848c}
-}
-.gradsync-timeline .paper{fill:var(--paper)}
-.gradsync-timeline text{fill:var(--text)}
-.gradsync-timeline .h1{font-size:16px;font-weight:bold;fill:var(--title)}
-.gradsync-timeline .h2{font-size:14px;font-weight:bold;fill:var(--title)}
-.gradsync-timeline .num{font-size:15px;font-weight:bold;fill:var(--title)}
-.gradsync-timeline .soft{fill:var(--soft)}
-.gradsync-timeline .on-dark{fill:#fff}
-.gradsync-timeline .on-light{fill:#0c2233}
-.gradsync-timeline .tag{font-size:11px;fill:#241400}
-.gradsync-timeline .small{font-size:11px;fill:var(--soft)}
-.gradsync-timeline .grid{stroke:var(--grid);stroke-width:1}
-.gradsync-timeline .rule{stroke:var(--rule);stroke-width:1}
-.gradsync-timeline .mark{stroke:var(--mark);stroke-width:1.2;stroke-dasharray:3 2}
-.gradsync-timeline .cut{stroke:var(--paper);stroke-width:.8;fill:none}
-.gradsync-timeline .lane{fill:var(--lane)}
-.gradsync-timeline .forward{fill:#56b4e9}
-.gradsync-timeline .backward{fill:#0072b2}
-.gradsync-timeline .op{fill:#8cc5ea}
-.gradsync-timeline .op2{fill:#4f9fd3}
-.gradsync-timeline .optimizer{fill:#008a64}
-.gradsync-timeline .idle{fill:var(--idle)}
-.gradsync-timeline .hidden{fill:#f2c078}
-.gradsync-timeline .exposed{fill:#e06a1b}
-.gradsync-timeline .queued{fill:var(--queued)}
-)";
 
 std::string Milliseconds(double us) { return Readable(us / 1e3, 3) + " ms"; }
 
@@ -131,24 +96,21 @@ struct PhaseStyle {
 };
 constexpr PhaseStyle kPhaseStyles[] = {{"forward", "forward", "on-light", "forward"},
                                        {"backward", "backward", "on-dark", "backward"},
-                                       {"sync_exposed", "idle", "soft", "waits"},
+                                       {"sync_exposed", "idle", "", "waits"},
                                        {"optimizer", "optimizer", "on-dark", "optimizer"}};
 
 // Draws on one scale of time.
 class Picture {
  public:
-  Picture(double span_us, double height, const std::string& heading, bool with_key)
+  Picture(double span_us, double height, const std::string& label)
       : height_(height),
         scale_(Scale::Linear(0, span_us / 1e3, kLeft, kWidth - kRight, kNumTicks, Scale::Ends::kExact)),
-        svg_(kWidth, height, heading) {
-    svg_.Rect("paper", 0, 0, kWidth, height);
-    svg_.Text("h1", kMargin, 26, "start", heading);
-    if (with_key) DrawKey();
-    DrawAxis(with_key ? kTop : kTop - kKeyHeight);
+        svg_(kWidth, height, label) {
+    DrawAxis();
   }
 
   void DrawStrip(const Strip& strip, double y);
-  std::string Finish() const { return svg_.Document("gradsync-timeline", kStyle); }
+  const Svg& svg() const { return svg_; }
 
  private:
   // Of a moment in the strip that is drawn.
@@ -167,8 +129,7 @@ class Picture {
     if (text != texts.end()) svg_.Text(classes, (from + to) / 2, y, "middle", *text);
   }
 
-  void DrawKey();
-  void DrawAxis(double top);
+  void DrawAxis();
   void DrawTotals(const Strip& strip, double y);
   void DrawPhases(const RankStep& step, double y);
   void DrawOps(const RankStep& step, double y);
@@ -181,39 +142,21 @@ class Picture {
   double origin_us_ = 0;
 };
 
-void Picture::DrawKey() {
-  double x = kMargin, y = 40;
-  for (const KeyEntry& entry : TimelineKey()) {
-    const double width = kMarkWidth + 22 + TextWidth(entry.text);
-    if (x + width > kWidth) {
-      x = kMargin;
-      y += 21;
-    }
-    svg_.Place(x, y, entry.mark);
-    svg_.Text("", x + kMarkWidth + 5, y + 11, "start", entry.text);
-    x += width;
-  }
-}
-
-void Picture::DrawAxis(double top) {
+void Picture::DrawAxis() {
   const double y = height_ - kAxisHeight;
   for (const Tick& tick : scale_.ticks()) {
     const double x = scale_(tick.value);
-    svg_.Line("grid", x, top - 4, x, y);
-    svg_.Text("soft", x, y + 16, "middle", tick.label);
+    svg_.Line("grid", x, kTop - 4, x, y);
+    svg_.Text("", x, y + 16, "middle", tick.label);
   }
-  svg_.Text("soft", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
-            "ms since the step began on its first rank");
-  svg_.Text("small", kMargin, y + 52, "start",
-            "exposed: from the last rank's last gradient until all are averaged. hidden: of the time with "
-            "anything in flight, the part before the rank's last gradient; over all ranks.");
+  svg_.Text("", (kLeft + kWidth - kRight) / 2, y + 33, "middle", "ms since the step began on its first rank");
 }
 
 void Picture::DrawStrip(const Strip& strip, double y) {
   origin_us_ = strip.begin_us;
-  svg_.Line("rule", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
-  svg_.Text("h2", kMargin, y + 15, "start", *strip.strategy);
-  svg_.Text("soft", kMargin + 12 + TextWidth(*strip.strategy, 15.5), y + 15, "start",
+  svg_.Line("grid", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
+  svg_.Text("heading", kMargin, y + 15, "start", *strip.strategy);
+  svg_.Text("", kMargin + 12 + TextWidth(*strip.strategy, 15.5), y + 15, "start",
             Traffic(strip.ranks->begin()->second));
   y += kTitleHeight;
   DrawTotals(strip, y);
@@ -222,9 +165,9 @@ void Picture::DrawStrip(const Strip& strip, double y) {
     svg_.Text("", kLeft - 10, y + 18, "end", Join("rank ", rank));
     DrawPhases(step, y);
     DrawOps(step, y + kComputeHeight - kOpsHeight);
-    svg_.Text("small", kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "end", "in flight");
+    svg_.Text("tick", kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "end", "in flight");
     DrawTransfers(step, lanes_y);
-    if (!step.transfers.empty()) svg_.Text("small", kLeft - 10, queue_y + 10, "end", "queued");
+    if (!step.transfers.empty()) svg_.Text("tick", kLeft - 10, queue_y + 10, "end", "queued");
     DrawQueue(step, queue_y);
     y += RankHeight(step) + kRankGap;
   }
@@ -240,7 +183,7 @@ void Picture::DrawTotals(const Strip& strip, double y) {
   }
   const std::optional<double> hidden = HiddenPercent(*strip.ranks);
   const double x = kWidth - kMargin;
-  svg_.Text("num", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
+  svg_.Text("title", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
   if (!hidden) return svg_.Text("", x, y + 32, "end", "no communication");
   svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
   svg_.Text("", x, y + 49, "end", "hidden " + Fixed(*hidden, 0) + " %");
@@ -295,7 +238,7 @@ void Picture::DrawTransfers(const RankStep& step, double y) {
           {Join("#", transfer.number, "  ", size), Join("#", transfer.number), Join(transfer.number)});
   }
   const double x = X(backward_end_us);
-  svg_.Line("mark", x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight);
+  svg_.Line("last", x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight);
 }
 
 // How many collectives wait for their turn, over time.
@@ -324,6 +267,41 @@ std::string PlaceOf(const Trace& trace, const StepKey& key) {
               key.seq_len > 0 ? Join(", sequence ", key.seq_len) : "");
 }
 
+std::vector<KeyEntry> TimelineKey() {
+  std::vector<KeyEntry> key;
+  for (const auto& [style, text] : {std::pair{"forward", "forward"},
+                                    {"backward", "backward (below: its operations)"},
+                                    {"idle", "waits for gradients"},
+                                    {"optimizer", "optimizer"},
+                                    {"hidden", "in flight during backward: hidden"},
+                                    {"exposed", "in flight after it: exposed"},
+                                    {"queued", "issued, not yet in flight"},
+                                    {"last", "last gradient computed"}}) {
+    Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), text}).mark;
+    if (style == std::string_view("last")) {
+      mark.Line(style, kMarkWidth / 2, 0, kMarkWidth / 2, kMarkHeight);
+    } else {
+      mark.Rect(style, 2, 1, kMarkWidth - 4, kMarkHeight - 2);
+    }
+  }
+  return key;
+}
+
+// "tiny, batch 2: a step hides 0 % (naive) to 92 % (core) of its time in flight behind backward".
+std::string HiddenText(const Trace& trace, const std::vector<StepKey>& steps) {
+  std::vector<std::pair<double, std::string>> parts;
+  for (const StepKey& key : steps) {
+    if (const std::optional<double> hidden = HiddenPercent(trace.steps.at(key)))
+      parts.emplace_back(*hidden, key.strategy);
+  }
+  const auto text = [](const auto& part) { return Join(Fixed(part.first, 0), " % (", part.second, ")"); };
+  const auto [least, most] = std::ranges::minmax_element(parts);
+  return Join(PlaceOf(trace, steps.front()), ": ",
+              parts.empty() ? "steps without communication"
+                            : Join("a step hides ", text(*least), " to ", text(*most),
+                                   " of its time in flight behind backward"));
+}
+
 }  // namespace
 
 std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t seq_len) {
@@ -340,53 +318,31 @@ std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t
   return chosen;
 }
 
-std::vector<KeyEntry> TimelineKey() {
-  std::vector<KeyEntry> key;
-  for (const auto& [style, text] : {std::pair{"forward", "forward"},
-                                    {"backward", "backward (below: its operations)"},
-                                    {"idle", "waits for gradients"},
-                                    {"optimizer", "optimizer"},
-                                    {"hidden", "in flight during backward: hidden"},
-                                    {"exposed", "in flight after it: exposed"},
-                                    {"queued", "issued, not yet in flight"},
-                                    {"mark", "last gradient computed"}}) {
-    Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), text}).mark;
-    if (style == std::string_view("mark")) {
-      mark.Line(style, kMarkWidth / 2, 0, kMarkWidth / 2, kMarkHeight);
-    } else {
-      mark.Rect(style, 2, 1, kMarkWidth - 4, kMarkHeight - 2);
-    }
-  }
-  return key;
-}
-
-std::string HiddenText(const Trace& trace, const std::vector<StepKey>& steps) {
-  std::vector<std::string> parts;
-  for (const StepKey& key : steps) {
-    const std::optional<double> hidden = HiddenPercent(trace.steps.at(key));
-    if (hidden) parts.push_back(Join(key.strategy, " ", Fixed(*hidden, 0), " %"));
-  }
-  return Join("How much of its communication a step hides behind backward: ",
-              parts.empty() ? "it has none" : Listed(parts), " (", PlaceOf(trace, steps.front()), ")");
-}
-
-std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps, bool with_key) {
+Figure TimelineFigure(const Trace& trace, int64_t batch_size, int64_t seq_len) {
+  const std::vector<StepKey> steps = ChooseSteps(trace, batch_size, seq_len);
   std::vector<Strip> strips;
-  const double top = with_key ? kTop : kTop - kKeyHeight;
-  double span_us = 1, height = top + kAxisHeight - kStripGap / 2;
+  double span_us = 1, height = kTop + kAxisHeight - kStripGap / 2;
   for (const StepKey& key : steps) {
     const Strip& strip = strips.emplace_back(StripOf(key, trace.steps.at(key)));
     span_us = std::max(span_us, strip.end_us - strip.begin_us);
     height += StripHeight(strip) + kStripGap;
   }
-  Picture picture(span_us, height, "One training step by strategy: " + PlaceOf(trace, steps.front()),
-                  with_key);
-  double y = top;
+  Figure figure{
+      .title = HiddenText(trace, steps),
+      .caption =
+          "One step of each strategy, the one of median length, on one scale of time. Tracing adds to "
+          "a step, so its times are not those of the tables. exposed: from the last rank's last "
+          "gradient until all are averaged. hidden: of the time with anything in flight, the part "
+          "before the rank's last gradient; over all ranks.",
+      .key = TimelineKey()};
+  Picture picture(span_us, height, figure.title);
+  double y = kTop;
   for (const Strip& strip : strips) {
     picture.DrawStrip(strip, y);
     y += StripHeight(strip) + kStripGap;
   }
-  return picture.Finish();
+  figure.panels.push_back({"", picture.svg()});
+  return figure;
 }
 
 }  // namespace gradsync::tools

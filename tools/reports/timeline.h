@@ -2,10 +2,9 @@
 #define GRADSYNC_TOOLS_REPORTS_TIMELINE_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "tools/reports/svg.h"
+#include "tools/reports/figures.h"
 #include "tools/reports/trace.h"
 
 // One picture of one step of each strategy: what every rank computed, and what was on its way meanwhile.
@@ -20,20 +19,8 @@ std::vector<StepKey> ChooseSteps(const Trace& trace, int64_t batch_size, int64_t
 // collective in flight at the same time, with its number in the order of issue, and below a line that rises
 // with the number of collectives that wait for their turn. What is in flight after the last gradient has been
 // computed is drawn dark: it is exposed. At the right are the step's length, the exposed time, and how much
-// of the communication was hidden.
-//
-// `with_key`: explains its colours, which a page does beside it.
-//
-// Returns a whole SVG document that also stands in an HTML page as it is: it has no ids, all its CSS rules
-// begin with ".gradsync-timeline", and it follows the reader's choice of light or dark
-// (prefers-color-scheme). A page may style it further under that class; ".paper" is its background.
-std::string DrawTimeline(const Trace& trace, const std::vector<StepKey>& steps, bool with_key = true);
-
-// What its colours mean.
-std::vector<KeyEntry> TimelineKey();
-
-// "tiny, batch 2: hidden behind backward are, of the time with anything in flight, 92 % of core, ...".
-std::string HiddenText(const Trace& trace, const std::vector<StepKey>& steps);
+// of the communication was hidden. The title says between which strategies that lies.
+Figure TimelineFigure(const Trace& trace, int64_t batch_size, int64_t seq_len);
 
 }  // namespace gradsync::tools
 

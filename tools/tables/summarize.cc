@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/launch/flags.h"
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/predictions.h"
@@ -30,7 +31,7 @@ void CheckBaselineRow(const std::string& wanted, Summary* summary) {
   }
   Require(is_there, "--baseline_row=", wanted,
           ": expected a strategy or a variant of the records, which have ",
-          names.empty() ? "none" : Listed(names));
+          names.empty() ? "none" : Listed(names), bench::DidYouMean(wanted, names));
   if (num_without > 0) {
     summary->remarks.push_back(Join("--baseline_row=", wanted, ": missing from ", num_without,
                                     " of the comparisons, where the first row takes its place"));
