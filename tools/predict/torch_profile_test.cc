@@ -156,6 +156,14 @@ TEST(TorchProfile, Bf16SendsHalfAndCasts) {
   EXPECT_NEAR(StepOf(ProfileOf({TestTorchLaunch()}), row), (20 + 40 + 4 + 4 * 13 + 7) * kMs, 1e-9);
 }
 
+TEST(TorchProfile, Bf16GainsAsMuchByBeingTwoAtOnce) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) { step["ready_ns"] = {40'000'000, 40'000'000, 10'000'000}; });
+  // Two of 13 ms take 2 * 13 / 1.25, and then 13 are left of the larger one.
+  const DdpRow each{.name = "", .bucket_bytes = 1, .first_bucket_bytes = 1, .bf16 = true};
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), each), (20 + 44 + 20.8 + 13 + 7) * kMs, 1e-4);
+}
+
 TEST(TorchProfile, Zero1UpdatesPartsAndBroadcastsThem) {
   DdpRow row = OneBucket();
   row.zero1 = true;
@@ -176,6 +184,20 @@ TEST(TorchProfile, MorePassesAddWhatDoesNotSynchroniseAndTheirAdditions) {
   json launch = TestTorchLaunch();
   launch["passes"] = 3;
   EXPECT_NEAR(StepOf(ProfileOf({launch}), row), 107 * kMs, 1e-9);
+  row.passes = 6;
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), row), (57 + 107) * kMs, 1e-9);
+}
+
+TEST(TorchProfile, WhatIsLeftBehindPiecesOfOneSizeIsNotOfTheirSize) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) {
+    json& sent = step["collectives"];
+    for (int i = 0; i < 2 && sent["kind"] == "all_reduce" && sent["in_flight"] == 1; ++i) {
+      sent["bytes"].push_back(100);
+      sent["ns"].push_back(1'000'000'000);
+    }
+  });
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), OneBucket()), 107 * kMs, 1e-9);
 }
 
 TEST(TorchProfile, NothingOfDdpsOwnStepsEnters) {
