@@ -270,8 +270,10 @@ class HierarchicalProcessGroup : public QueueGroup {
         },
         [&](const Chunk& chunk) {
           host_->AllGather(OwnParts(chunk, input.dtype()), AllParts(chunk, input.dtype())).Wait();
-          ForEachPart(chunk, output,
-                      [](const Tensor& of_rank, const Tensor& part) { of_rank.CopyFrom(part); });
+          ForEachPart(chunk, output, [](const Tensor& of_rank, const Tensor& part) {
+            // Not CopyFrom: a collective counts no write.
+            of_rank.device()->Copy(of_rank.raw_data(), part.raw_data(), part.nbytes());
+          });
         });
   }
 
