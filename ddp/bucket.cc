@@ -88,6 +88,15 @@ BucketPlan PlanBuckets(std::span<Parameter* const> order, const BucketLimits& li
   return plan;
 }
 
+BucketPlan PlanUnits(std::span<const std::vector<Parameter*>> units) {
+  BucketPlan plan;
+  for (const std::vector<Parameter*>& unit : units) {
+    Bucket& bucket = plan.buckets.emplace_back();
+    for (Parameter* const param : unit) Append(param, kLineBytes, bucket);
+  }
+  return plan;
+}
+
 BucketPlan PlanPlaced(std::span<Parameter* const> order, size_t bucket_bytes, bool small_first,
                       bool small_last) {
   const size_t edge_bytes = std::min(size_t{1} << 20, bucket_bytes);
@@ -170,11 +179,24 @@ std::vector<Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::Pr
     places.emplace_back(at, at + size);
     bytes = std::max(bytes, at + size);
   }
-  const Tensor storage = MakeZeros(plan, static_cast<int64_t>(bytes), group);
   std::vector<Tensor> buffers;
+  if (bytes == 0) return buffers;
+  const Tensor storage = MakeZeros(plan, static_cast<int64_t>(bytes), group);
   for (size_t i = 0; i < places.size(); ++i)
     buffers.push_back(BufferAt(storage, places[i].first, plan.buckets[i]));
   return buffers;
+}
+
+void PlaceGrads(const Bucket& bucket, const Tensor& buffer) {
+  for (size_t k = 0; k < bucket.params.size(); ++k) {
+    const Tensor place = bucket.View(buffer, k);
+    if (bucket.params[k]->has_grad()) place.CopyFrom(bucket.params[k]->grad());
+    bucket.params[k]->PlaceGrad(place);
+  }
+}
+
+void LetGoOfGrads(const Bucket& bucket) {
+  for (Parameter* const param : bucket.params) param->PlaceGrad({});
 }
 
 void CopyIn(const Bucket& bucket, const Tensor& buffer) {

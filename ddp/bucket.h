@@ -24,8 +24,12 @@ struct Bucket {
   size_t messages_bytes = 0;
   // How it travels.
   comm::Collective collective = comm::Collective::kAllReduce;
+  // Holds what operations read of the parameters (Parameter::ForwardValue), of which all have a copy or none.
+  bool is_read = false;
 
-  model::DType dtype() const { return params.front()->dtype(); }
+  model::DType dtype() const {
+    return is_read && params.front()->has_copy() ? model::DType::kBF16 : params.front()->dtype();
+  }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
   // Of the whole vector of its collective: what an all-reduce sums, or what an all-gather brings together.
@@ -65,6 +69,9 @@ struct BucketLimits {
 // change of dtype starts a new bucket. Throws InvalidInput if a limit is 0.
 BucketPlan PlanBuckets(std::span<model::Parameter* const> order, const BucketLimits& limits);
 
+// One bucket for each list, of the same dtype; each parameter begins on a cache line.
+BucketPlan PlanUnits(std::span<const std::vector<model::Parameter*>> units);
+
 // The plan of gradients that may live in their buckets: each begins on a cache line, since kernels store
 // whole vectors. With `small_first` the first bucket holds at most 1 MiB. With `small_last` a bucket holds at
 // most max(1 MiB, bytes of later gradients).
@@ -93,7 +100,8 @@ model::Tensor MakeLargestBuffer(const BucketPlan& plan, comm::ProcessGroup& grou
 // of it. The room of a plan of PlanPlaced does not depend on its order.
 model::Tensor MakeStorage(const BucketPlan& plan, comm::ProcessGroup& group);
 std::vector<model::Tensor> PlaceBuffers(const BucketPlan& plan, const model::Tensor& storage);
-// The buckets as views of less memory, where none has any in common with the `window` - 1 before it.
+// The buckets as views of less memory, where none has any in common with the `window` - 1 before it. A plan
+// may be empty.
 std::vector<model::Tensor> PlaceInTurns(const BucketPlan& plan, size_t window, comm::ProcessGroup& group);
 // All buckets in memory that all ranks have in common (ProcessGroup::AllocateShared); none if they have
 // none.
@@ -110,6 +118,10 @@ void ForEachPlace(const BucketPlan& plan, std::span<const model::Tensor> buffers
 inline void PlaceGrads(const BucketPlan& plan, std::span<const model::Tensor> buffers) {
   ForEachPlace(plan, buffers, [](model::Parameter& param, model::Tensor view) { param.PlaceGrad(view); });
 }
+
+// The same for one bucket, whose gradients so far come along; and gradients are in no buffer any more.
+void PlaceGrads(const Bucket& bucket, const model::Tensor& buffer);
+void LetGoOfGrads(const Bucket& bucket);
 
 // Copies gradients into the bucket's buffer, and back.
 void CopyIn(const Bucket& bucket, const model::Tensor& buffer);

@@ -45,6 +45,8 @@ class CheckedStrategy : public Strategy {
     strategy_->OnGradReady(param);
   }
 
+  bool hears_uses() const override { return strategy_->hears_uses(); }
+  void OnUse(const Parameter& param) override { strategy_->OnUse(param); }
   bool hears_every_pass() const override { return strategy_->hears_every_pass(); }
 
   void EndPass() override {
@@ -70,6 +72,7 @@ class CheckedStrategy : public Strategy {
   bool places_values() const override { return strategy_->places_values(); }
   std::optional<double> rows_save_bytes() const override { return strategy_->rows_save_bytes(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
+  void CompleteValues() override { strategy_->CompleteValues(); }
   std::vector<model::NamedTensor> State() override { return strategy_->State(); }
   void Reset() override { strategy_->Reset(); }
   double loss_scale() const override { return strategy_->loss_scale(); }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -17,8 +18,8 @@
 #include "ddp/test_model.h"
 
 // Every strategy equals a single process that sees all ranks' data, exactly: the data are such that nothing
-// is rounded in worlds of 1, 2, 3, 4, 6 and 8. For one source of a test, which says with what backends and on
-// what devices.
+// is rounded in worlds of 1, 2, 3, 4, 5, 6 and 8. For one source of a test, which says with what backends and
+// on what devices.
 namespace gradsync::ddp {
 
 inline const std::vector<int64_t> kNumels = {5, 1000, 1, 70000, 33, 300000, 16, 17};
@@ -117,6 +118,29 @@ inline model::Var LossOf(const TestModel& model, const Graph& graph, int rank, i
   return model.Loss(rank, step, graph.uses ? graph.uses(rank, step) : model.Once(), visit, rows);
 }
 
+// Consecutive parameters of so many bytes, but for those that a rank reads after another unit's.
+inline std::vector<std::vector<model::Parameter*>> UnitsOf(const TestModel& model, const Graph& graph,
+                                                           int world_size, size_t bytes) {
+  const BucketPlan plan = PlanReverse(model.params(), bytes);
+  std::vector<size_t> unit_of;
+  for (size_t u = 0; u < plan.buckets.size(); ++u)
+    unit_of.insert(unit_of.end(), plan.buckets[plan.buckets.size() - 1 - u].params.size(), u);
+  std::vector<bool> in_turn(model.params().size(), true);
+  for (int rank = 0; rank < world_size; ++rank) {
+    for (int pass = 0; pass < graph.num_steps * graph.num_passes; ++pass) {
+      size_t last = 0;
+      for (const size_t p : graph.uses ? graph.uses(rank, pass) : model.Once()) {
+        in_turn[p] = in_turn[p] && unit_of[p] >= last;
+        last = std::max(last, unit_of[p]);
+      }
+    }
+  }
+  std::vector<std::vector<model::Parameter*>> units(plan.buckets.size());
+  for (size_t p = 0; p < in_turn.size(); ++p)
+    if (in_turn[p]) units[unit_of[p]].push_back(model.params()[p]);
+  return units;
+}
+
 inline std::unique_ptr<model::Optimizer> MakeOptimizer(const TestModel& model, const Graph& graph) {
   if (!graph.adamw) return std::make_unique<model::Sgd>(model.params(), model::Sgd::Options{kRate});
   return std::make_unique<model::AdamW>(model.params(), model::AdamW::Options{kRate});
@@ -174,10 +198,14 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   const auto model = MakeModel(graph, device);
   const auto optimizer = MakeOptimizer(*model, graph);
   Values grads;
-  const std::unique_ptr<Strategy> strategy =
-      MakeStrategy(tested.strategy, {.params = model->params(),
-                                     .group = group,
-                                     .options = {.bucket_bytes = bucket_bytes, .values = tested.values}});
+  StrategyContext context = {.params = model->params(), .group = group, .options = {}};
+  context.options.bucket_bytes = bucket_bytes;
+  context.options.spoil_weights = device->is_cpu();
+  context.options.values = tested.values;
+  context.units = UnitsOf(*model, graph, group.size(), bucket_bytes);
+  const std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);
+  const model::UseHook on_use =
+      strategy->hears_uses() ? [&](const model::Parameter& p) { strategy->OnUse(p); } : model::UseHook();
   for (int step = 0; step < graph.num_steps; ++step) {
     for (model::Parameter* param : model->params()) param->ResetGrad();
     strategy->BeginStep();
@@ -190,7 +218,8 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
         model::Backward(loss, model->params());
         continue;
       }
-      model::Backward(loss, model->params(), [&](model::Parameter& p) { strategy->OnGradReady(p); });
+      model::Backward(
+          loss, model->params(), [&](model::Parameter& p) { strategy->OnGradReady(p); }, on_use);
       if (!is_last) strategy->EndPass();
     }
     strategy->Finish();
@@ -200,6 +229,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
     }
     strategy->Update(*optimizer, graph.grad_scale);
   }
+  strategy->CompleteValues();
   return {ValuesOf(*model), ReadFrom(*model), grads};
 }
 

@@ -32,7 +32,7 @@ std::string CaseName(const testing::TestParamInfo<Case>& info) {
 
 INSTANTIATE_TEST_SUITE_P(
     AllStrategies, EquivalenceTest,
-    testing::Combine(kAveragingStrategies, testing::Values("local", "shm"), testing::Values(1, 2, 3, 4, 8),
+    testing::Combine(kAveragingStrategies, testing::Values("local", "shm"), testing::Values(1, 2, 3, 4, 5, 8),
                      testing::Values(size_t{1}, size_t{4000}, size_t{300000}, size_t{25} << 20)),
     CaseName);
 
@@ -226,6 +226,38 @@ INSTANTIATE_TEST_SUITE_P(ByRows, FewRowsTest,
                          testing::Values(Tested{"core", {{"rows", 1}}}, Tested{"core_update", {{"rows", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
 
+// Weights that are gathered: so many units ahead, in one piece, or once for forward and backward.
+class GatheredTest : public UncommonParametersTest {};
+
+TEST_P(GatheredTest, EqualsOneProcessOnTheWholeBatch) {
+  for (const int world_size : {1, 2, 3, 5}) {
+    for (const size_t bytes : {size_t{1}, size_t{400}, size_t{3000}}) {
+      for (const bool skips : {false, true}) {
+        for (const auto copy : {model::Parameter::Copy::kNone, model::Parameter::Copy::kBF16}) {
+          const auto uses = [=](int rank, int step) {
+            std::vector<size_t> all = {0, 1, 2, 2, 3, 4, 5, 6, 7};
+            if (skips)
+              all.erase(all.begin() + (3 * rank + step) % 8, all.begin() + (3 * rank + step) % 8 + 2);
+            return all;
+          };
+          CheckEquivalence(GetParam(), bytes, "shm", Cpus(world_size),
+                           {.numels = {5, 100, 1, 700, 33, 3000, 16, 17},
+                            .uses = uses,
+                            .num_steps = 4,
+                            .num_passes = skips ? 2 : 1,
+                            .copy = copy});
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Prefetch, GatheredTest,
+                         testing::Values(Tested{"zero3", {{"prefetch", 0}}}, Tested{"zero3"},
+                                         Tested{"zero3", {{"prefetch", 2}}}, Tested{"zero3", {{"keep", 1}}},
+                                         Tested{"zero3", {{"unit", 1}}}, Tested{"zero3", {{"shared", 1}}}),
+                         [](const auto& tested) { return tested.param.name(); });
+
 INSTANTIATE_TEST_SUITE_P(InParts, UncommonParametersTest,
                          testing::Values(Tested{"zero2", {{"accumulate_parts", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
@@ -258,8 +290,10 @@ TEST(ShardedWeightsTest, ExistOnceOverShm) {
     comm::RunRanks(2, [&](int rank) {
       const TestModel model(kNumels);
       const std::vector<float> initial = model.params()[0]->value().ToVector<float>();
+      StrategyOptions options = {.bucket_bytes = 300000};
+      if (TraitsOf(name).FindOption("shared") != nullptr) options.values = {{"shared", 1}};
       const auto strategy = MakeStrategy(
-          name, {.params = model.params(), .group = *groups[static_cast<size_t>(rank)], .options = {300000}});
+          name, {.params = model.params(), .group = *groups[static_cast<size_t>(rank)], .options = options});
       strategy->BeginStep();
       if (rank == 1) model.params()[0]->MutableValue().Zero();
       groups[static_cast<size_t>(rank)]->Barrier();

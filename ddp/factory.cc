@@ -95,8 +95,20 @@ std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyCont
     Require(!row.traits.needs_cpu || param->device()->is_cpu(), "strategy '", name, "': parameter '",
             param->name(), "' is on ", param->device()->name(), ", expected the CPU");
   }
-  const StrategyContext trained = {
-      .params = params, .group = context.group, .options = context.options, .optimizer = context.optimizer};
+  std::vector<std::vector<model::Parameter*>> units;
+  for (const std::vector<model::Parameter*>& unit : context.units) {
+    if (std::vector<model::Parameter*> kept = model::Trained(unit); !kept.empty())
+      units.push_back(std::move(kept));
+    for (const model::Parameter* param : unit) {
+      Require(std::ranges::count(context.params, param) == 1, "strategy '", name, "': parameter '",
+              param->name(), "' is in a unit and not among the parameters");
+    }
+  }
+  const StrategyContext trained = {.params = params,
+                                   .group = context.group,
+                                   .options = context.options,
+                                   .optimizer = context.optimizer,
+                                   .units = units};
   std::unique_ptr<Strategy> strategy =
       StartExactly(StartOf(row.traits, context.options), row.make(trained), trained);
   return Checked(row.traits, std::move(strategy), trained);

@@ -26,6 +26,8 @@ struct StrategyOptions {
   // would have them: OnGradReady throws std::runtime_error with parameter, rank and step. Takes a pass over
   // the gradients, on the host.
   bool check_gradients = false;
+  // For tests, on the CPU: gathered weights become NaN when they are let go.
+  bool spoil_weights = false;
   // The strategy's own options, by name; those left out have their defaults. Values that traits do not allow
   // are refused with InvalidInput.
   std::map<std::string, double, std::less<>> values = {};
@@ -49,9 +51,11 @@ inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
                                      : static_cast<int64_t>(ValueOf(traits, traits.start_option, options));
 }
 
-// Memory of its buffers, in copies of all gradients, at most.
-inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size) {
-  const double more = traits.more_copies == nullptr ? 0 : traits.more_copies(options, world_size);
+// Memory of its buffers, in copies of all gradients, at most. `largest_unit`: its part of all elements.
+inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
+                       double largest_unit = 1) {
+  const double more =
+      traits.more_copies == nullptr ? 0 : traits.more_copies(options, world_size, largest_unit);
   return traits.gradient_copies + more;
 }
 
@@ -63,6 +67,8 @@ struct StrategyContext {
   StrategyOptions options;
   // The one that Update will get, if it is known: then State() is whole before the first update.
   const model::Optimizer* optimizer = nullptr;
+  // Of these parameters, see model::Model::units.
+  std::vector<std::vector<model::Parameter*>> units = {};
 };
 
 // All strategies, the simplest first.
@@ -81,8 +87,8 @@ const Traits& FloorTraits();
 // Throws InvalidInput, naming the option, for a value that it does not allow.
 void CheckValue(const Option& option, double value);
 
-// Throws InvalidInput if there is no strategy of that name, an option is wrong, no parameter to train, or one
-// is listed twice.
+// Throws InvalidInput if there is no strategy of that name, an option is wrong, no parameter to train, one is
+// listed twice, or a unit has another.
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context);
 
 }  // namespace gradsync::ddp

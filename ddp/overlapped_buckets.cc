@@ -28,6 +28,10 @@ void OverlappedBuckets::OnGradReady(model::Parameter& param) {
     works_.push_back(Send(next));
 }
 
+void OverlappedBuckets::SendThrough(size_t i) {
+  while (num_sent() <= i) works_.push_back(Send(num_sent()));
+}
+
 void OverlappedBuckets::ReceiveThrough(size_t i) {
   for (; num_received_ <= i; ++num_received_) {
     works_[num_received_].Wait();

@@ -25,6 +25,14 @@ class OverlappedBuckets : public Strategy {
   // Another plan for the same parameters, between two steps.
   void SetPlan(BucketPlan plan);
 
+  size_t bucket_of(const model::Parameter& param) const { return bucket_of_.at(&param); }
+  bool has_bucket(const model::Parameter& param) const { return bucket_of_.contains(&param); }
+  // So many buckets have been sent in this pass.
+  size_t num_sent() const { return works_.size(); }
+  // Sends what has not been sent of the buckets up to the i-th, whose gradients are all there, though not all
+  // of them have been reported.
+  void SendThrough(size_t i);
+
   // Issues the collective of bucket i.
   virtual comm::Work Send(size_t i) = 0;
   // Called when that is done.

@@ -78,7 +78,7 @@ void PlacedBuckets::Layout() {
   buffers_ = PlaceBuffers(plan_, storage_);
 }
 
-double CopiesWithoutViews(const StrategyOptions& options, int /*world_size*/) {
+double CopiesWithoutViews(const StrategyOptions& options, int /*world_size*/, double /*largest_unit*/) {
   const auto given = options.values.find("views");
   return given != options.values.end() && given->second == 0 ? 1 : 0;
 }

@@ -65,7 +65,7 @@ class PlacedBuckets : public OverlappedBuckets {
 };
 
 // Traits::more_copies of a strategy with kPlacedOptions.
-double CopiesWithoutViews(const StrategyOptions& options, int world_size);
+double CopiesWithoutViews(const StrategyOptions& options, int world_size, double largest_unit);
 
 }  // namespace gradsync::ddp
 

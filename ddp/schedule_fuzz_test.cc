@@ -106,6 +106,7 @@ TEST(ScheduleFuzzTest, NumbersAreThoseOfASingleProcess) {
     Dice dice(seed);
     Tested tested = dice.OneOf(strategies);
     for (const std::string& option : SwitchesOf(tested)) tested.values[option] = dice.Below(2);
+    if (tested.strategy == "zero3") tested.values["prefetch"] = dice.Below(3);
     const int world_size = 1 + dice.Below(4);
     const std::string backend = dice.OneIn(3) ? "gloo" : "local";
     const size_t bucket_bytes = dice.OneOf<size_t>({1, 1000, 20'000, 25 << 20});

@@ -1,5 +1,7 @@
 // What the strategies send, and when, of which each rank updates a part of the weights.
+#include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 
 #include "ddp/schedule_suite.h"
 
@@ -85,6 +87,115 @@ TEST_F(ScheduleTest, Zero2SendsEveryPassIfItAddsUpParts) {
   EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes);
 }
 
+// Forward reads a unit when it has been gathered, and the next one is on its way; so does backward. The last
+// two of forward are there when backward begins; the first is gathered again, when the last has been reduced.
+TEST_F(ScheduleTest, Zero3GathersWhatIsReadNext) {
+  Make("zero3");
+  const Events expected = {"all_gather 524288",  // forward: units 0 and 1
+                           "all_gather 524288",
+                           "wait all_gather 524288",
+                           "all_gather 262144",  // 2, when 1 is read
+                           "wait all_gather 524288",
+                           "wait all_gather 262144",
+                           "grad 4",  // backward: 2
+                           "reduce_scatter 131072",
+                           "wait all_gather 262144",
+                           "all_gather 524288",  // 0 again, when 1 is used
+                           "wait all_gather 524288",
+                           "grad 3",
+                           "wait all_gather 524288",
+                           "grad 2",
+                           "reduce_scatter 262144",
+                           "wait all_gather 524288",
+                           "wait reduce_scatter 131072",  // to use its memory for gradients of 0
+                           "wait all_gather 524288",
+                           "grad 1",
+                           "wait all_gather 524288",
+                           "grad 0",
+                           "reduce_scatter 262144",
+                           "wait all_gather 524288",
+                           "update",
+                           "wait reduce_scatter 262144"};
+  for (int step = 0; step < 2; ++step) {
+    Events events = StepAndUpdate();
+    // Every parameter that is read waits.
+    events.erase(
+        std::ranges::unique(events, [](auto& a, auto& b) { return a == b && a.starts_with("wait"); }).begin(),
+        events.end());
+    EXPECT_EQ(events, expected);
+  }
+}
+
+// Never more units than the window are on their way or in use: forward stops at what it reads, and prefetch
+// units.
+TEST_F(ScheduleTest, Zero3GathersAsFarAheadAsItIsTold) {
+  for (const int prefetch : {0, 1, 2}) {
+    Make("zero3", 2 * kBytes, {{"prefetch", prefetch}});
+    for (model::Parameter* const param : model_.params()) param->ResetGrad();
+    log_.clear();
+    strategy_->BeginStep();
+    EXPECT_EQ(std::ranges::count_if(log_, IsSend), 0);
+    for (int unit = 0; unit < 3; ++unit) {
+      model_.params()[static_cast<size_t>(2 * unit)]->ForwardValue();
+      EXPECT_EQ(std::ranges::count_if(log_, IsSend), std::min(3, unit + 1 + prefetch)) << prefetch;
+    }
+    // Forward has gone on, and does not come back.
+    EXPECT_THROW(model_.params()[0]->ForwardValue(), std::logic_error);
+  }
+}
+
+// With keep=1 as much as zero2; without, what forward does not leave for backward once more.
+TEST_F(ScheduleTest, Zero3SendsThreeVectorsLessWhatStays) {
+  const auto sent = [&](const Values& values) {
+    Make("zero3", 2 * kBytes, values);
+    StepAndUpdate();
+    EXPECT_EQ(group_.bytes().size(), strategy_->plan().buckets.size());
+    return strategy_->plan().SentBytes(2) / (kBytes / 2.0);
+  };
+  Make("zero2");
+  const double zero2 = strategy_->plan().SentBytes(2) / (kBytes / 2.0);
+  EXPECT_EQ(zero2, 10);
+  EXPECT_EQ(sent({{"keep", 1}}), zero2);
+  EXPECT_EQ(sent({{"unit", 1}}), zero2);
+  EXPECT_EQ(sent({{"prefetch", 0}}), 15 - 1);
+  EXPECT_EQ(sent({}), 15 - 3);
+  EXPECT_EQ(sent({{"prefetch", 2}}), 15 - 5);
+}
+
+// A rank sends the same, in the same order, whichever parameters it uses.
+TEST_F(ScheduleTest, Zero3SendsTheSameWhateverIsUsed) {
+  const auto sends = [&](const std::vector<size_t>& uses) {
+    Make("zero3", 2 * kBytes, {{"prefetch", 0}});
+    Events events = Step(uses);
+    std::erase_if(events, [](const std::string& event) { return !IsSend(event); });
+    return events;
+  };
+  const Events all = sends({0, 1, 2, 3, 4});
+  EXPECT_EQ(all.size(), 8u);
+  for (const std::vector<size_t>& uses :
+       {std::vector<size_t>{0}, {4}, {2, 3}, {0, 4}, {1, 2}, {3, 4}, {0, 1, 1, 0, 3}})
+    EXPECT_EQ(sends(uses), all);
+}
+
+// What is read when it is not there is an error, and not a stale number; whole values are asked for.
+TEST_F(ScheduleTest, Zero3sWeightsAreWholeInAStepOrWhenAskedFor) {
+  Make("zero3");
+  const std::vector<float> initial = model_.params()[0]->value().ToVector<float>();
+  StepAndUpdate();
+  EXPECT_THROW(model_.params()[0]->ForwardValue(), std::logic_error);
+  EXPECT_EQ(model_.params()[0]->own_bytes(), 0u);
+  strategy_->CompleteValues();
+  // Here the other rank's part is the same.
+  const std::vector<float> whole = model_.params()[0]->ForwardValue().ToVector<float>();
+  EXPECT_EQ(whole, initial);
+  const std::vector<float> other = model_.params()[1]->value().ToVector<float>();
+  EXPECT_EQ(other, initial);
+  StepAndUpdate();
+  strategy_.reset();
+  EXPECT_EQ(model_.params()[0]->own_bytes(), kBytes);
+  EXPECT_NO_THROW(model_.params()[0]->ForwardValue());
+}
+
 // Ranks that have memory in common gather nothing. They meet when all have read the old weights, before the
 // first is written, and when all have written the new ones. In the first step they also meet before and after
 // they bring the weights to that memory.
@@ -92,7 +203,7 @@ TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
   group_.has_common_memory = true;
   for (const std::string& name : StrategyNames()) {
     if (!TraitsOf(name).shards_state) continue;
-    Make(name);
+    Make(name, 2 * kBytes, TraitsOf(name).FindOption("shared") != nullptr ? Values{{"shared", 1}} : Values());
     const Tensor own = model_.params()[0]->value();
     const Events first = StepAndUpdate();
     EXPECT_EQ(Events(first.begin(), first.begin() + 3), (Events{"barrier", "barrier", "grad 4"})) << name;
@@ -124,7 +235,7 @@ TEST_F(ScheduleTest, ShardedWeightsInCommonMemoryNeedTwoMeetings) {
 // ZeroRedundancyOptimizer sends half as much again: an all-reduce of gradients, and then all weights.
 TEST_F(ScheduleTest, ShardedStatesMoveAsManyBytesAsAnAllReduce) {
   for (const std::string& name : ExactStrategyNames()) {
-    if (!TraitsOf(name).communicates) continue;
+    if (!TraitsOf(name).communicates || TraitsOf(name).shards_values) continue;
     Make(name);
     EXPECT_FALSE(strategy_->places_values()) << name;
     EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes) << name;

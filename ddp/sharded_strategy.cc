@@ -12,23 +12,27 @@ using model::Parameter;
 using model::Tensor;
 
 BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
-  const int num_parts = context.group.size();
   BucketPlan plan =
       PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes,
                  ValueOf(traits, kSmallFirst.name, context.options) != 0,
                  ValueOf(traits, kSmallLast.name, context.options) != 0);
-  for (Bucket& bucket : plan.buckets) {
-    bucket.collective = comm::Collective::kReduceScatter;
-    bucket.numel = (bucket.numel + num_parts - 1) / num_parts * num_parts;
-  }
+  for (Bucket& bucket : plan.buckets) PadToParts(context.group.size(), bucket);
   return plan;
 }
 
 }  // namespace
 
+void PadToParts(int num_parts, Bucket& bucket) {
+  bucket.collective = comm::Collective::kReduceScatter;
+  bucket.numel = (bucket.numel + num_parts - 1) / num_parts * num_parts;
+}
+
 ShardedStrategy::ShardedStrategy(const Traits& traits, const StrategyContext& context)
-    : OverlappedBuckets(context.group, PlanParts(traits, context)),
-      values_(MakeCommonBuffers(plan_, group_)) {
+    : ShardedStrategy(PlanParts(traits, context), context, /*in_common=*/true) {}
+
+ShardedStrategy::ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common)
+    : OverlappedBuckets(context.group, std::move(plan)),
+      values_(in_common ? MakeCommonBuffers(plan_, group_) : std::vector<Tensor>()) {
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     const Bucket& bucket = plan_.buckets[i];
     const int64_t begin = group_.rank() * part_numel(i), end = begin + part_numel(i);
@@ -64,26 +68,31 @@ BucketPlan ShardedStrategy::plan() const {
   return all;
 }
 
-void ShardedStrategy::SetGradients(std::vector<Tensor> own_grads, const model::Optimizer* like) {
+void ShardedStrategy::SetParts(std::vector<Tensor> own_grads, const model::Optimizer* like,
+                               std::vector<Tensor> own_values) {
   own_grads_ = std::move(own_grads);
+  own_values_ = std::move(own_values);
   if (like != nullptr) MakeOptimizer(*like);
 }
 
 void ShardedStrategy::MakeOptimizer(const model::Optimizer& like) {
   std::vector<model::Part> parts;
   for (size_t i = 0; i < own_.size(); ++i) {
-    for (const auto& [part, at] : own_[i])
-      parts.push_back({part.param, part.begin, part.end, own_grads_[i].Slice(at, {part.end - part.begin})});
+    for (const auto& [part, at] : own_[i]) {
+      const model::Shape shape = {part.end - part.begin};
+      parts.push_back({part.param, part.begin, part.end, own_grads_[i].Slice(at, shape),
+                       own_values_.empty() ? Tensor() : own_values_[i].Slice(at, shape)});
+    }
   }
   optimizer_ = like.ForParts(std::move(parts));
   optimizer_->State();  // Allocates it now, and not from what the first step has just given back.
 }
 
-void ShardedStrategy::CopyOwnValues(size_t i, const Tensor& all) const {
+void ShardedStrategy::CopyOwnValues(size_t i, const Tensor& own) const {
   for (const auto& [part, at] : own_[i]) {
     const int64_t numel = part.end - part.begin;
     const Tensor from = part.param->value().Slice(part.begin, {numel});
-    const Tensor to = OwnPart(i, all).Slice(at, {numel});
+    const Tensor to = own.Slice(at, {numel});
     if (!from.SameStorage(to)) to.CopyFrom(from);
   }
 }
@@ -91,13 +100,18 @@ void ShardedStrategy::CopyOwnValues(size_t i, const Tensor& all) const {
 void ShardedStrategy::BeginStep() {
   num_earlier_passes_ = 0;
   OverlappedBuckets::BeginStep();
-  if (values_.empty()) return;
-  if (!has_begun_) {
+  if (!has_begun_ && !values_.empty()) {
     group_.Barrier();  // No rank reads what the last training has left in values_.
-    for (size_t i = 0; i < values_.size(); ++i) CopyOwnValues(i, values_[i]);
+    for (size_t i = 0; i < values_.size(); ++i) CopyOwnValues(i, OwnPart(i, values_[i]));
     group_.Barrier();
-    has_begun_ = true;
+  } else if (!has_begun_ && !own_values_.empty()) {
+    for (size_t i = 0; i < own_values_.size(); ++i) {
+      for (Parameter* const param : plan_.buckets[i].params) param->TakeBack();
+      CopyOwnValues(i, own_values_[i]);
+    }
+    PublishValues();
   }
+  has_begun_ = true;
   ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) { param.PlaceValue(common); });
 }
 
@@ -128,7 +142,26 @@ void ShardedStrategy::Update(model::Optimizer& optimizer, double grad_scale) {
   optimizer.Advance();
   optimizer_->SetNumSteps(optimizer.num_steps());
   optimizer_->SetLearningRate(optimizer.learning_rate());
-  values_.empty() ? UpdateAndGather(grad_scale) : UpdateInCommonMemory(grad_scale);
+  if (!values_.empty()) return UpdateInCommonMemory(grad_scale);
+  own_values_.empty() ? UpdateAndGather(grad_scale) : UpdateOwnValues(grad_scale);
+}
+
+void ShardedStrategy::UpdateOwnValues(double grad_scale) {
+  for (size_t i = 0; i < plan_.buckets.size(); ++i) {
+    ReceiveThrough(i);
+    optimizer_->Apply(plan_.buckets[i].params, grad_scale);
+  }
+  PublishValues();
+}
+
+void ShardedStrategy::GatherGradients() {
+  ReceiveAll();
+  for (size_t i = 0; i < plan_.buckets.size(); ++i) {
+    const Tensor all = GatherBuffer(i);
+    group_.AllGather(own_grads_[i], all).Wait();
+    LetGoOfGrads(plan_.buckets[i]);
+    CopyOut(plan_.buckets[i], all);
+  }
 }
 
 void ShardedStrategy::UpdateInCommonMemory(double grad_scale) {
@@ -151,7 +184,7 @@ void ShardedStrategy::UpdateAndGather(double grad_scale) {
     ReceiveThrough(i);
     optimizer_->Apply(buckets[i].params, grad_scale);
     const Tensor all = GatherBuffer(i);
-    CopyOwnValues(i, all);
+    CopyOwnValues(i, OwnPart(i, all));
     const comm::Work next = group_.AllGather(OwnPart(i, all), all);
     gathering.Wait();
     if (i > 0) CopyValuesOut(buckets[i - 1], GatherBuffer(i - 1));

@@ -10,6 +10,9 @@
 
 namespace gradsync::ddp {
 
+// Makes all parts of a bucket that are to be reduced the same size.
+void PadToParts(int num_parts, Bucket& bucket);
+
 // Every rank updates one part of every bucket, and keeps the optimizer's state of that part alone: "ZeRO",
 // arXiv:1910.02054, section 5. Rank r has elements [r m, (r + 1) m) of a bucket of p m elements, wherever
 // parameters begin and end. Gradients are reduced to parts during backward, bucket by bucket; then all ranks
@@ -41,15 +44,24 @@ class ShardedStrategy : public OverlappedBuckets {
   // the same number of elements.
   // `traits` have small_first and small_last.
   ShardedStrategy(const Traits& traits, const StrategyContext& context);
-  // At the end of the constructor: where this rank's parts of the gradients will be, by bucket. Makes the
-  // optimizer of these parts, like that one; if it is null, the first update does.
-  void SetGradients(std::vector<model::Tensor> own_grads, const model::Optimizer* like);
+  // `plan`: such a one. With `in_common` ranks keep one copy of the weights if they have memory in common.
+  ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common);
+  // At the end of the constructor: where this rank's parts of the gradients will be, by bucket, and those of
+  // the values; without any, they are in the parameters. Makes the optimizer of these parts, like that one;
+  // if it is null, the first update does.
+  void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
+                std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
   // Passes that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Memory for all weights of bucket i, during the update. May be that of bucket i - 2.
+  // Memory for all weights of bucket i, during the update. May be that of bucket i - 2. Of a strategy with
+  // values of its own, only for checks: memory for a bucket.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
+  // Called when values of its own have been written.
+  virtual void PublishValues() {}
+  // CompleteGradients, of parts that are not where whole gradients are.
+  void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }
   // This rank's part of what holds bucket i.
@@ -65,16 +77,17 @@ class ShardedStrategy : public OverlappedBuckets {
   };
 
   void MakeOptimizer(const model::Optimizer& like);
-  // Copies this rank's weights of bucket i to their places in what holds all.
-  void CopyOwnValues(size_t i, const model::Tensor& all) const;
+  // Copies this rank's weights of bucket i to their places in its part.
+  void CopyOwnValues(size_t i, const model::Tensor& own) const;
+  void UpdateOwnValues(double grad_scale);
   void UpdateInCommonMemory(double grad_scale);
   void UpdateAndGather(double grad_scale);
 
   std::vector<std::vector<Own>> own_;  // by bucket
   std::vector<model::Tensor> values_;  // of all ranks, by bucket; empty: every rank has its own
-  bool has_begun_ = false;             // values_ are this training's
+  bool has_begun_ = false;             // values_, or own_values_, are this training's
   size_t num_earlier_passes_ = 0;
-  std::vector<model::Tensor> own_grads_;
+  std::vector<model::Tensor> own_grads_, own_values_;
   std::unique_ptr<model::Optimizer> optimizer_;  // from the first update on, at the latest
 };
 

@@ -18,6 +18,7 @@
   ROW(core_update)               \
   ROW(zero1)                     \
   ROW(zero2)                     \
+  ROW(zero3)                     \
   ROW(bf16_wire)                 \
   ROW(powersgd)                  \
   ROW(topk)                      \

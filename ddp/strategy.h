@@ -15,7 +15,8 @@ namespace gradsync::ddp {
 //
 //   strategy.BeginStep();
 //   loss = Scale(forward(...), strategy.loss_scale());
-//   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); });
+//   Backward(loss, params, [&](Parameter& p) { strategy.OnGradReady(p); },
+//            [&](const Parameter& p) { strategy.OnUse(p); });                  // if it hears_uses()
 //   strategy.Finish();
 //   strategy.Update(optimizer);
 //
@@ -33,6 +34,10 @@ class Strategy {
   virtual void BeginStep() {}
   // During backward, once for each parameter, as soon as its gradient is complete.
   virtual void OnGradReady(model::Parameter&) {}
+  // Whether it hears of weights that are about to be read: in forward by Parameter::SetOnRead, in backward by
+  // OnUse, Backward's on_use.
+  virtual bool hears_uses() const { return false; }
+  virtual void OnUse(const model::Parameter&) {}
   // Whether gradients of every pass are for it; if so, the end of each pass but the last. On return no p has
   // a gradient.
   virtual bool hears_every_pass() const { return false; }
@@ -58,6 +63,9 @@ class Strategy {
   // For checks, between Finish and Update, which goes on as usual. On return every p.grad() is the whole
   // mean over ranks. Takes time and memory.
   virtual void CompleteGradients() {}
+  // Between steps, on all ranks: on return every p.value() is whole, and no read is heard. Takes time and
+  // memory, until the next step.
+  virtual void CompleteValues() {}
   // What it remembers from step to step: to save and to load. The optimizer's own is not part of it.
   virtual std::vector<model::NamedTensor> State() { return {}; }
   // Back to before the first step, on all ranks: training starts again from other weights. What ranks have

@@ -14,11 +14,11 @@
 #include "model/autograd.h"
 #include "model/tensor_ops.h"
 
-// A model whose gradients are known exactly. Each use of parameter p adds x + 3 floor(w / 4) to its gradient:
-// x are data, and w is what forward reads of p, so that a stale weight shows. Both summands are small
-// multiples of 3: sums, and means over 1, 2, 3, 4, 6 or 8 ranks, have no rounding. A third is rounded, but by
-// so little that its product with a multiple of 3 rounds to the right integer. Gradient descent at a rate of
-// 0.5 keeps weights small.
+// A model whose gradients are known exactly. Each use of parameter p adds x + 15 floor(w / 16) to its
+// gradient: x are data, and w is what is read of p, of every second element in forward and of the others in
+// backward, so that a stale weight shows. Both summands are small multiples of 15: sums, and means over 1, 2,
+// 3, 4, 5, 6 or 8 ranks, have no rounding. A third or a fifth is rounded, but by so little that its product
+// with a multiple of 15 rounds to the right integer. Gradient descent at a rate of 0.5 keeps weights small.
 namespace gradsync::ddp {
 
 class TestModel {
@@ -44,17 +44,17 @@ class TestModel {
 
   // The data that `rank` sees in `step`: element i of the gradient of parameter `param`.
   static float DataAt(int rank, int step, int64_t param, int64_t i) {
-    return static_cast<float>(3 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
+    return static_cast<float>(15 * ((i * 3 + param * 5 + rank * 17 + step * 29) % 64 - 32));
   }
 
-  // The gradient of one use, where forward reads this weight.
+  // The gradient of one use, where this weight is read.
   static float GradientAt(int rank, int step, int64_t param, int64_t i, float weight) {
-    return DataAt(rank, step, param, i) + 3 * std::floor(weight / 4);
+    return DataAt(rank, step, param, i) + 15 * std::floor(weight / 16);
   }
 
   // What forward reads of parameter p.
-  std::vector<float> Read(size_t p) const {
-    const model::Tensor values = params_[p]->ForwardValue();
+  std::vector<float> Read(size_t p) const { return Floats(params_[p]->ForwardValue()); }
+  std::vector<float> Floats(const model::Tensor& values) const {
     if (values.dtype() == model::DType::kF32) return values.ToVector<float>();
     const model::Tensor floats = model::Tensor::Empty(device_, values.shape(), model::DType::kF32);
     Cast(values, floats);
@@ -84,19 +84,21 @@ class TestModel {
       if (touched) {
         for (const int32_t row : *touched) is_touched[static_cast<size_t>(row)] = true;
       }
-      const std::vector<float> weights = Read(p);
-      const model::Tensor gradient = Integers(params_[p]->numel(), [&](int64_t i) {
-        const auto at = static_cast<size_t>(i);
-        return is_touched[at] ? GradientAt(rank, step, static_cast<int64_t>(p), i, weights[at]) : 0;
-      });
+      const model::Tensor weight = params_[p]->ForwardValue();
+      const std::vector<float> in_forward = Floats(weight);
       const model::Tensor ids =
           touched ? model::Tensor::From<int32_t>(device_, {std::ssize(*touched)}, std::span(*touched))
                   : model::Tensor();
       const int index = static_cast<int>(p);
-      loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=](model::OpGradient& op) {
+      loss = model::Var::FromOp("inner", loss.value(), {loss, *params_[p]}, [=, this](model::OpGradient& op) {
         const auto write = [&](const model::Destination<model::Tensor>& grad) {
           if (visit) visit(index);
-          const model::Tensor scaled = gradient.Clone();
+          const std::vector<float> in_backward = Floats(weight);
+          const model::Tensor scaled = Integers(weight.numel(), [&](int64_t i) {
+            const auto at = static_cast<size_t>(i);
+            if (!is_touched[at]) return 0.0f;
+            return GradientAt(rank, step, index, i, i % 2 == 0 ? in_forward[at] : in_backward[at]);
+          });
           Scale(scaled, op.output_grad().ToVector<float>().at(0));
           Store(scaled, grad);
         };

@@ -35,6 +35,8 @@ struct Option {
   // Of other values than the default:
   bool plain_only = false;  // neither in bf16 nor on CUDA
   bool keeps_twin = false;  // PyTorch's way to compare with is still the same
+  // If not empty: what the values 0, 1, ... are called.
+  std::span<const std::string_view> words = {};
 };
 
 // Options that several strategies share.
@@ -59,21 +61,23 @@ struct Traits {
   std::string_view name;     // also the file's, the flag's and the records'
   std::string_view summary;  // one line, for people
   Agreement agreement = Agreement::kExact;
-  bool communicates = true;   // if not, it is the floor that the cost of the others is measured from
-  bool overlaps = false;      // communicates during backward
-  bool has_buckets = false;   // takes StrategyOptions::bucket_bytes
-  bool owns_update = false;   // does not update every weight by Optimizer::Step alone, or communicates then
-  bool owns_state = false;    // leaves the state of the optimizer that Update gets alone: it has its own
-  bool shards_state = false;  // of which every rank has one part, as many as there are ranks
-  bool needs_f32 = false;     // of parameters and gradients
+  bool communicates = true;    // if not, it is the floor that the cost of the others is measured from
+  bool overlaps = false;       // communicates during backward
+  bool has_buckets = false;    // takes StrategyOptions::bucket_bytes
+  bool owns_update = false;    // does not update every weight by Optimizer::Step alone, or communicates then
+  bool owns_state = false;     // leaves the state of the optimizer that Update gets alone: it has its own
+  bool shards_state = false;   // of which every rank has one part, as many as there are ranks
+  bool shards_values = false;  // likewise, between steps
+  bool needs_f32 = false;      // of parameters and gradients
   bool needs_cpu = false;
   bool can_clip = true;  // Update takes another scale than 1
   // Puts every gradient into storage of its own before forward. Others leave them where they are.
   bool places_gradients = false;
   bool scales_gradients = false;  // by a pass of its own over each, before it is sent
-  double gradient_copies = 0;     // memory of its buffers, in copies of all gradients, at most
-  // Extra copies that depend on its options or the world; null: none.
-  double (*more_copies)(const StrategyOptions& options, int world_size) = nullptr;
+  double gradient_copies = 0;  // memory of its buffers, in copies of all gradients, at most
+  // Extra copies that depend on its options, the world, or which part of all elements the largest unit of the
+  // model has; null: none.
+  double (*more_copies)(const StrategyOptions& options, int world_size, double largest_unit) = nullptr;
   // The numbers that it takes beside the size of buckets.
   std::span<const Option> options = {};
   // The option that says every how many steps it synchronises; empty: in each one. A variant is timed,

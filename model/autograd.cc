@@ -38,8 +38,8 @@ struct Node {
 // The state of one Backward call.
 class BackwardPass {
  public:
-  BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready)
-      : params_(Trained(params)), on_ready_(on_ready) {}
+  BackwardPass(std::span<Parameter* const> params, const GradHook& on_ready, const UseHook& on_use)
+      : params_(Trained(params)), on_ready_(on_ready), on_use_(on_use) {}
 
   void Run(const Var& loss) {
     const std::vector<std::shared_ptr<Node>> order = SortFromLoss(loss.node_);
@@ -48,6 +48,10 @@ class BackwardPass {
       OpGradient op(*this, *node, std::move(grads_.at(node.get())));
       grads_.erase(node.get());
       contributed_.assign(node->inputs.size(), false);
+      if (on_use_) {
+        for (const Var& input : node->inputs)
+          if (input.source_ != nullptr) on_use_(*input.source_);
+      }
       TraceRange range(node->device->tracer(), node->name);
       // Taken out of the node, so that the tensors it keeps are freed when it is done.
       Var::BackwardFn backward = std::move(node->backward);
@@ -187,6 +191,7 @@ class BackwardPass {
 
   const std::vector<Parameter*> params_;
   const GradHook& on_ready_;
+  const UseHook& on_use_;
   std::unordered_map<const Node*, Tensor>
       grads_;  // of operations' outputs; undefined before the first contribution
   std::unordered_map<Parameter*, int64_t> pending_;  // contributions still to come
@@ -210,8 +215,10 @@ Parameter::Parameter(std::string name, Tensor value, Copy copy)
 }
 
 const Tensor& Parameter::ForwardValue() const {
+  if (on_read_) on_read_();
   if (!copy_.defined()) return value();
-  if (!copy_is_fresh_ || (!is_placed() && !value_.unique())) Cast(value(), copy_);
+  if (copy_place_.defined()) return copy_place_;
+  if (!copy_is_fresh_ || (!place_.defined() && !value_.unique())) Cast(value(), copy_);
   copy_is_fresh_ = true;
   return copy_;
 }
@@ -221,23 +228,44 @@ const Tensor& Parameter::grad() {
   return grad_;
 }
 
-void Parameter::CheckPlace(const char* what, const Tensor& place) const {
+void Parameter::CheckPlace(const char* what, const Tensor& place, DType dtype) const {
   if (!place.defined()) return;
-  Require(place.shape() == value_.shape() && place.dtype() == value_.dtype() && place.device() == device(),
-          what, " of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()),
-          " on ", place.device()->name(), ", the parameter ", ToString(value_.shape()), " ",
-          Name(value_.dtype()), " on ", device()->name());
+  Require(place.shape() == value_.shape() && place.dtype() == dtype && place.device() == device(), what,
+          " of '", name_, "': place has shape ", ToString(place.shape()), " ", Name(place.dtype()), " on ",
+          place.device()->name(), ", the parameter ", ToString(value_.shape()), " ", Name(dtype), " on ",
+          device()->name());
 }
 
-void Parameter::PlaceValue(Tensor place) {
-  CheckPlace("value", place);
-  if (!place.defined() && !is_placed()) return;
-  place_ = std::move(place);
+void Parameter::MoveTo(Tensor place, Tensor* from) {
+  if (!place.defined() && !from->defined()) return;
+  *from = std::move(place);
   MutableValue();
 }
 
+void Parameter::PlaceValue(Tensor place) {
+  CheckPlace("value", place, value_.dtype());
+  MoveTo(std::move(place), &place_);
+}
+
+void Parameter::PlaceForwardValue(Tensor place) {
+  if (!has_copy()) return PlaceValue(std::move(place));
+  CheckPlace("copy", place, copy_.dtype());
+  MoveTo(std::move(place), &copy_place_);
+}
+
+void Parameter::TakeBack() {
+  PlaceValue({});
+  PlaceForwardValue({});
+  SetOnRead({});
+}
+
+size_t Parameter::own_bytes() const {
+  const size_t value_bytes = place_.defined() || copy_place_.defined() ? 0 : value_.nbytes();
+  return value_bytes + (has_copy() && !copy_place_.defined() ? copy_.nbytes() : 0);
+}
+
 void Parameter::PlaceGrad(Tensor place) {
-  CheckPlace("gradient", place);
+  CheckPlace("gradient", place, value_.dtype());
   grad_ = std::move(place);
 }
 
@@ -292,11 +320,12 @@ void OpGradient::PassThrough(int i) {
   Contribute(i, [&](const Destination<Tensor>& grad) { Store(output_grad_.View(grad.data.shape()), grad); });
 }
 
-void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready) {
+void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready,
+              const UseHook& on_use) {
   Require(loss.value().defined() && loss.value().numel() == 1,
           "Backward: the loss must have one element, has shape ", ToString(loss.value().shape()));
   Require(loss.node_ != nullptr, "Backward: the loss depends on no parameter");
-  BackwardPass(params, on_ready).Run(loss);
+  BackwardPass(params, on_ready, on_use).Run(loss);
 }
 
 }  // namespace gradsync::model

@@ -39,6 +39,7 @@ namespace gradsync::model {
 class Parameter {
  public:
   enum class Copy { kNone, kBF16 };
+  using ReadHook = std::function<void()>;
 
   // Throws InvalidInput for a copy of a value that is not f32.
   Parameter(std::string name, Tensor value, Copy copy = Copy::kNone);
@@ -52,7 +53,7 @@ class Parameter {
   int64_t numel() const { return value_.numel(); }
 
   // To read.
-  const Tensor& value() const { return is_placed() ? place_ : value_; }
+  const Tensor& value() const { return place_.defined() ? place_ : value_; }
   // To write.
   const Tensor& MutableValue() {
     copy_is_fresh_ = false;
@@ -63,7 +64,17 @@ class Parameter {
   // holds, which has stayed as it was. Who writes there through another handle calls MutableValue() too.
   // Throws InvalidInput if shape, dtype or device differ.
   void PlaceValue(Tensor place);
-  bool is_placed() const { return place_.defined(); }
+  // The same for what operations read, of ForwardValue()'s shape and dtype. If that is the copy, the value
+  // stays where it is, and who fills `place` rounds it: ForwardValue() no longer does.
+  void PlaceForwardValue(Tensor place);
+  // From now on `on_read` is called whenever an operation of a forward pass is about to read the parameter,
+  // or anyone calls ForwardValue(); an empty one: nothing is. It may change what is in placed memory.
+  void SetOnRead(ReadHook on_read) { on_read_ = std::move(on_read); }
+  // Takes back PlaceValue, PlaceForwardValue and SetOnRead.
+  void TakeBack();
+  bool has_copy() const { return copy_.defined(); }
+  // Of the parameter's own memory for value and copy, what is in use: not what has been placed elsewhere.
+  size_t own_bytes() const;
   // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
   // another version.
   uint64_t version() const { return version_; }
@@ -118,12 +129,15 @@ class Parameter {
   bool frozen() const { return frozen_; }
 
  private:
-  void CheckPlace(const char* what, const Tensor& place) const;
+  void CheckPlace(const char* what, const Tensor& place, DType dtype) const;
+  void MoveTo(Tensor place, Tensor* from);
 
   const std::string name_;
   const Tensor value_;  // unless place_ is defined
   Tensor place_;
-  Tensor copy_;
+  Tensor copy_;  // unless copy_place_ is defined
+  Tensor copy_place_;
+  ReadHook on_read_;
   mutable bool copy_is_fresh_ = false;
   uint64_t version_ = 0;
   Tensor grad_;
@@ -166,7 +180,8 @@ class Var {
   friend class BackwardPass;
   friend struct Node;
   friend void Backward(const Var& loss, std::span<Parameter* const> params,
-                       const std::function<void(Parameter&)>& on_ready);
+                       const std::function<void(Parameter&)>& on_ready,
+                       const std::function<void(const Parameter&)>& on_use);
 
   // Whether what an operation has read was written since.
   bool changed() const;
@@ -222,6 +237,8 @@ class OpGradient {
 
 // Called with a parameter whose gradient is complete.
 using GradHook = std::function<void(Parameter&)>;
+// Called with a parameter that is about to be read.
+using UseHook = std::function<void(const Parameter&)>;
 
 // Computes the gradient of `loss` (one element) with respect to every parameter in `params`, into p.grad().
 // Where p.has_grad(), it is added. Afterwards every p.has_grad(), except for frozen ones.
@@ -230,13 +247,17 @@ using GradHook = std::function<void(Parameter&)>;
 // been added and before any further operation runs. Parameters that the loss does not reach follow at the end
 // in list order, zero-filled (or unchanged, if they had a gradient).
 //
+// Calls on_use with every parameter, frozen or not, that an operation has read in forward before that
+// operation computes its gradients, for which it may read the same memory again.
+//
 // The graph is consumed: what the operations kept for backward is freed as the pass goes, and a second
 // call on it throws std::logic_error. So do, naming operation and input, an operation that does not
 // contribute exactly once to an input, and an input that was changed since the operation read it: a
 // parameter, frozen or not (Parameter::version), or any other tensor (Tensor::CountWrite). Throws
 // InvalidInput if the loss has more than one element, depends on no parameter, or reaches one that is not in
 // `params`, or if one is there twice.
-void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {});
+void Backward(const Var& loss, std::span<Parameter* const> params, const GradHook& on_ready = {},
+              const UseHook& on_use = {});
 
 }  // namespace gradsync::model
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <stdexcept>
@@ -303,6 +304,37 @@ TEST_F(AutogradTest, AFrozenParameterIsAConstant) {
   EXPECT_EQ(Trained(params_), (std::vector<Parameter*>{&a_, &c_}));
 }
 
+// Forward's reads are heard when they happen, backward's before the operation that has read, also of what is
+// frozen.
+TEST_F(AutogradTest, UsesAreHeardInForwardAndInBackward) {
+  b_.Freeze();
+  for (Parameter* param : params_)
+    param->SetOnRead([this, param] { log_.events.push_back("read " + param->name()); });
+  const Var product = Mul(Mul(a_, b_), c_);
+  std::ranges::sort(log_.events);  // The order in which arguments are made is the compiler's.
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"read a", "read b", "read c"}));
+  log_.events.clear();
+  Backward(product, params_, Hook(),
+           [this](const Parameter& p) { log_.events.push_back("use " + p.name()); });
+  EXPECT_EQ(log_.events, (std::vector<std::string>{"use c", "mul0", "mul1", "ready c", "use a", "use b",
+                                                   "mul0", "ready a"}));
+}
+
+// What is brought into placed memory before each read may be other numbers than forward's neighbours left
+// there.
+TEST_F(AutogradTest, AHookOfAUseMayBringTheValueBack) {
+  const Tensor shared = Of({0});
+  const auto bring = [&](double value) { shared.data<double>()[0] = value; };
+  a_.PlaceForwardValue(shared);
+  b_.PlaceForwardValue(shared);
+  a_.SetOnRead([&] { bring(3); });
+  b_.SetOnRead([&] { bring(5); });
+  Backward(Mul(Mul(c_, a_), b_), params_, {}, [&](const Parameter& p) { bring(&p == &a_ ? 3 : 5); });
+  EXPECT_EQ(Grad(c_), 3 * 5);
+  EXPECT_EQ(Grad(a_), 7 * 5);
+  EXPECT_EQ(Grad(b_), 7 * 3);
+}
+
 // What operations read of a parameter with a copy in bf16.
 float ReadOf(Parameter& p) { return static_cast<float>(Var(p).value().ToVector<BF16>().at(0)); }
 
@@ -389,7 +421,7 @@ TEST(Parameter, AValueMayBeElsewhereForAWhile) {
     EXPECT_EQ(p.version(), before) << "it was not elsewhere";
     p.PlaceValue(place);
     EXPECT_GT(p.version(), before);
-    EXPECT_TRUE(p.is_placed());
+    EXPECT_EQ(p.own_bytes(), p.has_copy() ? 2u : 0u);
     EXPECT_TRUE(p.value().SameStorage(place));
     EXPECT_EQ(read(), 2);
     p.MutableValue().data<float>()[0] = 3;
@@ -400,6 +432,52 @@ TEST(Parameter, AValueMayBeElsewhereForAWhile) {
     EXPECT_EQ(p.value().data<float>()[0], 1);
     EXPECT_EQ(read(), 1);
     EXPECT_THROW(p.PlaceValue(of({1, 2})), InvalidInput);
+    EXPECT_EQ(p.own_bytes(), p.has_copy() ? 6u : 4u);
+  }
+}
+
+// Alone, without the value, if it is a copy.
+TEST(Parameter, WhatForwardReadsMayBeElsewhereForAWhile) {
+  const DevicePtr device = CpuDevice();
+  for (const auto copy : {Parameter::Copy::kNone, Parameter::Copy::kBF16}) {
+    Parameter p("p", Tensor::Zeros(device, {1}, DType::kF32), copy);
+    const DType dtype = p.has_copy() ? DType::kBF16 : DType::kF32;
+    const Tensor place = Tensor::Zeros(device, {1}, dtype);
+    const uint64_t before = p.version();
+    p.PlaceForwardValue(place);
+    EXPECT_GT(p.version(), before);
+    EXPECT_TRUE(p.ForwardValue().SameStorage(place));
+    EXPECT_EQ(p.value().SameStorage(place), !p.has_copy());
+    EXPECT_EQ(p.own_bytes(), 0u);
+    // Who fills the place rounds.
+    p.MutableValue();
+    EXPECT_TRUE(p.ForwardValue().SameStorage(place));
+    p.TakeBack();
+    EXPECT_FALSE(p.ForwardValue().SameStorage(place));
+    EXPECT_EQ(p.own_bytes(), p.has_copy() ? 6u : 4u);
+    EXPECT_THROW(p.PlaceForwardValue(Tensor::Zeros(device, {2}, dtype)), InvalidInput);
+    EXPECT_THROW(p.PlaceForwardValue(Tensor::Zeros(device, {1}, DType::kF64)), InvalidInput);
+  }
+}
+
+// The hook comes before the value is looked at, in which it may bring another one, and move it.
+TEST(Parameter, WhoListensHearsOfEachReadBeforeIt) {
+  const DevicePtr device = CpuDevice();
+  for (const auto copy : {Parameter::Copy::kNone, Parameter::Copy::kBF16}) {
+    Parameter p("p", Tensor::Zeros(device, {1}, DType::kF32), copy);
+    int reads = 0;
+    p.SetOnRead([&] {
+      ++reads;
+      p.MutableValue().data<float>()[0] = 3;
+    });
+    EXPECT_EQ(p.value().data<float>()[0], 0);
+    EXPECT_EQ(reads, 0);
+    const Var var(p);
+    EXPECT_EQ(p.has_copy() ? ReadOf(p) : var.value().ToVector<float>()[0], 3);
+    EXPECT_EQ(reads, p.has_copy() ? 2 : 1);
+    p.TakeBack();
+    const Var unheard(p);
+    EXPECT_EQ(reads, p.has_copy() ? 2 : 1);
   }
 }
 

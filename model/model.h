@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/autograd.h"
 #include "model/tensor.h"
@@ -32,6 +33,12 @@ class Model {
   virtual std::string_view name() const = 0;
   // In forward order: by layer.
   virtual std::span<Parameter* const> parameters() const = 0;
+  // What may be brought into memory and let go together, in forward order: an operation reads parameters of
+  // one unit at most, and forward is done with a unit when it reads the next one; those of none may be read
+  // at any time. By default all parameters are one.
+  virtual std::vector<std::vector<Parameter*>> units() const {
+    return {{parameters().begin(), parameters().end()}};
+  }
   // In forward order. Keeping the buffers of several replicas equal is the caller's task.
   virtual std::span<const Buffer> buffers() const { return {}; }
   // The forward pass: the mean loss over the batch, of shape (). Throws InvalidInput for a batch of other

@@ -23,12 +23,15 @@ void Check(const Part& part, const Parameter& first) {
   Require(0 <= part.begin && part.begin <= part.end && part.end <= p.numel(), "optimizer: parameter '",
           p.name(), "' has no elements from ", part.begin, " to ", part.end, ", expected at most ",
           p.numel());
-  if (!part.grad.defined()) return;
-  Require(part.grad.numel() == part.end - part.begin && part.grad.dtype() == p.dtype() &&
-              part.grad.device() == p.device(),
-          "optimizer: the gradient of elements ", part.begin, " to ", part.end, " of '", p.name(), "' is ",
-          Name(part.grad.dtype()), " of shape ", ToString(part.grad.shape()), " on ",
-          part.grad.device()->name());
+  const auto check = [&](const char* what, const Tensor& place) {
+    if (!place.defined()) return;
+    Require(
+        place.numel() == part.end - part.begin && place.dtype() == p.dtype() && place.device() == p.device(),
+        "optimizer: the ", what, " of elements ", part.begin, " to ", part.end, " of '", p.name(), "' is ",
+        Name(place.dtype()), " of shape ", ToString(place.shape()), " on ", place.device()->name());
+  };
+  check("gradient", part.grad);
+  check("value", part.value);
 }
 
 }  // namespace
@@ -116,7 +119,9 @@ void Optimizer::Run(std::span<const Part* const> parts, double grad_scale, Facto
       kernels::UpdatedTensor<T>& tensor = tensors.emplace_back();
       tensor.grad = part->grad.defined() ? part->grad.data<T>() : p.grad().data<T>() + part->begin;
       tensor.n = part->end - part->begin;
-      if (part->is_whole()) {
+      if (part->value.defined()) {
+        tensor.value = part->value.data<T>();
+      } else if (part->is_whole()) {
         const Parameter::Update update = p.BeginUpdate();
         tensor.value = update.value.data<T>();
         if (update.copy.defined()) tensor.copy = update.copy.data<BF16>();

@@ -25,6 +25,9 @@ struct Part {
   int64_t end = 0;
   // Where their gradient is, of shape (end - begin); undefined: in param->grad().
   Tensor grad = {};
+  // Where their values are, of the same shape; undefined: in param->value(). Then the parameter itself does
+  // not change.
+  Tensor value = {};
 
   bool is_whole() const { return begin == 0 && end == param->numel(); }
 };
@@ -58,7 +61,8 @@ class Optimizer {
   double learning_rate() const { return learning_rate_; }
 
   // An optimizer of the same rule, options and learning rate, for these parts alone, before its first step.
-  // Throws InvalidInput for a part outside of its parameter, or a gradient of another shape, dtype or device.
+  // Throws InvalidInput for a part outside of its parameter, or a gradient or value of another shape, dtype
+  // or device.
   virtual std::unique_ptr<Optimizer> ForParts(std::vector<Part> parts) const = 0;
 
   // What is remembered between steps beside the number of steps: "exp_avg.NAME", of a part

@@ -88,6 +88,16 @@ ResNet::ResNet(ResNetConfig config, DevicePtr device, DType dtype, uint64_t seed
   Initialize(seed);
 }
 
+std::vector<std::vector<Parameter*>> ResNet::units() const {
+  std::vector<std::vector<Parameter*>> units(config_.num_blocks.size() + 2);
+  for (Parameter* const param : params_) {
+    const std::string& name = param->name();
+    const bool is_staged = name.starts_with("layer"), is_head = name.starts_with("fc.");
+    units[is_head ? units.size() - 1 : is_staged ? static_cast<size_t>(name[5] - '0') : 0].push_back(param);
+  }
+  return units;
+}
+
 Parameter* ResNet::NewParameter(std::string name, Shape shape) {
   const bool copied = dtype_ == DType::kBF16 && shape.size() >= 2;
   owned_.push_back(std::make_unique<Parameter>(std::move(name),

@@ -64,6 +64,8 @@ class ResNet : public Model {
   const ResNetConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
+  // The stem, each of the four stages, and fc.
+  std::vector<std::vector<Parameter*>> units() const override;
   std::span<const Buffer> buffers() const override { return buffers_; }
 
   // images (batch, 3, height, width) -> (batch, num_classes). Each call moves the buffers.

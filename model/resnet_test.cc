@@ -66,6 +66,24 @@ TEST(ResNetTest, EveryParameterIsReadyOnceTheLastLayersFirst) {
   EXPECT_LT(place("layer4.0.conv1.weight"), place("layer3.0.bn3.weight"));
 }
 
+// The stem, four stages, and fc: all parameters in forward order, each unit's reads before the next one's.
+TEST(ResNetTest, UnitsAreReadOneAfterTheOther) {
+  const DevicePtr device = CpuDevice();
+  ResNet model(MicroResNet(), device, DType::kF32, 0);
+  std::vector<Parameter*> all;
+  std::vector<size_t> sizes, read;
+  for (const std::vector<Parameter*>& unit : model.units()) {
+    for (Parameter* const param : unit) param->SetOnRead([&read, u = sizes.size()] { read.push_back(u); });
+    all.insert(all.end(), unit.begin(), unit.end());
+    sizes.push_back(unit.size());
+  }
+  EXPECT_THAT(sizes, testing::ElementsAre(3, 12, 21, 12, 12, 2));
+  EXPECT_TRUE(std::ranges::equal(all, model.parameters()));
+  model.Loss(RandomImages(device, 1, 64, 64, 10));
+  EXPECT_EQ(read.size(), all.size());
+  EXPECT_TRUE(std::ranges::is_sorted(read));
+}
+
 // Ranks may be threads of one process: each has a device of its own, and they share nothing.
 TEST(ResNetTest, RanksAsThreadsComputeTheSameAsAlone) {
   const auto gradients = [](uint64_t seed) {

@@ -98,6 +98,14 @@ Transformer::Transformer(TransformerConfig config, DevicePtr device, DType dtype
   Initialize(seed);
 }
 
+std::vector<std::vector<Parameter*>> Transformer::units() const {
+  std::vector<std::vector<Parameter*>> units = {{token_embeddings_}};
+  for (const Block& b : blocks_)
+    units.push_back({b.ln1, b.q_proj, b.k_proj, b.v_proj, b.output_proj, b.ln2, b.w1, b.w2, b.w3});
+  units.push_back({ln_final_, lm_head_});
+  return units;
+}
+
 Parameter* Transformer::NewParameter(std::string name, Shape shape) {
   const bool copied = dtype_ == DType::kBF16 && shape.size() == 2;
   owned_.push_back(std::make_unique<Parameter>(std::move(name),

@@ -56,6 +56,8 @@ class Transformer : public Model {
   const TransformerConfig& config() const { return config_; }
   std::string_view name() const override { return config_.name; }
   std::span<Parameter* const> parameters() const override { return params_; }
+  // The embeddings, each block, and the final norm with lm_head.
+  std::vector<std::vector<Parameter*>> units() const override;
 
   // i32 ids (batch, seq) -> logits (batch, seq, vocab_size).
   Var Logits(const Tensor& ids);

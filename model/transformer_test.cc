@@ -96,6 +96,38 @@ TEST(Transformer, NamesAndShapes) {
   EXPECT_EQ(found, expected);
 }
 
+// Together they are all parameters in forward order, and reads of one end when those of the next begin.
+TEST(Transformer, UnitsAreReadOneAfterTheOther) {
+  const TransformerConfig config = MicroTransformer();
+  const DevicePtr device = CpuDevice();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Transformer model(config, device, dtype, 0);
+    const std::vector<std::vector<Parameter*>> units = model.units();
+    ASSERT_EQ(std::ssize(units), config.num_layers + 2);
+    std::vector<Parameter*> all;
+    std::vector<size_t> read;
+    for (size_t u = 0; u < units.size(); ++u) {
+      for (Parameter* const param : units[u]) {
+        all.push_back(param);
+        param->SetOnRead([&read, u] { read.push_back(u); });
+      }
+    }
+    EXPECT_TRUE(std::ranges::equal(all, model.parameters()));
+    const Var loss = model.Loss(RandomTokens(device, config, 1, 3, 0));
+    EXPECT_EQ(read.size(), all.size());
+    EXPECT_TRUE(std::ranges::is_sorted(read));
+    const auto unit_of = [&](const Parameter& p) {
+      return std::ranges::find_if(
+                 units, [&](const auto& unit) { return std::ranges::find(unit, &p) != unit.end(); }) -
+             units.begin();
+    };
+    std::vector<int64_t> used;
+    Backward(loss, model.parameters(), {}, [&](const Parameter& p) { used.push_back(unit_of(p)); });
+    EXPECT_EQ(used.size(), all.size());
+    EXPECT_TRUE(std::ranges::is_sorted(used, std::greater()));
+  }
+}
+
 TEST(Transformer, CountsAgreeWithTheClosedForm) {
   for (const TransformerConfig& config : {MicroTransformer(), TransformerByName("tiny")}) {
     const Transformer model(config, CpuDevice(), DType::kF32, 0);

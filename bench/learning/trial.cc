@@ -70,7 +70,7 @@ TrialStep Trial::Step() {
   // What the update waits is part of sync_exposed_ns too.
   if (step.times.hooks_ns) {
     step.own_ns = *step.times.begin_step_ns + *step.times.hooks_ns + step.times.marks.sync_exposed_ns() -
-                  step.times.waited_ns;
+                  (step.times.waited_ns - step.times.forward_waited_ns - step.times.hooks_waited_ns);
   }
   ++num_steps_;
   step.loss = trainer_.loss();
@@ -81,6 +81,7 @@ TrialStep Trial::Step() {
 }
 
 double Trial::HeldOutLoss() {
+  strategy_->CompleteValues();  // Ranks take unequal numbers of forward passes.
   const int64_t length = options_.seq_len() + 1, count = options_.held_out_windows;
   const int64_t last = static_cast<int64_t>(text_.held_out.size()) - length;
   std::vector<int64_t> mine;
@@ -119,6 +120,7 @@ std::vector<model::NamedTensor> Trial::Tensors() {
 }
 
 void Trial::Save(const std::string& directory) {
+  strategy_->CompleteValues();
   CheckpointFacts facts = FactsOf(options_, variant_, seed_, text_);
   facts["rank"] = Join(run_.rank());
   facts["world_size"] = Join(run_.size());

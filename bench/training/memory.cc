@@ -1,6 +1,8 @@
 #include "bench/training/memory.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "bench/records/host.h"
@@ -23,7 +25,7 @@ double StateCopies(const TrainingOptions& options) { return options.optimizer ==
 
 // In the process of a rank: values, the gradients and the state that checks and all strategies share that
 // have none of their own, and what strategies keep at the same time.
-double OwnCopies(const TrainingOptions& options, int world_size) {
+double OwnCopies(const TrainingOptions& options, double largest_unit, int world_size) {
   bool share_gradients = options.verify, share_state = options.verify;
   double all = 0, largest = 0;
   for (const TrainingVariant& variant : options.variants) {
@@ -32,10 +34,10 @@ double OwnCopies(const TrainingOptions& options, int world_size) {
     share_state = share_state || !traits.owns_state;
     if (variant.is_peer()) continue;
     const double ranks = traits.shards_state ? world_size : 1;
-    double copies = CopiesOf(traits, variant.strategy_options(), world_size);
+    double copies = CopiesOf(traits, variant.strategy_options(), world_size, largest_unit);
     if (traits.owns_state) copies += StateCopies(options) / ranks;
     // A part of the values, which ranks with memory in common keep there.
-    if (traits.shards_state) copies += 1 / ranks;
+    if (traits.shards_state && !traits.shards_values) copies += 1 / ranks;
     all += copies;
     largest = std::max(largest, copies);
   }
@@ -69,7 +71,8 @@ double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, 
   if (options.element_type() != options.gradient_type())
     activations = (activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
                   static_cast<double>(SizeOf(options.gradient_type()));
-  const double own = OwnCopies(options, world_size) * size.params + activations + size.batch;
+  const double own =
+      OwnCopies(options, size.largest_unit, world_size) * size.params + activations + size.batch;
   if (!options.peers.wanted()) return own;
   return own + PeerCopies(options) * size.params + kEagerActivations * size.activations + size.batch;
 }
@@ -96,9 +99,13 @@ TrainingSize SizeOf(const model::TransformerConfig& config, int64_t positions) {
   const double per_position = static_cast<double>(config.num_layers) * per_layer +
                               2 * static_cast<double>(config.vocab_size) + 4 * d_ff;
   const auto num_positions = static_cast<double>(positions);
-  return {.params = static_cast<double>(NumParameters(config)),
+  const auto params = static_cast<double>(NumParameters(config));
+  const auto d = static_cast<double>(config.d_model);
+  const double head = (static_cast<double>(config.vocab_size) + 1) * d, block = d * (4 * d + 3 * d_ff + 2);
+  return {.params = params,
           .activations = num_positions * per_position,
-          .batch = 2 * num_positions};
+          .batch = 2 * num_positions,
+          .largest_unit = std::max(head, block) / params};
 }
 
 // For each image, as model/vision_functions.h lists: the input of each batch norm, which is a convolution's
@@ -109,12 +116,20 @@ TrainingSize SizeOf(const model::ResNetConfig& config, int64_t batch_size, int64
     return static_cast<double>(channels) * static_cast<double>(side * side);
   };
   double per_image = kept(config.width, 4);
-  for (const model::ConvNormShape& layer : ConvNorms(config))
+  std::map<std::string, double> units;  // by the first part of their names
+  for (const model::ConvNormShape& layer : ConvNorms(config)) {
     per_image += 2 * kept(layer.out, layer.reduction);
-  const auto images = static_cast<double>(batch_size);
-  return {.params = static_cast<double>(NumParameters(config)),
+    units[layer.conv.substr(0, layer.conv.find('.'))] +=
+        static_cast<double>(layer.out * (layer.in * layer.size * layer.size + 2));
+  }
+  const auto images = static_cast<double>(batch_size), params = static_cast<double>(NumParameters(config));
+  double largest = params;
+  for (const auto& [name, numel] : units) largest -= numel;  // fc
+  for (const auto& [name, numel] : units) largest = std::max(largest, numel);
+  return {.params = params,
           .activations = images * per_image,
-          .batch = images * (kept(3, 1) + static_cast<double>(config.num_classes))};
+          .batch = images * (kept(3, 1) + static_cast<double>(config.num_classes)),
+          .largest_unit = largest / params};
 }
 
 TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus) {

@@ -22,9 +22,10 @@ namespace gradsync::bench {
 
 // What a training needs memory for, in elements.
 struct TrainingSize {
-  double params = 0;       // of the model
-  double activations = 0;  // of one rank's batch, at the moment of the loss
-  double batch = 0;        // of one rank's batch itself
+  double params = 0;        // of the model
+  double activations = 0;   // of one rank's batch, at the moment of the loss
+  double batch = 0;         // of one rank's batch itself
+  double largest_unit = 1;  // which part of params (model::Model::units)
 };
 
 // Sizes of a bucket to compare, see //bench:compare: flags that make variants with bucket_elements or

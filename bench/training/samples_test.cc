@@ -57,6 +57,30 @@ TEST(TrainingRecordTest, GradientsOfTheFloorAndStepsOfAPeriodAreMoments) {
   EXPECT_THAT(record.moments.at(kPeriodSteps), ElementsAre(80, 81, 85));
 }
 
+// Waits in forward and in hooks are no computation: they move to synchronisation, and the step stays as it
+// is.
+TEST(TrainingRecordTest, WaitsInForwardAndBackwardAreExposed) {
+  StepResult step = StepOf(30, 40);
+  step.begin_step_ns = 2;
+  step.hooks_ns = 3;
+  step.forward_waited_ns = 11;
+  step.hooks_waited_ns = 13;
+  step.backward_gathers_ns = 9;
+  const Record record = SamplesOf(step, 0);
+  const auto sample = [&](SampleName name) { return record.samples.at(name).front(); };
+  EXPECT_EQ(sample("step_ns"), 82);
+  EXPECT_EQ(sample("forward_ns"), 28 - 11);
+  EXPECT_EQ(sample("backward_ns"), 37 - 13);
+  EXPECT_EQ(sample("sync_exposed_ns"), 5 + 11 + 13);
+  EXPECT_EQ(sample("backward_and_sync_ns"), 45 + 11);
+  EXPECT_EQ(sample("forward_wait_ns"), 11);
+  EXPECT_EQ(sample("backward_wait_ns"), 9);
+  EXPECT_EQ(sample("reduce_wait_ns"), 5 + 13 - 9);
+  EXPECT_EQ(sample("begin_step_ns") + sample("forward_ns") + sample("backward_and_sync_ns") +
+                sample("optimizer_ns"),
+            sample("step_ns"));
+}
+
 TEST(TrainingRecordTest, WhatIsNotKnownIsNotThere) {
   const StepResult step{.marks = StepOf(30, 40).marks, .tells_sync = false};
   const Record record = SamplesOf(step, 0);

@@ -57,6 +57,11 @@ class OwnStepper : public Stepper {
     group_.Clear();
   }
 
+  void CompleteValues() override {
+    strategy_->CompleteValues();
+    group_.Clear();
+  }
+
   void Introduce(Record& record) const override {
     const ddp::BucketPlan plan = strategy_->plan();
     record.facts.Set("places_values", Value(strategy_->places_values()));

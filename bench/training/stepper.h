@@ -44,6 +44,9 @@ class Stepper {
   // Another one, which goes on from there. Only of gradsync's own.
   virtual void StepOn(const model::Batch& /*batch*/) { throw std::logic_error("StepOn: of a peer"); }
 
+  // The trainer's parameters have whole values. All ranks call.
+  virtual void CompleteValues() {}
+
   // Adds to a record what is known after a first timed step: provenance and buckets.
   virtual void Introduce(Record& record) const = 0;
   // The facts of all steps so far.

@@ -74,13 +74,19 @@ Record SamplesOf(const StepResult& step, int64_t position) {
   const auto add = [&](SampleName name, int64_t value) { record.samples[name] = {value}; };
   const int64_t begin_step_ns = step.begin_step_ns.value_or(0), hooks_ns = step.hooks_ns.value_or(0);
   add("step_ns", step.marks.step_ns());
-  add("forward_ns", step.marks.forward_ns() - begin_step_ns);
-  add("backward_and_sync_ns", step.marks.backward_and_sync_ns());
+  const int64_t sync_ns = step.marks.sync_exposed_ns() + step.forward_waited_ns + step.hooks_waited_ns;
+  add("forward_ns", step.marks.forward_ns() - begin_step_ns - step.forward_waited_ns);
+  add("backward_and_sync_ns", step.marks.backward_and_sync_ns() + step.forward_waited_ns);
   add("optimizer_ns", step.marks.optimizer_ns());
   add("position", position);
   if (step.tells_sync) {
-    add("backward_ns", step.marks.backward_ns() - hooks_ns);
-    add("sync_exposed_ns", step.marks.sync_exposed_ns());
+    add("backward_ns", step.marks.backward_ns() - hooks_ns - step.hooks_waited_ns);
+    add("sync_exposed_ns", sync_ns);
+  }
+  if (step.backward_gathers_ns) {
+    add("forward_wait_ns", step.forward_waited_ns);
+    add("backward_wait_ns", *step.backward_gathers_ns);
+    add("reduce_wait_ns", sync_ns - step.forward_waited_ns - *step.backward_gathers_ns);
   }
   if (step.begin_ns) add("begin_ns", *step.begin_ns);
   if (step.begin_step_ns) add("begin_step_ns", begin_step_ns);
@@ -142,7 +148,7 @@ void Trainer::Provide(const ddp::Traits& traits) {
 
 int64_t Trainer::SharedBytes(const ddp::Traits& traits) const {
   size_t bytes = 0;
-  for (const Parameter* const param : params()) bytes += param->is_placed() ? 0 : param->value().nbytes();
+  for (const Parameter* const param : params()) bytes += param->own_bytes();
   for (const model::Buffer& buffer : model_->buffers()) bytes += buffer.value.nbytes();
   if (!traits.places_gradients)
     for (const Tensor& grad : default_grads_) bytes += grad.nbytes();
@@ -157,7 +163,7 @@ int64_t Trainer::num_elements() const {
 }
 
 void Trainer::TakeValuesBack() {
-  for (Parameter* const param : params()) param->PlaceValue({});
+  for (Parameter* const param : params()) param->TakeBack();
 }
 
 void Trainer::Restart() {
@@ -191,7 +197,7 @@ std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name,
   }
   ddp::StrategyOptions all = options;
   all.check_gradients = options_.check_gradients;
-  return ddp::MakeStrategy(name, {params(), *used, all, optimizer_.get()});
+  return ddp::MakeStrategy(name, {params(), *used, all, optimizer_.get(), model_->units()});
 }
 
 void Trainer::BeginGradients() {
@@ -238,7 +244,9 @@ Var Trainer::Forward(const model::Batch& batch, int64_t accumulation_steps, doub
       Backward(forward(i), params());
       continue;
     }
-    Backward(forward(i), params(), [&](Parameter& param) { strategy->OnGradReady(param); });
+    Backward(
+        forward(i), params(), [&](Parameter& param) { strategy->OnGradReady(param); },
+        [&](const Parameter& param) { strategy->OnUse(param); });
     strategy->EndPass();
   }
   device_->set_tracer(tracer);
@@ -255,29 +263,49 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& 
                             StepResult& result, std::vector<Tensor>* keep) {
   ddp::Strategy& strategy = turn.strategy;
   ready_.clear();
-  int64_t hooks_ns = 0, waited_before_ns = turn.group.waited_ns();
+  constexpr auto kGather = comm::Collective::kAllGather;
+  const auto waited_ns = [&] { return turn.group.waited_ns(); };
+  int64_t hooks_ns = 0, hooks_waited_ns = 0;
+  const int64_t waited_before_ns = waited_ns();
   Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
+  int64_t forward_waited_ns = -waited_ns(), broadcast_ns = 0, backward_gathers_ns = 0;
   if (is_last && !model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
-    const int64_t of_strategy_ns = turn.group.waited_ns();
+    broadcast_ns = -waited_ns();
     buffer_broadcast_->Run(turn.group);
-    waited_before_ns += turn.group.waited_ns() - of_strategy_ns;
+    broadcast_ns += waited_ns();
   }
   {
     const absl::Cleanup end = [&] { device_->set_tracer(nullptr); };
     Spin(turn.delays.forward_ns);
     const Var loss = Forward(batch, turn.accumulation_steps, strategy.loss_scale(), tracer, &strategy);
     Enter("backward", Mark::kForwardEnd);
-    Backward(loss, params(), [&](Parameter& param) {
-      const int64_t ready_ns = now_();
-      ready_.push_back({&param, ready_ns});
-      if (ready_.size() == 1) Spin(turn.delays.hook_ns);
-      strategy.OnGradReady(param);
-      hooks_ns += now_() - ready_ns;
-    });
+    forward_waited_ns += waited_ns() - broadcast_ns;
+    backward_gathers_ns = -turn.group.waited_ns(kGather);
+    // What a hook waits is not the strategy's work.
+    const auto hook = [&](int64_t begin_ns, const auto& action) {
+      const int64_t before_ns = waited_ns();
+      action();
+      const int64_t wait_ns = waited_ns() - before_ns;
+      hooks_waited_ns += wait_ns;
+      hooks_ns += now_() - begin_ns - wait_ns;
+    };
+    model::UseHook on_use;
+    if (strategy.hears_uses())
+      on_use = [&](const Parameter& param) { hook(now_(), [&] { strategy.OnUse(param); }); };
+    Backward(
+        loss, params(),
+        [&](Parameter& param) {
+          const int64_t ready_ns = now_();
+          ready_.push_back({&param, ready_ns});
+          if (ready_.size() == 1) Spin(turn.delays.hook_ns);
+          hook(ready_ns, [&] { strategy.OnGradReady(param); });
+        },
+        on_use);
   }
+  backward_gathers_ns += turn.group.waited_ns(kGather);
   Enter("synchronisation", Mark::kBackwardEnd);
   strategy.Finish();
   Spin(turn.delays.wait_ns);
@@ -286,16 +314,21 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& 
     for (Parameter* const param : params()) keep->push_back(param->grad().Clone());
   }
   Enter("optimizer", Mark::kSyncEnd);
-  const int64_t before_update_ns = turn.group.waited_ns();
+  const int64_t before_update_ns = waited_ns();
   optimizer_->SetLearningRate(turn.learning_rate > 0 ? turn.learning_rate : options_.learning_rate);
   strategy.Update(*optimizer_, ClipScale(turn.clip_norm, [&] { return strategy.SquaredNorm(params()); }));
   Enter("end", Mark::kStepEnd);
   StepMarks marks = timer_->Read();
-  result.waited_ns += turn.group.waited_ns() - waited_before_ns;
+  const int64_t all_ns = waited_ns() - waited_before_ns - broadcast_ns;
+  result.waited_ns += all_ns;
   // The host's clock says nothing of a GPU's work.
   if (device_->is_cpu()) {
     // What the update waited is not the optimizer's time.
-    marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += turn.group.waited_ns() - before_update_ns;
+    marks.at_ns[static_cast<size_t>(Mark::kSyncEnd)] += waited_ns() - before_update_ns;
+    result.forward_waited_ns += forward_waited_ns;
+    result.hooks_waited_ns += hooks_waited_ns;
+    if (strategy.hears_uses())
+      result.backward_gathers_ns = result.backward_gathers_ns.value_or(0) + backward_gathers_ns;
     result.begin_step_ns = result.begin_step_ns.value_or(0) + begun_ns - marks[Mark::kStepBegin];
     result.hooks_ns = result.hooks_ns.value_or(0) + hooks_ns;
   }
@@ -326,7 +359,8 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
     marks.push_back(TakeStep(turn, step + 1 == num_steps, batch, tracer, result, nullptr));
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
-  const int64_t from_ns = marks.front()[Mark::kForwardEnd], to_ns = marks.back()[Mark::kStepEnd];
+  const Mark first = strategy.hears_uses() ? Mark::kStepBegin : Mark::kForwardEnd;
+  const int64_t from_ns = marks.front()[first], to_ns = marks.back()[Mark::kStepEnd];
   const int64_t busy_ns = comm::BusyNs(comm::Intervals(log.Finish()), from_ns, to_ns);
   result.marks = Mean(marks);
   result.begin_ns = marks.front()[Mark::kStepBegin];
@@ -336,6 +370,9 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
   if (result.hooks_ns) {
     *result.begin_step_ns /= num_steps;
     *result.hooks_ns /= num_steps;
+    result.forward_waited_ns /= num_steps;
+    result.hooks_waited_ns /= num_steps;
+    if (result.backward_gathers_ns) *result.backward_gathers_ns /= num_steps;
     result.moments = MomentsOf(plan, marks.back()[Mark::kStepBegin], ready_, log.entries());
     const ddp::BucketPlan next = strategy.plan();
     if (!Same(next, plan)) result.moments = UnknownMoments(next.buckets.size());
@@ -356,6 +393,7 @@ void Trainer::StepWithWholeGradients(const Turn& turn, const model::Batch& batch
     ResetGradients();
     TakeStep(turn, is_last, batch, nullptr, ignored, is_last ? &grads : nullptr);
   }
+  turn.strategy.CompleteValues();
   for (size_t i = 0; i < grads.size(); ++i) params()[i]->PlaceGrad(grads[i]);
 }
 

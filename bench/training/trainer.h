@@ -34,11 +34,17 @@ struct StepResult {
   // When this rank left the barrier before the step, on the host's clock.
   std::optional<int64_t> begin_ns = {};
   // The strategy's own work, on the CPU: in BeginStep, which the marks count as forward, and in OnGradReady,
-  // which they count as backward.
+  // which they count as backward; there, without waits.
   std::optional<int64_t> begin_step_ns = {}, hooks_ns = {};
+  // How long forward and the strategy's hooks in backward have waited for its collectives, on the CPU. The
+  // marks count that as forward and backward; samples, as synchronisation.
+  int64_t forward_waited_ns = 0, hooks_waited_ns = 0;
+  // Of that in backward, for weights; only of a strategy that hears of reads.
+  std::optional<int64_t> backward_gathers_ns = {};
   // How long this rank has waited for the strategy's collectives, by the host's clock.
   int64_t waited_ns = 0;
-  // How long, from the end of forward, at least one collective of the step was in flight.
+  // How long, from the end of forward, or of a strategy that hears of reads from the step's begin, at least
+  // one collective of the step was in flight.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // that the device's memory source was asked for

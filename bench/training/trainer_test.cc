@@ -114,6 +114,7 @@ void ExpectOfAllStrategies(Rank& rank, const Batch& batch, const std::vector<std
   for (int round = 0; round < 3; ++round) {
     for (const auto& [name, strategy] : strategies) {
       rank.trainer.Restart();
+      strategy->Reset();
       rank.trainer.StepWithWholeGradients(
           {.strategy = *strategy, .group = rank.group, .accumulation_steps = parts}, batch);
       if (ddp::TraitsOf(name).agreement != ddp::Agreement::kExact) continue;
@@ -220,8 +221,9 @@ TEST(TrainerTest, WeightsInCommonMemoryAreTheirStrategysOwn) {
             const int64_t shared = rank.trainer.SharedBytes(traits);
             for (int step = 0; step < 3; ++step) {
               rank.Step(*sharded, batch);
-              EXPECT_EQ(all_near(values(), expected), step == 2) << name << ", step " << step;
               EXPECT_EQ(shared - rank.trainer.SharedBytes(traits), 8 * rank.trainer.num_elements()) << name;
+              sharded->CompleteValues();
+              EXPECT_EQ(all_near(values(), expected), step == 2) << name << ", step " << step;
               rank.Step(*core, batch);
               EXPECT_EQ(all_near(values(), expected), step == 2) << name << "'s other, step " << step;
               EXPECT_EQ(rank.trainer.SharedBytes(traits), shared);
@@ -289,9 +291,10 @@ TEST(TrainerTest, StrategiesHearOfTheLastPartAlone) {
             {.strategy = *strategy, .group = rank.group, .accumulation_steps = parts}, batch);
         const auto entries = rank.group.entries();
         collectives.push_back(entries.size());
+        if (strategy->hears_every_pass()) continue;
         for (const auto& entry : entries) EXPECT_GE(entry.issue_ns, result.marks[Mark::kForwardEnd]) << name;
       }
-      EXPECT_EQ(collectives[1], collectives[2]) << name;
+      EXPECT_EQ(collectives[1] == collectives[2], !strategy->hears_every_pass()) << name;
     }
   });
 }
@@ -312,6 +315,7 @@ TEST(TrainerTest, ClippedStepsAreTheEquations) {
           const auto strategy = rank.Make(name);
           rank.trainer.Restart();
           rank.trainer.Step({.strategy = *strategy, .group = rank.group, .clip_norm = limit}, batch);
+          strategy->CompleteValues();
           std::vector<std::vector<double>> values;
           for (const auto* param : rank.trainer.params()) values.push_back(param->value().ToVector<double>());
           return values;
@@ -465,6 +469,30 @@ TEST(TrainerTest, WhatAnUpdateWaitsIsExposed) {
   });
 }
 
+// Forward and backward wait for the weights of each of four units, and backward also for reductions.
+TEST(TrainerTest, WhatForwardAndBackwardWaitIsKnown) {
+  auto groups = comm::MakeGroups("local", 2);
+  OnTwoRanks([&](Rank& rank) {
+    comm::RecordingProcessGroup slow(
+        std::make_unique<SlowGroup>(std::move(groups[static_cast<size_t>(rank.group.rank())])));
+    ddp::StrategyOptions options;
+    options.values = {{"prefetch", 0}};
+    const auto strategy = rank.trainer.NewStrategy("zero3", options, slow);
+    const StepResult result = rank.trainer.Step({*strategy, slow}, BatchOf(rank.device, 0));
+    const int64_t of_units_ns = 4 * 1'500'000;
+    EXPECT_GE(result.forward_waited_ns, of_units_ns);
+    EXPECT_LT(result.forward_waited_ns, result.marks.forward_ns());
+    ASSERT_TRUE(result.backward_gathers_ns.has_value());
+    EXPECT_GE(*result.backward_gathers_ns, of_units_ns);
+    EXPECT_GE(result.hooks_waited_ns, *result.backward_gathers_ns + 1'500'000);
+    EXPECT_LT(result.hooks_waited_ns, result.marks.backward_ns());
+    EXPECT_GE(result.waited_ns, result.forward_waited_ns + result.hooks_waited_ns);
+    // Others gather nothing that they read.
+    const auto zero2 = rank.trainer.NewStrategy("zero2", {}, slow);
+    EXPECT_FALSE(rank.trainer.Step({*zero2, slow}, BatchOf(rank.device, 0)).backward_gathers_ns.has_value());
+  });
+}
+
 // The k-th step takes k, 2k, 3k and 4k microseconds in its four phases.
 class ScriptedTimer : public PhaseTimer {
  public:
@@ -527,7 +555,8 @@ TEST(TrainerTest, AStepKnowsTheMomentsOfItsBuckets) {
         const StepResult result = rank.Step(*strategy, batch);
         const BucketMoments& moments = result.moments;
         ASSERT_EQ(moments.ready_ns.size(), strategy->plan().buckets.size()) << name;
-        if (order() != order_before) {  // It has just moved them.
+        // It has just moved them, or it sends something else than what is ready.
+        if (order() != order_before || strategy->hears_uses()) {
           EXPECT_EQ(moments, UnknownMoments(moments.ready_ns.size()));
           continue;
         }

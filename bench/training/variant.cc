@@ -28,12 +28,19 @@ std::vector<ddp::Option> OptionsOf(const ddp::Traits& traits) {
 }
 
 std::string Print(const ddp::Option& option, double value) {
+  if (!option.words.empty()) return std::string(option.words[static_cast<size_t>(value)]);
   return option.unit == ddp::Option::Unit::kBytes ? FormatCount(static_cast<int64_t>(value))
                                                   : absl::StrFormat("%.15g", value);
 }
 
 double ParseValue(const ddp::Option& option, const std::string& text) {
   double value = 0;
+  if (!option.words.empty()) {
+    const std::vector<std::string> words(option.words.begin(), option.words.end());
+    const auto found = std::ranges::find(words, text);
+    Require(found != words.end(), option.name, ": found '", text, "', expected ", OneOf(words).takes);
+    return static_cast<double>(found - words.begin());
+  }
   if (option.unit == ddp::Option::Unit::kBytes) {
     const std::optional<int64_t> bytes = Bytes().parse(text);
     Require(bytes.has_value(), option.name, ": expected ", Bytes().takes);

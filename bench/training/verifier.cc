@@ -34,8 +34,9 @@ bool IsSpotChecked(int64_t round, int variant, int64_t rounds_per_check, uint64_
   return round % rounds_per_check == drawn % rounds_per_check;
 }
 
-bool Verifier::SpotCheck(const Stepper& stepper, int64_t round) {
+bool Verifier::SpotCheck(Stepper& stepper, int64_t round) {
   const TrainingVariant& variant = stepper.variant();
+  stepper.CompleteValues();
   const bool has_parts = variant.traits->shards_state;
   const std::vector<int> ranks =
       RanksThatDiffer(has_parts ? ValuesOf(trainer_.params()) : GradsOf(trainer_.params()), trainer_.group(),

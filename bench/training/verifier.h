@@ -28,7 +28,7 @@ class Verifier {
   // Whether all ranks have the same gradients after timed step `round`, or, of a strategy that has parts of
   // them only, the same weights, which it has brought to all. Throws std::runtime_error if they are not and
   // the variant is not meant to drift. Only of gradsync's own. All ranks call.
-  bool SpotCheck(const Stepper& stepper, int64_t round);
+  bool SpotCheck(Stepper& stepper, int64_t round);
 
   // Has the variant take a step on a fixed batch, unless nothing of it is to be checked, and returns what
   // came of that, for its record's checks. A variant that is wrong, and is not meant to drift, is a fault of

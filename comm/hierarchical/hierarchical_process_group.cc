@@ -47,7 +47,8 @@ void Convert(const Tensor& from, const Tensor& to) {
   const auto each = [&]<class From, class To>(const From* values, To* results) {
     std::transform(values, values + from.numel(), results, [](From value) { return To(value); });
   };
-  if (from.dtype() == to.dtype()) return to.CopyFrom(from);
+  // Not CopyFrom: a collective counts no write.
+  if (from.dtype() == to.dtype()) return to.device()->Copy(to.raw_data(), from.raw_data(), to.nbytes());
   from.dtype() == DType::kBF16 ? each(from.data<BF16>(), to.data<float>())
                                : each(from.data<float>(), to.data<BF16>());
 }

@@ -42,10 +42,11 @@ Work RecordingProcessGroup::Issue(Request request) {
               .dtype = request.dtype(),
               .bytes = request.bytes(),
               .issue_ns = Now()};
+  int64_t& waited_ns = waited_ns_[static_cast<size_t>(request.collective)];
   works_.push_back(GroupDecorator::Issue(std::move(request)));
   entries_.push_back(entry);
   ++next_sequence_;
-  return Work(std::make_shared<TimedWork>(works_.back(), waited_ns_));
+  return Work(std::make_shared<TimedWork>(works_.back(), waited_ns));
 }
 
 const std::vector<RecordingProcessGroup::Entry>& RecordingProcessGroup::Finish() {

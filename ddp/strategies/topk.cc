@@ -103,8 +103,8 @@ constinit const Traits kTraits = {
     .needs_f32 = true,
     .needs_cpu = true,
     .gradient_copies = 1,
-    .more_copies = [](const StrategyOptions& o,
-                      int world_size) { return 0.02 * world_size * ValueOf(kTraits, "percent", o); },
+    .more_copies = [](const StrategyOptions& o, int world_size,
+                      double /*largest_unit*/) { return 0.02 * world_size * ValueOf(kTraits, "percent", o); },
     .options = kOptions,
     .start_option = "warmup",
     .reference =

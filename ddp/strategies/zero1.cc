@@ -26,7 +26,7 @@ class Zero1 : public ShardedStrategy {
       : ShardedStrategy(kTraits, context), buffers_(PlaceBuffers(plan_, MakeStorage(plan_, group_))) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i) own_grads.push_back(OwnPart(i, buffers_[i]));
-    SetGradients(std::move(own_grads), context.optimizer);
+    SetParts(std::move(own_grads), context.optimizer);
   }
 
   void BeginStep() override {

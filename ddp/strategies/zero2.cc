@@ -27,7 +27,7 @@ class Zero2 : public ShardedStrategy {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i)
       own_grads.push_back(model::Tensor::Zeros(buffers_[i].device(), {part_numel(i)}, buffers_[i].dtype()));
-    SetGradients(std::move(own_grads), context.optimizer);
+    SetParts(std::move(own_grads), context.optimizer);
   }
 
   void BeginStep() override {
@@ -41,13 +41,7 @@ class Zero2 : public ShardedStrategy {
     PlaceFirst();
   }
 
-  void CompleteGradients() override {
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      group_.AllGather(own_grads()[i], buffers_[i]).Wait();
-      LetGo(plan_.buckets[i]);
-      CopyOut(plan_.buckets[i], buffers_[i]);
-    }
-  }
+  void CompleteGradients() override { GatherGradients(); }
 
  private:
   static constexpr size_t kAhead = 2, kWindow = 4;
@@ -58,7 +52,7 @@ class Zero2 : public ShardedStrategy {
     const size_t next = i + kAhead;
     if (next >= buffers_.size()) return work;
     if (next >= kWindow) ReceiveThrough(next - kWindow);
-    Place(next);
+    PlaceGrads(plan_.buckets[next], buffers_[next]);
     return work;
   }
   void Receive(size_t i) override {
@@ -69,20 +63,8 @@ class Zero2 : public ShardedStrategy {
   model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
 
   void PlaceFirst() {
-    for (const Bucket& bucket : plan_.buckets) LetGo(bucket);
-    for (size_t i = 0; i < std::min(kAhead, buffers_.size()); ++i) Place(i);
-  }
-  void Place(size_t i) {
-    const Bucket& bucket = plan_.buckets[i];
-    for (size_t k = 0; k < bucket.params.size(); ++k) {
-      model::Parameter& param = *bucket.params[k];
-      const model::Tensor place = bucket.View(buffers_[i], k);
-      if (param.has_grad()) place.CopyFrom(param.grad());
-      param.PlaceGrad(place);
-    }
-  }
-  static void LetGo(const Bucket& bucket) {
-    for (model::Parameter* const param : bucket.params) param->PlaceGrad({});
+    for (const Bucket& bucket : plan_.buckets) LetGoOfGrads(bucket);
+    for (size_t i = 0; i < std::min(kAhead, buffers_.size()); ++i) PlaceGrads(plan_.buckets[i], buffers_[i]);
   }
 
   const bool in_parts_;

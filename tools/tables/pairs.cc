@@ -138,8 +138,8 @@ class Pairs {
   }
 
   // Whose forward is neither known nor shown to differ from the others': the coefficient would multiply a
-  // difference. Known is that of a row with a delay there, and of one that shares its weights with other
-  // ranks: they are in one cache.
+  // difference. Known is that of a row with a delay there, of one that shares its weights with other
+  // ranks: they are in one cache, and of one whose forward gathers weights.
   void FindWhoLeavesForwardAlone() {
     for (const auto& [is_peer, coefficient] : coefficients_) {
       if (coefficient == 0) continue;
@@ -147,8 +147,9 @@ class Pairs {
       std::vector<size_t> owners, references;
       for (size_t i = 0; i < cell_.rows.size(); ++i) {
         const Row& row = cell_.rows[i];
-        const bool is_known =
-            row.facts().BoolOr("places_values", false) || row.option("forward_delay_us") > 0;
+        const bool is_known = row.facts().BoolOr("places_values", false) ||
+                              row.option("forward_delay_us") > 0 ||
+                              row.measured->Find("forward_wait_ns") != nullptr;
         if (row.is_peer() != is_peer || is_known) continue;
         if (row.floor == i) references.push_back(owners.size());  // it alone does not communicate
         forwards.push_back(forwards_[i]);

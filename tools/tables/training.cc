@@ -96,6 +96,9 @@ Fields DdpFields() {
       {{.name = "own (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, CostOf(&Cost::own)},
       {{.name = "tax (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, CostOf(&Cost::tax)},
       {{.name = "rest (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, CostOf(&Cost::rest)},
+      {{.name = "gathers in forward (s)", .digits = 3, .section = kCosts}, MeanTime("forward_wait_ns")},
+      {{.name = "gathers in backward (s)", .digits = 3, .section = kCosts}, MeanTime("backward_wait_ns")},
+      {{.name = "reductions (s)", .digits = 3, .section = kCosts}, MeanTime("reduce_wait_ns")},
       {{.name = "fraction_cost", .kind = Kind::kFraction, .section = kCosts},
        [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
       {{.name = "skew (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, MeanTime(kSkew)},
@@ -189,9 +192,11 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
       kSteps,
       "Steps: means in seconds, of each step's slowest rank; std is the population's. "
       "time_per_sync: from the end of a rank's own backward, so it holds the wait for a later rank");
-  table.SetSectionTitle(kCosts,
-                        "sync_cost = exposed + own + tax + rest; skew: how much earlier than the last rank "
-                        "the others had computed");
+  table.SetSectionTitle(
+      kCosts,
+      "sync_cost = exposed + own + tax + rest; gathers and reductions: what of exposed waits for "
+      "weights and gradients, of each step's slowest rank; skew: how much earlier than the last rank "
+      "the others had computed");
   table.SetSectionTitle(
       kPhases, "Phases: means in seconds, of each step's slowest rank. overlap = 1 - exposed / busy");
   table.SetSectionTitle(

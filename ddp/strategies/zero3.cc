@@ -1,0 +1,68 @@
+#include <algorithm>
+
+#include "ddp/sharded_units.h"
+#include "ddp/strategies.h"
+
+namespace gradsync::ddp::zero3 {
+namespace {
+
+constexpr Option::Unit kCount = Option::Unit::kCount;
+constexpr std::string_view kUnitWords[] = {"layer", "model"};
+constexpr Option kOptions[] = {
+    {"prefetch", "so many units are gathered ahead", kCount, 1, 0, 2},
+    {"keep", "1: weights stay from forward to backward, 0: they are gathered again", kCount, 0, 0, 1},
+    {"unit", "what is gathered at once", kCount, 0, 0, 1, false, false, kUnitWords},
+    {"shared", "1: weights exist once for each host, where ranks share memory", kCount, 0, 0, 1}};
+
+double Value(const StrategyContext& context, std::string_view option) {
+  return ValueOf(kTraits, option, context.options);
+}
+
+// `zero2`, whose weights do not stay either: every rank keeps its part of them alone ("ZeRO", stage 3,
+// arXiv:1910.02054, section 5.3; "FSDP", arXiv:2304.11277). For each unit of the model, such as a layer,
+//
+//   w = all parts                         an all-gather, before forward reads it, and again before backward
+//   does g[part r] = 1/p sum_s g_s[part r]     a reduce-scatter, when backward is done with it w[part r] =
+//   update(w[part r], g[part r])
+//
+// which moves 3 vectors where an all-reduce moves 2, less the units that are still there when backward
+// begins. In bf16 the parts are f32, and what is gathered is bf16. PyTorch's fully_shard does the same with
+// prefetch=1, and calls keep=1 reshard_after_forward=False.
+class Zero3 : public ShardedUnits {
+ public:
+  explicit Zero3(const StrategyContext& context)
+      : ShardedUnits(PlanUnits(context, Value(context, "unit") != 0), WindowOf(context),
+                     Value(context, "shared") != 0, context) {}
+
+ private:
+  static size_t WindowOf(const StrategyContext& context) {
+    const auto ahead = static_cast<size_t>(Value(context, "prefetch"));
+    return Value(context, "keep") != 0 ? context.params.size() : 1 + ahead;
+  }
+};
+
+// At most: one part of values and one of gradients, and buffers of units, of which none is larger than the
+// largest.
+double Copies(const StrategyOptions& options, int world_size, double largest_unit) {
+  const auto of = [&](double window) { return std::min(1.0, (2 * window - 1) * largest_unit); };
+  const bool keeps = ValueOf(kTraits, "keep", options) != 0 || ValueOf(kTraits, "unit", options) != 0;
+  return 2.0 / world_size + of(2) + (keeps ? 1 : of(1 + ValueOf(kTraits, "prefetch", options)));
+}
+
+}  // namespace
+
+constinit const Traits kTraits = {
+    .name = "zero3",
+    .summary = "zero2 without whole weights: each layer is gathered before it is read, and let go after",
+    .overlaps = true,
+    .owns_update = true,
+    .owns_state = true,
+    .shards_state = true,
+    .shards_values = true,
+    .places_gradients = true,
+    .more_copies = Copies,
+    .options = kOptions};
+
+std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero3>(context); }
+
+}  // namespace gradsync::ddp::zero3
