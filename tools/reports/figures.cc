@@ -84,7 +84,9 @@ std::string FasterText(const std::vector<Answer>& answers) {
     if (answer.verdict == Verdict::kFaster) faster[answer.row].push_back(answer.place);
   }
   const std::string base = baselines.size() == 1 ? *baselines.begin() : "the baseline";
-  if (faster.empty()) return Join("No row is shown faster than ", base, ": ", CountsOf(answers));
+  const std::string counts = CountsOf(answers);
+  if (faster.empty())
+    return Join("No row is shown faster than ", base, ": ", counts.empty() ? "no verdict" : counts);
   std::vector<std::string> parts;
   for (const auto& [row, where] : faster) {
     const std::string text =
