@@ -181,6 +181,8 @@ TEST_F(ScheduleTest, Zero3SendsTheSameWhateverIsUsed) {
 TEST_F(ScheduleTest, Zero3sWeightsAreWholeInAStepOrWhenAskedFor) {
   Make("zero3");
   const std::vector<float> initial = model_.params()[0]->value().ToVector<float>();
+  strategy_->CompleteValues();  // They are: there has been no step.
+  EXPECT_EQ(model_.params()[0]->value().ToVector<float>(), initial);
   StepAndUpdate();
   EXPECT_THROW(model_.params()[0]->ForwardValue(), std::logic_error);
   EXPECT_EQ(model_.params()[0]->own_bytes(), 0u);

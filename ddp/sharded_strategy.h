@@ -52,6 +52,8 @@ class ShardedStrategy : public OverlappedBuckets {
   void SetParts(std::vector<model::Tensor> own_grads, const model::Optimizer* like,
                 std::vector<model::Tensor> own_values = {});
   const std::vector<model::Tensor>& own_grads() const { return own_grads_; }
+  // Whether its values are this training's; if not, the parameters' own are.
+  bool has_begun() const { return has_begun_; }
   // Passes that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 

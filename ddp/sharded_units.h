@@ -27,7 +27,7 @@ class ShardedUnits : public ShardedStrategy {
   void Finish() override;
   void CompleteGradients() override { GatherGradients(); }
   void CompleteValues() override {
-    if (weights_) weights_->Complete();
+    if (weights_ && has_begun()) weights_->Complete();
   }
   BucketPlan plan() const override;
 

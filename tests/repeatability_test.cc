@@ -36,8 +36,9 @@ Outcome TrainRank(model::Model& model, const Batch& batch, const std::string& st
   ddp::StrategyOptions options = {.bucket_bytes = 20'000};
   const std::string period(ddp::TraitsOf(strategy_name).period_option);
   if (!period.empty()) options.values[period] = kSteps / 2;
-  const auto strategy =
-      ddp::MakeStrategy(strategy_name, {.params = model.parameters(), .group = group, .options = options});
+  ddp::StrategyContext context = {.params = model.parameters(), .group = group, .options = options};
+  context.units = model.units();
+  const auto strategy = ddp::MakeStrategy(strategy_name, context);
   model::AdamW optimizer(model.parameters(), {});
   Outcome outcome;
   for (int step = 0; step < kSteps; ++step) {
@@ -45,11 +46,14 @@ Outcome TrainRank(model::Model& model, const Batch& batch, const std::string& st
     strategy->BeginStep();
     const model::Var loss = model.Loss(batch);
     outcome.losses.push_back(loss.value().ToVector<float>()[0]);
-    model::Backward(model::Scale(loss, strategy->loss_scale()), model.parameters(),
-                    [&](Parameter& param) { strategy->OnGradReady(param); });
+    model::Backward(
+        model::Scale(loss, strategy->loss_scale()), model.parameters(),
+        [&](Parameter& param) { strategy->OnGradReady(param); },
+        [&](const Parameter& param) { strategy->OnUse(param); });
     strategy->Finish();
     strategy->Update(optimizer);
   }
+  strategy->CompleteValues();
   for (const Parameter* param : model.parameters())
     outcome.values.push_back(param->value().ToVector<float>());
   return outcome;

@@ -107,6 +107,7 @@ TEST_P(ResourcesTest, AThousandStepsOfEveryStrategyUseUpNothing) {
           strategy.Finish();
           strategy.Update(rank.optimizer);
         }
+        for (model::Parameter* const param : params) param->TakeBack();
       }
     });
   };

@@ -87,7 +87,8 @@ Accident RandomAccident(int seed, int num_hosts, int ranks_per_host, const std::
   };
   std::vector<std::string> strategies = ddp::StrategyNames();
   std::erase_if(strategies, [&](const std::string& name) {
-    return name == ddp::FloorTraits().name || (place == "meeting" && !ddp::TraitsOf(name).shards_state);
+    return name == ddp::FloorTraits().name ||
+           (place == "meeting" && (!ddp::TraitsOf(name).shards_state || ddp::TraitsOf(name).shards_values));
   });
   Accident accident;
   accident.seed = seed;
