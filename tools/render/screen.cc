@@ -313,7 +313,7 @@ std::string BestOf(const std::vector<Choice>& choices) {
 }
 
 std::string ChecksOf(const std::vector<Cell>& cells) {
-  size_t num_rows = 0, num_equal = 0, num_sums = 0;
+  size_t num_rows = 0, num_equal = 0, num_checked = 0, num_sums = 0;
   std::vector<std::string> wrong;
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) {
@@ -321,6 +321,7 @@ std::string ChecksOf(const std::vector<Cell>& cells) {
       num_sums += is_sum;
       num_rows += !is_sum && !row.is_floor();
       num_equal += !is_sum && !row.is_floor() && row.measured->equal().value_or(false);
+      num_checked += !is_sum && !row.is_floor() && row.measured->equal().has_value();
       if (Has(row.flags, Flag::kUnequal) || Has(row.flags, Flag::kWrong))
         wrong.push_back(Join(is_sum ? row.backend() : row.variant(), " (", NameOf(cell), ")"));
     }
@@ -328,7 +329,9 @@ std::string ChecksOf(const std::vector<Cell>& cells) {
   std::vector<std::string> parts;
   if (!wrong.empty()) parts.push_back("WRONG: " + Listed(wrong));
   if (num_rows > 0)
-    parts.push_back(Join(num_equal, " of ", num_rows, " rows equal a single process, or their own equation"));
+    parts.push_back(
+        Join(num_equal, " of ", num_rows, " rows equal a single process, or their own equation",
+             num_checked < num_rows ? Join(", ", num_rows - num_checked, " were not checked") : ""));
   if (num_sums > 0 && wrong.empty()) parts.emplace_back("every sum is right");
   return absl::StrJoin(parts, "; ");
 }

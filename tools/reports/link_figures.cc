@@ -63,7 +63,9 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
                    speed = row.bus_bytes_per_second / kGB;
       // The bandwidth is so many bytes over the time.
       const double bytes = speed * row.step_s;
-      const Interval time = TimeInterval(row);
+      // Of few iterations the interval reaches zero, where the bandwidth has no bound: no band.
+      const Interval interval = TimeInterval(row);
+      const Interval time = interval.low > 0 ? interval : Interval{row.step_s, row.step_s};
       series->points.push_back({size, speed, bytes / time.high, bytes / time.low,
                                 Join(name, ", ", Readable(size, 3), " MiB: ", Readable(speed, 3), " GB/s")});
     }
