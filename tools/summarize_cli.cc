@@ -49,10 +49,10 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->Add(
-      "format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
-      "screen: the answer on one screen. csv is RFC 4180; several tables on stdout or in one file each follow "
-      "a line '# name'. Without it the suffix of --out decides: .md, .csv, .tex or .json.");
+  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
+             "screen: the answer on one screen. csv is RFC 4180; several tables on stdout or in one file "
+             "each follow "
+             "a line '# name'. Without it the suffix of --out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
              "there. Without it core, which decides most, or the first row where there is none.");

@@ -255,7 +255,8 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
     EXPECT_EQ(outcome.err, "summarize: " + line + "\n");
   };
   refuses({dir, "--format=xml"}, "--format=xml: expected markdown, csv, latex, json or screen");
-  refuses({dir, "--format=cvs"}, "--format=cvs: expected markdown, csv, latex, json or screen; did you mean csv?");
+  refuses({dir, "--format=cvs"},
+          "--format=cvs: expected markdown, csv, latex, json or screen; did you mean csv?");
   refuses({dir, "--table=dpd"},
           "--table=dpd: the records make no such table, but all_reduce and ddp; did you mean ddp?");
   refuses({dir, "--table=links"}, "--table=links: the records make no such table, but all_reduce and ddp");
