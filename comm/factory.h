@@ -15,7 +15,7 @@
 
 namespace gradsync::comm {
 
-// Of a backend, by name.
+// Options of a backend, by name.
 using BackendOptions = std::map<std::string, std::string, std::less<>>;
 
 struct GroupOptions {

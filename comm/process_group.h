@@ -83,8 +83,9 @@ struct Request {
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};
   model::Tensor output{};
-  // Of a part of a larger collective, on the CPU: starts after this work, whose failure is then its own, and
-  // what the thread that runs it does right before and right after. All may be empty.
+  // For a part of a larger collective, on the CPU. The request starts after the work `after`, and fails if
+  // that fails. The thread that runs the request calls `prepare` right before it and `conclude` right after
+  // it. All may be empty.
   Work after{};
   std::function<void()> prepare{};
   std::function<void()> conclude{};

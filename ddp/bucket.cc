@@ -32,7 +32,7 @@ bool Fits(const Parameter& param, size_t alignment_bytes, size_t limit_bytes, co
   return dtype == bucket.dtype() && static_cast<size_t>(numel) * SizeOf(dtype) <= limit_bytes;
 }
 
-// Of all buckets, each on a cache line.
+// The bytes of all buckets, if each begins on a cache line.
 int64_t AlignedBytes(const BucketPlan& plan) {
   size_t bytes = 0;
   for (const Bucket& bucket : plan.buckets) bytes += RoundUp(bucket.bytes(), kLineBytes);

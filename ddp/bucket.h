@@ -32,7 +32,8 @@ struct Bucket {
   }
   const model::DevicePtr& device() const { return params.front()->device(); }
   size_t bytes() const { return static_cast<size_t>(numel) * SizeOf(dtype()); }
-  // Of the whole vector of its collective: what an all-reduce sums, or what an all-gather brings together.
+  // The bytes of the whole vector of its collective: what an all-reduce sums, or what an all-gather brings
+  // together.
   size_t sent_bytes() const { return messages_bytes > 0 ? messages_bytes : bytes(); }
   // The place of parameter i's gradient in `storage`, which holds the bucket.
   model::Tensor View(const model::Tensor& storage, size_t i) const {
@@ -40,8 +41,8 @@ struct Bucket {
   }
 };
 
-// What each of p ranks sends at least in a collective on so many bytes, of the whole vector: (p - 1) / p of
-// them when it is reduced to parts, gathered from parts or broadcast, on average, and twice that for an
+// The least that each of p ranks sends, on average, in a collective on a whole vector of so many bytes: (p -
+// 1) / p of them when it is reduced to parts, gathered from parts or broadcast, and twice that for an
 // all-reduce.
 double SentBytes(comm::Collective collective, double bytes, int world_size);
 

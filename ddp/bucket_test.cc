@@ -174,8 +174,8 @@ TEST_F(BucketTest, SendsInPlanOrderWhateverTheReadyOrder) {
   }
 }
 
-// Of 40 buckets, one much larger than the others, no four in a row have memory in common, and all together
-// need no more than the largest four.
+// There are 40 buckets, one of them much larger than the others. No four in a row share memory, and all
+// together need no more memory than the largest four.
 TEST_F(BucketTest, BucketsTakeTurnsInLessMemory) {
   for (int i = 0; i < 40; ++i) Add(i == 17 ? 1000 : 16 + 48 * (i % 3));
   const BucketPlan plan = PlanSingles(params_);

@@ -67,7 +67,7 @@ struct StrategyContext {
   StrategyOptions options;
   // The one that Update will get, if it is known: then State() is whole before the first update.
   const model::Optimizer* optimizer = nullptr;
-  // Of these parameters, see model::Model::units.
+  // The units of these parameters, see model::Model::units.
   std::vector<std::vector<model::Parameter*>> units = {};
 };
 

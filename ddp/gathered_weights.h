@@ -51,7 +51,7 @@ class GatheredWeights {
 
   // From now on parameters' reads bring their bucket.
   void BeginStep();
-  // Of forward and backward.
+  // To be called before each pass, which is forward and backward.
   void BeginPass();
   // Backward is done with bucket i - 1, and comes to bucket i next; i may be the number of units. Called once
   // for each, in this order; Use then waits for the bucket.

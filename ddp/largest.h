@@ -8,10 +8,10 @@
 
 namespace gradsync::ddp {
 
-// Moves the `count` elements with the largest magnitude from `from` (f32, on the CPU), where zeros take their
-// places, to values[] and indices[], in the order of their indices. Null indices: `count` is all of them. Of
-// equal ones the first are taken. NaN and infinity are the largest: they must not stay behind. `scratch` has
-// room for as many elements as `from`.
+// Moves the `count` elements of `from` (f32, on the CPU) with the largest magnitude to values[] and
+// indices[], in the order of their indices, and puts zeros in their places. If `indices` is null, `count` is
+// all elements. If elements are equal, the first are taken. NaN and infinity are the largest: they must not
+// stay behind. `scratch` has room for as many elements as `from`.
 void TakeLargest(const model::Tensor& from, const model::Tensor& scratch, int64_t count, float* values,
                  int32_t* indices);
 

@@ -426,8 +426,8 @@ std::vector<std::string> PlannedFirst(const std::string& strategy,
 }
 
 TEST(LossyScheduleTest, SendsDuringBackwardWhatThePlanSays) {
-  // With 40 x 30, 33 x 70 and 16 x 72 in the factors of rank 4: 4 (40 + 30), 4 (33 + 70), 4 (16 + 72)
-  // elements. Of matrices topk sends 12, 24, 12 and 1 elements of 8 bytes, and vectors of 64 and 1 whole.
+  // powersgd sends 40 x 30, 33 x 70 and 16 x 72 as factors of rank 4: 4 (40 + 30), 4 (33 + 70), 4 (16 + 72)
+  // elements. topk sends 12, 24, 12 and 1 elements of 8 bytes of the matrices, and vectors of 64 and 1 whole.
   const std::map<std::string, std::vector<std::string>> expected = {
       {"bf16_wire",
        {"grad 5", "all_reduce 70", "grad 4", "all_reduce 4620", "grad 3", "grad 2", "all_reduce 2306",

@@ -7,9 +7,9 @@
 
 namespace gradsync::ddp {
 
-// A gradient as a matrix G, of its first dimension and all others, on its way through two thin factors. What
-// has not been sent so far is in E, zero at first. If factors would not be so many times smaller, P is the
-// gradient itself, and there is neither Q nor E. Of f32 on the CPU.
+// A gradient as a matrix G, of its first dimension and all others, on its way through two thin factors, P and
+// Q. E holds what has not been sent so far, and is zero at first. If the factors would not be so many times
+// smaller, P is the gradient itself, and there is neither Q nor E. The gradient is f32, on the CPU.
 class LowRank {
  public:
   // `stream` makes the numbers that Q starts with. Both factors together have less than 1 / min_compression

@@ -121,8 +121,8 @@ void ExpectNear(const std::vector<std::vector<float>>& found, const Values& expe
   }
 }
 
-// Of all ranks in f64: SGD with momentum as the inner optimizer, whose velocity is never averaged or
-// forgotten; after each period `reference`. Weights of each rank after each step.
+// Simulates all ranks in f64. The inner optimizer is SGD with momentum, whose velocity is never averaged or
+// forgotten. `reference` acts after each period. Returns each rank's weights after each step.
 std::vector<std::vector<Values>> Simulate(const Training& run, Reference& reference, int period) {
   const auto num_ranks = static_cast<size_t>(run.world_size);
   std::vector<Values> weights(num_ranks, Starts()), velocities = weights;

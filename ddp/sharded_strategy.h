@@ -57,12 +57,12 @@ class ShardedStrategy : public OverlappedBuckets {
   // Passes that have ended in this step.
   size_t num_earlier_passes() const { return num_earlier_passes_; }
 
-  // Memory for all weights of bucket i, during the update. May be that of bucket i - 2. Of a strategy with
-  // values of its own, only for checks: memory for a bucket.
+  // Memory for all weights of bucket i, during the update. It may be that of bucket i - 2. If the strategy
+  // has values of its own, this is only for checks: memory for a bucket.
   virtual model::Tensor GatherBuffer(size_t i) = 0;
   // Called when values of its own have been written.
   virtual void PublishValues() {}
-  // CompleteGradients, of parts that are not where whole gradients are.
+  // CompleteGradients for parts that are not where whole gradients are.
   void GatherGradients();
 
   int64_t part_numel(size_t i) const { return plan_.buckets[i].numel / group_.size(); }

@@ -72,8 +72,8 @@ class TestModel {
   model::Var Loss(int rank, int step, const std::function<void(int)>& visit = {}) const {
     return Loss(rank, step, Once(), visit);
   }
-  // Of a graph that uses the parameters of these indices, in this order. `rows`, if it gives any for the n-th
-  // use, are its parameter's only elements with a gradient, of which the operation says so.
+  // The loss of a graph that uses the parameters of these indices, in this order. If `rows` gives any for the
+  // n-th use, only these elements of its parameter have a gradient, and the operation says so.
   model::Var Loss(int rank, int step, const std::vector<size_t>& uses,
                   const std::function<void(int)>& visit = {}, const RowsOfUse& rows = {}) const {
     model::Var loss(Integers(1, [](int64_t) { return 0; }));

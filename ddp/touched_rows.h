@@ -28,7 +28,7 @@ class TouchedRows {
   static std::vector<TouchedRows> Agree(std::span<model::Parameter* const> params, comm::ProcessGroup& group);
 
   model::Parameter* param() const { return param_; }
-  // Of everyone's messages together.
+  // The bytes of everyone's messages together.
   size_t bytes() const { return everyones_.nbytes(); }
 
   // Each step, all ranks alike:

@@ -155,7 +155,7 @@ TEST(TouchedRowsAgreeTest, RowsMustTakeLessThanTheGradient) {
   });
 }
 
-// Of a language model of nothing else, whose output layer may be its embedding.
+// Gradients of a language model that has only an embedding and an output layer, which may be one matrix.
 struct Gradients {
   std::vector<std::vector<float>> values;
   bool by_rows = false;

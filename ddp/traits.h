@@ -32,7 +32,7 @@ struct Option {
   Unit unit = Unit::kNumber;
   double default_value = 0;
   double minimum = 0, maximum = 0;  // both allowed
-  // Of other values than the default:
+  // These are about values other than the default:
   bool plain_only = false;  // neither in bf16 nor on CUDA
   bool keeps_twin = false;  // PyTorch's way to compare with is still the same
   // If not empty: what the values 0, 1, ... are called.

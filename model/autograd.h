@@ -73,7 +73,8 @@ class Parameter {
   // Takes back PlaceValue, PlaceForwardValue and SetOnRead.
   void TakeBack();
   bool has_copy() const { return copy_.defined(); }
-  // Of the parameter's own memory for value and copy, what is in use: not what has been placed elsewhere.
+  // How much of the parameter's own memory for value and copy is in use. What has been placed elsewhere does
+  // not count.
   size_t own_bytes() const;
   // Counts the calls of MutableValue() and BeginUpdate(). Backward refuses a graph that was recorded at
   // another version.

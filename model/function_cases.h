@@ -56,9 +56,9 @@ std::vector<FunctionCase> WithBF16(std::vector<FunctionCase> cases);
 // The same cases somewhere else.
 std::vector<FunctionCase> OnDevice(std::vector<FunctionCase> cases, const std::function<DevicePtr()>& device);
 
-// Tensors of the case's input shapes with values in [-3, 3] that f32 holds exactly, of the dtype that
-// parameters have when activations are of `dtype`. Of bf16, values of activations and matrices are such that
-// bf16 holds them.
+// Tensors of the case's input shapes, of the dtype that parameters have when activations are of `dtype`.
+// Their values are in [-3, 3], and f32 holds them exactly. If `dtype` is bf16, values of activations and
+// matrices are such that bf16 holds them.
 std::vector<Tensor> MakeInputs(const FunctionCase& c, const DevicePtr& device, DType dtype);
 // How input i of the case becomes a parameter.
 Parameter::Copy CopyOfInput(const FunctionCase& c, size_t i, DType dtype);

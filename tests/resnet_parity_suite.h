@@ -30,9 +30,9 @@ struct ResNetParityCase {
 };
 
 // Each operation in bf16 rounds by up to u = 2^-8 with either sign, so that n of them add up to less than
-// sqrt(n) u; to the last layer there are some fifty. Of gradients much less is left, see the fixture: they
-// are to be no further from PyTorch's f64 run than those of its own autocast, which rounds between a batch
-// norm and its rectifier, too.
+// sqrt(n) u. There are some fifty operations up to the last layer. Gradients keep much less precision, see
+// the fixture: they must be no further from PyTorch's f64 run than those of its own autocast, which also
+// rounds between a batch norm and its rectifier.
 inline constexpr double kToleranceBF16 = 8 * 0x1p-8;
 
 class ResNetParityTest : public testing::TestWithParam<ResNetParityCase> {

@@ -96,7 +96,7 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("p99_step")));
 }
 
-// Steps that never vary leave no doubt. Of several runs the latest counts.
+// Steps that never vary leave no doubt. If there are several runs, the latest counts.
 TEST(SummarizeTest, TheStatusSaysWhetherDifferencesAreKnownToAPrecision) {
   const std::string dir = FreshTestDir("precision");
   const auto status_after = [&](const std::string& run, int64_t varies_ns) {

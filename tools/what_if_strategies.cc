@@ -48,7 +48,7 @@ class Answer {
     Records floors;
     for (const Record& record : records_) {
       if (!IsFloor(record)) continue;
-      // Of one cell, and of one run.
+      // Only floors of one cell and one run count.
       if (floors.empty() || (CellOf(record) == CellOf(*floors.front()) &&
                              record.facts.StringOr("launch_set", record.run_id) ==
                                  floors.front()->facts.StringOr("launch_set", floors.front()->run_id)))
@@ -70,8 +70,9 @@ class Answer {
     if (place_.world_size == 0) place_.world_size = floor_->world_size;
   }
 
-  // Of one candidate. Where a constant is assumed, the interval holds its predictions over all of its range.
-  // `tokens`: how many times those of a step, which computation is in proportion to.
+  // The prediction of one candidate. Where a constant is assumed, the interval holds its predictions over all
+  // of its range. `tokens`: how many times the tokens of a recorded step; computation is in proportion to
+  // them.
   Prediction Predict(const Candidate& candidate, const Place& place, double tokens = 1) const {
     StepInputs inputs{.plan = candidate.plan,
                       .rounds = rounds_,

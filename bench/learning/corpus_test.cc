@@ -37,7 +37,7 @@ TEST(CorpusTest, HoldsOutTheLastTenthOfAFile) {
   EXPECT_EQ(text.training, std::string(90, 'a'));
   EXPECT_EQ(text.held_out, std::string(10, 'b'));
   EXPECT_EQ(text.name, "text");
-  // Of "90\n", 90 times a and 10 times b: printf with sha256sum.
+  // The hash is that of "90\n", 90 times a and 10 times b, by printf and sha256sum.
   EXPECT_EQ(text.sha256, "b6ad300a539a5e44c84c71df0b367e65824ff9f6cf9d2e6a693b84fe37337833");
   EXPECT_EQ(ReadCorpus(path, 50, 4).training.size(), 45);
 }
@@ -94,7 +94,7 @@ TEST(BoundsTest, XzLooksAtOtherBytes) {
   const Bounds own = BoundsOf(text);
   EXPECT_LT(own.xz_bits, own.order0_bits);
   EXPECT_GT(own.xz_bits, 0.1);
-  // And at the training text.
+  // xz also looks at the training text.
   text.held_out = text.training.substr(0, text.held_out.size());
   EXPECT_LT(BoundsOf(text).xz_bits, 0.1);
 }

@@ -63,7 +63,7 @@ void RunTrials(const ConvergenceOptions& options, const Corpus& corpus, int worl
   });
 }
 
-// Of rank 0: the losses of steps, and last that on held-out text.
+// The losses of this rank's steps, and last the loss on held-out text.
 std::vector<double> LossesOf(Trial& trial, int64_t num_steps) {
   std::vector<double> losses;
   for (int64_t i = 0; i < num_steps; ++i) losses.push_back(trial.Step().loss);

@@ -38,7 +38,7 @@ struct PeerStep {
   StepMarks marks;       // as if the step had begun at 0
   // Whether it can tell synchronisation from backward; if not, the end of backward is that of both.
   bool tells_sync = true;
-  // Of its device's memory, in this step, with the buffers of all its strategies; 0: it does not say.
+  // Peak use of its device's memory in this step, with the buffers of all its strategies; 0: it does not say.
   int64_t peak_bytes_in_use = 0;
 };
 

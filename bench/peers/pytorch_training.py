@@ -186,7 +186,7 @@ class Case:
         # which takes several times as long.
         self.make_optimizer = lambda: OPTIMIZERS[config["optimizer"]](
             self.params, lr=config["learning_rate"], fused=True)
-        # Of convolutions the default is True, of matrix products it is not.
+        # PyTorch allows TF32 by default for convolutions, but not for matrix products.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = config["dtype"] == "tf32"
         if any(name.endswith(COMPILED) for name in config["bucket_bytes"]):
             torch.compiler.reset()  # what was compiled for other shapes would count against a limit

@@ -25,8 +25,8 @@ namespace schema {
 using enum Part;
 using enum Scope;
 
-// Of a value; of samples and moments that of each. kNumber: whole or not, or null (NaN). kKnown: a whole
-// number, or the text "unknown".
+// The type of a value; in samples and moments, the type of each entry. kNumber: whole or not, or null (NaN).
+// kKnown: a whole number, or the text "unknown".
 enum Type { kBool, kInt, kNumber, kText, kKnown };  // the first four in the order of Value's alternatives
 
 // What writes records: all_reduce, ddp for itself and for peers, convergence.

@@ -160,14 +160,14 @@ struct Record {
   std::string time_utc;    // NowUtc()
   int64_t rank = 0;
   int64_t world_size = 1;
-  // With the configuration everything that makes this measurement different from another. The same on all
-  // ranks, but for "placement".
+  // Together with the configuration, this is all that tells this measurement from another. It is the same on
+  // all ranks, except for "placement".
   Variant variant;
   ConfigFields config;
   // One entry per measured step, all of one length.
   SeriesOf<Part::kSamples> samples;
-  // Steps x buckets, row by row, all of one length: moments of the collectives of each step. Of the floor
-  // steps x parameters; kPeriodSteps has a length of its own.
+  // Moments of the collectives of each step: steps x buckets, row by row, all of one length. The floor has
+  // steps x parameters. kPeriodSteps has a length of its own.
   SeriesOf<Part::kMoments> moments;
   // Statistics of samples that nobody has any more, by the samples' names, where they were published as a
   // table: "mean_ns", "std_ns" (population), "median_ns", "p90_ns", "p95_ns", "p99_ns", "n" (steps behind

@@ -12,7 +12,7 @@
 // tests of programs check that what they write is in it, and that they write what it says is always there.
 namespace gradsync::bench {
 
-// Of a name of a configuration; kCell for one that is not in the schema.
+// The scope of a name of a configuration; kCell if the schema does not have the name.
 Scope ScopeOf(std::string_view name);
 
 // The values of `record` that have another type than the schema's, each in a line: "\"batch_size\" is a text,

@@ -10,8 +10,8 @@ using model::Var;
 
 double Dim(const Tensor& tensor, int i) { return static_cast<double>(tensor.dim(i)); }
 
-// Of one product: that of forward, or one of those of backward, of which there is one for each factor with a
-// gradient.
+// The floating-point operations of one product: that of forward, or one of those of backward. Backward has
+// one product for each factor with a gradient.
 double ProductFlops(std::string_view name, const Tensor& output, std::span<const Var> inputs) {
   const double numel = static_cast<double>(output.numel());
   // q k^T, for the pairs of positions of which one sees the other.

@@ -60,7 +60,7 @@ TEST(OpCostTest, ATransformerTakesSixFlopsForEachWeightAndTokenAndItsAttention) 
   EXPECT_EQ(products.forward, 2 * weights * kBatch * kSeq);
   EXPECT_EQ(products.backward, 4 * weights * kBatch * kSeq);
 
-  // Of each layer q k^T and p v, over the pairs that see each other.
+  // Each layer computes q k^T and p v, over the pairs that see each other.
   const double attention = kLayers * kBatch * 2 * 2 * kWidth * (kSeq * (kSeq + 1) / 2);
   EXPECT_EQ(flops.at("attention").forward, attention);
   EXPECT_EQ(flops.at("attention").backward, 2 * attention);

@@ -40,9 +40,9 @@ struct ComputedOp {
 // runs ahead.
 class OpRecorder : public model::Tracer {
  public:
-  // Of the CPU.
+  // Records on the CPU.
   OpRecorder() = default;
-  // Of `device`. Ranges are also passed on to `next`, if there is one. Both must outlive this object.
+  // Records on `device`, and passes ranges on to `next`, if there is one. Both must outlive this object.
   explicit OpRecorder(model::Device& device, model::Tracer* next = nullptr);
 
   void Begin(std::string_view name) override;

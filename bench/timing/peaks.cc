@@ -24,7 +24,7 @@ constexpr double kPatienceSeconds = 0.2;
 // Long beside the start of a kernel.
 constexpr int64_t kCpuSide = 1024, kCudaSide = 8192;
 
-// Of several, after one that does not count.
+// The shortest of several runs of `work`, after one that does not count.
 double ShortestSeconds(const DevicePtr& device, const std::function<void()>& work) {
   const std::unique_ptr<PhaseTimer> timer = MakePhaseTimer(*device);
   work();

@@ -27,8 +27,8 @@ struct StepMarks {
   // To the end of the last gradient's computation: Backward has returned, what it started may still be in
   // flight.
   int64_t backward_ns() const { return Between(Mark::kForwardEnd, Mark::kBackwardEnd); }
-  // From there until every gradient is averaged. Of a strategy that communicates while it updates, on the
-  // CPU, this contains what the update waited, and optimizer_ns() does not.
+  // From there until every gradient is averaged. If a strategy communicates while it updates, on the CPU,
+  // this includes what the update waited, and optimizer_ns() does not.
   int64_t sync_exposed_ns() const { return Between(Mark::kBackwardEnd, Mark::kSyncEnd); }
   // Both together, which is what the backward pass of other frameworks takes: theirs waits for the gradients.
   int64_t backward_and_sync_ns() const { return Between(Mark::kForwardEnd, Mark::kSyncEnd); }

@@ -28,7 +28,7 @@ class RangeSink : public model::Tracer {
   virtual uint64_t Start(RangeKind kind, std::string_view name) = 0;
   virtual void Stop(uint64_t range) = 0;
 
-  // Of a device's tracer: a nested range for each operation.
+  // The interface of a device's tracer: each operation is a nested range.
   void Begin(std::string_view name) final { Push(RangeKind::kOp, name); }
   void End() final { Pop(); }
 };

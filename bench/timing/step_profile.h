@@ -41,7 +41,7 @@ class StepProfile {
            const std::vector<TracedOp>& ranges);
 
   // A table, the largest share first: per step calls, ms, share of the step, GFLOP, and GFLOP/s. Then a line
-  // that compares the whole step with the peak. Of at least one step.
+  // that compares the whole step with the peak. Needs at least one step.
   std::string ToString() const;
 
   // Samples "<phase>.<operation>_ns".

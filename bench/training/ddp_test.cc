@@ -33,7 +33,7 @@ std::vector<std::string> FilesIn(const std::string& directory, const std::string
   return paths;
 }
 
-// Of Micro.
+// The variant that Micro's options make of `strategy`.
 std::string VariantOf(const std::string& strategy) {
   const ddp::Traits& traits = ddp::TraitsOf(strategy);
   return strategy + (traits.has_buckets ? ":bucket_bytes=4Ki" : "") + (traits.communicates ? "@gloo" : "");
@@ -124,7 +124,7 @@ TEST(DdpTest, StrategiesThatAreNotExactAreAsTheirEquations) {
     for (const Record& record : records) {
       const std::string strategy = record.variant.qualified_strategy();
       if (ddp::TraitsOf(strategy).reference != nullptr) ExpectEqualGradients(record, "equation");
-      // Of two ranks each sends the weights once in a period.
+      // Each of the two ranks sends the weights once in a period of two steps.
       if (ddp::TraitsOf(strategy).period_option.empty()) continue;
       double sent_bytes = 0;
       for (const BucketRecord& bucket : record.buckets) sent_bytes += static_cast<double>(bucket.bytes);

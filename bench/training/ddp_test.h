@@ -39,7 +39,7 @@ inline void ExpectOneCompleteRecord(const Record& record, size_t steps) {
   EXPECT_THAT(SchemaFaults(record), ::testing::IsEmpty());
   const auto& samples = record.samples;
   for (const auto& [name, series] : samples) EXPECT_EQ(series.size(), steps) << name;
-  // Of the floor when each gradient was ready, of others what became of their buckets.
+  // The floor records when each gradient was ready; others record what became of their buckets.
   const size_t period = static_cast<size_t>(record.facts.IntOr("period", 1));
   EXPECT_EQ(record.moments.size(), (record.buckets.empty() ? 1u : 4u) + (period > 1 ? 1 : 0));
   EXPECT_EQ(record.moments.contains("gradient_ready_ns"), record.buckets.empty());

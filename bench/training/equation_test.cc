@@ -40,7 +40,7 @@ class Disguised : public Stepper {
   Stepper& inner_;
 };
 
-// Of rank 0 of two, which take the steps of `taken`.
+// The verdict of rank 0 on `name`. Both ranks take the steps of `taken`.
 Verdict VerdictOn(const std::string& name, const std::string& taken) {
   auto groups = comm::MakeLocalGroups(2);
   std::vector<Verdict> verdicts(2);

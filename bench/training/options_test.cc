@@ -232,7 +232,7 @@ TEST(CompareTest, ElementsAreThoseOfGradients) {
   EXPECT_EQ(bytes("--dtype=f64"), 24 * kMebi);
 }
 
-// Of an estimate for a batch so large that activations are nearly all of it.
+// The batch is so large that activations are nearly all of the estimate.
 TEST(MemoryTest, EveryModelTakesBF16AndThenNeedsHalfTheActivations) {
   for (const char* const model : {"--model=resnet50", "--model=tiny"}) {
     const auto bytes = [&](const char* dtype) {
@@ -277,7 +277,7 @@ TEST(MemoryTest, EstimatesWhatAForwardPassKeeps) {
   EXPECT_NEAR(4 * options.Size().activations / kept, 1, 0.15);
 }
 
-// Without activations to speak of.
+// Activations are negligible here.
 TEST(MemoryTest, CountsWhatEveryRankHolds) {
   const auto expect_bytes = [&](double per_param, std::vector<const char*> flags) {
     flags.insert(flags.end(), {"--model=small", "--batch_size=1", "--seq_len=1"});
@@ -290,11 +290,11 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
   // Values, gradients and two moments on both ranks, 16 bytes for each parameter, and rank 0's initial
   // values.
   expect_bytes(2 * 16 + 4, {"--strategies=naive", "--verify=false"});
-  // And buffers: as the strategies' traits say.
+  // Buffers add what the strategies' traits say.
   expect_bytes(2 * 24 + 4, {"--strategies=flat,core", "--verify=false"});
   expect_bytes(2 * 32 + 4, {"--strategies=flat,core", "--backend=gloo,shm", "--verify=false"});
   expect_bytes(2 * 20 + 4, {"--strategies=flat,core", "--order=blocks", "--verify=false"});
-  // Error memory; and of both ranks values and indices.
+  // Error memory, and the values and indices of both ranks.
   expect_bytes(2 * (16 + 4 + 2 * 8) + 4, {"--variants=topk:percent=100", "--verify=false"});
   // To verify, gradients and values again on both.
   expect_bytes(2 * 20 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks"});

@@ -30,8 +30,9 @@ class Stepper {
   const Cell& cell() const { return cell_; }
   const TrainingVariant& variant() const { return variant_; }
 
-  // One training step; of a variant with a period all its steps, and then their means. Of one of gradsync's
-  // own `tracer` hears, unless it is null, and the trainer's parameters have its gradients afterwards.
+  // Takes one training step. A variant with a period takes all its steps, and returns their means. If the
+  // variant is gradsync's own, `tracer` hears of the step (unless it is null), and the trainer's parameters
+  // have its gradients afterwards.
   virtual StepResult Step(const model::Batch& batch, model::Tracer* tracer) = 0;
   // The collectives of the last one.
   virtual std::span<const comm::RecordingProcessGroup::Entry> collectives() const { return {}; }

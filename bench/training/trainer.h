@@ -39,18 +39,18 @@ struct StepResult {
   // How long forward and the strategy's hooks in backward have waited for its collectives, on the CPU. The
   // marks count that as forward and backward; samples, as synchronisation.
   int64_t forward_waited_ns = 0, hooks_waited_ns = 0;
-  // Of that in backward, for weights; only of a strategy that hears of reads.
+  // How long backward has waited for weights. Only strategies that hear of uses have it.
   std::optional<int64_t> backward_gathers_ns = {};
   // How long this rank has waited for the strategy's collectives, by the host's clock.
   int64_t waited_ns = 0;
-  // How long, from the end of forward, or of a strategy that hears of reads from the step's begin, at least
-  // one collective of the step was in flight.
+  // How long at least one collective of the step was in flight. Counts from the end of forward, or from the
+  // step's begin if the strategy hears of reads.
   std::optional<int64_t> comm_busy_ns = {};
   std::optional<CpuTimes> cpu = {};
   std::optional<int64_t> allocations = {};  // that the device's memory source was asked for
   BucketMoments moments = {};               // of its buckets, if all are known; on the CPU only
-  // From the step's begin until each parameter's gradient was complete, in the model's order; on the CPU, of
-  // a strategy without buckets.
+  // From the step's begin until each parameter's gradient was complete, in the model's order. Only on the
+  // CPU, for a strategy without buckets.
   std::vector<int64_t> gradients_ready_ns = {};
   std::vector<int64_t> period_steps_ns = {};  // each of its steps, if there are several
 };
@@ -73,12 +73,13 @@ struct Turn {
   ddp::Strategy& strategy;
   comm::RecordingProcessGroup& group;  // the strategy's
   int64_t num_steps = 1;               // a period
-  // A step takes its batch in so many parts of equally many rows, one after the other, and the gradient is
-  // the mean of theirs. The strategy only hears of the last part's, unless it hears every pass: communication
-  // begins in its backward pass. What comes before that pass counts as forward.
+  // A step takes its batch in this many parts with equally many rows, one after the other. Its gradient is
+  // the mean of the parts' gradients. The strategy only hears of the last part's, unless it hears every pass:
+  // communication begins in the last part's backward pass. What comes before that pass counts as forward.
   int64_t accumulation_steps = 1;
-  // Gradients whose Euclidean norm, of all together, is larger are scaled so that it is this (PyTorch's
-  // clip_grad_norm_, but for the 1e-6 that it adds to the norm). Of a strategy that drifts, each rank's own.
+  // If the Euclidean norm of all gradients together is larger than this, they are scaled to this norm (as by
+  // PyTorch's clip_grad_norm_, without the 1e-6 that it adds to the norm). If a strategy drifts, each rank
+  // clips its own gradients.
   double clip_norm = std::numeric_limits<double>::infinity();
   Delays delays = {};
   double learning_rate = 0;  // of these steps; 0: that of TrainerOptions

@@ -18,8 +18,8 @@ namespace gradsync::bench {
 
 using ddp::kDefaultBucketBytes;
 
-// Known effects: how long every rank computes nothing of use in each step, at the end of which a step is so
-// much longer. Of a strategy that sends something before its first hook returns, it may be longer by less.
+// Known effects: in each step every rank computes nothing of use for this long, so that the step ends this
+// much later. If a strategy sends something before its first hook returns, the step may be longer by less.
 struct Delays {
   int64_t forward_ns = 0;  // before forward
   int64_t hook_ns = 0;     // in the first hook of backward

@@ -14,8 +14,8 @@ namespace gradsync::comm {
 // std::runtime_error if it is not done within the timeout.
 void WaitOnHost(const model::CudaEvent& event, std::chrono::milliseconds timeout);
 
-// Lets a backend that knows host memory alone serve tensors of a GPU: they travel whole through pinned host
-// memory, as in PyTorch's gloo. Of one communication thread.
+// Lets a backend that knows only host memory serve tensors of a GPU: they travel whole through pinned host
+// memory, as in PyTorch's gloo. Each communication thread has one.
 class CudaStaging {
  public:
   // Takes as much pinned memory as the largest request needs. `timeout`: for each copy. Throws CudaError.

@@ -26,8 +26,8 @@ namespace gradsync::comm {
 struct GlooTuning {
   // Vectors up to this size (times the number of other ranks) are exchanged whole.
   size_t direct_bytes = 256 << 10;
-  // Of longer ones. Measured on loopback: below 512 KiB the messages' own cost shows, above 4 MiB nothing is
-  // gained.
+  // Longer vectors travel in segments of at most this size. Measured on loopback: below 512 KiB the messages'
+  // own cost shows, above 4 MiB nothing is gained.
   size_t segment_bytes = 2 << 20;
 };
 

@@ -10,7 +10,7 @@
 namespace gradsync::comm {
 namespace {
 
-// Of elements of any size.
+// gloo's options for elements of any size.
 struct AllReduceOptions : gloo::AllreduceOptions {
   AllReduceOptions(GlooMesh& mesh, const model::Tensor& tensor) : AllreduceOptions(mesh.context()) {
     impl_.elements = static_cast<size_t>(tensor.numel());

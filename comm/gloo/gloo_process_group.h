@@ -22,7 +22,7 @@ struct GlooOptions {
   bool own_algorithms = false;
   // Where tensors are: a GPU, or null for the CPU.
   std::shared_ptr<model::CudaDevice> gpu = nullptr;
-  // Of the group that this one is a part of; null: its own.
+  // The first cause of the larger group that this one is a part of; null: this group has its own.
   std::shared_ptr<FirstCause> first_cause = nullptr;
 };
 

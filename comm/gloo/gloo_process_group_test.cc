@@ -203,7 +203,7 @@ std::string ErrorWithPeerAt(uint16_t port) {
 
 TEST(GlooIdentityTest, APeerThatDoesNotConnectIsNamedInTime) {
   const auto begin = std::chrono::steady_clock::now();
-  // Of two ports the lower one listens, in some versions of gloo: here rank 0's, and rank 1's.
+  // In some versions of gloo the rank with the lower port listens: here rank 0, then rank 1.
   for (const uint16_t port : {65535, 1}) {
     EXPECT_THAT(ErrorWithPeerAt(port), ContainsRegex("^rank 0: could not connect to the other ranks: rank 1 "
                                                      "(made no progress for 2.0 s|closed the connection)$"));

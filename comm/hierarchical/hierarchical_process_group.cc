@@ -20,8 +20,9 @@ using model::Tensor;
 
 constexpr std::string_view kBackend = "hierarchical";
 
-// Of the vectors of a host's ranks together, for each host. Long enough that messages cost little; short
-// enough that little time is lost in the first and the last chunk, when either the link or memory is idle.
+// The size of a chunk for each host, counted over the vectors of all of a host's ranks. It is long enough
+// that messages cost little, and short enough that little time is lost in the first and the last chunk, when
+// either the link or memory is idle.
 constexpr int64_t kChunkBytesPerHost = int64_t{2} << 20;
 
 struct Place {
@@ -311,7 +312,8 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
   Work& UseOf(const Chunk& chunk) { return uses_[Slot(chunk)]; }
   size_t Slot(const Chunk& chunk) const { return static_cast<size_t>(chunk.number) % own_parts_.size(); }
-  // Of all ranks, by place, then by host. The inner part has one thread, which alone uses it.
+  // The chunk of all ranks, by place, then by host. The inner part has only one thread, which alone uses this
+  // memory.
   Tensor AllParts(const Chunk& chunk, DType dtype) const {
     return all_parts_.SliceBytes(0, {size() * chunk.numel}, dtype);
   }

@@ -22,7 +22,7 @@ struct MpiOptions {
   // Who drives them: Open MPI moves data only while somebody calls it. A thread of the group's own, or, if
   // false, whoever waits: then nothing moves while this rank computes.
   bool has_thread = true;
-  // Of the group that this one is a part of; null: its own.
+  // The first cause of the larger group that this one is a part of; null: this group has its own.
   std::shared_ptr<FirstCause> first_cause = nullptr;
 };
 

@@ -22,10 +22,10 @@ class NcclError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// An NCCL communicator. It does not wait for other ranks in a call: every call is followed by asking whether
-// it is done, up to the timeout. But a launch into a stream whose queue is full does block, for ever if a
-// peer is dead. So no lock is held during a call, and another thread may abort it meanwhile, as NCCL allows:
-// then the kernels return, the queue drains, and whoever was in here gets an NcclError.
+// An NCCL communicator. A call does not wait for other ranks: after every call the communicator is asked
+// whether it is done, up to the timeout. A launch into a stream whose queue is full does block, and blocks
+// for ever if a peer is dead. So no lock is held during a call, and another thread may abort it meanwhile, as
+// NCCL allows: then the kernels return, the queue drains, and the blocked caller gets an NcclError.
 class NcclCommunicator {
  public:
   // Meets the other ranks, and returns when all are connected. Throws CollectiveError.

@@ -20,7 +20,7 @@ using model::CudaEvent;
 using model::DType;
 using model::Tensor;
 
-// Of f32: a 128th of the GPU's memory, some hundred microseconds to copy.
+// The number of f32 in a 128th of the GPU's memory, which takes some hundred microseconds to copy.
 int64_t LargeNumel() { return static_cast<int64_t>(model::CudaMemoryBytes(0) / 128 / sizeof(float)); }
 
 class NcclProcessGroupTest : public testing::Test {

@@ -39,8 +39,8 @@ struct LaunchOptions {
 // std::system_error if a rank cannot be started.
 int LaunchSelf(const LaunchOptions& options, std::span<char* const> argv);
 
-// Of the ranks of one launch that find bad arguments, the first to call this gets true, and says what is
-// wrong; all exit with 2. True in a process that LaunchSelf did not start.
+// For ranks that find bad arguments. The first rank of a launch to call this gets true, and says what is
+// wrong; all exit with 2. In a process that LaunchSelf did not start, this is true.
 bool IsFirstToReport();
 
 }  // namespace gradsync::comm

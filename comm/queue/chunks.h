@@ -47,7 +47,7 @@ void Pipeline(int64_t count, int64_t depth, const Start& start, const Finish& fi
 
 inline std::byte* Bytes(const model::Tensor& tensor) { return static_cast<std::byte*>(tensor.raw_data()); }
 
-// Of memory that is the same or does not overlap.
+// `target` and `source` are the same memory, or do not overlap.
 inline void CopyBytes(std::byte* target, const std::byte* source, size_t bytes) {
   if (bytes > 0 && target != source) std::memcpy(target, source, bytes);
 }

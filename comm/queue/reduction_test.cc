@@ -77,7 +77,7 @@ TEST(ReduceTest, ResultsMayBeTheParts) {
 }
 
 TEST(ReduceTest, BF16IsRoundedOnce) {
-  // Of 256 bf16 knows the neighbours 255 and 258.
+  // The neighbours of 256 in bf16 are 255 and 258.
   std::vector<std::vector<BF16>> parts = {{BF16(256)}, {BF16(1)}, {BF16(1)}, {BF16(1)}, {BF16(1)}, {BF16(0)}};
   BF16 result;
   auto* const bytes = reinterpret_cast<std::byte*>(&result);

@@ -234,7 +234,7 @@ bool IsOwnAddress(const std::string& host, Deadline deadline) {
       if (bind(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return true;
     }
   } catch (const std::runtime_error&) {
-    // Of no host.
+    // A name that cannot be resolved belongs to no host.
   }
   return false;
 }

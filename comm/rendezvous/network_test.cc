@@ -42,7 +42,7 @@ TEST(ConnectTest, AnAddressThatNeverAnswersDoesNotDelayTheOther) {
   EXPECT_TRUE(Connect({"two.test", port}, In(seconds(10))).valid());
 }
 
-// And no deadline holds longer for it than for others.
+// Every function that resolves names keeps its deadline.
 TEST(ResolveTest, ANameServerThatDoesNotAnswerDelaysNobodyBeyondTheDeadline) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string expected = "cannot resolve host silent.test: the name server does not answer";

@@ -50,7 +50,7 @@ void Meet(int size, const std::string& url, const std::string& text) {
   });
 }
 
-// Of a rendezvous whose other ranks need not be looked at.
+// Takes part in a rendezvous, for a test that does not look at the other ranks.
 void Arrive(const World& world, milliseconds timeout) { Rendezvous(world, timeout).Exchange({""}); }
 
 std::vector<std::string> FilesIn(const std::string& directory) {

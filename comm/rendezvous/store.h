@@ -96,7 +96,7 @@ class StoreServer : public Store {
 
  private:
   struct Connection;
-  // Of those who call Meet with one key. The last to come wakes the others, and nobody else does.
+  // Those who call Meet with one key. The last to come wakes the others, and nobody else does.
   struct Meeting {
     std::vector<std::optional<std::vector<std::string>>> values;  // by index
     int num_missing = 0;

@@ -55,7 +55,7 @@ std::string JobName(const EnvironmentLookup& environment, const Launcher& launch
   return restarts.empty() || restarts == "0" ? name : Join(name, ".restart", restarts);
 }
 
-// Rank 0 proves that it knows the secret to whoever asks. Of a short one, that proof would tell it.
+// Rank 0 proves to whoever asks that it knows the secret. That proof would reveal a short secret.
 std::string Secret(const EnvironmentLookup& environment) {
   constexpr size_t kMinBytes = 16;
   std::string secret = Text(environment, "GRADSYNC_SECRET");

@@ -29,7 +29,7 @@ class SharedBuffers {
   void Add(const SharedMemory* memory, size_t bytes);
   void Remove(const SharedMemory* memory);
   Place Find(const void* data) const;
-  // Of a buffer that this rank still has.
+  // The memory of `rank` at this place of a buffer. This rank must still have the buffer.
   std::byte* At(int rank, const Place& place) const;
 
  private:
@@ -72,7 +72,7 @@ class ShmCollectives {
   using Vectors = std::vector<std::byte*>;  // by rank
 
   bool IsShort(const Request& request, const SharedBuffers::Place& place) const;
-  // Of the collective of the last notice.
+  // The notice of `rank` for the collective that this rank gave notice of last.
   Notice& notice(int rank) const;
   std::byte* window(int rank, size_t chunk) const;
   void Give(const Request& request);

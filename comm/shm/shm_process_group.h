@@ -12,7 +12,7 @@ namespace gradsync::comm {
 struct ShmOptions {
   World world;
   std::chrono::milliseconds timeout{60000};
-  // Of the group that this one is a part of; null: its own.
+  // The first cause of the larger group that this one is a part of; null: this group has its own.
   std::shared_ptr<FirstCause> first_cause = nullptr;
 };
 

@@ -213,7 +213,7 @@ TEST_P(ConformanceTest, AllGather) {
   });
 }
 
-// Of fewer elements than ranks too.
+// Some tensors have fewer elements than there are ranks.
 TEST_P(ConformanceTest, TensorsOfTheGroupsMemory) {
   OnAllRanks([](ProcessGroup& group) {
     const int size = group.size();

@@ -45,7 +45,7 @@ class ConformanceTest : public testing::TestWithParam<ConformanceParam> {
  protected:
   int size() const { return GetParam().size; }
 
-  // Of the backend: see comm/factory.h.
+  // Whether the backend reduces in rank order: see comm/factory.h.
   static bool ReducesInRankOrder() {
     return GetParam().backend == "local" || comm::ReducesInRankOrder(GetParam().backend, GetParam().options);
   }

@@ -29,7 +29,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Of those who are to wait for it; but first all have to meet.
+// The timeout of groups that are to run into it. It leaves time for all ranks to meet first.
 constexpr milliseconds kShort{2000};
 
 const model::DevicePtr& Cpu() {

@@ -111,7 +111,7 @@ TEST(LargeWorldTest, RequestsAndBytesOfARankGrowNoFasterThanTheWorld) {
         },
         [&](const Counter& counter) {
           EXPECT_EQ(counter.num_requests, 4 * (size - 1));
-          // Of each rank: 21 bytes of a host, and three values, for each rank; and what does not grow.
+          // Each rank exchanges 21 bytes of a host and three values for every rank. The rest does not grow.
           EXPECT_LE(counter.num_bytes, (size - 1) * (size * (21 + 3 * (kValueBytes + 6)) + 1000));
         });
   }
@@ -136,7 +136,7 @@ TEST(LargeWorldTest, AGroupIsOneRequestOfEachRank) {
           },
           [&](const Counter& counter) {
             EXPECT_EQ(counter.num_requests, 3 * (size - 1)) << backend;
-            // Of gloo: two addresses of 136 bytes, and a nonce.
+            // For every rank, gloo exchanges two addresses of 136 bytes and a nonce.
             EXPECT_LE(counter.num_bytes, (size - 1) * (size * 2 * (2 * 136 + 32 + 25) + 1000)) << backend;
           });
     }

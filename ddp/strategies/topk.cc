@@ -13,16 +13,16 @@ using model::Parameter;
 using model::Tensor;
 
 // Sparse Communication for Distributed Gradient Descent, arXiv:1704.05021, algorithm 1 (gradient dropping),
-// with a number of elements for each gradient instead of a threshold. Of every gradient g of two dimensions
-// or more a rank sends few elements, and keeps the others in m for later steps:
+// with a number of elements for each gradient instead of a threshold. A rank sends few elements of every
+// gradient g of two dimensions or more, and keeps the others in m for later steps:
 //
 //   m = m + g                                error feedback
 //   s = the `percent` per cent of m with the largest magnitude
 //   m = m - s                                or m = 0 with feedback=0: what is not sent is lost
 //   g = 1/N * sum over ranks of s            all-gather of values and indices
 //
-// Vectors, and all gradients of the first `warmup` steps, are sent whole. The memory is of gradients. That of
-// arXiv:1809.07599 is of updates, gradients times the learning rate: the same as long as the rate is. Deep
+// Vectors, and all gradients of the first `warmup` steps, are sent whole. The memory m holds gradients. In
+// arXiv:1809.07599 it holds updates, gradients times the learning rate: the same as long as the rate is. Deep
 // Gradient Compression, arXiv:1712.01887, also corrects momentum.
 //
 // During backward, a bucket whose gradients are all ready becomes a message, which all ranks get from all.

@@ -24,8 +24,9 @@ struct HeadTile {
   int64_t positions;  // of the head's first number in (batch, num_heads, seq)
 };
 
-// The block's tile of queries. Later tiles see more keys, and what takes longest begins first, so that little
-// is left when the GPU runs empty. (Of keys the first tiles are seen by most queries: blockIdx.x % tiles.)
+// The block's tile of queries. Later tiles see more keys and take longer. They begin first, so that little is
+// left when the GPU runs empty. (Tiles of keys begin with the first, blockIdx.x % tiles, because most queries
+// see it.)
 __device__ inline int64_t HeaviestFirst(int64_t tiles) { return tiles - 1 - blockIdx.x % tiles; }
 
 // Calls fn.operator()<kDim>() with the smallest size of tiles that has room for a head.

@@ -23,9 +23,9 @@ struct Operand {
 // On the CPU BF16 is multiplied by oneDNN where the processor has instructions for it (AVX-512 BF16).
 // Elsewhere operands are converted to f32 scratch in each call: right, and slower than f32.
 //
-// On CUDA f32 is multiplied with TF32 only if the device allows it. Of what cuBLASLt can do on the way out
-// only the addend is used (its beta). Its bias and GELU epilogues have nothing to do here: the models have no
-// biases beside their products, SwiGLU multiplies two products, and RMSNorm needs whole rows first.
+// On CUDA f32 is multiplied with TF32 only if the device allows it. cuBLASLt also adds the addend (its beta).
+// Its bias and GELU epilogues have nothing to do here: the models have no biases beside their products,
+// SwiGLU multiplies two products, and RMSNorm needs whole rows first.
 template <class T, class C>
 struct Gemm {
   int64_t m, n, k;

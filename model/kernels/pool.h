@@ -27,8 +27,8 @@ struct PoolShape {
   }
 };
 
-// y is the largest of each window, `largest` its place in the window: row * size + column. Of equal ones the
-// first counts, and NaN counts as larger than any number.
+// y is the largest of each window, `largest` its place in the window: row * size + column. If elements are
+// equal, the first counts. NaN counts as larger than any number.
 template <class T>
 struct MaxPool {
   PoolShape shape;

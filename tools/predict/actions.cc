@@ -52,7 +52,7 @@ class Builder {
   void Issue() { step_.actions.push_back({.kind = Kind::kIssue}); }
   void Wait(size_t i) { step_.actions.push_back({.kind = Kind::kWait, .index = i}); }
 
-  // Of its gradients, without padding.
+  // The bytes of bucket i's gradients, without padding.
   double BytesOf(size_t i) const {
     double bytes = 0;
     for (const size_t parameter : plan_.buckets[i].parameters) bytes += inputs_.parameter_bytes.at(parameter);

@@ -185,7 +185,7 @@ class ProbeReader {
     TakeGaps(probe, copies);
   }
 
-  // Of the same variant in other launches.
+  // How far launches of the same variant are apart, as a standard deviation of the logarithm.
   double LogError() const {
     double sum = 0, degrees = 0;
     for (const auto& [name, logs] : totals_) {
@@ -213,7 +213,7 @@ class ProbeReader {
       copy_out.Add((gaps_s + probe.after_s) / bytes - in);
       return;
     }
-    // Of small gradients the work is nothing beside the wait.
+    // The work on small gradients is nothing beside the wait.
     constexpr double kSmallBytes = 64 << 10;
     std::vector<double> small;
     for (size_t i = 1; i < probe.costs.size(); ++i) {

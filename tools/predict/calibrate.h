@@ -23,7 +23,8 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
 // rounds; empty where they hold no ready times.
 std::vector<std::vector<Round>> RoundsOf(const Records& floors);
 
-// Of a record with buckets; empty where it cannot be predicted: it is not exact, or older than what it takes.
+// The plan of a record with buckets. Empty where it cannot be predicted: the strategy is not exact, or the
+// record is too old to hold what a plan needs.
 std::optional<StepPlan> PlanOf(const bench::Record& record);
 
 }  // namespace gradsync::tools

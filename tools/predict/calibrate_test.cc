@@ -89,8 +89,8 @@ Records Pointers(const std::vector<Record>& records) {
 std::vector<Record> NaiveProbe() {
   std::vector<Record> records = {Floor(0), Floor(1)};
   for (const int64_t rank : {0, 1}) {
-    // Of 400'000 bytes: a pass of 4 ms, then 31 ms, of which rank 1 waits 30. Then 2 ms, then 11 (10) for
-    // 1000 bytes, then 2 ms.
+    // Rank 0 spends 4 ms on a pass, 31 ms on 400'000 bytes, 2 ms, 11 ms on 1000 bytes, and 2 ms. Rank 1
+    // issues each collective 1 ms later, so it waits 1 ms less.
     Record& probe = records.emplace_back(Probe("naive@gloo", rank, {4, 37}, {31, 11}, 50));
     probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
     probe.facts.Set("overlaps", bench::Value(false));

@@ -10,7 +10,7 @@
 namespace gradsync::tools {
 
 enum class CollectiveKind { kAllReduce, kReduceScatter, kAllGather };
-// Of a record's name, such as "reduce_scatter"; anything unknown is an all-reduce.
+// The kind that a record names, such as "reduce_scatter"; anything unknown is an all-reduce.
 CollectiveKind KindOf(std::string_view name);
 
 // So many collectives of one size at the same time, on a machine where nothing else runs.

@@ -16,7 +16,7 @@ struct Action {
     kWait,   // until collective `index` is done
   };
   Kind kind = Kind::kCompute;
-  // Of kCompute: by rank, or one number that all have; what it takes where nothing else runs.
+  // What kCompute takes where nothing else runs: by rank, or one number that all have.
   std::vector<double> seconds = {};
   size_t index = 0;  // of kWait
 };

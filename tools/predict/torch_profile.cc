@@ -87,7 +87,7 @@ double StepSeconds(const TorchLaunch& launch, size_t i) {
   return end - begin;
 }
 
-// Of a mode's steps, over ranks and steps.
+// The trimmed mean of the mode's steps of all ranks, in seconds.
 template <class Nanoseconds>
 double MeanOf(const TorchLaunch& launch, const std::string& mode, const Nanoseconds& nanoseconds) {
   std::vector<double> values;
@@ -211,11 +211,11 @@ std::vector<size_t> ReadyOrder(const TorchLaunch& launch) {
   return order;
 }
 
-// How far collectives of a launch are from another's, as a standard deviation of the logarithm: where memory
-// happens to lie is worth 3 %.
+// How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of
+// memory alone changes them by 3 %.
 constexpr double kLogError = 0.03;
 
-// Of one launch; `pace`: how much longer everything but communication takes.
+// The inputs of one launch. `pace`: how many times as long everything but communication takes.
 StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<PlannedBucket> buckets,
                     const Elsewhere& elsewhere, double pace) {
   const Communication communication =

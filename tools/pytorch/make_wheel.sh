@@ -6,7 +6,7 @@ zipper=$1 out=$2 what_if=$3
 shift 3
 
 version=0.1.0 info=gradsync-0.1.0.dist-info
-# Of the program; one without shared libraries needs no glibc, and PyTorch none older than this.
+# The program needs this glibc. Without shared libraries it needs none: then 2.17, the oldest that PyTorch supports.
 glibc=$(objdump --dynamic-syms "$what_if" 2>/dev/null | grep --only-matching --perl-regexp 'GLIBC_\K2\.[0-9]+' |
   sort --version-sort | tail -n 1 || true)
 tag=py3-none-manylinux_$(tr . _ <<<"${glibc:-2.17}")_$(uname -m)

@@ -236,7 +236,7 @@ Measurement CombineRanks(std::vector<Record> ranks) {
 }
 
 void AddLaunch(const Measurement& more, Measurement* measurement) {
-  // Of the steps that both then have, those of `more`.
+  // The share of `more` in the steps of both.
   const double part = static_cast<double>(more.num_steps) /
                       static_cast<double>(std::max<size_t>(1, more.num_steps + measurement->num_steps));
   std::erase_if(measurement->series,

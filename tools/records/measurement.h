@@ -44,12 +44,12 @@ struct Series {
   std::vector<double> max;
   // Each rank's own steps, of a floor's step_ns and computed_ns; empty where ranks differ between launches.
   std::vector<std::vector<double>> by_rank;
-  // Of each rank's own steps; of several launches the mean over them.
+  // The mean and deviation of each rank's own steps; with several launches, the mean of theirs.
   std::vector<double> rank_means;
   std::vector<double> rank_stds;  // population
   std::optional<PublishedStatistics> published;
 
-  // Of `max`, or as published.
+  // These are statistics of `max`, or the published ones.
   double mean() const;
   double std() const;  // population
   // `p`: 0.5, 0.9, 0.95 or 0.99. NaN for another if the series is published.
@@ -88,7 +88,8 @@ struct Measurement {
   // Null if there are no such samples, and no such published figures.
   const Series* Find(SampleName name) const;
   bool is_published() const { return !record.published.empty(); }
-  // Of those three, the ones that are known. Empty if none is.
+  // Whether those of grads_equal, params_equal and replicas_equal that are known are all true. Empty if none
+  // is known.
   std::optional<bool> equal() const;
   std::string strategy() const { return record.variant.qualified_strategy(); }
   // What takes turns with others: "core@gloo"; of all_reduce the backend.

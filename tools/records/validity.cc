@@ -15,7 +15,7 @@ constexpr size_t kFewestForP99 = 100;
 constexpr double kOutlierMads = 10;
 constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
-// Of the processor time that a host has in a step.
+// Others may take this part of the processor time that a host has in a step.
 constexpr double kOthersMayTake = 0.03;
 
 // The detail of a flag; nothing if there is no reason for it.

@@ -19,7 +19,7 @@ using bench::Record;
 
 constexpr int64_t kMs = 1000000;
 
-// Of two launches.
+// A measurement of two launches.
 Measurement Launched(std::vector<Record> ranks) {
   Measurement measurement = CombineRanks(std::move(ranks));
   measurement.launches.push_back({"another", 0});
@@ -120,7 +120,7 @@ TEST(ValidityTest, TooFewSteps) {
   EXPECT_EQ(with_steps(100), "");
 }
 
-// Of what two ranks on a host of eight CPUs have in a step of 1 ms.
+// A host of eight CPUs, here with two ranks, has 8 ms of processor time in a step of 1 ms.
 TEST(ValidityTest, Disturbed) {
   const auto others = [](int64_t ns) {
     return AllFlags([ns](Record& rank) { rank.samples["others_cpu_ns"] = Repeat(ns, 100); });

@@ -20,8 +20,8 @@ void RenderLatex(const Report& report, std::ostream& out, bool with_details = tr
 // Tables with findings have "findings":[...] too.
 void RenderJson(const Report& report, std::ostream& out);
 
-// RFC 4180. Of several tables, before each a line "# name", after each but the last an empty line.
-// Rows alone: findings and notes are in the other formats.
+// RFC 4180. If there are several tables, a line "# name" precedes each, and an empty line follows each but
+// the last. Rows alone: findings and notes are in the other formats.
 void RenderCsv(const Report& report, std::ostream& out);
 // One table alone, strictly RFC 4180.
 void RenderCsvTable(const Table& table, std::ostream& out);

@@ -56,7 +56,7 @@ int DecimalsOf(const Table& table, size_t column) {
                     0, 12);
 }
 
-// Of a column of flags, those that each of several rows has: they are said once.
+// The flags that all of several rows have in a column of flags. They are said once.
 Flags CommonFlags(const Table& table, size_t column) {
   const Flags* const first = table.num_rows() < 2 ? nullptr : std::get_if<Flags>(&table.cell(0, column));
   Flags common;

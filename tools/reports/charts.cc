@@ -16,7 +16,7 @@ constexpr int kTicks = 5;
 constexpr double kLogMargin = 1.15;  // marks keep clear of the axes
 constexpr size_t kLongestName = 24;
 
-// Of lines.
+// Sizes in charts of lines.
 constexpr double kTop = 26, kBottom = kTop + 190;
 
 bool IsIn(const LineChart& chart, const ChartPoint& point) {
@@ -120,7 +120,7 @@ void DrawSeries(const ChartSeries& series, const LineChart& chart, const Plot& p
   }
 }
 
-// Of rows.
+// Sizes in charts of rows.
 constexpr double kHeadingHeight = 22, kNameHeight = 15, kRowHeight = 33, kBarHeight = 10, kMarkerWidth = 8;
 
 double HeightOf(const ChartRow& row) { return kRowHeight + (row.heading.empty() ? 0 : kHeadingHeight); }

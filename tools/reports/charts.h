@@ -12,11 +12,11 @@
 // it is shown 340 to 460 pixels wide.
 namespace gradsync::tools {
 
-// Of charts, in a page or a document of their own, light and dark. Of the palettes (one for light, one for
-// dark) the first colours were chosen to stay apart for people with protanopia, deuteranopia or tritanopia,
-// and each stands out from the page by at least 3 : 1.
+// The style of charts, in a page or a document of their own, light and dark. There is a palette for light and
+// one for dark. Their first colours were chosen to stay apart for people with protanopia, deuteranopia or
+// tritanopia, and each stands out from the page by at least 3 : 1.
 extern const char kChartStyleSheet[];
-// Of the page, from a phone's width up, and on paper.
+// The style of the page, from a phone's width up, and on paper.
 extern const char kPageStyleSheet[];
 
 inline constexpr double kChartWidth = 380;

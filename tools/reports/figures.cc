@@ -96,7 +96,7 @@ std::string FasterText(const std::vector<Answer>& answers) {
   return Join("Faster than ", base, ": ", Listed(parts));
 }
 
-// Of one place, or of one row in several. Rows with one baseline stand together.
+// The differences at one place, or those of one row in several places. Rows with one baseline stand together.
 RowChart DifferencesChart(const std::string& title, std::vector<Answer> answers, bool by_row) {
   std::ranges::stable_sort(answers, {},
                            [](const Answer& answer) { return std::pair(answer.baseline, answer.value); });

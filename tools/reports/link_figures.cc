@@ -28,7 +28,7 @@ MapCell MapCellOf(const Row& row) {
           .tip = Join(row.variant(), ": ", PercentText(row.against_baseline))};
 }
 
-// Of the typical time of a collective, by its iterations.
+// The interval of the typical time of a collective, from its iterations.
 Interval TimeInterval(const Row& row) {
   std::vector<size_t> launches;
   for (const Launch& launch : row.measured->launches) launches.push_back(launch.num_steps);
@@ -63,7 +63,8 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
                    speed = row.bus_bytes_per_second / kGB;
       // The bandwidth is so many bytes over the time.
       const double bytes = speed * row.step_s;
-      // Of few iterations the interval reaches zero, where the bandwidth has no bound: no band.
+      // With few iterations the interval may reach zero, where the bandwidth has no bound: then there is no
+      // band.
       const Interval interval = TimeInterval(row);
       const Interval time = interval.low > 0 ? interval : Interval{row.step_s, row.step_s};
       series->points.push_back({size, speed, bytes / time.high, bytes / time.low,

@@ -60,7 +60,7 @@ ReportContents Collect(const std::vector<std::string>& inputs, std::ostream& err
   return contents;
 }
 
-// Of timelines that of the latest run.
+// The picture of the figure `id`. If there are several timelines, that of the latest run.
 std::string PictureNamed(const std::string& id, const ReportContents& contents) {
   std::vector<Figure> figures = FiguresOf(contents.summary);
   std::erase_if(figures, [&](const Figure& figure) { return figure.id != id; });

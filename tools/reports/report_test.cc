@@ -197,7 +197,7 @@ std::map<std::string, double> LengthsOf(const std::vector<XmlElement>& parts) {
   return lengths;
 }
 
-// Of 110 ms, core over gloo computes 80, 20 more than `none`, and waits for 20.
+// A step of core over gloo takes 110 ms. It computes for 80 ms, 20 more than `none`, and waits for 20 ms.
 TEST(CostFigureTest, CutsTheFloorAwayAndShowsThePartsOfTheRest) {
   std::vector<Record> records;
   AddVariant("none", "none", 60, 0, &records);

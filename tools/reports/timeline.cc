@@ -30,8 +30,8 @@ double StepLengthUs(const std::map<int, RankStep>& ranks) {
   return longest_us;
 }
 
-// Of the time with anything in flight, over all ranks, the part before the rank's last gradient; none without
-// communication.
+// The part of the time with anything in flight that lies before the rank's last gradient, over all ranks.
+// None without communication.
 std::optional<double> HiddenPercent(const std::map<int, RankStep>& ranks) {
   BusyTime all;
   for (const auto& [rank, step] : ranks) {
@@ -113,7 +113,7 @@ class Picture {
   const Svg& svg() const { return svg_; }
 
  private:
-  // Of a moment in the strip that is drawn.
+  // The x of a moment in the strip that is drawn.
   double X(double us) const { return scale_((us - origin_us_) / 1e3); }
   // Something that happened is seen, however short it was.
   void Box(const char* classes, double begin_us, double end_us, double y, double height,

@@ -17,8 +17,8 @@ struct Location {
   size_t num_kept = 0;
 };
 
-// Of the values in the order of `keys`, those that are not trimmed; the influence of the others is that of
-// the last ones kept, as far as the value follows the key.
+// The mean of the values that are kept when both ends are trimmed, in the order of `keys`. The influence of a
+// trimmed value is that of the last one kept, as far as the value follows the key.
 Location LocationOf(const std::vector<double>& values, const std::vector<double>& keys, double trimmed) {
   std::vector<size_t> order;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -134,8 +134,8 @@ double ChanceOf(double degrees) {
   return std::pow(1 - part + 1.2816 * std::sqrt(part), 3);
 }
 
-// Of the variants of each base, itself among them, in units of their own standard deviations. As if launches
-// had nothing of their own, unless they differ by more than is chance in one case of ten.
+// What launches have of their own, from the variants of each base and the base itself, in units of their own
+// standard deviations. It is nothing, unless launches differ by more than chance does in one case of ten.
 Launches LaunchesOf(const std::map<size_t, std::vector<const Judged*>>& by_base,
                     const std::vector<size_t>& launches) {
   double between = 0, within = 0, num_differences = 0;
@@ -274,7 +274,7 @@ std::vector<bool> FindAlike(const std::vector<std::vector<double>>& values,
     size_t num_rounds = 0;
     const std::vector<double> sums = RankSums(values, members, &num_rounds);
     const auto count = static_cast<double>(members.size());
-    // Of one variant's sum of ranks.
+    // The standard deviation of one variant's sum of ranks.
     const double deviation = std::sqrt(static_cast<double>(num_rounds) * (count * count - 1) / 12);
     const auto differs = [&](double sum, size_t tested) {
       return std::abs(sum) > deviation * SidakCritical(tested, kDifferByChance);

@@ -140,7 +140,8 @@ TEST(EstimatesTest, TheCoefficientIsWhatRoundsAndVariantsLeave) {
   EXPECT_EQ(CommonCoefficient(steps, std::vector<Values>(3, Values(40, 1.0))), 0);
 }
 
-// Of 14 variants whose values have outliers, up to two leave; and with a third that differs nobody is left.
+// There are 14 variants, whose values have outliers. Up to two may leave; if a third differs, no variants are
+// alike.
 TEST(EstimatesTest, VariantsAreAlikeOrLeave) {
   Draws draws(8);
   std::vector<Values> values(14, Values(40));
@@ -162,8 +163,8 @@ TEST(EstimatesTest, VariantsAreAlikeOrLeave) {
   EXPECT_EQ(FindAlike({Values(40, 1.0), Values(40, 2.0)}), std::vector<bool>(2, false));
 }
 
-// Two of 18, by as much as the noise: the sum of all squares is less than chance makes of it in one case of
-// ten.
+// Two of 18 variants differ, by as much as the noise. The sum of all squares is less than chance makes of it
+// in one case of ten.
 TEST(EstimatesTest, WhoDiffersDoesNotHideAmongMany) {
   std::vector<Values> values(18, Values(36));
   for (size_t k = 0; k < 18; ++k) {
@@ -201,7 +202,7 @@ TEST(EstimatesTest, LooseSamplesAreComparedByTheirRatio) {
   EXPECT_TRUE(std::isnan(EstimateLoose({&negative, 1})[0].value));
 }
 
-// Of the logarithm: as many standard errors as Sidak's for the whole family, and no more.
+// The margin of the logarithm is as many standard errors as Sidak's for the whole family, and no more.
 TEST(EstimatesTest, ALooseFamilyHasSidaksMargin) {
   Draws draws(5);
   std::vector<LooseComparison> family;
@@ -326,9 +327,9 @@ void Print(const std::string& name, const Score& score) {
 
 constexpr int kRuns = 3000;
 
-// Of six comparisons, three with an effect: what is printed is what docs/reading.md may claim. Of 3,000 runs,
-// 95 % is 94.2 to 95.8 %. `small` has ten rounds to draw from, and its noisy ones are noisy for all variants:
-// of few rounds, few say how much they vary.
+// There are six comparisons, three of them with an effect. What is printed is what docs/reading.md may claim.
+// In 3,000 runs, chance turns 95 % into 94.2 to 95.8 %. `small` has ten rounds to draw from, and its noisy
+// rounds are noisy for all variants: with few rounds, few show how much rounds vary.
 TEST(SimulationTest, IntervalsHoldTheTruth) {
   for (const std::vector<size_t>& launches :
        std::vector<std::vector<size_t>>{{10}, {12}, {28}, {84}, {28, 28}, {28, 28, 28}}) {

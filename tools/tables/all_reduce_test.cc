@@ -117,7 +117,7 @@ TEST(AllReduceSentencesTest, DifferencesAreOfOneIteration) {
               ContainsRegex("1 MB, against gloo: faster by [0-9.]+ to 1[0-9.]+ %: shm"));
 }
 
-// Of records that do not say so backends did not take turns: the machine may have changed between them.
+// If records do not say that backends took turns, they did not: the machine may have changed between them.
 TEST(AllReduceSentencesTest, WithoutTurnsThereIsNoInterval) {
   const Tabled t({{Transfer("gloo", 1, 4000, 24, 0, ""), Transfer("shm", 1, 1000, 24, 0, "")}});
   EXPECT_NEAR(Number(t.table("all_reduce"), 1, "delta (%)"), -75, 1);

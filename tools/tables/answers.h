@@ -32,14 +32,14 @@ std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const A
 // "4 slower, 1 open": how many there are of each verdict. Empty without one.
 std::string CountsOf(const std::vector<Answer>& answers);
 
-// Of a row that has a baseline. The place is the cell.
+// The answer for a row that has a baseline. The place is the cell.
 Answer AnswerOf(const Cell& cell, const Row& row);
-// Of cells about training: each row against its baseline; and baselines of one strategy and backend, which
-// differ in the size of buckets, each against the first. Wrong rows and floors have none.
+// The answers of cells about training. Each row is compared with its baseline. Baselines of one strategy and
+// backend that differ in the size of buckets are compared with the first of them. Wrong rows and floors have
+// no answers.
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells);
-// Which row to use in a place, which is a cell over one backend: of the exact rows that may be fastest, the
-// one with the shortest step. Rows that are lossy, wrong, delayed on purpose or without a verdict take no
-// part.
+// The row to use in a place, which is a cell over one backend. It has the shortest step of the exact rows
+// that may be fastest. Rows that are lossy, wrong, delayed on purpose or without a verdict take no part.
 struct Choice {
   const Cell* cell = nullptr;
   const Row* base = nullptr;         // that all are compared with

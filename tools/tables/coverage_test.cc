@@ -125,7 +125,7 @@ TEST(CoverageTest, FamiliesHold) {
             "+- %.2f %%\n",
             name, launches.size(), launches[0], is_longer == &AreTwoOfSix ? "four" : "all but the floor's",
             longer, score.deltas, score.delta_width, score.costs, score.cost_width);
-        // Of a difference in forward that is too small for the test, the coefficient makes a bias.
+        // If forward differs by too little for the test to show, the coefficient biases the estimates.
         const double least = longer > 0 ? 0.88 : 0.93;
         EXPECT_GE(score.deltas, least) << name;
         EXPECT_GE(score.costs, least) << name;

@@ -137,9 +137,10 @@ class Pairs {
     cell_.coefficient = coefficients_[false];
   }
 
-  // Whose forward is neither known nor shown to differ from the others': the coefficient would multiply a
-  // difference. Known is that of a row with a delay there, of one that shares its weights with other
-  // ranks: they are in one cache, and of one whose forward gathers weights.
+  // Finds the rows whose forward is neither known nor shown to differ from the others'. In other rows the
+  // coefficient would multiply a difference. Forward is known to differ in a row with a delay there, in one
+  // that shares its weights with other ranks (they are in one cache), and in one whose forward gathers
+  // weights.
   void FindWhoLeavesForwardAlone() {
     for (const auto& [is_peer, coefficient] : coefficients_) {
       if (coefficient == 0) continue;
@@ -160,7 +161,7 @@ class Pairs {
     }
   }
 
-  // Of the difference between two rows.
+  // The coefficient for the difference between two rows.
   double CoefficientOf(size_t a, size_t b) const {
     const Row &own = cell_.rows[a], &other = cell_.rows[b];
     const bool is_valid = own.uses_forward && other.uses_forward && own.is_peer() == other.is_peer();

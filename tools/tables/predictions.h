@@ -10,8 +10,8 @@ namespace gradsync::tools {
 
 // Sets Row::predicted of every row that can be predicted: from the floor's steps of its own cell (when
 // gradients are ready), from its plan, and from `calibrations`, directories or files with records of
-// //bench:calibrate. Of those only records of the same backend, link and number of ranks count, and none of
-// the row's own run. Nothing of the row's own steps enters. `inputs`: what the cells were read from. Throws
+// //bench:calibrate. Only records of the same backend, link and number of ranks count, and none of the row's
+// own run. Nothing of the row's own steps enters. `inputs`: what the cells were read from. Throws
 // InvalidInput where there is nothing at a path.
 void AddPredictions(const std::vector<std::string>& inputs, const std::vector<std::string>& calibrations,
                     std::vector<Cell>* cells);

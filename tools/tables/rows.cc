@@ -15,8 +15,8 @@
 namespace gradsync::tools {
 namespace {
 
-// Of the rows that `is_candidate`, the one that is most like `row`: over its backend, at its size; a floor
-// above all clips as it does.
+// The row that is most like `row` among those that `is_candidate`: over its backend, at its size. A floor
+// that clips as `row` does comes before all others.
 template <class IsCandidate>
 size_t MostLike(const std::vector<Row>& rows, const Row& row, const IsCandidate& is_candidate) {
   const auto clips_to = [](const Row& any) { return any.option("clip_norm"); };
@@ -119,7 +119,7 @@ void Conclude(Cell* cell) {
   }
 }
 
-// Of a vector's collective; of training what a rank sends, while it sends.
+// The bus bandwidth of a vector's collective; in training, what a rank sends over the time in which it sends.
 double BusBandwidthOf(const Measurement& measurement) {
   const bench::Record& record = measurement.record;
   // What is sent once in several steps is not in the time of each.

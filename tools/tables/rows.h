@@ -49,7 +49,7 @@ struct CostPart {
 inline constexpr CostPart kCostParts[] = {
     {"exposed", &Cost::exposed}, {"own", &Cost::own}, {"tax", &Cost::tax}, {"rest", &Cost::rest}};
 
-// A variant of a cell. Of all_reduce: a backend, whose step is one collective.
+// A variant of a cell. In all_reduce it is a backend, whose step is one collective.
 struct Row {
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
@@ -107,9 +107,9 @@ void NameCells(std::vector<Cell>* cells);
 
 // The trimmed mean of a series of times, or the mean that was published of it; NaN without one.
 double TypicalOf(const Series* series);
-// "step_ns"; of all_reduce "time_ns".
+// "step_ns", or "time_ns" for all_reduce.
 SampleName StepSamples(const Measurement& measurement);
-// Of the whole step or collective; where only phases were published, of the first of them.
+// The times of the whole step or collective; where only phases were published, those of the first phase.
 const Series& MainTimes(const Measurement& measurement);
 // A number of a configuration; NaN without one.
 double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
@@ -117,7 +117,7 @@ double ConfigNumber(const Measurement& measurement, bench::ConfigName name);
 // The size of buckets on a variant's label; 0 without one.
 double LabelOf(const Measurement& measurement);
 
-// Of rounds in which every row takes every place equally often.
+// The number of rounds in which every row takes every place equally often.
 size_t RoundsPerBlock(const Cell& cell);
 
 // The widest interval of a difference to the baseline, or to the floor, to either side, as a part of the
@@ -128,8 +128,8 @@ double PrecisionOf(const Cell& cell);
 // none, the first row takes its place.
 std::vector<Cell> CellsOf(const std::vector<Group>& groups, std::string_view baseline_row = kDefaultBaseline);
 
-// Of a cell whose variants took turns: its rounds, the coefficient of forward and whose forward it is used
-// of, differences to baselines, costs and their parts.
+// Sets what is known of a cell whose variants took turns: its rounds, the coefficient of forward and which
+// rows use it, differences to baselines, costs and their parts.
 void EstimateInTurn(Cell* cell);
 
 // The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at

@@ -272,8 +272,8 @@ TEST(RowsTest, ARowThatPlacesItsWeightsGoesWithoutTheCovariate) {
               1e-9);
 }
 
-// Ranks take turns in being slow. Of one step the slower one counts, and of eight both are equally slow: a
-// row with a period that does nothing is no faster than its floor.
+// Ranks take turns in being slow. In one step the slower rank counts; over eight steps both are equally slow.
+// So a row with a period that does nothing is no faster than its floor.
 TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
   const auto made = [](std::string_view strategy, int64_t period, int seed, const std::string& run) {
     constexpr size_t kRounds = 300;
@@ -319,7 +319,7 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
 
 TEST(RowsTest, StepsInBlocksHaveNoInterval) {
   const auto in_blocks = [](Record& rank) { rank.config.Set("order", "blocks"); };
-  // Of several launches neither.
+  // Several launches have no interval either.
   Group group = {Made("core", Steps({}), 0, "a", in_blocks),
                  Made("naive", Steps({.exposed = 3}), 0, "a", in_blocks)};
   for (const char* const run : {"b", "c"}) {

@@ -87,7 +87,7 @@ class Table {
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
   double number(size_t row, std::string_view name) const { return number(row, column(name)); }
-  // Of flags, what they say.
+  // The text of a cell; in a column of flags, what they say.
   std::string text(size_t row, size_t column) const;
   std::string text(size_t row, std::string_view name) const { return text(row, column(name)); }
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }

@@ -28,7 +28,7 @@ TEST(DdpTableTest, HasTheReferencesColumnsFirst) {
 }
 
 TEST(DdpTableTest, ComputesPhasesAndPercentiles) {
-  // Of its buckets, 3000 bytes, a strategy may send more or less.
+  // A strategy may send more or less than its buckets, which have 3000 bytes.
   const Tabled t(
       {{Ddp("naive", 1, [](Record& rank) { rank.facts.Set("sent_bytes_per_step", bench::Value(2000.0)); })}});
   const Table& table = t.table("ddp");

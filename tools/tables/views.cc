@@ -27,7 +27,7 @@ std::vector<Field<View>> RunFields(int section) {
        [](const View& view) { return view.measured().world_size(); }},
       {{.name = "threads_per_rank", .kind = Kind::kInteger}, Number("threads_per_rank")},
       {{.name = "comm_threads", .kind = Kind::kInteger}, Number("comm_threads")},
-      // Of published figures it may not be known.
+      // Published figures may not say how many steps there were.
       {{.name = "steps", .kind = Kind::kInteger},
        [](const View& view) {
          return view.measured().num_steps == 0 ? kNaN : static_cast<double>(view.measured().num_steps);

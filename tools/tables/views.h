@@ -49,7 +49,7 @@ inline auto StdTime(SampleName samples) { return OfTimes(samples, &Series::std);
 inline auto TimePercentile(SampleName samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
-// Of the strategies' gradients; peers tell nothing of them.
+// The number of collectives for the strategy's gradients. Peers do not report theirs.
 double NumCollectives(const View& view);
 inline Flags FlagsOfRow(const View& view) { return view.row.flags; }
 
