@@ -24,7 +24,7 @@ for name in "${names[@]}"; do
   fi
 done
 
-./bazelw build //bench:all_reduce //bench:compare //bench:convergence //bench:ddp >&2
+./bazelw build //bench:all_reduce //bench:calibrate //bench:compare //bench:convergence //bench:ddp //bench:suite >&2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 for name in "${names[@]}"; do
@@ -35,7 +35,7 @@ for name in "${names[@]}"; do
     read -r -a words <<<"${command/tinyshakespeare.txt/${CORPUS:-tinyshakespeare.txt}}"
     "${words[@]}" --out="$scratch/$name" </dev/null
     # Where things lay on this machine did not make the record.
-    sed --in-place "s|bazel-bin/bench/|bench/|; s|\( --out=\)[^ \"]*|\1DIR|
+    sed --in-place "s#[^ \"]*\(bazel-bin\|/bin\)/bench/#bench/#; s|\( --out=\)[^ \"]*|\1DIR|
       s|\( --peer_python=\)[^ \"]*|\1TORCH/bin/python|; s|\( --corpus=\)[^ \"]*|\1tinyshakespeare.txt|" \
       "$scratch/$name"/*.jsonl
   done < <(grep "^$name " <<<"$list")
