@@ -63,7 +63,9 @@ class Builder {
     if (!plan_.places_gradients || round.backward_s <= 0) return 1;
     return 1 + machine_.placed_backward * all_bytes_ / round.backward_s;
   }
+  // The buckets that are sent before the update: all of them, unless each rank updates parts.
   size_t NumParts() const {
+    if (plan_.updates != Updates::kParts) return plan_.buckets.size();
     return static_cast<size_t>(std::ranges::count_if(plan_.buckets, [](const PlannedBucket& bucket) {
       return bucket.kind != CollectiveKind::kAllGather;
     }));

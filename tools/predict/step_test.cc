@@ -67,6 +67,18 @@ TEST(StepTest, OverlapsFromTheFirstReadyGradientOn) {
   EXPECT_DOUBLE_EQ(prediction.exposed_s, 5);
 }
 
+// Rows of an embedding: `core:rows=1` gathers what each rank has of them, before the update.
+TEST(StepTest, AGatheredBucketIsSentLikeTheOthers) {
+  StepPlan plan = Singles(Sends::kDuringBackward);
+  plan.buckets.back().kind = kAllGather;
+  StepInputs inputs = Inputs(plan);
+  inputs.calibration.link = LinkCosts({{kAllReduce, 1, 1, 1, 0},
+                                       {kAllReduce, 1, 100, 100, 0},
+                                       {kAllGather, 1, 1, 1, 0},
+                                       {kAllGather, 1, 100, 100, 0}});
+  EXPECT_DOUBLE_EQ(StepOf(inputs), 35 + 3);
+}
+
 TEST(StepTest, ABucketIsReadyWithItsLastGradientAndWaitsForThoseBefore) {
   // The first bucket is complete at 10 + 18; the second, ready before, goes behind it.
   StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{0, 1}, 10}, {{2}, 10}}};
