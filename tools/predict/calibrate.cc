@@ -343,6 +343,9 @@ std::optional<StepPlan> PlanOf(const Record& record) {
     planned.kind = KindOf(bucket.collective);
     planned.parameters.assign(bucket.parameters.begin(), bucket.parameters.end());
   }
+  // Gathers before what is reduced are for forward, which the model does not know.
+  const bool gathers_first = plan.buckets.front().kind == CollectiveKind::kAllGather;
+  if (plan.updates == StepPlan::Updates::kParts && gathers_first) return std::nullopt;
   return plan;
 }
 

@@ -250,6 +250,8 @@ TEST(PlanTest, IsWhatTheRecordSays) {
   EXPECT_THAT(plan->buckets[0].parameters, ElementsAre(1, 0));
   EXPECT_EQ(plan->buckets[0].bytes, 1024);
   EXPECT_EQ(plan->buckets[1].kind, CollectiveKind::kAllGather);
+  std::swap(record.buckets[0], record.buckets[1]);
+  EXPECT_FALSE(PlanOf(record).has_value()) << "gathers for forward";
   record.facts.Set("updates", "by_bucket");
   record.facts.Set("overlaps", bench::Value(false));
   record.facts.Set("copies_gradients", bench::Value(true));
