@@ -6,6 +6,8 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
+#   <!-- begin: predicted docs/records/tiny docs/records/calibration -->   or its steps beside their predictions
+#   <!-- begin: what_if docs/recordings -->            or what what_if says of PyTorch's steps in each file there
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
@@ -25,7 +27,7 @@ case ${1:-} in
     ;;
 esac
 
-./bazelw build --noshow_progress //tools:report //tools:summarize >&2
+./bazelw build --noshow_progress //tools:report //tools:summarize //tools:what_if >&2
 programs=$PWD/bazel-bin/tools
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -70,6 +72,30 @@ table() {  # table NAME ARGUMENT...
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
 }
 
+predicted() {  # predicted DIRECTORY CALIBRATION: every step that can be predicted, and how far off that is
+  (cd "$scratch" && "$programs/summarize" "$1" --calibration="$2" --format=json </dev/null) | jq --raw-output '
+    def rounded($digits): if . == null then "" else . * pow(10; $digits) | round / pow(10; $digits) end;
+    "| model, batch, sequence | variant | step (ms) | predicted (ms) | error (%) | error of cost (%) | |",
+    "|:--|:--|--:|--:|--:|--:|:--|",
+    (.tables[] | select(.name == "ddp") | .columns as $columns | .rows[]
+      | def at($name): .[$columns | index($name)];
+        select(at("predicted (s)") != null)
+      | "| \(at("model_size")), \(at("batch_size")), \(at("seq_len")) | \(at("variant")) "
+        + "| \(at("step (s)") * 1000 | rounded(1)) | \(at("predicted (s)") * 1000 | rounded(1)) "
+        + "| \(at("error (%)") | rounded(1)) | \(at("cost error (%)") | rounded(0)) | \(at("explained") | if . == "yes" then "" else . end) |")'
+}
+
+what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside their predictions
+  local file
+  echo '```'
+  for file in "$1"/*.jsonl.gz; do
+    gzip --decompress --stdout "$file" >"$scratch/recording.jsonl"
+    basename "$file" .jsonl.gz
+    "$programs/what_if" "$scratch/recording.jsonl" </dev/null | awk '/^DDP / { on = 1 } on { print "  " $0 }'
+  done
+  echo '```'
+}
+
 commands() {  # commands NAME...
   echo '```'
   for name in "$@"; do
@@ -105,6 +131,8 @@ remake() {  # remake DOCUMENT: as it should be
       read -r -a words <<<"${BASH_REMATCH[1]}"
       case ${words[0]} in
         commands) commands "${words[@]:1}" ;;
+        predicted) predicted "${words[@]:1}" ;;
+        what_if) what_if "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
         *) table "${words[@]}" | sed '/./,$!d' ;;  # from the first line that is not empty
       esac

@@ -74,9 +74,7 @@ bool IsRight(const Row& row) { return !Has(row.flags, Flag::kUnequal) && !Has(ro
 constexpr double kTooDisturbed = 0.1;
 
 std::string WhyNoVerdict(const Row& row) {
-  // Over a link between namespaces of one machine, others may be the ranks at its other end.
-  const bool is_disturbed = row.config().Find("link_rate") == nullptr &&
-                            OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
+  const bool is_disturbed = OthersShare(*row.measured, MainTimes(*row.measured)) >= kTooDisturbed;
   Flags flags = row.flags;
   std::erase_if(flags, [&](const FlagOfRow& flag) {
     return flag.flag != Flag::kRanksMissing && !(is_disturbed && flag.flag == Flag::kDisturbed);
