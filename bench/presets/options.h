@@ -49,8 +49,7 @@ struct Experiment {
 //   resolution `core` against itself, and against itself with known delays: how small a difference can be
 //              shown in how much time
 //   calibrate  collectives of all sizes alone, and steps that overlap nothing, over several launches: what
-//   predictions
-//              need of a machine
+//              predictions need of a machine
 //   reference  the published experiments: xl over the published batches and sequences, and its traces; the
 //              sweep of ResNet-50's buckets, on a CPU with fewer sizes. Where this host has not the memory
 //              for xl, the largest model that fits takes its place

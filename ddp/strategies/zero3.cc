@@ -21,9 +21,9 @@ double Value(const StrategyContext& context, std::string_view option) {
 // `zero2`, whose weights do not stay either: every rank keeps its part of them alone ("ZeRO", stage 3,
 // arXiv:1910.02054, section 5.3; "FSDP", arXiv:2304.11277). For each unit of the model, such as a layer,
 //
-//   w = all parts                         an all-gather, before forward reads it, and again before backward
-//   does g[part r] = 1/p sum_s g_s[part r]     a reduce-scatter, when backward is done with it w[part r] =
-//   update(w[part r], g[part r])
+//   w = all parts                        an all-gather, before forward reads w, and again before backward
+//   g[part r] = 1/p sum_s g_s[part r]    a reduce-scatter, when backward is done with w
+//   w[part r] = update(w[part r], g[part r])
 //
 // which moves 3 vectors where an all-reduce moves 2, less the units that are still there when backward
 // begins. In bf16 the parts are f32, and what is gathered is bf16. PyTorch's fully_shard does the same with
