@@ -382,16 +382,14 @@ TEST_P(RendezvousTest, ASecondProcessOfARankIsTurnedAway) {
 // A second run of the same ranks, of which some are there before the first run has ended.
 TEST_P(RendezvousTest, ARunMayBeginWhileAnotherEnds) {
   const std::string place = url();
-  std::thread first_rank0([&] {
+  RunRanks(2, [&](int rank) {
     {
-      const Job first(MakeWorld(0, 2, place), {}, kLong);
-      std::this_thread::sleep_for(milliseconds(300));
+      const Job first(MakeWorld(rank, 2, place), {}, kLong);
+      std::this_thread::sleep_for(milliseconds(rank == 0 ? 300 : 0));
     }
-    Rendezvous(MakeWorld(0, 2, place), kLong).Exchange({"second"});
+    EXPECT_EQ(Rendezvous(MakeWorld(rank, 2, place), kLong).Exchange({rank == 0 ? "second" : ""})[0],
+              "second");
   });
-  { const Job first(MakeWorld(1, 2, place), {}, kLong); }
-  EXPECT_EQ(Rendezvous(MakeWorld(1, 2, place), kLong).Exchange({""})[0], "second");
-  first_rank0.join();
 }
 
 // As when each host's ranks form a group, and only some of the hosts form another.

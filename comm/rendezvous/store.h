@@ -120,6 +120,8 @@ class StoreServer : public Store {
   // If the job has failed, sends the cause unasked: a rank that asks when rank 0 has gone still finds it in
   // its socket.
   void LeaveCause(Connection& connection);
+  // If rank 0 is leaving, tells a process that has not joined to come again.
+  void SayLater(Connection& connection);
   // The rank knows the cause.
   void Told(int rank);
 

@@ -209,7 +209,7 @@ void StoreServer::Serve(Connection& connection) {
   } catch (const std::exception&) {
     // It has left, it is a stranger, or rank 0 is leaving.
   }
-  if (is_rank) LeaveCause(connection);
+  is_rank ? LeaveCause(connection) : SayLater(connection);
   const std::lock_guard lock(mutex_);
   connection.channel.Close();
   if (connection.rank > 0) connected_.erase(connection.rank);
@@ -316,6 +316,19 @@ void StoreServer::Answer(Connection& connection) {
     }
     connection.channel.Send(answer, Clock::now() + kTakeWithin);
     if (IsFailure(answer.type)) return Told(connection.rank);
+  }
+}
+
+// A rank of the next run may be joining while this run ends. Without an answer it would take rank 0 for dead.
+void StoreServer::SayLater(Connection& connection) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_stopping_) return;
+  }
+  try {
+    connection.channel.Send({FrameType::kLater, "rank 0 is leaving"}, Clock::now() + kTakeWithin);
+  } catch (const std::runtime_error&) {
+    // It has left.
   }
 }
 

@@ -72,6 +72,16 @@ class StoreTest : public testing::Test {
        }}};
 };
 
+// Between the challenge and its answer, a run that ends is no reason for a rank of the next run to give up.
+TEST_F(StoreTest, ARankThatIsJoiningWhileRank0LeavesComesAgain) {
+  auto server = std::make_unique<StoreServer>(
+      ListenAnywhere(),
+      StoreServer::Options{.job = job_, .run = "run", .size = 2, .host = "host 0", .check = {}});
+  StoreClient client({.host = "127.0.0.1", .port = std::to_string(server->port())}, job_, "run", Soon());
+  server.reset();
+  EXPECT_EQ(client.Join(1, "host 1", "", Soon()), std::nullopt);
+}
+
 TEST_F(StoreTest, KeepsValues) {
   const auto clients = JoinAll();
   StoreClient& client = *clients[0];
