@@ -19,10 +19,6 @@
 namespace gradsync::comm {
 namespace {
 
-// Makes a group; with a first cause, one that is a part of a larger one.
-using Maker = std::unique_ptr<ProcessGroup> (*)(const GroupOptions& options, const model::DevicePtr& device,
-                                                std::shared_ptr<FirstCause> first_cause);
-
 bool IsSwitchedOn(const char* variable) {
   const char* value = std::getenv(variable);
   const std::string_view text = value == nullptr ? "0" : value;
@@ -58,46 +54,13 @@ void CheckNccl(model::Device::Type device, const World& world) {
   CheckRanksPerGpu(world, model::CudaDeviceCount(), SharesGpus());
 }
 
-GlooOptions ForGloo(const GroupOptions& options, const model::DevicePtr& device,
-                    std::shared_ptr<FirstCause> first_cause) {
-  return {.world = options.world,
-          .timeout = options.timeout,
-          .num_threads = options.num_threads,
-          .interface_or_address = options.interface_or_address,
-          .tuning = {},
-          .gpu = device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device),
-          .first_cause = std::move(first_cause)};
-}
-
-std::unique_ptr<ProcessGroup> MakeGloo(const GroupOptions& options, const model::DevicePtr& device,
-                                       std::shared_ptr<FirstCause> first_cause) {
-  return MakeGlooGroup(ForGloo(options, device, std::move(first_cause)));
-}
-
-std::unique_ptr<ProcessGroup> MakeGlooOwn(const GroupOptions& options, const model::DevicePtr& device,
-                                          std::shared_ptr<FirstCause> first_cause) {
-  GlooOptions gloo = ForGloo(options, device, std::move(first_cause));
-  gloo.own_algorithms = true;
-  return MakeGlooGroup(gloo);
-}
-
-std::unique_ptr<ProcessGroup> MakeShm(const GroupOptions& options, const model::DevicePtr&,
-                                      std::shared_ptr<FirstCause> first_cause) {
-  return MakeShmGroup(
-      {.world = options.world, .timeout = options.timeout, .first_cause = std::move(first_cause)});
-}
-
 std::unique_ptr<ProcessGroup> MakeNccl(const GroupOptions& options, const model::DevicePtr& device,
-                                       std::shared_ptr<FirstCause>) {
-  return MakeNcclGroup({.world = options.world, .timeout = options.timeout, .share_gpu = SharesGpus()},
-                       device);
+                                       std::shared_ptr<FirstCause> first_cause) {
+  // Told that each rank is a host of its own, NCCL lets them share a GPU: they talk over sockets. It reads
+  // this when it first looks for its host; a value from outside stays.
+  if (SharesGpus()) setenv("NCCL_HOSTID", Join("gradsync-rank-", options.world.rank).c_str(), 0);
+  return MakeNcclGroup(options, device, std::move(first_cause));
 }
-
-// These two read their options, which stand below.
-std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device,
-                                               std::shared_ptr<FirstCause> first_cause);
-std::unique_ptr<ProcessGroup> MakeMpi(const GroupOptions& options, const model::DevicePtr& device,
-                                      std::shared_ptr<FirstCause> first_cause);
 
 // An option's values; the first is the default.
 struct BackendOption {
@@ -108,22 +71,32 @@ struct BackendOption {
 struct Backend {
   std::string_view name;
   void (*check)(model::Device::Type device, const World& world);
-  Maker make;
+  GroupMaker* make;
   bool reduces_in_rank_order = true;
   std::vector<BackendOption> options = {};
 };
 
+const Backend& Find(const std::string& name);
+
+std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device,
+                                               std::shared_ptr<FirstCause>) {
+  return MakeHierarchicalGroup(options,
+                               [&](const GroupOptions& part, const std::shared_ptr<FirstCause>& first_cause) {
+                                 return Find(part.backend).make(part, device, first_cause);
+                               });
+}
+
 const std::vector<Backend>& Backends() {
   static const std::vector<Backend> backends = {
-      {"gloo", &CheckGloo, &MakeGloo},
-      {"gloo_own", &CheckGloo, &MakeGlooOwn, false},
-      {"shm", &CheckShm, &MakeShm},
+      {"gloo", &CheckGloo, &MakeGlooGroup},
+      {"gloo_own", &CheckGloo, &MakeGlooGroup, false},
+      {"shm", &CheckShm, &MakeShmGroup},
       {"hierarchical",
        &CheckHierarchical,
        &MakeHierarchical,
        true,
        {{"inner", {"shm", "gloo", "mpi"}}, {"outer", {"gloo", "gloo_own", "mpi"}}}},
-      {"mpi", &CheckMpi, &MakeMpi, false, {{"progress", {"thread", "wait"}}}},
+      {"mpi", &CheckMpi, &MakeMpiGroup, false, {{"progress", {"thread", "wait"}}}},
       {"nccl", &CheckNccl, &MakeNccl, false}};
   return backends;
 }
@@ -135,42 +108,6 @@ const Backend& Find(const std::string& name) {
     names += Join(names.empty() ? "" : ", ", backend.name);
   }
   throw InvalidInput(Join("backend is '", name, "', expected one of: ", names));
-}
-
-// The option's value in the options of this backend.
-const std::string& ValueOf(const GroupOptions& options, std::string_view name) {
-  if (const auto given = options.backend_options.find(name); given != options.backend_options.end())
-    return given->second;
-  return std::ranges::find(Find(options.backend).options, name, &BackendOption::name)->values.front();
-}
-
-std::unique_ptr<ProcessGroup> MakeHierarchical(const GroupOptions& options, const model::DevicePtr& device,
-                                               std::shared_ptr<FirstCause>) {
-  const auto part_maker = [&](std::string_view option, int num_threads) {
-    GroupOptions part = options;
-    part.backend = ValueOf(options, option);
-    part.backend_options = {};
-    part.num_threads = num_threads;
-    return [part, device](const World& world, std::chrono::milliseconds timeout,
-                          std::shared_ptr<FirstCause> first_cause) mutable {
-      part.world = world;
-      part.timeout = timeout;
-      return Find(part.backend).make(part, device, std::move(first_cause));
-    };
-  };
-  return MakeHierarchicalGroup({.world = options.world,
-                                .timeout = options.timeout,
-                                .inner = part_maker("inner", 1),
-                                .outer = part_maker("outer", options.num_threads)});
-}
-
-std::unique_ptr<ProcessGroup> MakeMpi(const GroupOptions& options, const model::DevicePtr&,
-                                      std::shared_ptr<FirstCause> first_cause) {
-  return MakeMpiGroup({.world = options.world,
-                       .timeout = options.timeout,
-                       .num_in_flight = options.num_threads,
-                       .has_thread = ValueOf(options, "progress") == "thread",
-                       .first_cause = std::move(first_cause)});
 }
 
 // What the factory made, and makes again of some of the ranks.
@@ -249,7 +186,11 @@ std::unique_ptr<ProcessGroup> MakeProcessGroup(const GroupOptions& options, cons
   CheckBackend(options.backend, options.backend_options, device->type(), options.world);
   // Ranks of shm compare every collective, whatever the environment says.
   const bool is_checked = IsSwitchedOn("GRADSYNC_CHECK_COLLECTIVES") && options.backend != "shm";
-  std::unique_ptr<ProcessGroup> group = Find(options.backend).make(options, device, nullptr);
+  const Backend& backend = Find(options.backend);
+  GroupOptions completed = options;
+  for (const auto& [name, values] : backend.options)
+    completed.backend_options.try_emplace(std::string(name), values.front());
+  std::unique_ptr<ProcessGroup> group = backend.make(completed, device, nullptr);
   if (is_checked) group = std::make_unique<CheckedProcessGroup>(std::move(group), device);
   return std::make_unique<MadeGroup>(std::move(group), options, device);
 }

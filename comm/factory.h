@@ -1,35 +1,17 @@
 #ifndef GRADSYNC_COMM_FACTORY_H_
 #define GRADSYNC_COMM_FACTORY_H_
 
-#include <chrono>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "comm/group_options.h"
 #include "comm/process_group.h"
 #include "comm/rendezvous/world.h"
 #include "model/device.h"
 
 namespace gradsync::comm {
-
-// Options of a backend, by name.
-using BackendOptions = std::map<std::string, std::string, std::less<>>;
-
-struct GroupOptions {
-  std::string backend = "gloo";
-  BackendOptions backend_options{};
-  World world;
-  // How long to wait for a peer that makes no progress, at the rendezvous and in any collective.
-  std::chrono::milliseconds timeout{60000};
-  // Communication threads: so many collectives progress at the same time.
-  int num_threads = 2;
-  // A network interface ("eth0") or an address of this host. Empty: loopback if all ranks are on one host,
-  // else the network on which they met at a tcp:// rendezvous; of file:// the address of this host's name.
-  std::string interface_or_address;
-};
 
 // The names that MakeProcessGroup takes.
 std::vector<std::string> BackendNames();

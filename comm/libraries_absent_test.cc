@@ -15,7 +15,7 @@ TEST(LibrariesAbsentTest, NcclIsOneLineFromEveryWayIn) {
   constexpr char kLine[] = "backend nccl: this program was built without NCCL";
   EXPECT_EQ(ErrorOf<InvalidInput>([] { CheckBackend("nccl", {}, model::Device::Type::kCuda, World{}); }),
             kLine);
-  EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeNcclGroup({}, nullptr); }), kLine);
+  EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeNcclGroup({}, nullptr, nullptr); }), kLine);
   EXPECT_EQ(NcclVersion(), "");
 }
 
@@ -26,7 +26,7 @@ TEST(LibrariesAbsentTest, OpenMpiIsOneLineFromEveryWayIn) {
     EXPECT_EQ(ErrorOf<InvalidInput>([&] { CheckBackend(backend, options, model::Device::Type::kCpu, {}); }),
               kLine);
   }
-  EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeMpiGroup({}); }), kLine);
+  EXPECT_EQ(ErrorOf<InvalidInput>([] { MakeMpiGroup({}, nullptr, nullptr); }), kLine);
   EXPECT_TRUE(BackendLibraries().empty());
 }
 

@@ -24,7 +24,9 @@ class CudaMemorySource : public MemorySource {
       static_cast<void>(cudaGetLastError());  // this error is answered here
       size_t free_bytes = 0, total_bytes = 0;
       GRADSYNC_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
-      throw CudaOutOfMemory(ordinal_, bytes, held_bytes_.load(), free_bytes, total_bytes);
+      throw CudaOutOfMemory(Join("out of memory on cuda:", ordinal_, ": asked for ", bytes >> 20, " MiB (",
+                                 bytes, " bytes), held are ", held_bytes_.load() >> 20, " MiB, free are ",
+                                 free_bytes >> 20, " of ", total_bytes >> 20));
     }
     GRADSYNC_CUDA(status);
     held_bytes_ += bytes;

@@ -35,8 +35,6 @@ class CudaOutOfMemory : public std::bad_alloc {
  public:
   explicit CudaOutOfMemory(std::string message)
       : message_(std::make_shared<const std::string>(std::move(message))) {}
-  // On this GPU the program's allocator holds `held_bytes`, and `free_bytes` of `total_bytes` are free.
-  CudaOutOfMemory(int ordinal, size_t asked_bytes, size_t held_bytes, size_t free_bytes, size_t total_bytes);
   const char* what() const noexcept override { return message_->c_str(); }
 
  private:

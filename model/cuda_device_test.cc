@@ -84,8 +84,8 @@ TEST_F(CudaDeviceTest, OutOfMemorySaysHowMuch) {
     FAIL() << "no exception";
   } catch (const CudaOutOfMemory& error) {
     EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("out of memory on cuda:0: asked for 1048576.00 GiB (1125899906842624 bytes)"),
-                      HasSubstr("held are 1.00 MiB (1048576 bytes)"), HasSubstr("free are ")));
+                AllOf(HasSubstr("out of memory on cuda:0: asked for 1073741824 MiB (1125899906842624 bytes)"),
+                      HasSubstr("held are 1 MiB, free are ")));
   }
   // The device works as before.
   EXPECT_EQ(Tensor::Zeros(device_, {3}, DType::kF32).ToVector<float>(), std::vector<float>(3, 0.0f));

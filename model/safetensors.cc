@@ -85,77 +85,58 @@ Json ParseHeader(const std::string& path, std::string_view text) {
   return header;
 }
 
-Shape ParseShape(const std::string& where, const Json& value) {
-  Shape shape;
-  bool ok = value.is_array();
-  for (size_t i = 0; ok && i < value.size(); ++i) {
-    ok = value[i].is_number_unsigned() && value[i].get<uint64_t>() <= uint64_t{INT64_MAX};
-    if (ok) shape.push_back(value[i].get<int64_t>());
-  }
-  Require(ok, where, " has shape ", Excerpt(value), ", expected a list of sizes");
-  return shape;
-}
-
 // One tensor of the header; its data lies in [data_begin, file_bytes) of the file.
 SafetensorsFile::Entry ParseEntry(const std::string& path, const std::string& name, const Json& fields,
                                   uint64_t data_begin, uint64_t file_bytes) {
-  const std::string where = Join(path, ": tensor ", Excerpt(name));
-  Require(fields.is_object(), where, " is ", Excerpt(fields), ", expected an object");
-  for (const char* field : {"dtype", "shape", "data_offsets"}) {
-    Require(fields.contains(field), where, " has no ", field);
-  }
-  Require(fields.size() == 3, where, " is ", Excerpt(fields),
-          ", expected dtype, shape and data_offsets only");
-
-  const std::optional<DType> dtype = ParseDType(fields["dtype"]);
-  Require(dtype.has_value(), where, " has dtype ", Excerpt(fields["dtype"]),
-          ", expected F32, F64, BF16, I32, I64 or U8");
-  Shape shape = ParseShape(where, fields["shape"]);
-  const Json& offsets = fields["data_offsets"];
-  Require(offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() &&
-              offsets[1].is_number_unsigned(),
-          where, " has data_offsets ", Excerpt(offsets), ", expected [begin, end]");
-  const uint64_t begin = offsets[0], end = offsets[1], available = file_bytes - data_begin;
-  Require(begin <= end, where, " has data_offsets ", Excerpt(offsets), ", which end before they begin");
-  Require(end <= available, where, " has data_offsets ", Excerpt(offsets), ", but the file has only ",
-          available, " bytes of data: it is truncated or damaged");
-
+  const std::string where = Join(path, ": tensor ", Excerpt(name), " is ", Excerpt(fields));
+  const auto is_size = [](const Json& size) {
+    return size.is_number_unsigned() && size.get<uint64_t>() <= uint64_t{INT64_MAX};
+  };
+  const auto has_sizes = [&](const char* field) {
+    return fields.contains(field) && fields[field].is_array() && std::ranges::all_of(fields[field], is_size);
+  };
+  const std::optional<DType> dtype =
+      fields.is_object() ? ParseDType(fields.value("dtype", Json())) : std::nullopt;
+  Require(dtype.has_value() && fields.size() == 3 && has_sizes("shape") && has_sizes("data_offsets") &&
+              fields["data_offsets"].size() == 2,
+          where,
+          ", expected dtype F32, F64, BF16, I32, I64 or U8, shape, a list of sizes, and data_offsets, ",
+          "[begin, end], only");
+  const auto shape = fields["shape"].get<Shape>();
+  const auto [begin, end] = fields["data_offsets"].get<std::array<uint64_t, 2>>();
+  const uint64_t available = file_bytes - data_begin;
+  Require(begin <= end && end <= available, where, ", but the file has ", available,
+          " bytes of data: it is truncated or damaged");
   uint64_t wanted_bytes = SizeOf(*dtype);
   bool fits = true;
   for (const int64_t size : shape)
     fits &= !__builtin_mul_overflow(wanted_bytes, static_cast<uint64_t>(size), &wanted_bytes);
-  Require(fits && wanted_bytes == end - begin, where, " has ", end - begin, " bytes of data, but its shape ",
-          ToString(shape), " and dtype ", FormatDType(*dtype), " take ",
-          fits ? std::to_string(wanted_bytes) : "more than there are numbers");
+  Require(fits && wanted_bytes == end - begin, where, ", which takes ",
+          fits ? std::to_string(wanted_bytes) : "more than there are numbers", " bytes of data");
   return {.name = name,
           .dtype = *dtype,
-          .shape = std::move(shape),
+          .shape = shape,
           .offset_bytes = data_begin + begin,
           .size_bytes = end - begin};
 }
 
 std::map<std::string, std::string> ParseMetadata(const std::string& path, const Json& fields) {
-  std::map<std::string, std::string> metadata;
-  Require(fields.is_object(), path, ": ", kMetadata, " is ", Excerpt(fields),
-          ", expected an object of strings");
-  for (const auto& [key, value] : fields.items()) {
-    Require(value.is_string(), path, ": ", kMetadata, " has ", Excerpt(value), " under ", Excerpt(key),
-            ", expected a string");
-    metadata[key] = value.get<std::string>();
+  try {
+    return fields.get<std::map<std::string, std::string>>();
+  } catch (const Json::type_error&) {
+    throw InvalidInput(
+        Join(path, ": ", kMetadata, " is ", Excerpt(fields), ", expected an object of strings"));
   }
-  return metadata;
 }
 
 // Every byte of data belongs to exactly one tensor. `entries` are in the order of their offsets.
 void RequireNoGapsAndOverlaps(const std::string& path, const std::vector<SafetensorsFile::Entry>& entries,
                               uint64_t data_begin, uint64_t file_bytes) {
   uint64_t end = data_begin;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    Require(entries[i].offset_bytes >= end, path, ": the data of tensors ",
-            Excerpt(entries[i == 0 ? 0 : i - 1].name), " and ", Excerpt(entries[i].name), " overlap");
-    Require(entries[i].offset_bytes == end, path, ": ", entries[i].offset_bytes - end,
-            " bytes of data before tensor ", Excerpt(entries[i].name), " belong to no tensor");
-    end += entries[i].size_bytes;
+  for (const SafetensorsFile::Entry& entry : entries) {
+    Require(entry.offset_bytes == end, path, ": the data of tensor ", Excerpt(entry.name), " begins at ",
+            entry.offset_bytes - data_begin, ", expected ", end - data_begin, ", where that before it ends");
+    end += entry.size_bytes;
   }
   Require(end == file_bytes, path, ": ", file_bytes - end, " bytes at the end belong to no tensor");
 }
@@ -237,14 +218,7 @@ const SafetensorsFile::Entry* SafetensorsFile::Find(std::string_view name) const
 
 const SafetensorsFile::Entry& SafetensorsFile::Get(std::string_view name) const {
   const Entry* entry = Find(name);
-  if (entry == nullptr) {
-    std::string others;
-    for (size_t i = 0; i < std::min<size_t>(entries_.size(), 3); ++i)
-      others += (i == 0 ? "" : ", ") + entries_[i].name;
-    if (entries_.size() > 3) others += ", ...";
-    throw InvalidInput(
-        Join(path_, ": no tensor '", name, "' among its ", entries_.size(), " (", others, ")"));
-  }
+  Require(entry != nullptr, path_, ": no tensor '", name, "' among its ", entries_.size());
   return *entry;
 }
 

@@ -131,7 +131,7 @@ TEST_F(SafetensorsTest, NamesTheTensorThatIsMissingOrDifferent) {
     }
     return std::string();
   };
-  EXPECT_EQ(error("x", Of<float>({1}, {0})), path_ + ": no tensor 'x' among its 5 (t0, t1, t2, ...)");
+  EXPECT_EQ(error("x", Of<float>({1}, {0})), path_ + ": no tensor 'x' among its 5");
   EXPECT_EQ(error("t1", Of<float>({1, 1}, {0})), path_ + ": tensor 't1' is (1) f32, expected (1, 1) f32");
   EXPECT_EQ(error("t1", Of<int32_t>({1}, {0})), path_ + ": tensor 't1' is (1) f32, expected (1) i32");
 }
@@ -188,10 +188,10 @@ TEST_F(SafetensorsTest, RefusesBadHeaders) {
   EXPECT_THAT(HeaderError(R"({"a":1e999})"), HasSubstr("a number that is out of range"));
   EXPECT_THAT(HeaderError("[1]"), HasSubstr("header is [1], expected an object"));
   EXPECT_THAT(HeaderError(std::string(100'000, '[')), HasSubstr("nested too deeply"));
-  EXPECT_THAT(HeaderError(R"({"a":[]})"), HasSubstr("tensor \"a\" is [], expected an object"));
+  EXPECT_THAT(HeaderError(R"({"a":[]})"), HasSubstr("tensor \"a\" is [], expected dtype"));
   EXPECT_THAT(HeaderError(R"({"__metadata__":3})"),
               HasSubstr("__metadata__ is 3, expected an object of strings"));
-  EXPECT_THAT(HeaderError(R"({"__metadata__":{"k":3}})"), HasSubstr("__metadata__ has 3 under \"k\""));
+  EXPECT_THAT(HeaderError(R"({"__metadata__":{"k":3}})"), HasSubstr("__metadata__ is {\"k\":3}"));
   const std::string a = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
   EXPECT_THAT(HeaderError("{" + a + "," + a + "}"), HasSubstr("has \"a\" twice"));
   EXPECT_THAT(HeaderError(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
@@ -200,30 +200,32 @@ TEST_F(SafetensorsTest, RefusesBadHeaders) {
 
 TEST_F(SafetensorsTest, RefusesBadEntries) {
   const auto error = [&](const std::string& fields) { return HeaderError("{\"a\":{" + fields + "}}"); };
-  EXPECT_THAT(error(R"("shape":[2],"data_offsets":[0,8])"), HasSubstr("tensor \"a\" has no dtype"));
-  EXPECT_THAT(error(R"("dtype":"F32","data_offsets":[0,8])"), HasSubstr("tensor \"a\" has no shape"));
-  EXPECT_THAT(error(R"("dtype":"F32","shape":[2])"), HasSubstr("tensor \"a\" has no data_offsets"));
-  EXPECT_THAT(error(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1)"),
-              HasSubstr("expected dtype, shape and"));
+  const auto expected = HasSubstr(
+      "expected dtype F32, F64, BF16, I32, I64 or U8, shape, a list of sizes, and data_offsets, [begin, "
+      "end]");
+  EXPECT_THAT(error(R"("shape":[2],"data_offsets":[0,8])"),
+              AllOf(HasSubstr("tensor \"a\" is {\"data_offsets\":[0,8],\"shape\":[2]}, "), expected));
+  EXPECT_THAT(error(R"("dtype":"F32","data_offsets":[0,8])"), expected);
+  EXPECT_THAT(error(R"("dtype":"F32","shape":[2])"), expected);
+  EXPECT_THAT(error(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1)"), expected);
   for (const char* dtype : {"\"F8_E4M3\"", "\"f32\"", "5", "null"}) {
-    EXPECT_THAT(error(std::string("\"dtype\":") + dtype + R"(,"shape":[2],"data_offsets":[0,8])"),
-                HasSubstr(std::string("has dtype ") + dtype + ", expected F32, F64, BF16, I32, I64 or U8"));
+    EXPECT_THAT(error(std::string("\"dtype\":") + dtype + R"(,"shape":[2],"data_offsets":[0,8])"), expected);
   }
   for (const char* shape : {"2", "[-2]", "[2.0]", "[\"2\"]", "[18446744073709551615]"}) {
-    EXPECT_THAT(error(std::string(R"("dtype":"F32","data_offsets":[0,8],"shape":)") + shape),
-                HasSubstr(std::string("has shape ") + shape + ", expected a list of sizes"));
+    EXPECT_THAT(error(std::string(R"("dtype":"F32","data_offsets":[0,8],"shape":)") + shape), expected);
   }
   for (const char* offsets : {"8", "[0]", "[0,8,9]", "[-8,0]", "[0.0,8]"}) {
-    EXPECT_THAT(error(std::string(R"("dtype":"F32","shape":[2],"data_offsets":)") + offsets),
-                HasSubstr(", expected [begin, end]"));
+    EXPECT_THAT(error(std::string(R"("dtype":"F32","shape":[2],"data_offsets":)") + offsets), expected);
   }
-  EXPECT_THAT(error(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), HasSubstr("end before they begin"));
-  EXPECT_THAT(error(R"("dtype":"F32","shape":[4],"data_offsets":[0,16])"),
-              HasSubstr("data_offsets [0,16], but the file has only 8 bytes of data: it is truncated"));
+  EXPECT_THAT(error(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), HasSubstr("truncated or damaged"));
+  EXPECT_THAT(
+      error(R"("dtype":"F32","shape":[4],"data_offsets":[0,16])"),
+      HasSubstr(
+          "[0,16],\"dtype\":\"F32\",\"shape\":[4]}, but the file has 8 bytes of data: it is truncated"));
   EXPECT_THAT(error(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
-              HasSubstr("has 8 bytes of data, but its shape (3) and dtype F32 take 12"));
+              HasSubstr("\"shape\":[3]}, which takes 12 bytes of data"));
   EXPECT_THAT(error(R"("dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8])"),
-              HasSubstr("take more than there are numbers"));
+              HasSubstr("takes more than there are numbers"));
 }
 
 TEST_F(SafetensorsTest, RefusesOverlapsAndGaps) {
@@ -235,11 +237,10 @@ TEST_F(SafetensorsTest, RefusesOverlapsAndGaps) {
     return "{" + tensor("a", a_begin, a_end) + "," + tensor("b", b_begin, b_end) + "}";
   };
   ASSERT_EQ(HeaderError(header(0, 4, 4, 8)), "");
-  EXPECT_THAT(HeaderError(header(0, 4, 3, 8)), HasSubstr("the data of tensors \"a\" and \"b\" overlap"));
-  EXPECT_THAT(HeaderError(header(0, 8, 0, 8)), HasSubstr("overlap"));
-  EXPECT_THAT(HeaderError(header(0, 3, 4, 8)),
-              HasSubstr("1 bytes of data before tensor \"b\" belong to no tensor"));
-  EXPECT_THAT(HeaderError(header(1, 4, 4, 8)), HasSubstr("1 bytes of data before tensor \"a\""));
+  EXPECT_THAT(HeaderError(header(0, 4, 3, 8)), HasSubstr("the data of tensor \"b\" begins at 3, expected 4"));
+  EXPECT_THAT(HeaderError(header(0, 8, 0, 8)), HasSubstr("begins at 0, expected 8"));
+  EXPECT_THAT(HeaderError(header(0, 3, 4, 8)), HasSubstr("tensor \"b\" begins at 4, expected 3"));
+  EXPECT_THAT(HeaderError(header(1, 4, 4, 8)), HasSubstr("tensor \"a\" begins at 1, expected 0"));
   EXPECT_THAT(HeaderError(header(0, 4, 4, 7)), HasSubstr("1 bytes at the end"));
 }
 

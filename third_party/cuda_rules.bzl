@@ -4,6 +4,7 @@ Below an emulated_cuda_test (tests/cuda_emulation) both are built with emulated 
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@local_cuda//:defs.bzl", "ARCHITECTURES", "CUDA_MAJOR", "HAVE_CUDA", "HAVE_PART", "NVCC")
+load("//tests/cuda_emulation:emulation.bzl", "emulated_cuda_test")
 
 # Machine code for each architecture, and PTX of the last, which later GPUs compile for themselves.
 _GENERATED_CODE = [
@@ -16,6 +17,7 @@ _NVCC_FLAGS = [
     "-O3",
     "-ccbin=/usr/bin/g++",
     "--expt-relaxed-constexpr",
+    "--extended-lambda",
     "-Werror=all-warnings",
     "-Xcompiler=-fPIC,-Wall,-Wextra,-Werror",
     # Temporary files take their names from the object's, not from the process.
@@ -184,21 +186,32 @@ def cuda_library(name, srcs, stub_srcs = [], hdrs = [], deps = [], requires = []
         **kwargs
     )
 
-def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwargs):
+def cuda_test(
+        name,
+        srcs = None,
+        deps = [],
+        gpus = 1,
+        requires = [],
+        tags = [],
+        emulated_size = None,
+        emulated_args = [],
+        **kwargs):
     """A GoogleTest program that needs GPUs: only `--config=gpu` runs it.
 
     Without a GPU, or its parts of CUDA, it fails with one line that says so.
 
     Args:
       name: the test.
-      srcs: .cu and .cc files.
+      srcs: .cu and .cc files; NAME.cc unless given.
       deps: libraries under test; //third_party:gpu_test_main is added.
       gpus: how many GPUs of one machine it needs; with fewer it is skipped.
       requires: as in cuda_library.
       tags: further tags.
+      emulated_size: of the same test on emulated CUDA, X_emulated_test for X_test and X_cuda_test; None: there is none.
+      emulated_args: its arguments.
       **kwargs: size and the like, for cc_test.
     """
-    kernels, sources = _split(srcs)
+    kernels, sources = _split([name + ".cc"] if srcs == None else srcs)
     all_deps = deps + ["//third_party:gpu_test_main"]
     local_srcs, local_deps = sources, all_deps + _parts("@local_cuda//", requires)
     if _is_missing(requires):
@@ -222,3 +235,11 @@ def cuda_test(name, srcs, deps = [], gpus = 1, requires = [], tags = [], **kwarg
         deps = _select(all_deps + _parts("//tests/cuda_emulation", []), local_deps),
         **kwargs
     )
+    if emulated_size != None:
+        suffix = "_cuda_test" if name.endswith("_cuda_test") else "_test"
+        emulated_cuda_test(
+            name = name[:-len(suffix)] + "_emulated_test",
+            size = emulated_size,
+            args = emulated_args,
+            test = ":" + name,
+        )

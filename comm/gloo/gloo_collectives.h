@@ -48,6 +48,13 @@ class Scratch {
 // different sequence numbers (modulo 2^32). Throws PeerError.
 void RunCollective(GlooMesh& mesh, const Request& request, const GlooTuning& tuning, Scratch& scratch);
 
+// What backend `gloo_own` has in place of backend `gloo`'s all-reduce, for comparison: the ring that comes
+// with gloo, which PyTorch's gloo backend runs, over the same connections. (Other collectives of both are
+// ours.) Each rank adds a part to what it has received, and rounds at each of size - 1 steps. A connection
+// that breaks in the midst of a message is noticed at the deadline. Otherwise like RunCollective. Throws
+// PeerError, which knows no rank.
+void RunOwnAllReduce(GlooMesh& mesh, const Request& request);
+
 }  // namespace gradsync::comm
 
 #endif  // GRADSYNC_COMM_GLOO_GLOO_COLLECTIVES_H_

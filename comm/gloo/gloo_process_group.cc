@@ -6,14 +6,12 @@
 
 #include "comm/gloo/cuda_staging.h"
 #include "comm/gloo/gloo_mesh.h"
-#include "comm/gloo/gloo_own.h"
 #include "comm/queue/request.h"
-#include "model/error.h"
+#include "comm/queue/request_queue.h"
+#include "model/cuda_device.h"
 
 namespace gradsync::comm {
 namespace {
-
-std::string_view NameFor(const GlooOptions& options) { return options.own_algorithms ? "gloo_own" : "gloo"; }
 
 // The threads take collectives from one queue, in the order of issue, and each runs its own to the end.
 //
@@ -25,21 +23,23 @@ std::string_view NameFor(const GlooOptions& options) { return options.own_algori
 // way. So it finishes; and so does, by induction, every one after it.
 class GlooProcessGroup : public QueueGroup {
  public:
-  explicit GlooProcessGroup(const GlooOptions& options)
-      : QueueGroup(options.world.rank, options.world.size,
-                   options.gpu == nullptr ? "cpu" : options.gpu->name()),
+  GlooProcessGroup(const GroupOptions& options, const model::DevicePtr& device,
+                   std::shared_ptr<FirstCause> first_cause, const GlooTuning& tuning)
+      : QueueGroup(options.world.rank, options.world.size, device->name()),
         options_(options),
+        tuning_(tuning),
+        gpu_(device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)),
         memory_(static_cast<size_t>(options.num_threads)) {
     const World& world = options.world;
-    const auto first_cause =
-        options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(world);
+    const bool is_part = first_cause != nullptr;
+    if (!is_part) first_cause = std::make_shared<FirstCause>(world);
     if (world.size > 1) {
       mesh_.emplace(world, options.interface_or_address, options.timeout, *first_cause);
     }
     const BlockSigpipe block_sigpipe;
     queue_.emplace(
         RequestQueueOptions{.rank = world.NameOf(world.rank),
-                            .backend = NameFor(options),
+                            .backend = options_.backend,
                             .num_threads = options.num_threads,
                             .run = [this](const Request& request,
                                           int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
@@ -48,11 +48,11 @@ class GlooProcessGroup : public QueueGroup {
                                   if (mesh_.has_value()) mesh_->Abort();
                                 },
                             .first_cause = first_cause,
-                            .is_part = options.first_cause != nullptr});
+                            .is_part = is_part});
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 
-  std::string_view backend() const override { return NameFor(options_); }
+  std::string_view backend() const override { return options_.backend; }
   int num_threads() const override { return options_.num_threads; }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     if (!mesh_.has_value() || mesh_->interface().empty()) return {};
@@ -60,9 +60,9 @@ class GlooProcessGroup : public QueueGroup {
   }
 
   Work Issue(Request request) override {
-    if (options_.gpu == nullptr || !request.output.defined()) return QueueGroup::Issue(std::move(request));
-    const auto issued = std::make_shared<model::CudaEvent>(*options_.gpu);
-    issued->Record(options_.gpu->compute_stream());
+    if (gpu_ == nullptr || !request.output.defined()) return QueueGroup::Issue(std::move(request));
+    const auto issued = std::make_shared<model::CudaEvent>(*gpu_);
+    issued->Record(gpu_->compute_stream());
     request.prepare = [this, issued] { WaitOnHost(*issued, options_.timeout); };
     return queue_->Issue(std::move(request));
   }
@@ -76,29 +76,36 @@ class GlooProcessGroup : public QueueGroup {
 
   void Run(const Request& request, Memory& memory) {
     const auto run_on_host = [&](const Request& part) { RunOnHost(part, memory.scratch); };
-    if (options_.gpu == nullptr || !request.output.defined()) return run_on_host(request);
-    if (!memory.staging.has_value()) memory.staging.emplace(options_.gpu, options_.timeout);
+    if (gpu_ == nullptr || !request.output.defined()) return run_on_host(request);
+    if (!memory.staging.has_value()) memory.staging.emplace(gpu_, options_.timeout);
     memory.staging->Run(request, run_on_host);
   }
 
   void RunOnHost(const Request& request, Scratch& scratch) {
     if (!mesh_.has_value()) return RunAlone(request);
-    const bool is_own = options_.own_algorithms && request.collective == Collective::kAllReduce;
-    is_own ? RunOwnAllReduce(*mesh_, request) : RunCollective(*mesh_, request, options_.tuning, scratch);
+    const bool is_own = options_.backend == "gloo_own" && request.collective == Collective::kAllReduce;
+    is_own ? RunOwnAllReduce(*mesh_, request) : RunCollective(*mesh_, request, tuning_, scratch);
   }
 
-  const GlooOptions options_;
-  std::optional<GlooMesh> mesh_;  // nullopt in a world of one
-  std::vector<Memory> memory_;    // by thread
+  const GroupOptions options_;
+  const GlooTuning tuning_;
+  const std::shared_ptr<model::CudaDevice> gpu_;  // null for tensors of the CPU
+  std::optional<GlooMesh> mesh_;                  // nullopt in a world of one
+  std::vector<Memory> memory_;                    // by thread
 };
 
 }  // namespace
 
-std::unique_ptr<QueueGroup> MakeGlooGroup(const GlooOptions& options) {
-  CheckOptions(NameFor(options), options.world, options.timeout);
-  Require(options.num_threads >= 1, NameFor(options), ": ", options.num_threads,
-          " communication threads, expected at least 1");
-  return std::make_unique<GlooProcessGroup>(options);
+std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
+                                            std::shared_ptr<FirstCause> first_cause) {
+  return MakeGlooGroup(options, device, std::move(first_cause), {});
+}
+
+std::unique_ptr<ProcessGroup> MakeGlooGroup(const GroupOptions& options, const model::DevicePtr& device,
+                                            std::shared_ptr<FirstCause> first_cause,
+                                            const GlooTuning& tuning) {
+  CheckOptions(options.backend, options);
+  return std::make_unique<GlooProcessGroup>(options, device, std::move(first_cause), tuning);
 }
 
 }  // namespace gradsync::comm

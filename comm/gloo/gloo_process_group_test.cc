@@ -30,8 +30,8 @@ const model::DevicePtr& Cpu() {
 
 Tensor Zeros(int64_t numel, DType dtype = DType::kF32) { return Tensor::Zeros(Cpu(), {numel}, dtype); }
 
-GlooOptions OptionsFor(int rank, int size, const TemporaryDirectory& directory) {
-  GlooOptions options;
+GroupOptions OptionsFor(int rank, int size, const TemporaryDirectory& directory) {
+  GroupOptions options;
   options.world = {.rank = rank,
                    .size = size,
                    .local_rank = rank,
@@ -41,14 +41,14 @@ GlooOptions OptionsFor(int rank, int size, const TemporaryDirectory& directory) 
   return options;
 }
 
-std::vector<std::unique_ptr<ProcessGroup>> Connect(int size,
-                                                   const std::function<void(GlooOptions&)>& change) {
+std::vector<std::unique_ptr<ProcessGroup>> Connect(int size, const std::function<void(GroupOptions&)>& change,
+                                                   const GlooTuning& tuning = {}) {
   const TemporaryDirectory directory;
   std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
   RunRanks(size, [&](int rank) {
-    GlooOptions options = OptionsFor(rank, size, directory);
+    GroupOptions options = OptionsFor(rank, size, directory);
     change(options);
-    groups[static_cast<size_t>(rank)] = MakeGlooGroup(options);
+    groups[static_cast<size_t>(rank)] = MakeGlooGroup(options, Cpu(), nullptr, tuning);
   });
   return groups;
 }
@@ -95,9 +95,8 @@ void CheckResults(ProcessGroup& group, int64_t numel) {
 TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
   for (const int size : {2, 3, 4, 7}) {
     for (const size_t segment_bytes : {64, 1000}) {
-      auto groups = Connect(size, [&](GlooOptions& options) {
-        options.tuning = {.direct_bytes = 0, .segment_bytes = segment_bytes};
-      });
+      const auto as_they_are = [](GroupOptions&) {};
+      auto groups = Connect(size, as_they_are, {.direct_bytes = 0, .segment_bytes = segment_bytes});
       RunRanks(size, [&](int rank) {
         for (const int64_t numel : {1, 5, 999, static_cast<int>(segment_bytes) * 3 + 17}) {
           CheckResults(*groups[static_cast<size_t>(rank)], numel);
@@ -105,6 +104,24 @@ TEST(GlooTuningTest, ResultsDoNotDependOnIt) {
       });
     }
   }
+}
+
+// gloo_own adds around gloo's ring, which begins with another rank for each part, and rounds at each step.
+TEST(GlooOwnTest, AddsInTheRingsOrder) {
+  constexpr int64_t kNumel = 9999;
+  std::vector<std::vector<float>> sums;
+  for (const std::string backend : {"gloo", "gloo_own"}) {
+    auto groups = Connect(3, [&](GroupOptions& options) { options.backend = backend; });
+    RunRanks(3, [&](int rank) {
+      ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+      EXPECT_EQ(group.backend(), backend);
+      const Tensor tensor = Uneven(rank, kNumel);
+      group.AllReduce(tensor, ReduceOp::kSum).Wait();
+      if (rank == 0) sums.push_back(tensor.ToVector<float>());
+    });
+  }
+  EXPECT_NE(sums[0], sums[1]);
+  EXPECT_THAT(sums[1], testing::Pointwise(testing::FloatNear(0.1f), sums[0]));
 }
 
 // Whatever differs: each rank's messages have another slot.
@@ -115,7 +132,7 @@ TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
       [](ProcessGroup& group) { return group.AllReduce(Zeros(1000), ReduceOp::kMax); },
       [](ProcessGroup& group) { return group.AllReduce(Zeros(1000, DType::kI32), ReduceOp::kSum); }};
   for (size_t other = 1; other < collectives.size(); ++other) {
-    auto groups = Connect(2, [](GlooOptions& options) { options.timeout = std::chrono::seconds(1); });
+    auto groups = Connect(2, [](GroupOptions& options) { options.timeout = std::chrono::seconds(1); });
     const auto errors = ErrorsOfRanks(
         2, [&](int rank) { collectives[rank == 0 ? 0 : other](*groups[static_cast<size_t>(rank)]).Wait(); });
     EXPECT_THAT(errors[0] + errors[1], HasSubstr("GRADSYNC_CHECK_COLLECTIVES=1 shows whether")) << other;
@@ -124,18 +141,18 @@ TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
 }
 
 TEST(GlooOptionsTest, ThreadsMustBePositive) {
-  GlooOptions options;
+  GroupOptions options;
   options.num_threads = 0;
-  const auto errors = ErrorsOfRanks(1, [&](int) { MakeGlooGroup(options); });
+  const auto errors = ErrorsOfRanks(1, [&](int) { MakeGlooGroup(options, Cpu(), nullptr); });
   EXPECT_EQ(errors[0], "gloo: 0 communication threads, expected at least 1");
 }
 
 TEST(GlooOptionsTest, AnUnknownInterfaceIsNamed) {
   const TemporaryDirectory directory;
   const auto errors = ErrorsOfRanks(2, [&](int rank) {
-    GlooOptions options = OptionsFor(rank, 2, directory);
+    GroupOptions options = OptionsFor(rank, 2, directory);
     options.interface_or_address = "203.0.113.7";
-    MakeGlooGroup(options);
+    MakeGlooGroup(options, Cpu(), nullptr);
   });
   for (const std::string& error : errors) {
     EXPECT_EQ(
@@ -146,7 +163,7 @@ TEST(GlooOptionsTest, AnUnknownInterfaceIsNamed) {
 
 TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
   for (const std::string name : {"lo", "127.0.0.1", "localhost"}) {
-    auto groups = Connect(2, [&](GlooOptions& options) { options.interface_or_address = name; });
+    auto groups = Connect(2, [&](GroupOptions& options) { options.interface_or_address = name; });
     RunRanks(2, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
   }
 }
@@ -161,11 +178,11 @@ TEST(GlooIdentityTest, APeerThatHasGoneKillsNobody) {
 std::vector<std::string> ErrorsWithSecrets(const std::string& of_rank0, const std::string& of_rank1) {
   const TemporaryDirectory directory;
   return ErrorsOfRanks(2, [&](int rank) {
-    GlooOptions options = OptionsFor(rank, 2, directory);
+    GroupOptions options = OptionsFor(rank, 2, directory);
     options.timeout = std::chrono::seconds(10);
     options.world = JoinJob(options.world, {}, std::chrono::seconds(30));
     options.world.job_secret = rank == 0 ? of_rank0 : of_rank1;
-    MakeGlooGroup(options)->Barrier();
+    MakeGlooGroup(options, Cpu(), nullptr)->Barrier();
   });
 }
 
@@ -189,10 +206,10 @@ std::string ErrorWithPeerAt(uint16_t port) {
                            std::string(address.begin(), address.end());
   const TemporaryDirectory directory;
   return ErrorsOfRanks(2, [&](int rank) {
-    GlooOptions options = OptionsFor(rank, 2, directory);
+    GroupOptions options = OptionsFor(rank, 2, directory);
     options.timeout = std::chrono::seconds(2);
     if (rank == 0) {
-      MakeGlooGroup(options);
+      MakeGlooGroup(options, Cpu(), nullptr);
       return;
     }
     Rendezvous rendezvous(options.world, std::chrono::seconds(30));
@@ -229,7 +246,7 @@ TEST(GlooOptionsTest, RanksOnDifferentHostsFindTheirNetwork) {
   if (outer.empty()) GTEST_SKIP() << "this machine has no network";
   const TemporaryDirectory directory;
   for (const std::string& place : {FreeUrl(outer), "file://" + directory.path()}) {
-    auto groups = Connect(3, [&](GlooOptions& options) { PutOnOwnHost(options.world, place); });
+    auto groups = Connect(3, [&](GroupOptions& options) { PutOnOwnHost(options.world, place); });
     RunRanks(3, [&](int rank) { groups[static_cast<size_t>(rank)]->Barrier(); });
   }
 }
@@ -238,10 +255,10 @@ TEST(GlooOptionsTest, LoopbackDoesNotServeDifferentHosts) {
   const std::string url = FreeUrl("127.0.0.1");
   for (const std::string chosen : {"", "lo", "localhost"}) {
     const auto errors = ErrorsOfRanks(2, [&](int rank) {
-      GlooOptions options = OptionsFor(rank, 2, TemporaryDirectory());
+      GroupOptions options = OptionsFor(rank, 2, TemporaryDirectory());
       PutOnOwnHost(options.world, url);
       options.interface_or_address = chosen;
-      MakeGlooGroup(options);
+      MakeGlooGroup(options, Cpu(), nullptr);
     });
     for (const std::string& error : errors) {
       EXPECT_EQ(error,
@@ -255,7 +272,7 @@ TEST(GlooOptionsTest, LoopbackDoesNotServeDifferentHosts) {
 // What the launcher says of hosts is not believed.
 TEST(GlooOptionsTest, ALauncherThatSaysNothingOfHosts) {
   const std::string url = FreeUrl("127.0.0.1");
-  auto groups = Connect(2, [&](GlooOptions& options) {
+  auto groups = Connect(2, [&](GroupOptions& options) {
     options.world.local_size = 0;
     options.world.rendezvous = url;
   });

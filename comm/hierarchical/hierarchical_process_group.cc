@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "comm/queue/chunks.h"
+#include "comm/queue/first_cause.h"
 #include "comm/queue/request.h"
 #include "comm/queue/request_queue.h"
 #include "comm/rendezvous/job.h"
@@ -91,7 +92,7 @@ Request PartOf(const Request& whole, Collective collective, const Tensor& input,
 
 class HierarchicalProcessGroup : public QueueGroup {
  public:
-  explicit HierarchicalProcessGroup(const HierarchicalOptions& options)
+  HierarchicalProcessGroup(const GroupOptions& options, const MakePart& make_part)
       : QueueGroup(options.world.rank, options.world.size), host_(options.world.host) {
     World world = options.world;
     if (world.size > 1 && world.job == nullptr) {
@@ -102,12 +103,22 @@ class HierarchicalProcessGroup : public QueueGroup {
     const bool has_both = num_hosts() > 1 && num_local() > 1;
     // A rank of this host that does nothing may be waiting for one of another host.
     const auto first_cause = has_both ? std::make_shared<FirstCause>(world, options.timeout) : nullptr;
-    if (num_hosts() == 1 || has_both)
-      inner_ = options.inner(PartOf(world, ranks_[own_.host]), options.timeout, first_cause);
+    GroupOptions part = options;
+    part.backend_options = {};
+    if (num_hosts() == 1 || has_both) {
+      part.backend = options.backend_options.at("inner");
+      part.world = PartOf(world, ranks_[own_.host]);
+      part.num_threads = 1;
+      inner_ = make_part(part, first_cause);
+    }
     if (num_hosts() > 1) {
       std::vector<int> members;
       for (const std::vector<int>& ranks : ranks_) members.push_back(ranks[own_.local]);
-      outer_ = options.outer(PartOf(world, members), options.timeout * (has_both ? 2 : 1), first_cause);
+      part.backend = options.backend_options.at("outer");
+      part.world = PartOf(world, members);
+      part.num_threads = options.num_threads;
+      part.timeout = options.timeout * (has_both ? 2 : 1);
+      outer_ = make_part(part, first_cause);
     }
     if (has_both) Prepare(first_cause);
   }
@@ -342,9 +353,9 @@ class HierarchicalProcessGroup : public QueueGroup {
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const HierarchicalOptions& options) {
-  CheckOptions(kBackend, options.world, options.timeout);
-  return std::make_unique<HierarchicalProcessGroup>(options);
+std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part) {
+  CheckOptions(kBackend, options);
+  return std::make_unique<HierarchicalProcessGroup>(options, make_part);
 }
 
 std::vector<std::vector<int>> RanksByHost(const std::vector<std::string>& hosts) {

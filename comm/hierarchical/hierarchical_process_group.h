@@ -1,28 +1,18 @@
 #ifndef GRADSYNC_COMM_HIERARCHICAL_HIERARCHICAL_PROCESS_GROUP_H_
 #define GRADSYNC_COMM_HIERARCHICAL_HIERARCHICAL_PROCESS_GROUP_H_
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "comm/process_group.h"
-#include "comm/queue/first_cause.h"
-#include "comm/rendezvous/world.h"
+#include "comm/group_options.h"
 
 namespace gradsync::comm {
 
-struct HierarchicalOptions {
-  // Makes a group of some of the ranks. With a first cause it is a part of this one: see RequestQueueOptions.
-  using MakePart = std::function<std::unique_ptr<ProcessGroup>(
-      const World& world, std::chrono::milliseconds timeout, std::shared_ptr<FirstCause> first_cause)>;
-
-  World world;
-  std::chrono::milliseconds timeout{60000};
-  MakePart inner;  // of the ranks of a host
-  MakePart outer;  // of the ranks with one place on all hosts
-};
+// Makes a group of some of the ranks, with a first cause as a part: see RequestQueueOptions.
+using MakePart = std::function<std::unique_ptr<ProcessGroup>(const GroupOptions& part,
+                                                             const std::shared_ptr<FirstCause>& first_cause)>;
 
 // Ranks of several hosts, over two backends: one within a host, one between hosts. CPU tensors only. In an
 // all-reduce each rank of a host reduces one share of the host's vectors; ranks with the same local rank
@@ -41,8 +31,9 @@ struct HierarchicalOptions {
 // which is then the one to name. With one host, or one rank on each host, one part alone does everything, and
 // messages name it.
 //
+// The options name the parts' backends, "inner" and "outer".
 // Throws what the parts throw; also InvalidInput if the hosts do not have equally many ranks.
-std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const HierarchicalOptions& options);
+std::unique_ptr<ProcessGroup> MakeHierarchicalGroup(const GroupOptions& options, const MakePart& make_part);
 
 // The ranks of each host, in rising order; the hosts in the order of their lowest ranks. `hosts`: where each
 // rank is (Job::hosts). Throws InvalidInput unless all have equally many.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "comm/queue/chunks.h"
+#include "comm/queue/first_cause.h"
 #include "comm/queue/reduction.h"
 #include "comm/queue/request.h"
 #include "comm/rendezvous/rendezvous.h"
@@ -47,31 +48,42 @@ void Check(int code) {
   throw PeerError(kSomebody, Join("Open MPI: ", text.data()));
 }
 
-template <DType dtype, ReduceOp op>
-void Combine(void* in, void* in_out, int* numel, MPI_Datatype*) {
+// By DType.
+const std::array kTypes = {MPI_FLOAT, MPI_DOUBLE, MPI_UINT16_T, MPI_INT32_T, MPI_INT64_T, MPI_UINT8_T};
+
+template <ReduceOp op>
+void Combine(void* in, void* in_out, int* numel, MPI_Datatype* type) {
+  const auto dtype = static_cast<DType>(std::ranges::find(kTypes, *type) - kTypes.begin());
   auto* const result = static_cast<std::byte*>(in_out);
   const std::array<const std::byte*, 2> parts = {static_cast<const std::byte*>(in), result};
   Reduce(dtype, op, parts, {&result, 1}, *numel);
 }
 
-constexpr size_t kNumDTypes = 6;
-constexpr size_t kNumOps = 4;
+class Engine;
 
 // One collective, under the engine's mutex until it is done.
-struct Flight {
-  explicit Flight(Request r) : signature(r), request(std::move(r)) {}
+struct Flight : Work::State {
+  Flight(std::shared_ptr<Engine> e, Request r) : engine(std::move(e)), signature(r), request(std::move(r)) {}
+
+  void Wait() override;
+  Interval interval() override {
+    Wait();
+    return moved;
+  }
+  bool Done() override { return done; }
 
   void End(std::string cause) {
     error = std::move(cause);
-    interval.end_ns = Now();
+    moved.end_ns = Now();
     done = true;
   }
 
+  const std::shared_ptr<Engine> engine;  // which handles may need when the group has gone
   const Signature signature;
   const int64_t issue_ns = Now();
   Request request;     // until it has ended; for ever if it was abandoned
   Tensor scattered{};  // what is to go to the output, if that lies in the input
-  Interval interval{};
+  Interval moved{};
   std::string error{};  // empty unless it failed
   // Then nothing changes any more. Read without the mutex: engines may ask each other.
   std::atomic<bool> done = false;
@@ -86,11 +98,7 @@ class MpiProcess {
     return process;
   }
 
-  MPI_Datatype type(DType dtype) const { return types_[static_cast<size_t>(dtype)]; }
-  // A mean is a sum to begin with.
-  MPI_Op op(DType dtype, ReduceOp op) const {
-    return ops_[static_cast<size_t>(dtype)][static_cast<size_t>(op == ReduceOp::kMean ? ReduceOp::kSum : op)];
-  }
+  MPI_Op op(ReduceOp op) const { return ops_[static_cast<size_t>(op)]; }
 
   // Keeps for ever what MPI may still write to.
   void Abandon(std::vector<FlightPtr> flights) {
@@ -107,12 +115,10 @@ class MpiProcess {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     Require(provided == MPI_THREAD_MULTIPLE, "backend mpi: this MPI does not have MPI_THREAD_MULTIPLE");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    Add<DType::kF32>(MPI_FLOAT);
-    Add<DType::kF64>(MPI_DOUBLE);
-    Add<DType::kBF16>(MPI_UINT16_T);
-    Add<DType::kI32>(MPI_INT32_T);
-    Add<DType::kI64>(MPI_INT64_T);
-    Add<DType::kU8>(MPI_UINT8_T);
+    // A mean is a sum to begin with.
+    MPI_User_function* const combine[] = {&Combine<ReduceOp::kSum>, &Combine<ReduceOp::kSum>,
+                                          &Combine<ReduceOp::kMax>, &Combine<ReduceOp::kMin>};
+    for (size_t i = 0; i < ops_.size(); ++i) MPI_Op_create(combine[i], 1, &ops_[i]);
   }
   // At the end of the process.
   ~MpiProcess() {
@@ -122,17 +128,7 @@ class MpiProcess {
     alarm(0);
   }
 
-  template <DType dtype>
-  void Add(MPI_Datatype type) {
-    types_[static_cast<size_t>(dtype)] = type;
-    auto& ops = ops_[static_cast<size_t>(dtype)];
-    MPI_Op_create(&Combine<dtype, ReduceOp::kSum>, 1, &ops[static_cast<size_t>(ReduceOp::kSum)]);
-    MPI_Op_create(&Combine<dtype, ReduceOp::kMax>, 1, &ops[static_cast<size_t>(ReduceOp::kMax)]);
-    MPI_Op_create(&Combine<dtype, ReduceOp::kMin>, 1, &ops[static_cast<size_t>(ReduceOp::kMin)]);
-  }
-
-  std::array<MPI_Datatype, kNumDTypes> types_{};
-  std::array<std::array<MPI_Op, kNumOps>, kNumDTypes> ops_{};
+  std::array<MPI_Op, 4> ops_{};  // by ReduceOp
   std::mutex mutex_;
   std::vector<std::vector<FlightPtr>> abandoned_;
 };
@@ -161,16 +157,18 @@ MPI_Comm MakeCommunicator(const World& world) {
   return communicator;
 }
 
-// What the group and its Works share: handles may outlive the group.
-class Engine {
+// What the group and its handles share.
+class Engine : public std::enable_shared_from_this<Engine> {
  public:
-  explicit Engine(const MpiOptions& options)
+  Engine(const GroupOptions& options, std::shared_ptr<FirstCause> first_cause)
       : options_(options),
-        first_cause_(options.first_cause != nullptr ? options.first_cause
-                                                    : std::make_shared<FirstCause>(options.world)) {
+        has_thread_(!options.backend_options.contains("progress") ||
+                    options.backend_options.at("progress") == "thread"),
+        is_part_(first_cause != nullptr),
+        first_cause_(is_part_ ? std::move(first_cause) : std::make_shared<FirstCause>(options.world)) {
     const World& world = options.world;
     if (world.size > 1) Connect();
-    if (options.has_thread) {
+    if (has_thread_) {
       thread_ = std::thread([this] { RunThread(); });
       const std::string name = Join("mpi_", world.NameOf(world.rank));
       pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
@@ -180,13 +178,13 @@ class Engine {
   FlightPtr Issue(Request request) {
     std::unique_lock lock(mutex_);
     if (request.sequence < 0) request.sequence = next_sequence_++;
-    auto flight = std::make_shared<Flight>(std::move(request));
+    auto flight = std::make_shared<Flight>(shared_from_this(), std::move(request));
     if (!failure_.empty()) {
       Reject(*flight, failure_);
       return flight;
     }
     waiting_.push_back(flight);
-    if (options_.has_thread) {
+    if (has_thread_) {
       changed_.notify_all();
     } else {
       StartWaiting(lock);
@@ -197,7 +195,7 @@ class Engine {
   void Wait(Flight& flight) {
     if (flight.done) return;
     std::unique_lock lock(mutex_);
-    if (options_.has_thread) return changed_.wait(lock, [&] { return flight.done.load(); });
+    if (has_thread_) return changed_.wait(lock, [&] { return flight.done.load(); });
     progress_ns_ = Now();  // until now nobody looked
     while (!flight.done) {
       if (Drive(lock)) continue;
@@ -298,7 +296,7 @@ class Engine {
   // In the order of issue, which is the same on all ranks. A barrier waits for all that was started.
   bool StartWaiting(std::unique_lock<std::mutex>& lock) {
     bool has_started = false;
-    while (!waiting_.empty() && std::ssize(active_) < options_.num_in_flight && failure_.empty()) {
+    while (!waiting_.empty() && std::ssize(active_) < options_.num_threads && failure_.empty()) {
       const FlightPtr flight = waiting_.front();
       Request& request = flight->request;
       if (request.collective == Collective::kBarrier && !active_.empty()) break;
@@ -314,8 +312,8 @@ class Engine {
         }
         request.after.Wait();
         if (request.prepare) request.prepare();
-        flight->interval.start_ns = Now();
-        if (active_.empty()) progress_ns_ = flight->interval.start_ns;
+        flight->moved.start_ns = Now();
+        if (active_.empty()) progress_ns_ = flight->moved.start_ns;
         const MPI_Request started = Start(*flight);
         if (started == MPI_REQUEST_NULL) {
           Conclude(*flight);
@@ -353,8 +351,8 @@ class Engine {
     constexpr int64_t kMaxNumel = std::numeric_limits<int>::max();
     if (std::max(request.input.numel(), request.output.numel()) > kMaxNumel)
       throw std::runtime_error(Join("Open MPI takes at most ", kMaxNumel, " elements"));
-    const MPI_Datatype type = MpiProcess::Get().type(request.dtype());
-    const MPI_Op op = MpiProcess::Get().op(request.dtype(), request.op);
+    const MPI_Datatype type = kTypes[static_cast<size_t>(request.dtype())];
+    const MPI_Op op = MpiProcess::Get().op(request.op);
     const Tensor& to = request.output;
     const int input_numel = static_cast<int>(request.input.numel()),
               output_numel = static_cast<int>(to.numel());
@@ -401,7 +399,7 @@ class Engine {
     const Signature signature = first.signature;
     lock.unlock();
     first_cause_->Write(error);
-    const std::string cause = options_.first_cause != nullptr ? error.what() : first_cause_->Read();
+    const std::string cause = is_part_ ? error.what() : first_cause_->Read();
     lock.lock();
     const std::string operation = Join(Name(signature.collective), " #", signature.sequence);
     FailAll(cause, Join(operation, " had failed: ", cause));
@@ -426,7 +424,8 @@ class Engine {
     flight.End(Failure(world.NameOf(world.rank), flight.signature, kBackend, Now() - flight.issue_ns, cause));
   }
 
-  const MpiOptions options_;
+  const GroupOptions options_;
+  const bool has_thread_, is_part_;
   const std::shared_ptr<FirstCause> first_cause_;
   MPI_Comm communicator_ = MPI_COMM_NULL;  // none in a world of one
   std::mutex mutex_;                       // of what follows
@@ -442,40 +441,23 @@ class Engine {
   std::thread thread_;
 };
 
-class MpiWork : public Work::State {
- public:
-  MpiWork(std::shared_ptr<Engine> engine, FlightPtr flight)
-      : engine_(std::move(engine)), flight_(std::move(flight)) {}
-
-  void Wait() override {
-    engine_->Wait(*flight_);
-    if (!flight_->error.empty()) throw CollectiveError(flight_->error);
-  }
-  Interval interval() override {
-    Wait();
-    return flight_->interval;
-  }
-  bool Done() override { return flight_->done; }
-
- private:
-  const std::shared_ptr<Engine> engine_;
-  const FlightPtr flight_;
-};
+void Flight::Wait() {
+  engine->Wait(*this);
+  if (!error.empty()) throw CollectiveError(error);
+}
 
 class MpiProcessGroup : public ProcessGroup {
  public:
-  explicit MpiProcessGroup(const MpiOptions& options)
+  MpiProcessGroup(const GroupOptions& options, std::shared_ptr<FirstCause> first_cause)
       : ProcessGroup(options.world.rank, options.world.size),
-        num_in_flight_(options.num_in_flight),
-        engine_(std::make_shared<Engine>(options)) {}
+        num_in_flight_(options.num_threads),
+        engine_(std::make_shared<Engine>(options, std::move(first_cause))) {}
   ~MpiProcessGroup() override { engine_->Close(); }
 
   std::string_view backend() const override { return kBackend; }
   int num_threads() const override { return num_in_flight_; }
   void Abort() override { engine_->Abort("the group was given up"); }
-  Work Issue(Request request) override {
-    return Work(std::make_shared<MpiWork>(engine_, engine_->Issue(std::move(request))));
-  }
+  Work Issue(Request request) override { return Work(engine_->Issue(std::move(request))); }
 
  private:
   const int num_in_flight_;
@@ -488,9 +470,10 @@ std::string MpiVersion() {
   return Join("Open MPI ", OMPI_MAJOR_VERSION, ".", OMPI_MINOR_VERSION, ".", OMPI_RELEASE_VERSION);
 }
 
-std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions& options) {
-  CheckOptions(kBackend, options.world, options.timeout);
-  return std::make_unique<MpiProcessGroup>(options);
+std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& /*device*/,
+                                           std::shared_ptr<FirstCause> first_cause) {
+  CheckOptions(kBackend, options);
+  return std::make_unique<MpiProcessGroup>(options, std::move(first_cause));
 }
 
 }  // namespace gradsync::comm

@@ -1,30 +1,15 @@
 #ifndef GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_
 #define GRADSYNC_COMM_MPI_MPI_PROCESS_GROUP_H_
 
-#include <chrono>
 #include <memory>
 #include <string>
 
-#include "comm/process_group.h"
-#include "comm/queue/first_cause.h"
-#include "comm/rendezvous/world.h"
+#include "comm/group_options.h"
 
 namespace gradsync::comm {
 
 // "Open MPI 4.1.4"; empty in a build without it.
 std::string MpiVersion();
-
-struct MpiOptions {
-  World world;
-  std::chrono::milliseconds timeout{60000};
-  // So many collectives are in flight at the same time, at least one.
-  int num_in_flight = 2;
-  // Who drives them: Open MPI moves data only while somebody calls it. A thread of the group's own, or, if
-  // false, whoever waits: then nothing moves while this rank computes.
-  bool has_thread = true;
-  // The first cause of the larger group that this one is a part of; null: this group has its own.
-  std::shared_ptr<FirstCause> first_cause = nullptr;
-};
 
 // Ranks that are processes started by mpirun or srun, over Open MPI's nonblocking collectives. CPU tensors of
 // fewer than 2^31 elements only.
@@ -39,9 +24,15 @@ struct MpiOptions {
 //
 // MPI belongs to the whole process, which is in it from the first group to its end: ranks cannot be threads,
 // and the first groups of all ranks are made at the same time.
-// Returns when all ranks have come. Throws InvalidInput for bad options and in a build without Open MPI;
-// CollectiveError if ranks are missing, or have not been started by a launcher that Open MPI knows.
-std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions& options);
+//
+// As many collectives are in flight at the same time as there are threads in the options. Open MPI moves data
+// only while somebody calls it: a thread of the group's own, or, with progress=wait, whoever waits. Then
+// nothing moves while this rank computes.
+//
+// See GroupMaker. Throws InvalidInput too in a build without Open MPI, CollectiveError if the ranks have not
+// been started by a launcher that Open MPI knows.
+std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions& options, const model::DevicePtr& device,
+                                           std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
 

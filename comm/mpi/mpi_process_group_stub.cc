@@ -7,7 +7,8 @@ namespace gradsync::comm {
 
 std::string MpiVersion() { return ""; }
 
-std::unique_ptr<ProcessGroup> MakeMpiGroup(const MpiOptions&) {
+std::unique_ptr<ProcessGroup> MakeMpiGroup(const GroupOptions&, const model::DevicePtr&,
+                                           std::shared_ptr<FirstCause>) {
   throw InvalidInput("backend mpi: this program was built without Open MPI");
 }
 

@@ -22,35 +22,14 @@ constexpr std::chrono::microseconds kPollPeriod{20};
 constexpr std::chrono::milliseconds kLeaveWithin{100};
 
 ncclDataType_t NcclType(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return ncclFloat32;
-    case DType::kF64:
-      return ncclFloat64;
-    case DType::kBF16:
-      return ncclBfloat16;
-    case DType::kI32:
-      return ncclInt32;
-    case DType::kI64:
-      return ncclInt64;
-    case DType::kU8:
-      return ncclUint8;
-  }
-  throw InvalidInput("unknown dtype");
+  constexpr ncclDataType_t kTypes[] = {ncclFloat32, ncclFloat64, ncclBfloat16,
+                                       ncclInt32,   ncclInt64,   ncclUint8};
+  return kTypes[static_cast<size_t>(dtype)];
 }
 
 ncclRedOp_t NcclOp(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum:
-      return ncclSum;
-    case ReduceOp::kMean:
-      return ncclAvg;
-    case ReduceOp::kMax:
-      return ncclMax;
-    case ReduceOp::kMin:
-      return ncclMin;
-  }
-  throw InvalidInput("unknown reduction");
+  constexpr ncclRedOp_t kOps[] = {ncclSum, ncclAvg, ncclMax, ncclMin};
+  return kOps[static_cast<size_t>(op)];
 }
 
 // How NCCL begins the lines of this process in its log.

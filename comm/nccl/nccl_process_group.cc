@@ -1,7 +1,6 @@
 #include "comm/nccl/nccl_process_group.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -56,7 +55,7 @@ struct Flight {
 // What the group and its Works share: handles may outlive the group.
 class Engine {
  public:
-  Engine(const NcclOptions& options, std::shared_ptr<CudaDevice> device)
+  Engine(const GroupOptions& options, std::shared_ptr<CudaDevice> device)
       : options_(options),
         device_(std::move(device)),
         clock_(device_->Resource<model::CudaClock>()),
@@ -295,7 +294,7 @@ class Engine {
     Fail(lock, first.signature, NoProgress());
   }
 
-  const NcclOptions options_;
+  const GroupOptions options_;
   const std::shared_ptr<CudaDevice> device_;
   model::CudaClock& clock_;
   const CudaStream stream_;
@@ -337,7 +336,7 @@ class NcclWork : public Work::State {
 
 class NcclProcessGroup : public ProcessGroup {
  public:
-  NcclProcessGroup(const NcclOptions& options, std::shared_ptr<CudaDevice> device)
+  NcclProcessGroup(const GroupOptions& options, std::shared_ptr<CudaDevice> device)
       : ProcessGroup(options.world.rank, options.world.size, device->name()),
         engine_(std::make_shared<Engine>(options, std::move(device))) {}
   ~NcclProcessGroup() override { engine_->Close(); }
@@ -363,12 +362,11 @@ std::string NcclVersion() {
   return Join(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
 
-std::unique_ptr<ProcessGroup> MakeNcclGroup(const NcclOptions& options, const model::DevicePtr& device) {
+std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
+                                            std::shared_ptr<FirstCause> /*first_cause*/) {
   Require(device != nullptr && !device->is_cpu(), "backend nccl: device is ",
           device == nullptr ? "none" : device->name(), ", expected a CUDA device");
-  CheckOptions(kBackend, options.world, options.timeout);
-  // NCCL reads this when it first looks for its host; a value from outside stays.
-  if (options.share_gpu) setenv("NCCL_HOSTID", Join("gradsync-rank-", options.world.rank).c_str(), 0);
+  CheckOptions(kBackend, options);
   return std::make_unique<NcclProcessGroup>(options, std::static_pointer_cast<CudaDevice>(device));
 }
 

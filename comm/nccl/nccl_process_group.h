@@ -1,26 +1,15 @@
 #ifndef GRADSYNC_COMM_NCCL_NCCL_PROCESS_GROUP_H_
 #define GRADSYNC_COMM_NCCL_NCCL_PROCESS_GROUP_H_
 
-#include <chrono>
 #include <memory>
 #include <string>
 
-#include "comm/process_group.h"
-#include "comm/rendezvous/world.h"
-#include "model/device.h"
+#include "comm/group_options.h"
 
 namespace gradsync::comm {
 
 // "2.28.9"; empty in a build without NCCL.
 std::string NcclVersion();
-
-struct NcclOptions {
-  World world;
-  std::chrono::milliseconds timeout{60000};
-  // Ranks that are processes of one host may use the same GPU: NCCL is told that each is a host of its own,
-  // so that they talk over sockets. For tests of function; says nothing about speed.
-  bool share_gpu = false;
-};
 
 // Ranks that are processes or threads, each with a GPU of its own, over NCCL. `device` is that GPU.
 //
@@ -39,9 +28,10 @@ struct NcclOptions {
 // with undefined tensors. The destructor aborts what is in flight, and never waits for another rank longer
 // than the timeout.
 //
-// Returns when all ranks are connected. Throws InvalidInput for bad options, a device that is no GPU, and in
-// a build without NCCL; CollectiveError if ranks are missing or NCCL refuses.
-std::unique_ptr<ProcessGroup> MakeNcclGroup(const NcclOptions& options, const model::DevicePtr& device);
+// See GroupMaker; it is never a part. Throws InvalidInput too in a build without NCCL, CollectiveError if
+// NCCL refuses.
+std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions& options, const model::DevicePtr& device,
+                                            std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
 

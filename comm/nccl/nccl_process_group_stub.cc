@@ -7,7 +7,8 @@ namespace gradsync::comm {
 
 std::string NcclVersion() { return ""; }
 
-std::unique_ptr<ProcessGroup> MakeNcclGroup(const NcclOptions&, const model::DevicePtr&) {
+std::unique_ptr<ProcessGroup> MakeNcclGroup(const GroupOptions&, const model::DevicePtr&,
+                                            std::shared_ptr<FirstCause>) {
   throw InvalidInput("backend nccl: this program was built without NCCL");
 }
 

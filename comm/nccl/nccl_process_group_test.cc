@@ -42,7 +42,7 @@ class NcclProcessGroupTest : public testing::Test {
   const int64_t numel_ = LargeNumel();
   const std::shared_ptr<CudaDevice> device_ = std::make_shared<CudaDevice>(0);
   const Tensor busy_ = Empty();
-  const std::unique_ptr<ProcessGroup> group_ = MakeNcclGroup({.world = {}}, device_);
+  const std::unique_ptr<ProcessGroup> group_ = MakeNcclGroup({.world = {}}, device_, nullptr);
 };
 
 TEST_F(NcclProcessGroupTest, KnowsItsVersion) {
@@ -127,7 +127,7 @@ TEST_F(NcclProcessGroupTest, KeepsItsTensorsUntilTheGpuIsDoneWithThem) {
 TEST_F(NcclProcessGroupTest, HandlesOutliveTheGroup) {
   Work done, dropped;
   {
-    const std::unique_ptr<ProcessGroup> group = MakeNcclGroup({.world = {}}, device_);
+    const std::unique_ptr<ProcessGroup> group = MakeNcclGroup({.world = {}}, device_, nullptr);
     const Tensor tensor = Tensor::Zeros(device_, {10}, DType::kF32);
     done = group->AllReduce(tensor, ReduceOp::kSum);
     group->Barrier();

@@ -8,10 +8,14 @@
 
 namespace gradsync::comm {
 
-void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout) {
+void CheckOptions(std::string_view backend, const GroupOptions& options) {
+  const World& world = options.world;
   Require(world.size >= 1 && world.rank >= 0 && world.rank < world.size, backend, ": rank ", world.rank,
           " of a world of ", world.size);
-  Require(timeout.count() >= 1, backend, ": timeout is ", timeout.count(), " ms, expected at least 1");
+  Require(options.timeout.count() >= 1, backend, ": timeout is ", options.timeout.count(),
+          " ms, expected at least 1");
+  Require(options.num_threads >= 1, backend, ": ", options.num_threads,
+          " communication threads, expected at least 1");
 }
 
 // By the device: a collective counts no write (Tensor::CountWrite).

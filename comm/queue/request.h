@@ -1,7 +1,6 @@
 #ifndef GRADSYNC_COMM_QUEUE_REQUEST_H_
 #define GRADSYNC_COMM_QUEUE_REQUEST_H_
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,14 +8,14 @@
 #include <string_view>
 #include <type_traits>
 
+#include "comm/group_options.h"
 #include "comm/process_group.h"
-#include "comm/rendezvous/world.h"
 
 // What backends share that take requests.
 namespace gradsync::comm {
 
 // What every backend asks of its options. Throws InvalidInput, naming the backend.
-void CheckOptions(std::string_view backend, const World& world, std::chrono::milliseconds timeout);
+void CheckOptions(std::string_view backend, const GroupOptions& options);
 
 // What a collective comes to in a world of one rank.
 void RunAlone(const Request& request);

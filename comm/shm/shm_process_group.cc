@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/queue/request.h"
+#include "comm/queue/request_queue.h"
 #include "comm/shm/shm_collectives.h"
 #include "comm/shm/shm_mesh.h"
 #include "model/error.h"
@@ -24,12 +25,12 @@ constexpr std::chrono::microseconds kThreadSpins{20};
 
 class ShmProcessGroup : public QueueGroup {
  public:
-  explicit ShmProcessGroup(const ShmOptions& options)
+  ShmProcessGroup(const GroupOptions& options, std::shared_ptr<FirstCause> first_cause)
       : QueueGroup(options.world.rank, options.world.size),
         name_(options.world.NameOf(rank())),
         buffers_(std::make_shared<SharedBuffers>(rank())) {
-    const auto first_cause =
-        options.first_cause != nullptr ? options.first_cause : std::make_shared<FirstCause>(options.world);
+    const bool is_part = first_cause != nullptr;
+    if (!is_part) first_cause = std::make_shared<FirstCause>(options.world);
     if (options.world.size > 1) {
       mesh_.emplace(options.world, ShmCollectives::AreaBytes(), options.timeout, *first_cause);
       collectives_.emplace(*mesh_, *buffers_);
@@ -44,7 +45,7 @@ class ShmProcessGroup : public QueueGroup {
                                   if (mesh_.has_value()) mesh_->Abort();
                                 },
                             .first_cause = first_cause,
-                            .is_part = options.first_cause != nullptr,
+                            .is_part = is_part,
                             .begin =
                                 [this](const Request& request) {
                                   return !collectives_.has_value() || collectives_->Begin(request);
@@ -106,9 +107,10 @@ class ShmProcessGroup : public QueueGroup {
 
 }  // namespace
 
-std::unique_ptr<QueueGroup> MakeShmGroup(const ShmOptions& options) {
-  CheckOptions(kBackend, options.world, options.timeout);
-  return std::make_unique<ShmProcessGroup>(options);
+std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const model::DevicePtr& /*device*/,
+                                           std::shared_ptr<FirstCause> first_cause) {
+  CheckOptions(kBackend, options);
+  return std::make_unique<ShmProcessGroup>(options, std::move(first_cause));
 }
 
 }  // namespace gradsync::comm

@@ -1,20 +1,11 @@
 #ifndef GRADSYNC_COMM_SHM_SHM_PROCESS_GROUP_H_
 #define GRADSYNC_COMM_SHM_SHM_PROCESS_GROUP_H_
 
-#include <chrono>
 #include <memory>
 
-#include "comm/queue/request_queue.h"
-#include "comm/rendezvous/world.h"
+#include "comm/group_options.h"
 
 namespace gradsync::comm {
-
-struct ShmOptions {
-  World world;
-  std::chrono::milliseconds timeout{60000};
-  // The first cause of the larger group that this one is a part of; null: this group has its own.
-  std::shared_ptr<FirstCause> first_cause = nullptr;
-};
 
 // Ranks of one host, which reduce in memory that all of them have mapped. CPU tensors only. One communication
 // thread runs the collectives in order, or the thread that waits for them does. Tensors from Allocate are
@@ -27,9 +18,9 @@ struct ShmOptions {
 // left of its memory. An allocation that fails on one rank fails the group too. A destructor drops what has
 // not been started, and never waits for another rank.
 //
-// Returns when all ranks share memory. Throws InvalidInput for bad options and for ranks of several hosts,
-// CollectiveError if ranks are missing.
-std::unique_ptr<QueueGroup> MakeShmGroup(const ShmOptions& options);
+// See GroupMaker. Throws InvalidInput for ranks of several hosts too.
+std::unique_ptr<ProcessGroup> MakeShmGroup(const GroupOptions& options, const model::DevicePtr& device,
+                                           std::shared_ptr<FirstCause> first_cause);
 
 }  // namespace gradsync::comm
 

@@ -33,14 +33,14 @@ std::vector<std::unique_ptr<ProcessGroup>> Connect(int size, milliseconds timeou
   const TemporaryDirectory directory;
   std::vector<std::unique_ptr<ProcessGroup>> groups(static_cast<size_t>(size));
   RunRanks(size, [&](int rank) {
-    const ShmOptions options{.world = {.rank = rank,
-                                       .size = size,
-                                       .local_rank = rank,
-                                       .local_size = size,
-                                       .rendezvous = "file://" + directory.path(),
-                                       .launcher = "self"},
-                             .timeout = timeout};
-    groups[static_cast<size_t>(rank)] = MakeShmGroup(options);
+    const GroupOptions options{.world = {.rank = rank,
+                                         .size = size,
+                                         .local_rank = rank,
+                                         .local_size = size,
+                                         .rendezvous = "file://" + directory.path(),
+                                         .launcher = "self"},
+                               .timeout = timeout};
+    groups[static_cast<size_t>(rank)] = MakeShmGroup(options, Cpu(), nullptr);
   });
   return groups;
 }
@@ -259,7 +259,8 @@ TEST(ShmOptionsTest, RanksOnDifferentHostsAreRefused) {
                             .size = 3,
                             .local_size = 0,
                             .rendezvous = "file://" + directory.path(),
-                            .host = rank == 2 ? "elsewhere" : ""}});
+                            .host = rank == 2 ? "elsewhere" : ""}},
+                 Cpu(), nullptr);
   });
   for (const std::string& error : errors) {
     EXPECT_EQ(error, "backend shm: ranks 0 and 2 are on different hosts, expected all ranks on one");

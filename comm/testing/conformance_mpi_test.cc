@@ -38,7 +38,8 @@ int RunRank(World world) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_xml_generator());
   }
-  MakeMpiGroup({.world = *ConformanceTest::world})->Barrier();  // MPI begins on all ranks at once
+  MakeMpiGroup({.world = *ConformanceTest::world}, model::CpuDevice(), nullptr)
+      ->Barrier();  // MPI begins on all ranks at once
   const int status = RUN_ALL_TESTS();
   ConformanceTest::world.reset();
   return status;

@@ -95,11 +95,8 @@ TEST_F(NcclWatchdogTest, OtherThreadsSeeTheFailure) {
 // that has no peer: as if a GPU hung.
 TEST_F(NcclWatchdogTest, GlooDoesNotWaitForEverForItsGpu) {
   group(0).AllReduce(tensor(0), ReduceOp::kSum).Wait();
-  const auto gloo = MakeGlooGroup({.world = {},
-                                   .timeout = std::chrono::milliseconds(300),
-                                   .interface_or_address = {},
-                                   .tuning = {},
-                                   .gpu = devices_[0]});
+  const auto gloo =
+      MakeGlooGroup({.world = {}, .timeout = std::chrono::milliseconds(300)}, devices_[0], nullptr);
   try {
     gloo->AllReduce(tensor(0), ReduceOp::kSum).Wait();
     FAIL() << "no exception";

@@ -41,17 +41,36 @@ void Launch(const Device& device, const char* name, void (*kernel)(Params...), i
   }
 }
 
-// Launches a kernel that loops over n elements, striding by the grid: with enough blocks to fill the GPU
-// twice.
-template <class Kernel, class... Args>
-void LaunchLoop(const Device& device, const char* name, Kernel kernel, int64_t n, const Args&... args) {
-  const int64_t full = int64_t{16} * Gpu(device).num_multiprocessors();
-  Launch(device, name, kernel, std::min((n + kThreads - 1) / kThreads, full), kThreads, 0, args...);
-}
-
 // This thread's first element of a loop over the whole grid, and the step to its next.
 __device__ inline int64_t GridIndex() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t GridStride() { return int64_t{gridDim.x} * blockDim.x; }
+
+// The blocks of a loop over n elements that strides by the grid: at most as many as fill the GPU twice.
+inline int64_t LoopBlocks(const Device& device, int64_t n) {
+  return std::min((n + kThreads - 1) / kThreads, int64_t{16} * Gpu(device).num_multiprocessors());
+}
+
+template <class Fn>
+__global__ void LoopKernel(int64_t n, Fn fn) {
+  for (int64_t i = GridIndex(); i < n; i += GridStride()) fn(i);
+}
+
+// Such a loop: calls fn(i), a __device__ lambda, for every i from 0 to n - 1.
+template <class Fn>
+void LaunchLoop(const Device& device, const char* name, int64_t n, const Fn& fn) {
+  Launch(device, name, LoopKernel<Fn>, LoopBlocks(device, n), kThreads, 0, n, fn);
+}
+
+template <class Fn>
+__global__ void BlocksKernel(Fn fn) {
+  fn(int64_t{blockIdx.x});
+}
+
+// Calls fn(block), a __device__ lambda, in all threads of each of so many blocks.
+template <class Fn>
+void LaunchBlocks(const Device& device, const char* name, int64_t blocks, const Fn& fn) {
+  Launch(device, name, BlocksKernel<Fn>, blocks, kThreads, 0, fn);
+}
 
 // A stored number as one to compute with, and back, rounded to nearest.
 template <class T>

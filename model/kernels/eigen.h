@@ -1,10 +1,12 @@
 #ifndef GRADSYNC_MODEL_KERNELS_EIGEN_H_
 #define GRADSYNC_MODEL_KERNELS_EIGEN_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <eigen3/Eigen/Core>
 
 #include "model/dtype.h"
+#include "model/kernels/parallel.h"
 
 // Plain memory as Eigen expressions, which compute with the processor's vectors.
 namespace gradsync::model::kernels {
@@ -81,6 +83,18 @@ class Writer<BF16> {
   // compilers may round that otherwise.
   Eigen::ArrayXf wide_;
 };
+
+// Calls fn(row, read, read_more, write) for rows of n elements, shared out to the threads of the device; the
+// readers and the writer are for a row at a time.
+template <class T, class Fn>
+void ForRows(const Device& device, int64_t rows, int64_t n, const Fn& fn) {
+  const auto some = [&](int64_t begin, int64_t end) {
+    Reader<T> read(n), read_more(n);
+    Writer<T> write(n);
+    for (int64_t row = begin; row < end; ++row) fn(row, read, read_more, write);
+  };
+  ParallelFor(device, rows, some, std::max<int64_t>(1, 8192 / n));  // worth waking a thread
+}
 
 }  // namespace gradsync::model::kernels
 

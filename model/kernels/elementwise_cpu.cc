@@ -66,17 +66,10 @@ template <class T>
 void AddBias<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const ConstArrayMap<W> addend(bias, d);
-  ParallelFor(
-      device, rows,
-      [&](int64_t begin, int64_t end) {
-        Reader<T> read(d);
-        Writer<T> write(d);
-        for (int64_t row = begin; row < end; ++row) {
-          write(y + row * d, d, /*accumulate=*/false,
-                [&](ArrayMap<W> out) { out = read(x + row * d, d) + addend; });
-        }
-      },
-      std::max<int64_t>(1, 4096 / d));
+  ForRows<T>(device, rows, d, [&](int64_t row, auto& read, auto&, auto& write) {
+    write(y + row * d, d, /*accumulate=*/false,
+          [&](ArrayMap<W> out) { out = read(x + row * d, d) + addend; });
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(AddBias, OnCpu);
 

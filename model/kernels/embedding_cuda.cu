@@ -8,17 +8,6 @@
 namespace gradsync::model::kernels {
 namespace {
 
-template <class T>
-__global__ void EmbeddingKernel(Embedding<T> op, int64_t* wrong_id) {
-  const int64_t i = blockIdx.x, d = op.d;
-  const int32_t id = op.ids[i];
-  const bool valid = id >= 0 && id < op.vocab;
-  if (!valid && threadIdx.x == 0) *wrong_id = i + 1;
-  for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
-    op.y[i * d + col] = valid ? op.table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
-  }
-}
-
 // One thread has this many columns of a row in registers at a time.
 constexpr int kColumnsPerThread = 4;
 
@@ -55,7 +44,15 @@ __global__ void EmbeddingGradKernel(EmbeddingGrad<T> op) {
 
 template <class T>
 void Embedding<T>::OnCuda(Device& device) const {
-  Launch(device, "Embedding", EmbeddingKernel<T>, n, kThreads, 0, *this, &Gpu(device).wrong_indices().id);
+  int64_t* const wrong_id = &Gpu(device).wrong_indices().id;
+  LaunchBlocks(device, "Embedding", n, [=, *this] __device__(int64_t i) {
+    const int32_t id = ids[i];
+    const bool valid = id >= 0 && id < vocab;
+    if (!valid && threadIdx.x == 0) *wrong_id = i + 1;
+    for (int64_t col = threadIdx.x; col < d; col += blockDim.x) {
+      y[i * d + col] = valid ? table[id * d + col] : Narrow<T>(static_cast<Wide<T>>(NAN));
+    }
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Embedding, OnCuda);
 

@@ -10,17 +10,11 @@ namespace gradsync::model::kernels {
 template <class T>
 void CrossEntropy<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
-  ParallelFor(
-      device, rows,
-      [&](int64_t begin, int64_t end) {
-        Reader<T> read(vocab);
-        for (int64_t row = begin; row < end; ++row) {
-          const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
-          const W max = in.maxCoeff();
-          log_sum_exp[row] = max + std::log((in - max).exp().sum());
-        }
-      },
-      1);
+  ForRows<T>(device, rows, vocab, [&](int64_t row, auto& read, auto&, auto&) {
+    const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
+    const W max = in.maxCoeff();
+    log_sum_exp[row] = max + std::log((in - max).exp().sum());
+  });
   double sum = 0;
   for (int64_t row = 0; row < rows; ++row) {
     sum += log_sum_exp[row] - static_cast<W>(logits[row * vocab + targets[row]]);
@@ -33,20 +27,13 @@ template <class T>
 void CrossEntropyGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const W factor = *dloss / static_cast<W>(rows);
-  ParallelFor(
-      device, rows,
-      [&](int64_t begin, int64_t end) {
-        Reader<T> read(vocab);
-        Writer<T> write(vocab);
-        for (int64_t row = begin; row < end; ++row) {
-          const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
-          write(dlogits.data + row * vocab, vocab, dlogits.accumulate, [&](ArrayMap<W> out) {
-            Store(out, (in - log_sum_exp[row]).exp() * factor, dlogits.accumulate);
-            out[targets[row]] -= factor;
-          });
-        }
-      },
-      1);
+  ForRows<T>(device, rows, vocab, [&](int64_t row, auto& read, auto&, auto& write) {
+    const ConstArrayMap<W> in = read(logits + row * vocab, vocab);
+    write(dlogits.data + row * vocab, vocab, dlogits.accumulate, [&](ArrayMap<W> out) {
+      Store(out, (in - log_sum_exp[row]).exp() * factor, dlogits.accumulate);
+      out[targets[row]] -= factor;
+    });
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(CrossEntropyGrad, OnCpu);
 

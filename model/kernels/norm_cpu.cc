@@ -6,29 +6,16 @@
 #include "model/kernels/parallel.h"
 
 namespace gradsync::model::kernels {
-namespace {
-
-// Rows for one thread to be worth waking.
-int64_t RowGrain(int64_t d) { return std::max<int64_t>(1, 8192 / d); }
-
-}  // namespace
 
 template <class T>
 void RmsNorm<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const ConstArrayMap<W> w(weight, d);
-  ParallelFor(
-      device, rows,
-      [&](int64_t begin, int64_t end) {
-        Reader<T> read(d);
-        Writer<T> write(d);
-        for (int64_t row = begin; row < end; ++row) {
-          const ConstArrayMap<W> in = read(x + row * d, d);
-          r[row] = W{1} / std::sqrt(in.square().mean() + static_cast<W>(eps));
-          write(y + row * d, d, false, [&](ArrayMap<W> out) { out = in * r[row] * w; });
-        }
-      },
-      RowGrain(d));
+  ForRows<T>(device, rows, d, [&](int64_t row, auto& read, auto&, auto& write) {
+    const ConstArrayMap<W> in = read(x + row * d, d);
+    r[row] = W{1} / std::sqrt(in.square().mean() + static_cast<W>(eps));
+    write(y + row * d, d, false, [&](ArrayMap<W> out) { out = in * r[row] * w; });
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNorm, OnCpu);
 
@@ -62,20 +49,13 @@ template <class T>
 void RmsNormInputGrad<T>::OnCpu(Device& device) const {
   using W = Wide<T>;
   const ConstArrayMap<W> w(weight, d);
-  ParallelFor(
-      device, rows,
-      [&](int64_t begin, int64_t end) {
-        Reader<T> read_x(d), read_dy(d);
-        Writer<T> write(d);
-        for (int64_t row = begin; row < end; ++row) {
-          const ConstArrayMap<W> in = read_x(x + row * d, d);
-          const ConstArrayMap<W> out_grad = read_dy(dy + row * d, d);
-          const W along = (out_grad * w * in).mean() * r[row] * r[row];
-          write(dx.data + row * d, d, dx.accumulate,
-                [&](ArrayMap<W> out) { Store(out, (out_grad * w - in * along) * r[row], dx.accumulate); });
-        }
-      },
-      RowGrain(d));
+  ForRows<T>(device, rows, d, [&](int64_t row, auto& read_x, auto& read_dy, auto& write) {
+    const ConstArrayMap<W> in = read_x(x + row * d, d);
+    const ConstArrayMap<W> out_grad = read_dy(dy + row * d, d);
+    const W along = (out_grad * w * in).mean() * r[row] * r[row];
+    write(dx.data + row * d, d, dx.accumulate,
+          [&](ArrayMap<W> out) { Store(out, (out_grad * w - in * along) * r[row], dx.accumulate); });
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNormInputGrad, OnCpu);
 

@@ -7,40 +7,6 @@
 namespace gradsync::model::kernels {
 namespace {
 
-template <class T>
-__global__ void RmsNormKernel(RmsNorm<T> norm) {
-  using W = Wide<T>;
-  const int64_t row = blockIdx.x, d = norm.d;
-  const T* in = norm.x + row * d;
-  W squares = 0;
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) squares += Widen(in[i]) * Widen(in[i]);
-  squares = CombineBlock(squares, W{0}, SumOf{});
-  const W scale = W{1} / sqrt(squares / static_cast<W>(d) + static_cast<W>(norm.eps));
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
-    norm.y[row * d + i] = Narrow<T>(Widen(in[i]) * scale * norm.weight[i]);
-  }
-  if (threadIdx.x == 0) norm.r[row] = scale;
-}
-
-template <class T>
-__global__ void RmsNormInputGradKernel(RmsNormInputGrad<T> grad) {
-  using W = Wide<T>;
-  const int64_t row = blockIdx.x, d = grad.d;
-  const T* in = grad.x + row * d;
-  const T* out_grad = grad.dy + row * d;
-  const W* weight = grad.weight;
-  W along = 0;
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x)
-    along += Widen(out_grad[i]) * weight[i] * Widen(in[i]);
-  along = CombineBlock(along, W{0}, SumOf{});
-  const W scale = grad.r[row];
-  along = along / static_cast<W>(d) * scale * scale;
-  for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
-    Store(grad.dx.data + row * d + i, (Widen(out_grad[i]) * weight[i] - Widen(in[i]) * along) * scale,
-          grad.dx.accumulate);
-  }
-}
-
 // A warp reads 32 neighbouring columns of a row; the block's warps take the rows in turn.
 constexpr int kColumns = 32;
 
@@ -69,7 +35,18 @@ __global__ void RmsNormWeightGradKernel(RmsNormWeightGrad<T> grad) {
 
 template <class T>
 void RmsNorm<T>::OnCuda(Device& device) const {
-  Launch(device, "RmsNorm", RmsNormKernel<T>, rows, kThreads, 0, *this);
+  LaunchBlocks(device, "RmsNorm", rows, [*this] __device__(int64_t row) {
+    using W = Wide<T>;
+    const T* in = x + row * d;
+    W squares = 0;
+    for (int64_t i = threadIdx.x; i < d; i += blockDim.x) squares += Widen(in[i]) * Widen(in[i]);
+    squares = CombineBlock(squares, W{0}, SumOf{});
+    const W scale = W{1} / sqrt(squares / static_cast<W>(d) + static_cast<W>(eps));
+    for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
+      y[row * d + i] = Narrow<T>(Widen(in[i]) * scale * weight[i]);
+    }
+    if (threadIdx.x == 0) r[row] = scale;
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNorm, OnCuda);
 
@@ -82,7 +59,21 @@ GRADSYNC_INSTANTIATE_KERNEL(RmsNormWeightGrad, OnCuda);
 
 template <class T>
 void RmsNormInputGrad<T>::OnCuda(Device& device) const {
-  Launch(device, "RmsNormInputGrad", RmsNormInputGradKernel<T>, rows, kThreads, 0, *this);
+  LaunchBlocks(device, "RmsNormInputGrad", rows, [*this] __device__(int64_t row) {
+    using W = Wide<T>;
+    const T* in = x + row * d;
+    const T* out_grad = dy + row * d;
+    W along = 0;
+    for (int64_t i = threadIdx.x; i < d; i += blockDim.x)
+      along += Widen(out_grad[i]) * weight[i] * Widen(in[i]);
+    along = CombineBlock(along, W{0}, SumOf{});
+    const W scale = r[row];
+    along = along / static_cast<W>(d) * scale * scale;
+    for (int64_t i = threadIdx.x; i < d; i += blockDim.x) {
+      Store(dx.data + row * d + i, (Widen(out_grad[i]) * weight[i] - Widen(in[i]) * along) * scale,
+            dx.accumulate);
+    }
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(RmsNormInputGrad, OnCuda);
 

@@ -1,12 +1,11 @@
-#include <algorithm>
 #include <complex>
 
 #include "model/kernels/eigen.h"
-#include "model/kernels/parallel.h"
 #include "model/kernels/rope.h"
 #include "model/kernels/rope_table.h"
 
 namespace gradsync::model::kernels {
+
 template <class T>
 void Rope<T>::OnCpu(Device& device) const {
   using Complex = std::complex<Wide<T>>;
@@ -15,28 +14,20 @@ void Rope<T>::OnCpu(Device& device) const {
   // Complex numbers of length one: a pair (a, b) is rotated by multiplying a + ib.
   const auto* table =
       reinterpret_cast<const Complex*>(device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, dim, theta));
-  ParallelFor(
-      device, shape.batch * shape.seq,
-      [&](int64_t begin, int64_t end) {
-        Reader<T> read(dim);
-        Writer<T> write(dim);
-        for (int64_t row = begin; row < end; ++row) {
-          const ConstArrayMap<Complex> rotation(table + row % shape.seq * pairs, pairs);
-          for (int64_t head = row * shape.num_heads; head < (row + 1) * shape.num_heads; ++head) {
-            const ConstArrayMap<Complex> from(
-                reinterpret_cast<const Complex*>(read(x + head * dim, dim).data()), pairs);
-            write(y.data + head * dim, dim, y.accumulate, [&](ArrayMap<Wide<T>> out) {
-              ArrayMap<Complex> to(reinterpret_cast<Complex*>(out.data()), pairs);
-              if (inverse) {
-                Store(to, from * rotation.conjugate(), y.accumulate);
-              } else {
-                Store(to, from * rotation, y.accumulate);
-              }
-            });
-          }
-        }
-      },
-      std::max<int64_t>(1, 8192 / (shape.num_heads * dim)));
+  const int64_t heads = shape.batch * shape.seq * shape.num_heads;
+  ForRows<T>(device, heads, dim, [&](int64_t row, auto& read, auto&, auto& write) {
+    const ConstArrayMap<Complex> rotation(table + row / shape.num_heads % shape.seq * pairs, pairs);
+    const ConstArrayMap<Complex> from(reinterpret_cast<const Complex*>(read(x + row * dim, dim).data()),
+                                      pairs);
+    write(y.data + row * dim, dim, y.accumulate, [&](ArrayMap<Wide<T>> out) {
+      ArrayMap<Complex> to(reinterpret_cast<Complex*>(out.data()), pairs);
+      if (inverse) {
+        Store(to, from * rotation.conjugate(), y.accumulate);
+      } else {
+        Store(to, from * rotation, y.accumulate);
+      }
+    });
+  });
 }
 GRADSYNC_INSTANTIATE_KERNEL(Rope, OnCpu);
 

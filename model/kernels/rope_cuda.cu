@@ -36,7 +36,7 @@ void Rope<T>::OnCuda(Device& device) const {
   const int64_t rows = shape.batch * shape.seq;
   if (rows * shape.d_model() == 0) return;
   const Wide<T>* table = device.Resource<RopeTables<Wide<T>>>().Get(shape.seq, shape.head_dim, theta);
-  LaunchLoop(device, "Rope", RopeKernel<T>, rows * kThreads, *this, table);
+  Launch(device, "Rope", RopeKernel<T>, LoopBlocks(device, rows * kThreads), kThreads, 0, *this, table);
 }
 GRADSYNC_INSTANTIATE_KERNEL(Rope, OnCuda);
 
