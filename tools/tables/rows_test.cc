@@ -64,7 +64,8 @@ std::vector<Phases> Steps(const Phases& phases, size_t count = 24) {
 }
 
 double Of(const Cost& cost, const char* name) {
-  const auto found = std::ranges::find(kCostParts, std::string_view(name), &CostPart::name);
+  const auto found =
+      std::ranges::find(kCostParts, std::string_view(name), [](const auto& part) { return part.name; });
   return 1e3 * (cost.*found->part);
 }
 
@@ -206,13 +207,17 @@ TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
   for (const Row& row : t.cells[0].rows) EXPECT_FALSE(row.uses_forward) << row.variant();
 }
 
-// Too small a delay for a test to find, and yet the coefficient would multiply it.
-TEST(RowsTest, AKnownDelayInForwardGoesWithoutTheCovariate) {
-  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "10"; };
+// Too small a difference for a test to find, and yet the coefficient would multiply it.
+TEST(RowsTest, AKnownDifferenceInForwardGoesWithoutTheCovariate) {
+  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "1"; };
+  const Change shared = [](Record& rank) { rank.facts.Set("places_values", true); };
   const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-                   Made("flat", Wandering(2, {.forward = 0.01}), 0, "run", delayed)}});
+                   Made("naive", Wandering(2, {})), Made("flat", Wandering(2, {}), 0, "run", delayed),
+                   Made("zero1", Wandering(2, {}), 0, "run", shared)}});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_FALSE(t.row("flat:forward_delay_us=10@gloo").uses_forward);
+  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
+  EXPECT_FALSE(t.row("flat:forward_delay_us=1@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
 }
 
 // The reference: differences by round, less the median slope times those of forward, trimmed by a fifth.
