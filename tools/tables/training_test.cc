@@ -42,19 +42,19 @@ Measurement Published(std::string_view run, const std::string& samples) {
 
 // Machines see one table all the same.
 TEST(DdpTableTest, PeopleSeeATableForEachRunAndOneForAllThatWasPublished) {
-  const Tabled t({{Ddp("core", 1)}, {Published("a", "step_ns")}, {Published("b", "step_ns")}});
+  const Tabled t({{Published("a", "step_ns")}, {Ddp("core", 1)}, {Published("b", "step_ns")}});
   std::vector<size_t> rows;
   for (const Table& table : t.tables) {
     if (table.name() != "ddp" || table.audience() != Audience::kPeople) continue;
     rows.push_back(table.num_rows());
     EXPECT_THAT(table.title(), ::testing::ContainsRegex("synchronisation: .+"));
   }
-  EXPECT_THAT(rows, ElementsAre(1u, 2u));
+  EXPECT_THAT(rows, ElementsAre(2u, 1u));
   const Table& all = t.tables[2];
   EXPECT_EQ(all.num_rows(), 3u);
-  EXPECT_NEAR(Number(all, 1, "p90_step (s)"), 0.030, 1e-9);
-  EXPECT_NEAR(Number(all, 1, "p95_step (s)"), 0.040, 1e-9);
-  EXPECT_TRUE(std::isnan(Number(all, 1, "p99_step (s)")));
+  EXPECT_NEAR(Number(all, 0, "p90_step (s)"), 0.030, 1e-9);
+  EXPECT_NEAR(Number(all, 0, "p95_step (s)"), 0.040, 1e-9);
+  EXPECT_TRUE(std::isnan(Number(all, 0, "p99_step (s)")));
 }
 
 TEST(DdpTableTest, PublishedPhasesAloneAreNoRun) {

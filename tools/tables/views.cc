@@ -30,8 +30,9 @@ std::vector<Run> RunsOf(const std::vector<Cell>& cells) {
     if (std::ranges::none_of(cell.rows,
                              [](const Row& row) { return row.measured->Find("step_ns") != nullptr; }))
       continue;
-    if (runs.empty() || id(runs.back().cells.front()) != id(cell)) runs.emplace_back();
-    runs.back().cells.push_back(cell);
+    auto run = std::ranges::find(runs, id(cell), [&](const Run& known) { return id(known.cells.front()); });
+    if (run == runs.end()) run = runs.insert(run, Run());
+    run->cells.push_back(cell);
   }
   for (Run& run : runs) {
     const Cell& first = run.cells.front();
