@@ -65,8 +65,7 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "baseline", &line->baseline, bench::Path("a directory or file with records"),
       "Compares with these results: rows of one configuration, whatever their commit and host. Exits with 3 "
       "if a row is slower beyond its interval, which holds for all rows at once, has vanished, or has wrong "
-      "or "
-      "unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
+      "or unequal results; warns if host, processor, build or link differ. Rows of fewer than 10 steps "
       "(n<10) are not compared.");
   flags->Add(
       "calibration", &line->calibrations, bench::Path("directories or files of //bench:calibrate"),
@@ -158,23 +157,10 @@ int Compare(const CommandLine& line, std::ostream& out, std::ostream& err) {
     return Fail(kBadArguments,
                 "--baseline=" + line.baseline + ": no row has 10 steps on both sides: nothing compared", err);
   int status = kDone;
-  const auto fail_if_any = [&](int64_t count, const std::string& what) {
-    if (count > 0) status = Fail(kWorseThanBaseline, what, err);
-  };
-  fail_if_any(comparison.num_slower, Join("slower than ", line.baseline, ": ", comparison.num_slower, " of ",
-                                          comparison.num_compared, " rows"));
-  if (comparison.num_too_wide > 0) {
-    err << "summarize: warning: intervals too wide to show that a row is 10 % slower: "
-        << comparison.num_too_wide << " rows\n";
+  for (const auto& [fails, text] : comparison.verdicts) {
+    Fail(kWorseThanBaseline, (fails ? "" : "warning: ") + text, err);
+    if (fails) status = kWorseThanBaseline;
   }
-  if (comparison.num_one_launch > 0) {
-    err << "summarize: warning: slower than " << line.baseline
-        << " with one launch on a side: " << comparison.num_one_launch
-        << " rows; launches may differ by as much\n";
-  }
-  fail_if_any(comparison.num_vanished,
-              Join("in ", line.baseline, ", but not here: ", comparison.num_vanished, " rows"));
-  fail_if_any(comparison.num_wrong, Join("wrong or unequal results: ", comparison.num_wrong, " rows"));
   return status;
 }
 

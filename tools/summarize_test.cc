@@ -262,11 +262,9 @@ TEST(SummarizeTest, BadArgumentsAreOneLine) {
   refuses({dir, "--table=links"}, "--table=links: the records make no such table, but all_reduce and ddp");
   refuses({dir, "--baseline_row=flt"},
           "--baseline_row=flt: expected a strategy or a variant of the records, which have none, naive and "
-          "flat; did "
-          "you mean flat?");
+          "flat; did you mean flat?");
   refuses({dir, "--out=/x/t.xls"},
-          "--out=/x/t.xls: expected a name that ends in .md, .csv, .tex or .json, or --format "
-          "beside it");
+          "--out=/x/t.xls: expected a name that ends in .md, .csv, .tex or .json, or --format beside it");
   refuses({dir, "--out=/x/t.csv", "--format=json"}, "--out=/x/t.csv: ends in .csv, but --format is json");
   refuses({dir, "--formats=csv"}, "--formats: summarize has no such flag; did you mean --format?");
   refuses({dir, "--precision=0"}, "--precision=0: expected a percentage such as 2%");

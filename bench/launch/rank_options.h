@@ -29,7 +29,7 @@ struct RankOptions {
   bool with_mpirun = false;  // starts the ranks: see CheckDevice
 
   void AddTo(FlagTable& flags);
-  // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/over_link.sh).
+  // What records have of them. "link_rate" is what GRADSYNC_LINK_RATE says (tools/dev/hosts.sh).
   void Describe(ConfigFields& config) const;
   // The path in --out, or by default results/<name> in the workspace under `bazel run`, else in the current
   // directory.

@@ -4,7 +4,7 @@
     ./bazelw build //tools:what_if
     DIR/bin/python tests/pytorch/predict_ddp.py OUT [--minutes=15] [--launches=3] [--models=...] [--links=loopback,4gbit,1gbit]
 
-Needs PyTorch, and torchvision for the last three models; links need root (tools/dev/over_link.sh), and are tried with the
+Needs PyTorch, and torchvision for the last three models; links need root (tools/dev/hosts.sh), and are tried with the
 first three models. Two ranks of one thread each. In a launch tools/record_torch.py records `none` and probes, and in turn
 with them these rows take steps of their own: bucket_cap_mb of 1, 5, 25 and 100, no_sync over two passes, bf16_compress_hook,
 ZeroRedundancyOptimizer, and DDP as it comes. OUT/MODEL.LINK.jsonl holds a line for each launch; launches that are there are
@@ -121,7 +121,7 @@ def launch(model, link, out, rounds):
     own = [sys.executable, str(pathlib.Path(__file__).resolve()), out, "--rank_of", model, "--rounds", str(rounds)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if link != "loopback":
-        subprocess.run([ROOT / "tools/dev/over_link.sh", link, *own], check=True, env=environment, stderr=subprocess.DEVNULL)
+        subprocess.run([ROOT / "tools/dev/hosts.sh", f"--rate={link}", "2", *own], check=True, env=environment, stderr=subprocess.DEVNULL)
         return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

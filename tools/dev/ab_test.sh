@@ -35,6 +35,7 @@ case $here in
   noisy) high=5 ;;
   few) high=null verdict='too few steps' ;;
   new) high=null verdict='only here' ;;
+  wide) high=5 verdict='too wide to show 10 %' ;;
   fast) high=null verdict=faster ;;
 esac
 echo "{\"tables\": [{\"columns\": [\"difference_high (%)\", \"verdict\"], \"rows\": [[4, \"no difference shown\"],
@@ -45,7 +46,7 @@ BAZELW
 chmod +x bazelw
 git init --quiet
 echo /bazel-bin >.gitignore
-for speed in 10 20 broken 10 crash strange noisy few fast new; do
+for speed in 10 20 broken 10 crash strange noisy few wide fast new; do
   echo "$speed" >speed
   git add .
   git commit --quiet --allow-empty --message="$speed"
@@ -69,6 +70,7 @@ expect 125 100 strange0 --
 expect 125 100 noisy0 --
 expect 0 --find=5.1 100 noisy0 --
 expect 125 100 few0 --
+expect 125 100 wide0 --
 expect 0 100 fast0 --
 expect 0 100 new0 --
 for arguments in '' '100 200' '100 --' '100 200 101 --' '100 nothing --' '--launches=0 100 200 --' '--other 100 200 --'; do

@@ -116,7 +116,7 @@ cat >>docs/records/commands.txt <<'COMMANDS'
 # A comment about ab.
 ab 1 bench/ddp --a \
     --b
-ab 2 over_link.sh 1mbit bench/ddp --c
+ab 2 hosts.sh 2 bench/ddp --c
 
 # Another comment.
 abc 1 bench/ddp
@@ -130,7 +130,7 @@ diff - docs/commands.md <<'DOCUMENT' || fail "the commands"
 ```
 ./bazelw run //bench:ddp -- --a \
     --b --out=DIR
-over_link.sh 1mbit bazel-bin/bench/ddp --c --out=DIR
+hosts.sh 2 bazel-bin/bench/ddp --c --out=DIR
 ```
 <!-- end -->
 DOCUMENT

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# tools/dev/hosts.sh [--ranks=K] [--rate=RATE] [--mpirun] N PROGRAM [ARG...]: runs a benchmark on N hosts, which are
-# network namespaces joined by a switch, with K ranks (1) on each: as torchrun would start them, or by mpirun. RATE, in
-# tc's words (4gbit), limits each host's link in each direction. In the end it says how many bytes each host sent. As
-# root. Memory, CPUs and clock are shared.
+# tools/dev/hosts.sh [--ranks=K] [--rate=RATE[,RATE...]] [--mpirun] N PROGRAM [ARG...]: runs a benchmark on N hosts,
+# which are network namespaces joined by a switch, with K ranks (1) on each: as torchrun would start them, or by mpirun.
+# RATE, in tc's words (200mbit,4gbit), limits each host's link in each direction. Each has a run of its own, whose
+# records have it as "link_rate". After each run it says how many bytes each host sent. As root. Memory, CPUs and clock
+# are shared.
 #
 #   ./bazelw build //bench:ddp && tools/dev/hosts.sh --ranks=2 4 bazel-bin/bench/ddp --backend=hierarchical --out=DIR
 set -euo pipefail
@@ -12,17 +13,17 @@ fail() {
   exit "$1"
 }
 
-ranks=1 rate='' mpirun=''
+ranks=1 rates='' mpirun=''
 while [[ ${1-} == --* ]]; do
   case $1 in
     --ranks=*) ranks=${1#*=} ;;
-    --rate=*) rate=${1#*=} ;;
+    --rate=*) rates=${1#*=} ;;
     --mpirun) mpirun=yes ;;
     *) fail 2 "has no option $1" ;;
   esac
   shift
 done
-if (($# < 2)) || [[ ! $ranks =~ ^[1-9][0-9]*$ || ! $1 =~ ^[1-9][0-9]?$ || ! $rate =~ ^([1-9][0-9]*[kmg]bit)?$ ]]; then
+if (($# < 2)) || [[ ! $ranks =~ ^[1-9][0-9]*$ || ! $1 =~ ^[1-9][0-9]?$ || ! $rates, =~ ^(,|([1-9][0-9]*[kmg]bit,)+)$ ]]; then
   fail 2 "needs a number of hosts and a program: tools/dev/hosts.sh --ranks=2 --rate=4gbit 4 bazel-bin/bench/ddp --out=DIR"
 fi
 for tool in ip tc ${mpirun:+mpirun}; do
@@ -44,19 +45,9 @@ finish() {
 }
 trap finish EXIT
 
-# limit NAMESPACE DEVICE: what it sends. What may be sent at once after a pause is half a millisecond's, or a packet of
-# 64 KiB, which the sender hands over whole. More would let all that a strategy of few bytes sends pass without a limit.
-limit() {
-  [[ -n $rate ]] || return 0
-  local zeros=${rate/kbit/000}
-  zeros=${zeros/mbit/000000} bits=${zeros/gbit/000000000}
-  tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst $((bits / 16000 > 70000 ? bits / 16000 : 70000)) latency 100ms
-}
-
 address() { echo "10.78.0.$(($1 + 1))"; }
 sent_by() { ip netns exec "$prefix-$1" cat /sys/class/net/link0/statistics/tx_bytes; }
 
-bits=''
 ip netns add "$prefix-switch"
 ip -n "$prefix-switch" link add switch type bridge
 ip -n "$prefix-switch" link set switch up
@@ -67,38 +58,63 @@ for ((host = 0; host < num_hosts; ++host)); do
   ip -n "$prefix-$host" address add "$(address "$host")/24" dev link0
   ip -n "$prefix-$host" link set link0 up
   ip -n "$prefix-$host" link set lo up
-  limit "$prefix-$host" link0
-  limit "$prefix-switch" "port$host"
 done
-before=()
-for ((host = 0; host < num_hosts; ++host)); do before+=("$(sent_by "$host")"); done
-
-export GRADSYNC_LINK_RATE=$bits GLOO_SOCKET_IFNAME=link0 MASTER_ADDR MASTER_PORT=29500
+# PyTorch, unlike gradsync, has to be told the interface.
+export GLOO_SOCKET_IFNAME=link0 MASTER_ADDR MASTER_PORT=29500
 MASTER_ADDR=$(address 0)
-status=0
-if [[ -n $mpirun ]]; then
-  # What mpirun calls in place of ssh, with an address and a command.
-  # shellcheck disable=SC2016  # for the agent
-  printf '#!/bin/sh\nhost=${1##*.}\nshift\nexec ip netns exec %s-$((host - 1)) unshare --uts sh -c "hostname host$host; $*"\n' \
-    "$prefix" >"$scratch/agent"
-  chmod +x "$scratch/agent"
-  list=''
-  for ((host = 0; host < num_hosts; ++host)); do list+="${list:+,}$(address "$host"):$ranks"; done
-  ip netns exec "$prefix-0" unshare --uts sh -c 'hostname host1; exec "$@"' sh \
-    env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-    mpirun --mca plm_rsh_agent "$scratch/agent" --mca oob_tcp_if_include link0 --mca btl_tcp_if_include link0 \
-    --oversubscribe --bind-to none --host "$list" -n $((num_hosts * ranks)) \
-    -x MASTER_ADDR -x MASTER_PORT -x GRADSYNC_LINK_RATE "$@" &
-  pids+=($!)
-else
+
+# limit NAMESPACE DEVICE: what it sends. What may be sent at once after a pause is half a millisecond's, or a packet of
+# 64 KiB, which the sender hands over whole. More would let all that a strategy of few bytes sends pass without a limit.
+limit() {
+  tc -n "$1" qdisc replace dev "$2" root tbf rate "$rate" \
+    burst $((GRADSYNC_LINK_RATE / 16000 > 70000 ? GRADSYNC_LINK_RATE / 16000 : 70000)) latency 100ms
+}
+
+# What mpirun calls in place of ssh, with an address and a command.
+# shellcheck disable=SC2016  # for the agent
+printf '#!/bin/sh\nhost=${1##*.}\nshift\nexec ip netns exec %s-$((host - 1)) unshare --uts sh -c "hostname host$host; $*"\n' \
+  "$prefix" >"$scratch/agent"
+chmod +x "$scratch/agent"
+
+start() {  # start PROGRAM [ARG...]: on all hosts
+  local host rank list=''
+  pids=()
+  if [[ $mpirun ]]; then
+    for ((host = 0; host < num_hosts; ++host)); do list+="${list:+,}$(address "$host"):$ranks"; done
+    ip netns exec "$prefix-0" unshare --uts sh -c 'hostname host1; exec "$@"' sh \
+      env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+      mpirun --mca plm_rsh_agent "$scratch/agent" --mca oob_tcp_if_include link0 --mca btl_tcp_if_include link0 \
+      --oversubscribe --bind-to none --host "$list" -n $((num_hosts * ranks)) \
+      -x MASTER_ADDR -x MASTER_PORT ${rate:+-x GRADSYNC_LINK_RATE} "$@" &
+    pids+=($!)
+    return
+  fi
   for ((rank = 0; rank < num_hosts * ranks; ++rank)); do
     ip netns exec "$prefix-$((rank / ranks))" env RANK="$rank" WORLD_SIZE=$((num_hosts * ranks)) \
       LOCAL_RANK=$((rank % ranks)) LOCAL_WORLD_SIZE="$ranks" "$@" &
     pids+=($!)
   done
-fi
-for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
-for ((host = 0; host < num_hosts; ++host)); do
-  echo "hosts.sh: host $host sent $(($(sent_by "$host") - before[host])) bytes" >&2
+}
+
+status=0
+IFS=, read -r -a rates <<<"${rates:-,}"
+for rate in "${rates[@]}"; do
+  before=()
+  if [[ $rate ]]; then
+    echo "hosts.sh: $rate" >&2
+    zeros=${rate/kbit/000} zeros=${zeros/mbit/000000}
+    export GRADSYNC_LINK_RATE=${zeros/gbit/000000000}
+  fi
+  for ((host = 0; host < num_hosts; ++host)); do
+    if [[ $rate ]]; then limit "$prefix-$host" link0; fi
+    # Of two hosts one receives what the other sends, which is limited already.
+    if [[ $rate ]] && ((num_hosts > 2)); then limit "$prefix-switch" "port$host"; fi
+    before+=("$(sent_by "$host")")
+  done
+  start "$@"
+  for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+  for ((host = 0; host < num_hosts; ++host)); do
+    echo "hosts.sh: host $host sent $(($(sent_by "$host") - before[host])) bytes" >&2
+  done
 done
 exit "$status"

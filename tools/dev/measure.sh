@@ -5,7 +5,7 @@
 #
 #   TORCH=...   where Python with PyTorch is installed, for peers_*: a virtual environment
 #   CORPUS=...  tinyshakespeare.txt, for nanogpt
-#   As root, for link: tools/dev/over_link.sh
+#   As root, for what takes hosts.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -136,10 +136,10 @@ PublishedStatistics StatisticsOf(const bench::FieldsOf<bench::Part::kPublished>&
   };
   return {.mean = seconds("mean_ns"),
           .std = seconds("std_ns"),
-          .median = seconds("median_ns"),
-          .p90 = seconds("p90_ns"),
-          .p95 = seconds("p95_ns"),
-          .p99 = seconds("p99_ns"),
+          .percentiles = {{0.5, seconds("median_ns")},
+                          {0.9, seconds("p90_ns")},
+                          {0.95, seconds("p95_ns")},
+                          {0.99, seconds("p99_ns")}},
           .n = static_cast<size_t>(std::max<int64_t>(0, fields.IntOr("n", 0)))};
 }
 
@@ -168,10 +168,8 @@ double Series::std() const { return published ? published->std : PopulationStd(m
 
 double Series::percentile(double p) const {
   if (!published) return Percentile(max, p);
-  if (p == 0.5) return published->median;
-  if (p == 0.9) return published->p90;
-  if (p == 0.95) return published->p95;
-  return p == 0.99 ? published->p99 : kNaN;
+  const auto found = published->percentiles.find(p);
+  return found == published->percentiles.end() ? kNaN : found->second;
 }
 
 size_t Series::num_steps() const { return published ? published->n : max.size(); }

@@ -29,11 +29,8 @@ inline constexpr auto kSkew = SampleName::Of("skew_ns");
 struct PublishedStatistics {
   double mean = 0;
   double std = 0;
-  double median = 0;
-  double p90 = 0;
-  double p95 = 0;
-  double p99 = 0;
-  size_t n = 0;  // steps behind them; 0: not said
+  std::map<double, double> percentiles{};  // by 0.5, 0.9, 0.95 and 0.99
+  size_t n = 0;                            // steps behind them; 0: not said
 };
 
 // One kind of time, over the steps of a measurement, in seconds.

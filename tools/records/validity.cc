@@ -58,9 +58,8 @@ Detail RanksMissing(const Judged& judged) {
   return If(missing > 0 && !judged.measurement.is_published(), Join(missing, "/", world_size));
 }
 
-Detail TooFewFor(double PublishedStatistics::*percentile, size_t fewest, const Judged& judged) {
-  const std::optional<PublishedStatistics>& published = judged.times.published;
-  const bool has_it = !published || !std::isnan((*published).*percentile);
+Detail TooFewFor(double percentile, size_t fewest, const Judged& judged) {
+  const bool has_it = !judged.times.published || !std::isnan(judged.times.percentile(percentile));
   return If(has_it && judged.times.num_steps() < fewest);
 }
 
@@ -194,9 +193,9 @@ constexpr Check kChecks[] = {
        return If(!judged.times.published && judged.times.num_steps() < kFewestForInterval);
      }},
     {Flag::kTooFewForP95, "n<20", "fewer than 20 steps: p95 (*) is an interpolation close to the maximum",
-     [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p95, kFewestForP95, judged); }},
+     [](const Judged& judged) { return TooFewFor(0.95, kFewestForP95, judged); }},
     {Flag::kTooFewForP99, "n<100", "fewer than 100 steps: p99 (*) is an interpolation close to the maximum",
-     [](const Judged& judged) { return TooFewFor(&PublishedStatistics::p99, kFewestForP99, judged); }},
+     [](const Judged& judged) { return TooFewFor(0.99, kFewestForP99, judged); }},
     {Flag::kPublished, "published", "figures as published; without samples there is no interval",
      [](const Judged& judged) { return If(judged.measurement.is_published()); }},
     {Flag::kEndedEarly, "ended-early",

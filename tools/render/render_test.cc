@@ -15,17 +15,17 @@ namespace {
 // One column of each sort.
 Report Sample() {
   Table table("runs_of", "Title & more",
-              {{.name = "time", .digits = 3, .section = 1},
+              {{.name = "who", .kind = Kind::kText},
+               {.name = "time", .digits = 3, .section = 1},
                {.name = "delta", .kind = Kind::kPercent, .section = 1, .has_interval = true},
                {.name = "delta_low", .kind = Kind::kPercent, .audience = Audience::kMachines},
                {.name = "delta_high", .kind = Kind::kPercent, .audience = Audience::kMachines},
-               {.name = "who", .kind = Kind::kText, .leads = true},
                {.name = "size", .kind = Kind::kPlain, .section = 2},
                {.name = "share", .kind = Kind::kFraction, .section = 2},
                {.name = "error", .digits = 2, .section = 2},
                {.name = "ranks", .kind = Kind::kInteger, .said_once = true}});
-  table.AddRow({0.0123456, -2.5, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2.0});
-  table.AddRow({1.5, kNaN, kNaN, kNaN, "é", 1024.0, kNaN, 0.0, 2.0});
+  table.AddRow({"a|b_\"c\",", 0.0123456, -2.5, -3.14, -1.25, 0.25, 0.5, 1.26e-7, 2.0});
+  table.AddRow({"é", 1.5, kNaN, kNaN, kNaN, 1024.0, kNaN, 0.0, 2.0});
   table.MarkLast("time");
   table.SetSectionTitle(2, "second");
   table.AddNote("a note with 5 %");
@@ -137,9 +137,9 @@ TEST(RenderTest, LatexEscapesEveryCharacterThatMeansSomething) {
 TEST(RenderTest, Csv) {
   EXPECT_EQ(Text(RenderCsv, Sample()),
             "# runs_of\r\n"
-            "time,delta,delta_low,delta_high,who,size,share,error,ranks\r\n"
-            "0.0123456,-2.5,-3.14,-1.25,\"a|b_\"\"c\"\",\",0.25,0.5,1.26e-07,2\r\n"
-            "1.5,,,,é,1024,,0,2\r\n"
+            "who,time,delta,delta_low,delta_high,size,share,error,ranks\r\n"
+            "\"a|b_\"\"c\"\",\",0.0123456,-2.5,-3.14,-1.25,0.25,0.5,1.26e-07,2\r\n"
+            "é,1.5,,,,1024,,0,2\r\n"
             "\r\n"
             "# machines\r\n"
             "x\r\n"
@@ -151,12 +151,12 @@ TEST(RenderTest, Json) {
   const nlohmann::json json = nlohmann::json::parse(text);
   const nlohmann::json& table = json.at("tables").at(0);
   EXPECT_EQ(table.at("name"), "runs_of");
-  EXPECT_EQ(table.at("columns"), nlohmann::json({"time", "delta", "delta_low", "delta_high", "who", "size",
+  EXPECT_EQ(table.at("columns"), nlohmann::json({"who", "time", "delta", "delta_low", "delta_high", "size",
                                                  "share", "error", "ranks"}));
   EXPECT_EQ(table.at("rows").at(0),
-            nlohmann::json({0.0123456, -2.5, -3.14, -1.25, "a|b_\"c\",", 0.25, 0.5, 1.26e-7, 2}));
+            nlohmann::json({"a|b_\"c\",", 0.0123456, -2.5, -3.14, -1.25, 0.25, 0.5, 1.26e-7, 2}));
   EXPECT_TRUE(table.at("rows").at(0).at(8).is_number_integer());
-  EXPECT_TRUE(table.at("rows").at(1).at(1).is_null());
+  EXPECT_TRUE(table.at("rows").at(1).at(2).is_null());
   EXPECT_EQ(json.at("tables").at(1).at("name"), "machines");
 }
 
@@ -277,7 +277,7 @@ TEST(RenderTest, ManyRowsKeepTheirOrder) {
 
 TEST(RenderTest, WhatIsMarkedIsBoldAndWhatIsEmptyIsNotShown) {
   Table table("t", "T",
-              {{.name = "strategy", .kind = Kind::kText, .leads = true},
+              {{.name = "strategy", .kind = Kind::kText},
                {.name = "time", .section = 1},
                {.name = "unknown", .section = 1},
                {.name = "nothing", .section = 2}});

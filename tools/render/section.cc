@@ -151,12 +151,9 @@ std::vector<Section> SectionsOf(const Table& table, bool with_details) {
     Section& section = sections.emplace_back();
     section.title = table.section_title(number);
     section.rows.resize(table.num_rows());
-    for (const bool leads : {true, false}) {
-      for (size_t i = 0; i < table.columns().size(); ++i) {
-        const Column& column = table.columns()[i];
-        const bool is_here = column.section == 0 || column.section == number;
-        if (column.leads == leads && is_here && IsColumnShown(table, i)) AddColumn(table, i, &section);
-      }
+    for (size_t i = 0; i < table.columns().size(); ++i) {
+      const int own = table.columns()[i].section;
+      if ((own == 0 || own == number) && IsColumnShown(table, i)) AddColumn(table, i, &section);
     }
   }
   return sections;

@@ -28,7 +28,7 @@ struct Section {
 // Whether people see the table.
 bool IsShown(const Table& table, bool with_details);
 
-// The sections of a table, leading columns first; without details the first section alone. Columns of numbers
+// The sections of a table; without details the first section alone. Columns of numbers
 // without a single value, and sections of nothing but such, are left out.
 std::vector<Section> SectionsOf(const Table& table, bool with_details = true);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "absl/strings/str_replace.h"
 #include "model/error.h"
@@ -10,36 +9,15 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80; }
-
-// The length of the well-formed UTF-8 sequence at the front of `text`; 0 if there is none (RFC 3629, section
-// 4), or if XML does not allow its character.
-size_t SequenceLength(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return lead >= 0x20 || lead == '\t' || lead == '\n' || lead == '\r' ? 1 : 0;
-  const size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : 4;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  uint32_t code = lead & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(text[i])) return 0;
-    code = code << 6U | (static_cast<unsigned char>(text[i]) & 0x3FU);
-  }
-  const bool is_shortest = length == 2 || (length == 3 ? code >= 0x800 : code >= 0x10000);
-  const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
-  const bool is_allowed = code <= 0x10FFFF && code != 0xFFFE && code != 0xFFFF;
-  return is_shortest && !is_surrogate && is_allowed ? length : 0;
-}
 
 }  // namespace
 
 std::string EscapeXml(std::string_view text) {
   std::string allowed;
-  while (!text.empty()) {
-    const size_t length = SequenceLength(text);
-    allowed += length == 0 ? kReplacement : text.substr(0, length);
-    text.remove_prefix(std::max(length, size_t{1}));
+  for (const char c : text) {
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+    allowed += is_control ? "\uFFFD" : std::string(1, c);
   }
   return absl::StrReplaceAll(
       allowed, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});

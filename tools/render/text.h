@@ -10,8 +10,8 @@
 // Text for people, and for HTML that is well-formed XML too.
 namespace gradsync::tools {
 
-// As character data, or between double or single quotes. What XML cannot hold (control characters, bytes that
-// are not UTF-8) becomes U+FFFD, the replacement character.
+// As character data, or between double or single quotes. Control characters, which XML cannot hold, become
+// U+FFFD, the replacement character. `text` is UTF-8: files that are not are refused where they are read.
 std::string EscapeXml(std::string_view text);
 
 // Escaped, with what stands between backquotes in <code>. A backquote without its partner stays.

@@ -20,29 +20,28 @@ constexpr size_t kLongestName = 24;
 constexpr double kTop = 26, kBottom = kTop + 190;
 
 bool IsIn(const LineChart& chart, const ChartPoint& point) {
-  return IsDrawable(point.x) && (!chart.log_x || point.x > 0) && IsDrawable(point.y) &&
-         (!chart.log_y || point.y > 0);
+  return IsDrawable(point.x) && (!chart.log_x || point.x > 0) && IsDrawable(point.y.value) &&
+         (!chart.log_y || point.y.value > 0);
 }
+
+bool AreDrawable(const Interval& interval) { return IsDrawable(interval.low) && IsDrawable(interval.high); }
 
 bool HasBand(const LineChart& chart, const ChartPoint& point) {
-  return IsIn(chart, point) && IsDrawable(point.low) && IsDrawable(point.high) &&
-         (!chart.log_y || point.low > 0);
+  const Interval& band = point.y.interval;
+  return IsIn(chart, point) && AreDrawable(band) && (!chart.log_y || band.low > 0);
 }
 
-// The values that an axis has to hold. Without any, the axis is drawn around 1.
-struct Range {
-  double low = kNaN, high = kNaN;
+// An axis that holds a range. Without values it is drawn around 1.
+Scale Along(const Interval& range, bool is_log, double from, double to, Scale::Ends ends) {
+  const auto [low, high] = range.is_known() ? range : Interval{1, 1};
+  return is_log ? Scale::Log(low / kLogMargin, high * kLogMargin, from, to, kTicks)
+                : Scale::Linear(low, high, from, to, kTicks, ends);
+}
 
-  void Include(double value) {
-    low = std::fmin(low, value);
-    high = std::fmax(high, value);
-  }
-  Scale Along(bool is_log, double from, double to, Scale::Ends ends) const {
-    const double first = std::isnan(low) ? 1 : low, last = std::isnan(high) ? 1 : high;
-    return is_log ? Scale::Log(first / kLogMargin, last * kLogMargin, from, to, kTicks)
-                  : Scale::Linear(first, last, from, to, kTicks, ends);
-  }
-};
+std::string SeriesStyle(size_t number) {
+  constexpr size_t kNumColours = 11;  // classes c-1, c-2, ... of the style sheet, beside grey
+  return Join("c-", 1 + number % kNumColours);
+}
 
 struct Plot {
   Scale x;
@@ -51,23 +50,21 @@ struct Plot {
 };
 
 Plot MakePlot(const LineChart& chart) {
-  Range x_range, y_range;
+  Interval x_range, y_range;
   for (const ChartSeries& series : chart.series) {
     for (const ChartPoint& point : series.points) {
       if (!IsIn(chart, point)) continue;
-      x_range.Include(point.x);
-      y_range.Include(point.y);
-      if (!HasBand(chart, point)) continue;
-      y_range.Include(point.low);
-      y_range.Include(point.high);
+      x_range = x_range.With({point.x, point.x});
+      y_range = y_range.With({point.y.value, point.y.value});
+      if (HasBand(chart, point)) y_range = y_range.With(point.y.interval);
     }
   }
-  if (IsDrawable(chart.reference)) y_range.Include(chart.reference);
-  const Scale y = y_range.Along(chart.log_y, kBottom, kTop, Scale::Ends::kTicks);
+  if (IsDrawable(chart.reference)) y_range = y_range.With({chart.reference, chart.reference});
+  const Scale y = Along(y_range, chart.log_y, kBottom, kTop, Scale::Ends::kTicks);
   double left = 0;
   for (const Tick& tick : y.ticks()) left = std::max(left, TextWidth(tick.label) + kGap + 3);
   // The first and the last marker keep clear of the axes.
-  return {x_range.Along(chart.log_x, left + 6, kChartWidth - kGap, Scale::Ends::kExact), y, left};
+  return {Along(x_range, chart.log_x, left + 6, kChartWidth - kGap, Scale::Ends::kExact), y, left};
 }
 
 void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
@@ -93,31 +90,33 @@ void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
   }
 }
 
-void DrawBand(const ChartSeries& series, const LineChart& chart, const Plot& plot, Svg& svg) {
+void DrawBand(const LineChart& chart, size_t number, const Plot& plot, Svg& svg) {
   Svg::Points outline, back;
-  for (const ChartPoint& point : series.points) {
+  for (const ChartPoint& point : chart.series[number].points) {
     if (!HasBand(chart, point)) continue;
-    outline.emplace_back(plot.x(point.x), plot.y(point.high));
-    back.emplace_back(plot.x(point.x), plot.y(point.low));
+    outline.emplace_back(plot.x(point.x), plot.y(point.y.interval.high));
+    back.emplace_back(plot.x(point.x), plot.y(point.y.interval.low));
   }
-  if (back.empty()) return;
+  const std::string style = SeriesStyle(number);
   if (back.size() == 1)
-    return svg.Line("band-line " + series.style, outline[0].first, outline[0].second, back[0].first,
-                    back[0].second);
+    svg.Line("band-line " + style, outline[0].first, outline[0].second, back[0].first, back[0].second);
+  if (back.size() < 2) return;
   outline.insert(outline.end(), back.rbegin(), back.rend());
-  svg.Polygon("band " + series.style, outline);
+  svg.Polygon("band " + style, outline);
 }
 
-void DrawSeries(const ChartSeries& series, const LineChart& chart, const Plot& plot, Svg& svg) {
+void DrawSeries(const LineChart& chart, size_t number, const Plot& plot, Svg& svg) {
   Svg::Points line;
-  for (const ChartPoint& point : series.points) {
-    if (IsIn(chart, point)) line.emplace_back(plot.x(point.x), plot.y(point.y));
+  std::vector<std::string> tips;
+  for (const ChartPoint& point : chart.series[number].points) {
+    if (!IsIn(chart, point)) continue;
+    line.emplace_back(plot.x(point.x), plot.y(point.y.value));
+    tips.push_back(point.tip);
   }
-  if (line.size() > 1) svg.Polyline("line " + series.style, line);
-  for (const ChartPoint& point : series.points) {
-    if (IsIn(chart, point))
-      svg.Marker("marker " + series.style, series.marker, plot.x(point.x), plot.y(point.y), point.tip);
-  }
+  const std::string style = SeriesStyle(number);
+  if (line.size() > 1) svg.Polyline("line " + style, line);
+  for (size_t i = 0; i < line.size(); ++i)
+    svg.Marker("marker " + style, number, line[i].first, line[i].second, tips[i]);
 }
 
 // Sizes in charts of rows.
@@ -138,12 +137,12 @@ void DrawParts(const ChartRow& row, const Scale& scale, double y, Svg& svg) {
 
 // Over parts the mark and its interval stand below the middle, where they can be told from them.
 void DrawMark(const ChartRow& row, const Scale& scale, double y, Svg& svg) {
-  if (IsDrawable(row.low) && IsDrawable(row.high)) {
-    const double low = scale(row.low), high = scale(row.high);
+  if (AreDrawable(row.at.interval)) {
+    const double low = scale(row.at.interval.low), high = scale(row.at.interval.high);
     svg.Line("interval " + row.style, low, y, high, y, row.tip);
     for (const double x : {low, high}) svg.Line("interval " + row.style, x, y - 3, x, y + 3);
   }
-  if (IsDrawable(row.at)) svg.Marker("mark " + row.style, 3, scale(row.at), y, row.tip);
+  if (IsDrawable(row.at.value)) svg.Marker("mark " + row.style, 3, scale(row.at.value), y, row.tip);
 }
 
 }  // namespace
@@ -153,32 +152,42 @@ Svg DrawLines(const LineChart& chart) {
   Svg svg(kChartWidth, kBottom + kAxisHeight,
           Join(chart.title, ": ", chart.y_label, " over ", chart.x_label));
   DrawAxes(chart, plot, svg);
-  for (const ChartSeries& series : chart.series) DrawBand(series, chart, plot, svg);
-  for (const ChartSeries& series : chart.series) DrawSeries(series, chart, plot, svg);
+  for (size_t i = 0; i < chart.series.size(); ++i) DrawBand(chart, i, plot, svg);
+  for (size_t i = 0; i < chart.series.size(); ++i) DrawSeries(chart, i, plot, svg);
   return svg;
 }
 
-std::pair<double, double> RangeOf(const std::vector<ChartRow>& rows) {
-  double least = 0, most = 0;
-  const auto include = [&](double value) {
-    if (!IsDrawable(value)) return;
-    least = std::min(least, value);
-    most = std::max(most, value);
-  };
+std::vector<KeyEntry> SeriesKey(const std::vector<LineChart>& charts) {
+  std::vector<KeyEntry> key;
+  for (const LineChart& chart : charts) {
+    for (size_t i = 0; i < chart.series.size(); ++i) {
+      if (std::ranges::count(key, chart.series[i].name, &KeyEntry::text) > 0) continue;
+      Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), chart.series[i].name}).mark;
+      mark.Line("line " + SeriesStyle(i), 1, 7, 17, 7);
+      mark.Marker("marker " + SeriesStyle(i), i, 9, 7, "");
+    }
+  }
+  return key;
+}
+
+Interval RangeOf(const std::vector<ChartRow>& rows) {
+  Interval range{0, 0};
   for (const ChartRow& row : rows) {
     double right = 0, left = 0;
     for (const RowPart& part : row.parts) {
       if (IsDrawable(part.value)) (part.value > 0 ? right : left) += part.value;
     }
-    for (const double value : {right, left, row.at, row.low, row.high}) include(value);
+    for (const double value : {right, left, row.at.value, row.at.interval.low, row.at.interval.high}) {
+      if (IsDrawable(value)) range = range.With({value, value});
+    }
   }
-  return {least, most};
+  return range;
 }
 
 Svg DrawRows(const RowChart& chart) {
-  const auto [least, most] = RangeOf(chart.rows);
-  const Scale scale = Scale::Linear(std::min(chart.least, least), std::max(chart.most, most), kMarkerWidth,
-                                    kChartWidth - kMarkerWidth, kTicks, Scale::Ends::kExact);
+  const auto [low, high] = chart.range.With(RangeOf(chart.rows));
+  const Scale scale =
+      Scale::Linear(low, high, kMarkerWidth, kChartWidth - kMarkerWidth, kTicks, Scale::Ends::kExact);
   double bottom = 4, value_x = 0, value_width = 0;
   for (const ChartRow& row : chart.rows) value_width = std::max(value_width, TextWidth(row.value));
   // Names leave room for values. Text is narrower than TextWidth says.

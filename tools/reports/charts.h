@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tools/reports/svg.h"
-#include "tools/statistics/statistics.h"
+#include "tools/statistics/estimates.h"
 
 // Charts, and how they and the page around them look. A chart is 380 units wide. Its text can be read where
 // it is shown 340 to 460 pixels wide.
@@ -20,22 +20,18 @@ extern const char kChartStyleSheet[];
 extern const char kPageStyleSheet[];
 
 inline constexpr double kChartWidth = 380;
-inline constexpr size_t kNumColours = 11;  // classes c-1, c-2, ... of the style sheet, beside grey
 
 // Values that cannot be drawn (see IsDrawable; on a logarithmic axis those that are not positive either) are
 // left out.
 struct ChartPoint {
   double x = 0;
-  double y = 0;
-  double low = kNaN;  // of a band around the line; both ends or none
-  double high = kNaN;
+  Estimate y{};  // its interval is a band around the line
   std::string tip{};
 };
 
+// The n-th of a chart has the n-th colour and marker.
 struct ChartSeries {
   std::string name{};
-  std::string style{};  // a class that sets the colour
-  size_t marker = 0;    // see Svg::Marker
   std::vector<ChartPoint> points{};
 };
 
@@ -49,6 +45,8 @@ struct LineChart {
 };
 
 Svg DrawLines(const LineChart& chart);
+// What the lines of all charts mean; a name has the mark of its first one.
+std::vector<KeyEntry> SeriesKey(const std::vector<LineChart>& charts);
 
 // A length from the end of the parts before it: to the right of 0, or to its left where it is negative.
 struct RowPart {
@@ -63,9 +61,7 @@ struct ChartRow {
   std::string value{};  // stands behind the name, above what is drawn
   std::string style{};  // a class that sets the colour of mark and interval
   std::vector<RowPart> parts{};
-  double at = kNaN;   // a mark
-  double low = kNaN;  // an interval around it; both ends or none
-  double high = kNaN;
+  Estimate at{};  // a mark, and an interval around it
   std::string tip{};
 };
 
@@ -74,12 +70,12 @@ struct RowChart {
   std::string title{};  // for screen readers
   std::string x_label{};
   std::string left_label{}, right_label{};  // what it means to lie there
-  double least = 0, most = 0;               // which the axis holds at least: charts can share one
+  Interval range{0, 0};                     // which the axis holds at least: charts can share one
   std::vector<ChartRow> rows{};
 };
 
 // What the axis of a chart has to hold for its rows.
-std::pair<double, double> RangeOf(const std::vector<ChartRow>& rows);
+Interval RangeOf(const std::vector<ChartRow>& rows);
 Svg DrawRows(const RowChart& chart);
 
 // Coloured cells in rows and columns.

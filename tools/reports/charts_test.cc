@@ -104,10 +104,7 @@ LineChart TwoLines() {
           .x_label = "size",
           .y_label = "speed",
           .reference = 0,
-          .series = {{.name = "one",
-                      .style = "s-core",
-                      .points = {{.x = 1, .y = 10, .low = 8, .high = 12, .tip = "first"}, {.x = 2, .y = 20}}},
-                     {.name = "two", .style = "s-flat", .points = {{.x = 1, .y = 20}, {.x = 2, .y = 20}}}}};
+          .series = {{"one", {{1, {10, {8, 12}}, "first"}, {2, {20}}}}, {"two", {{1, {20}}, {2, {20}}}}}};
 }
 
 TEST(LineChartTest, PutsPointsInProportionAndSaysTheirValues) {
@@ -126,8 +123,7 @@ TEST(LineChartTest, LeavesOutWhatCannotBeDrawn) {
   for (const double bad : {std::nan(""), kInfinity, -kInfinity, 1e200}) {
     LineChart chart = TwoLines();
     chart.series.resize(1);
-    chart.series[0].points = {
-        {.x = 1, .y = 1}, {.x = 2, .y = 2}, {.x = 3, .y = bad}, {.x = 4, .y = 4}, {.x = 5, .y = 5}};
+    chart.series[0].points = {{1, {1}}, {2, {2}}, {3, {bad}}, {4, {4}}, {5, {5}}};
     const std::string svg = DrawLines(chart).Finish();
     EXPECT_THAT(WithClass(ParseXml(svg), "marker"), SizeIs(4));
     EXPECT_THAT(WithClass(ParseXml(svg), "line"), SizeIs(1));
@@ -146,24 +142,32 @@ TEST(LineChartTest, ALogarithmicAxisLeavesOutZero) {
 TEST(LineChartTest, DrawsOnePointEqualValuesAndNone) {
   LineChart chart = TwoLines();
   chart.series.resize(1);
-  chart.series[0].points = {{.x = 3, .y = 5, .low = 4, .high = 6}};
+  chart.series[0].points = {{3, {5, {4, 6}}}};
   EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), SizeIs(1));
   EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "band-line"), SizeIs(1));
-  chart.series[0].points = {{.x = 3, .y = 0}, {.x = 3, .y = 0}};
+  chart.series[0].points = {{3, {0}}, {3, {0}}};
   EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), SizeIs(2));
-  chart.series[0].points = {{.x = 3, .y = std::nan("")}};
+  chart.series[0].points = {{3, {std::nan("")}}};
   EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "marker"), IsEmpty());
   chart.series.clear();
   EXPECT_THAT(WithClass(ParseXml(DrawLines(chart).Finish()), "tick"), Not(IsEmpty()));
 }
 
+TEST(LineChartTest, AKeyHasEachNameOnceWithItsOwnMark) {
+  const std::vector<KeyEntry> key = SeriesKey({TwoLines(), TwoLines()});
+  ASSERT_THAT(key, SizeIs(2));
+  EXPECT_EQ(key[1].text, "two");
+  const std::vector<XmlElement> mark = ParseXml(key[1].mark.Finish());
+  EXPECT_THAT(WithClass(mark, "c-2"), SizeIs(2));
+  EXPECT_EQ(WithClass(mark, "marker").at(0).name, "rect");  // the second shape
+}
+
 TEST(LineChartTest, ABandGoesThroughItsEnds) {
   LineChart chart = TwoLines();
-  chart.series[0].points[1].low = 18;
-  chart.series[0].points[1].high = 22;
+  chart.series[0].points[1].y.interval = {18, 22};
   const std::vector<XmlElement> bands = WithClass(ParseXml(DrawLines(chart).Finish()), "band");
   ASSERT_THAT(bands, SizeIs(1));
-  EXPECT_TRUE(bands[0].HasClass("s-core"));
+  EXPECT_TRUE(bands[0].HasClass("c-1"));
   const std::string points = bands[0].Attribute("points");
   EXPECT_EQ(std::count(points.begin(), points.end(), ','), 4) << points;
 }
@@ -173,7 +177,7 @@ TEST(LineChartTest, BothAxesMayBeLogarithmic) {
   chart.log_x = chart.log_y = true;
   chart.reference = kNaN;
   chart.series.resize(1);
-  chart.series[0].points = {{.x = 1, .y = 1}, {.x = 10, .y = 10}, {.x = 100, .y = 100}, {.x = 200, .y = 0}};
+  chart.series[0].points = {{1, {1}}, {10, {10}}, {100, {100}}, {200, {0}}};
   const std::vector<XmlElement> markers = WithClass(ParseXml(DrawLines(chart).Finish()), "marker");
   ASSERT_THAT(markers, SizeIs(3));
   EXPECT_NEAR(markers[1].Number("cy"), (markers[0].Number("cy") + markers[2].Number("cy")) / 2, 0.02);
@@ -185,15 +189,13 @@ RowChart TwoRows() {
           .rows = {{.name = "naive",
                     .value = "40 ms",
                     .parts = {{"exposed", 30, "naive, exposed"}, {"tax", 10}},
-                    .at = 40},
+                    .at = {40}},
                    {.heading = "group",
                     .name = "core",
                     .value = "15 ms",
                     .style = "faster",
                     .parts = {{"exposed", 20}, {"rest", -5}},
-                    .at = 15,
-                    .low = 10,
-                    .high = 20,
+                    .at = {15, {10, 20}},
                     .tip = "core's"}}};
 }
 
@@ -228,17 +230,17 @@ TEST(RowChartTest, DrawsMarksIntervalsAndGroups) {
 TEST(RowChartTest, ChartsCanShareAnAxis) {
   RowChart narrow = TwoRows();
   narrow.rows.resize(1);
-  narrow.least = -40;
+  narrow.range.low = -40;
   const std::vector<XmlElement> elements = ParseXml(DrawRows(narrow).Finish());
   EXPECT_NEAR(WithClass(elements, "zero").at(0).Number("x1"), kChartWidth / 2, 0.02);
-  EXPECT_EQ(RangeOf(TwoRows().rows), (std::pair<double, double>(-5, 40)));
+  EXPECT_EQ(RangeOf(TwoRows().rows), (Interval{-5, 40}));
 }
 
 TEST(RowChartTest, LeavesOutWhatCannotBeDrawn) {
   RowChart chart = TwoRows();
   chart.rows[0].parts[0].value = kNaN;
-  chart.rows[0].at = kInfinity;
-  chart.rows[1].low = kNaN;
+  chart.rows[0].at.value = kInfinity;
+  chart.rows[1].at.interval.low = kNaN;
   const std::string svg = DrawRows(chart).Finish();
   const std::vector<XmlElement> elements = ParseXml(svg);
   EXPECT_THAT(WithClass(elements, "part"), SizeIs(3));

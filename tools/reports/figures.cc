@@ -16,28 +16,6 @@
 namespace gradsync::tools {
 namespace {
 
-// The cells about training of a run. What a figure compares with the eye belongs to one.
-struct Run {
-  std::string name;         // what tells it from others, empty if there is but one
-  std::vector<Cell> cells;  // named within the run
-};
-
-std::vector<Run> RunsOf(const std::vector<Cell>& cells) {
-  std::vector<Run> runs;
-  const auto id = [](const Cell& cell) { return cell.any().measured->record.run_id; };
-  for (const Cell& cell : TrainingOf(cells)) {
-    if (runs.empty() || id(runs.back().cells.front()) != id(cell)) runs.emplace_back();
-    runs.back().cells.push_back(cell);
-  }
-  for (Run& run : runs) {
-    if (runs.size() > 1)
-      run.name =
-          run.cells.size() == 1 ? run.cells[0].name : run.cells[0].any().config().StringOr("model", "");
-    NameCells(&run.cells);
-  }
-  return runs;
-}
-
 // "tiny, batch 2".
 std::string Place(const Run& run, const std::string& place) {
   const bool is_phrase = place.empty() || place.starts_with("over ");
@@ -98,23 +76,20 @@ std::string FasterText(const std::vector<Answer>& answers) {
 
 // The differences at one place, or those of one row in several places. Rows with one baseline stand together.
 RowChart DifferencesChart(const std::string& title, std::vector<Answer> answers, bool by_row) {
-  std::ranges::stable_sort(answers, {},
-                           [](const Answer& answer) { return std::pair(answer.baseline, answer.value); });
+  std::ranges::stable_sort(
+      answers, {}, [](const Answer& answer) { return std::pair(answer.baseline, answer.difference.value); });
   RowChart chart{.title = title, .left_label = "← faster", .right_label = "slower →"};
   std::set<std::string> baselines;
   for (const Answer& answer : answers) {
     const bool is_first = baselines.insert(answer.baseline).second;
     const std::string& name = by_row ? answer.place : answer.row;
-    const Estimate percent = Scaled({answer.value, answer.interval}, 100);
     const bool has_verdict = answer.verdict != Verdict::kNone;
-    const std::string value = PercentText({answer.value, answer.interval});
+    const std::string value = PercentText(answer.difference);
     chart.rows.push_back({.heading = is_first ? "against " + answer.baseline : "",
                           .name = name,
                           .value = value,
                           .style = has_verdict ? std::string(WordOf(answer.verdict)) : "none",
-                          .at = percent.value,
-                          .low = percent.interval.low,
-                          .high = percent.interval.high,
+                          .at = Scaled(answer.difference, 100),
                           .tip = Join(name, " against ", answer.baseline, ": ", value,
                                       has_verdict ? "" : Join(", no verdict: ", answer.remark))});
   }
@@ -130,27 +105,13 @@ std::string Titled(const std::string& place, const std::string& answer) {
 
 // On one scale.
 void AddPanels(std::vector<RowChart> charts, Figure* figure) {
-  double least = 0, most = 0;
-  for (const RowChart& chart : charts) {
-    const auto [own_least, own_most] = RangeOf(chart.rows);
-    least = std::min(least, own_least);
-    most = std::max(most, own_most);
-  }
+  Interval range;
+  for (const RowChart& chart : charts) range = range.With(RangeOf(chart.rows));
   for (RowChart& chart : charts) {
-    chart.least = least;
-    chart.most = most;
+    chart.range = range;
     figure->panels.push_back({chart.title, DrawRows(chart)});
   }
 }
-
-// In the order in which they are drawn.
-constexpr struct {
-  const char* name;
-  const char* text;
-} kParts[] = {{"exposed", "exposed: waits after the last rank has computed"},
-              {"tax", "tax: computes longer beside communication"},
-              {"own", "own: copies and other work of the strategy"},
-              {"rest", "rest: the optimizer, mostly"}};
 
 ChartRow CostRow(const Row& row, double scale, const std::string& unit) {
   const Estimate cost = Scaled(row.cost.total, scale);
@@ -159,14 +120,11 @@ ChartRow CostRow(const Row& row, double scale, const std::string& unit) {
                      .value = Join(text(cost.value), " ", unit, " [", text(cost.interval.low), ", ",
                                    text(cost.interval.high), "]"),
                      .style = "total",
-                     .at = cost.value,
-                     .low = cost.interval.low,
-                     .high = cost.interval.high};
+                     .at = cost};
   chart_row.tip =
       Join(row.variant(), ": step ", text(scale * row.step_s), " ", unit, ", cost ", chart_row.value);
-  for (const auto& [name, explanation] : kParts) {
-    const auto part = std::ranges::find(kCostParts, std::string_view(name), &CostPart::name);
-    const double value = scale * row.cost.*part->part;
+  for (const auto& [name, part, explanation] : kCostParts) {
+    const double value = scale * row.cost.*part;
     if (std::isnan(value)) continue;
     chart_row.parts.push_back({name, value, Join(row.label(), ", ", name, ": ", text(value), " ", unit)});
   }
@@ -186,16 +144,12 @@ std::vector<ChartSeries> SharesOf(const Run& run, const std::string& backend) {
       if (series == all.end()) series = all.insert(series, {.name = row->label()});
       const Estimate share = ShareOf(*row);
       series->points.push_back(
-          {TokensOf(cell), share.value, share.interval.low, share.interval.high,
+          {TokensOf(cell), share,
            Join(row->label(), ", ", cell.name, ": ", Readable(share.value, 3), " % [",
                 Readable(share.interval.low, 3), ", ", Readable(share.interval.high, 3), "]")});
     }
   }
-  for (size_t i = 0; i < all.size(); ++i) {
-    std::ranges::sort(all[i].points, {}, &ChartPoint::x);
-    all[i].style = Join("c-", 1 + i % kNumColours);
-    all[i].marker = i;
-  }
+  for (ChartSeries& series : all) std::ranges::sort(series.points, {}, &ChartPoint::x);
   return all;
 }
 
@@ -214,24 +168,10 @@ std::string PercentText(const Estimate& part) {
               Signed(percent.interval.high, decimals), "]");
 }
 
-KeyEntry VerdictKey(Verdict verdict, const char* classes) {
-  KeyEntry entry{Svg(kMarkWidth, kMarkHeight, ""), std::string(WordOf(verdict))};
-  if (verdict == Verdict::kEqual) entry.text += Join(" within ", Fixed(100 * kEqualWithin, 0), " %");
-  entry.mark.Rect(Join(classes, " ", WordOf(verdict)), 1, 2, kMarkWidth - 2, kMarkHeight - 4);
-  return entry;
-}
-
-std::vector<KeyEntry> SeriesKey(const std::vector<LineChart>& charts) {
-  std::vector<KeyEntry> key;
-  for (const LineChart& chart : charts) {
-    for (const ChartSeries& series : chart.series) {
-      if (std::ranges::find(key, series.name, &KeyEntry::text) != key.end()) continue;
-      Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), series.name}).mark;
-      mark.Line("line " + series.style, 1, 7, 17, 7);
-      mark.Marker("marker " + series.style, series.marker, 9, 7, "");
-    }
-  }
-  return key;
+KeyEntry VerdictKey(Verdict verdict, const char* style) {
+  const std::string word(WordOf(verdict));
+  const std::string within = Join(" within ", Fixed(100 * kEqualWithin, 0), " %");
+  return BoxKey(Join(style, " ", word), word + (verdict == Verdict::kEqual ? within : ""));
 }
 
 std::string PictureOf(const Figure& figure) {
@@ -276,10 +216,8 @@ Figure DifferencesFigure(const std::vector<Cell>& cells) {
   std::vector<Answer> all;
   for (const Run& run : RunsOf(cells)) {
     std::vector<Answer> answers = AnswersOf(run.cells);
-    std::erase_if(answers, [](const Answer& answer) { return !answer.interval.is_known(); });
-    std::set<std::string> places, rows;
-    for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
-    const bool by_row = rows.size() < places.size();
+    std::erase_if(answers, [](const Answer& answer) { return !answer.difference.interval.is_known(); });
+    const bool by_row = HaveFewerRowsThanPlaces(answers);
     std::map<std::string, std::vector<Answer>> groups;  // by what their title begins with
     for (const Answer& answer : answers) groups[by_row ? answer.row : answer.place].push_back(answer);
     std::vector<RowChart> charts;
@@ -325,9 +263,7 @@ Figure CostFigure(const std::vector<Cell>& cells) {
           std::swap(chart.rows.back().heading, heading);
         }
         if (const Row* const base = BaseOf(cell, backend); base != nullptr) {
-          const Interval share = ShareOf(*base).interval;
-          Interval& all = shares[backend];
-          all = {std::fmin(all.low, share.low / 100), std::fmax(all.high, share.high / 100)};
+          shares[backend] = shares[backend].With(Scaled(base->cost.total, 1 / base->step_s).interval);
         }
       }
       const Row* const base = BaseOf(run.cells[0], backend);
@@ -342,10 +278,7 @@ Figure CostFigure(const std::vector<Cell>& cells) {
     for (const auto& [backend, share] : shares) parts.push_back(Join(PercentRange(share), " over ", backend));
     figure.title = Join("Synchronisation takes of the baseline's step ", absl::StrJoin(parts, ", "));
   }
-  for (const auto& [name, text] : kParts) {
-    KeyEntry& entry = figure.key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), text});
-    entry.mark.Rect(Join("part ", name), 1, 2, kMarkWidth - 2, kMarkHeight - 4);
-  }
+  for (const auto& [name, part, text] : kCostParts) figure.key.push_back(BoxKey(Join("part ", name), text));
   return figure;
 }
 
@@ -374,7 +307,7 @@ Figure TokensFigure(const std::vector<Cell>& cells) {
           std::ranges::find(chart.series, base == nullptr ? "" : base->label(), &ChartSeries::name);
       if (series != chart.series.end()) {
         const auto text = [](const ChartPoint& point) {
-          return Join(PercentRange({point.low / 100, point.high / 100}), " at ", point.x, " tokens");
+          return Join(PercentRange(Scaled(point.y, 0.01).interval), " at ", point.x, " tokens");
         };
         answers.push_back(Join(series->name, " costs ", text(series->points.front()), " and ",
                                text(series->points.back()), " over ", backend));

@@ -62,8 +62,7 @@ std::vector<Figure> FiguresOf(const Summary& summary);
 
 // For their keys.
 inline constexpr Verdict kVerdicts[] = {Verdict::kFaster, Verdict::kSlower, Verdict::kEqual, Verdict::kOpen};
-KeyEntry VerdictKey(Verdict verdict, const char* classes);  // with the verdict's word
-std::vector<KeyEntry> SeriesKey(const std::vector<LineChart>& charts);
+KeyEntry VerdictKey(Verdict verdict, const char* style);  // in the verdict's colour
 
 // "+4", "−0.3".
 std::string Signed(double value, int decimals);

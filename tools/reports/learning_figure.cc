@@ -54,7 +54,8 @@ std::vector<ChartPoint> DifferencesOf(const LearningCell& cell, const LearningRo
     }
     if (percents.empty()) continue;
     const auto [low, high] = std::ranges::minmax(percents);
-    points.push_back({cell.steps[i], Mean(percents), low, high,
+    points.push_back({cell.steps[i],
+                      {Mean(percents), {low, high}},
                       Join(name, ", ", cell.steps[i], " steps: ", Signed(Mean(percents), 1), " %")});
   }
   return points;
@@ -83,23 +84,17 @@ Figure LearningFigure(const std::vector<LearningCell>& cells) {
     for (size_t i = 0; i < cell.rows.size(); ++i) {
       const LearningRow& row = cell.rows[i];
       if (i == cell.baseline) continue;
-      const size_t number = over_steps.series.size();
-      over_steps.series.push_back({.name = names[i],
-                                   .style = Join("c-", 1 + number % kNumColours),
-                                   .marker = number,
-                                   .points = DifferencesOf(cell, row, names[i])});
-      const Estimate end = row.against_baseline, percent = Scaled(end, 100);
+      over_steps.series.push_back({names[i], DifferencesOf(cell, row, names[i])});
+      const Estimate& end = row.against_baseline;
       if (!end.interval.is_known()) continue;
-      answers.push_back({place, names[i], base, row.verdict, end.interval});
+      answers.push_back({place, names[i], base, row.verdict, end});
       at_end.rows.push_back({.name = names[i],
                              .value = PercentText(end),
                              .style = std::string(WordOf(row.verdict)),
-                             .at = percent.value,
-                             .low = percent.interval.low,
-                             .high = percent.interval.high,
+                             .at = Scaled(end, 100),
                              .tip = Join(names[i], ": ", PercentText(end))});
     }
-    std::ranges::stable_sort(at_end.rows, {}, &ChartRow::at);
+    std::ranges::stable_sort(at_end.rows, {}, [](const ChartRow& row) { return row.at.value; });
     const std::string in_place = place.empty() ? "" : place + ": ";
     over_steps.title = in_place + "over steps";
     at_end.title = in_place + "after the last step";

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -20,7 +19,7 @@ constexpr double kMiB = 1 << 20, kGB = 1e9;
 MapCell MapCellOf(const Row& row) {
   const Estimate percent = Scaled(row.against_baseline, 100);
   if (!percent.interval.is_known()) return {.text = row.no_verdict};
-  const double half_width = (percent.interval.high - percent.interval.low) / 2;
+  const double half_width = percent.interval.half_width();
   const int decimals = half_width < 1 ? 1 : 0;
   return {.style = std::string(WordOf(row.verdict)),
           .text = Signed(percent.value, decimals),
@@ -54,11 +53,7 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
       const std::string collective = row.config().StringOr("collective", "");
       const std::string name = Join(row.backend(), collective == "all_reduce" ? "" : " " + collective);
       auto series = std::ranges::find(chart.series, name, &ChartSeries::name);
-      if (series == chart.series.end()) {
-        const size_t number = chart.series.size();
-        series = chart.series.insert(
-            series, {.name = name, .style = Join("c-", 1 + number % kNumColours), .marker = number});
-      }
+      if (series == chart.series.end()) series = chart.series.insert(series, {.name = name});
       const double size = ConfigNumber(*row.measured, "size_bytes") / kMiB,
                    speed = row.bus_bytes_per_second / kGB;
       // The bandwidth is so many bytes over the time.
@@ -67,7 +62,8 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
       // band.
       const Interval interval = TimeInterval(row);
       const Interval time = interval.low > 0 ? interval : Interval{row.step_s, row.step_s};
-      series->points.push_back({size, speed, bytes / time.high, bytes / time.low,
+      series->points.push_back({size,
+                                {speed, {bytes / time.high, bytes / time.low}},
                                 Join(name, ", ", Readable(size, 3), " MiB: ", Readable(speed, 3), " GB/s")});
     }
   }
@@ -86,16 +82,11 @@ Figure LinksFigure(const std::vector<Cell>& cells) {
       .caption =
           "How much longer a row's step is than the baseline's over the same link; intervals of one run "
           "hold at once. Rates are those of the link in each direction."};
-  const std::vector<OverLinks> rows = LinksOf(cells);
+  const auto [rows, rates, all_backends] = LinksOf(cells);
   if (rows.empty()) return figure;
-  std::set<std::string, std::greater<>> backends;
-  std::set<double, std::greater<>> rates;
+  const std::vector<std::string> backends(all_backends.rbegin(), all_backends.rend());
   std::map<std::string, std::vector<std::string>> where;  // names of rows
-  for (const OverLinks& row : rows) {
-    for (const auto& [backend, view] : row.by_backend) backends.insert(backend);
-    for (const auto& [rate, view] : row.by_rate) rates.insert(rate);
-    where[FasterWhere(row)].push_back(row.any.row.label());
-  }
+  for (const OverLinks& row : rows) where[FasterWhere(row)].push_back(row.any.row.label());
   std::vector<std::string> parts, others;
   for (const auto& [place, names] : where) {
     const bool is_answer = !place.starts_with("open") && place != "never";
@@ -103,7 +94,7 @@ Figure LinksFigure(const std::vector<Cell>& cells) {
   }
   parts.insert(parts.end(), others.begin(), others.end());
   figure.title = Join("Faster than ", rows[0].any.base()->label(), " ", absl::StrJoin(parts, "; "));
-  MapChart chart{.title = figure.title, .columns = {backends.begin(), backends.end()}};
+  MapChart chart{.title = figure.title, .columns = backends};
   for (const double rate : rates) chart.columns.push_back(RateText(rate));
   std::set<Verdict> verdicts;
   for (const OverLinks& row : rows) {
@@ -119,9 +110,9 @@ Figure LinksFigure(const std::vector<Cell>& cells) {
   for (const Verdict verdict : kVerdicts) {
     if (verdicts.contains(verdict)) figure.key.push_back(VerdictKey(verdict, "cell"));
   }
-  chart.note = Join(
-      "% of the step of ", rows[0].any.base()->label(), ", ± half its 95 % interval; by the rate of the link",
-      backends.empty() ? "" : Join(", and on one host over ", Listed({backends.begin(), backends.end()})));
+  chart.note = Join("% of the step of ", rows[0].any.base()->label(),
+                    ", ± half its 95 % interval; by the rate of the link",
+                    backends.empty() ? "" : Join(", and on one host over ", Listed(backends)));
   figure.panels.push_back({"", DrawMap(chart)});
   return figure;
 }

@@ -15,7 +15,6 @@
 #include "tools/reports/charts.h"
 #include "tools/reports/figures.h"
 #include "tools/reports/test_xml.h"
-#include "tools/tables/runs.h"
 
 namespace gradsync::tools {
 namespace {
@@ -594,14 +593,6 @@ TEST(ReportTest, CountsLinesThatAreNoRecords) {
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err, HasSubstr("b.jsonl:1"));
   EXPECT_THAT(outcome.page, HasSubstr("could not be read: 1 lines or files"));
-}
-
-TEST(ReproducingCommandTest, RunsTheTarget) {
-  EXPECT_EQ(ReproducingCommand("/tmp/out/bin/bench/ddp --steps=3 --out=x"),
-            "./bazelw run //bench:ddp -- --steps=3 --out=x");
-  EXPECT_EQ(ReproducingCommand("bench/peers/pytorch_ddp.py --steps=3"),
-            "bench/peers/pytorch_ddp.py --steps=3");
-  EXPECT_EQ(ReproducingCommand(""), "");
 }
 
 }  // namespace

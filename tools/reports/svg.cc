@@ -138,4 +138,10 @@ std::string Svg::Document(std::string_view classes, std::string_view style_sheet
               Join("<style>\n", style_sheet, "</style>\n"));
 }
 
+KeyEntry BoxKey(std::string_view classes, std::string text) {
+  KeyEntry entry{Svg(kMarkWidth, kMarkHeight, ""), std::move(text)};
+  entry.mark.Rect(classes, 1, 2, kMarkWidth - 2, kMarkHeight - 4);
+  return entry;
+}
+
 }  // namespace gradsync::tools

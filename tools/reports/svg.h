@@ -68,6 +68,8 @@ struct KeyEntry {
   std::string text;
 };
 inline constexpr double kMarkWidth = 18, kMarkHeight = 14;
+// An entry whose mark is a box.
+KeyEntry BoxKey(std::string_view classes, std::string text);
 
 }  // namespace gradsync::tools
 

@@ -45,14 +45,14 @@ std::optional<double> HiddenPercent(const std::map<int, RankStep>& ranks) {
 
 // A strategy's step, to be drawn across the picture. Time counts from the begin of its earliest rank.
 struct Strip {
-  const std::string* strategy;
-  const std::map<int, RankStep>* ranks;
-  double begin_us;
-  double end_us;
+  const std::string& strategy;
+  const std::map<int, RankStep>& ranks;
+  double begin_us = std::numeric_limits<double>::infinity();
+  double end_us = 0;
 };
 
 Strip StripOf(const StepKey& key, const std::map<int, RankStep>& ranks) {
-  Strip strip{&key.strategy, &ranks, std::numeric_limits<double>::infinity(), 0};
+  Strip strip{key.strategy, ranks};
   for (const auto& [rank, step] : ranks) {
     strip.begin_us = std::min(strip.begin_us, step.step.begin_us);
     strip.end_us = std::max(strip.end_us, step.step.end_us);
@@ -74,7 +74,7 @@ double RankHeight(const RankStep& step) {
 
 double StripHeight(const Strip& strip) {
   double height = kTitleHeight;
-  for (const auto& [rank, step] : *strip.ranks) height += RankHeight(step) + kRankGap;
+  for (const auto& [rank, step] : strip.ranks) height += RankHeight(step) + kRankGap;
   return height;
 }
 
@@ -87,17 +87,11 @@ std::string Traffic(const RankStep& step) {
   return Join(count, count == 1 ? " collective, " : " collectives, ", bench::ApproximateBytes(bytes));
 }
 
-// A phase's class, that of the text on it, and its name there.
-struct PhaseStyle {
-  const char* phase;
-  const char* box;
-  const char* text;
-  const char* name;
-};
-constexpr PhaseStyle kPhaseStyles[] = {{"forward", "forward", "on-light", "forward"},
-                                       {"backward", "backward", "on-dark", "backward"},
-                                       {"sync_exposed", "idle", "", "waits"},
-                                       {"optimizer", "optimizer", "on-dark", "optimizer"}};
+// A phase, its class, that of the text on it, and its name there.
+constexpr const char* kPhaseStyles[][4] = {{"forward", "forward", "on-light", "forward"},
+                                           {"backward", "backward", "on-dark", "backward"},
+                                           {"sync_exposed", "idle", "", "waits"},
+                                           {"optimizer", "optimizer", "on-dark", "optimizer"}};
 
 // Draws on one scale of time.
 class Picture {
@@ -109,7 +103,26 @@ class Picture {
     DrawAxis();
   }
 
-  void DrawStrip(const Strip& strip, double y);
+  void DrawStrip(const Strip& strip, double y) {
+    origin_us_ = strip.begin_us;
+    svg_.Line("grid", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
+    svg_.Text("heading", kMargin, y + 15, "start", strip.strategy);
+    svg_.Text("", kMargin + 12 + TextWidth(strip.strategy, 15.5), y + 15, "start",
+              Traffic(strip.ranks.begin()->second));
+    y += kTitleHeight;
+    DrawTotals(strip, y);
+    for (const auto& [rank, step] : strip.ranks) {
+      const double lanes_y = y + kComputeHeight + kRowGap, queue_y = lanes_y + LanesHeight(step) + 1;
+      svg_.Text("", kLeft - 10, y + 18, "end", Join("rank ", rank));
+      DrawPhases(step, y);
+      DrawOps(step, y + kComputeHeight - kOpsHeight);
+      svg_.Text("tick", kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "end", "in flight");
+      DrawTransfers(step, lanes_y);
+      if (!step.transfers.empty()) svg_.Text("tick", kLeft - 10, queue_y + 10, "end", "queued");
+      DrawQueue(step, queue_y);
+      y += RankHeight(step) + kRankGap;
+    }
+  }
   const Svg& svg() const { return svg_; }
 
  private:
@@ -129,137 +142,110 @@ class Picture {
     if (text != texts.end()) svg_.Text(classes, (from + to) / 2, y, "middle", *text);
   }
 
-  void DrawAxis();
-  void DrawTotals(const Strip& strip, double y);
-  void DrawPhases(const RankStep& step, double y);
-  void DrawOps(const RankStep& step, double y);
-  void DrawTransfers(const RankStep& step, double y);
-  void DrawQueue(const RankStep& step, double y);
+  void DrawAxis() {
+    const double y = height_ - kAxisHeight;
+    for (const Tick& tick : scale_.ticks()) {
+      const double x = scale_(tick.value);
+      svg_.Line("grid", x, kTop - 4, x, y);
+      svg_.Text("", x, y + 16, "middle", tick.label);
+    }
+    svg_.Text("", (kLeft + kWidth - kRight) / 2, y + 33, "middle",
+              "ms since the step began on its first rank");
+  }
+
+  void DrawTotals(const Strip& strip, double y) {
+    double computed_us = 0, averaged_us = 0;  // by the last rank
+    for (const auto& [rank, step] : strip.ranks) {
+      const Span* const waits = step.Phase("sync_exposed");
+      if (waits == nullptr) continue;
+      computed_us = std::max(computed_us, waits->begin_us);
+      averaged_us = std::max(averaged_us, waits->end_us);
+    }
+    const std::optional<double> hidden = HiddenPercent(strip.ranks);
+    const double x = kWidth - kMargin;
+    svg_.Text("title", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(strip.ranks)));
+    if (!hidden) return svg_.Text("", x, y + 32, "end", "no communication");
+    svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
+    svg_.Text("", x, y + 49, "end", "hidden " + Fixed(*hidden, 0) + " %");
+  }
+
+  void DrawPhases(const RankStep& step, double y) {
+    for (const auto& [name, box, text, label] : kPhaseStyles) {
+      const Span* const phase = step.Phase(name);
+      if (phase == nullptr) continue;
+      const std::string duration = Milliseconds(phase->duration_us());
+      Box(box, phase->begin_us, phase->end_us, y, kComputeHeight, Join(name, ", ", duration));
+      Label(text, *phase, y + 17, kFontSize, {Join(label, " ", duration), label});
+    }
+  }
+
+  // A strip of the operations of backward in two alternating colours; a run of those too short to be told
+  // apart is one box of their count.
+  void DrawOps(const RankStep& step, double y) {
+    constexpr double kVisible = 1.5;
+    bool odd = false;
+    for (size_t i = 0; i < step.ops.size();) {
+      const double from_us = step.ops[i].begin_us;
+      size_t last = i;
+      while (last + 1 < step.ops.size() && X(step.ops[last].end_us) - X(from_us) < kVisible) ++last;
+      const double to_us = step.ops[last].end_us;
+      const std::string more = last == i ? "" : Join(" and ", last - i, " further operations");
+      Box(odd ? "op2" : "op", from_us, to_us, y, kOpsHeight,
+          step.ops[i].name + more + ", " + Milliseconds(to_us - from_us));
+      odd = !odd;
+      i = last + 1;
+    }
+  }
+
+  void DrawTransfers(const RankStep& step, double y) {
+    const double backward_end_us = step.backward_end_us();
+    const double lane_height = LanesHeight(step) / NumLanes(step), height = lane_height - 1;
+    Box("lane", step.step.begin_us, step.step.end_us, y, LanesHeight(step), "nothing in flight");
+    for (const TracedCollective& transfer : step.transfers) {
+      const Span& flight = transfer.in_flight;
+      const double top = y + transfer.lane * lane_height + 0.5;
+      const std::string size = bench::ApproximateBytes(static_cast<double>(transfer.bytes));
+      const std::string tip =
+          Join("#", transfer.number, " ", flight.name, ", ", size, ": queued ",
+               Milliseconds(transfer.queued_us()), ", in flight ", Milliseconds(flight.duration_us()),
+               ", exposed ", Milliseconds(transfer.ExposedUs(backward_end_us)));
+      const double split_us = std::clamp(backward_end_us, flight.begin_us, flight.end_us);
+      if (split_us > flight.begin_us) Box("hidden", flight.begin_us, split_us, top, height, tip);
+      if (split_us < flight.end_us) Box("exposed", split_us, flight.end_us, top, height, tip);
+      svg_.Line("cut", X(flight.begin_us), top, X(flight.begin_us), top + height);
+      if (height < kSmallSize) continue;
+      Label("tag", flight, top + height / 2 + 4, kSmallSize,
+            {Join("#", transfer.number, "  ", size), Join("#", transfer.number), Join(transfer.number)});
+    }
+    const double x = X(backward_end_us);
+    svg_.Line("last", x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight);
+  }
+
+  // How many collectives wait for their turn, over time.
+  void DrawQueue(const RankStep& step, double y) {
+    std::map<double, int> changes;
+    for (const TracedCollective& transfer : step.transfers) {
+      ++changes[transfer.issued_us];
+      --changes[transfer.in_flight.begin_us];
+    }
+    int waiting = 0, most = 0;
+    for (const auto& [us, change] : changes) most = std::max(most, waiting += change);
+    if (most == 0) return;
+    const double unit = (kQueueHeight - 2) / std::max(4, most), base = y + kQueueHeight - 1;
+    Svg::Points outline;
+    for (const auto& [us, change] : changes) {
+      outline.emplace_back(X(us), base - waiting * unit);
+      waiting += change;
+      outline.emplace_back(X(us), base - waiting * unit);
+    }
+    svg_.Polygon("queued", outline, Join("collectives that wait for their turn: at most ", most));
+  }
 
   const double height_;
   const Scale scale_;  // of milliseconds
   Svg svg_;
   double origin_us_ = 0;
 };
-
-void Picture::DrawAxis() {
-  const double y = height_ - kAxisHeight;
-  for (const Tick& tick : scale_.ticks()) {
-    const double x = scale_(tick.value);
-    svg_.Line("grid", x, kTop - 4, x, y);
-    svg_.Text("", x, y + 16, "middle", tick.label);
-  }
-  svg_.Text("", (kLeft + kWidth - kRight) / 2, y + 33, "middle", "ms since the step began on its first rank");
-}
-
-void Picture::DrawStrip(const Strip& strip, double y) {
-  origin_us_ = strip.begin_us;
-  svg_.Line("grid", kMargin, y - kStripGap / 2 + 2, kWidth - kMargin, y - kStripGap / 2 + 2);
-  svg_.Text("heading", kMargin, y + 15, "start", *strip.strategy);
-  svg_.Text("", kMargin + 12 + TextWidth(*strip.strategy, 15.5), y + 15, "start",
-            Traffic(strip.ranks->begin()->second));
-  y += kTitleHeight;
-  DrawTotals(strip, y);
-  for (const auto& [rank, step] : *strip.ranks) {
-    const double lanes_y = y + kComputeHeight + kRowGap, queue_y = lanes_y + LanesHeight(step) + 1;
-    svg_.Text("", kLeft - 10, y + 18, "end", Join("rank ", rank));
-    DrawPhases(step, y);
-    DrawOps(step, y + kComputeHeight - kOpsHeight);
-    svg_.Text("tick", kLeft - 10, lanes_y + LanesHeight(step) / 2 + 4, "end", "in flight");
-    DrawTransfers(step, lanes_y);
-    if (!step.transfers.empty()) svg_.Text("tick", kLeft - 10, queue_y + 10, "end", "queued");
-    DrawQueue(step, queue_y);
-    y += RankHeight(step) + kRankGap;
-  }
-}
-
-void Picture::DrawTotals(const Strip& strip, double y) {
-  double computed_us = 0, averaged_us = 0;  // by the last rank
-  for (const auto& [rank, step] : *strip.ranks) {
-    const Span* const waits = step.Phase("sync_exposed");
-    if (waits == nullptr) continue;
-    computed_us = std::max(computed_us, waits->begin_us);
-    averaged_us = std::max(averaged_us, waits->end_us);
-  }
-  const std::optional<double> hidden = HiddenPercent(*strip.ranks);
-  const double x = kWidth - kMargin;
-  svg_.Text("title", x, y + 14, "end", "step " + Milliseconds(StepLengthUs(*strip.ranks)));
-  if (!hidden) return svg_.Text("", x, y + 32, "end", "no communication");
-  svg_.Text("", x, y + 32, "end", "exposed " + Milliseconds(averaged_us - computed_us));
-  svg_.Text("", x, y + 49, "end", "hidden " + Fixed(*hidden, 0) + " %");
-}
-
-void Picture::DrawPhases(const RankStep& step, double y) {
-  for (const PhaseStyle& style : kPhaseStyles) {
-    const Span* const phase = step.Phase(style.phase);
-    if (phase == nullptr) continue;
-    const std::string duration = Milliseconds(phase->duration_us());
-    Box(style.box, phase->begin_us, phase->end_us, y, kComputeHeight, Join(style.phase, ", ", duration));
-    Label(style.text, *phase, y + 17, kFontSize, {Join(style.name, " ", duration), style.name});
-  }
-}
-
-// A strip of the operations of backward in two alternating colours; a run of those too short to be told apart
-// is one box of their count.
-void Picture::DrawOps(const RankStep& step, double y) {
-  constexpr double kVisible = 1.5;
-  bool odd = false;
-  for (size_t i = 0; i < step.ops.size();) {
-    const double from_us = step.ops[i].begin_us;
-    size_t last = i;
-    while (last + 1 < step.ops.size() && X(step.ops[last].end_us) - X(from_us) < kVisible) ++last;
-    const double to_us = step.ops[last].end_us;
-    const std::string more = last == i ? "" : Join(" and ", last - i, " further operations");
-    Box(odd ? "op2" : "op", from_us, to_us, y, kOpsHeight,
-        step.ops[i].name + more + ", " + Milliseconds(to_us - from_us));
-    odd = !odd;
-    i = last + 1;
-  }
-}
-
-void Picture::DrawTransfers(const RankStep& step, double y) {
-  const double backward_end_us = step.backward_end_us();
-  const double lane_height = LanesHeight(step) / NumLanes(step), height = lane_height - 1;
-  Box("lane", step.step.begin_us, step.step.end_us, y, LanesHeight(step), "nothing in flight");
-  for (const TracedCollective& transfer : step.transfers) {
-    const Span& flight = transfer.in_flight;
-    const double top = y + transfer.lane * lane_height + 0.5;
-    const std::string size = bench::ApproximateBytes(static_cast<double>(transfer.bytes));
-    const std::string tip =
-        Join("#", transfer.number, " ", flight.name, ", ", size, ": queued ",
-             Milliseconds(transfer.queued_us()), ", in flight ", Milliseconds(flight.duration_us()),
-             ", exposed ", Milliseconds(transfer.ExposedUs(backward_end_us)));
-    const double split_us = std::clamp(backward_end_us, flight.begin_us, flight.end_us);
-    if (split_us > flight.begin_us) Box("hidden", flight.begin_us, split_us, top, height, tip);
-    if (split_us < flight.end_us) Box("exposed", split_us, flight.end_us, top, height, tip);
-    svg_.Line("cut", X(flight.begin_us), top, X(flight.begin_us), top + height);
-    if (height < kSmallSize) continue;
-    Label("tag", flight, top + height / 2 + 4, kSmallSize,
-          {Join("#", transfer.number, "  ", size), Join("#", transfer.number), Join(transfer.number)});
-  }
-  const double x = X(backward_end_us);
-  svg_.Line("last", x, y - kRowGap, x, y + LanesHeight(step) + 1 + kQueueHeight);
-}
-
-// How many collectives wait for their turn, over time.
-void Picture::DrawQueue(const RankStep& step, double y) {
-  std::map<double, int> changes;
-  for (const TracedCollective& transfer : step.transfers) {
-    ++changes[transfer.issued_us];
-    --changes[transfer.in_flight.begin_us];
-  }
-  int waiting = 0, most = 0;
-  for (const auto& [us, change] : changes) most = std::max(most, waiting += change);
-  if (most == 0) return;
-  const double unit = (kQueueHeight - 2) / std::max(4, most), base = y + kQueueHeight - 1;
-  Svg::Points outline;
-  for (const auto& [us, change] : changes) {
-    outline.emplace_back(X(us), base - waiting * unit);
-    waiting += change;
-    outline.emplace_back(X(us), base - waiting * unit);
-  }
-  svg_.Polygon("queued", outline, Join("collectives that wait for their turn: at most ", most));
-}
 
 // "tiny, 2 ranks, gloo, batch 2, sequence 64".
 std::string PlaceOf(const Trace& trace, const StepKey& key) {
@@ -275,15 +261,10 @@ std::vector<KeyEntry> TimelineKey() {
                                     {"optimizer", "optimizer"},
                                     {"hidden", "in flight during backward: hidden"},
                                     {"exposed", "in flight after it: exposed"},
-                                    {"queued", "issued, not yet in flight"},
-                                    {"last", "last gradient computed"}}) {
-    Svg& mark = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), text}).mark;
-    if (style == std::string_view("last")) {
-      mark.Line(style, kMarkWidth / 2, 0, kMarkWidth / 2, kMarkHeight);
-    } else {
-      mark.Rect(style, 2, 1, kMarkWidth - 4, kMarkHeight - 2);
-    }
-  }
+                                    {"queued", "issued, not yet in flight"}})
+    key.push_back(BoxKey(style, text));
+  Svg& last = key.emplace_back(KeyEntry{Svg(kMarkWidth, kMarkHeight, ""), "last gradient computed"}).mark;
+  last.Line("last", kMarkWidth / 2, 0, kMarkWidth / 2, kMarkHeight);
   return key;
 }
 

@@ -16,6 +16,11 @@ struct Interval {
   double high = kNaN;
 
   bool is_known() const { return !std::isnan(low) && !std::isnan(high); }
+  double half_width() const { return (high - low) / 2; }
+  // The smallest interval that holds both; an unknown one adds nothing.
+  Interval With(const Interval& other) const {
+    return {std::fmin(low, other.low), std::fmax(high, other.high)};
+  }
   bool operator==(const Interval&) const = default;
 };
 
@@ -46,10 +51,9 @@ struct RoundDifferences {
 // than two rounds. `launches`: how many rounds each launch has, one after the other.
 //
 // The standard error is that of a trimmed mean, with Student's t (Yuen, The two-sample trimmed t for unequal
-// population variances, 1974). All intervals of the family hold at once in 95 cases of 100:
-// they reach as many standard errors to both sides as that many independent ones need, and dependent ones
-// need no more (Sidak, Rectangular confidence regions for the means of multivariate normal distributions,
-// 1967).
+// population variances, 1974). All intervals of the family hold at once in 95 cases of 100: they reach as
+// many standard errors to both sides as that many independent ones need, and dependent ones need no more
+// (Sidak, Rectangular confidence regions for the means of multivariate normal distributions, 1967).
 //
 // Rounds are nested in launches, and a launch may have something of its own (where memory lay, how ports
 // fell). Where the variants' means in launches vary more than rounds explain, over all differences together,

@@ -35,16 +35,15 @@ std::string OperationOf(const View& view) {
 std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
-      {{.name = "backend", .kind = Kind::kText}, [](const View& view) { return view.row.backend(); }},
+      {{.name = "backend"}, &View::backend},
       {{.name = "data_size (MB)", .kind = Kind::kPlain},
        [](const View& view) { return BytesOf(view) / kMiB; }},
       {{.name = "time_taken", .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_means); })},
       {{.name = "std_time", .digits = 3, .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_stds); })},
-      {{.name = "time (s)", .section = kHeadline}, [](const View& view) { return view.row.step_s; }},
-      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
-       [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
+      {{.name = "time (s)", .section = kHeadline}, &View::step_s},
+      {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline}, &View::delta_percent},
       {{.name = "time_max (s)", .section = kDetails}, MeanTime(kTime)},
       {{.name = "back_to_back (s)", .section = kDetails}, MeanTime("back_to_back_ns")},
       {{.name = "algbw (GB/s)", .section = kDetails},
@@ -61,14 +60,13 @@ std::vector<Field<View>> Fields() {
          const std::optional<int64_t>& wrong = view.measured().wrong_elements;
          return wrong ? static_cast<double>(*wrong) : kNaN;
        }},
-      {{.name = "collective", .kind = Kind::kText, .section = kHeadline, .said_once = true},
-       Text("collective")},
-      {{.name = "op", .kind = Kind::kText, .section = kDetails, .said_once = true}, Text("op")},
-      {{.name = "baseline", .kind = Kind::kText, .section = kDetails, .said_once = true},
+      {{.name = "collective", .section = kHeadline, .said_once = true}, Text("collective")},
+      {{.name = "op", .section = kDetails, .said_once = true}, Text("op")},
+      {{.name = "baseline", .section = kDetails, .said_once = true},
        [](const View& view) { return view.base() == nullptr ? "" : view.base()->backend(); }},
   };
   Append(RunFields(kDetails), &fields);
-  fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kHeadline}, FlagsOfRow});
+  fields.push_back({{.name = "flags", .section = kHeadline}, &View::flags});
   return fields;
 }
 
@@ -104,7 +102,7 @@ std::vector<std::string> FindingsOf(const std::vector<Cell>& cells) {
       if (row.verdict == Verdict::kNone || view.base() == &row || row.backend() == bench::kMemoryLimit)
         continue;
       answers.push_back({SizeText(BytesOf(view)) + OperationOf(view), row.backend(), view.base()->backend(),
-                         row.verdict, row.against_baseline.interval});
+                         row.verdict, row.against_baseline});
     }
   }
   std::vector<std::string> findings;

@@ -16,8 +16,7 @@ namespace gradsync::tools {
   ROW(Training)              \
   ROW(Links)                 \
   ROW(Bucket)                \
-  ROW(Peers)                 \
-  ROW(Published)
+  ROW(Peers)
 
 #define GRADSYNC_DECLARE(Name) \
   void Add##Name##Tables(const std::vector<Cell>& cells, std::vector<Table>* tables);

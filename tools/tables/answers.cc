@@ -27,12 +27,13 @@ using Members = std::vector<const Answer*>;
 // zero.
 std::string By(const char* word, const Members& members, bool is_less) {
   double least = kNaN;
-  for (const Answer* answer : members)
-    least = std::fmin(least, is_less ? -answer->interval.high : answer->interval.low);
-  const Interval& one = members[0]->interval;
-  return Join(word, " by ",
-              members.size() > 1 ? "at least " + PercentAtLeast(least)
-                                 : PercentRange(is_less ? Interval{-one.high, -one.low} : one));
+  Interval by;
+  for (const Answer* answer : members) {
+    by = answer->difference.interval;
+    if (is_less) by = {-by.high, -by.low};
+    least = std::fmin(least, by.low);
+  }
+  return Join(word, " by ", members.size() > 1 ? "at least " + PercentAtLeast(least) : PercentRange(by));
 }
 
 // What an answer of a group is called in it: its place in a group of one row, else its row.
@@ -43,7 +44,7 @@ std::string Listing(const Members& members, bool by_row) {
     std::string& name = names.emplace_back(by_row ? answer->place : answer->row);
     if (answer->verdict == Verdict::kNone) name += Join(" (", answer->remark, ")");
     if (answer->verdict != Verdict::kOpen) continue;
-    name += Join(" (", PercentRange(answer->interval),
+    name += Join(" (", PercentRange(answer->difference.interval),
                  answer->remark.empty() ? "" : ", decided with " + answer->remark, ")");
   }
   return Listed(names);
@@ -97,17 +98,20 @@ std::string PlaceOf(const Cell& cell, const Row& row, const Baselines& bases) {
 // How many times the rounds it has it needs to be shown, or shown to be within kEqualWithin, if the estimate
 // stays where it is and the interval narrows with the root of the rounds.
 double TimesToDecide(const Estimate& estimate) {
-  const double half_width = (estimate.interval.high - estimate.interval.low) / 2;
-  const double size = std::abs(estimate.value);
+  const double size = std::abs(estimate.value), half_width = estimate.interval.half_width();
   return std::max(1.0, std::pow(kHalfWidthsToShow * half_width / std::max(size, kEqualWithin - size), 2));
 }
 
 }  // namespace
 
-std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words) {
+bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers) {
   std::set<std::string> places, rows;
   for (const Answer& answer : answers) places.insert(answer.place), rows.insert(answer.row);
-  const bool by_row = rows.size() < places.size();
+  return rows.size() < places.size();
+}
+
+std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words) {
+  const bool by_row = HaveFewerRowsThanPlaces(answers);
   std::vector<std::pair<std::string, Members>> groups;
   for (const Answer& answer : answers) {
     if (answer.verdict == Verdict::kNone && answer.remark.empty()) continue;
@@ -140,9 +144,8 @@ Answer AnswerOf(const Cell& cell, const Row& row) {
           row.label(),
           cell.rows[row.baseline].label(),
           row.verdict,
-          row.against_baseline.interval,
-          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : row.no_verdict,
-          row.against_baseline.value};
+          row.against_baseline,
+          row.verdict == Verdict::kOpen ? OptionsToDecide(cell, row.against_baseline) : row.no_verdict};
 }
 
 std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
@@ -156,7 +159,7 @@ std::vector<Answer> AnswersOf(const std::vector<Cell>& cells) {
       answers.back().place = PlaceOf(*cell, *base, bases);
     }
   }
-  std::map<const Cell*, std::vector<std::pair<const Row*, const Row*>>> sizes;
+  std::map<const Cell*, RowPairs> sizes;
   for (const auto& [cell, base] : bases.rows) {
     const auto first = std::ranges::find_if(bases.rows, [&, cell = cell, base = base](const auto& other) {
       return other.first == cell && other.second->strategy() == base->strategy() &&
@@ -214,7 +217,7 @@ std::string SentenceOf(const Choice& choice) {
   for (const Row* row : choice.rivals) rivals.push_back(row->label());
   const std::string perhaps = rivals.empty() ? "" : "; maybe " + absl::StrJoin(rivals, ", ");
   const Answer answer = AnswerOf(*choice.cell, *choice.best);
-  const Interval& interval = answer.interval;
+  const Interval& interval = answer.difference.interval;
   if (choice.best == choice.base)
     return Join(std::isnan(choice.lead)
                     ? "no row is faster"

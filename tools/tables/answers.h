@@ -14,9 +14,8 @@ struct Answer {
   std::string place{};  // "batch 2 over gloo"; empty where there is one place
   std::string row{}, baseline{};
   Verdict verdict = Verdict::kNone;
-  Interval interval{};   // of the row's time or loss less the baseline's, as a part of the baseline's
-  std::string remark{};  // what would decide an open one: "`--time=5m`"; why there is no verdict
-  double value = kNaN;   // whose interval it is
+  Estimate difference{};  // of the row's time or loss less the baseline's, as a part of the baseline's
+  std::string remark{};   // what would decide an open one: "`--time=5m`"; why there is no verdict
 };
 
 struct AnswerWords {
@@ -29,6 +28,7 @@ struct AnswerWords {
 // against core: slower by at least 8 %: naive and flat; open: overlap (-3 to 24 %, decided with
 // `--time=18m`)." Answers without a verdict are left out, unless they say why.
 std::vector<std::string> SentencesOf(const std::vector<Answer>& answers, const AnswerWords& words = {});
+bool HaveFewerRowsThanPlaces(const std::vector<Answer>& answers);
 // "4 slower, 1 open": how many there are of each verdict. Empty without one.
 std::string CountsOf(const std::vector<Answer>& answers);
 

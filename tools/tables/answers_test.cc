@@ -38,13 +38,13 @@ Measurement Of(std::string_view strategy, double mean_ms, int phase, const Chang
 
 TEST(SentencesTest, EachVerdictHasOneForm) {
   const std::vector<Answer> answers = {
-      {"over gloo", "flat", "core", Verdict::kSlower, {0.112, 0.2}, ""},
-      {"over gloo", "naive", "core", Verdict::kSlower, {0.084, 0.3}, ""},
-      {"over gloo", "zero1", "core", Verdict::kFaster, {-0.10, -0.05}, ""},
-      {"over gloo", "overlap", "core", Verdict::kEqual, {-0.01, 0.02}, ""},
-      {"over gloo", "diloco", "core", Verdict::kOpen, {-0.031, 0.242}, "`--time=18m`"},
+      {"over gloo", "flat", "core", Verdict::kSlower, {0, {0.112, 0.2}}, ""},
+      {"over gloo", "naive", "core", Verdict::kSlower, {0, {0.084, 0.3}}, ""},
+      {"over gloo", "zero1", "core", Verdict::kFaster, {0, {-0.10, -0.05}}, ""},
+      {"over gloo", "overlap", "core", Verdict::kEqual, {0, {-0.01, 0.02}}, ""},
+      {"over gloo", "diloco", "core", Verdict::kOpen, {0, {-0.031, 0.242}}, "`--time=18m`"},
       {"over gloo", "wrong", "core", Verdict::kNone, {}, ""},
-      {"over shm", "flat", "core", Verdict::kSlower, {0.05, 0.1}, ""}};
+      {"over shm", "flat", "core", Verdict::kSlower, {0, {0.05, 0.1}}, ""}};
   EXPECT_THAT(
       SentencesOf(answers),
       ElementsAre("Over gloo, against core: slower by at least 8 %: flat and naive; faster by 5 to 10 "
@@ -57,22 +57,22 @@ TEST(SentencesTest, EachVerdictHasOneForm) {
 }
 
 TEST(SentencesTest, BoundsAreTheEndsNearestToZero) {
-  EXPECT_THAT(SentencesOf({{"", "a", "b", Verdict::kFaster, {-0.30, -0.09}, ""},
-                           {"", "c", "b", Verdict::kFaster, {-0.20, -0.11}, ""}}),
+  EXPECT_THAT(SentencesOf({{"", "a", "b", Verdict::kFaster, {0, {-0.30, -0.09}}, ""},
+                           {"", "c", "b", Verdict::kFaster, {0, {-0.20, -0.11}}, ""}}),
               ElementsAre("Against b: faster by at least 9 %: a and c."));
 }
 
 TEST(SentencesTest, FewerRowsThanPlacesAreListedByRow) {
   std::vector<Answer> answers;
   for (const char* const place : {"1 MB", "10 MB"})
-    answers.push_back({place, "shm", "gloo", Verdict::kFaster, {-0.9, -0.8}, ""});
-  answers.push_back({"100 MB", "shm", "gloo", Verdict::kOpen, {-0.1, 0.2}, ""});
+    answers.push_back({place, "shm", "gloo", Verdict::kFaster, {0, {-0.9, -0.8}}, ""});
+  answers.push_back({"100 MB", "shm", "gloo", Verdict::kOpen, {0, {-0.1, 0.2}}, ""});
   EXPECT_THAT(
       SentencesOf(answers, {"worse", "better", "loss"}),
       ElementsAre("shm against gloo, loss: better by at least 80 %: 1 MB and 10 MB; open: 100 MB (-10 "
                   "to 20 %)."));
   for (int i = 0; i < 5; ++i)
-    answers.push_back({Join("place ", i), "shm", "gloo", Verdict::kFaster, {-0.9, -0.8}, ""});
+    answers.push_back({Join("place ", i), "shm", "gloo", Verdict::kFaster, {0, {-0.9, -0.8}}, ""});
   EXPECT_THAT(SentencesOf(answers)[0], HasSubstr("faster by at least 80 %: 7 places;"));
 }
 

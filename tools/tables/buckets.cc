@@ -32,18 +32,62 @@ auto DeltaInPhase(double p) {
   };
 }
 
+// A published row beside the baseline's buckets of its own label, and those of as many bytes.
+struct Fair {
+  View own;          // View::part: the phase
+  const Row& base;   // of the same label
+  const Row& equal;  // of as many bytes
+
+  double Against(const Row& other) const {
+    const SampleName samples = kSweepPhases[own.part].samples;
+    return own.row.MeanOf(samples) / other.MeanOf(samples) - 1;
+  }
+};
+
+// Rows of one label may compare buckets of different sizes; here they stand against the baseline's buckets of
+// as many bytes.
+void AddPublishedTable(const std::vector<Cell>& cells, std::vector<Table>* tables) {
+  TableOf<Fair> table("published", "Published differences at equal bytes per bucket",
+                      {{{.name = "variant"}, [](const Fair& fair) { return fair.own.row.variant(); }},
+                       {{.name = "phase"}, [](const Fair& fair) { return kSweepPhases[fair.own.part].name; }},
+                       {{.name = "bucket_bytes", .kind = Kind::kInteger},
+                        [](const Fair& fair) { return Fact("bucket_bytes")(fair.own); }},
+                       {{.name = "of one label (%)", .kind = Kind::kPercent},
+                        [](const Fair& fair) { return 100 * fair.Against(fair.base); }},
+                       {{.name = "of equal bytes (%)", .kind = Kind::kPercent},
+                        [](const Fair& fair) { return 100 * fair.Against(fair.equal); }},
+                       {{.name = "baseline"}, [](const Fair& fair) { return fair.equal.variant(); }}});
+  for (const Cell& cell : cells) {
+    for (const Row& row : cell.rows) {
+      if (!row.measured->is_published() || row.baseline == Row::kNone) continue;
+      const Row& base = cell.rows[row.baseline];
+      const auto bytes = [](const Row& of) { return of.facts().DoubleOr("bucket_bytes", kNaN); };
+      const auto equal = std::ranges::find_if(cell.rows, [&](const Row& other) {
+        return other.strategy() == base.strategy() && bytes(other) == bytes(row);
+      });
+      if (bytes(base) == bytes(row) || equal == cell.rows.end()) continue;
+      for (size_t part = 0; part < std::size(kSweepPhases); ++part) {
+        const Fair fair{{cell, row, part}, base, *equal};
+        if (std::isnan(fair.Against(base))) continue;
+        table.Add(fair);
+      }
+    }
+  }
+  if (table.num_rows() == 0) return;
+  table.SetDetail();
+  tables->push_back(std::move(table));
+}
+
 }  // namespace
 
 void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
   std::vector<Field<View>> fields = {
       {{.name = "buffer_elements (Mi)", .kind = Kind::kPlain},
        [](const View& view) { return LabelOf(view.measured()) / kMebi; }},
-      {{.name = "strategy", .kind = Kind::kText}, [](const View& view) { return view.row.strategy(); }},
-      {{.name = "backend", .kind = Kind::kText, .said_once = true},
-       [](const View& view) { return view.row.backend(); }},
+      {{.name = "strategy"}, &View::strategy},
+      {{.name = "backend", .said_once = true}, &View::backend},
       {{.name = "bucket_bytes", .kind = Kind::kInteger}, Fact("bucket_bytes")},
-      {{.name = "phase", .kind = Kind::kText},
-       [](const View& view) { return std::string(kSweepPhases[view.part].name); }},
+      {{.name = "phase"}, [](const View& view) { return kSweepPhases[view.part].name; }},
       {{.name = "Mean", .digits = 5}, InPhase(0)},
       {{.name = "delta%", .kind = Kind::kPercent}, DeltaInPhase(0)},
       {{.name = "median", .digits = 5}, InPhase(0.5)},
@@ -54,19 +98,16 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
       {{.name = "delta p95%", .kind = Kind::kPercent}, DeltaInPhase(0.95)},
       {{.name = "p99", .digits = 5, .marked_with = Flag::kTooFewForP99}, InPhase(0.99)},
       {{.name = "delta p99%", .kind = Kind::kPercent}, DeltaInPhase(0.99)},
-      {{.name = "buckets", .kind = Kind::kInteger}, NumCollectives},
-      {{.name = "baseline", .kind = Kind::kText},
-       [](const View& view) { return view.base() == nullptr ? "" : view.base()->variant(); }},
-      {{.name = "equals reference", .kind = Kind::kText},
-       [](const View& view) { return EqualityOf(view.measured()); }},
-      {{.name = "model", .kind = Kind::kText, .said_once = true}, Text("model")},
-      {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true}, Number("batch_size")},
-      {{.name = "image_size", .kind = Kind::kInteger, .said_once = true}, Number("image_size")},
-      {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true}, Number("seq_len")},
-      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kMachines},
-       [](const View& view) { return view.row.variant(); }}};
+      {{.name = "buckets", .kind = Kind::kInteger}, &View::num_collectives},
+      {{.name = "baseline"}, &View::base_variant},
+      {{.name = "equals reference"}, &View::equality},
+      {{.name = "model", .said_once = true}, Text("model")},
+      ConfigField("batch_size"),
+      ConfigField("image_size"),
+      ConfigField("seq_len"),
+      {{.name = "variant", .audience = Audience::kMachines}, &View::variant}};
   Append(RunFields(), &fields);
-  fields.push_back({{.name = "flags", .kind = Kind::kText}, FlagsOfRow});
+  fields.push_back({{.name = "flags"}, &View::flags});
 
   TableOf<View> table("compare", "Strategies over bucket sizes, ms", std::move(fields));
   for (const Cell& cell : cells) {
@@ -84,6 +125,7 @@ void AddBucketTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
       "averaged: the backward pass of the published comparison. delta%: against the same statistic of the "
       "baseline at this size.");
   tables->push_back(std::move(table));
+  AddPublishedTable(cells, tables);
 }
 
 }  // namespace gradsync::tools

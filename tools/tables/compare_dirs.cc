@@ -155,54 +155,57 @@ Flags FlagsOfGate(const GateRow& row) {
 
 std::vector<Field<GateRow>> Fields() {
   return {
-      {{.name = "experiment", .kind = Kind::kText}, &GateRow::experiment},
-      {{.name = "row", .kind = Kind::kText}, &GateRow::name},
+      {{.name = "experiment"}, &GateRow::experiment},
+      {{.name = "row"}, &GateRow::name},
       {{.name = "here (s)"}, [](const GateRow& row) { return TrimmedMean(row.steps.own.values); }},
       {{.name = "there (s)"}, [](const GateRow& row) { return TrimmedMean(row.steps.base.values); }},
       {{.name = "difference (%)", .kind = Kind::kPercent},
        [](const GateRow& row) { return Scaled(row.difference, 100); }},
-      {{.name = "steps here", .kind = Kind::kInteger},
-       [](const GateRow& row) { return row.steps.own.values.size(); }},
-      {{.name = "steps there", .kind = Kind::kInteger},
-       [](const GateRow& row) { return row.steps.base.values.size(); }},
-      {{.name = "verdict", .kind = Kind::kText},
-       [](const GateRow& row) { return std::string(kVerdictTexts[static_cast<size_t>(row.verdict)]); }},
-      {{.name = "flags", .kind = Kind::kText}, FlagsOfGate},
+      {{.name = "steps here"}, [](const GateRow& row) { return row.steps.own.values.size(); }},
+      {{.name = "steps there"}, [](const GateRow& row) { return row.steps.base.values.size(); }},
+      {{.name = "verdict"},
+       [](const GateRow& row) { return kVerdictTexts[static_cast<size_t>(row.verdict)]; }},
+      {{.name = "flags"}, FlagsOfGate},
   };
 }
 
 // Counts, and adds what the table needs to be understood.
-void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& constants, Table* table,
-              Comparison* comparison) {
-  int64_t num_faster = 0, num_too_few = 0, num_only_here = 0;
+void Annotate(const std::vector<GateRow>& rows, const std::vector<std::string>& constants,
+              const std::string& there, Table* table, Comparison* comparison) {
+  std::map<GateVerdict, int64_t> count;
+  int64_t num_one_launch = 0, num_wrong = 0;
   for (const GateRow& row : rows) {
-    const bool is_slower = row.verdict == GateVerdict::kSlower;
-    comparison->num_slower += is_slower && !row.has_one_launch();
-    comparison->num_one_launch += is_slower && row.has_one_launch();
-    num_faster += row.verdict == GateVerdict::kFaster;
-    comparison->num_too_wide += row.verdict == GateVerdict::kTooWide;
-    num_too_few += row.verdict == GateVerdict::kTooFew;
-    num_only_here += row.verdict == GateVerdict::kOnlyHere;
-    comparison->num_vanished += row.verdict == GateVerdict::kOnlyThere;
-    comparison->num_wrong += row.is_wrong_here;
+    ++count[row.verdict];
+    num_one_launch += row.verdict == GateVerdict::kSlower && row.has_one_launch();
+    num_wrong += row.is_wrong_here;
   }
-  comparison->num_matched = std::ssize(rows) - num_only_here - comparison->num_vanished;
+  const int64_t num_slower = count[GateVerdict::kSlower], num_vanished = count[GateVerdict::kOnlyThere];
+  const int64_t num_wide = count[GateVerdict::kTooWide], num_too_few = count[GateVerdict::kTooFew];
+  comparison->num_matched = std::ssize(rows) - count[GateVerdict::kOnlyHere] - num_vanished;
   comparison->num_compared = comparison->num_matched - num_too_few;
-  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ",
-                         comparison->num_slower + comparison->num_one_launch, " are slower and ", num_faster,
-                         " are faster. Of the others no difference is shown."));
-  if (comparison->num_vanished + comparison->num_wrong > 0) {
-    table->AddFinding(Join("Rows that have vanished: ", comparison->num_vanished,
-                           "; rows with wrong or unequal results: ", comparison->num_wrong, "."));
-  }
-  if (comparison->num_too_wide > 0) {
-    table->AddFinding(Join("Intervals of ", comparison->num_too_wide,
+  table->AddFinding(Join("Of ", comparison->num_compared, " rows compared, ", num_slower, " are slower and ",
+                         count[GateVerdict::kFaster], " are faster. Of the others no difference is shown."));
+  const auto add = [&](int64_t number, bool fails, std::string text) {
+    if (number > 0) comparison->verdicts.push_back({fails, std::move(text)});
+  };
+  add(num_slower - num_one_launch, true,
+      Join("slower than ", there, ": ", num_slower - num_one_launch, " of ", comparison->num_compared,
+           " rows"));
+  add(num_wide, false, Join("intervals too wide to show that a row is 10 % slower: ", num_wide, " rows"));
+  add(num_one_launch, false,
+      Join("slower than ", there, " with one launch on a side: ", num_one_launch,
+           " rows; launches may differ by as much"));
+  add(num_vanished, true, Join("in ", there, ", but not here: ", num_vanished, " rows"));
+  add(num_wrong, true, Join("wrong or unequal results: ", num_wrong, " rows"));
+  if (num_vanished + num_wrong > 0)
+    table->AddFinding(Join("Rows that have vanished: ", num_vanished,
+                           "; rows with wrong or unequal results: ", num_wrong, "."));
+  if (num_wide > 0)
+    table->AddFinding(Join("Intervals of ", num_wide,
                            " rows are too wide to show that a row is 10 % slower: measure longer."));
-  }
-  if (comparison->num_one_launch > 0) {
-    table->AddFinding(Join("With one launch on a side ", comparison->num_one_launch,
+  if (num_one_launch > 0)
+    table->AddFinding(Join("With one launch on a side ", num_one_launch,
                            " rows are slower. That may be the launch: measure with `--repeats`."));
-  }
   for (const std::string& warning : comparison->summary.remarks) table->AddNote(warning + ".");
   for (const std::string& line : constants) table->AddNote(line);
   table->AddNote(
@@ -228,7 +231,7 @@ Comparison CompareDirs(const std::vector<std::string>& here, const std::string& 
     rows[i].verdict = VerdictOn(rows[i]);
     table.Add(rows[i]);
   }
-  Annotate(rows, constants, &table, &comparison);
+  Annotate(rows, constants, there, &table, &comparison);
   summary.report.header = {"# gradsync: comparison of results"};
   summary.report.tables.push_back(std::move(table));
   return comparison;

@@ -97,44 +97,38 @@ void CompareWithBaseline(const LearningRow& baseline, const std::vector<double>&
 LearningCell CellOf(const Group& group) {
   LearningCell cell;
   std::set<double> steps;
-  std::vector<const Measurement*> judged_trials;
+  const auto is_tuning = [](const Measurement& measured) {
+    return measured.record.facts.BoolOr("tuning", false);
+  };
   for (const Measurement& measured : group) {
     const std::map<double, double> judged = JudgedSteps(measured);
-    if (measured.record.facts.BoolOr("tuning", false)) {
+    if (is_tuning(measured)) {
       auto tried = std::ranges::find(cell.tried, measured.variant(),
                                      [](const TriedSetting& other) { return other.measured->variant(); });
       if (tried == cell.tried.end()) tried = cell.tried.insert(tried, {&measured, {}});
       if (!judged.empty()) tried->bits.push_back(judged.rbegin()->second);
       continue;
     }
-    judged_trials.push_back(&measured);
     for (const auto& [step, bits] : judged) steps.insert(step);
+    if (std::ranges::count(cell.rows, measured.variant(), &LearningRow::variant) == 0)
+      cell.rows.emplace_back().measured = &measured;
   }
   cell.steps.assign(steps.begin(), steps.end());
-  for (const Measurement* const measured : judged_trials) {
-    auto row = std::ranges::find(cell.rows, measured->variant(), &LearningRow::variant);
-    if (row == cell.rows.end()) {
-      cell.rows.emplace_back().measured = measured;
-      row = std::prev(cell.rows.end());
-    }
-    const std::map<double, double> judged = JudgedSteps(*measured);
-    std::vector<double> bits;
-    for (const double step : cell.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
-    row->trials.push_back({measured->record.config.IntOr("trial_seed", 0), std::move(bits)});
-  }
   for (LearningRow& row : cell.rows) {
     std::vector<double> all_steps, all_own, final_bits;
-    for (const Measurement* const measured : judged_trials) {
-      if (measured->variant() != row.variant()) continue;
-      AddPeriods(*measured, kStep, &all_steps);
-      AddPeriods(*measured, kOwn, &all_own);
+    for (const Measurement& measured : group) {
+      if (is_tuning(measured) || measured.variant() != row.variant()) continue;
+      AddPeriods(measured, kStep, &all_steps);
+      AddPeriods(measured, kOwn, &all_own);
+      const std::map<double, double> judged = JudgedSteps(measured);
+      std::vector<double> bits;
+      for (const double step : cell.steps) bits.push_back(judged.contains(step) ? judged.at(step) : kNaN);
+      if (!bits.empty() && !std::isnan(bits.back())) final_bits.push_back(bits.back());
+      row.trials.push_back({measured.record.config.IntOr("trial_seed", 0), std::move(bits)});
     }
     row.step_s = Median(all_steps);
     row.own_s = Median(all_own);
     row.bytes_per_step = row.measured->record.facts.DoubleOr("sent_bytes_per_step", kNaN);
-    for (const LearningRow::Trial& trial : row.trials) {
-      if (!cell.steps.empty() && !std::isnan(trial.bits.back())) final_bits.push_back(trial.bits.back());
-    }
     row.final_bits = MeanOver(final_bits, 1);
   }
   const auto baseline = std::ranges::find(cell.rows, kLossBaseline,
@@ -149,9 +143,6 @@ struct LearningView {
   const LearningCell& cell;
   const LearningRow& row;
 
-  double fact(bench::FactName name) const { return row.measured->record.facts.DoubleOr(name, kNaN); }
-  double config(bench::ConfigName name) const { return ConfigNumber(*row.measured, name); }
-  std::string text(bench::ConfigName name) const { return row.measured->record.config.StringOr(name, ""); }
   // How much longer a step is than that of a strategy over the same backend, as a part.
   double StepAgainst(std::string_view strategy) const {
     for (const LearningRow& base : cell.rows) {
@@ -167,14 +158,17 @@ struct LearningView {
 std::vector<Field<LearningView>> FieldsOfTable() {
   enum Section { kHeadline = 1, kDetails };
   using View = LearningView;
-  const auto config = [](bench::ConfigName name) {
-    return [name](const View& view) { return view.config(name); };
+  const auto of_row = [](auto member) {
+    return [member](const View& view) { return std::invoke(member, view.row); };
   };
   const auto text = [](bench::ConfigName name) {
-    return [name](const View& view) { return view.text(name); };
+    return [name](const View& view) { return view.row.measured->record.config.StringOr(name, ""); };
+  };
+  const auto fact = [](bench::FactName name) {
+    return [name](const View& view) { return view.row.measured->record.facts.DoubleOr(name, kNaN); };
   };
   std::vector<Field<View>> fields = {
-      {{.name = "variant", .kind = Kind::kText}, [](const View& view) { return view.row.variant(); }},
+      {{.name = "variant"}, of_row(&LearningRow::variant)},
       {{.name = "bits_per_byte", .section = kHeadline},
        [](const View& view) { return view.row.final_bits.value; }},
       {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline},
@@ -185,45 +179,38 @@ std::vector<Field<LearningView>> FieldsOfTable() {
        [](const View& view) { return view.row.steps_to_reach * view.row.step_s; }},
       {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
        [](const View& view) { return view.row.steps_to_reach * view.row.bytes_per_step / kMega; }},
-      {{.name = "settings", .kind = Kind::kText, .section = kHeadline},
+      {{.name = "settings", .section = kHeadline},
        [](const View& view) -> std::string {
          if (view.row.measured->record.variant.tuned) return "tuned";
          // What averages gradients exactly is naive under another schedule.
          const bool is_exact = view.row.measured->record.facts.StringOr("agreement", "exact") == "exact";
          return is_exact ? "" : "untuned";
        }},
-      {{.name = "own_work (s)", .digits = 2, .section = kHeadline},
-       [](const View& view) { return view.row.own_s; }},
+      {{.name = "own_work (s)", .digits = 2, .section = kHeadline}, of_row(&LearningRow::own_s)},
       {{.name = "step_vs_bf16 (%)", .kind = Kind::kPercent, .section = kHeadline},
        [](const View& view) { return 100 * view.StepAgainst(kSpeedBaseline); }},
-      {{.name = "seeds_bits_per_byte", .section = kDetails},
-       [](const View& view) { return view.row.final_bits; }},
-      {{.name = "step (s)", .section = kDetails}, [](const View& view) { return view.row.step_s; }},
+      {{.name = "seeds_bits_per_byte", .section = kDetails}, of_row(&LearningRow::final_bits)},
+      {{.name = "step (s)", .section = kDetails}, of_row(&LearningRow::step_s)},
       {{.name = "step_vs_naive (%)", .kind = Kind::kPercent, .section = kDetails},
        [](const View& view) { return 100 * view.StepAgainst(kLossBaseline); }},
       {{.name = "sent_per_step (MB)", .section = kDetails},
        [](const View& view) { return view.row.bytes_per_step / kMega; }},
-      {{.name = "seeds", .kind = Kind::kInteger, .section = kDetails},
-       [](const View& view) { return view.row.trials.size(); }},
-      {{.name = "seeds_that_reach", .kind = Kind::kInteger, .section = kDetails},
-       [](const View& view) { return view.row.num_reached; }},
-      {{.name = "text", .kind = Kind::kText, .section = kHeadline, .said_once = true}, text("text")},
-      {{.name = "text_sha256", .kind = Kind::kText, .section = kDetails, .said_once = true},
-       text("text_sha256")},
-      {{.name = "order0_bits", .section = kHeadline, .said_once = true},
-       [](const View& view) { return view.fact("order0_bits"); }},
-      {{.name = "xz_bits", .section = kHeadline, .said_once = true},
-       [](const View& view) { return view.fact("xz_bits"); }},
+      {{.name = "seeds", .section = kDetails}, [](const View& view) { return view.row.trials.size(); }},
+      {{.name = "seeds_that_reach", .section = kDetails}, of_row(&LearningRow::num_reached)},
+      {{.name = "text", .section = kHeadline, .said_once = true}, text("text")},
+      {{.name = "text_sha256", .section = kDetails, .said_once = true}, text("text_sha256")},
+      {{.name = "order0_bits", .section = kHeadline, .said_once = true}, fact("order0_bits")},
+      {{.name = "xz_bits", .section = kHeadline, .said_once = true}, fact("xz_bits")},
   };
   for (const bench::ConfigName name : std::initializer_list<bench::ConfigName>{
            "num_layers", "d_model", "num_heads", "seq_len", "batch_size", "training_steps"}) {
     fields.push_back(
         {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
-         config(name)});
+         [name](const View& view) { return ConfigNumber(*view.row.measured, name); }});
   }
-  fields.push_back({{.name = "world_size", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
+  fields.push_back({{.name = "world_size", .section = kHeadline, .said_once = true},
                     [](const View& view) { return view.row.measured->world_size(); }});
-  fields.push_back({{.name = "run", .kind = Kind::kText, .section = kHeadline, .said_once = true},
+  fields.push_back({{.name = "run", .section = kHeadline, .said_once = true},
                     [](const View& view) { return view.row.measured->record.run_id; }});
   return fields;
 }
@@ -238,7 +225,7 @@ std::string FindingOf(const std::vector<LearningCell>& cells) {
     if (base.trials.size() < kFewestSeeds) return Join("No verdict. Fewer than ", kFewestSeeds, " seeds.");
     for (const LearningRow& row : cell.rows)
       answers.push_back({cells.size() > 1 ? RankCount(cell.record().world_size) : "", row.variant(),
-                         base.variant(), row.verdict, row.against_baseline.interval});
+                         base.variant(), row.verdict, row.against_baseline});
   }
   const size_t num_seeds = cells[0].rows[cells[0].baseline].trials.size();
   return absl::StrJoin(SentencesOf(answers, {"worse", "better", Join("loss over ", num_seeds, " seeds")}),
@@ -246,8 +233,6 @@ std::string FindingOf(const std::vector<LearningCell>& cells) {
 }
 
 }  // namespace
-
-double LearningCell::bound(bench::FactName name) const { return record().facts.DoubleOr(name, kNaN); }
 
 std::vector<LearningCell> LearningCellsOf(const std::vector<Group>& groups) {
   std::vector<LearningCell> cells;
@@ -278,19 +263,18 @@ struct TriedView {
 
 void AddTuningTable(const std::vector<LearningCell>& cells, std::vector<Table>* tables) {
   using View = TriedView;
-  TableOf<View> table(
-      "tuning", "Settings that were tried before rows were judged",
-      {{{.name = "variant", .kind = Kind::kText},
-        [](const View& view) { return view.tried.measured->variant(); }},
-       {{.name = "bits_per_byte"}, [](const View& view) { return Mean(view.tried.bits); }},
-       {{.name = "seeds", .kind = Kind::kInteger}, [](const View& view) { return view.tried.bits.size(); }},
-       {{.name = "judged", .kind = Kind::kText},
-        [](const View& view) -> std::string {
-          const std::string name = view.tried.measured->variant();
-          return std::ranges::count(view.cell.rows, name, &LearningRow::variant) > 0 ? "yes" : "";
-        }},
-       {{.name = "world_size", .kind = Kind::kInteger, .said_once = true},
-        [](const View& view) { return view.tried.measured->world_size(); }}});
+  TableOf<View> table("tuning", "Settings that were tried before rows were judged",
+                      {{{.name = "variant"}, [](const View& view) { return view.tried.measured->variant(); }},
+                       {{.name = "bits_per_byte"}, [](const View& view) { return Mean(view.tried.bits); }},
+                       {{.name = "seeds"}, [](const View& view) { return view.tried.bits.size(); }},
+                       {{.name = "judged"},
+                        [](const View& view) -> std::string {
+                          const std::string name = view.tried.measured->variant();
+                          return std::ranges::count(view.cell.rows, name, &LearningRow::variant) > 0 ? "yes"
+                                                                                                     : "";
+                        }},
+                       {{.name = "world_size", .said_once = true},
+                        [](const View& view) { return view.tried.measured->world_size(); }}});
   for (const LearningCell& cell : cells) {
     for (const TriedSetting& tried : cell.tried) table.Add({cell, tried});
   }
@@ -315,10 +299,8 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
   if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
       Join("bits_per_byte: of the held-out text after the last step, mean over seeds; it lies between "
-           "order0_bits, the "
-           "entropy of its bytes each for itself, and about xz_bits, what xz needs for it behind the "
-           "training text. "
-           "delta: against ",
+           "order0_bits, the entropy of its bytes each for itself, and about xz_bits, what xz needs for it "
+           "behind the training text. delta: against ",
            kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
   table.AddNote(Join(
       "steps, time, sent: until every seed has reached the last loss of ", kLossBaseline,

@@ -60,7 +60,6 @@ struct LearningCell {
   size_t baseline = Row::kNone;
 
   const bench::Record& record() const { return rows.front().measured->record; }
-  double bound(bench::FactName name) const;  // a fact of all records
 };
 
 // The cells of the groups that are of this experiment; the groups must outlive them. Throws InvalidInput if

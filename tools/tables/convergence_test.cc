@@ -194,18 +194,18 @@ TEST(ConvergenceTest, TriedSettingsAreNotJudged) {
   const Learnt learnt({std::move(group)});
   ASSERT_EQ(learnt.tables.size(), 2u);
   EXPECT_EQ(learnt.table().num_rows(), 4u);
-  EXPECT_EQ(learnt.table().text(3, "variant"), "powersgd:learning_rate=0.2@gloo");
-  EXPECT_EQ(learnt.table().text(3, "settings"), "tuned");
-  EXPECT_NEAR(learnt.table().number(3, "bits_per_byte"), 2, 1e-9);
-  EXPECT_EQ(learnt.table().text(0, "settings"), "");
+  EXPECT_EQ(Text(learnt.table(), 3, "variant"), "powersgd:learning_rate=0.2@gloo");
+  EXPECT_EQ(Text(learnt.table(), 3, "settings"), "tuned");
+  EXPECT_NEAR(Number(learnt.table(), 3, "bits_per_byte"), 2, 1e-9);
+  EXPECT_EQ(Text(learnt.table(), 0, "settings"), "");
   const Table& tried = learnt.tables[1];
   EXPECT_EQ(tried.name(), "tuning");
   ASSERT_EQ(tried.num_rows(), 2u);
-  EXPECT_EQ(tried.text(0, "variant"), "powersgd:learning_rate=0.1@gloo");
-  EXPECT_NEAR(tried.number(0, "bits_per_byte"), 5.5, 1e-9);
-  EXPECT_EQ(tried.number(0, "seeds"), 2);
-  EXPECT_EQ(tried.text(0, "judged"), "");
-  EXPECT_EQ(tried.text(1, "judged"), "yes");
+  EXPECT_EQ(Text(tried, 0, "variant"), "powersgd:learning_rate=0.1@gloo");
+  EXPECT_NEAR(Number(tried, 0, "bits_per_byte"), 5.5, 1e-9);
+  EXPECT_EQ(Number(tried, 0, "seeds"), 2);
+  EXPECT_EQ(Text(tried, 0, "judged"), "");
+  EXPECT_EQ(Text(tried, 1, "judged"), "yes");
 }
 
 TEST(ConvergenceTest, LossyRowsThatNobodyTunedSaySo) {
@@ -216,8 +216,8 @@ TEST(ConvergenceTest, LossyRowsThatNobodyTunedSaySo) {
                           [](bench::Record& record) { record.facts.Set("agreement", "lossy"); }));
   const Learnt learnt({std::move(group)});
   EXPECT_EQ(learnt.tables.size(), 1u);
-  EXPECT_EQ(learnt.table().text(0, "settings"), "");
-  EXPECT_EQ(learnt.table().text(1, "settings"), "untuned");
+  EXPECT_EQ(Text(learnt.table(), 0, "settings"), "");
+  EXPECT_EQ(Text(learnt.table(), 1, "settings"), "untuned");
 }
 
 TEST(ConvergenceTest, WorldsArePlaces) {

@@ -24,21 +24,25 @@ void Append(std::vector<T> more, std::vector<T>* all) {
 template <class Subject>
 struct Field {
   using Value = std::variant<double, std::string, Flags, Estimate>;
+  template <class Function>
+  using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
 
-  // `value_of`: a function of the Subject, or a member of it. An Estimate makes three columns: "delta (%)",
-  // "delta_low (%)" and "delta_high (%)", which people see as one.
+  // `value_of`: a function of the Subject, or a member of it. Whole numbers, and what is no number, need no
+  // Column::kind. An Estimate makes three columns: "delta (%)", "delta_low (%)" and "delta_high (%)", which
+  // people see as one.
   template <class Function>
   Field(Column shown, Function value_of)
       : column(std::move(shown)), value([value_of = std::move(value_of)](const Subject& subject) -> Value {
-          using Result = std::decay_t<std::invoke_result_t<Function, const Subject&>>;
-          if constexpr (std::is_arithmetic_v<Result>) {
+          if constexpr (std::is_arithmetic_v<Result<Function>>) {
             return static_cast<double>(std::invoke(value_of, subject));
           } else {
             return std::invoke(value_of, subject);
           }
         }) {
-    column.has_interval =
-        std::is_same_v<std::decay_t<std::invoke_result_t<Function, const Subject&>>, Estimate>;
+    column.has_interval = std::is_same_v<Result<Function>, Estimate>;
+    if (std::is_integral_v<Result<Function>>) column.kind = Kind::kInteger;
+    const bool is_text = std::is_convertible_v<Result<Function>, std::string>;
+    if (is_text || std::is_same_v<Result<Function>, Flags>) column.kind = Kind::kText;
   }
 
   Column column;
@@ -58,18 +62,14 @@ class TableOf : public Table {
   static std::vector<TableCell> CellsOf(const std::vector<Field<Subject>>& fields, const Subject& subject) {
     std::vector<TableCell> cells;
     for (const Field<Subject>& field : fields) {
-      typename Field<Subject>::Value value = field.value(subject);
-      if (const Estimate* const estimate = std::get_if<Estimate>(&value)) {
-        for (const double number : {estimate->value, estimate->interval.low, estimate->interval.high}) {
-          cells.emplace_back(number);
+      const auto add = [&cells]<class Held>(const Held& held) {
+        if constexpr (std::is_same_v<Held, Estimate>) {
+          Append<TableCell>({held.value, held.interval.low, held.interval.high}, &cells);
+        } else {
+          cells.emplace_back(held);
         }
-      } else if (const double* const number = std::get_if<double>(&value)) {
-        cells.emplace_back(*number);
-      } else if (std::string* const text = std::get_if<std::string>(&value)) {
-        cells.emplace_back(std::move(*text));
-      } else {
-        cells.emplace_back(std::get<Flags>(std::move(value)));
-      }
+      };
+      std::visit(add, field.value(subject));
     }
     return cells;
   }

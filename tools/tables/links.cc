@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
@@ -37,24 +36,22 @@ std::string RatesText(const std::vector<double>& rates) {
   return Listed(texts);
 }
 
-std::vector<Field<OverLinks>> FieldsFor(const std::set<double>& rates,
-                                        const std::set<std::string>& backends) {
+std::vector<Field<OverLinks>> FieldsFor(const Links& links) {
   enum Section { kHeadline = 1, kDetails };
   const auto delta = [](const std::string& place) {
     return Column{.name = Join("delta ", place, " (%)"), .kind = Kind::kPercent, .section = kHeadline};
   };
   std::vector<Field<OverLinks>> fields = {
-      {{.name = "variant", .kind = Kind::kText}, [](const OverLinks& row) { return row.any.row.label(); }},
-      {{.name = "backend", .kind = Kind::kText, .said_once = true},
-       [](const OverLinks& row) { return row.any.row.backend(); }},
-      {{.name = "faster than baseline", .kind = Kind::kText}, FasterWhere}};
-  for (const std::string& backend : backends)
+      {{.name = "variant"}, [](const OverLinks& row) { return row.any.row.label(); }},
+      {{.name = "backend", .said_once = true}, [](const OverLinks& row) { return row.any.row.backend(); }},
+      {{.name = "faster than baseline"}, FasterWhere}};
+  for (const std::string& backend : links.backends)
     fields.push_back({delta("over " + backend), DeltaAt(backend, &OverLinks::by_backend)});
-  for (auto rate = rates.rbegin(); rate != rates.rend(); ++rate)
-    fields.push_back({delta("at " + RateText(*rate)), DeltaAt(*rate, &OverLinks::by_rate)});
-  fields.push_back({{.name = "verified", .kind = Kind::kText, .section = kDetails},
-                    [](const OverLinks& row) { return EqualityOf(row.any.measured()); }});
-  fields.push_back({{.name = "baseline", .kind = Kind::kText, .said_once = true},
+  for (const double rate : links.rates)
+    fields.push_back({delta("at " + RateText(rate)), DeltaAt(rate, &OverLinks::by_rate)});
+  fields.push_back(
+      {{.name = "verified", .section = kDetails}, [](const OverLinks& row) { return row.any.equality(); }});
+  fields.push_back({{.name = "baseline", .said_once = true},
                     [](const OverLinks& row) { return row.any.base()->label(); }});
   return fields;
 }
@@ -84,10 +81,9 @@ std::string FasterWhere(const OverLinks& row) {
   return text + (slower.empty() ? "" : "; slower at " + RatesText(slower));
 }
 
-std::vector<OverLinks> LinksOf(const std::vector<Cell>& cells) {
-  std::vector<OverLinks> rows;
+Links LinksOf(const std::vector<Cell>& cells) {
+  Links links;
   std::map<std::string, size_t> numbers;
-  std::set<double> rates;
   const auto rate_of = [](const Cell& cell) {
     return cell.any().strategy().empty() ? kNaN : ConfigNumber(*cell.any().measured, "link_rate");
   };
@@ -98,37 +94,32 @@ std::vector<OverLinks> LinksOf(const std::vector<Cell>& cells) {
       const View view{cell, cell.rows[i]};
       if (!IsCompared(cell, i)) continue;
       const auto [found, is_new] =
-          numbers.emplace(Join(KeyWithoutLink(view.row), view.row.backend()), rows.size());
-      if (is_new) rows.push_back({view});
-      rows[found->second].by_rate.emplace(rate, view);
-      rates.insert(rate);
+          numbers.emplace(Join(KeyWithoutLink(view.row), view.row.backend()), links.rows.size());
+      if (is_new) links.rows.push_back({view});
+      links.rows[found->second].by_rate.emplace(rate, view);
+      links.rates.insert(rate);
     }
   }
-  if (rates.size() < 2) return {};
+  if (links.rates.size() < 2) return {};
   for (const Cell& cell : cells) {
     for (size_t i = 0; i < cell.rows.size(); ++i) {
       const View view{cell, cell.rows[i]};
       if (cell.any().strategy().empty() || !IsCompared(cell, i) || !std::isnan(rate_of(cell))) continue;
-      for (OverLinks& row : rows) {
-        if (KeyWithoutLink(row.any.row) == KeyWithoutLink(view.row))
-          row.by_backend.emplace(view.row.backend(), view);
+      for (OverLinks& row : links.rows) {
+        if (KeyWithoutLink(row.any.row) != KeyWithoutLink(view.row)) continue;
+        row.by_backend.emplace(view.row.backend(), view);
+        links.backends.insert(view.row.backend());
       }
     }
   }
-  return rows;
+  return links;
 }
 
 void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
-  const std::vector<OverLinks> rows = LinksOf(cells);
-  if (rows.empty()) return;
-  std::set<double> rates;
-  std::set<std::string> backends;
-  for (const OverLinks& row : rows) {
-    for (const auto& [rate, view] : row.by_rate) rates.insert(rate);
-    for (const auto& [backend, view] : row.by_backend) backends.insert(backend);
-  }
-  TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(rates, backends));
-  for (const OverLinks& row : rows) table.Add(row);
+  const Links links = LinksOf(cells);
+  if (links.rows.empty()) return;
+  TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(links));
+  for (const OverLinks& row : links.rows) table.Add(row);
   table.AddNote(
       "faster than baseline: at which of the measured rates of the link, in each direction, the interval of "
       "the difference lies below zero; slower: above. open: neither, or with gaps. over gloo, over shm: "

@@ -1,7 +1,9 @@
 #ifndef GRADSYNC_TOOLS_TABLES_LINKS_H_
 #define GRADSYNC_TOOLS_TABLES_LINKS_H_
 
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,14 @@ struct OverLinks {
   std::map<std::string, View> by_backend{};  // without a link
 };
 
-// Refers to the cells. Empty with fewer than two rates.
-std::vector<OverLinks> LinksOf(const std::vector<Cell>& cells);
+struct Links {
+  std::vector<OverLinks> rows{};
+  std::set<double, std::greater<>> rates{};
+  std::set<std::string> backends{};  // without a link
+};
+
+// Refers to the cells. Without rows if there are fewer than two rates.
+Links LinksOf(const std::vector<Cell>& cells);
 
 // At which of the measured rates the intervals show that the row is faster, and at which slower: "up to 1
 // Gbit/s".

@@ -91,186 +91,137 @@ ByRound Minus(const ByRound& a, const ByRound& b, double factor = 1) {
   return difference;
 }
 
-// The estimates of one cell whose variants took turns.
-class Pairs {
- public:
-  explicit Pairs(Cell* cell) : cell_(*cell), rounds_(RoundsOf(*cell)) {
-    for (const Row& row : cell_.rows) {
-      const SampleName steps = StepSamples(*row.measured);
-      steps_.push_back(InRounds(*row.measured, steps, rounds_));
-      forwards_.push_back(InRounds(*row.measured, "forward_ns", rounds_));
-    }
-    cell_.round_s = SecondsPerRound(cell_);
-    cell_.num_rounds = rounds_.count();
-    cell_.num_launches = rounds_.launches.size();
-    // After each launch from the second on.
-    const bench::Record& record = cell_.any().measured->record;
-    if (record.config.DoubleOr("precision", 0) > 0)
-      cell_.num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
-  }
+// How much longer the row's own times are than those that its floor has of these samples.
+ByRound OverFloor(const Cell& cell, const Row& row, const ByRound& own, SampleName samples,
+                  const Rounds& rounds) {
+  const Measurement& floor = *cell.rows[row.floor].measured;
+  ByRound difference = Minus(own, InRounds(floor, samples, rounds));
+  const double less = LessInPeriods(floor, samples, row.facts().IntOr("period", 1));
+  for (double& value : difference) value += less;
+  return difference;
+}
 
-  void EstimateAll() {
-    FindCoefficients();
-    FindWhoLeavesForwardAlone();
-    EstimateSteps();
-    EstimateCosts();
-  }
+// Less what the two rows' forwards explain of their difference.
+ByRound Adjusted(const Cell& cell, const Row& own, const Row& other, ByRound difference,
+                 const Rounds& rounds) {
+  const double coefficient = own.is_peer() ? cell.peer_coefficient : cell.coefficient;
+  if (coefficient == 0 || !own.uses_forward || !other.uses_forward || own.is_peer() != other.is_peer())
+    return difference;
+  const auto forward = [&](const Row& row) { return InRounds(*row.measured, "forward_ns", rounds); };
+  return Minus(difference, Minus(forward(own), forward(other)), coefficient);
+}
 
- private:
-  std::vector<Estimate> Of(const std::vector<RoundDifferences>& family) const {
-    return EstimateRounds(family, rounds_.launches, cell_.num_looks);
+// Finds the coefficient of a framework's forwards, because the same work is not the same under another, and
+// the rows whose forward is neither known nor shown to differ from the others'. In other rows the coefficient
+// would multiply a difference. Forward is known to differ in a row with a delay there, in one that shares its
+// weights with other ranks (they are in one cache), and in one whose forward gathers weights.
+double FindCoefficient(bool of_peers, const Rounds& rounds, Cell* cell) {
+  std::vector<ByRound> steps, forwards, of_owners;
+  std::vector<Row*> owners;
+  std::vector<size_t> references;
+  for (Row& row : cell->rows) {
+    if (row.is_peer() != of_peers) continue;
+    steps.push_back(InRounds(*row.measured, StepSamples(*row.measured), rounds));
+    forwards.push_back(InRounds(*row.measured, "forward_ns", rounds));
+    const bool is_known = row.facts().BoolOr("places_values", false) || row.option("forward_delay_us") > 0 ||
+                          row.measured->Find("forward_wait_ns") != nullptr;
+    if (is_known) continue;
+    // It alone does not communicate.
+    if (row.floor == static_cast<size_t>(&row - cell->rows.data())) references.push_back(owners.size());
+    owners.push_back(&row);
+    of_owners.push_back(forwards.back());
   }
+  const double coefficient = rounds.count() >= kFewestForInterval ? CommonCoefficient(steps, forwards) : 0;
+  if (coefficient == 0) return 0;
+  const std::vector<bool> alike = FindAlike(of_owners, references);
+  for (size_t k = 0; k < owners.size(); ++k) owners[k]->uses_forward = alike[k];
+  return coefficient;
+}
 
-  // One for each framework: the same work is not the same under another.
-  void FindCoefficients() {
-    std::map<bool, std::vector<size_t>> by_framework;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) by_framework[cell_.rows[i].is_peer()].push_back(i);
-    for (const auto& [is_peer, members] : by_framework) {
-      std::vector<ByRound> steps, forwards;
-      for (const size_t i : members) {
-        steps.push_back(steps_[i]);
-        forwards.push_back(forwards_[i]);
-      }
-      const bool is_enough = rounds_.count() >= kFewestForInterval;
-      coefficients_[is_peer] = is_enough ? CommonCoefficient(steps, forwards) : 0;
-    }
-    cell_.coefficient = coefficients_[false];
-  }
-
-  // Finds the rows whose forward is neither known nor shown to differ from the others'. In other rows the
-  // coefficient would multiply a difference. Forward is known to differ in a row with a delay there, in one
-  // that shares its weights with other ranks (they are in one cache), and in one whose forward gathers
-  // weights.
-  void FindWhoLeavesForwardAlone() {
-    for (const auto& [is_peer, coefficient] : coefficients_) {
-      if (coefficient == 0) continue;
-      std::vector<ByRound> forwards;
-      std::vector<size_t> owners, references;
-      for (size_t i = 0; i < cell_.rows.size(); ++i) {
-        const Row& row = cell_.rows[i];
-        const bool is_known = row.facts().BoolOr("places_values", false) ||
-                              row.option("forward_delay_us") > 0 ||
-                              row.measured->Find("forward_wait_ns") != nullptr;
-        if (row.is_peer() != is_peer || is_known) continue;
-        if (row.floor == i) references.push_back(owners.size());  // it alone does not communicate
-        forwards.push_back(forwards_[i]);
-        owners.push_back(i);
-      }
-      const std::vector<bool> alike = FindAlike(forwards, references);
-      for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].uses_forward = alike[k];
-    }
-  }
-
-  // The coefficient for the difference between two rows.
-  double CoefficientOf(size_t a, size_t b) const {
-    const Row &own = cell_.rows[a], &other = cell_.rows[b];
-    const bool is_valid = own.uses_forward && other.uses_forward && own.is_peer() == other.is_peer();
-    return is_valid ? coefficients_.at(own.is_peer()) : 0;
-  }
-  ByRound Adjusted(size_t a, size_t b, const ByRound& difference) const {
-    const double coefficient = CoefficientOf(a, b);
-    return coefficient == 0 ? difference : Minus(difference, Minus(forwards_[a], forwards_[b]), coefficient);
-  }
-
-  void EstimateSteps() {
-    std::vector<RoundDifferences> family;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) {
-      const size_t base = cell_.rows[i].baseline;
-      if (base == Row::kNone || base == i) continue;
-      family.push_back({.values = Adjusted(i, base, Minus(steps_[i], steps_[base])),
-                        .divisors = steps_[base],
-                        .base = base});
-      owners.push_back(i);
-    }
-    const std::vector<Estimate> estimates = Of(family);
-    for (size_t k = 0; k < owners.size(); ++k) cell_.rows[owners[k]].against_baseline = estimates[k];
-  }
-
-  void EstimateCosts() {
-    const auto of = [&](size_t i, SampleName samples) {
-      return InRounds(*cell_.rows[i].measured, samples, rounds_);
+void EstimateCosts(const Rounds& rounds, Cell* cell) {
+  std::vector<RoundDifferences> totals, parts;
+  std::vector<Row*> owners;
+  for (Row& row : cell->rows) {
+    if (row.floor == Row::kNone || &row == &cell->rows[row.floor]) continue;
+    const auto of = [&](SampleName samples) { return InRounds(*row.measured, samples, rounds); };
+    const auto against_floor = [&](SampleName samples) {
+      return Adjusted(*cell, row, cell->rows[row.floor], OverFloor(*cell, row, of(samples), samples, rounds),
+                      rounds);
     };
-    std::vector<RoundDifferences> totals, parts;
-    std::vector<size_t> owners;
-    for (size_t i = 0; i < cell_.rows.size(); ++i) {
-      const size_t floor = cell_.rows[i].floor;
-      if (floor == i || floor == Row::kNone) continue;
-      const auto against_floor = [&](const ByRound& own, SampleName samples) {
-        ByRound difference = Adjusted(i, floor, Minus(own, of(floor, samples)));
-        const Measurement& base = *cell_.rows[floor].measured;
-        const double less = LessInPeriods(base, samples, cell_.rows[i].facts().IntOr("period", 1));
-        for (double& value : difference) value += less;
-        return difference;
-      };
-      const ByRound total = against_floor(steps_[i], StepSamples(*cell_.rows[i].measured));
-      const ByRound computed = of(i, kComputed), worked = of(i, kWorked);
-      const ByRound exposed = Minus(of(i, kAveraged), worked), own = Minus(worked, computed);
-      // A clock that is slow in this step is slow in forward and backward.
-      const ByRound tax = against_floor(computed, kComputed);
-      const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
-      totals.push_back({total});
-      for (const ByRound& part : {exposed, own, tax, rest}) parts.push_back({part, {}, total});
-      owners.push_back(i);
-    }
-    const std::vector<Estimate> of_totals = Of(totals), of_parts = Of(parts);
-    for (size_t k = 0; k < owners.size(); ++k) {
-      Cost& cost = cell_.rows[owners[k]].cost;
-      cost.total = of_totals[k];
-      for (size_t part = 0; part < std::size(kCostParts); ++part) {
-        cost.*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part].value;
-      }
-    }
+    const ByRound total = against_floor(StepSamples(*row.measured)), worked = of(kWorked);
+    const ByRound exposed = Minus(of(kAveraged), worked), own = Minus(worked, of(kComputed));
+    // A clock that is slow in this step is slow in forward and backward.
+    const ByRound tax = against_floor(kComputed);
+    const ByRound rest = Minus(Minus(Minus(total, exposed), own), tax);
+    totals.push_back({total});
+    for (const ByRound& part : {exposed, tax, own, rest}) parts.push_back({part, {}, total});
+    owners.push_back(&row);
   }
-
-  Cell& cell_;
-  const Rounds rounds_;
-  std::vector<ByRound> steps_, forwards_;
-  std::map<bool, double> coefficients_;  // by whether it is a peer's
-};
+  const std::vector<Estimate> of_totals = EstimateRounds(totals, rounds.launches, cell->num_looks);
+  const std::vector<Estimate> of_parts = EstimateRounds(parts, rounds.launches, cell->num_looks);
+  for (size_t k = 0; k < owners.size(); ++k) {
+    Cost& cost = owners[k]->cost;
+    cost.total = of_totals[k];
+    for (size_t part = 0; part < std::size(kCostParts); ++part)
+      cost.*kCostParts[part].part = of_parts[k * std::size(kCostParts) + part].value;
+  }
+}
 
 }  // namespace
 
-void EstimateInTurn(Cell* cell) { Pairs(cell).EstimateAll(); }
+void EstimateInTurn(Cell* cell) {
+  const Rounds rounds = RoundsOf(*cell);
+  cell->round_s = SecondsPerRound(*cell);
+  cell->num_rounds = rounds.count();
+  cell->num_launches = rounds.launches.size();
+  // After each launch from the second on.
+  const bench::Record& record = cell->any().measured->record;
+  if (record.config.DoubleOr("precision", 0) > 0)
+    cell->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
+  cell->coefficient = FindCoefficient(false, rounds, cell);
+  cell->peer_coefficient = FindCoefficient(true, rounds, cell);
+  RowPairs pairs;
+  std::vector<Row*> owners;
+  for (Row& row : cell->rows) {
+    if (row.baseline == Row::kNone || &row == &cell->rows[row.baseline]) continue;
+    pairs.emplace_back(&row, &cell->rows[row.baseline]);
+    owners.push_back(&row);
+  }
+  const std::vector<Estimate> estimates = CompareSteps(*cell, pairs);
+  for (size_t k = 0; k < owners.size(); ++k) owners[k]->against_baseline = estimates[k];
+  EstimateCosts(rounds, cell);
+}
 
-std::vector<Estimate> CompareSteps(const Cell& cell,
-                                   const std::vector<std::pair<const Row*, const Row*>>& pairs) {
+std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   std::vector<Estimate> estimates;
-  if (!cell.void_reason.empty() || cell.num_rounds == 0) {
+  if (!cell.takes_turns()) {
     for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
     return estimates;
   }
   const Rounds rounds = RoundsOf(cell);
   std::vector<RoundDifferences> family;
   for (const auto& [own, other] : pairs) {
-    const auto minus = [&](SampleName samples) {
-      return Minus(InRounds(*own->measured, samples, rounds), InRounds(*other->measured, samples, rounds));
+    const auto steps = [&](const Row* row) {
+      return InRounds(*row->measured, StepSamples(*row->measured), rounds);
     };
-    ByRound difference = minus("step_ns");
-    const bool is_own = !own->is_peer() && !other->is_peer() && own->uses_forward && other->uses_forward;
-    if (is_own) difference = Minus(difference, minus("forward_ns"), cell.coefficient);
-    family.push_back({std::move(difference), InRounds(*other->measured, "step_ns", rounds)});
+    family.push_back({.values = Adjusted(cell, *own, *other, Minus(steps(own), steps(other)), rounds),
+                      .divisors = steps(other),
+                      .base = static_cast<size_t>(other - cell.rows.data())});
   }
   return EstimateRounds(family, rounds.launches, cell.num_looks);
 }
 
-std::vector<Estimate> CompareCosts(const Cell& cell,
-                                   const std::vector<std::pair<const Row*, const Row*>>& pairs) {
-  const bool takes_turns = cell.void_reason.empty() && cell.num_rounds > 0;
-  const Rounds rounds = takes_turns ? RoundsOf(cell) : Rounds();
+std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs) {
+  const Rounds rounds = RoundsOf(cell);
   std::vector<RoundDifferences> family;
-  std::vector<Estimate> estimates(pairs.size(), Estimate{.value = kNaN});
+  std::vector<Estimate> estimates(pairs.size());
   std::vector<size_t> owners;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto& [own, other] = pairs[i];
-    if (!takes_turns || own->is_floor() || own->floor == Row::kNone || other->floor == Row::kNone) continue;
+    if (!cell.takes_turns() || own->is_floor() || own->floor == Row::kNone || other->floor == Row::kNone)
+      continue;
     const auto cost = [&](const Row& row) {
-      const Measurement& floor = *cell.rows[row.floor].measured;
-      ByRound own_cost =
-          Minus(InRounds(*row.measured, "step_ns", rounds), InRounds(floor, "step_ns", rounds));
-      const double less = LessInPeriods(floor, "step_ns", row.facts().IntOr("period", 1));
-      for (double& value : own_cost) value += less;
-      return own_cost;
+      return OverFloor(cell, row, InRounds(*row.measured, "step_ns", rounds), "step_ns", rounds);
     };
     family.push_back({Minus(cost(*own), cost(*other))});
     owners.push_back(i);

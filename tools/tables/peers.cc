@@ -41,27 +41,21 @@ struct Pair {
   }
 };
 
-template <class Value>
-auto OfOwn(Value value) {
-  return [value](const Pair& pair) { return value(pair.own); };
-}
-template <class Value>
-auto OfPeer(Value value) {
-  return [value](const Pair& pair) { return value(pair.peer); };
+// What a function or a member says of one of the two.
+auto Of(const View Pair::*view, auto value) {
+  return [=](const Pair& pair) { return std::invoke(value, pair.*view); };
 }
 Estimate CostOf(const View& view) { return view.row.cost.total; }
-double MemoryOf(const View& view) { return PeakBytesPerParameter(view.measured()); }
 
 std::vector<Field<Pair>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<Pair>> fields = {
-      {{.name = "variant", .kind = Kind::kText, .leads = true},
-       [](const Pair& pair) { return pair.own.name(); }},
-      {{.name = "peer", .kind = Kind::kText, .leads = true},
-       [](const Pair& pair) { return pair.peer.row.variant(); }},
-      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline}, OfOwn(CostOf)},
+      {{.name = "variant"}, Of(&Pair::own, &View::name)},
+      {{.name = "peer"}, Of(&Pair::peer, &View::variant)},
+      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+       Of(&Pair::own, CostOf)},
       {{.name = "peer's sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
-       OfPeer(CostOf)},
+       Of(&Pair::peer, CostOf)},
       {{.name = "difference of costs (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
        &Pair::dearer},
       {{.name = "ratio_to_pytorch", .kind = Kind::kFraction, .section = kHeadline},
@@ -71,20 +65,22 @@ std::vector<Field<Pair>> Fields() {
        }},
       {{.name = "floors' ratio", .kind = Kind::kFraction, .section = kHeadline}, &Pair::floors_ratio},
 
-      {{.name = "step (s)", .section = kDetails}, [](const Pair& pair) { return pair.own.row.step_s; }},
-      {{.name = "peer's step (s)", .section = kDetails},
-       [](const Pair& pair) { return pair.peer.row.step_s; }},
-      {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfOwn(MemoryOf)},
-      {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .section = kDetails}, OfPeer(MemoryOf)},
+      {{.name = "step (s)", .section = kDetails}, Of(&Pair::own, &View::step_s)},
+      {{.name = "peer's step (s)", .section = kDetails}, Of(&Pair::peer, &View::step_s)},
+      {{.name = "memory (B/param)", .kind = Kind::kPlain, .section = kDetails},
+       Of(&Pair::own, &View::peak_bytes_per_parameter)},
+      {{.name = "peer's memory (B/param)", .kind = Kind::kPlain, .section = kDetails},
+       Of(&Pair::peer, &View::peak_bytes_per_parameter)},
       {{.name = "memory_ratio_to_pytorch", .kind = Kind::kFraction, .section = kDetails},
-       [](const Pair& pair) { return MemoryOf(pair.own) / MemoryOf(pair.peer); }},
-      {{.name = "equals single process", .kind = Kind::kText, .section = kDetails},
-       [](const Pair& pair) { return EqualityOf(pair.own.measured()); }},
-      {{.name = "peer equals single process", .kind = Kind::kText, .section = kDetails},
-       [](const Pair& pair) { return EqualityOf(pair.peer.measured()); }},
+       [](const Pair& pair) {
+         return pair.own.peak_bytes_per_parameter() / pair.peer.peak_bytes_per_parameter();
+       }},
+      {{.name = "equals single process", .section = kDetails}, Of(&Pair::own, &View::equality)},
+      {{.name = "peer equals single process", .section = kDetails}, Of(&Pair::peer, &View::equality)},
   };
-  for (const Field<View>& field : RunFields(kDetails)) fields.push_back({field.column, OfOwn(field.value)});
-  fields.push_back({{.name = "flags", .kind = Kind::kText, .section = kHeadline}, &Pair::flags});
+  for (const Field<View>& field : RunFields(kDetails))
+    fields.push_back({field.column, Of(&Pair::own, field.value)});
+  fields.push_back({{.name = "flags", .section = kHeadline}, &Pair::flags});
   return fields;
 }
 
@@ -114,7 +110,7 @@ std::string FindingOf(const std::vector<Pair>& pairs) {
     const auto add = [&](const Estimate& difference, std::vector<Answer>* answers) {
       const Verdict verdict = VerdictOf(difference.interval);
       if (verdict != Verdict::kNone)
-        answers->push_back({"", row, "PyTorch's twin", verdict, difference.interval,
+        answers->push_back({"", row, "PyTorch's twin", verdict, difference,
                             verdict == Verdict::kOpen ? OptionsToDecide(pair.own.cell, difference) : ""});
     };
     if (pair.peer_floor() != nullptr) add(Scaled(pair.dearer, 1 / pair.peer_floor()->step_s), &costs);
@@ -140,7 +136,7 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
         if (peer.is_peer() && AreTwins(cell, row, peer)) own.push_back({{cell, row}, {cell, peer}});
       }
     }
-    std::vector<std::pair<const Row*, const Row*>> compared;
+    RowPairs compared;
     for (const Pair& pair : own) compared.emplace_back(&pair.own.row, &pair.peer.row);
     const std::vector<Estimate> steps = CompareSteps(cell, compared), costs = CompareCosts(cell, compared);
     for (size_t i = 0; i < own.size(); ++i) {
@@ -155,12 +151,9 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
       "sync_cost: what a step takes longer than the same step without synchronisation, over the floor of its "
-      "own "
-      "framework; difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: of "
-      "steps, below "
-      "1 gradsync is faster; floors' ratio: that of steps without synchronisation, which is the engines' "
-      "part of it. "
-      "Intervals hold at once in each column.");
+      "own framework; difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: "
+      "of steps, below 1 gradsync is faster; floors' ratio: that of steps without synchronisation, which is "
+      "the engines' part of it. Intervals hold at once in each column.");
   table.SetSectionTitle(2, "Steps, memory at the peak of the timed steps, verification, and the run");
   tables->push_back(std::move(table));
 }

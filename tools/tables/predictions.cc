@@ -101,9 +101,7 @@ double SecondRunError(const Row& row) {
 
 std::string IsExplained(const Row& row) {
   if (!row.predicted) return "";
-  const auto half = [](const Interval& interval) {
-    return interval.is_known() ? (interval.high - interval.low) / 2 : 0;
-  };
+  const auto half = [](const Interval& interval) { return interval.is_known() ? interval.half_width() : 0; };
   const double apart = std::abs(row.predicted->step_s.value - row.step_s);
   return apart <= half(row.predicted->step_s.interval) + half(row.cost.total.interval) ? "yes"
                                                                                        : "unexplained";

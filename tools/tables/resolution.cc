@@ -72,7 +72,7 @@ bool Take(const Cell& sample, Outcomes* outcomes) {
     const double truth = delay / base.step_s;
     const bool holds = interval.low <= truth && truth <= interval.high;
     all_hold &= holds;
-    outcome.sum_of_half_widths += (interval.high - interval.low) / 2;
+    outcome.sum_of_half_widths += interval.half_width();
     outcome.sum_of_delays += truth;
     ++outcome.num_intervals;
     outcome.num_held += holds;
@@ -137,9 +137,9 @@ void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tab
     return [which](const Outcome& outcome) { return outcome.Count(which); };
   };
   TableOf<Outcome> table("resolution", "Known delays: how small a difference can be shown in how much time",
-                         {{{.name = "baseline", .kind = Kind::kText, .said_once = true}, &Outcome::baseline},
+                         {{{.name = "baseline", .said_once = true}, &Outcome::baseline},
                           {{.name = "minutes", .kind = Kind::kFraction}, &Outcome::minutes},
-                          {{.name = "rounds", .kind = Kind::kInteger}, &Outcome::num_rounds},
+                          {{.name = "rounds"}, &Outcome::num_rounds},
                           {{.name = "delay (%)", .digits = 2}, &Outcome::delay},
                           {{.name = "half-width (%)", .digits = 2}, &Outcome::half_width},
                           {{.name = "intervals", .kind = Kind::kInteger}, count(&Outcome::num_intervals)},

@@ -194,7 +194,7 @@ double PrecisionOf(const Cell& cell) {
          {std::pair(row.baseline, row.against_baseline),
           std::pair(row.floor, Scaled(row.cost.total, 1 / cell.rows[base].step_s))}) {
       if (other == i || other == Row::kNone) continue;
-      const double half_width = (estimate.interval.high - estimate.interval.low) / 2;
+      const double half_width = estimate.interval.half_width();
       if (std::isnan(half_width)) return kNaN;
       widest = std::fmax(widest, half_width);
     }

@@ -42,12 +42,15 @@ struct Cost {
   double exposed = kNaN;
   double own = exposed, tax = exposed, rest = exposed;
 };
-struct CostPart {
+// In the order in which they are drawn.
+inline constexpr struct {
   const char* name;
   double Cost::*part;
-};
-inline constexpr CostPart kCostParts[] = {
-    {"exposed", &Cost::exposed}, {"own", &Cost::own}, {"tax", &Cost::tax}, {"rest", &Cost::rest}};
+  const char* text;
+} kCostParts[] = {{"exposed", &Cost::exposed, "exposed: waits after the last rank has computed"},
+                  {"tax", &Cost::tax, "tax: computes longer beside communication"},
+                  {"own", &Cost::own, "own: copies and other work of the strategy"},
+                  {"rest", &Cost::rest, "rest: the optimizer, mostly"}};
 
 // A variant of a cell. In all_reduce it is a backend, whose step is one collective.
 struct Row {
@@ -95,9 +98,12 @@ struct Cell {
   size_t num_looks = 1;    // that were planned, whether it may end (`--precision`)
   double round_s = 0;      // how long a round takes on the watch, or all rows' steps where that is unknown
   double coefficient = 0;  // of forward, for gradsync's own rows
+  double peer_coefficient = 0;
   // Why nothing is said of who is faster: "fewer than 10 steps (`n<10`)". Empty if something can be.
   std::string void_reason{};
 
+  // Whether differences have intervals.
+  bool takes_turns() const { return void_reason.empty() && num_rounds > 0; }
   // Any row; they agree in what is the cell's.
   const Row& any() const { return rows.front(); }
 };
@@ -134,11 +140,10 @@ void EstimateInTurn(Cell* cell);
 
 // The differences of two rows' steps, as parts of the second one's; the intervals of all of them hold at
 // once. They have none where nothing may be said (Cell::void_reason), or where rows did not take turns.
-std::vector<Estimate> CompareSteps(const Cell& cell,
-                                   const std::vector<std::pair<const Row*, const Row*>>& pairs);
+using RowPairs = std::vector<std::pair<const Row*, const Row*>>;
+std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs);
 // The same of what two rows cost over their own floors, in seconds; NaN for floors and without them.
-std::vector<Estimate> CompareCosts(const Cell& cell,
-                                   const std::vector<std::pair<const Row*, const Row*>>& pairs);
+std::vector<Estimate> CompareCosts(const Cell& cell, const RowPairs& pairs);
 
 }  // namespace gradsync::tools
 

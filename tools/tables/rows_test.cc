@@ -64,7 +64,8 @@ std::vector<Phases> Steps(const Phases& phases, size_t count = 24) {
 }
 
 double Of(const Cost& cost, const char* name) {
-  const auto found = std::ranges::find(kCostParts, std::string_view(name), &CostPart::name);
+  const auto found =
+      std::ranges::find(kCostParts, std::string_view(name), [](const auto& part) { return part.name; });
   return 1e3 * (cost.*found->part);
 }
 
@@ -188,6 +189,48 @@ TEST(RowsTest, ForwardExplainsWhatItShares) {
   EXPECT_EQ(Text(t.table("ddp"), 2, "samples"), "40 rounds");
 }
 
+// A peer's backward wanders with its forward more than gradsync's does.
+TEST(RowsTest, AnotherFrameworksForwardHasACoefficientOfItsOwn) {
+  const auto peer = [](int strategy, const Phases& phases) {
+    std::vector<Phases> steps = Wandering(strategy, phases);
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].backward += 6 * Noise(i, strategy);
+    return steps;
+  };
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
+                   Made("pytorch_none", peer(2, {})), Made("pytorch_core", peer(3, {.exposed = 3}))}});
+  EXPECT_NEAR(t.cells[0].coefficient, 3, 0.25);
+  EXPECT_NEAR(t.cells[0].peer_coefficient, 9, 0.25);
+  const Estimate& cost = t.row("pytorch_core@gloo").cost.total;
+  EXPECT_NEAR(cost.value, 0.003, 3e-4);
+  EXPECT_LT(cost.interval.half_width(), 3e-4);
+}
+
+// Launches differ over shm alone. Rows are told apart from launches among those with one baseline.
+TEST(RowsTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachBaseline) {
+  const auto of_two_launches = [](std::string_view variant, int phase, double second_ms) {
+    const auto launch = [&](std::string_view run, double ms, int own_phase) {
+      return Steady(variant, Wobble(ms, 24, own_phase), [&](Record& rank) { rank.run_id = run; });
+    };
+    Measurement both = launch("a", 20, phase);
+    AddLaunch(launch("b", second_ms, phase + 10), &both);
+    return both;
+  };
+  const Tabled t({{of_two_launches("core@gloo", 1, 20), of_two_launches("flat@gloo", 2, 20),
+                   of_two_launches("core@shm", 3, 20), of_two_launches("flat@shm", 4, 22)}});
+  const auto steps = [&](size_t row) { return t.groups[0][row].Find("step_ns")->max; };
+  std::vector<RoundDifferences> family;
+  for (const size_t base : {0, 2}) {
+    std::vector<double> values = steps(base + 1);
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= steps(base)[i];
+    family.push_back({.values = values, .divisors = steps(base), .base = base});
+  }
+  const std::vector<Estimate> expected = EstimateRounds(family, {24, 24});
+  EXPECT_EQ(t.row("flat@gloo").against_baseline, expected[0]);
+  EXPECT_EQ(t.row("flat@shm").against_baseline, expected[1]);
+  family[1].base = 0;
+  EXPECT_NE(EstimateRounds(family, {24, 24})[0], expected[0]);
+}
+
 // One that communicates in forward makes it longer: the coefficient would multiply that.
 TEST(RowsTest, AStrategyThatChangesForwardGoesWithoutTheCovariate) {
   const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
@@ -206,13 +249,17 @@ TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
   for (const Row& row : t.cells[0].rows) EXPECT_FALSE(row.uses_forward) << row.variant();
 }
 
-// Too small a delay for a test to find, and yet the coefficient would multiply it.
-TEST(RowsTest, AKnownDelayInForwardGoesWithoutTheCovariate) {
-  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "10"; };
+// Too small a difference for a test to find, and yet the coefficient would multiply it.
+TEST(RowsTest, AKnownDifferenceInForwardGoesWithoutTheCovariate) {
+  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "1"; };
+  const Change shared = [](Record& rank) { rank.facts.Set("places_values", true); };
   const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-                   Made("flat", Wandering(2, {.forward = 0.01}), 0, "run", delayed)}});
+                   Made("naive", Wandering(2, {})), Made("flat", Wandering(2, {}), 0, "run", delayed),
+                   Made("zero1", Wandering(2, {}), 0, "run", shared)}});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
-  EXPECT_FALSE(t.row("flat:forward_delay_us=10@gloo").uses_forward);
+  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
+  EXPECT_FALSE(t.row("flat:forward_delay_us=1@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
 }
 
 // The reference: differences by round, less the median slope times those of forward, trimmed by a fifth.

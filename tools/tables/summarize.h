@@ -40,14 +40,15 @@ Summary Summarize(const std::vector<std::string>& inputs, const std::string& bas
                   const std::string& run = "", const std::vector<std::string>& calibrations = {});
 
 struct Comparison {
-  Summary summary;             // with one table, "regression"
-  int64_t num_matched = 0;     // rows that both have
-  int64_t num_compared = 0;    // of these, the ones with steps enough
-  int64_t num_slower = 0;      // with several launches on both sides
-  int64_t num_too_wide = 0;    // no difference shown, and one of 10 % would not be
-  int64_t num_one_launch = 0;  // slower too, but with one launch on a side: the next launch may not be
-  int64_t num_vanished = 0;    // rows of the other results that are not here
-  int64_t num_wrong = 0;       // rows here whose results are wrong or unequal
+  struct Verdict {
+    bool fails = false;  // else it is a warning
+    std::string text{};
+  };
+
+  Summary summary;                  // with one table, "regression"
+  int64_t num_matched = 0;          // rows that both have
+  int64_t num_compared = 0;         // of these, the ones with steps enough
+  std::vector<Verdict> verdicts{};  // what is against `here`
 };
 
 // Compares two sets of results row by row: `here`, files or directories with *.jsonl in them, with `there`,

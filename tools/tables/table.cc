@@ -9,19 +9,9 @@
 namespace gradsync::tools {
 
 Table::Table(std::string name, std::string title, std::vector<Column> columns, Audience audience)
-    : name_(std::move(name)),
-      title_(std::move(title)),
-      columns_(std::move(columns)),
-      audience_(audience),
-      varies_(columns_.size()) {}
+    : name_(std::move(name)), title_(std::move(title)), columns_(std::move(columns)), audience_(audience) {}
 
 void Table::AddRow(std::vector<TableCell> cells) {
-  Require(cells.size() == columns_.size(), "table ", name_, ": a row of ", cells.size(), " cells, expected ",
-          columns_.size());
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    Require(std::holds_alternative<double>(cells[i]) != is_text(i), "table ", name_, ": column ",
-            columns_[i].name, " takes ", is_text(i) ? "text" : "a number");
-  }
   rows_.push_back({std::move(cells), {}});
   for (size_t i = 0; i < columns_.size(); ++i) {
     for (const TableCell& cell : rows_.back().cells) {
@@ -29,9 +19,17 @@ void Table::AddRow(std::vector<TableCell> cells) {
       if (columns_[i].marked_with && flags != nullptr && Has(*flags, *columns_[i].marked_with)) MarkLast(i);
     }
   }
-  for (size_t i = 0; i < columns_.size(); ++i) {
-    varies_[i] = varies_[i] || !AreSame(rows_.back().cells[i], rows_[0].cells[i]);
-  }
+}
+
+bool Table::is_constant(size_t column) const {
+  const auto is_none = [](const TableCell& cell) {
+    const double* const number = std::get_if<double>(&cell);
+    return number != nullptr && std::isnan(*number);
+  };
+  return !rows_.empty() && std::ranges::all_of(rows_, [&](const Line& row) {
+    const TableCell &own = row.cells[column], &first = rows_[0].cells[column];
+    return own == first || (is_none(own) && is_none(first));
+  });
 }
 
 size_t Table::column(std::string_view name) const {
@@ -68,14 +66,6 @@ std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details) {
     }
   }
   return found;
-}
-
-bool AreSame(const TableCell& a, const TableCell& b) {
-  const auto is_none = [](const TableCell& cell) {
-    const double* const number = std::get_if<double>(&cell);
-    return number != nullptr && std::isnan(*number);
-  };
-  return a == b || (is_none(a) && is_none(b));
 }
 
 }  // namespace gradsync::tools

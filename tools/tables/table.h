@@ -42,7 +42,6 @@ struct Column {
   int digits = 4;                     // of kDecimal and kPart
   int section = 0;                    // where the column is shown; 0: in every section
   bool said_once = false;             // with one value in all rows it is said above the table instead
-  bool leads = false;                 // comes before those that do not
   bool has_interval = false;          // the next two columns, for machines, are the ends of its interval
   std::optional<Flag> marked_with{};  // numbers are marked in rows with this flag
 };
@@ -56,10 +55,10 @@ class Table {
   // `name`: for machines. `title`: a line for people, empty for none.
   Table(std::string name, std::string title, std::vector<Column> columns, Audience audience = Audience::kAll);
 
-  // One cell for each column, of its kind. Throws InvalidInput otherwise.
+  // One cell for each column, of its kind.
   void AddRow(std::vector<TableCell> cells);
   // Marks a cell of the last row: people see an asterisk behind a number, and text in bold. Throws
-  // InvalidInput, as all below that take a name do, if there is no such column.
+  // InvalidInput if there is no such column.
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
   // People see it with --details only; of other tables they see the first section without it.
@@ -86,17 +85,15 @@ class Table {
   size_t column(std::string_view name) const;
   bool is_text(size_t column) const { return columns_[column].kind == Kind::kText; }
   double number(size_t row, size_t column) const { return std::get<double>(cell(row, column)); }
-  double number(size_t row, std::string_view name) const { return number(row, column(name)); }
   // The text of a cell; in a column of flags, what they say.
   std::string text(size_t row, size_t column) const;
-  std::string text(size_t row, std::string_view name) const { return text(row, column(name)); }
   const TableCell& cell(size_t row, size_t column) const { return rows_[row].cells[column]; }
   const std::vector<TableCell>& row(size_t row) const { return rows_[row].cells; }
   bool marked(size_t row, size_t column) const { return rows_[row].marked.contains(column); }
   // Whether a column's numbers are marked in rows with this flag.
   bool is_mark(Flag flag) const;
-  // Whether all rows have the same value there; false without rows.
-  bool is_constant(size_t column) const { return !rows_.empty() && !varies_[column]; }
+  // Whether all rows have the same value there, or none; false without rows.
+  bool is_constant(size_t column) const;
 
  private:
   struct Line {
@@ -110,7 +107,6 @@ class Table {
   Audience audience_;
   bool is_detail_ = false;
   std::vector<Line> rows_;
-  std::vector<bool> varies_;  // by column
   std::map<int, std::string> section_titles_;
   std::vector<std::string> findings_;
   std::vector<std::string> notes_;
@@ -119,9 +115,6 @@ class Table {
 // The flags that occur in the tables, for people to be told what they mean; those that mark a number are in
 // question only where people see the number, with --details.
 std::set<Flag> FlagsIn(const std::vector<Table>& tables, bool with_details = true);
-
-// Whether two cells say the same. No value is the same as no value.
-bool AreSame(const TableCell& a, const TableCell& b);
 
 struct Report {
   std::vector<std::string> header;  // Markdown, for people

@@ -56,34 +56,27 @@ std::string SamplesOf(const View& view) {
 
 Fields DdpFields() {
   return {
-      {{.name = "model_size", .kind = Kind::kText, .section = kSteps, .said_once = true}, Text("model")},
-      {{.name = "backend", .kind = Kind::kText, .section = kSteps},
-       [](const View& view) { return view.row.backend(); }},
+      {{.name = "variant", .audience = Audience::kPeople}, &View::name},
+      {{.name = "model_size", .section = kSteps, .said_once = true}, Text("model")},
+      {{.name = "backend", .section = kSteps}, &View::backend},
       {{.name = "time_per_step", .section = kSteps}, MeanTime("step_ns")},
       {{.name = "std_time_step", .digits = 3, .section = kSteps}, StdTime("step_ns")},
       {{.name = "time_per_sync", .section = kSteps}, MeanTime("sync_exposed_ns")},
       {{.name = "std_time_sync", .digits = 3, .section = kSteps}, StdTime("sync_exposed_ns")},
       {{.name = "fraction_sync", .kind = Kind::kFraction, .section = kSteps},
        [](const View& view) { return Ratio(view, "sync_exposed_ns", "step_ns"); }},
-      {{.name = "strategy", .kind = Kind::kText, .section = kSteps},
-       [](const View& view) { return view.row.strategy(); }},
-      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kPeople, .leads = true}, &View::name},
-      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kMachines},
-       [](const View& view) { return view.row.variant(); }},
-      {{.name = "batch_size", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
-       Number("batch_size")},
-      {{.name = "accumulation_steps", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
-       Number("accumulation_steps")},
-      {{.name = "seq_len", .kind = Kind::kInteger, .section = kSteps, .said_once = true}, Number("seq_len")},
-      {{.name = "image_size", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
-       Number("image_size")},
+      {{.name = "strategy", .section = kSteps}, &View::strategy},
+      {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
+      ConfigField("batch_size", kSteps),
+      ConfigField("accumulation_steps", kSteps),
+      ConfigField("seq_len", kSteps),
+      ConfigField("image_size", kSteps),
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Fact("bucket_bytes")},
 
-      {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline},
-       [](const View& view) { return view.row.step_s; }},
+      {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline}, &View::step_s},
       {{.name = "delta (%)", .kind = Kind::kPercent, .header = "delta, paired (%)", .section = kHeadline},
-       [](const View& view) { return Scaled(view.row.against_baseline, 100); }},
+       &View::delta_percent},
       {{.name = "sync_cost (s)",
         .kind = Kind::kPart,
         .header = "sync_cost, paired (s)",
@@ -102,12 +95,12 @@ Fields DdpFields() {
       {{.name = "fraction_cost", .kind = Kind::kFraction, .section = kCosts},
        [](const View& view) { return Scaled(view.row.cost.total, 1 / view.row.step_s); }},
       {{.name = "skew (s)", .kind = Kind::kPart, .digits = 3, .section = kCosts}, MeanTime(kSkew)},
-      {{.name = "verdict", .kind = Kind::kText, .section = kCosts},
+      {{.name = "verdict", .section = kCosts},
        [](const View& view) {
          return view.row.verdict == Verdict::kNone ? view.row.no_verdict
                                                    : std::string(WordOf(view.row.verdict));
        }},
-      {{.name = "samples", .kind = Kind::kText, .section = kCosts, .said_once = true}, SamplesOf},
+      {{.name = "samples", .section = kCosts, .said_once = true}, SamplesOf},
       {{.name = "covariate", .kind = Kind::kFraction, .section = kCosts},
        [](const View& view) { return view.row.uses_forward ? view.cell.coefficient : 0; }},
 
@@ -131,11 +124,11 @@ Fields DdpFields() {
       {{.name = "p99_step (s)", .section = kPhases, .marked_with = Flag::kTooFewForP99},
        TimePercentile("step_ns", 0.99)},
 
-      {{.name = "collectives", .kind = Kind::kInteger, .section = kWork}, NumCollectives},
+      {{.name = "collectives", .kind = Kind::kInteger, .section = kWork}, &View::num_collectives},
       {{.name = "sent (B)", .kind = Kind::kInteger, .audience = Audience::kMachines, .section = kWork},
        Fact("sent_bytes_per_step")},
       {{.name = "peak_memory (B/param)", .kind = Kind::kPlain, .section = kWork},
-       [](const View& view) { return PeakBytesPerParameter(view.measured()); }},
+       &View::peak_bytes_per_parameter},
       {{.name = "tokens/s", .digits = 3, .section = kWork}, PerSecond("tokens_per_step")},
       {{.name = "images/s", .digits = 3, .section = kWork}, PerSecond("images_per_step")},
       {{.name = "GFLOP/s", .digits = 3, .section = kWork},
@@ -157,18 +150,15 @@ Fields DdpFields() {
        [](const View& view) { return 100 * CostPredictionError(view.row); }},
       {{.name = "floor (s)", .section = kPredicted}, Predicted(&Prediction::floor_s)},
       {{.name = "plain (s)", .section = kPredicted}, Predicted(&Prediction::plain_s)},
-      {{.name = "explained", .kind = Kind::kText, .section = kPredicted},
-       [](const View& view) { return IsExplained(view.row); }},
+      {{.name = "explained", .section = kPredicted}, [](const View& view) { return IsExplained(view.row); }},
 
-      {{.name = "baseline", .kind = Kind::kText, .section = kSteps, .said_once = true},
-       [](const View& view) { return view.base() == nullptr ? "" : view.base()->variant(); }},
-      {{.name = "equals single process", .kind = Kind::kText, .section = kSteps},
-       [](const View& view) { return EqualityOf(view.measured()); }},
+      {{.name = "baseline", .section = kSteps, .said_once = true}, &View::base_variant},
+      {{.name = "equals single process", .section = kSteps}, &View::equality},
       {{.name = "grad_rel_error", .audience = Audience::kMachines},
        [](const View& view) { return view.measured().grad_rel_error.value_or(kNaN); }},
       {{.name = "param_rel_error", .audience = Audience::kMachines},
        [](const View& view) { return view.measured().param_rel_error.value_or(kNaN); }},
-      {{.name = "flags", .kind = Kind::kText, .section = kHeadline}, FlagsOfRow},
+      {{.name = "flags", .section = kHeadline}, &View::flags},
   };
 }
 
@@ -215,35 +205,19 @@ Table DdpTable(const std::string& title, Audience audience, const std::vector<Ce
 // published.
 void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables) {
   constexpr char kTitle[] = "Strategies of gradient synchronisation";
-  std::vector<std::vector<Cell>> runs;
-  std::map<std::string, size_t> numbers;
-  const std::vector<Cell> cells = TrainingOf(all);
-  for (const Cell& cell : cells) {
-    if (std::ranges::all_of(cell.rows,
-                            [](const Row& row) { return row.measured->Find("step_ns") == nullptr; }))
-      continue;
-    const Measurement& any = *cell.any().measured;
-    const std::string run_id = any.is_published() ? "" : any.record.run_id;
-    const auto [run, is_new] = numbers.emplace(run_id, runs.size());
-    if (is_new) runs.emplace_back();
-    runs[run->second].push_back(cell);
-  }
+  const std::vector<Run> runs = RunsOf(all);
   if (runs.empty()) return;
-  for (std::vector<Cell>& run : runs) {
-    if (runs.size() == 1) break;
-    const std::string what = run.size() == 1 ? run[0].name : run[0].any().config().StringOr("model", "");
-    NameCells(&run);
-    tables->push_back(DdpTable(Join(kTitle, ": ", what), Audience::kPeople, run));
+  if (runs.size() > 1) {
+    for (const Run& run : runs)
+      tables->push_back(DdpTable(Join(kTitle, ": ", run.name), Audience::kPeople, run.cells));
   }
-  tables->push_back(DdpTable(kTitle, runs.size() == 1 ? Audience::kAll : Audience::kMachines, cells));
+  const Audience audience = runs.size() == 1 ? Audience::kAll : Audience::kMachines;
+  tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
   (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
       "step: 20 % trimmed mean of the row alone. delta and sync_cost: 20 % trimmed means of differences to "
-      "the "
-      "steps of the baseline over the same backend, and of the floor, in the same round; where `covariate` "
-      "is "
-      "not 0, less so many times the difference of forward. In brackets: simultaneous 95 % CI, of all deltas "
-      "of a cell, and of all its costs. Bold: may be "
-      "fastest.");
+      "the steps of the baseline over the same backend, and of the floor, in the same round; where "
+      "`covariate` is not 0, less so many times the difference of forward. In brackets: simultaneous 95 % "
+      "CI, of all deltas of a cell, and of all its costs. Bold: may be fastest.");
 }
 
 }  // namespace gradsync::tools

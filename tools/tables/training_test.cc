@@ -14,9 +14,12 @@ using bench::Record;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// The names of columns that machines see.
 std::vector<std::string> FirstNames(const Table& table, size_t count) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) names.push_back(table.columns()[i].name);
+  for (const Column& column : table.columns()) {
+    if (column.audience != Audience::kPeople && names.size() < count) names.push_back(column.name);
+  }
   return names;
 }
 
@@ -25,6 +28,46 @@ TEST(DdpTableTest, HasTheReferencesColumnsFirst) {
   EXPECT_THAT(FirstNames(t.table("ddp"), 8),
               ElementsAre("model_size", "backend", "time_per_step", "std_time_step", "time_per_sync",
                           "std_time_sync", "fraction_sync", "strategy"));
+}
+
+Measurement Published(std::string_view run, const std::string& samples) {
+  Record record = DdpRecord("naive", 0, {});
+  record.samples.clear();
+  record.run_id = run;
+  record.published[samples].Set("mean_ns", 20.0 * kMs);
+  record.published[samples].Set("p90_ns", 30.0 * kMs);
+  record.published[samples].Set("p95_ns", 40.0 * kMs);
+  return CombineRanks({record});
+}
+
+// Machines see one table all the same.
+TEST(DdpTableTest, PeopleSeeATableForEachRunAndOneForAllThatWasPublished) {
+  const Tabled t({{Published("a", "step_ns")}, {Ddp("core", 1)}, {Published("b", "step_ns")}});
+  std::vector<size_t> rows;
+  for (const Table& table : t.tables) {
+    if (table.name() != "ddp" || table.audience() != Audience::kPeople) continue;
+    rows.push_back(table.num_rows());
+    EXPECT_THAT(table.title(), ::testing::ContainsRegex("synchronisation: .+"));
+  }
+  EXPECT_THAT(rows, ElementsAre(2u, 1u));
+  const Table& all = t.tables[2];
+  EXPECT_EQ(all.num_rows(), 3u);
+  EXPECT_NEAR(Number(all, 0, "p90_step (s)"), 0.030, 1e-9);
+  EXPECT_NEAR(Number(all, 0, "p95_step (s)"), 0.040, 1e-9);
+  EXPECT_TRUE(std::isnan(Number(all, 0, "p99_step (s)")));
+}
+
+TEST(DdpTableTest, PublishedPhasesAloneAreNoRun) {
+  const Tabled t({{Ddp("core", 1)}, {Published("a", "forward_ns")}});
+  EXPECT_EQ(t.table("ddp").audience(), Audience::kAll);
+  EXPECT_EQ(t.table("ddp").num_rows(), 1u);
+}
+
+TEST(DdpTableTest, SaysOnceWhatARunHasInCommon) {
+  const Tabled t({{Ddp("naive", 1), Ddp("core", 1)}});
+  const Table& table = t.table("ddp");
+  for (const char* const name : {"device", "world_size", "threads_per_rank", "batch_size", "run"})
+    EXPECT_TRUE(table.columns()[ColumnOf(table, name)].said_once) << name;
 }
 
 TEST(DdpTableTest, ComputesPhasesAndPercentiles) {

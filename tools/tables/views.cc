@@ -7,9 +7,10 @@
 #include "absl/strings/str_format.h"
 
 namespace gradsync::tools {
-double NumCollectives(const View& view) {
-  const bool is_told = !view.measured().is_published() && view.measured().Find("comm_busy_ns") != nullptr;
-  return is_told ? static_cast<double>(view.measured().record.buckets.size()) : kNaN;
+
+double View::num_collectives() const {
+  const bool is_told = !measured().is_published() && measured().Find("comm_busy_ns") != nullptr;
+  return is_told ? static_cast<double>(measured().record.buckets.size()) : kNaN;
 }
 
 std::vector<Cell> TrainingOf(const std::vector<Cell>& cells) {
@@ -19,14 +20,36 @@ std::vector<Cell> TrainingOf(const std::vector<Cell>& cells) {
   return training;
 }
 
+std::vector<Run> RunsOf(const std::vector<Cell>& cells) {
+  std::vector<Run> runs;
+  const auto id = [](const Cell& cell) {
+    return cell.any().measured->is_published() ? "" : cell.any().measured->record.run_id;
+  };
+  for (const Cell& cell : TrainingOf(cells)) {
+    // Only phases were published of some.
+    if (std::ranges::none_of(cell.rows,
+                             [](const Row& row) { return row.measured->Find("step_ns") != nullptr; }))
+      continue;
+    auto run = std::ranges::find(runs, id(cell), [&](const Run& known) { return id(known.cells.front()); });
+    if (run == runs.end()) run = runs.insert(run, Run());
+    run->cells.push_back(cell);
+  }
+  for (Run& run : runs) {
+    const Cell& first = run.cells.front();
+    if (runs.size() > 1)
+      run.name = run.cells.size() == 1 ? first.name : first.any().config().StringOr("model", "");
+    NameCells(&run.cells);
+  }
+  return runs;
+}
+
 std::vector<Field<View>> RunFields(int section) {
   std::vector<Field<View>> fields = {
-      {{.name = "device", .kind = Kind::kText}, Text("device")},
-      {{.name = "dtype", .kind = Kind::kText}, Text("dtype")},
-      {{.name = "world_size", .kind = Kind::kInteger},
-       [](const View& view) { return view.measured().world_size(); }},
-      {{.name = "threads_per_rank", .kind = Kind::kInteger}, Number("threads_per_rank")},
-      {{.name = "comm_threads", .kind = Kind::kInteger}, Number("comm_threads")},
+      {{.name = "device"}, Text("device")},
+      {{.name = "dtype"}, Text("dtype")},
+      {{.name = "world_size"}, [](const View& view) { return view.measured().world_size(); }},
+      ConfigField("threads_per_rank"),
+      ConfigField("comm_threads"),
       // Published figures may not say how many steps there were.
       {{.name = "steps", .kind = Kind::kInteger},
        [](const View& view) {
@@ -36,7 +59,7 @@ std::vector<Field<View>> RunFields(int section) {
        [](const View& view) {
          return view.measured().is_published() ? kNaN : static_cast<double>(view.measured().launches.size());
        }},
-      {{.name = "run", .kind = Kind::kText}, [](const View& view) { return view.measured().record.run_id; }},
+      {{.name = "run"}, [](const View& view) { return view.measured().record.run_id; }},
   };
   for (Field<View>& field : fields) {
     field.column.said_once = true;
@@ -45,7 +68,8 @@ std::vector<Field<View>> RunFields(int section) {
   return fields;
 }
 
-std::string EqualityOf(const Measurement& measurement) {
+std::string View::equality() const {
+  const Measurement& measurement = measured();
   if (measurement.is_floor()) return "floor: no sync";
   const std::string reference = measurement.record.checks.StringOr("reference", "none");
   if (reference == "none" || !measurement.equal()) return "not checked";
@@ -63,9 +87,8 @@ std::string EqualityOf(const Measurement& measurement) {
   return "no (replicas differ)";
 }
 
-double PeakBytesPerParameter(const Measurement& measurement) {
-  const bench::FactFields& facts = measurement.record.facts;
-  return facts.DoubleOr("peak_bytes_in_use", kNaN) / facts.DoubleOr("num_parameters", kNaN);
+double View::peak_bytes_per_parameter() const {
+  return row.facts().DoubleOr("peak_bytes_in_use", kNaN) / row.facts().DoubleOr("num_parameters", kNaN);
 }
 
 }  // namespace gradsync::tools

@@ -23,6 +23,22 @@ struct View {
   std::string name() const { return Join(cell.name, cell.name.empty() ? "" : ": ", row.variant()); }
   // Null if there is none.
   const Row* base() const { return row.baseline == Row::kNone ? nullptr : &cell.rows[row.baseline]; }
+
+  // What columns show of it.
+  std::string variant() const { return row.variant(); }
+  std::string backend() const { return row.backend(); }
+  std::string strategy() const { return row.strategy(); }
+  std::string base_variant() const { return base() == nullptr ? "" : base()->variant(); }
+  double step_s() const { return row.step_s; }
+  Estimate delta_percent() const { return Scaled(row.against_baseline, 100); }
+  Flags flags() const { return row.flags; }
+  // Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
+  std::string equality() const;
+  // The number of collectives for the strategy's gradients. Peers do not report theirs.
+  double num_collectives() const;
+  // Memory of the device at the peak of the timed steps that this variant needs, for each parameter of the
+  // model; NaN if the buffers of others were there as well, or nobody knows.
+  double peak_bytes_per_parameter() const;
 };
 
 // Values of the row: of its configuration and facts (empty, NaN without such a name), and of one kind of
@@ -49,9 +65,11 @@ inline auto StdTime(SampleName samples) { return OfTimes(samples, &Series::std);
 inline auto TimePercentile(SampleName samples, double p) {
   return OfTimes(samples, [p](const Series& series) { return series.percentile(p); });
 }
-// The number of collectives for the strategy's gradients. Peers do not report theirs.
-double NumCollectives(const View& view);
-inline Flags FlagsOfRow(const View& view) { return view.row.flags; }
+// A column of a whole number of the configuration, which people are told once if it is the same in all rows.
+inline Field<View> ConfigField(bench::ConfigName name, int section = 0) {
+  return {{.name = std::string(name.text()), .kind = Kind::kInteger, .section = section, .said_once = true},
+          Number(name)};
+}
 
 // What was run, and how often: device, dtype, world_size, threads_per_rank, comm_threads, steps, launches,
 // run (the first launch's). People are told once what is the same in all rows.
@@ -59,13 +77,12 @@ std::vector<Field<View>> RunFields(int section = 0);
 
 // The cells about training.
 std::vector<Cell> TrainingOf(const std::vector<Cell>& cells);
-
-// Whether it computed what the reference did: "yes", "as its equation", "not checked", "no (1.2e-03)", ...
-std::string EqualityOf(const Measurement& measurement);
-
-// Memory of the device at the peak of the timed steps that this variant needs, for each parameter of the
-// model; NaN if the buffers of others were there as well, or nobody knows.
-double PeakBytesPerParameter(const Measurement& measurement);
+// Those of a run; what others published counts as one.
+struct Run {
+  std::string name{};         // what tells it from others; empty if there is but one
+  std::vector<Cell> cells{};  // named within the run
+};
+std::vector<Run> RunsOf(const std::vector<Cell>& cells);
 
 }  // namespace gradsync::tools
 
