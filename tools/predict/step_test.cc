@@ -85,6 +85,12 @@ TEST(StepTest, ABucketIsReadyWithItsLastGradientAndWaitsForThoseBefore) {
   EXPECT_DOUBLE_EQ(StepOf(Inputs(plan)), 28 + 20 + 3);
 }
 
+// The second's gradient is there at 15, before the first's at 28, up to which backward has gone on meanwhile.
+TEST(StepTest, BackwardIsNotComputedTwice) {
+  StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{0}, 1}, {{2}, 1}}};
+  EXPECT_DOUBLE_EQ(StepOf(Inputs(plan)), 10 + 20 + 3);
+}
+
 TEST(StepTest, SharesProcessorsDuringBackward) {
   // One bucket at 10 + 18 = 28, beside the last 2 s of backward, which take 3; 2 of 20 s are done at 31.
   StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{0, 1, 2}, 20}}};
@@ -180,6 +186,18 @@ TEST(StepTest, AlikeRoundsLeaveAnIntervalToTheCalibrationAlone) {
   EXPECT_NEAR(prediction.step_s.interval.high, 33 + 20 + 1.96 * 20 * (std::exp(0.1) - 1), 0.5);
   EXPECT_NEAR(prediction.step_s.interval.low, 33 + 20 - 1.96 * 20 * (1 - std::exp(-0.1)), 0.5);
   EXPECT_NEAR(prediction.cost_s.interval.high, prediction.step_s.interval.high - 33, 1e-9);
+}
+
+// What a faster link saves is hidden behind backward; what a slower one takes longer is exposed.
+TEST(StepTest, ASlowerLinkMayCostMoreThanAFasterOneSaves) {
+  StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{1, 2}, 8}}};
+  StepInputs inputs = Inputs(plan);
+  inputs.calibration.log_error = 0.1;
+  const Prediction prediction = PredictStep(inputs);
+  // From 22 to 30, when backward ends.
+  EXPECT_DOUBLE_EQ(prediction.step_s.value, 33);
+  EXPECT_DOUBLE_EQ(prediction.step_s.interval.low, 33);
+  EXPECT_NEAR(prediction.step_s.interval.high, 33 + 1.96 * 8 * (std::exp(0.1) - 1), 0.2);
 }
 
 TEST(StepTest, RoundsThatDifferMakeAnIntervalOfTheirMean) {
