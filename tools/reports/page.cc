@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "model/error.h"
 #include "tools/render/section.h"
@@ -23,7 +24,11 @@ std::string Header(std::string_view name) { return absl::StrReplaceAll(EscapeXml
 
 // Each flag with a link to its explanation.
 std::string CellHtml(const Shown& cell) {
-  std::string html = cell.flags.empty() ? EscapeXml(cell.text) : "";
+  // Names of variants may break between their options.
+  std::string html =
+      cell.flags.empty()
+          ? absl::StrReplaceAll(EscapeXml(cell.text), {{",", ",<wbr/>"}, {":", ":<wbr/>"}, {"@", "<wbr/>@"}})
+          : "";
   for (const FlagOfRow& own : cell.flags) {
     html += Join("<a class=\"flag\" href=\"#", FlagAnchor(own.flag), "\" title=\"",
                  EscapeXml(ExplanationOf(own.flag)), "\">", EscapeXml(TextOf({own})), "</a> ");
@@ -85,8 +90,8 @@ class Page {
     out_ << "</p>\n<h1>" << kTitle << "</h1>\n<dl class=\"subject\">\n";
     for (const auto& [name, values] :
          {std::pair{"model", &models}, {"machine", &machines}, {"software", &programs}}) {
-      for (const std::string& value : *values)
-        out_ << "<dt>" << name << "</dt><dd>" << EscapeXml(value) << "</dd>\n";
+      if (!values->empty())
+        out_ << "<dt>" << name << "</dt><dd>" << EscapeXml(absl::StrJoin(*values, "; ")) << "</dd>\n";
     }
     out_ << "</dl>\n";
     out_ << "<ul class=\"findings\">\n";
