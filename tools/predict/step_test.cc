@@ -85,12 +85,6 @@ TEST(StepTest, ABucketIsReadyWithItsLastGradientAndWaitsForThoseBefore) {
   EXPECT_DOUBLE_EQ(StepOf(Inputs(plan)), 28 + 20 + 3);
 }
 
-// The second's gradient is there at 15, before the first's at 28, up to which backward has gone on meanwhile.
-TEST(StepTest, BackwardIsNotComputedTwice) {
-  StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{0}, 1}, {{2}, 1}}};
-  EXPECT_DOUBLE_EQ(StepOf(Inputs(plan)), 10 + 20 + 3);
-}
-
 TEST(StepTest, SharesProcessorsDuringBackward) {
   // One bucket at 10 + 18 = 28, beside the last 2 s of backward, which take 3; 2 of 20 s are done at 31.
   StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{0, 1, 2}, 20}}};
