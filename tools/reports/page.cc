@@ -22,13 +22,14 @@ std::string FlagAnchor(Flag flag) { return Join("flag-", static_cast<int>(flag))
 // Long names may break behind their underscores, so that numbers decide how wide a column is.
 std::string Header(std::string_view name) { return absl::StrReplaceAll(EscapeXml(name), {{"_", "_<wbr/>"}}); }
 
+// Names of variants may break between their options.
+std::string NameHtml(const std::string& html) {
+  return absl::StrReplaceAll(html, {{",", ",<wbr/>"}, {":", ":<wbr/>"}, {"@", "<wbr/>@"}});
+}
+
 // Each flag with a link to its explanation.
 std::string CellHtml(const Shown& cell) {
-  // Names of variants may break between their options.
-  std::string html =
-      cell.flags.empty()
-          ? absl::StrReplaceAll(EscapeXml(cell.text), {{",", ",<wbr/>"}, {":", ":<wbr/>"}, {"@", "<wbr/>@"}})
-          : "";
+  std::string html = cell.flags.empty() ? EscapeXml(cell.text) : "";
   for (const FlagOfRow& own : cell.flags) {
     html += Join("<a class=\"flag\" href=\"#", FlagAnchor(own.flag), "\" title=\"",
                  EscapeXml(ExplanationOf(own.flag)), "\">", EscapeXml(TextOf({own})), "</a> ");
@@ -200,7 +201,7 @@ class Page {
       for (size_t column = 0; column < row.size(); ++column) {
         const char* const tag = column == 0 ? "th" : "td";
         out_ << "<" << tag << (column == 0 ? " scope=\"row\"" : "") << css_class(column)
-             << CellHtml(row[column]) << "</" << tag << ">";
+             << (column == 0 ? NameHtml(CellHtml(row[column])) : CellHtml(row[column])) << "</" << tag << ">";
       }
       out_ << "</tr>\n";
     }
