@@ -25,6 +25,7 @@ namespace gradsync::bench {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 constexpr char kAllReduce[] = "bench/all_reduce";
@@ -235,7 +236,10 @@ TEST(SuiteTest, GoesOnWhereItWasStopped) {
 
   const ProgramResult resumed = RunningProgram(kSuite, {"--resume=" + out}).Wait(std::chrono::seconds(1000));
   EXPECT_EQ(resumed.status, 0) << resumed.err;
-  EXPECT_THAT(resumed.out, StartsWith("[1/3] all-reduce: kept\n[2/3] tiny, every strategy: "));
+  // A line for each experiment, then the answer.
+  EXPECT_THAT(resumed.out, MatchesRegex("[[]1/3] all-reduce: kept\n"
+                                        "[[]2/3] tiny, every strategy: [0-9ms]+\n"
+                                        "[[]3/3] bucket sizes, a narrow resnet50: [0-9ms]+\n\n(.|\n)*"));
   std::map<std::string, std::set<std::string>> run_ids;
   for (const Record& record : RecordsIn(out)) {
     run_ids[record.experiment + record.config.StringOr("model", "")].insert(record.run_id);

@@ -12,6 +12,7 @@ namespace gradsync::tools {
 namespace {
 
 using bench::Record;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -97,6 +98,48 @@ TEST(CompareDirsTest, TheSameIsNoFailure) {
   const Outcome outcome = RunWith({here, "--baseline=" + there});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err, Not(HasSubstr("too wide")));
+}
+
+TEST(CompareDirsTest, ADirectoryAgainstItselfDoesNotDiffer) {
+  const std::string narrow = Dir("itself", {{"naive", 100}, {"flat", 101}});
+  const Outcome passed = RunWith({narrow, "--baseline=" + narrow, "--format=csv"});
+  EXPECT_EQ(passed.status, 0);
+  EXPECT_EQ(passed.err, "");
+  EXPECT_THAT(passed.out, ContainsRegex("naive@gloo,0.1,0.1,0,-[0-9.]+,[0-9.]+,24,24,no difference"));
+  // It passes where it could not fail, and says so.
+  const std::string wide = FreshTestDir("itself_wide");
+  std::vector<Record> records;
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    records.push_back(DdpRecord("naive", rank, Steps(100, 12)));
+    for (size_t i = 0; i < 12; i += 2) records.back().samples["step_ns"][i] *= 3;
+  }
+  WriteLines(wide + "/a.jsonl", records);
+  const Outcome warned = RunWith({wide, "--baseline=" + wide});
+  EXPECT_EQ(warned.status, 0);
+  EXPECT_THAT(warned.err, HasSubstr("warning: intervals too wide to show that a row is 10 % slower: 1 rows"));
+}
+
+// Where the difference itself lies says nothing of how wide its interval is.
+TEST(CompareDirsTest, WhatCouldBeShownDependsOnTheWidthAlone) {
+  const auto dir = [](const std::string& name, int64_t mean_ms, int64_t part_of_20) {
+    std::string path = FreshTestDir(name);
+    std::vector<Record> records;
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      std::vector<int64_t> steps;
+      for (int64_t i = 0; i < 24; ++i)
+        steps.push_back(mean_ms * kMs + (i % 2 == 0 ? 1 : -1) * part_of_20 * mean_ms * kMs / 20);
+      records.push_back(DdpRecord("naive", rank, steps));
+    }
+    WriteLines(path + "/a.jsonl", records);
+    return path;
+  };
+  const auto verdict = [&](int64_t mean_ms, int64_t part_of_20) {
+    return RunWith({dir("width_here", mean_ms, part_of_20),
+                    "--baseline=" + dir("width_there", 100, part_of_20), "--format=csv"})
+        .out;
+  };
+  EXPECT_THAT(verdict(108, 3), HasSubstr(",24,24,too wide to show 10 %,"));
+  EXPECT_THAT(verdict(94, 2), HasSubstr(",24,24,no difference shown,"));
 }
 
 // The next launch may differ by as much.

@@ -49,13 +49,13 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
   flags->AllowPaths(
       &line->inputs,
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
-  flags->Add("format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
-             "screen: the answer on one screen. csv is RFC 4180; several tables on stdout or in one file "
-             "each follow "
-             "a line '# name'. Without it the suffix of --out decides: .md, .csv, .tex or .json.");
+  flags->Add(
+      "format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
+      "screen: the answer on one screen. csv is RFC 4180; several tables on stdout or in one file "
+      "each follow a line '# name'. Without it the suffix of --out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
-             "there. Without it core, which decides most, or the first row where there is none.");
+             "there. Default: core, or the first row where there is no core.");
   flags->Add("run", &line->run, bench::Text("a run's name, such as 20261124T073209-5e1f"),
              "This run alone, with all its launches.");
   flags->Add("table", &line->table, bench::Text("a table's name, as in --format=json"), "This table alone.");
@@ -69,11 +69,12 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "(n<10) are not compared.");
   flags->Add(
       "calibration", &line->calibrations, bench::Path("directories or files of //bench:calibrate"),
-      "Predicts each row from them, from its plan and from the floor's steps, and shows in --details how far "
-      "the prediction is off.");
-  flags->Add("precision", &line->precision, bench::Percent(),
-             "Makes no tables. Exits with 3 unless every difference of the latest run, to the baseline and "
-             "to the floor, is known to +- this part of the baseline's step.");
+      "Predicts each row's step from these, its plan and the floor's steps. --details shows how far off each "
+      "prediction is.");
+  flags->Add(
+      "precision", &line->precision, bench::Percent(),
+      "Makes no tables. Exits with 3 unless every interval of the latest run is within +- this part of "
+      "the baseline's step.");
   flags->Add("out", &line->out,
              bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
              "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");

@@ -29,14 +29,17 @@ void AllReduceOptions::AddTo(FlagTable& flags) {
             "them by.");
   flags.Add("collectives", &collectives, OneOf({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}),
             "Collectives to measure, one after the other.");
-  flags.Add("sizes", &sizes_bytes, Bytes(), "Sizes of the vector that all ranks reduce or have at the end.");
-  flags.Add("in_flight", &in_flight, Integer(1, 64),
-            "How many are issued before the first is waited for; several numbers are measured one after the "
-            "other.");
+  flags.Add("sizes", &sizes_bytes, Bytes(),
+            "Sizes of the whole vector: what all ranks reduce, or hold at the end.");
+  flags.Add(
+      "in_flight", &in_flight, Integer(1, 64),
+      "How many collectives are issued before the first is waited for. Several numbers are measured one "
+      "after the other.");
   flags.Add("op", &op, OneOf({"sum", "mean"}), "The reduction, where there is one.");
   flags.Add("dtype", &dtype, OneOf({"f32", "f64", "bf16"}), "The type of an element.");
   flags.Add("iterations", &iterations, Integer(1, kMaxIterations), "Timed collectives of each size.");
-  flags.Add("warmup_iterations", &warmup_iterations, Integer(0, kMaxIterations), "Untimed ones before them.");
+  flags.Add("warmup_iterations", &warmup_iterations, Integer(0, kMaxIterations),
+            "Untimed collectives before the timed ones.");
   ranks.AddTo(flags);
 }
 

@@ -12,7 +12,7 @@
 namespace gradsync::bench {
 namespace {
 
-constexpr int64_t kRefreshNs = 200'000'000, kLineEveryNs = 30'000'000'000;
+constexpr int64_t kRefreshNs = 200'000'000;
 constexpr char kClearLine[] = "\r\033[K";
 
 }  // namespace
@@ -25,10 +25,11 @@ std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int
   return Join(line, ", ", absl::FormatDuration(absl::Seconds(std::llround(left_s))), " left");
 }
 
-Progress::Progress(int64_t total, bool visible)
+Progress::Progress(int64_t total, bool visible, int64_t line_every_ns)
     : total_(total),
       visible_(visible),
       is_terminal_(isatty(STDERR_FILENO) == 1),
+      show_every_ns_(is_terminal_ ? kRefreshNs : line_every_ns),
       begin_ns_(comm::Now()),
       shown_ns_(is_terminal_ ? 0 : begin_ns_) {}
 
@@ -40,7 +41,7 @@ void Progress::Step(std::string_view what) {
   ++done_;
   if (!visible_) return;
   const int64_t now_ns = comm::Now();
-  if (now_ns - shown_ns_ < (is_terminal_ ? kRefreshNs : kLineEveryNs)) return;
+  if (now_ns - shown_ns_ < show_every_ns_) return;
   shown_ns_ = now_ns;
   std::fprintf(stderr, "%s%s%s", is_terminal_ ? kClearLine : "",
                ProgressLine(what, done_, total_, now_ns - begin_ns_).c_str(), is_terminal_ ? "" : "\n");

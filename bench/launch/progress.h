@@ -7,12 +7,12 @@
 
 namespace gradsync::bench {
 
-// How far a run is and when it will end: one line on a terminal, and elsewhere a line every 30 seconds, on
-// stderr.
+// How far a run is and when it will end, on stderr: one line on a terminal, elsewhere a line now and then.
 class Progress {
  public:
   // `total`: how many steps there will be. `visible`: false silences it, for ranks other than 0.
-  Progress(int64_t total, bool visible);
+  // `line_every_ns`: how long no line is written where there is no terminal.
+  Progress(int64_t total, bool visible, int64_t line_every_ns = 30'000'000'000);
   // Clears the line.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -24,6 +24,7 @@ class Progress {
  private:
   const int64_t total_;
   const bool visible_, is_terminal_;
+  const int64_t show_every_ns_;
   const int64_t begin_ns_;
   int64_t done_ = 0;
   int64_t shown_ns_;  // when last

@@ -1,6 +1,11 @@
 #include "bench/launch/progress.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
 
 namespace gradsync::bench {
 namespace {
@@ -12,8 +17,7 @@ TEST(ProgressLineTest, SaysWhatHowFarAndHowLong) {
   EXPECT_EQ(ProgressLine("batch 2", 70, 70, 5'000'000'000), "batch 2: 70/70, 0 left");
 }
 
-// Unless it takes longer than half a minute.
-TEST(ProgressTest, WritesNothingIntoAFile) {
+TEST(ProgressTest, WritesNothingIntoAFileForHalfAMinute) {
   ::testing::internal::CaptureStderr();
   {
     Progress progress(2, true);
@@ -21,6 +25,37 @@ TEST(ProgressTest, WritesNothingIntoAFile) {
     progress.Step("b");
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(ProgressTest, ThenWritesALineOfItsOwnIntoAFile) {
+  ::testing::internal::CaptureStderr();
+  {
+    Progress visible(2, true, /*line_every_ns=*/0), other_rank(2, false, /*line_every_ns=*/0);
+    for (const char* const what : {"batch 1", "batch 2"}) {
+      visible.Step(what);
+      other_rank.Step(what);
+    }
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "batch 1: 1/2, 0 left\nbatch 2: 2/2, 0 left\n");
+}
+
+// Twice within an instant it shows the first step alone, and clears the line when it is done.
+TEST(ProgressTest, RewritesOneLineOnATerminal) {
+  int terminal = -1, screen = -1;
+  ASSERT_EQ(openpty(&screen, &terminal, nullptr, nullptr, nullptr), 0);
+  const int saved = dup(STDERR_FILENO);
+  dup2(terminal, STDERR_FILENO);
+  {
+    Progress progress(2, true);
+    progress.Step("a");
+    progress.Step("b");
+  }
+  dup2(saved, STDERR_FILENO);
+  char text[256];
+  const ssize_t count = read(screen, text, sizeof(text));
+  for (const int file : {saved, terminal, screen}) close(file);
+  EXPECT_EQ(std::string(text, static_cast<size_t>(std::max<ssize_t>(count, 0))),
+            "\r\033[Ka: 1/2, 0 left\r\033[K");
 }
 
 }  // namespace

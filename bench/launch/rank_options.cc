@@ -22,16 +22,17 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("threads_per_rank", &threads_per_rank, Integer(1, kMaxThreads),
             "Compute threads of each rank, on the CPU.");
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
-            "Communication threads of each rank: so many collectives progress at the same time.");
+            "Communication threads of each rank: how many collectives progress at the same time.");
   flags.Add("placement", &placement, OneOf({"none", "pin"}),
             "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
   flags.Add(
       "interface", &interface_or_address,
       Text("a network interface such as eth0, or an address of this host"),
-      "Which network gloo uses, also that within hierarchical. Without it loopback on one host; on several "
-      "the one on which their ranks met.");
+      "The network that gloo uses, alone or within hierarchical. Default: loopback on one host; on several "
+      "hosts the network on which the ranks met.");
   flags.Add("timeout", &timeout, Duration(), "How long a rank waits for one that makes no progress.");
-  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2), "Of all random numbers.");
+  flags.Add("seed", &seed, Integer(0, std::numeric_limits<int64_t>::max() / 2),
+            "The seed of all random numbers.");
   flags.Add("out", &out, Path("a directory"), "Where records go; made if it is missing.");
 }
 

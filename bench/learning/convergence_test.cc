@@ -76,13 +76,14 @@ TEST(ConvergenceProgramTest, EveryTrialIsARecord) {
   EXPECT_NE(losses["naive@shm0"][0], losses["naive@shm1"][0]);
 }
 
-// The setting that learns best on seeds of its own is judged: weights that do not move learn nothing.
+// The setting that learns best on seeds of its own is judged, be it first, last or neither: weights that do
+// not move learn nothing.
 TEST(ConvergenceProgramTest, ChoosesSettingsOnOtherSeeds) {
   const std::string out = FreshDirectory();
   const ProgramResult result = Learn({"--variants=naive,local_sgd:period=2", "--steps=6", "--tune_seeds=1",
-                                      "--tune=learning_rate=1e-9,1e-2", "--out=" + out});
+                                      "--tune=learning_rate=1e-9,1e-2,1e-8", "--out=" + out});
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("Best of 2 settings: naive:learning_rate=0.01@shm\n"));
+  EXPECT_THAT(result.out, HasSubstr("Best of 3 settings: naive:learning_rate=0.01@shm\n"));
   std::map<std::string, std::set<int64_t>> tried, judged;
   for (const Record& record : RecordsIn(out)) {
     EXPECT_THAT(SchemaFaults(record), IsEmpty());
@@ -99,8 +100,10 @@ TEST(ConvergenceProgramTest, ChoosesSettingsOnOtherSeeds) {
   const std::set<int64_t> third = {2}, others = {0, 1};
   EXPECT_EQ(tried,
             (std::map<std::string, std::set<int64_t>>{{"local_sgd:learning_rate=0.01,period=2@shm", third},
+                                                      {"local_sgd:learning_rate=1e-08,period=2@shm", third},
                                                       {"local_sgd:learning_rate=1e-09,period=2@shm", third},
                                                       {"naive:learning_rate=0.01@shm", third},
+                                                      {"naive:learning_rate=1e-08@shm", third},
                                                       {"naive:learning_rate=1e-09@shm", third}}));
   EXPECT_EQ(judged,
             (std::map<std::string, std::set<int64_t>>{{"local_sgd:learning_rate=0.01,period=2@shm", others},

@@ -70,35 +70,33 @@ ConvergenceOptions::ConvergenceOptions() {
 
 void ConvergenceOptions::AddTo(FlagTable& flags) {
   training.AddLearningTo(flags);
-  flags.Add(
-      "lr_schedule", &lr_schedule, LearningRateSchedules(),
-      "How the learning rate changes: it may grow in the first STEPS; with cosine it falls until the last "
-      "step to that SHARE of --learning_rate, or to 0.");
+  flags.Add("lr_schedule", &lr_schedule, LearningRateSchedules(),
+            "How the learning rate changes. warmup: it grows in the first STEPS. cosine: it then falls "
+            "until the last step, to min=SHARE of --learning_rate, else to 0.");
   flags.Add("decay", &decay, OneOf({"all", "matrices"}),
             "What AdamW's weight decay applies to: matrices alone leaves out norms.");
   flags.BeginGroup("Trials");
   flags.Add("seeds", &seeds, Integer(1, 1000),
-            "How many. A seed decides the initial weights and the order of the text; each variant trains "
-            "with each.");
-  flags.Add("steps", &training.steps, Integer(1, kMax), "Of each variant from each seed.");
+            "How many seeds. A seed decides the initial weights and the order of the text. Every variant "
+            "trains once with each.");
+  flags.Add("steps", &training.steps, Integer(1, kMax), "Training steps of each variant with each seed.");
   flags.Add(
       "evaluate_every", &evaluate_every, Integer(1, kMax),
-      "Steps, after which the loss on held-out text is measured: a multiple of all periods. Default: about "
-      "20 times in all.");
+      "After how many steps the loss on held-out text is measured again: a multiple of all periods. Default: "
+      "about 20 times in all.");
   flags.Add("held_out_windows", &held_out_windows, Integer(1, kMax),
-            "Sequences of held-out text that are judged, at even distances.");
+            "On how many sequences of held-out text, at even distances, the loss is measured.");
   flags.Add("text_bytes", &text_bytes, Bytes(), "How much of the text is read, at most.");
-  flags.Add("tune", &tune, TunedOptions(),
-            "Tries these values for each variant that takes the option and was not given it, in all "
-            "combinations, and "
-            "judges the one with the lowest held-out loss, on other seeds.");
-  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds choose.");
+  flags.Add(
+      "tune", &tune, TunedOptions(),
+      "Tries all combinations of these values with every variant that takes the options and does not set "
+      "them. Then judges each variant with its best setting, on other seeds.");
+  flags.Add("tune_seeds", &tune_seeds, Integer(1, 1000), "How many seeds --tune tries each setting with.");
   flags.BeginGroup("Checkpoints");
   flags.Add("save", &save, Path("a directory"), "Where every trial's checkpoint goes after its last step.");
   flags.Add("resume", &resume, Path("a directory"), "Goes on from these checkpoints.");
-  flags.Add(
-      "stop_after", &stop_after, Integer(1, kMax),
-      "Stops, and saves, after so many steps; what depends on --steps, such as a schedule, does not change.");
+  flags.Add("stop_after", &stop_after, Integer(1, kMax),
+            "Stops and saves after so many steps. Schedules still go on to --steps.");
   flags.Add("eval", &evaluate, Switch(),
             "Prints the held-out loss of the checkpoints of --resume; trains nothing.");
 }

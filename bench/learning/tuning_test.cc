@@ -66,6 +66,8 @@ TEST(TuningTest, RefusesWhatCannotBeTried) {
   };
   EXPECT_THAT(message("diloco", "learning_rate=1,2,3,4:outer_momentum=0,0.5,0.9"),
               HasSubstr("--tune: diloco@shm would be tried with more than 9 settings"));
+  EXPECT_NE(message("diloco", "learning_rate=1,2,3,4,5:outer_momentum=0,0.5"), "");
+  EXPECT_EQ(message("diloco", "learning_rate=1,2,3:outer_momentum=0,0.5,0.9"), "");
   EXPECT_THAT(message("diloco", "outer_momentum=2"), HasSubstr("outer_momentum"));
   EXPECT_EQ(message("naive", "outer_momentum=2"), "");
 }
@@ -103,11 +105,15 @@ TEST(TuningTest, TheDefaultMayBeTriedFirst) {
 }
 
 TEST(TuningTest, RefusesOptionsThatNobodyTakesAndCheckpoints) {
-  ConvergenceOptions nobody, saved;
+  ConvergenceOptions nobody;
   EXPECT_EQ(CompleteWith({"--variants=naive", "--tune=outer_momentum=0,1"}, nobody),
             "--tune: no variant is to be tried with outer_momentum");
-  EXPECT_THAT(CompleteWith({"--variants=naive", "--tune=learning_rate=0.1,1", "--save=/tmp"}, saved),
-              HasSubstr("--tune: expected without --save"));
+  for (const char* const checkpoint : {"--save=/tmp", "--resume=/tmp", "--stop_after=10"}) {
+    ConvergenceOptions options;
+    EXPECT_THAT(
+        CompleteWith({"--variants=naive", "--steps=20", "--tune=learning_rate=0.1,1", checkpoint}, options),
+        HasSubstr("--tune: expected without --save, --resume and --stop_after"));
+  }
 }
 
 }  // namespace

@@ -29,15 +29,15 @@ void PeerOptions::AddTo(FlagTable& flags) {
   flags.BeginGroup("Other frameworks");
   flags.Add(
       "with_peers", &with_peers, OneOf({"none", "pytorch"}),
-      "pytorch: PyTorch takes the same steps with the same weights and batches, in turn with gradsync, in "
-      "the way that comes closest to each strategy. Its gradients are checked, except those of images in "
-      "bf16, which rounding changes too much.");
+      "pytorch: PyTorch takes turns with gradsync, with the same weights and batches, in the way that is "
+      "closest to each strategy. Its gradients are checked, except on images in bf16, where rounding changes "
+      "them too much.");
   flags.Add(
       "peer_modes", &modes, OneOf({"eager", "compiled"}),
-      "How peers run the model. compiled: under torch.compile in its default mode, beside or instead of "
-      "operation by operation; compilation, which may take minutes, comes before the first step.");
+      "How peers run the model. eager: operation by operation. compiled: by torch.compile in its default "
+      "mode, which compiles before the first step, perhaps for minutes. Both may be given.");
   flags.Add("peer_python", &peer_python, Text("a Python interpreter that has PyTorch"),
-            "Default: what PYTHON in the environment names, else python3.");
+            "Which Python runs PyTorch. Default: what PYTHON in the environment names, else python3.");
 }
 
 bool PeerOptions::compiled() const { return wanted() && std::ranges::count(modes, "compiled") > 0; }

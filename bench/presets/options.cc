@@ -219,17 +219,20 @@ void SuiteOptions::AddTo(FlagTable& flags) {
       "calibrate: what predictions need of this machine and its link, within two minutes for each backend. "
       "reference: the published experiments, for hours on a CPU.");
   flags.Add("backend", &backends, OneOf(comm::BackendNames()),
-            "What moves the gradients; every experiment compares them. Without it gloo, and quick on a CPU "
-            "takes gloo,shm.");
-  flags.Add("corpus", &corpus, Path("a text file"), "Train on its bytes as tokens, instead of random ones.");
-  flags.Add("resume", &resume, Path("the directory of a suite that was stopped"),
-            "Go on with it: what it has finished is kept, and what it has not is run from its beginning. "
-            "Takes no other flag.");
-  flags.Add("model", &model, Text("a model of //bench:ddp"), "Of --preset=resolution and calibrate.");
-  flags.Add("time", &time, Duration(), "Of --preset=resolution: how long to measure.");
+            "What moves the gradients; every experiment compares them. Default: gloo, but for quick on a CPU "
+            "gloo,shm.");
+  flags.Add("corpus", &corpus, Path("a text file"),
+            "A text to train on, whose bytes are the tokens, instead of random tokens.");
+  flags.Add(
+      "resume", &resume, Path("the directory of a suite that was stopped"),
+      "Goes on with that suite: keeps the experiments that are finished, and runs the others from their "
+      "beginning. Takes no other flag.");
+  flags.Add("model", &model, Text("a model of //bench:ddp"),
+            "The model of --preset=resolution and calibrate.");
+  flags.Add("time", &time, Duration(), "How long --preset=resolution measures.");
   flags.Add(
       "delay_us", &delays_us, Integer(1),
-      "Of --preset=resolution: microseconds by which core is delayed in forward, in its first hook or in its "
+      "By how many microseconds --preset=resolution delays core, in forward, in its first hook or in its "
       "wait.");
   peers.AddTo(flags);
   ranks.AddTo(flags);

@@ -113,14 +113,15 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   }
   flags.BeginGroup("Model");
   flags.Add("model", &model, OneOf(ModelNames(learns)), "The model that is trained.");
-  flags.Add("num_layers", &num_layers, Integer(1), "Instead of a transformer's number of blocks.");
-  flags.Add("d_model", &d_model, Integer(1), "Instead of a transformer's width.");
-  flags.Add("d_ff", &d_ff, Integer(1), "Instead of a transformer's feed-forward width.");
-  flags.Add("num_heads", &num_heads, Integer(1), "Instead of a transformer's number of attention heads.");
+  flags.Add("num_layers", &num_layers, Integer(1),
+            "A transformer's blocks, instead of the model's own number.");
+  flags.Add("d_model", &d_model, Integer(1), "A transformer's width, instead of the model's own.");
+  flags.Add("d_ff", &d_ff, Integer(1), "A transformer's feed-forward width, instead of the model's own.");
+  flags.Add("num_heads", &num_heads, Integer(1),
+            "A transformer's attention heads, instead of the model's own number.");
   if (!learns) {
-    flags.Add("vocab_size", &vocab_size, Integer(1), "Instead of a transformer's vocabulary, 10000.");
-    flags.Add("width", &width, Integer(1),
-              "Instead of ResNet-50's number of channels in the first layer, 64.");
+    flags.Add("vocab_size", &vocab_size, Integer(1), "A transformer's vocabulary, instead of 10000.");
+    flags.Add("width", &width, Integer(1), "Channels of ResNet-50's first layer, instead of 64.");
     flags.Add("weights", &weights, Path("a safetensors file"),
               "Initial weights by name, instead of random ones.");
   }
@@ -128,9 +129,10 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   flags.BeginGroup("Batches");
   flags.Add("batch_size", &batch_sizes, Integer(1), "Sequences, or images, in the batch of one rank.");
   flags.Add("accumulation_steps", &accumulation_steps, Integer(1, kMaxSteps),
-            "Such batches in a step, whose gradients are added before they are averaged over ranks.");
+            "Batches of a rank in one step. Their gradients are added before they are averaged over ranks.");
   flags.Add("seq_len", &seq_lens, Integer(1), "Tokens in a sequence.");
-  flags.Add("corpus", &corpus, Path("a text file"), "Train on its bytes as tokens, instead of random ones.");
+  flags.Add("corpus", &corpus, Path("a text file"),
+            "A text to train on, whose bytes are the tokens, instead of random tokens.");
   if (!learns) {
     flags.Add("image_size", &image_size, Integer(1, kMaxImageSize),
               "Pixels on each side of an image. Below 80, some CPUs compute the last layers slowly.");
@@ -139,25 +141,25 @@ void TrainingOptions::AddModelTo(FlagTable& flags, bool learns) {
   flags.BeginGroup("Training");
   flags.Add(
       "dtype", &dtype, OneOf({"f32", "f64", "bf16"}),
-      "The type of weights, activations and gradients. bf16: that of activations and of what matrix products "
-      "and convolutions read; weights, gradients and the optimizer's state are f32.");
+      "The type of weights, activations and gradients. With bf16 only activations, and what matrix products "
+      "and convolutions read, are bf16; weights, gradients and the optimizer's state are f32.");
   if (!learns) {
     flags.Add(
         "tf32", &tf32, Switch(),
         "On a GPU with f32: matrix products may round their factors to TF32, for several times the speed.");
   }
   flags.Add("optimizer", &optimizer, OneOf({"adamw", "sgd"}), "Which optimizer updates the weights.");
-  flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's.");
+  flags.Add("learning_rate", &learning_rate, PositiveNumber(), "The optimizer's learning rate.");
 }
 
 void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.BeginGroup("What is compared");
   flags.Add(
       "variants", &variants_text, Text("strategy[:option=value,...][@backend], comma separated"),
-      "What takes turns. Options: bucket_bytes=12Mi, or bucket_elements=3Mi; clip_norm=1, the largest norm "
-      "of all gradients together, to which larger ones are scaled; and what --strategies says. "
-      "Without a backend or a size: once for each of --backend and of --bucket_bytes. Default: "
-      "--strategies.");
+      "The variants that take turns. Options: bucket_bytes=12Mi or bucket_elements=3Mi; clip_norm=1, which "
+      "scales gradients whose norm, over all of them, is larger down to it; and those that --help=strategies "
+      "lists. A variant without a backend or a size runs once for each of --backend and of --bucket_bytes. "
+      "Default: --strategies.");
   std::string help = "Ways of averaging gradients.";
   for (const std::string& name : ddp::StrategyNames()) {
     const ddp::Traits& traits = ddp::TraitsOf(name);
@@ -169,14 +171,13 @@ void TrainingOptions::AddVariantsTo(FlagTable& flags) {
   flags.Add("strategies", &strategies, OneOf(ddp::StrategyNames()), std::move(help));
   flags.Add("backend", &backends, OneOf(comm::BackendNames()), "What moves the gradients.");
   if (!sweep) {
-    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "Capacity of a bucket.");
+    flags.Add("bucket_bytes", &bucket_bytes, Bytes(), "How many bytes a bucket holds at most.");
     return;
   }
   flags.Add("buffer_elements", &sweep->buffer_elements, Elements(), "Sizes of a bucket to compare.");
   flags.Add("units", &sweep->units, OneOf({"bytes", "published"}),
             "bytes: buckets of as many bytes for every strategy. published: as in the original, whose sizes "
-            "are MiB "
-            "for one strategy and Mi elements for the others.");
+            "are MiB for one strategy and Mi elements for the others.");
 }
 
 void TrainingOptions::AddStepsTo(FlagTable& flags) {
@@ -186,19 +187,21 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.Add("steps", &steps, Integer(1, kMaxSteps), "Timed steps of each variant in each cell.");
   flags.Add(
       "time", &time, Duration(),
-      "Instead of --steps: how long to measure each cell, shared by the launches of --repeats, in whole "
-      "blocks of rounds in which every variant takes every place equally often. A launch takes at least "
-      "one block, and ten rounds, however long they take.");
-  flags.Add("precision", &precision, Percent(),
-            "Ends after the second launch or a later one, once each strategy's difference to the baseline, "
-            "and what it costs, is known to +- this part of the baseline's step. At most --repeats launches, "
-            "by default 4. Every interval is widened for so many looks.");
+      "Instead of --steps: how long to measure each cell, all launches of --repeats together. It measures "
+      "whole blocks of rounds; in a block every variant takes every place equally often. A launch measures "
+      "at least one block and ten rounds, even if that takes longer.");
+  flags.Add(
+      "precision", &precision, Percent(),
+      "Stops when every interval, of differences to the baseline and of costs, is within +- this part of "
+      "the baseline's step. It looks after each launch from the second on. At most --repeats launches, "
+      "by default 4. Intervals are widened for so many looks.");
   flags.Add("order", &order, OneOf({"interleaved", "blocks"}),
             "interleaved: in every round each variant takes one step, in random order. blocks: one variant "
             "after the other.");
-  flags.Add("repeats", &ranks.repeats, Integer(1, kMaxRepeats),
-            "Launches, one after the other, each of fresh processes with another seed and another order: "
-            "what a launch brings about by chance differs between them too.");
+  flags.Add(
+      "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
+      "Launches, one after the other. Each has fresh processes, another seed and another order, so that "
+      "intervals also hold what differs by chance from launch to launch.");
 }
 
 void TrainingOptions::AddChecksTo(FlagTable& flags) {
@@ -207,7 +210,7 @@ void TrainingOptions::AddChecksTo(FlagTable& flags) {
             "After timing, compare each variant with one process that trains on the batches of all ranks.");
   flags.Add("check_gradients", &check_gradients, Switch(),
             "Stop at the first gradient of a rank that is NaN or infinite, before it is averaged, and name "
-            "it. Takes a pass over every gradient, so that the steps count as traced.");
+            "it. This reads every gradient once more, so the steps are flagged `traced`.");
   flags.Add("trace", &trace, Switch(), "Write what happened when in the timed steps, for ui.perfetto.dev.");
   flags.Add(
       "profile", &profile, Switch(),

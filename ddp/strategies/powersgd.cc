@@ -95,7 +95,7 @@ class PowerSgd : public OverlappedBuckets {
 }  // namespace
 
 constexpr Option kOptions[] = {
-    {"rank", "of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20},
+    {"rank", "rank of the factors that are sent", Option::Unit::kCount, 4, 1, 1 << 20},
     {"start", "steps before compression begins", Option::Unit::kCount, 0, 0, 1e9},
     {"min_compression", "gradients that factors make less than so many times smaller are sent whole",
      Option::Unit::kNumber, 2, 1, 1e6}};

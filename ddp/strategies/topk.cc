@@ -90,7 +90,7 @@ class TopK : public OverlappedBuckets {
 }  // namespace
 
 constexpr Option kOptions[] = {
-    {"percent", "of a gradient's elements that are sent", Option::Unit::kNumber, 1, 0.001, 100},
+    {"percent", "how many per cent of a gradient's elements are sent", Option::Unit::kNumber, 1, 0.001, 100},
     {"feedback", "1: what is not sent is kept for later steps, 0: lost", Option::Unit::kCount, 1, 0, 1},
     {"warmup", "steps before gradients are sent in part", Option::Unit::kCount, 0, 0, 1e9}};
 

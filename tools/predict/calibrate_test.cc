@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace gradsync::tools {
@@ -100,7 +101,12 @@ std::vector<Record> NaiveProbe() {
 }
 
 TEST(CalibrateTest, TimesInsideAStepAreThoseOfTheLastRank) {
-  const std::vector<Record> records = NaiveProbe();
+  std::vector<Record> records = NaiveProbe();
+  // Whichever it is.
+  std::ranges::reverse(records);
+  EXPECT_NEAR(CalibrationOf(Pointers(records), "gloo")->link.Seconds(CollectiveKind::kAllReduce, 400'000),
+              0.030, 1e-9);
+  std::ranges::reverse(records);
   const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
   ASSERT_TRUE(calibration.has_value());
   const LinkCosts& link = calibration->link;
@@ -156,16 +162,24 @@ TEST(CalibrateTest, OneBucketOfViewsTellsWhatPlacingCosts) {
 
 TEST(CalibrateTest, LaunchesTellTheErrorOfTheNext) {
   std::vector<Record> records = NaiveProbe();
-  for (const int64_t rank : {0, 1}) {
-    records.push_back(Floor(rank, "other"));
-    Record& probe = records.emplace_back(Probe("naive@gloo", rank, {4, 39}, {33, 11}, 52, "other"));
-    probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
-    probe.facts.Set("overlaps", bench::Value(false));
-  }
-  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  const auto add_launch = [&](const std::string& run, int64_t longer_ms) {
+    for (const int64_t rank : {0, 1}) {
+      records.push_back(Floor(rank, run));
+      Record& probe = records.emplace_back(
+          Probe("naive@gloo", rank, {4, 37 + longer_ms}, {31 + longer_ms, 11}, 50 + longer_ms, run));
+      probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
+      probe.facts.Set("overlaps", bench::Value(false));
+    }
+  };
+  add_launch("other", 2);
+  const std::optional<Calibration> two = CalibrationOf(Pointers(records), "gloo");
   // 40 and 42 ms.
-  EXPECT_NEAR(calibration->log_error, std::log(42.0 / 40) / std::sqrt(2.0), 1e-9);
-  EXPECT_NEAR(calibration->link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.031, 1e-9);
+  EXPECT_NEAR(two->log_error, std::log(42.0 / 40) / std::sqrt(2.0), 1e-9);
+  EXPECT_NEAR(two->link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.031, 1e-9);
+  add_launch("third", 0);
+  // Two of 40 and one of 42 ms: of three launches two degrees are left.
+  EXPECT_NEAR(CalibrationOf(Pointers(records), "gloo")->log_error, std::log(42.0 / 40) / std::sqrt(3.0),
+              1e-9);
 }
 
 std::vector<Record> Sweep(std::string_view collective, int64_t in_flight, int64_t bytes, int64_t ms,

@@ -182,6 +182,18 @@ TEST(StepTest, AlikeRoundsLeaveAnIntervalToTheCalibrationAlone) {
   EXPECT_NEAR(prediction.cost_s.interval.high, prediction.step_s.interval.high - 33, 1e-9);
 }
 
+// What a faster link saves is hidden behind backward; what a slower one takes longer is exposed.
+TEST(StepTest, ASlowerLinkMayCostMoreThanAFasterOneSaves) {
+  StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{1, 2}, 8}}};
+  StepInputs inputs = Inputs(plan);
+  inputs.calibration.log_error = 0.1;
+  const Prediction prediction = PredictStep(inputs);
+  // From 22 to 30, when backward ends.
+  EXPECT_DOUBLE_EQ(prediction.step_s.value, 33);
+  EXPECT_DOUBLE_EQ(prediction.step_s.interval.low, 33);
+  EXPECT_NEAR(prediction.step_s.interval.high, 33 + 1.96 * 8 * (std::exp(0.1) - 1), 0.2);
+}
+
 TEST(StepTest, RoundsThatDifferMakeAnIntervalOfTheirMean) {
   StepInputs inputs = Inputs(Singles(Sends::kAfterBackward));
   inputs.rounds = {{}, {}};

@@ -89,6 +89,29 @@ second:
 )");
 }
 
+// People read another unit than machines, and signs once.
+TEST(RenderTest, ColumnsMayBeShownInAnotherUnit) {
+  Report report;
+  Table table("t", "T",
+              {{.name = "cost (s)",
+                .kind = Kind::kPercent,
+                .header = "cost (ms)",
+                .times = 1e3,
+                .has_interval = true},
+               {.name = "low", .audience = Audience::kMachines},
+               {.name = "high", .audience = Audience::kMachines},
+               {.name = "step (s)", .header = "step (ms)", .times = 1e3}});
+  table.AddRow({0.0235, 0.0213, 0.0261, 0.0678543});
+  report.tables.push_back(std::move(table));
+  EXPECT_THAT(Text(Markdown, report), ::testing::HasSubstr(R"(
+|          cost (ms) | step (ms) |
+|-------------------:|----------:|
+| +23.5 [21.3, 26.1] |     67.85 |
+)"));
+  EXPECT_THAT(Text(RenderCsv, report),
+              ::testing::HasSubstr("cost (s),low,high,step (s)\r\n0.0235,0.0213,0.0261,0.0678543"));
+}
+
 TEST(RenderTest, Latex) {
   EXPECT_EQ(Text(Latex, Sample()), R"(% # head
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 
@@ -15,6 +16,7 @@ namespace {
 std::string Format(double value, const Column& column, int decimals) {
   if (std::isnan(value)) return "";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  value *= column.times;
   switch (column.kind) {
     case Kind::kInteger:
       return Fixed(value, 0);
@@ -47,13 +49,13 @@ int DecimalsOf(const Table& table, size_t column) {
   }
   if (largest == 0) return 0;
   double smallest = largest;
-  const bool is_part = table.columns()[column].kind == Kind::kPart;
-  for (size_t row = 0; row < table.num_rows() && !is_part; ++row) {
+  const Column& shown = table.columns()[column];
+  for (size_t row = 0; row < table.num_rows() && shown.kind != Kind::kPart; ++row) {
     const double size = std::abs(table.number(row, column));
     if (size >= kFarSmaller * largest) smallest = std::min(smallest, size);
   }
-  return std::clamp(table.columns()[column].digits - 1 - static_cast<int>(std::floor(std::log10(smallest))),
-                    0, 12);
+  return std::clamp(shown.digits - 1 - static_cast<int>(std::floor(std::log10(shown.times * smallest))), 0,
+                    12);
 }
 
 // The flags that all of several rows have in a column of flags. They are said once.
@@ -111,8 +113,9 @@ void AddColumn(const Table& table, size_t i, Section* section) {
   const Flags common = HasFlags(table, i) ? CommonFlags(table, i) : Flags();
   bool is_interval = false;
   for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);
-  section->headers.push_back((column.header.empty() ? column.name : column.header) +
-                             (is_interval ? " [simultaneous 95 % CI]" : ""));
+  section->headers.push_back(!column.header.empty() ? column.header
+                             : is_interval          ? column.name + " [simultaneous 95 % CI]"
+                                                    : column.name);
   section->is_text.push_back(table.is_text(i));
   for (size_t row = 0; row < section->rows.size(); ++row) {
     Shown& shown = section->rows[row].emplace_back();
@@ -126,8 +129,9 @@ void AddColumn(const Table& table, size_t i, Section* section) {
     cell = Format(table.number(row, i), column, decimals);
     if (cell.empty()) continue;
     if (has_ends(row)) {
-      cell += Join(" [", Format(table.number(row, i + 1), column, decimals), ", ",
-                   Format(table.number(row, i + 2), column, decimals), "]");
+      const auto end = [&](size_t at) { return Format(table.number(row, at), column, decimals); };
+      // The number before them has the sign.
+      cell += absl::StrReplaceAll(Join(" [", end(i + 1), ", ", end(i + 2), "]"), {{"+", ""}});
     }
     if (table.marked(row, i)) cell += "*";
   }

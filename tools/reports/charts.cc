@@ -202,7 +202,6 @@ Svg DrawRows(const RowChart& chart) {
     svg.Line("grid", x, 0, x, bottom);
     svg.Text("tick", std::clamp(x, half, kChartWidth - half), bottom + 14, "middle", tick.label);
   }
-  svg.Line("zero", scale(0), 0, scale(0), bottom);
   double y = 0;
   for (const ChartRow& row : chart.rows) {
     if (!row.heading.empty()) {
@@ -212,11 +211,18 @@ Svg DrawRows(const RowChart& chart) {
     const std::string name = Shortened(row.name, longest);
     svg.Text("name over", 0, y + kNameHeight - 3, "start", name, name == row.name ? "" : row.name);
     svg.Text("value over", value_x, y + kNameHeight - 3, "start", row.value);
+    // Not through the text: across a minus sign it would make a plus.
+    svg.Line("zero", scale(0), y + kNameHeight, scale(0), y + kRowHeight);
     DrawParts(row, scale, y + kNameHeight, svg);
     DrawMark(row, scale, y + kNameHeight + (row.parts.empty() ? kBarHeight / 2 : kBarHeight + 2), svg);
     y += kRowHeight;
   }
-  svg.Text("axis", kChartWidth / 2, bottom + 33, "middle", chart.x_label);
+  // As much of it as the labels at its sides leave room for.
+  const double sides = 2 * std::max(TextWidth(chart.left_label), TextWidth(chart.right_label));
+  const std::string x_label =
+      Shortened(chart.x_label, static_cast<size_t>((kChartWidth - sides) / TextWidth("x")));
+  svg.Text("axis", kChartWidth / 2, bottom + 33, "middle", x_label,
+           x_label == chart.x_label ? "" : chart.x_label);
   svg.Text("axis", 0, bottom + 33, "start", chart.left_label);
   svg.Text("axis", kChartWidth, bottom + 33, "end", chart.right_label);
   return svg;

@@ -227,6 +227,32 @@ TEST(RowChartTest, DrawsMarksIntervalsAndGroups) {
   EXPECT_GT(WithClass(elements, "heading")[0].Number("y"), names[0].Number("y"));
 }
 
+// A line through the minus sign of a value makes it a plus.
+TEST(RowChartTest, TheLineAtZeroLeavesTextAlone) {
+  const std::vector<XmlElement> elements = ParseXml(DrawRows(TwoRows()).Finish());
+  const std::vector<XmlElement> zeros = WithClass(elements, "zero"), values = WithClass(elements, "value"),
+                                names = WithClass(elements, "name");
+  ASSERT_THAT(zeros, SizeIs(2));
+  for (size_t row = 0; row < 2; ++row) {
+    EXPECT_GT(zeros[row].Number("y1"), values[row].Number("y"));
+    EXPECT_GT(zeros[row].Number("y2"), zeros[row].Number("y1"));
+  }
+  constexpr double kCapitalHeight = 9;
+  EXPECT_LT(zeros[0].Number("y2"), names[1].Number("y") - kCapitalHeight);
+}
+
+TEST(RowChartTest, ALongLabelLeavesRoomForThoseAtItsSides) {
+  RowChart chart = TwoRows();
+  chart.left_label = "faster";
+  chart.right_label = "slower";
+  chart.x_label = "% of the step of core:bucket_bytes=4Gi,small_first=0,small_last=0";
+  const std::vector<XmlElement> labels = WithClass(ParseXml(DrawRows(chart).Finish()), "axis");
+  ASSERT_THAT(labels, SizeIs(3));
+  EXPECT_LE(TextWidth(labels[0].text) / 2, kChartWidth / 2 - TextWidth("faster"));
+  EXPECT_GT(labels[0].text.size(), 20);
+  EXPECT_EQ(labels[0].tip, chart.x_label);
+}
+
 TEST(RowChartTest, ChartsCanShareAnAxis) {
   RowChart narrow = TwoRows();
   narrow.rows.resize(1);

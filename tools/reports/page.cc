@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "model/error.h"
 #include "tools/render/section.h"
@@ -20,6 +21,11 @@ std::string FlagAnchor(Flag flag) { return Join("flag-", static_cast<int>(flag))
 
 // Long names may break behind their underscores, so that numbers decide how wide a column is.
 std::string Header(std::string_view name) { return absl::StrReplaceAll(EscapeXml(name), {{"_", "_<wbr/>"}}); }
+
+// Names of variants may break between their options.
+std::string NameHtml(const std::string& html) {
+  return absl::StrReplaceAll(html, {{",", ",<wbr/>"}, {":", ":<wbr/>"}, {"@", "<wbr/>@"}});
+}
 
 // Each flag with a link to its explanation.
 std::string CellHtml(const Shown& cell) {
@@ -85,8 +91,8 @@ class Page {
     out_ << "</p>\n<h1>" << kTitle << "</h1>\n<dl class=\"subject\">\n";
     for (const auto& [name, values] :
          {std::pair{"model", &models}, {"machine", &machines}, {"software", &programs}}) {
-      for (const std::string& value : *values)
-        out_ << "<dt>" << name << "</dt><dd>" << EscapeXml(value) << "</dd>\n";
+      if (!values->empty())
+        out_ << "<dt>" << name << "</dt><dd>" << EscapeXml(absl::StrJoin(*values, "; ")) << "</dd>\n";
     }
     out_ << "</dl>\n";
     out_ << "<ul class=\"findings\">\n";
@@ -195,7 +201,7 @@ class Page {
       for (size_t column = 0; column < row.size(); ++column) {
         const char* const tag = column == 0 ? "th" : "td";
         out_ << "<" << tag << (column == 0 ? " scope=\"row\"" : "") << css_class(column)
-             << CellHtml(row[column]) << "</" << tag << ">";
+             << (column == 0 ? NameHtml(CellHtml(row[column])) : CellHtml(row[column])) << "</" << tag << ">";
       }
       out_ << "</tr>\n";
     }

@@ -478,6 +478,27 @@ TEST(ReportTest, ShowsTheFirstSectionOfATableAndUnfoldsTheRest) {
   EXPECT_THAT(page, HasSubstr(">a_<wbr/>name</th>"));
 }
 
+// So that on a phone numbers stand beside it.
+TEST(ReportTest, ALongNameMayBreakBetweenItsOptions) {
+  Table table("x", "x", {{.name = "variant", .kind = Kind::kText}, {.name = "other", .kind = Kind::kText}});
+  table.AddRow({"core:a=1,b=2@gloo", "x:1,2"});
+  ReportContents contents;
+  contents.summary.report.tables.push_back(std::move(table));
+  std::ostringstream out;
+  WriteReport(contents, out);
+  EXPECT_THAT(out.str(), HasSubstr(">core:<wbr/>a=1,<wbr/>b=2<wbr/>@gloo</th>"));
+  EXPECT_THAT(out.str(), HasSubstr(">x:1,2</td>"));
+}
+
+TEST(ReportTest, SaysOnceThatTheseAreModels) {
+  std::vector<Record> records = EveryExperiment();
+  const size_t first = records.size();
+  AddVariant("core", "gloo", 60, 20, &records);
+  for (size_t i = first; i < records.size(); ++i) records[i].config.Set("model", "tiny");
+  EXPECT_THAT(ReportOn(DirectoryWith("report_models", records)).page,
+              HasSubstr("<dt>model</dt><dd>small; tiny</dd>"));
+}
+
 TEST(ReportTest, EscapesEverythingThatRecordsSay) {
   std::vector<Record> records;
   AddRanks(

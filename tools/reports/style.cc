@@ -78,6 +78,7 @@ code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans 
 .eyebrow { font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; color: var(--ink-3); margin: 0 0 0.5rem; }
 .findings { max-width: 44rem; margin: 0; padding-left: 1.2rem; }
 .findings li { margin-bottom: 0.35rem; }
+.findings code { white-space: nowrap; }
 
 figure { margin: 0 0 3rem; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); gap: 1.75rem 2.5rem; align-items: start; }
@@ -89,7 +90,6 @@ figcaption { font-size: 0.875rem; line-height: 1.5; color: var(--ink-2); max-wid
 .key { display: flex; flex-wrap: wrap; gap: 0.25rem 1.2rem; list-style: none; margin: 0 0 0.9rem; padding: 0; font-size: 0.8125rem; color: var(--ink-2); }
 .key li { display: flex; align-items: center; gap: 0.45rem; }
 .key svg { width: 18px; height: 14px; flex: none; display: block; }
-.wide { overflow-x: auto; -webkit-overflow-scrolling: touch; }
 .wide .chart { max-width: none; min-width: 60rem; }
 
 .chart-title { font-size: 0.875rem; font-weight: 600; line-height: 1.35; max-width: 28rem; margin: 0 0 0.3rem; }
@@ -98,8 +98,9 @@ figcaption { font-size: 0.875rem; line-height: 1.5; color: var(--ink-2); max-wid
 .constants { font-size: 0.8125rem; color: var(--ink-2); max-width: 60rem; margin: 0 0 0.7rem; }
 .table .findings { font-size: 0.9375rem; line-height: 1.45; margin: 0 0 0.8rem; }
 .panel-title { max-width: none; font-size: 0.875rem; font-weight: 600; margin: 1.1rem 0 0.4rem; }
-.scroll {
-  overflow-x: auto; -webkit-overflow-scrolling: touch; margin: 0 0 0.9rem;
+.scroll { margin: 0 0 0.9rem; }
+.scroll, .wide {
+  overflow-x: auto; -webkit-overflow-scrolling: touch;
   /* A shadow at the right edge for as long as there is more. */
   background: linear-gradient(to left, var(--paper) 40%, transparent) right / 2rem 100% no-repeat local,
     linear-gradient(to left, var(--shadow), transparent) right / 0.9rem 100% no-repeat scroll;
@@ -131,6 +132,8 @@ footer { font-size: 0.8125rem; color: var(--ink-3); border-top: 1px solid var(--
   h2 { margin-top: 2.5rem; }
   dl { grid-template-columns: minmax(0, 1fr); gap: 0 0; }
   dd { margin-bottom: 0.55rem; }
+  /* Long names leave room for the columns that scroll beside them. */
+  tr > :first-child { white-space: normal; min-width: 5.5rem; }
 }
 )css";
 

@@ -280,8 +280,8 @@ void AddTuningTable(const std::vector<LearningCell>& cells, std::vector<Table>* 
   }
   if (std::ranges::all_of(cells, [](const LearningCell& cell) { return cell.tried.empty(); })) return;
   table.AddNote(
-      "bits_per_byte: held-out loss after the last step, mean over seeds that judge nothing. judged: the "
-      "setting with the lowest loss of its variant, which the table of convergence shows.");
+      "bits_per_byte: held-out loss after the last step, mean over the seeds that choose. judged: the "
+      "setting with the lowest loss of its variant. The table of convergence shows it, on other seeds.");
   tables->push_back(std::move(table));
 }
 
@@ -297,17 +297,16 @@ void AddConvergenceTable(const std::vector<LearningCell>& cells, std::vector<Tab
     }
   }
   if (std::string finding = FindingOf(cells); !finding.empty()) table.AddFinding(std::move(finding));
-  table.AddNote(
-      Join("bits_per_byte: of the held-out text after the last step, mean over seeds; it lies between "
-           "order0_bits, the entropy of its bytes each for itself, and about xz_bits, what xz needs for it "
-           "behind the training text. delta: against ",
-           kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
+  table.AddNote(Join(
+      "bits_per_byte: of the held-out text after the last step, mean over seeds. order0_bits is the "
+      "entropy of single bytes; xz_bits is what xz needs for the held-out text behind the training text. "
+      "delta: against ",
+      kLossBaseline, ", paired by seed, with a simultaneous 95 % CI; marked where shown worse."));
   table.AddNote(Join(
       "steps, time, sent: until every seed has reached the last loss of ", kLossBaseline,
-      " within 0.1 %, empty if one does not; time: with the median step of the same run. sent: by each rank, "
-      "as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector). own_work: of the "
-      "strategy in BeginStep, hooks and Finish, without waits, in each step. step_vs_bf16: how much longer a "
-      "step is than that of ",
+      " within 0.1 %; empty if one does not. time: these steps times the row's median step. sent: by each "
+      "rank, as the fastest algorithms send it (an all-reduce 2 (n - 1) / n times the vector). own_work: "
+      "what the strategy itself computes in each step. step_vs_bf16: how much longer a step is than that of ",
       kSpeedBaseline, " over the same backend."));
   tables->push_back(std::move(table));
   AddTuningTable(cells, tables);

@@ -136,6 +136,22 @@ TEST(ConvergenceTest, ComparesSpeedWithBf16) {
   EXPECT_NEAR(Number(learnt.table(), 1, "step_vs_naive (%)"), -50, 1e-6);
 }
 
+// The more rows there are, the wider each interval has to be.
+TEST(ConvergenceTest, IntervalsOfARunHoldAtOnce) {
+  const auto width_with = [](size_t num_others) {
+    Group group;
+    AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);
+    AddTrials("topk", {0.1, 0.11, 0.09, 0.1, 0.1}, 10, &group);
+    for (size_t i = 0; i < num_others; ++i)
+      AddTrials(i == 0 ? "bf16_wire" : "powersgd", {0.01, -0.01, 0.01, -0.01, 0}, 10, &group);
+    const Interval interval = Learnt({group}).cells[0].rows[1].against_baseline.interval;
+    return interval.high - interval.low;
+  };
+  const auto critical = [](size_t count) { return StudentT(SidakCritical(count), 4); };
+  EXPECT_NEAR(width_with(1) / width_with(0), critical(2) / critical(1), 1e-6);
+  EXPECT_NEAR(width_with(2) / width_with(0), critical(3) / critical(1), 1e-6);
+}
+
 TEST(ConvergenceTest, ATrialThatWasStoppedIsLeftOut) {
   Group group = WorseGroup();
   group.push_back(Trial("topk", 5, {4, 3}));
@@ -148,6 +164,8 @@ TEST(ConvergenceTest, APeriodCountsAsAWhole) {
   const auto send_seldom = [](bench::Record& record) {
     record.facts.Set("period", 5);
     for (size_t i = 4; i < 20; i += 5) record.samples["step_ns"][i] += 50 * kMs;
+    // One period of four is slow. Of sixteen that overlapped, more than half would be.
+    for (size_t i = 5; i < 10; ++i) record.samples["step_ns"][i] += 40 * kMs;
   };
   const Learnt learnt({{Trial("naive", 0, {3, 2}), Trial("local", 0, {3, 2}, 10, send_seldom)}});
   EXPECT_NEAR(Number(learnt.table(), 1, "step (s)"), 0.02, 1e-9);

@@ -121,9 +121,9 @@ void AddLinksTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   TableOf<OverLinks> table("links", "Which strategy pays over which link", FieldsFor(links));
   for (const OverLinks& row : links.rows) table.Add(row);
   table.AddNote(
-      "faster than baseline: at which of the measured rates of the link, in each direction, the interval of "
-      "the difference lies below zero; slower: above. open: neither, or with gaps. over gloo, over shm: "
-      "without a link, on one host. Intervals of one run hold at once.");
+      "faster than baseline: the measured rates of the link, in each direction, at which the interval of the "
+      "difference lies below zero; slower: above zero. open: at no rate, or at rates with gaps between them. "
+      "over gloo, over shm: without a link, on one host. All intervals of a run hold at once.");
   tables->push_back(std::move(table));
 }
 

@@ -150,10 +150,10 @@ void AddPeersTables(const std::vector<Cell>& cells, std::vector<Table>* tables) 
   for (const Pair& pair : pairs) table.Add(pair);
   if (std::string finding = FindingOf(pairs); !finding.empty()) table.AddFinding(std::move(finding));
   table.AddNote(
-      "sync_cost: what a step takes longer than the same step without synchronisation, over the floor of its "
-      "own framework; difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: "
-      "of steps, below 1 gradsync is faster; floors' ratio: that of steps without synchronisation, which is "
-      "the engines' part of it. Intervals hold at once in each column.");
+      "sync_cost: how much longer a step is than a step of the same framework without synchronisation. "
+      "difference of costs: gradsync's less PyTorch's, in the same rounds. ratio_to_pytorch: of steps; "
+      "below 1 gradsync is faster. floors' ratio: of steps without synchronisation, which compares the "
+      "engines alone. All intervals of a column hold at once.");
   table.SetSectionTitle(2, "Steps, memory at the peak of the timed steps, verification, and the run");
   tables->push_back(std::move(table));
 }

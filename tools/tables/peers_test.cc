@@ -81,7 +81,24 @@ TEST(PeersTableTest, ShowsWhatSynchronisationCostsOnEachSideOverItsOwnFloor) {
       t.findings("peers"),
       MatchesRegex(
           "Against PyTorch's twin, synchronisation, in per cent of PyTorch's step without it: cheaper "
-          "by .* %: core@gloo\\. Against PyTorch's twin, whole steps: faster by .* %: core@gloo\\."));
+          "by 1[0-9] to 2[0-9] %: core@gloo\\. Against PyTorch's twin, whole steps: faster by .* %: "
+          "core@gloo\\."));
+}
+
+// Two steps of a rank that is slow in each second one take as long on both ranks: a row of that period costs
+// nothing beside a floor whose steps are as slow as the slower rank's.
+TEST(PeersTableTest, PeriodicRowsAreComparedWithFloorsOfTheirPeriod) {
+  const auto row = [](std::string_view strategy, bool is_periodic) {
+    return Steady(strategy, std::vector<double>(24, 100), [&](Record& record) {
+      std::vector<int64_t>& steps = record.samples["step_ns"];
+      for (size_t i = 0; i < steps.size() && !is_periodic; ++i)
+        steps[i] += (i + static_cast<size_t>(record.rank)) % 2 == 0 ? 10 * kMs : -10 * kMs;
+      if (is_periodic) record.facts.Set("period", 2);
+    });
+  };
+  const Tabled t(
+      {{row("none", false), row("flat", true), row("pytorch_none", false), row("pytorch_flat", false)}});
+  EXPECT_NEAR(Number(t.table("peers"), 1, "difference of costs (s)"), 0, 1e-6);
 }
 
 // As for all rows: ten rounds, taken in turn, not traced.
@@ -119,6 +136,17 @@ TEST(PeersTableTest, AWrongPeerIsNotCompared) {
   const Tabled t({group});
   EXPECT_EQ(t.findings("peers"), "");
   EXPECT_THAT(Text(t.table("peers"), 1, "flags"), HasSubstr("unequal"));
+}
+
+TEST(PeersTableTest, ADisturbedPeerHasNoVerdict) {
+  Group group = Pair(24);
+  group[3] = Steady("pytorch_core", Wobble(130, 24, 3), [](Record& rank) {
+    rank.samples["others_cpu_ns"] =
+        Repeat(std::llround(0.12 * 130 * kMs * static_cast<double>(rank.provenance.cpu_count)), 24);
+  });
+  const Tabled t({group});
+  EXPECT_THAT(Text(t.table("peers"), 1, "flags"), HasSubstr("disturbed:12%"));
+  EXPECT_THAT(t.findings("peers"), Not(HasSubstr("core@gloo")));
 }
 
 TEST(PeersTableTest, EachPairHasItsVerdict) {

@@ -160,9 +160,9 @@ void AddResolutionTables(const std::vector<Cell>& cells, std::vector<Table>* tab
   }
   if (table.num_rows() == 0) return;
   table.AddNote(
-      "Each interval is of successive rounds of one launch, with those of all variants that took turns: as "
-      "many as so many minutes have, or as few as whole blocks of ten rounds or more. half-width: the mean. "
-      "* extrapolated from the longest launch, by the root of the rounds.");
+      "Each interval is of successive rounds of one launch: as many as fit into so many minutes, in whole "
+      "blocks of ten rounds or more. The intervals of all variants hold at once. half-width: the mean of "
+      "these intervals'. * extrapolated from the longest launch: it narrows with the root of the rounds.");
   tables->push_back(std::move(table));
 }
 

@@ -254,7 +254,8 @@ TEST(RowsTest, AKnownDifferenceInForwardGoesWithoutTheCovariate) {
   const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "1"; };
   const Change shared = [](Record& rank) { rank.facts.Set("places_values", true); };
   const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-                   Made("naive", Wandering(2, {})), Made("flat", Wandering(2, {}), 0, "run", delayed),
+                   Made("naive", Wandering(2, {})),
+                   Made("flat", Wandering(2, {.forward = 5.01}), 0, "run", delayed),
                    Made("zero1", Wandering(2, {}), 0, "run", shared)}});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
   EXPECT_TRUE(t.row("naive@gloo").uses_forward);
@@ -302,25 +303,43 @@ TEST(RowsTest, EstimatesAreTheReferences) {
   }
 }
 
-// Both ranks read the weights from one cache: forward is shorter, by too little for a test to find.
+// The floor is in every cost: too small a difference to be the largest of four is one of the floor's alone.
+TEST(RowsTest, AFloorWhoseForwardDiffersGoesWithoutTheCovariate) {
+  const Tabled t({{Made("none", Wandering(0, {.forward = 5.1})), Made("core", Wandering(1, {})),
+                   Made("naive", Wandering(2, {})), Made("flat", Wandering(3, {}))}});
+  EXPECT_FALSE(t.row("none").uses_forward);
+  for (const char* const variant : {"core@gloo", "naive@gloo", "flat@gloo"})
+    EXPECT_TRUE(t.row(variant).uses_forward) << variant;
+}
+
+// Forward is shorter where both ranks read the weights from one cache, and longer where it gathers them, by
+// too little for a test to find.
 TEST(RowsTest, ARowThatPlacesItsWeightsGoesWithoutTheCovariate) {
   const Change placed = [](Record& rank) { rank.facts.Set("places_values", true); };
+  const Change gathers = [](Record& rank) { rank.samples["forward_wait_ns"] = Repeat(kMs / 100, 40); };
   const std::vector<Measurement> rows = {
       Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-      Made("zero1", Wandering(2, {.forward = 4.9}), 0, "run", placed),
-      Made("flat", Wandering(3, {}), 0, "run", [](Record& rank) { rank.facts.Set("places_values", false); })};
+      Made("zero1", Wandering(2, {.forward = 4.99}), 0, "run", placed),
+      Made("flat", Wandering(3, {}), 0, "run", [](Record& rank) { rank.facts.Set("places_values", false); }),
+      Made("zero3", Wandering(4, {.forward = 5.01}), 0, "run", gathers)};
   const Tabled t({rows});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
   EXPECT_TRUE(t.row("flat@gloo").uses_forward);
   EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero3@gloo").uses_forward);
   std::vector<double> plain = rows[2].Find("step_ns")->max;
   for (size_t i = 0; i < plain.size(); ++i) plain[i] -= rows[1].Find("step_ns")->max[i];
   EXPECT_NEAR(t.row("zero1@gloo").against_baseline.value * t.row("core@gloo").step_s, TrimmedMean(plain),
               1e-9);
+  // So does what is compared with it.
+  const Tabled against({rows}, "zero1");
+  EXPECT_NEAR(against.row("core@gloo").against_baseline.value * against.row("zero1@gloo").step_s,
+              -TrimmedMean(plain), 1e-9);
 }
 
 // Ranks take turns in being slow. In one step the slower rank counts; over eight steps both are equally slow.
-// So a row with a period that does nothing is no faster than its floor.
+// So a row with a period that does nothing is no faster than its floor. The machine is slower in the second
+// launch.
 TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
   const auto made = [](std::string_view strategy, int64_t period, int seed, const std::string& run) {
     constexpr size_t kRounds = 300;
@@ -332,7 +351,7 @@ TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
       for (size_t i = 0; i < kRounds; ++i) {
         double sum_ms = 0;
         for (int64_t step = 0; step < period; ++step)
-          sum_ms += 20 + 4 * Noise(i * 8 + static_cast<size_t>(step), seed + rank);
+          sum_ms += (run == "a" ? 20 : 22) + 4 * Noise(i * 8 + static_cast<size_t>(step), seed + rank);
         const int64_t ns = std::llround(kMs * sum_ms / static_cast<double>(period));
         record.samples["forward_ns"][i] = 5 * kMs;
         record.samples["backward_ns"][i] = ns - 5 * kMs;
@@ -494,6 +513,10 @@ TEST(RowsTest, ADisturbedRowHasNoVerdict) {
   EXPECT_THAT(naive.findings("ddp"), HasSubstr("%: flat; no verdict: naive (disturbed:11%)."));
   EXPECT_EQ(Text(naive.table("ddp"), 1, "verdict"), "disturbed:11%");
   EXPECT_EQ(Text(naive.table("ddp"), 2, "verdict"), "slower");
+  // Nor does it keep others from being the fastest.
+  const Tabled fast({{Steady("core", Wobble(100, 24, 1)), Disturbed("naive", 70, 2, 0.11),
+                      Steady("flat", Wobble(130, 24, 3))}});
+  EXPECT_TRUE(fast.row("core@gloo").may_be_fastest);
   // Less disturbs less.
   EXPECT_EQ(Tabled({group(0, 0.09)}).row("naive@gloo").verdict, Verdict::kSlower);
   // What nobody knows of the baseline nobody knows of a difference to it.

@@ -35,10 +35,11 @@ struct Column {
   Kind kind = Kind::kDecimal;
   Audience audience = Audience::kAll;
 
-  std::string header{};  // what people read instead of the name; empty: the name
+  std::string header{};  // what people read instead of the name and of what its interval is; empty: those
 
   // The rest is for people, who cannot read thirty columns at once: a table is shown to them in sections, one
   // below the other, with the same rows.
+  double times = 1;                   // so many times the value is shown, in the unit of `header`
   int digits = 4;                     // of kDecimal and kPart
   int section = 0;                    // where the column is shown; 0: in every section
   bool said_once = false;             // with one value in all rows it is said above the table instead

@@ -74,14 +74,10 @@ Fields DdpFields() {
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Fact("bucket_bytes")},
 
-      {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline}, &View::step_s},
+      {{.name = "step (s)", .section = kHeadline}, &View::step_s},
       {{.name = "delta (%)", .kind = Kind::kPercent, .header = "delta, paired (%)", .section = kHeadline},
        &View::delta_percent},
-      {{.name = "sync_cost (s)",
-        .kind = Kind::kPart,
-        .header = "sync_cost, paired (s)",
-        .digits = 3,
-        .section = kHeadline},
+      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
        CostOf(&Cost::total)},
       {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
        [](const View& view) { return 1e-6 * Fact("sent_bytes_per_step")(view); }},
@@ -164,6 +160,12 @@ Fields DdpFields() {
 
 Table DdpTable(const std::string& title, Audience audience, const std::vector<Cell>& cells) {
   Fields fields = DdpFields();
+  for (Field<View>& field : fields) {
+    const std::string& name = field.column.name;
+    if (!name.ends_with(" (s)")) continue;
+    field.column.header = Join(name.substr(0, name.size() - 2), "ms)");
+    field.column.times = 1e3;
+  }
   Append(RunFields(kSteps), &fields);
   TableOf<View> table("ddp", title, std::move(fields), audience);
   for (const Cell& cell : cells) {
@@ -214,10 +216,10 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   const Audience audience = runs.size() == 1 ? Audience::kAll : Audience::kMachines;
   tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
   (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
-      "step: 20 % trimmed mean of the row alone. delta and sync_cost: 20 % trimmed means of differences to "
-      "the steps of the baseline over the same backend, and of the floor, in the same round; where "
-      "`covariate` is not 0, less so many times the difference of forward. In brackets: simultaneous 95 % "
-      "CI, of all deltas of a cell, and of all its costs. Bold: may be fastest.");
+      "step: 20 % trimmed mean of the row alone. delta and sync_cost, paired: 20 % trimmed means of "
+      "differences to the steps of the baseline over the same backend, and of the floor, in the same round; "
+      "where `covariate` is not 0, less so many times the difference of forward. In brackets: simultaneous "
+      "95 % CI, of all deltas of a cell, and of all its costs. Bold: may be fastest.");
 }
 
 }  // namespace gradsync::tools
