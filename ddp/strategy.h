@@ -53,10 +53,19 @@ class Strategy {
   // by ForParts, and takes the learning rate from it in each step. Throws InvalidInput for a scale other than
   // 1 that its traits rule out.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
+  // After Update, on all ranks: waits for what the step has left on its way for the next one. A step may
+  // follow without it.
+  virtual void EndTurn() {}
 
   // Whether parameters' values live in memory that all ranks of a host share: then there is one copy of the
   // weights, and no rank gathers them.
   virtual bool places_values() const { return false; }
+  // Of values and of gradients: this rank's parts, if it keeps no more than them from step to step; empty:
+  // they are whole, where parameters have them.
+  struct Parts {
+    std::vector<model::Tensor> values = {}, grads = {};
+  };
+  virtual Parts parts() const { return {}; }
   // How many bytes less this rank sends in a step because untouched rows are left out; nullopt: none are.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
 
