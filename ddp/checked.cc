@@ -69,7 +69,6 @@ class CheckedStrategy : public Strategy {
     strategy_->Update(optimizer, grad_scale);
   }
 
-  void EndTurn() override { strategy_->EndTurn(); }
   bool places_values() const override { return strategy_->places_values(); }
   Parts parts() const override { return strategy_->parts(); }
   std::optional<double> rows_save_bytes() const override { return strategy_->rows_save_bytes(); }

@@ -53,9 +53,6 @@ class Strategy {
   // by ForParts, and takes the learning rate from it in each step. Throws InvalidInput for a scale other than
   // 1 that its traits rule out.
   virtual void Update(model::Optimizer& optimizer, double grad_scale = 1) { optimizer.Step(grad_scale); }
-  // After Update, on all ranks: waits for what the step has left on its way for the next one. A step may
-  // follow without it.
-  virtual void EndTurn() {}
 
   // Whether parameters' values live in memory that all ranks of a host share: then there is one copy of the
   // weights, and no rank gathers them.

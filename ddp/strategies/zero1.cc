@@ -49,12 +49,11 @@ class Zero1 : public ShardedStrategy {
 
   bool hears_uses() const override { return carried_.has_value(); }
   // The update waits for each bucket, and writes weights, of which nothing may be on its way any more.
-  void Finish() override { EndTurn(); }
-  void EndTurn() override {
+  void Finish() override {
     if (carried_) carried_->Wait();
   }
   void Reset() override {
-    EndTurn();
+    Finish();
     ShardedStrategy::Reset();
   }
 
