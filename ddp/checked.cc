@@ -70,6 +70,7 @@ class CheckedStrategy : public Strategy {
   }
 
   bool places_values() const override { return strategy_->places_values(); }
+  Parts parts() const override { return strategy_->parts(); }
   std::optional<double> rows_save_bytes() const override { return strategy_->rows_save_bytes(); }
   void CompleteGradients() override { strategy_->CompleteGradients(); }
   void CompleteValues() override { strategy_->CompleteValues(); }

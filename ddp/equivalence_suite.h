@@ -201,6 +201,7 @@ inline Result Train(const Tested& tested, size_t bucket_bytes, comm::ProcessGrou
   StrategyContext context = {.params = model->params(), .group = group, .options = {}};
   context.options.bucket_bytes = bucket_bytes;
   context.options.spoil_weights = device->is_cpu();
+  context.options.is_alone = group.size() % 2 == 1;  // both are tried
   context.options.values = tested.values;
   context.units = UnitsOf(*model, graph, group.size(), bucket_bytes);
   const std::unique_ptr<Strategy> strategy = MakeStrategy(tested.strategy, context);

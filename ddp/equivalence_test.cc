@@ -96,6 +96,8 @@ TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
 
 INSTANTIATE_TEST_SUITE_P(AllStrategies, AdamWEquivalenceTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param.name(); });
+INSTANTIATE_TEST_SUITE_P(InForward, AdamWEquivalenceTest, testing::Values(Tested{"zero1", {{"gather", 1}}}),
+                         [](const auto& tested) { return tested.param.name(); });
 
 // A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are
 // added before they are averaged; unused, by all ranks or by some, whose share of the mean is zero (PyTorch
@@ -255,11 +257,13 @@ TEST_P(GatheredTest, EqualsOneProcessOnTheWholeBatch) {
 INSTANTIATE_TEST_SUITE_P(Prefetch, GatheredTest,
                          testing::Values(Tested{"zero3", {{"prefetch", 0}}}, Tested{"zero3"},
                                          Tested{"zero3", {{"prefetch", 2}}}, Tested{"zero3", {{"keep", 1}}},
-                                         Tested{"zero3", {{"unit", 1}}}, Tested{"zero3", {{"shared", 1}}}),
+                                         Tested{"zero3", {{"unit", 1}}}, Tested{"zero3", {{"shared", 1}}},
+                                         Tested{"zero1", {{"gather", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
 
 INSTANTIATE_TEST_SUITE_P(InParts, UncommonParametersTest,
-                         testing::Values(Tested{"zero2", {{"accumulate_parts", 1}}}),
+                         testing::Values(Tested{"zero2", {{"accumulate_parts", 1}}},
+                                         Tested{"zero1", {{"gather", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
 
 // Each rank uses other parameters, in another order, and touches few rows of two of them, in two passes.

@@ -28,6 +28,10 @@ struct StrategyOptions {
   bool check_gradients = false;
   // For tests, on the CPU: gathered weights become NaN when they are let go.
   bool spoil_weights = false;
+  // No other strategy trains these parameters before this one is gone, or is Reset: where it keeps parts of
+  // the weights alone, memory of the parameters' own is given back to the system (on the CPU). Weights must
+  // then be written again after the strategy, and before a Reset.
+  bool is_alone = false;
   // The strategy's own options, by name; those left out have their defaults. Values that traits do not allow
   // are refused with InvalidInput.
   std::map<std::string, double, std::less<>> values = {};
@@ -49,6 +53,11 @@ inline int64_t PeriodOf(const Traits& traits, const StrategyOptions& options) {
 inline int64_t StartOf(const Traits& traits, const StrategyOptions& options) {
   return traits.start_option.empty() ? 0
                                      : static_cast<int64_t>(ValueOf(traits, traits.start_option, options));
+}
+
+// Whether it leaves weights to the next forward.
+inline bool CarriesOver(const Traits& traits, const StrategyOptions& options) {
+  return !traits.carry_option.empty() && ValueOf(traits, traits.carry_option, options) != 0;
 }
 
 // Memory of its buffers, in copies of all gradients, at most. `largest_unit`: its part of all elements.

@@ -2,11 +2,22 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "ddp/schedule_suite.h"
 
 namespace gradsync::ddp {
 namespace {
+
+// Every parameter that is read waits for its bucket.
+Events WithoutRepeatedWaits(Events events) {
+  events.erase(
+      std::ranges::unique(events, [](auto& a, auto& b) { return a == b && a.starts_with("wait"); }).begin(),
+      events.end());
+  return events;
+}
 
 // Each bucket is reduced to parts as soon as it is full; while a bucket's weights travel the next is updated.
 TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
@@ -31,6 +42,97 @@ TEST_F(ScheduleTest, Zero1ReducesDuringBackwardAndGathersDuringTheUpdate) {
                            "wait all_gather 262144"};
   EXPECT_EQ(StepAndUpdate(), expected);
   EXPECT_EQ(StepAndUpdate(), expected);
+}
+
+// When a step ends weights are on their way, the first layers' first; the next forward waits for each when it
+// reads it.
+TEST_F(ScheduleTest, Zero1LeavesWeightsToTheNextForward) {
+  Make("zero1", 2 * kBytes, {{"gather", 1}});
+  const Events expected = {"wait all_gather 262144",  // forward: 0
+                           "wait all_gather 524288",  // 1 to 4
+                           "grad 4",
+                           "grad 3",
+                           "reduce_scatter 262144",
+                           "grad 2",
+                           "grad 1",
+                           "reduce_scatter 262144",
+                           "grad 0",
+                           "reduce_scatter 131072",
+                           "wait all_gather 524288",  // before the update writes to them
+                           "wait all_gather 262144",
+                           "update",
+                           "wait reduce_scatter 262144",
+                           "wait reduce_scatter 131072",
+                           "all_gather 262144",
+                           "all_gather 524288",
+                           "all_gather 524288"};
+  StepAndUpdate();  // In it weights come to their place.
+  for (int step = 0; step < 2; ++step) EXPECT_EQ(WithoutRepeatedWaits(StepAndUpdate()), expected);
+  EXPECT_EQ(strategy_->plan().SentBytes(2), 5.0 * kBytes);
+  EXPECT_EQ(strategy_->plan().buckets.front().params.front(), model_.params().front());
+  // The first layer waits for its own alone.
+  log_.clear();
+  strategy_->BeginStep();
+  model_.params()[0]->ForwardValue();
+  EXPECT_EQ(log_, Events{"wait all_gather 262144"});
+  // Neither evaluation nor a new training finds any on its way.
+  for (const auto& ends : {+[](Strategy& s) { s.CompleteValues(); }, +[](Strategy& s) { s.Reset(); }}) {
+    StepAndUpdate();
+    log_.clear();
+    ends(*strategy_);
+    EXPECT_EQ(std::ranges::count_if(log_, [](auto& e) { return e.starts_with("wait all_gather"); }), 3);
+  }
+  strategy_->CompleteValues();
+  log_.clear();
+  model_.params()[0]->ForwardValue();
+  EXPECT_EQ(log_, Events());
+  strategy_.reset();
+  EXPECT_EQ(model_.params()[0]->own_bytes(), kBytes);
+}
+
+// What ranks keep is in parts where it is sharded; memory of the parameters' own goes back to the system if
+// no other strategy needs it.
+TEST_F(ScheduleTest, PartsAreWhatIsKept) {
+  const auto numel = [](const std::vector<Tensor>& parts) {
+    int64_t sum = 0;
+    for (const Tensor& part : parts) sum += part.numel();
+    return sum;
+  };
+  for (const std::string& name : StrategyNames()) {
+    const Traits& traits = TraitsOf(name);
+    if (traits.agreement != Agreement::kExact) continue;
+    Make(name);
+    StepAndUpdate();
+    const Strategy::Parts parts = strategy_->parts();
+    EXPECT_EQ(numel(parts.values), traits.shards_values ? 5 * kNumel / 2 : 0) << name;
+    EXPECT_EQ(numel(parts.grads), traits.shards_grads ? 5 * kNumel / 2 : 0) << name;
+  }
+  for (const bool is_alone : {false, true}) {
+    for (const auto& [name, values, is_common] : std::vector<std::tuple<std::string, Values, bool>>{
+             {"zero3", {}, false}, {"zero1", {{"gather", 1}}, false}, {"zero1", {}, true}}) {
+      const TestModel model(std::vector<int64_t>(5, kNumel));
+      group_.has_common_memory = is_common;
+      const Tensor own = model.params()[4]->value();
+      const float weight = own.ToVector<float>()[kNumel / 2];
+      const float own_part = own.ToVector<float>()[kNumel / 4];
+      ASSERT_NE(weight, 0);
+      ASSERT_NE(own_part, 0);
+      const std::vector<model::Parameter*>& params = model.params();
+      StrategyContext context = {.params = params, .group = group_, .options = {}};
+      context.options.is_alone = is_alone;
+      context.options.values = values;
+      context.units = {params};
+      const auto strategy = MakeStrategy(name, context);
+      strategy->BeginStep();
+      EXPECT_EQ(own.ToVector<float>()[kNumel / 2], is_alone ? 0 : weight) << name;
+      if (!is_common) continue;
+      // What is in common memory stays there when training begins again.
+      EXPECT_EQ(params[4]->value().ToVector<float>()[kNumel / 4], own_part) << name;
+      strategy->Reset();
+      strategy->BeginStep();
+      EXPECT_EQ(params[4]->value().ToVector<float>()[kNumel / 4], own_part) << name;
+    }
+  }
 }
 
 // A bucket's memory is used again when it has been reduced: for that of parameter 0 the first must have
@@ -117,12 +219,7 @@ TEST_F(ScheduleTest, Zero3GathersWhatIsReadNext) {
                            "update",
                            "wait reduce_scatter 262144"};
   for (int step = 0; step < 2; ++step) {
-    Events events = StepAndUpdate();
-    // Every parameter that is read waits.
-    events.erase(
-        std::ranges::unique(events, [](auto& a, auto& b) { return a == b && a.starts_with("wait"); }).begin(),
-        events.end());
-    EXPECT_EQ(events, expected);
+    EXPECT_EQ(WithoutRepeatedWaits(StepAndUpdate()), expected);
   }
 }
 

@@ -1,6 +1,10 @@
 #include "ddp/sharded_strategy.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "model/tensor_ops.h"
@@ -20,6 +24,15 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
   return plan;
 }
 
+// Gives whole pages back to the system: they are zero when they are touched again.
+void GiveBack(const Tensor& tensor) {
+  if (!tensor.defined() || !tensor.device()->is_cpu()) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
+  const uintptr_t first = (begin + page - 1) / page * page, end = (begin + tensor.nbytes()) / page * page;
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 }  // namespace
 
 void PadToParts(int num_parts, Bucket& bucket) {
@@ -27,12 +40,13 @@ void PadToParts(int num_parts, Bucket& bucket) {
   bucket.numel = (bucket.numel + num_parts - 1) / num_parts * num_parts;
 }
 
-ShardedStrategy::ShardedStrategy(const Traits& traits, const StrategyContext& context)
-    : ShardedStrategy(PlanParts(traits, context), context, /*in_common=*/true) {}
+ShardedStrategy::ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common)
+    : ShardedStrategy(PlanParts(traits, context), context, in_common) {}
 
 ShardedStrategy::ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common)
     : OverlappedBuckets(context.group, std::move(plan)),
-      values_(in_common ? MakeCommonBuffers(plan_, group_) : std::vector<Tensor>()) {
+      values_(in_common ? MakeCommonBuffers(plan_, group_) : std::vector<Tensor>()),
+      is_alone_(context.options.is_alone) {
   for (size_t i = 0; i < plan_.buckets.size(); ++i) {
     const Bucket& bucket = plan_.buckets[i];
     const int64_t begin = group_.rank() * part_numel(i), end = begin + part_numel(i);
@@ -72,6 +86,7 @@ void ShardedStrategy::SetParts(std::vector<Tensor> own_grads, const model::Optim
                                std::vector<Tensor> own_values) {
   own_grads_ = std::move(own_grads);
   own_values_ = std::move(own_values);
+  if (is_alone_ && !own_values_.empty()) TakeOwnValues();  // That memory is free for the optimizer's state.
   if (like != nullptr) MakeOptimizer(*like);
 }
 
@@ -104,15 +119,33 @@ void ShardedStrategy::BeginStep() {
     group_.Barrier();  // No rank reads what the last training has left in values_.
     for (size_t i = 0; i < values_.size(); ++i) CopyOwnValues(i, OwnPart(i, values_[i]));
     group_.Barrier();
+    LeaveOwnMemory();
   } else if (!has_begun_ && !own_values_.empty()) {
-    for (size_t i = 0; i < own_values_.size(); ++i) {
-      for (Parameter* const param : plan_.buckets[i].params) param->TakeBack();
-      CopyOwnValues(i, own_values_[i]);
-    }
+    if (!has_taken_) TakeOwnValues();
     PublishValues();
   }
   has_begun_ = true;
   ForEachPlace(plan_, values_, [](Parameter& param, const Tensor& common) { param.PlaceValue(common); });
+}
+
+void ShardedStrategy::TakeOwnValues() {
+  for (size_t i = 0; i < own_values_.size(); ++i) {
+    for (Parameter* const param : plan_.buckets[i].params) param->TakeBack();
+    CopyOwnValues(i, own_values_[i]);
+  }
+  LeaveOwnMemory();
+  has_taken_ = true;
+}
+
+void ShardedStrategy::LeaveOwnMemory() const {
+  for (const Bucket& bucket : plan_.buckets) {
+    for (Parameter* const param : bucket.params) {
+      if (!is_alone_ || param->own_bytes() == 0) continue;
+      const Parameter::Update own = param->BeginUpdate();
+      GiveBack(own.value);
+      GiveBack(own.copy);
+    }
+  }
 }
 
 void ShardedStrategy::EndPass() {
@@ -199,7 +232,7 @@ std::vector<model::NamedTensor> ShardedStrategy::State() {
 }
 
 void ShardedStrategy::Reset() {
-  has_begun_ = false;
+  has_begun_ = has_taken_ = false;
   if (optimizer_ != nullptr) optimizer_->Reset();
 }
 

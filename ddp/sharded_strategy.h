@@ -43,8 +43,9 @@ class ShardedStrategy : public OverlappedBuckets {
   // plan_ has the buckets in the order in which gradients are reduced, padded so that all parts of one have
   // the same number of elements.
   // `traits` have small_first and small_last.
-  ShardedStrategy(const Traits& traits, const StrategyContext& context);
-  // `plan`: such a one. With `in_common` ranks keep one copy of the weights if they have memory in common.
+  // With `in_common` ranks keep one copy of the weights if they have memory in common.
+  ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common = true);
+  // `plan`: such a one.
   ShardedStrategy(BucketPlan plan, const StrategyContext& context, bool in_common);
   // At the end of the constructor: where this rank's parts of the gradients will be, by bucket, and those of
   // the values; without any, they are in the parameters. Makes the optimizer of these parts, like that one;
@@ -79,6 +80,10 @@ class ShardedStrategy : public OverlappedBuckets {
   };
 
   void MakeOptimizer(const model::Optimizer& like);
+  // Copies this rank's weights from the parameters' own memory to own_values_.
+  void TakeOwnValues();
+  // The parameters' own memory is not needed any more.
+  void LeaveOwnMemory() const;
   // Copies this rank's weights of bucket i to their places in its part.
   void CopyOwnValues(size_t i, const model::Tensor& own) const;
   void UpdateOwnValues(double grad_scale);
@@ -87,6 +92,8 @@ class ShardedStrategy : public OverlappedBuckets {
 
   std::vector<std::vector<Own>> own_;  // by bucket
   std::vector<model::Tensor> values_;  // of all ranks, by bucket; empty: every rank has its own
+  const bool is_alone_;                // see StrategyOptions
+  bool has_taken_ = false;             // own_values_ are the weights that training begins with
   bool has_begun_ = false;             // values_, or own_values_, are this training's
   size_t num_earlier_passes_ = 0;
   std::vector<model::Tensor> own_grads_, own_values_;

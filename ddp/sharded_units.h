@@ -29,6 +29,9 @@ class ShardedUnits : public ShardedStrategy {
   void CompleteValues() override {
     if (weights_ && has_begun()) weights_->Complete();
   }
+  Parts parts() const override {
+    return {weights_ ? weights_->parts() : std::vector<model::Tensor>(), own_grads()};
+  }
   BucketPlan plan() const override;
 
  protected:

@@ -57,6 +57,12 @@ class Strategy {
   // Whether parameters' values live in memory that all ranks of a host share: then there is one copy of the
   // weights, and no rank gathers them.
   virtual bool places_values() const { return false; }
+  // Of values and of gradients: this rank's parts, if it keeps no more than them from step to step; empty:
+  // they are whole, where parameters have them.
+  struct Parts {
+    std::vector<model::Tensor> values = {}, grads = {};
+  };
+  virtual Parts parts() const { return {}; }
   // How many bytes less this rank sends in a step because untouched rows are left out; nullopt: none are.
   virtual std::optional<double> rows_save_bytes() const { return std::nullopt; }
 

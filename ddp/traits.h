@@ -67,6 +67,7 @@ struct Traits {
   bool owns_update = false;    // does not update every weight by Optimizer::Step alone, or communicates then
   bool owns_state = false;     // leaves the state of the optimizer that Update gets alone: it has its own
   bool shards_state = false;   // of which every rank has one part, as many as there are ranks
+  bool shards_grads = false;   // likewise, between steps
   bool shards_values = false;  // likewise, between steps
   bool needs_f32 = false;      // of parameters and gradients
   bool needs_cpu = false;
@@ -85,6 +86,13 @@ struct Traits {
   std::string_view period_option = {};
   // The option that says how many steps at first average gradients exactly; empty: none does.
   std::string_view start_option = {};
+  // The option that, unless it is 0, leaves weights on their way when a step ends, which the next forward
+  // waits for; empty: there is none. A variant is then timed in turns of several steps, without barriers
+  // between them.
+  std::string_view carry_option = {};
+  // How often a step gathers the weights, which may depend on its options and the units of the model, given
+  // as parts of all elements, the first of forward first. Null: once, if it shards the optimizer's state.
+  double (*gathers)(const StrategyOptions& options, std::span<const double> units) = nullptr;
   // What its steps are compared with, see MakeReference; null: a single process on the whole batch.
   std::unique_ptr<Reference> (*reference)(const ReferenceContext& context) = nullptr;
   // What PyTorch calls the way that compares with it: "ddp" is DistributedDataParallel, "ddp_view" the same

@@ -131,6 +131,7 @@ void KeepTable(const std::string& name, Report* report) {
   Require(std::ranges::count(names, name) > 0, "--table=", name, ": the records make no such table, but ",
           Listed(names), bench::DidYouMean(name, names));
   std::erase_if(report->tables, [&](const Table& table) { return table.name() != name; });
+  for (Table& table : report->tables) table.SetDetail(false);  // It is what was asked for.
 }
 
 // Names what was left out.

@@ -14,6 +14,7 @@ install torch`. Strategies:
   ddp             torch.nn.parallel.DistributedDataParallel with buckets of that size
   ddp_view        the same with gradient_as_bucket_view, whose averaged gradients are not copied back
   zero1           ddp_view with ZeroRedundancyOptimizer, which updates a part of the weights on each rank
+  fully_shard     fully_shard of each block and of the model, PyTorch 2.6 or newer: weights and gradients are in parts too
   bf16_hook       ddp_view with bf16_compress_hook
   post_local_sgd  no averaging of gradients; PostLocalSGDOptimizer averages weights after every 8th step
 
@@ -44,7 +45,7 @@ import torch.distributed as dist
 
 sys.dont_write_bytecode = True  # beside sources that may be read-only
 from pytorch_models import make_model, random_batch
-from pytorch_training import Case, clock_of
+from pytorch_training import Case, clock_of, whole
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
 
@@ -175,7 +176,8 @@ class Server:
         self.case.restart()
         self.case.step(name, self.batch(command))
         named = dict(self.case.variants[name].model.named_parameters())
-        save_safetensors(command["path"], {**named, **{"grad." + n: p.grad for n, p in named.items()}})
+        tensors = {**named, **{"grad." + n: p.grad for n, p in named.items()}}
+        save_safetensors(command["path"], {n: whole(tensor) for n, tensor in tensors.items()})
         return {}
 
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from pytorch_ddp import libraries
 from pytorch_models import make_model, random_batch, rms_norm
-from pytorch_training import LOCAL_STEPS, Case
+from pytorch_training import LOCAL_STEPS, Case, whole
 
 CONFIG = {"d_model": 64, "d_ff": 128, "num_layers": 2, "num_heads": 2, "vocab_size": 20000, "seq_len": 8,
           "batch_size": 1, "dtype": "f32", "optimizer": "adamw", "learning_rate": 1e-3}
@@ -52,6 +52,13 @@ def check_on_two_ranks(rank, path):
         assert all(torch.equal(*pair) for pair in zip(ddp.params, zero.params)), "zero1 trains other weights than ddp"
         own = sum(s.numel() for state in zero.variants["zero1"].optimizer.optim.state.values() for s in state.values())
         assert own < 1.2 * sum(p.numel() for p in zero.params), "zero1 holds the state of other ranks"
+    for optimizer in ("adamw", "sgd"):
+        config = {**CONFIG, "optimizer": optimizer}
+        ddp, sharded = trained("ddp", 3, config), trained("fully_shard", 3, config)
+        for p, q in zip(ddp.values, sharded.values):
+            torch.testing.assert_close(q, p)
+        kept = sum(p.to_local().numel() for p in sharded.variants["fully_shard"].params)
+        assert kept < 0.6 * sum(p.numel() for p in ddp.params), "fully_shard keeps whole weights"
     # It averages after the first step, and then after each LOCAL_STEPS.
     assert all(same_on_both_ranks(trained("post_local_sgd", 1 + LOCAL_STEPS).params)), "not averaged"
     assert not all(same_on_both_ranks(trained("post_local_sgd", LOCAL_STEPS).params)), "averaged too early"
@@ -95,6 +102,7 @@ class PyTorchTest(unittest.TestCase):
             with self.subTest(config):
                 self.check_gradients(config, ("none", "naive", "flat", "overlap", "ddp", "ddp_view", "zero1",
                                               "post_local_sgd"))
+        self.check_gradients(CONFIG, ("none", "fully_shard"))
 
     def check_gradients(self, config, names):
         case, batch = case_of(config, **dict.fromkeys(names, 25 << 20)), random_batch(config, torch.Generator())
@@ -104,7 +112,7 @@ class PyTorchTest(unittest.TestCase):
             for p, value in zip(case.params, weights):
                 p.data.copy_(value)
             case.step(name, batch)
-            grads = [p.grad.clone() for p in case.variants[name].model.parameters()]
+            grads = [whole(p.grad).clone() for p in case.variants[name].model.parameters()]
             expected = expected or grads
             for grad, other in zip(grads, expected):
                 torch.testing.assert_close(grad, other)

@@ -10,6 +10,7 @@ from torch.distributed.optim import PostLocalSGDOptimizer, ZeroRedundancyOptimiz
 
 DEFAULT_BUCKET_BYTES = 25 << 20  # DistributedDataParallel's own
 COMPILED = "_compiled"  # behind the name of a strategy whose model runs under torch.compile
+SHARDED = "fully_shard"
 LOCAL_STEPS = 8  # of post_local_sgd: from one average of the weights to the next
 
 
@@ -80,6 +81,23 @@ class WithBuffers(torch.nn.Module):
 DDP = {"ddp": {}, **{name: {"gradient_as_bucket_view": True} for name in ("ddp_view", "zero1", "bf16_hook")}}
 
 
+def shard(model, device):
+    """Each block is gathered before it is used and let go after; the rest of the model is gathered once for both
+    passes, as PyTorch does it by default."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard  # PyTorch 2.6 or newer
+
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for block in model.layers:  # of a transformer: it takes no weights in channels_last
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def whole(tensor):
+    """On all ranks: of what is in parts, all of it."""
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
 class Variant:
     """A strategy at work: the module that it runs forward, and the model inside, whose gradients it makes.
     `compiled`: what torch.compile was given, for the record; empty if nothing. Behind the name may be the size of
@@ -89,7 +107,10 @@ class Variant:
         self.model = model
         self.kind = kind_of(name)
         self.has_buckets = self.kind in DDP
+        self.is_sharded = self.kind == SHARDED
         self.compiled = ""
+        if self.is_sharded:
+            shard(model, next(model.parameters()).device)
         if self.has_buckets:
             # An explicit size switches off the small first bucket, which belongs to the default.
             size = {} if bucket_bytes == DEFAULT_BUCKET_BYTES else {"bucket_cap_mb": bucket_bytes / 2**20}
@@ -119,6 +140,26 @@ class Variant:
                 self.params, type(optimizer), parameters_as_bucket_view=views, lr=optimizer.defaults["lr"], fused=True)
         if self.kind == "post_local_sgd":
             self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(LOCAL_STEPS, warmup_steps=0))
+        if self.is_sharded:
+            # PyTorch 2.15 has no fused SGD for parts.
+            fastest = {"fused": True} if isinstance(optimizer, OPTIMIZERS["adamw"]) else {"foreach": True}
+            self.optimizer = type(optimizer)(self.params, lr=optimizer.defaults["lr"], **fastest)
+
+    def take(self, values):
+        """Weights become these, which variants share, unless they are."""
+        for p, value in zip(self.params, values):
+            if self.is_sharded:
+                own = value.chunk(dist.get_world_size())[dist.get_rank():][:1]
+                for part in own:  # none if there are fewer rows than ranks
+                    p.to_local().data.copy_(part)
+            elif p.data_ptr() != value.data_ptr():  # zero1 keeps weights in buckets of its own
+                p.data.copy_(value)
+
+    def give(self, values):
+        """The other way round."""
+        for p, value in zip(self.params, values):
+            if self.is_sharded or p.data_ptr() != value.data_ptr():
+                value.copy_(whole(p.data))
 
     def buckets(self):
         """The bytes of DistributedDataParallel's buckets, in their order, for the record."""
@@ -176,6 +217,7 @@ class Case:
 
     `config`: a record's, with "bucket_bytes" by strategy. `make_model` makes one with its first weights. Those of
     DistributedDataParallel have models of their own, because its hooks stay for good, but no weights of their own.
+    fully_shard has parts of its own, which get the weights before each step and give them back after it, untimed.
     bf16: forward under autocast; weights, gradients and what is averaged stay f32.
     """
 
@@ -196,8 +238,9 @@ class Case:
         self.variants = {}
         for name, bucket_bytes in config["bucket_bytes"].items():
             model = self.model
-            if kind_of(name) in DDP:
+            if kind_of(name) in DDP or kind_of(name) == SHARDED:
                 model = make_model()
+            if kind_of(name) in DDP:
                 self.share_weights(model.parameters())
             self.variants[name] = Variant(name, model, bucket_bytes)
         self.restart()
@@ -212,7 +255,8 @@ class Case:
             dist.broadcast(p.data, 0)
         optimizer = self.make_optimizer()
         for variant in self.variants.values():
-            self.share_weights(variant.params)
+            if not variant.is_sharded:
+                self.share_weights(variant.params)
             variant.restart(optimizer)
 
     def forward(self, variant, batch):
@@ -233,7 +277,7 @@ class Case:
         may have waited for its compiler longer than others."""
         facts = {}
         for name, variant in self.variants.items():
-            if not variant.has_buckets and not variant.compiled:
+            if not (variant.has_buckets or variant.is_sharded or variant.compiled):
                 continue
             begin = time.perf_counter_ns()
             for _ in range(2):
@@ -258,9 +302,7 @@ class Case:
         """One training step. Returns its phases in ns, by the names of a record's samples."""
         variant = self.variants[name]
         self.drop_gradients()
-        for p, value in zip(variant.params, self.values):
-            if p.data_ptr() != value.data_ptr():  # zero1 keeps weights in buckets of its own
-                p.data.copy_(value)
+        variant.take(self.values)
         variant.strategy.active = True
         self.clock.begin()
         if waits:
@@ -273,15 +315,13 @@ class Case:
         self.clock.mark()
         variant.strategy.finish()
         self.clock.mark()
-        for shared, p in zip(self.params, variant.params):
+        for shared, p in zip(self.params, [] if variant.is_sharded else variant.params):
             shared.grad = p.grad
         self.clock.mark()
         variant.optimizer.step()
         self.clock.mark()
         variant.strategy.active = False
-        for p, value in zip(variant.params, self.values):
-            if p.data_ptr() != value.data_ptr():
-                value.copy_(p.data)
+        variant.give(self.values)
         if variant.kind == "post_local_sgd":  # PeriodicModelAverager leaves the average in new memory
             self.share_weights(variant.params)
         return {"begin_ns": begin_ns, **phases_of(variant, self.clock.between())}
@@ -289,6 +329,6 @@ class Case:
 
 def phases_of(variant, times):
     forward, backward, sync, _, optimizer = times  # what Case does for itself is no part of a step
-    if variant.has_buckets:  # DistributedDataParallel waits for gradients inside backward
+    if variant.has_buckets or variant.is_sharded:  # they wait for gradients inside backward
         return {"forward_ns": forward, "backward_and_sync_ns": backward + sync, "optimizer_ns": optimizer}
     return {"forward_ns": forward, "backward_ns": backward, "sync_exposed_ns": sync, "optimizer_ns": optimizer}

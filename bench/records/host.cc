@@ -39,6 +39,14 @@ std::optional<int64_t> AvailableMemoryBytes() {
   return available;
 }
 
+void ResetPeakResidentBytes() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+std::optional<int64_t> PeakResidentBytes() {
+  std::optional<int64_t> bytes = ParseInteger(ReadEntry("/proc/self/status", "VmHWM", ": kB\t"));
+  if (bytes) *bytes *= 1024;
+  return bytes;
+}
+
 std::vector<int> AllowedCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -14,6 +14,11 @@ namespace gradsync::bench {
 // left if that is less. Nullopt where neither can be read.
 std::optional<int64_t> AvailableMemoryBytes();
 
+// The most memory that this process has had at once since then, or, where the system does not allow that,
+// since it began, without what has been swapped out; nullopt where it cannot be read.
+void ResetPeakResidentBytes();
+std::optional<int64_t> PeakResidentBytes();
+
 // The first line of a file that starts with `key`, without it and without any of `separators` at either end;
 // empty if there is none. "MemAvailable:  23456 kB" has the entry "23456" between separators ": kB".
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators);

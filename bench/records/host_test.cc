@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace gradsync::bench {
 namespace {
@@ -21,6 +22,16 @@ TEST(EntryTest, IsFoundByItsKey) {
 TEST(MemoryTest, ThisMachineHasSome) {
   ASSERT_TRUE(AvailableMemoryBytes().has_value());
   EXPECT_GT(*AvailableMemoryBytes(), 0);
+}
+
+TEST(MemoryTest, ThePeakOfAProcessStartsAgain) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  ResetPeakResidentBytes();
+  const int64_t before = PeakResidentBytes().value();
+  EXPECT_EQ(std::vector<char>(kBytes, 1).back(), 1);
+  EXPECT_GE(PeakResidentBytes().value() - before, kBytes / 2);
+  ResetPeakResidentBytes();
+  EXPECT_LT(PeakResidentBytes().value() - before, kBytes / 2);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,8 @@
 #include "bench/launch/rank_program.h"
 #include "bench/launch/runfile.h"
 #include "bench/peers/pytorch.h"
+#include "bench/records/host.h"
+#include "bench/records/units.h"
 #include "bench/timing/cpu_clock.h"
 #include "bench/timing/nvtx.h"
 #include "bench/timing/schedule.h"
@@ -69,7 +72,9 @@ class TrainingJob : public RankJob {
                  {.optimizer = options.optimizer,
                   .learning_rate = options.learning_rate,
                   .ranges = ranges_.get(),
-                  .check_gradients = options.check_gradients},
+                  .check_gradients = options.check_gradients,
+                  .is_alone = options.is_alone(),
+                  .restarts = options.restarts()},
                  device_, group_, CpuClock(threads_before_)),
         verifier_(options, *source_, trainer_, rank),
         disturbance_(group_, device_),
@@ -87,7 +92,6 @@ class TrainingJob : public RankJob {
     if (!options_.dump_grads.empty()) DumpGradients();
     rank_.Expect(TotalSteps());
     for (const Cell& cell : task_.cells) {
-      trainer_.Restart();
       if (options_.interleaved()) {
         Measure(cell, options_.variants);
       } else {
@@ -99,8 +103,14 @@ class TrainingJob : public RankJob {
 
  private:
   void Measure(const Cell& cell, std::span<const TrainingVariant> variants) {
+    trainer_.Restart();
+    if (options_.is_alone()) {
+      device_->allocator().Trim();
+      ResetPeakResidentBytes();
+    }
     std::vector<Series> all = Prepare(cell, variants);
     TakeTurns(cell, all);
+    const int64_t peak_bytes = options_.is_alone() ? PeakResidentBytes().value_or(0) : 0;
     for (Series& series : all) {
       Record more;
       if (!series.stepper->variant().is_peer()) {
@@ -110,10 +120,12 @@ class TrainingJob : public RankJob {
       more.facts.Set("allocations_in_timed_steps",
                      series.allocations ? Value(*series.allocations) : Value(std::string("unknown")));
       series.stepper->Describe(more.facts);
+      if (peak_bytes > 0) more.facts.Set("peak_resident_bytes", peak_bytes);
+      if (options_.max_memory) CompareWithMaxMemory(peak_bytes, series);
       if (series.profile) {
         series.profile->WriteTo(more);
-        profiles_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("step_ns").size(),
-                          " steps:\n", series.profile->ToString());
+        notes_ += Join("\n", NameOf(series), ", mean of ", series.record.samples.at("step_ns").size(),
+                       " steps:\n", series.profile->ToString());
       }
       Add(more, series);
     }
@@ -128,6 +140,15 @@ class TrainingJob : public RankJob {
       Add(more, series);
       rank_.writer().WriteToDisk();
     }
+  }
+
+  void CompareWithMaxMemory(int64_t peak_bytes, const Series& series) {
+    const int64_t most = rank_.Reduce(peak_bytes, comm::ReduceOp::kMax);
+    const std::string took = Join(NameOf(series), ": at most ", ApproximateBytes(static_cast<double>(most)),
+                                  " of memory on each rank");
+    notes_ += Join("\n", took, "\n");
+    if (most > *options_.max_memory)
+      rank_.AddFault(Join(took, ", expected ", ApproximateBytes(static_cast<double>(*options_.max_memory))));
   }
 
   std::vector<Series> Prepare(const Cell& cell, std::span<const TrainingVariant> variants) {
@@ -176,7 +197,9 @@ class TrainingJob : public RankJob {
       for (const int i : RoundOrder(num_variants, round, seed)) {
         Series& series = all[static_cast<size_t>(i)];
         TakeStep(series, options_.warmup_steps + round, round, batch);
-        if (!series.stepper->variant().is_peer() && IsSpotChecked(round, i, per_check, seed)) {
+        // With max_memory there may be no room for whole weights.
+        if (!options_.max_memory && !series.stepper->variant().is_peer() &&
+            IsSpotChecked(round, i, per_check, seed)) {
           ++series.spot_checks;
           if (verifier_.SpotCheck(*series.stepper, round)) ++series.equal_spot_checks;
         }
@@ -277,7 +300,7 @@ class TrainingJob : public RankJob {
     const std::string trace_path =
         Join(rank_.out(), "/ddp.", rank_.launch().run_id, ".rank", rank_.world().rank, ".trace.json");
     if (trace_) trace_->Write(trace_path);
-    rank_.Conclude(Join(profiles_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
+    rank_.Conclude(Join(notes_, trace_ ? Join("Trace: ", trace_path, "\n") : ""));
   }
 
   static std::string NameOf(const Series& series) {
@@ -318,7 +341,7 @@ class TrainingJob : public RankJob {
   OpRecorder recorder_;
   Peak peak_flops_;  // this rank's
   std::optional<TraceLog> trace_;
-  std::string profiles_;  // as text
+  std::string notes_;     // for people, at the end
   int64_t position_ = 0;  // of the next timed step
 };
 
@@ -345,10 +368,15 @@ bool IsPreciseEnough(const TrainingOptions& options, const char* argv0, const st
 
 int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions& options,
                        const MakeTrainingTask& make_task) {
-  const auto complete = [&](const comm::World& world) { options.Complete(flags, world); };
+  const auto complete = [&](const comm::World& world) {
+    options.Complete(flags, world);
+    if (options.max_memory && world.launcher == "self")
+      options.variants = {options.variants.at(static_cast<size_t>(ThisLaunch().index))};
+  };
   const auto check = [&](const comm::World& world) {
     const std::optional<std::string> too_large = TooLargeForThisHost(options, world);
     Require(!too_large, too_large.value_or(""));
+    std::cout << options.estimates;
     if (options.precision) RunfilePath(argv[0], kEstimator);
     if (!options.peers.wanted()) return;
     CheckPeerProgram(FindPeerProgram(options.peers.python(), argv[0]), options.peers.compiled(),

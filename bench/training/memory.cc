@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "bench/records/host.h"
 #include "bench/records/units.h"
 #include "model/cuda_device.h"
@@ -23,6 +24,16 @@ constexpr double kPythonBytes = 400 * kMiB;
 // The optimizer's state.
 double StateCopies(const TrainingOptions& options) { return options.optimizer == "adamw" ? 2 : 0; }
 
+// Whether it keeps values in memory of its own alone.
+bool LeavesValues(const TrainingVariant& variant) {
+  return variant.traits->shards_values || CarriesOver(*variant.traits, variant.strategy_options());
+}
+
+// Whether ranks may have values in common.
+bool MayShareValues(const TrainingVariant& variant) {
+  return variant.traits->shards_state && !LeavesValues(variant) && variant.backend != "gloo";
+}
+
 // In the process of a rank: values, the gradients and the state that checks and all strategies share that
 // have none of their own, and what strategies keep at the same time.
 double OwnCopies(const TrainingOptions& options, double largest_unit, int world_size) {
@@ -35,9 +46,15 @@ double OwnCopies(const TrainingOptions& options, double largest_unit, int world_
     if (variant.is_peer()) continue;
     const double ranks = traits.shards_state ? world_size : 1;
     double copies = CopiesOf(traits, variant.strategy_options(), world_size, largest_unit);
-    if (traits.owns_state) copies += StateCopies(options) / ranks;
+    const double state = traits.owns_state ? StateCopies(options) / ranks : 0;
     // A part of the values, which ranks with memory in common keep there.
-    if (traits.shards_state && !traits.shards_values) copies += 1 / ranks;
+    if (MayShareValues(variant)) copies += 1 / ranks;
+    // Values are given back before there is a state.
+    if (options.is_alone() && LeavesValues(variant)) {
+      copies += std::max(state, 1.0) - 1;
+    } else {
+      copies += state;
+    }
     all += copies;
     largest = std::max(largest, copies);
   }
@@ -137,9 +154,10 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
   const bool with_peers = options.peers.wanted();
   const auto bytes = static_cast<double>(SizeOf(options.gradient_type()));
   const double programs = kProgramBytes + (with_peers ? kPythonBytes : 0);
-  // Rank 0 keeps initial values on the host. To verify, every rank has the reference's gradients and the
-  // variant's values there.
-  const double kept = size.params + (options.verify ? 2 * world.local_size * size.params : 0);
+  // Rank 0 keeps initial values on the host, if they are needed again. To verify, every rank has the
+  // reference's gradients and the variant's values there.
+  const double kept =
+      (options.restarts() ? size.params : 0) + (options.verify ? 2 * world.local_size * size.params : 0);
   // It also has all ranks' batches, where it computes.
   const double batches = options.verify ? world.size * size.batch : 0;
   const double rank = ElementsOfRank(options, size, world.size);
@@ -150,6 +168,40 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
   const double contexts = kCudaContextBytes * (with_peers ? 2 : 1);
   return {.host_bytes = kept * bytes + programs * world.local_size,
           .gpu_bytes = ranks_per_gpu * (rank + batches) * bytes + contexts * ranks_per_gpu};
+}
+
+double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& variant,
+                      const comm::World& world) {
+  // Blocks are rounded up by at most an eighth. What ranks have in common counts for each of them.
+  constexpr double kRounding = 17.0 / 16;
+  TrainingOptions alone = options;
+  alone.variants = {variant};
+  const double common = MayShareValues(variant) ? alone.Size().params * (1 - 1.0 / world.size) : 0;
+  return kRounding * (EstimateMemory(alone, world, 0).host_bytes / world.local_size +
+                      common * static_cast<double>(SizeOf(alone.gradient_type())));
+}
+
+std::string EstimatesFor(const TrainingOptions& options, const comm::World& world) {
+  constexpr int kWidth = 12;
+  const std::vector<std::string> models =
+      options.on_images() ? std::vector{options.model} : model::TransformerNames();
+  const auto limit = static_cast<double>(options.max_memory.value_or(0));
+  size_t width = 0;
+  for (const TrainingVariant& variant : options.variants) width = std::max(width, variant.name().size());
+  std::string text = Join("Memory of each of ", world.size, " ranks by estimate, in brackets if more than ",
+                          ApproximateBytes(limit), ":\n", std::string(width, ' '));
+  for (const std::string& model : models) text += absl::StrFormat("%*s", kWidth, model);
+  for (const TrainingVariant& variant : options.variants) {
+    text += absl::StrFormat("\n%-*s", static_cast<int>(width), variant.name());
+    for (const std::string& model : models) {
+      TrainingOptions of_model = options;
+      of_model.model = model;
+      const double bytes = EstimateOfRank(of_model, variant, world);
+      const std::string shown = ApproximateBytes(bytes);
+      text += absl::StrFormat("%*s", kWidth, bytes > limit ? Join("(", shown, ")") : shown);
+    }
+  }
+  return text + "\n";
 }
 
 std::optional<std::string> TooLargeFor(const MemoryLimits& limits, const TrainingOptions& options,

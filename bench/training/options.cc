@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -199,6 +200,11 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
             "interleaved: in every round each variant takes one step, in random order. blocks: one variant "
             "after the other.");
   flags.Add(
+      "max_memory", &max_memory, Bytes(),
+      "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by "
+      "estimate; of --model launches each that fits in processes of its own, without --verify; fails if "
+      "one takes more.");
+  flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "
       "intervals also hold what differs by chance from launch to launch.");
@@ -298,7 +304,34 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
   }
   if (!peers.wanted()) return;
   const std::vector<TrainingVariant> all_peers = PeersOf(variants, peers.modes);
+  for (const TrainingVariant& peer : all_peers)
+    Require(!on_images() || peer.strategy != "fully_shard",
+            "--with_peers: PyTorch's fully_shard takes no weights in the layout that is fastest for images, "
+            "expected no ",
+            peer.traits->name);
   variants.insert(variants.end(), all_peers.begin(), all_peers.end());
+}
+
+void TrainingOptions::CompleteMemory(const FlagTable& flags, const comm::World& world) {
+  Require(ranks.device == "cpu", "--max_memory: expected --device=cpu, found ", ranks.device);
+  for (const char* const name : {"repeats", "precision", "order", "with_peers", "verify"})
+    Require(!flags.given(name), "--", name, ": cannot be given beside --max_memory");
+  verify = false;
+  order = "blocks";
+  estimates = EstimatesFor(*this, world);
+  const double limit = static_cast<double>(*max_memory);
+  double least = std::numeric_limits<double>::infinity();
+  std::erase_if(variants, [&](const TrainingVariant& variant) {
+    const double bytes = EstimateOfRank(*this, variant, world);
+    least = std::min(least, bytes);
+    return bytes > limit;
+  });
+  Require(!variants.empty(), "--max_memory=", ApproximateBytes(limit), ": no variant of --model=", model,
+          " fits, the smallest takes about ", ApproximateBytes(least), "\n", estimates);
+  ranks.repeats = std::ssize(variants);
+  Require(world.launcher == "none" || world.launcher == "self" || variants.size() == 1,
+          "--max_memory: ", world.launcher, " starts the ranks once, expected one variant that fits, found ",
+          variants.size());
 }
 
 void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world) {
@@ -319,6 +352,7 @@ void TrainingOptions::Complete(const FlagTable& flags, const comm::World& world)
     Require(ranks.repeats > 2, "--precision: ends between launches, expected --repeats of 3 or more, found ",
             ranks.repeats);
   }
+  if (max_memory) CompleteMemory(flags, world);
   if (time) *time /= ranks.repeats;
   Require(!nvtx || HaveNvtx(), "--nvtx: this program was built without CUDA's toolkit, which has NVTX");
   Require(!tf32 || (ranks.device == "cuda" && dtype == "f32"),

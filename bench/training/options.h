@@ -72,6 +72,8 @@ struct TrainingOptions {
   std::optional<std::chrono::milliseconds> time;  // instead of steps; once completed, of one launch
   std::optional<double> precision;                // part of a step; repeats launches unless it is reached
   std::string order = "interleaved";
+  // Of each rank, in bytes: each variant that is estimated to take less is launched alone.
+  std::optional<int64_t> max_memory;
 
   bool verify = true;
   bool check_gradients = false;
@@ -84,6 +86,7 @@ struct TrainingOptions {
 
   // What Complete makes of them: all that take turns, peers behind gradsync's own.
   std::vector<TrainingVariant> variants;
+  std::string estimates;  // with max_memory: which variants of which model fit, for people
 
   void AddTo(FlagTable& flags);
   // Those of them that say what is trained by whom (model, batches, training, variants, ranks), as far as
@@ -108,6 +111,12 @@ struct TrainingOptions {
   // The backends that variants communicate over, the first of which the run itself uses.
   std::vector<std::string> GroupBackends() const;
 
+  // Whether strategies are made one after the other, and whether weights start again.
+  bool is_alone() const { return variants.size() == 1 || !interleaved(); }
+  bool restarts() const {
+    return verify || variants.size() * batch_sizes.size() * accumulation_steps.size() * seq_lens.size() > 1 ||
+           !dump_grads.empty();
+  }
   bool interleaved() const { return order == "interleaved"; }
   // The type of activations.
   model::DType element_type() const {
@@ -123,6 +132,7 @@ struct TrainingOptions {
   void AddChecksTo(FlagTable& flags);
   void CompleteModel(const FlagTable& flags);
   void CompleteVariants(const FlagTable& flags);
+  void CompleteMemory(const FlagTable& flags, const comm::World& world);
 };
 
 // The defaults of //bench:compare: ResNet-50, the strategies with buckets, four sizes of a bucket.

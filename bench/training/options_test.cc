@@ -288,18 +288,57 @@ TEST(MemoryTest, CountsWhatEveryRankHolds) {
     EXPECT_EQ(memory.gpu_bytes, 0);
   };
   // Values, gradients and two moments on both ranks, 16 bytes for each parameter, and rank 0's initial
-  // values.
-  expect_bytes(2 * 16 + 4, {"--strategies=naive", "--verify=false"});
+  // values, where training starts again.
+  expect_bytes(2 * 16, {"--strategies=naive", "--verify=false"});
   // Buffers add what the strategies' traits say.
   expect_bytes(2 * 24 + 4, {"--strategies=flat,core", "--verify=false"});
   expect_bytes(2 * 32 + 4, {"--strategies=flat,core", "--backend=gloo,shm", "--verify=false"});
   expect_bytes(2 * 20 + 4, {"--strategies=flat,core", "--order=blocks", "--verify=false"});
   // Error memory, and the values and indices of both ranks.
-  expect_bytes(2 * (16 + 4 + 2 * 8) + 4, {"--variants=topk:percent=100", "--verify=false"});
+  expect_bytes(2 * (16 + 4 + 2 * 8), {"--variants=topk:percent=100", "--verify=false"});
   // To verify, gradients and values again on both.
   expect_bytes(2 * 20 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks"});
   // A copy of the values in bf16.
   expect_bytes(2 * 22 + 4 + 2 * 8, {"--strategies=flat,core", "--order=blocks", "--dtype=bf16"});
+}
+
+// A rank that trains one variant alone: 16 bytes for each parameter, of which halves are sharded, buffers and
+// a program.
+TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
+  const TrainingOptions options =
+      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
+             "--variants=core,zero1,zero1@shm,zero1:gather=forward,zero3,zero3:keep=1"});
+  const double params = static_cast<double>(NumParameters(options.transformer_config()));
+  const auto per_param = [&](size_t i) {
+    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2)) * 16 / 17 - (64 << 20)) / params;
+  };
+  EXPECT_NEAR(per_param(0), 16, 0.1);
+  EXPECT_NEAR(per_param(1), 4 + 4 + 4, 0.1);
+  EXPECT_NEAR(per_param(2), 4 + 4 + 4 + 4, 0.1);
+  EXPECT_NEAR(per_param(3), 4 + 4 + 4, 0.1);
+  // Parts of all four, two units of gradients and two or all of weights; each unit has a seventeenth.
+  EXPECT_NEAR(per_param(4), 8 + 4 * (3 + 3) / 16.8, 0.5);
+  EXPECT_NEAR(per_param(5), 8 + 4 + 4 * 3 / 16.8, 0.5);
+  EXPECT_THAT(EstimatesFor(options, WorldOf(2)), ::testing::HasSubstr("zero3:keep=1@gloo"));
+
+  const auto names = [](const char* memory) {
+    return NamesOf(
+        Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero1,zero3", memory}));
+  };
+  EXPECT_THAT(names("--max_memory=3GiB"), ElementsAre("core@gloo", "zero1@gloo", "zero3@gloo"));
+  EXPECT_THAT(names("--max_memory=1800MiB"), ElementsAre("zero1@gloo", "zero3@gloo"));
+  EXPECT_THAT(
+      [&] { names("--max_memory=1GiB"); },
+      ThrowsMessage<InvalidInput>(StartsWith("--max_memory=1.00 GiB: no variant of --model=small fits")));
+  const TrainingOptions limited = Parse({"--variants=core,zero3", "--max_memory=3GiB", "--time=10s"});
+  EXPECT_FALSE(limited.verify);
+  EXPECT_EQ(limited.ranks.repeats, 2);
+  EXPECT_EQ(limited.time, std::chrono::seconds(5));
+  EXPECT_THAT(
+      [] {
+        Parse({"--max_memory=3GiB", "--repeats=2"});
+      },
+      ThrowsMessage<InvalidInput>("--repeats: cannot be given beside --max_memory"));
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {

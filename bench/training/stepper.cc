@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bench/timing/range_sink.h"
+#include "bench/training/held_memory.h"
 #include "model/error.h"
 #include "model/safetensors.h"
 
@@ -53,7 +54,10 @@ class OwnStepper : public Stepper {
   }
 
   void StepOn(const Batch& batch) override {
-    Locate([&] { trainer_.StepWithWholeGradients(NextTurn(), batch); });
+    Turn turn = NextTurn();
+    turn.num_steps = variant().period();
+    turn.lead_in_steps = 0;
+    Locate([&] { trainer_.StepWithWholeGradients(turn, batch); });
     group_.Clear();
   }
 
@@ -69,6 +73,7 @@ class OwnStepper : public Stepper {
       record.facts.Set("rows_save_bytes", Value(*bytes));
     record.facts.Set("sent_bytes_per_step",
                      Value(plan.SentBytes(group_.size()) / static_cast<double>(variant().period())));
+    DescribeMemory(trainer_, *strategy_, variant(), group_.size(), record.facts);
     const auto params = trainer_.params();
     for (const ddp::Bucket& bucket : plan.buckets) {
       BucketRecord& sent = record.buckets.emplace_back();
@@ -82,7 +87,12 @@ class OwnStepper : public Stepper {
       record.parameter_bytes.push_back(param->numel() * static_cast<int64_t>(SizeOf(param->dtype())));
   }
 
-  void Describe(FactFields& facts) const override { facts.Set("peak_bytes_in_use", peak_bytes_); }
+  void Describe(FactFields& facts) const override {
+    facts.Set("peak_bytes_in_use", peak_bytes_);
+    facts.Set("built_bytes", built_bytes_);
+    facts.Set("before_update_bytes", before_update_bytes_);
+    facts.Set("after_update_bytes", after_update_bytes_);
+  }
 
  private:
   model::CachingAllocator& memory() const { return trainer_.device()->allocator(); }
@@ -91,7 +101,8 @@ class OwnStepper : public Stepper {
   Turn NextTurn() const {
     return {*strategy_,
             group_,
-            variant().period(),
+            variant().turn_steps(),
+            variant().lead_in_steps(),
             cell().accumulation_steps,
             variant().clip_norm(),
             variant().delays(),
@@ -100,12 +111,18 @@ class OwnStepper : public Stepper {
 
   // One turn: what it leaves in memory is the strategy's.
   StepResult TakeStep(const Batch& batch, model::Tracer* tracer) {
+    trainer_.ResetGradients();  // What a check has left is not this variant's.
     const int64_t before = BytesInUse();
     memory().ResetPeak();
     StepResult result;
     Locate([&] { result = trainer_.Step(NextTurn(), batch, tracer); });
-    const int64_t in_step = static_cast<int64_t>(memory().stats().peak_bytes_in_use) - before;
-    peak_bytes_ = std::max(peak_bytes_, in_step + own_bytes_ + trainer_.SharedBytes(*variant().traits));
+    const auto needed = [&](int64_t bytes_in_use) {
+      return bytes_in_use - before + own_bytes_ + trainer_.SharedBytes(*variant().traits);
+    };
+    peak_bytes_ = std::max(peak_bytes_, needed(static_cast<int64_t>(memory().stats().peak_bytes_in_use)));
+    built_bytes_ = needed(result.built_bytes);
+    before_update_bytes_ = needed(result.before_update_bytes);
+    after_update_bytes_ = needed(result.after_update_bytes);
     own_bytes_ += BytesInUse() - before;
     return result;
   }
@@ -127,8 +144,9 @@ class OwnStepper : public Stepper {
 
   Trainer& trainer_;
   comm::RecordingProcessGroup& group_;
-  int64_t own_bytes_ = 0;   // its buffers
-  int64_t peak_bytes_ = 0;  // that the variant needs: its own buffers, and what all share
+  int64_t own_bytes_ = 0;  // its buffers
+  // What the variant needs, its own buffers and what all share: at most, and in the last step.
+  int64_t peak_bytes_ = 0, built_bytes_ = 0, before_update_bytes_ = 0, after_update_bytes_ = 0;
   std::unique_ptr<ddp::Strategy> strategy_;
 };
 

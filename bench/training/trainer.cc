@@ -123,7 +123,7 @@ Trainer::Trainer(std::unique_ptr<model::Model> model, const TrainerOptions& opti
       timer_(MakePhaseTimer(*device)) {
   std::vector<Tensor> buffers;
   for (const model::Buffer& buffer : model_->buffers()) buffers.push_back(buffer.value);
-  if (group.rank() == 0) {
+  if (group.rank() == 0 && options.restarts) {
     // Not on a GPU: what is measured there is the memory of training alone.
     const model::DevicePtr keeper = device->is_cpu() ? device : model::CpuDevice();
     for (const Parameter* const param : params()) initial_values_.push_back(param->value().To(keeper));
@@ -197,6 +197,7 @@ std::unique_ptr<ddp::Strategy> Trainer::NewStrategy(const std::string& name,
   }
   ddp::StrategyOptions all = options;
   all.check_gradients = options_.check_gradients;
+  all.is_alone = options_.is_alone;
   return ddp::MakeStrategy(name, {params(), *used, all, optimizer_.get(), model_->units()});
 }
 
@@ -259,8 +260,8 @@ double Trainer::loss() const {
   return sum / static_cast<double>(losses_.size());
 }
 
-StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& batch, model::Tracer* tracer,
-                            StepResult& result, std::vector<Tensor>* keep) {
+StepMarks Trainer::TakeStep(const Turn& turn, bool communicates, const model::Batch& batch,
+                            model::Tracer* tracer, StepResult& result, std::vector<Tensor>* keep) {
   ddp::Strategy& strategy = turn.strategy;
   ready_.clear();
   constexpr auto kGather = comm::Collective::kAllGather;
@@ -270,8 +271,10 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& 
   Enter("forward", Mark::kStepBegin);
   strategy.BeginStep();
   const int64_t begun_ns = now_();
+  const auto bytes = [&] { return static_cast<int64_t>(device_->allocator().stats().bytes_in_use); };
+  result.built_bytes = bytes();
   int64_t forward_waited_ns = -waited_ns(), broadcast_ns = 0, backward_gathers_ns = 0;
-  if (is_last && !model_->buffers().empty()) {
+  if (communicates && !model_->buffers().empty()) {
     const model::TraceRange range(tracer, "broadcast_buffers");
     broadcast_ns = -waited_ns();
     buffer_broadcast_->Run(turn.group);
@@ -315,9 +318,11 @@ StepMarks Trainer::TakeStep(const Turn& turn, bool is_last, const model::Batch& 
   }
   Enter("optimizer", Mark::kSyncEnd);
   const int64_t before_update_ns = waited_ns();
+  result.before_update_bytes = bytes();
   optimizer_->SetLearningRate(turn.learning_rate > 0 ? turn.learning_rate : options_.learning_rate);
   strategy.Update(*optimizer_, ClipScale(turn.clip_norm, [&] { return strategy.SquaredNorm(params()); }));
   Enter("end", Mark::kStepEnd);
+  result.after_update_bytes = bytes();
   StepMarks marks = timer_->Read();
   const int64_t all_ns = waited_ns() - waited_before_ns - broadcast_ns;
   result.waited_ns += all_ns;
@@ -348,6 +353,11 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
   group_.Clear();
   log.Clear();
 
+  for (int64_t step = 0; step < turn.lead_in_steps; ++step) {
+    StepResult ignored;
+    TakeStep(turn, true, batch, nullptr, ignored, nullptr);
+    ResetGradients();
+  }
   StepResult result;
   const CpuTimes cpu_before = cpu_clock_.Read();
   std::vector<StepMarks> marks;
@@ -356,7 +366,8 @@ StepResult Trainer::Step(const Turn& turn, const model::Batch& batch, model::Tra
       plan = strategy.plan();
       ResetGradients();
     }
-    marks.push_back(TakeStep(turn, step + 1 == num_steps, batch, tracer, result, nullptr));
+    const bool communicates = step + 1 == num_steps || turn.lead_in_steps > 0;
+    marks.push_back(TakeStep(turn, communicates, batch, tracer, result, nullptr));
   }
   const CpuTimes cpu = cpu_clock_.Read() - cpu_before;
   const Mark first = strategy.hears_uses() ? Mark::kStepBegin : Mark::kForwardEnd;

@@ -53,6 +53,8 @@ struct StepResult {
   // CPU, for a strategy without buckets.
   std::vector<int64_t> gradients_ready_ns = {};
   std::vector<int64_t> period_steps_ns = {};  // each of its steps, if there are several
+  // On the device, when the last step's forward and its update begin, and when that is done.
+  int64_t built_bytes = 0, before_update_bytes = 0, after_update_bytes = 0;
 };
 
 // Its samples and moments. `position`: in the launch's own order.
@@ -66,13 +68,17 @@ struct TrainerOptions {
   // outlive the trainer.
   RangeSink* ranges = nullptr;
   bool check_gradients = false;  // strategies look for NaN and infinity in every gradient of this rank
+  // Strategies are made one after the other, with Restart before each but the first, see StrategyOptions.
+  bool is_alone = false;
+  bool restarts = true;  // false: Restart is called before the first strategy alone
 };
 
 // How a strategy trains, whatever the batch.
 struct Turn {
   ddp::Strategy& strategy;
   comm::RecordingProcessGroup& group;  // the strategy's
-  int64_t num_steps = 1;               // a period
+  int64_t num_steps = 1;               // in a row
+  int64_t lead_in_steps = 0;           // so many more come first, behind the barrier and untimed
   // A step takes its batch in this many parts with equally many rows, one after the other. Its gradient is
   // the mean of the parts' gradients. The strategy only hears of the last part's, unless it hears every pass:
   // communication begins in the last part's backward pass. What comes before that pass counts as forward.
@@ -170,7 +176,7 @@ class Trainer {
   model::Var Forward(const model::Batch& batch, int64_t accumulation_steps, double loss_scale,
                      model::Tracer* tracer = nullptr, ddp::Strategy* strategy = nullptr);
   // From BeginStep to Update. With `keep`, the whole gradients are copied to there before the update.
-  StepMarks TakeStep(const Turn& turn, bool is_last, const model::Batch& batch, model::Tracer* tracer,
+  StepMarks TakeStep(const Turn& turn, bool communicates, const model::Batch& batch, model::Tracer* tracer,
                      StepResult& result, std::vector<model::Tensor>* keep);
 
   const TrainerOptions options_;

@@ -493,6 +493,26 @@ TEST(TrainerTest, WhatForwardAndBackwardWaitIsKnown) {
   });
 }
 
+// The steps that count wait in forward for what the step before them has left.
+TEST(TrainerTest, ALeadInIsTakenAndNotTimed) {
+  auto groups = comm::MakeGroups("local", 2);
+  OnTwoRanks([&](Rank& rank) {
+    comm::RecordingProcessGroup slow(
+        std::make_unique<SlowGroup>(std::move(groups[static_cast<size_t>(rank.group.rank())])));
+    ddp::StrategyOptions options;
+    options.values = {{"gather", 1}};
+    const auto strategy = rank.trainer.NewStrategy("zero1", options, slow);
+    const StepResult result = rank.trainer.Step(
+        {.strategy = *strategy, .group = slow, .num_steps = 2, .lead_in_steps = 1}, BatchOf(rank.device, 0));
+    EXPECT_EQ(rank.trainer.optimizer().num_steps(), 3);
+    EXPECT_EQ(result.period_steps_ns.size(), 2u);
+    EXPECT_GE(result.forward_waited_ns, 1'500'000);
+    EXPECT_LT(result.forward_waited_ns, result.marks.forward_ns());
+    EXPECT_EQ(result.backward_gathers_ns, 0);
+    EXPECT_GT(result.built_bytes, 0);
+  });
+}
+
 // The k-th step takes k, 2k, 3k and 4k microseconds in its four phases.
 class ScriptedTimer : public PhaseTimer {
  public:

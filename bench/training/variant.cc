@@ -167,7 +167,7 @@ void TrainingVariant::Describe(Record& record) const {
   record.facts.Set("scales_gradients", Value(traits->scales_gradients));
   record.facts.Set("places_gradients", Value(traits->places_gradients));
   record.facts.Set("updates", traits->shards_state ? "parts" : traits->owns_update ? "by_bucket" : "whole");
-  if (period() > 1) record.facts.Set("period", period());
+  if (turn_steps() > 1) record.facts.Set("period", turn_steps());
   if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;
   record.facts.Set("peer", framework);

@@ -49,8 +49,13 @@ struct TrainingVariant : Variant {
   Delays delays() const;
   // What the strategy is made with.
   ddp::StrategyOptions strategy_options() const;
-  // Every how many steps it synchronises: so many are its turn.
+  // Every how many steps it synchronises.
   int64_t period() const { return ddp::PeriodOf(*traits, strategy_options()); }
+  // How many steps in a row are its turn, of which a sample is the mean; and how many come first, untimed.
+  // The weights that a step leaves to the next forward are waited for in it, and not at a barrier.
+  int64_t turn_steps() const { return carries() ? 3 : period(); }
+  int64_t lead_in_steps() const { return carries() ? 1 : 0; }
+  bool carries() const { return ddp::CarriesOver(*traits, strategy_options()); }
   bool is_peer() const { return !framework.empty(); }
   // What PyTorch's process calls a peer (bench/peers/pytorch_training.py).
   std::string peer() const;

@@ -122,6 +122,22 @@ TEST(VariantTest, OtherOptionsHaveNoTwin) {
   EXPECT_EQ(peers[1].period(), 8);
 }
 
+// A turn of one that leaves weights to the next forward has several steps behind an untimed one.
+TEST(VariantTest, TurnsHaveSeveralSteps) {
+  const std::vector<TrainingVariant> variants =
+      Make("zero1,zero1:gather=forward,local_sgd:period=3", {{"gloo"}, {kDefaultBucketBytes}});
+  std::vector<int64_t> periods, turns;
+  for (const TrainingVariant& variant : variants) {
+    periods.push_back(variant.period());
+    turns.push_back(variant.turn_steps());
+  }
+  EXPECT_THAT(periods, ElementsAre(1, 1, 3));
+  EXPECT_EQ(variants[1].lead_in_steps(), 1);
+  EXPECT_EQ(variants[2].lead_in_steps(), 0);
+  EXPECT_THAT(turns, ElementsAre(1, 3, 3));
+  EXPECT_EQ(variants[1].name(), "zero1:gather=forward@gloo");
+}
+
 // They would train unclipped beside it.
 TEST(VariantTest, PeersDoNotClip) {
   const std::vector<std::string> modes = {"eager"};

@@ -1,8 +1,15 @@
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "ddp/carried_weights.h"
 #include "ddp/sharded_strategy.h"
 #include "ddp/strategies.h"
 
 namespace gradsync::ddp::zero1 {
 namespace {
+
+constexpr char kGather[] = "gather";
 
 // Every rank keeps the optimizer's state of one part of the parameters only ("ZeRO", stage 1,
 // arXiv:1910.02054, section 5.1): with gradients g_r of rank r = 0, ..., p - 1,
@@ -18,28 +25,54 @@ namespace {
 // In bf16 every rank keeps the whole f32 weights, and gathers f32: ZeRO shards them too, and gathers bf16.
 //
 // Gradients do not exist once: each rank's own are its summand, and of the sum a rank needs its part alone.
-// Nor is the all-gather overlapped with the next forward: a strategy hears nothing of forward, and could at
-// most gain what of its step is exposed.
+//
+// With gather=forward all-gathers begin when all parts are updated, the first layers' first, and each read of
+// the next forward waits for its own (ddp/carried_weights.h). Over shm, too, every rank then has whole
+// weights.
 class Zero1 : public ShardedStrategy {
  public:
   explicit Zero1(const StrategyContext& context)
-      : ShardedStrategy(kTraits, context), buffers_(PlaceBuffers(plan_, MakeStorage(plan_, group_))) {
+      : ShardedStrategy(kTraits, context, /*in_common=*/!CarriesOver(kTraits, context.options)),
+        buffers_(PlaceBuffers(plan_, MakeStorage(plan_, group_))) {
     std::vector<model::Tensor> own_grads;
     for (size_t i = 0; i < buffers_.size(); ++i) own_grads.push_back(OwnPart(i, buffers_[i]));
-    SetParts(std::move(own_grads), context.optimizer);
+    if (CarriesOver(kTraits, context.options)) carried_.emplace(plan_, group_);
+    SetParts(std::move(own_grads), context.optimizer,
+             carried_ ? carried_->parts() : std::vector<model::Tensor>());
   }
 
   void BeginStep() override {
     ShardedStrategy::BeginStep();
     PlaceGrads(plan_, buffers_);
+    if (carried_) carried_->Place();
   }
 
-  void Finish() override {}  // The update waits for each bucket.
+  bool hears_uses() const override { return carried_.has_value(); }
+  // The update waits for each bucket, and writes weights, of which nothing may be on its way any more.
+  void Finish() override {
+    if (carried_) carried_->Wait();
+  }
+  void Reset() override {
+    Finish();
+    ShardedStrategy::Reset();
+  }
 
   void CompleteGradients() override {
     ReceiveAll();
     for (size_t i = 0; i < buffers_.size(); ++i)
       group_.AllGather(OwnPart(i, buffers_[i]), buffers_[i]).Wait();
+  }
+  void CompleteValues() override {
+    if (carried_) carried_->Complete();
+  }
+
+  // What forward waits for comes first.
+  BucketPlan plan() const override {
+    BucketPlan all = ShardedStrategy::plan();
+    if (!carried_) return all;
+    std::ranges::reverse(all.buckets);
+    std::reverse(all.buckets.begin() + std::ssize(plan_.buckets), all.buckets.end());
+    return all;
   }
 
  private:
@@ -47,13 +80,23 @@ class Zero1 : public ShardedStrategy {
     return group_.ReduceScatter(buffers_[i], OwnPart(i, buffers_[i]), comm::ReduceOp::kSum);
   }
   model::Tensor GatherBuffer(size_t i) override { return buffers_[i]; }
+  void PublishValues() override { carried_->Gather(); }
 
   const std::vector<model::Tensor> buffers_;  // views of one storage, by bucket
+  std::optional<CarriedWeights> carried_;     // with gather=forward
 };
+
+double WeightsBuffer(const StrategyOptions& options, int /*world_size*/, double /*largest_unit*/) {
+  return CarriesOver(kTraits, options) ? 1 : 0;
+}
 
 }  // namespace
 
-constexpr Option kOptions[] = {kSmallFirst, kSmallLast};
+constexpr std::string_view kGatherWords[] = {"update", "forward"};
+constexpr Option kOptions[] = {kSmallFirst,
+                               kSmallLast,
+                               {kGather, "when weights are gathered: in the update, or in the next forward",
+                                Option::Unit::kCount, 0, 0, 1, false, false, kGatherWords}};
 
 constinit const Traits kTraits = {
     .name = "zero1",
@@ -67,7 +110,9 @@ constinit const Traits kTraits = {
     .shards_state = true,
     .places_gradients = true,
     .gradient_copies = 1,
+    .more_copies = WeightsBuffer,
     .options = kOptions,
+    .carry_option = kGather,
     .pytorch_twin = "zero1"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero1>(context); }

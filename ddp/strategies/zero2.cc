@@ -42,6 +42,7 @@ class Zero2 : public ShardedStrategy {
   }
 
   void CompleteGradients() override { GatherGradients(); }
+  Parts parts() const override { return {.grads = own_grads()}; }
 
  private:
   static constexpr size_t kAhead = 2, kWindow = 4;
@@ -87,6 +88,7 @@ constinit const Traits kTraits = {
     .owns_update = true,
     .owns_state = true,
     .shards_state = true,
+    .shards_grads = true,
     .places_gradients = true,
     .gradient_copies = 1.5,
     .options = kOptions};

@@ -49,6 +49,15 @@ double Copies(const StrategyOptions& options, int world_size, double largest_uni
   return 2.0 / world_size + of(2) + (keeps ? 1 : of(1 + ValueOf(kTraits, "prefetch", options)));
 }
 
+// In forward, and in backward but for the units that forward leaves.
+double Gathers(const StrategyOptions& options, std::span<const double> units) {
+  if (ValueOf(kTraits, "keep", options) != 0 || ValueOf(kTraits, "unit", options) != 0) return 1;
+  const size_t left = std::min(units.size(), 1 + static_cast<size_t>(ValueOf(kTraits, "prefetch", options)));
+  double again = 0;
+  for (const double unit : units.first(units.size() - left)) again += unit;
+  return 1 + again;
+}
+
 }  // namespace
 
 constinit const Traits kTraits = {
@@ -58,10 +67,13 @@ constinit const Traits kTraits = {
     .owns_update = true,
     .owns_state = true,
     .shards_state = true,
+    .shards_grads = true,
     .shards_values = true,
     .places_gradients = true,
     .more_copies = Copies,
-    .options = kOptions};
+    .options = kOptions,
+    .gathers = Gathers,
+    .pytorch_twin = "fully_shard"};
 
 std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero3>(context); }
 

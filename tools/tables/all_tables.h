@@ -14,6 +14,7 @@ namespace gradsync::tools {
   ROW(AllReduce)             \
   ROW(Resolution)            \
   ROW(Training)              \
+  ROW(Memory)                \
   ROW(Links)                 \
   ROW(Bucket)                \
   ROW(Peers)

@@ -63,7 +63,7 @@ class Table {
   void MarkLast(std::string_view name) { MarkLast(column(name)); }
   void MarkLast(size_t column) { rows_.back().marked.insert(column); }
   // People see it with --details only; of other tables they see the first section without it.
-  void SetDetail() { is_detail_ = true; }
+  void SetDetail(bool is_detail = true) { is_detail_ = is_detail; }
   // What people read above a section.
   void SetSectionTitle(int section, std::string title) { section_titles_[section] = std::move(title); }
   // A sentence that says what the data show, no more than they carry. People read it above the table.

@@ -1,0 +1,84 @@
+#include "bench/training/held_memory.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "model/dtype.h"
+#include "model/optimizer.h"
+
+namespace gradsync::bench {
+namespace {
+
+using model::NamedTensor;
+using model::Parameter;
+using model::Tensor;
+
+double Numel(std::span<Parameter* const> params) {
+  double numel = 0;
+  for (const Parameter* const param : params) numel += static_cast<double>(param->numel());
+  return numel;
+}
+
+// "ZeRO", arXiv:1910.02054, table 1, and section 7 for what is sent.
+void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const TrainingVariant& variant,
+                    int64_t state_copies, int world_size, FactFields& facts) {
+  const ddp::Traits& traits = *variant.traits;
+  const double params = Numel(trainer.params()), ranks = world_size;
+  const auto bytes = params * static_cast<double>(SizeOf(trainer.params().front()->dtype()));
+  const auto part = [&](bool is_sharded) { return is_sharded ? 1 / ranks : 1.0; };
+  const bool is_common = strategy.places_values();
+  facts.Set("theory_bytes",
+            Value(bytes * (part(traits.shards_values || is_common) + part(traits.shards_grads) +
+                           static_cast<double>(state_copies) * part(traits.shards_state))));
+  std::vector<double> units;
+  for (const std::vector<Parameter*>& unit : trainer.model().units()) units.push_back(Numel(unit) / params);
+  const double gathers = is_common                   ? 0
+                         : traits.gathers == nullptr ? 1
+                                                     : traits.gathers(variant.strategy_options(), units);
+  // An all-reduce is a reduce-scatter and a gathering too.
+  facts.Set("theory_sent_bytes", Value((1 + gathers) * bytes * (ranks - 1) / ranks));
+}
+
+}  // namespace
+
+int64_t DistinctBytes(std::span<const Tensor> tensors) {
+  std::vector<std::pair<uintptr_t, uintptr_t>> places;  // begin and end
+  for (const Tensor& tensor : tensors) {
+    const auto begin = reinterpret_cast<uintptr_t>(tensor.raw_data());
+    places.emplace_back(begin, begin + tensor.nbytes());
+  }
+  std::ranges::sort(places);
+  uintptr_t bytes = 0, end = 0;
+  for (const auto& [first, last] : places) {
+    bytes += std::max(last, end) - std::max(first, end);
+    end = std::max(last, end);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
+                    FactFields& facts) {
+  ddp::Strategy::Parts parts = strategy.parts();
+  std::vector<NamedTensor> states = strategy.State();
+  if (!variant.traits->owns_state) std::ranges::move(trainer.optimizer().State(), std::back_inserter(states));
+  std::vector<Tensor> state;
+  for (const auto& [name, tensor] : states) state.push_back(tensor);
+  const bool has_values = parts.values.empty(), has_grads = parts.grads.empty();  // whole
+  for (Parameter* const param : trainer.params()) {
+    if (has_values) parts.values.push_back(param->value());
+    if (has_grads && param->has_grad()) parts.grads.push_back(param->grad());
+  }
+  facts.Set("weights_bytes", DistinctBytes(parts.values) / (strategy.places_values() ? world_size : 1));
+  facts.Set("gradients_bytes", DistinctBytes(parts.grads));
+  facts.Set("state_bytes", DistinctBytes(state));
+  const bool is_known = variant.traits->agreement == ddp::Agreement::kExact && variant.traits->communicates &&
+                        !strategy.rows_save_bytes() && !trainer.params().front()->has_copy();
+  if (!is_known) return;
+  const auto of_one_element = trainer.optimizer().ForParts({{trainer.params().front(), 0, 1}});
+  DescribeTheory(trainer, strategy, variant, std::ssize(of_one_element->State()), world_size, facts);
+}
+
+}  // namespace gradsync::bench
