@@ -39,7 +39,7 @@ std::optional<size_t> Winner(const std::vector<Estimate>& steps) {
   return static_cast<size_t>(best - steps.begin());
 }
 
-bool IsFloor(const Record& record) { return record.variant.strategy == record.facts.StringOr("floor", ""); }
+bool IsFloor(const Record& record) { return record.variant.strategy == record.facts.StringOr("floor", "-"); }
 
 std::string Milliseconds(double seconds) { return absl::StrFormat("%.4g", 1e3 * seconds); }
 

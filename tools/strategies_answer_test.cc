@@ -177,6 +177,7 @@ TEST(StrategiesAnswerTest, ThousandsOfRanksTakeSeconds) {
 
 TEST(StrategiesAnswerTest, AnswersForTheModelThatIsAskedFor) {
   std::vector<Record> records = Plans();
+  records.insert(records.begin(), AllReduceRecord(3000, 0, {1}));  // has no floor
   for (Record record : Plans()) {
     record.config.Set("model", "other");
     if (record.variant.strategy == "flat") record.buckets[0].bytes = 5000;
