@@ -3,13 +3,9 @@
 
     torchrun --nproc_per_node=2 record_torch.py [--out=FILE] [--rounds=N] [--no-ddp] train.py ARGS...
 
-runs a script that uses DDP, as it is, and ends it after enough steps. In a loop of one's own, with DDP or without:
-
-    recorder = record_torch.Recorder(model, "FILE")      # any module, or DDP around it
-    while not recorder.done: ...                         # forward, backward, optimizer.step(), as ever
-
-or record_torch.record(model, optimizer, loss, batches, "FILE"), which is such a loop. Needs PyTorch 2.1 or newer and
-nothing else. Without a process group nothing is communicated: what_if then has to be told a link.
+runs a script that uses DDP, as it is, and ends it after enough steps. In one's own loop: make a Recorder(model, FILE) of any
+module or DDP, and loop until it is `done`; record() is such a loop. Needs PyTorch 2.1 and nothing else. Without a process
+group nothing is communicated: what_if then has to be told a link.
 
 Steps take turns. `none` does not synchronise. A `probe` does to memory what DDP does and overlaps nothing: it copies each
 gradient into a flat buffer as it is ready (and leaves a view of it, if DDP has gradient_as_bucket_view), communicates the
@@ -20,22 +16,13 @@ Not for GradScaler (ranks that do not synchronise would skip different steps), p
 torch.compile around DDP. Of several models the first that DDP wraps is recorded.
 
 FILE gets a line of JSON for each launch; record several, because memory lies elsewhere in each. Times are nanoseconds of
-the host's monotonic clock, on a GPU of events:
+the host's monotonic clock, on a GPU of events. tools/predict/torch_profile.h explains the fields:
 
-    {"gradsync_torch": 1, "time": ISO 8601, "torch": version, "device": "cpu" or the GPU, "backend", "world_size",
-     "hosts": [by rank], "threads": of a rank, "cores": of a host, "optimizer": class, "passes": in a step,
-     "views": whether probes leave views, "link_rate": bits/s if GRADSYNC_LINK_RATE tells,
-     "parameters": [{"name", "numel", "bytes"}] that are trained, in the module's order, tied ones once,
-     "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "views", "bf16", "zero1", "passes",
-               "rebuilt_bucket_bytes": what DDP made of them}]: DDP's settings, the script's own first, then those that a
-              program appends. Steps of "ddp" are compared with predictions, and used for none,
-     "ranks": [rank: [step: {"mode": "none" | "probe" | "ddp", "row": of ddp, "begin_ns": by the host's clock,
-        "gap_ns": before it, since the last step's end, "before_ns": to the last backward, "backward_ns",
-        "ready_ns": [by parameter, since backward began; -1: no gradient], "copy_back_ns", "rest_ns": from
-        communication to the optimizer (clipping), "optimizer_ns", "step_ns": all from begin_ns,
-        "collectives": of a probe: {"kind": "all_reduce" | "bf16" | "zero1" (ZeroRedundancyOptimizer's broadcasts),
-           "bytes": [of each, in the model's dtype], "in_flight": 1, or 0: all at once, "ns": [of each, if one by one],
-           "in_ns", "out_ns": [bf16: of its casts], "wall_ns": of all, "cpu_ns": of the process meanwhile}}]]}
+    {"gradsync_torch": 1, "time", "torch", "device", "backend", "world_size", "hosts": [by rank], "threads", "cores",
+     "optimizer", "passes", "views", "link_rate", "parameters": [{"name", "numel", "bytes"}],
+     "rows": [{"name", "bucket_bytes", "first_bucket_bytes", "bf16", "zero1", "passes", "rebuilt_bucket_bytes"}],
+     "ranks": [rank: [step: {"mode", "row", "begin_ns", "before_ns", "backward_ns", "ready_ns", "copy_back_ns", "rest_ns",
+        "optimizer_ns", "step_ns", "collectives": {"kind", "bytes", "in_flight", "ns", "in_ns", "out_ns", "wall_ns", "cpu_ns"}}]]}
 """
 import argparse
 import datetime
@@ -105,7 +92,7 @@ class Recorder:
                      "parameters": [{"name": n, "numel": p.numel(), "bytes": p.nbytes} for n, p in named]}
         if "GRADSYNC_LINK_RATE" in os.environ:
             self.head["link_rate"] = int(os.environ["GRADSYNC_LINK_RATE"])
-        self.steps, self.step, self.updating, self.ended, self.taken, self.done = [], None, None, None, 0, False
+        self.steps, self.step, self.updating, self.taken, self.done = [], None, None, 0, False
         self.handles = [p.register_post_accumulate_grad_hook(lambda p, i=i: self._on_ready(p, i))
                         for i, p in enumerate(self.params)]
         self.handles += [model.register_forward_pre_hook(self._on_forward),
@@ -141,10 +128,9 @@ class Recorder:
             self.mode = self.plan[(self.taken + self.taken // len(self.plan)) % len(self.plan)]
             for p in self.params:
                 p.grad = None
-            arrived = time.monotonic_ns()
             self._meet()
             self.passed, self.ready = 0, [None] * len(self.params)
-            self.step = {"mode": self.mode[0], "gap_ns": arrived - (self.ended or arrived), "begin_ns": time.monotonic_ns()}
+            self.step = {"mode": self.mode[0], "begin_ns": time.monotonic_ns()}
             self.step |= {"row": 0} if self.mode[0] == "ddp" else {}
             self.begin = self._mark()
         self.passed += 1
@@ -189,7 +175,7 @@ class Recorder:
         return self.flat.split(max(1, size_bytes // self.flat.element_size()))[:MOST_PIECES]
 
     def _communicate(self, kind, piece_bytes, in_flight):
-        """Of the flat buffer; see "collectives" above."""
+        """Of the flat buffer; see TorchCollectives."""
         pieces, marks, works = self._pieces(piece_bytes), [], []
         cpu, begin = time.process_time_ns(), self._mark()
         if kind == "zero1":
@@ -231,7 +217,7 @@ class Recorder:
         self.step |= {"rest_ns": (self.rest, begin), "optimizer_ns": (begin, end), "step_ns": (self.begin, end)}
         if self.taken >= len(self.plan):  # the first round is warm-up
             self.steps.append(self._resolved(self.step))
-        self.step, self.ended, self.taken = None, time.monotonic_ns(), self.taken + 1
+        self.step, self.taken = None, self.taken + 1
         if self.taken == self.rounds * len(self.plan):
             self._finish()
 
@@ -261,8 +247,7 @@ def row_of(ddp, name="as the script has it", **more):
     cap = ddp.bucket_bytes_cap
     first = dist._DEFAULT_FIRST_BUCKET_BYTES if getattr(ddp, "bucket_bytes_cap_default", cap == 25 * MIB) else cap
     sizes = ddp._get_ddp_logging_data().get("rebuilt_bucket_sizes", "")
-    return {"name": name, "bucket_bytes": cap, "first_bucket_bytes": first, "views": bool(ddp.gradient_as_bucket_view),
-            "bf16": False, "zero1": False, "passes": 1,
+    return {"name": name, "bucket_bytes": cap, "first_bucket_bytes": first, "bf16": False, "zero1": False, "passes": 1,
             "rebuilt_bucket_bytes": [int(b) for b in sizes.split(",") if b.strip()]} | more
 
 

@@ -1,17 +1,25 @@
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/launch/flags.h"
 #include "model/error.h"
+#include "tools/predict/measured_link.h"
 #include "tools/run_tool.h"
+#include "tools/strategies_answer.h"
 #include "tools/torch_answer.h"
 
 namespace gradsync::tools {
 namespace {
+
+const std::map<std::string, Algorithm> kAlgorithms = {{"best", Algorithm::kBest},
+                                                      {"ring", Algorithm::kRing},
+                                                      {"tree", Algorithm::kTree},
+                                                      {"hierarchical", Algorithm::kHierarchical}};
 
 TorchProfile Read(const std::string& path) {
   std::ifstream file(path);
@@ -19,29 +27,81 @@ TorchProfile Read(const std::string& path) {
   return TorchProfile(file, path);
 }
 
+// Whether record_torch.py wrote the file.
+bool IsRecording(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path) >> std::ws, line);
+  return line.find("\"gradsync_torch\"") != std::string::npos;
+}
+
+Wire ReadWire(const std::string& flag, const std::string& text) {
+  const std::optional<Wire> wire = ParseWire(text);
+  Require(wire.has_value(), flag, "=", text, ": expected a rate and a latency such as 25Gbit,5us");
+  return *wire;
+}
+
 int Run(int argc, const char* const* argv) {
-  std::vector<std::string> files;
-  std::string link, at;
-  Elsewhere elsewhere;
-  bench::FlagTable flags("what_if",
-                         "What a step would take, of a PyTorch model that record_torch.py has recorded.");
-  flags.AllowPaths(&files, "a file that record_torch.py wrote");
-  flags.Add("world_size", &elsewhere.world_size, bench::Integer(0, 16384), "Ranks. 0: as recorded.");
-  flags.Add("ranks_per_host", &elsewhere.ranks_per_host, bench::Integer(1, 1024),
-            "That share a host's link.");
-  flags.Add("link", &link,
-            bench::Text("a rate and a latency such as 25Gbit,5us, or a file that record_torch.py wrote"),
-            "Between the ranks; without it as recorded.");
+  StrategiesQuestion question;
+  std::string link, within, at, algorithm = "best";
+  Elsewhere place;
+  int64_t percent = -1;
+  bench::FlagTable flags(
+      "what_if",
+      "What a step would take with other buckets, strategies, links and numbers of ranks.\n"
+      "  what_if FILE           of a PyTorch model that record_torch.py has recorded\n"
+      "  what_if DIR...         of gradsync's own strategies, from records of //bench:plan or //bench:ddp");
+  flags.AllowPaths(&question.records, "a file that record_torch.py wrote, or records with the variant none");
+  flags.Add("world_size", &place.world_size, bench::Integer(0, 16384), "Ranks. 0: as recorded.");
+  flags.Add("ranks_per_host", &place.ranks_per_host, bench::Integer(1, 16384), "That share a host's link.");
+  flags.Add(
+      "link", &link, bench::Text("a rate and a latency such as 25Gbit,5us, or a file"),
+      "Between hosts; without it as recorded. The file is another recording, what nccl-tests printed or "
+      "wrote with -J, or records of //bench:all_reduce.");
+  flags.Add("within", &within, bench::Text("a rate and a latency such as 200Gbit,3us"),
+            "Between ranks of a host.");
+  flags.Add("algorithm", &algorithm, bench::OneOf({"best", "ring", "tree", "hierarchical"}),
+            "Of collectives.");
+  flags.Add("processor_percent", &percent, bench::Integer(-1, 1000),
+            "What communication uses of a rank's processor. -1: as measured, or assumed.");
+  flags.BeginGroup("PyTorch models");
   flags.Add("at", &at, bench::Path("a file that record_torch.py wrote"),
             "A recording of the model where the answer is to hold. Computation is scaled to its step without "
             "synchronisation; what else it measured is only compared.");
+  flags.BeginGroup("gradsync's strategies");
+  flags.Add("model", &question.model, bench::Text("a model of the records"),
+            "Without it the first. //bench:plan --model=NAME makes the records of any.");
+  flags.Add("calibration", &question.calibrations, bench::Path("directories or files of //bench:calibrate"),
+            "The link, unless --link gives another, and what communication takes of the processors.");
+  flags.Add("variants", &question.variants, bench::Text("variants or strategies of the records"),
+            "Without it all of them.");
+  flags.Add("out", &question.figure, bench::Path("a file"), "A map (SVG) of which variant is fastest where.");
+  flags.Add("measured", &question.measured, bench::Path("directories or files of //bench:ddp"),
+            "Steps over links of limited rates: compared with predictions, marked in the map, and used for "
+            "nothing else.");
   return RunTool("what_if", &flags, argc, argv, std::cout, std::cerr, [&] {
-    Require(files.size() == 1, "what_if takes one file");
+    Require(!question.records.empty(), "what_if takes a recording, or directories or files with records");
+    const bool is_torch = IsRecording(question.records.front());
     std::optional<TorchProfile> link_of, measured;
-    elsewhere.wire = ParseWire(link);
-    if (!link.empty() && !elsewhere.wire) elsewhere.link_of = &link_of.emplace(Read(link));
-    if (!at.empty()) elsewhere.none_s = measured.emplace(Read(at)).Measured("none").value;
-    PrintTorchAnswer(Read(files.front()), elsewhere, measured ? &*measured : nullptr, std::cout);
+    place.wire = ParseWire(link);
+    if (!link.empty() && !place.wire) {
+      const std::string path = bench::ResolvePath(link);
+      if (is_torch && IsRecording(path)) {
+        place.link_of = &link_of.emplace(Read(path));
+      } else {
+        place.link = ReadMeasuredLink(path);
+      }
+    }
+    if (!within.empty()) place.within = ReadWire("--within", within);
+    if (percent >= 0) place.processor = static_cast<double>(percent) / 100;
+    place.algorithm = kAlgorithms.at(algorithm);
+    if (is_torch) {
+      Require(question.records.size() == 1, "what_if takes one recording");
+      if (!at.empty()) place.none_s = measured.emplace(Read(at)).Measured("none").value;
+      PrintTorchAnswer(Read(question.records.front()), place, measured ? &*measured : nullptr, std::cout);
+    } else {
+      question.place = place;
+      PrintStrategiesAnswer(question, std::cout);
+    }
     return kDone;
   });
 }

@@ -8,6 +8,7 @@
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
 #   <!-- begin: predicted docs/records/tiny docs/records/calibration -->   or its steps beside their predictions
 #   <!-- begin: what_if docs/recordings -->            or what what_if says of PyTorch's steps in each file there
+#   <!-- begin: answer what_if docs/records/quick ... -->   or what that program prints
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
 #   <!-- begin: commands beyond link -->               or what measured these records, of docs/records/commands.txt
 #   <!-- begin: commits -->                            or the commits of the document's records, if there are several
@@ -96,6 +97,12 @@ what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside thei
   echo '```'
 }
 
+answer() {  # answer PROGRAM ARGUMENT...
+  echo '```'
+  (cd "$scratch" && "$programs/$1" "${@:2}" </dev/null)
+  echo '```'
+}
+
 commands() {  # commands NAME...
   echo '```'
   for name in "$@"; do
@@ -133,6 +140,7 @@ remake() {  # remake DOCUMENT: as it should be
         commands) commands "${words[@]:1}" ;;
         predicted) predicted "${words[@]:1}" ;;
         what_if) what_if "${words[@]:1}" ;;
+        answer) answer "${words[@]:1}" ;;
         commits) printf '%s' "${commits:+$commits$'\n'}" ;;
         *) table "${words[@]}" | sed '/./,$!d' ;;  # from the first line that is not empty
       esac

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -82,81 +83,93 @@ std::vector<CollectiveCost> SweepOf(const Records& records) {
   return costs;
 }
 
-// A launch of a strategy that sends after backward, in seconds.
+// A launch of a strategy that sends after backward: typical values over its steps, in seconds.
 struct ProbeLaunch {
   std::vector<CollectiveCost> costs = {};  // by bucket
-  double total_s = 0;                      // of all collectives
-  // What the rank that computes does before each is issued: from the end of backward, or of the one before.
+  double total_s = 0, processor_s = 0;     // of all collectives, and CPU-seconds of a rank
+  // By bucket: what is done before it is issued, from the end of backward, or of the one before.
   std::vector<double> gaps_s = {};
-  double after_s = 0;  // from the end of the last one until all is averaged
+  double outside_s = 0;  // from the end of backward until all is averaged, less all collectives
 };
 
-// Typical values over the steps of all ranks, by bucket.
-class ByBucket {
- public:
-  explicit ByBucket(size_t num_buckets) : values_(num_buckets) {}
-  void Add(size_t bucket, double value) { values_[bucket].push_back(value); }
-  std::vector<double> Typical() const {
-    std::vector<double> typical;
-    for (const std::vector<double>& values : values_) typical.push_back(TrimmedMean(values));
-    return typical;
-  }
-
- private:
-  std::vector<std::vector<double>> values_;
-};
-
+// In each step the rank that waited least in all collectives came last, and tells what they take.
 ProbeLaunch ReadProbe(const Launch& launch) {
   const Record& any = *launch.front();
   const size_t num_buckets = any.buckets.size(), num_steps = any.samples.at("step_ns").size();
-  ByBucket times(num_buckets), gaps(num_buckets), after(1);
+  std::vector<std::vector<double>> times(num_buckets), gaps(num_buckets);
+  std::vector<double> totals, outside;
   for (size_t s = 0; s < num_steps; ++s) {
-    std::vector<double> least(num_buckets, kUnknown);
+    std::vector<double> least, before;
+    double least_s = kUnknown, exposed_s = 0;
     for (const Record* const rank : launch) {
       const auto sample = [&](SampleName name) { return Seconds(rank->samples.at(name).at(s)); };
       const auto moment = [&](bench::NameIn<bench::Part::kMoments> name, size_t i) {
         return Seconds(rank->moments.at(name).at(s * num_buckets + i));
       };
-      double last_end =
+      double end =
           sample("begin_step_ns") + sample("forward_ns") + sample("backward_ns") + sample("hooks_ns");
-      const double averaged = last_end + sample("sync_exposed_ns");
+      std::vector<double> own, own_gaps;
       for (size_t i = 0; i < num_buckets && moment("ready_ns", i) >= 0; ++i) {
         const double issued = moment("ready_ns", i) + moment("issued_ns", i);
-        const double seconds = moment("started_ns", i) + moment("ended_ns", i);
-        gaps.Add(i, issued - last_end);
-        // The rank that came last waited least.
-        least[i] = std::min(least[i], seconds);
-        last_end = issued + seconds;
+        own.push_back(moment("started_ns", i) + moment("ended_ns", i));
+        own_gaps.push_back(issued - end);
+        end = issued + own.back();
       }
-      after.Add(0, averaged - last_end);
+      const double own_s = std::reduce(own.begin(), own.end());
+      if (own.size() < num_buckets || own_s >= least_s) continue;
+      least_s = own_s;
+      exposed_s = sample("sync_exposed_ns");
+      least = own;
+      before = own_gaps;
     }
+    if (least.empty()) continue;
+    totals.push_back(least_s);
+    outside.push_back(exposed_s - least_s);
     for (size_t i = 0; i < num_buckets; ++i) {
-      if (least[i] < kUnknown) times.Add(i, least[i]);
+      times[i].push_back(least[i]);
+      gaps[i].push_back(before[i]);
     }
   }
-  ProbeLaunch probe{.gaps_s = gaps.Typical(), .after_s = after.Typical().front()};
-  const std::vector<double> seconds = times.Typical();
-  for (const double one : seconds) probe.total_s += one;
-  const double processor = MeanOver(launch, "communication_cpu_ns") / probe.total_s;
+  ProbeLaunch probe{.total_s = TrimmedMean(totals), .outside_s = TrimmedMean(outside)};
+  probe.processor_s = MeanOver(launch, "communication_cpu_ns");
+  // A small collective seldom takes long, but then it takes milliseconds. Its trimmed mean would lose them;
+  // that of all of a step's collectives does not.
+  const double typical = probe.total_s / Mean(totals);
   for (size_t i = 0; i < num_buckets; ++i) {
-    probe.costs.push_back(
-        {.bytes = static_cast<double>(any.buckets[i].bytes), .seconds = seconds[i], .processor = processor});
+    probe.costs.push_back({.bytes = static_cast<double>(any.buckets[i].bytes),
+                           .seconds = typical * Mean(times[i]),
+                           .processor = probe.processor_s / probe.total_s});
+    probe.gaps_s.push_back(TrimmedMean(gaps[i]));
   }
   return probe;
 }
 
-// The mean of what several launches said; 0 of none.
-class Average {
- public:
-  void Add(double value) {
-    sum_ += value;
-    ++count_;
+// Sets what collectives of probes use of processors: so much each, and so much for each byte, by least
+// squares over the probes. Where these do not tell both apart all collectives of a probe use alike.
+void ShareProcessor(std::vector<ProbeLaunch>* probes) {
+  double nn = 0, nb = 0, bb = 0, np = 0, bp = 0;  // sums of products of number, bytes and CPU-seconds
+  for (const ProbeLaunch& probe : *probes) {
+    double bytes = 0;
+    for (const CollectiveCost& cost : probe.costs) bytes += cost.bytes;
+    const double number = static_cast<double>(probe.costs.size());
+    nn += number * number;
+    nb += number * bytes;
+    bb += bytes * bytes;
+    np += number * probe.processor_s;
+    bp += bytes * probe.processor_s;
   }
-  double value() const { return count_ == 0 ? 0 : std::max(0.0, sum_ / count_); }
+  const double determinant = nn * bb - nb * nb;
+  if (determinant < 1e-3 * nn * bb) return;
+  const double each = (np * bb - bp * nb) / determinant, a_byte = (bp * nn - np * nb) / determinant;
+  if (each < 0 || a_byte < 0) return;
+  for (ProbeLaunch& probe : *probes) {
+    for (CollectiveCost& cost : probe.costs) cost.processor = (each + a_byte * cost.bytes) / cost.seconds;
+  }
+}
 
- private:
-  double sum_ = 0;
-  int count_ = 0;
+// What several launches said.
+struct Sayings : std::vector<double> {
+  double mean() const { return empty() ? 0 : std::max(0.0, Mean(*this)); }
 };
 
 // Reads the launches of probes one after the other.
@@ -175,12 +188,11 @@ class ProbeReader {
       return MeanOver(launch, name) - MeanOver(floor->second, name);
     };
     const bool copies = any.facts.BoolOr("copies_gradients", false);
-    (copies ? copied_optimizer : remote_optimizer).Add(longer("optimizer_ns") / bytes);
+    (copies ? copied_optimizer : remote_optimizer).push_back(longer("optimizer_ns") / bytes);
     if (any.facts.BoolOr("places_gradients", false))
-      placed_backward.Add((longer("backward_ns") + longer("hooks_ns")) / bytes);
+      placed_backward.push_back((longer("backward_ns") + longer("hooks_ns")) / bytes);
     if (any.facts.BoolOr("overlaps", true)) return;
-    const ProbeLaunch probe = ReadProbe(launch);
-    costs.insert(costs.end(), probe.costs.begin(), probe.costs.end());
+    const ProbeLaunch& probe = probes_.emplace_back(ReadProbe(launch));
     totals_[any.variant.name()].push_back(std::log(probe.total_s));
     TakeGaps(probe, copies);
   }
@@ -196,21 +208,26 @@ class ProbeReader {
     return degrees > 0 ? std::sqrt(sum / degrees) : kAssumedLogError;
   }
 
-  std::vector<CollectiveCost> costs;
-  Average copy_in, copy_out, scale, placed_backward, remote_optimizer, copied_optimizer, blocking;
+  std::vector<CollectiveCost> Costs() {
+    ShareProcessor(&probes_);
+    std::vector<CollectiveCost> costs;
+    for (const ProbeLaunch& probe : probes_)
+      costs.insert(costs.end(), probe.costs.begin(), probe.costs.end());
+    return costs;
+  }
+
+  Sayings copy_in, copy_out, scale, placed_backward, remote_optimizer, copied_optimizer, blocking;
 
  private:
   // Before the first collective lies work for its bytes; before a later one also what the wait for the one
   // before takes beyond its end and, of copies, the work for its result.
   void TakeGaps(const ProbeLaunch& probe, bool copies) {
-    double bytes = 0, gaps_s = 0;
+    double bytes = 0;
     for (const CollectiveCost& cost : probe.costs) bytes += cost.bytes;
-    for (const double gap : probe.gaps_s) gaps_s += gap;
-    const double num_buckets = static_cast<double>(probe.costs.size());
     if (copies) {
       const double in = probe.gaps_s.front() / probe.costs.front().bytes;
-      copy_in.Add(in);
-      copy_out.Add((gaps_s + probe.after_s) / bytes - in);
+      copy_in.push_back(in);
+      copy_out.push_back(probe.outside_s / bytes - in);
       return;
     }
     // The work on small gradients is nothing beside the wait.
@@ -220,11 +237,12 @@ class ProbeReader {
       if (probe.costs[i].bytes <= kSmallBytes) small.push_back(probe.gaps_s[i]);
     }
     const double wait_s = small.empty() ? 0 : TrimmedMean(small);
-    blocking.Add(wait_s);
-    scale.Add((gaps_s + probe.after_s - wait_s * num_buckets) / bytes);
+    blocking.push_back(wait_s);
+    scale.push_back((probe.outside_s - wait_s * static_cast<double>(probe.costs.size())) / bytes);
   }
 
   std::map<std::string, Launch> floors_;  // by run
+  std::vector<ProbeLaunch> probes_;
   std::map<std::string, std::vector<double>> totals_;
 };
 
@@ -266,13 +284,14 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
   ProbeReader reader(floors);
   for (const Launch& launch : LaunchesOf(probes)) reader.Add(launch);
   const std::vector<CollectiveCost> swept = SweepOf(sweeps);
-  if (reader.costs.empty() && swept.empty()) return std::nullopt;
+  const std::vector<CollectiveCost> probed = reader.Costs();
+  if (probed.empty() && swept.empty()) return std::nullopt;
   const Record& any = *(sweeps.empty() ? probes : sweeps).front();
   // Shared memory has one communication thread, whatever was asked for.
   const bool has_threads = backend != "shm" && backend != "hierarchical";
   const int channels = has_threads ? static_cast<int>(any.config.IntOr("comm_threads", 1)) : 1;
   const double threads = static_cast<double>(any.config.IntOr("threads_per_rank", 1));
-  Calibration calibration{.link = CostsOf(reader.costs, swept, channels)};
+  Calibration calibration{.link = CostsOf(probed, swept, channels)};
   std::set<int64_t> on_host;
   for (const Record* const record : records) {
     if (record->run_id == any.run_id && record->provenance.host == any.provenance.host)
@@ -280,13 +299,13 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
   }
   const double cpus = static_cast<double>(any.provenance.cpu_count);
   calibration.processors = {cpus / static_cast<double>(on_host.size()), threads};
-  calibration.copy_in = reader.copy_in.value();
-  calibration.copy_out = reader.copy_out.value();
-  calibration.scale = reader.scale.value();
-  calibration.placed_backward = reader.placed_backward.value();
-  calibration.remote_optimizer = reader.remote_optimizer.value();
-  calibration.copied_optimizer = reader.copied_optimizer.value();
-  calibration.blocking_s = reader.blocking.value();
+  calibration.copy_in = reader.copy_in.mean();
+  calibration.copy_out = reader.copy_out.mean();
+  calibration.scale = reader.scale.mean();
+  calibration.placed_backward = reader.placed_backward.mean();
+  calibration.remote_optimizer = reader.remote_optimizer.mean();
+  calibration.copied_optimizer = reader.copied_optimizer.mean();
+  calibration.blocking_s = reader.blocking.mean();
   calibration.log_error = reader.LogError();
   return calibration;
 }

@@ -115,12 +115,60 @@ TEST(CalibrateTest, TimesInsideAStepAreThoseOfTheLastRank) {
   EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 1000, 1), 10.0 / 40, 1e-9);
   EXPECT_EQ(link.channels(), 2);
   EXPECT_EQ(calibration->processors.available, 1);
-  // Means over ranks: 2.5 ms before the small one; 4.5 + 2.5 + 2 in all, less 2.5 for each.
-  EXPECT_NEAR(calibration->blocking_s, 0.0025, 1e-9);
+  // Rank 1 comes last, 5 ms after backward, spends 3 ms before the small one and 2 at the end: 10 in all,
+  // less 3 for each.
+  EXPECT_NEAR(calibration->blocking_s, 0.003, 1e-9);
   EXPECT_NEAR(calibration->scale * 401'000, 0.004, 1e-9);
   EXPECT_NEAR(calibration->remote_optimizer * 401'000, 0.004, 1e-9);
   EXPECT_EQ(calibration->copied_optimizer, 0);
   EXPECT_EQ(calibration->log_error, 0.03);  // of one launch nothing is known of the next
+}
+
+TEST(CalibrateTest, RareLongCollectivesAreNotLost) {
+  // Six steps; in the first the larger one takes 10 ms longer, in the second the smaller one.
+  std::vector<Record> records = NaiveProbe();
+  for (Record& record : records) {
+    for (auto* const part : {&record.samples.by_name(), &record.moments.by_name()}) {
+      for (auto& [name, values] : *part) {
+        const std::vector<int64_t> again = values;
+        values.insert(values.end(), again.begin(), again.end());
+      }
+    }
+    if (record.buckets.empty()) continue;
+    std::vector<int64_t>&ended = record.moments["ended_ns"], &issued = record.moments["issued_ns"];
+    ended[0] += 10 * kMs;
+    issued[1] += 10 * kMs;  // it waits for the first
+    ended[3] += 10 * kMs;
+    for (const size_t step : {0, 1}) record.samples["sync_exposed_ns"][step] += 10 * kMs;
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  const LinkCosts& link = calibration->link;
+  // Two of 50 ms and four of 40: 42.5 if one of each end is left out. The larger one has 190 of 260 ms.
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.0425 * 190 / 260, 1e-9);
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduce, 1000), 0.0425 * 70 / 260, 1e-9);
+  EXPECT_NEAR(calibration->scale * 401'000, 0.004, 1e-9);
+}
+
+TEST(CalibrateTest, ProcessorsAreUsedByTheCollectiveAndByTheByte) {
+  // 0.5 ms each and 24.5 for 401'000 bytes: 25.5 as two, 25 as one, in 40 and 25 ms.
+  std::vector<Record> records = NaiveProbe();
+  for (Record& record : records) {
+    if (!record.buckets.empty())
+      record.samples["communication_cpu_ns"] = {25'500'000, 25'500'000, 25'500'000};
+  }
+  for (const int64_t rank : {0, 1}) {
+    Record& probe = records.emplace_back(Probe("flat@gloo", rank, {8}, {26}, 8 + 26 + 12));
+    probe.buckets = {{401'000, 2, "all_reduce", {1, 0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+    probe.facts.Set("copies_gradients", bench::Value(true));
+    probe.samples["communication_cpu_ns"] = {25 * kMs, 25 * kMs, 25 * kMs};
+  }
+  const LinkCosts link = CalibrationOf(Pointers(records), "gloo")->link;
+  const double a_byte = 0.0245 / 401'000;
+  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 1000, 1), (0.0005 + 1000 * a_byte) / 0.010, 1e-9);
+  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 400'000, 1), (0.0005 + 400'000 * a_byte) / 0.030,
+              1e-9);
+  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 401'000, 1), 0.025 / 0.025, 1e-9);
 }
 
 TEST(CalibrateTest, OtherBackendsSayNothing) {

@@ -57,7 +57,7 @@ double LinkCosts::Processor(CollectiveKind kind, double bytes, int in_flight) co
 double LinkCosts::Gain(CollectiveKind kind, double bytes, int in_flight) const {
   const ByInFlight& all = Of(kind);
   const auto& [together, curves] = AtMost(all, in_flight);
-  return std::max(1.0, together * all.begin()->second.seconds.TimeAt(bytes) / curves.seconds.TimeAt(bytes));
+  return together * all.begin()->second.seconds.TimeAt(bytes) / curves.seconds.TimeAt(bytes);
 }
 
 LinkCosts LinkCosts::Scaled(double factor) const {

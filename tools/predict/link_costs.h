@@ -37,7 +37,7 @@ class LinkCosts {
   double Seconds(CollectiveKind kind, double bytes) const;
   // What so many of that size use of a rank's processors. More than were measured use what the most did.
   double Processor(CollectiveKind kind, double bytes, int in_flight) const;
-  // How much faster so many together are than one after the other, at least 1.
+  // How much faster so many together are than one after the other; below 1 where they hinder each other.
   double Gain(CollectiveKind kind, double bytes, int in_flight) const;
 
   // With every time multiplied, as if the link were that much slower.

@@ -31,7 +31,7 @@ TEST(LinkCostsTest, UsesTheMostThatWereMeasuredTogether) {
 TEST(LinkCostsTest, GainIsWhatManyTogetherSave) {
   EXPECT_DOUBLE_EQ(Costs().Gain(kAllReduce, 100, 1), 1);
   EXPECT_DOUBLE_EQ(Costs().Gain(kAllReduce, 100, 2), 1.25);  // 2 x 10 in 16
-  EXPECT_DOUBLE_EQ(Costs().Gain(kAllReduce, 100, 4), 1);     // 4 x 10 in 50, which is no gain
+  EXPECT_DOUBLE_EQ(Costs().Gain(kAllReduce, 100, 4), 0.8);   // 4 x 10 in 50, which is a loss
 }
 
 TEST(LinkCostsTest, UnknownKindTakesHalfAnAllReduce) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "model/error.h"
 
 namespace gradsync::tools {
 namespace {
@@ -82,6 +83,26 @@ LinkCosts CostsOver(const Network& network, double processor_s) {
     }
   }
   return LinkCosts(costs);
+}
+
+LinkCosts CostsAt(const Place& place, const std::optional<MeasuredLink>& recorded) {
+  const std::optional<MeasuredLink>& measured = place.link ? place.link : recorded;
+  Require(place.wire || measured, "nothing was communicated: name a link, such as --link=25Gbit,5us");
+  std::optional<LinkCosts> costs;
+  if (place.wire) {
+    constexpr double kBytes = 64 << 20;
+    const CollectiveKind kind = CollectiveKind::kAllReduce;
+    const double processor_s =
+        recorded ? recorded->costs.Seconds(kind, kBytes) * recorded->costs.Processor(kind, kBytes, 1) / kBytes
+                 : 0;
+    costs = CostsOver({place.world_size, place.ranks_per_host, *place.wire, place.within, place.algorithm},
+                      processor_s);
+  } else {
+    costs = measured->world_size == place.world_size
+                ? measured->costs
+                : InRingOf(measured->costs, measured->world_size, place.world_size);
+  }
+  return place.processor ? costs->WithProcessor(*place.processor) : *costs;
 }
 
 LinkCosts InRingOf(const LinkCosts& costs, int64_t measured, int64_t wanted) {

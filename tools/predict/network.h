@@ -35,6 +35,28 @@ double CollectiveSeconds(const Network& network, CollectiveKind kind, double byt
 // Their costs. `processor_s`: CPU-seconds of one rank for each byte; 0 where the host does not move data.
 LinkCosts CostsOver(const Network& network, double processor_s);
 
+// Collectives that were measured, between so many ranks.
+struct MeasuredLink {
+  LinkCosts costs;
+  int64_t world_size = 2;
+  bool has_processor = true;  // whether it is known what they use of processors
+};
+
+// Where an answer is to hold, if not where its steps were recorded.
+struct Place {
+  int64_t world_size = 0, ranks_per_host = 1;  // 0: as recorded
+  std::optional<Wire> wire = {};               // between hosts
+  Wire within{25e9, 3e-6};                     // between ranks of a host, beside `wire`
+  Algorithm algorithm = Algorithm::kBest;      // over `wire`
+  std::optional<MeasuredLink> link = {};       // without `wire`; without both as recorded
+  std::optional<double> processor = {};        // what communication uses of a rank's processors
+};
+
+// What collectives take between the ranks of a place, which knows how many. `recorded`: where steps were
+// recorded, if they communicated; bytes take as much of processors over a wire. Throws InvalidInput where
+// nothing tells.
+LinkCosts CostsAt(const Place& place, const std::optional<MeasuredLink>& recorded);
+
 // A measured link in another world, as if its collectives went around rings: from `measured` ranks to
 // `wanted`.
 LinkCosts InRingOf(const LinkCosts& costs, int64_t measured, int64_t wanted);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "model/error.h"
+
 namespace gradsync::tools {
 namespace {
 
@@ -70,6 +72,24 @@ TEST(NetworkTest, CostsAreThoseTimesAndUseProcessorsByTheByte) {
     EXPECT_NEAR(costs.Seconds(kAllReduce, bytes) / CollectiveSeconds(network, kAllReduce, bytes), 1, 1e-9);
   EXPECT_NEAR(costs.Processor(kAllReduce, 4096, 1),
               1e-3 * 4096 / CollectiveSeconds(network, kAllReduce, 4096), 1e-9);
+}
+
+TEST(NetworkTest, APlaceHasItsWireOrItsLinkOrWhatWasRecorded) {
+  const MeasuredLink recorded{LinkCosts({{.bytes = 1024, .seconds = 3, .processor = 0.5}}), 2},
+      other{LinkCosts({{.bytes = 1024, .seconds = 7, .processor = 0.25}}), 4};
+  const auto at = [&](const Place& place) { return CostsAt(place, recorded); };
+  EXPECT_DOUBLE_EQ(at({.world_size = 2}).Seconds(kAllReduce, 1024), 3);
+  // 3 hops in place of 1, of half the bytes.
+  EXPECT_DOUBLE_EQ(at({.world_size = 4}).Seconds(kAllReduce, 2048), 9);
+  EXPECT_DOUBLE_EQ(at({.world_size = 4, .link = other}).Seconds(kAllReduce, 1024), 7);
+  EXPECT_DOUBLE_EQ(at({.world_size = 4, .link = other}).Processor(kAllReduce, 1024, 1), 0.25);
+  // Over a wire a byte takes as much of processors as where it was recorded.
+  const Place over_wire{.world_size = 2, .wire = Wire{1024, 1}, .link = other};
+  EXPECT_DOUBLE_EQ(at(over_wire).Seconds(kAllReduce, 1024), 2 * (1 + 0.5));
+  EXPECT_DOUBLE_EQ(at(over_wire).Processor(kAllReduce, 1024, 1), 0.5);
+  EXPECT_DOUBLE_EQ(at({.world_size = 2, .processor = 0.125}).Processor(kAllReduce, 1024, 1), 0.125);
+  EXPECT_EQ(CostsAt(over_wire, std::nullopt).Processor(kAllReduce, 1024, 1), 0);
+  EXPECT_THROW(CostsAt({.world_size = 2}, std::nullopt), InvalidInput);
 }
 
 TEST(NetworkTest, ARingOfMoreRanksHasMoreHopsOfFewerBytes) {

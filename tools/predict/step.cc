@@ -21,7 +21,8 @@ std::vector<Draw> DrawRounds(const StepInputs& inputs, std::mt19937_64& random) 
   const size_t measured = inputs.rounds.size(), num_rounds = inputs.rounds.front().size();
   const size_t world = static_cast<size_t>(inputs.world_size);
   const size_t affordable = kMostRankActions / (world * (4 * inputs.plan.buckets.size() + 4));
-  std::vector<Draw> draws(world <= measured ? num_rounds : std::clamp(affordable, kFewest, num_rounds));
+  std::vector<Draw> draws(world <= measured ? num_rounds
+                                            : std::min(std::max(affordable, kFewest), num_rounds));
   for (size_t k = 0; k < draws.size(); ++k) {
     for (size_t r = 0; r < world; ++r) {
       draws[k].push_back(r < measured ? &inputs.rounds[r][k]

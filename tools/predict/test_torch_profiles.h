@@ -20,7 +20,6 @@ inline nlohmann::json TestTorchLaunch() {
   const auto step = [&](const char* mode, int64_t before, int64_t backward, int64_t optimizer) {
     return json{{"mode", mode},
                 {"begin_ns", 0},
-                {"gap_ns", 0},
                 {"before_ns", before * kMs},
                 {"backward_ns", backward * kMs},
                 {"ready_ns", {backward * kMs, 30 * kMs, 10 * kMs}},
@@ -68,7 +67,6 @@ inline nlohmann::json TestTorchLaunch() {
           {"rows", json::array({{{"name", "as the script has it"},
                                  {"bucket_bytes", 25 * kMiB},
                                  {"first_bucket_bytes", kMiB},
-                                 {"views", true},
                                  {"bf16", false},
                                  {"zero1", false},
                                  {"passes", 1},

@@ -21,7 +21,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TorchStep, mode, row, begin_ns, 
                                                 copy_back_ns, rest_ns, optimizer_ns, step_ns, ready_ns,
                                                 collectives)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TorchParameter, name, numel, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DdpRow, name, bucket_bytes, first_bucket_bytes, views, bf16, zero1, passes,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DdpRow, name, bucket_bytes, first_bucket_bytes, bf16, zero1, passes,
                                    rebuilt_bucket_bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(TorchLaunch, gradsync_torch, device, backend, optimizer,
                                                 world_size, threads, cores, passes, link_rate, views, hosts,
@@ -111,25 +111,35 @@ Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
   struct Samples {
     std::vector<double> seconds, processor, cast_in;
   };
-  std::map<std::tuple<std::string, int, double>, Samples>
-      all;  // by kind, how many in flight, and bytes of each
-  const int channels = ChannelsOf(launches.front());
+  std::map<std::tuple<std::string, int, double>, Samples> all;  // by kind, number in flight, bytes of each
   for (const TorchLaunch& launch : launches) {
-    for (const TorchStep& step : StepsOf(launch)) {
-      const TorchCollectives& sent = step.collectives;
+    for (size_t i = 0; i < launch.ranks.front().size(); ++i) {
+      // The rank that came last waited least.
+      const TorchCollectives& sent = std::ranges::min_element(launch.ranks, {},
+                                                              [&](const std::vector<TorchStep>& steps) {
+                                                                return steps[i].collectives.wall_ns;
+                                                              })
+                                         ->at(i)
+                                         .collectives;
       if (sent.kind.empty()) continue;
       const double bytes = sent.kind == "zero1" ? 1 : sent.bytes.front(),
                    total = std::reduce(sent.bytes.begin(), sent.bytes.end());
-      const int in_flight = sent.in_flight == 0 && sent.kind != "zero1" ? channels : 1;
+      const bool together = sent.in_flight == 0 && sent.kind != "zero1";
+      if (together && ChannelsOf(launch) == 1) continue;  // they wait for each other
+      const int in_flight = together ? ChannelsOf(launch) : 1;
       Samples& samples = all[{sent.kind, in_flight, bytes}];
       // A GPU's processors are not the host's.
       samples.processor.push_back(launch.device == "cpu" ? sent.cpu_ns / sent.wall_ns : 0);
-      // All are in flight, and `channels` of them run at a time.
+      // All have been issued, and as many run at a time as there are channels.
       if (sent.in_flight == 0) samples.seconds.push_back(kNs * sent.wall_ns * in_flight * bytes / total);
-      for (size_t i = 0; i < sent.ns.size() && sent.bytes[i] == bytes; ++i) {
-        samples.seconds.push_back(kNs * (sent.ns[i] + (sent.out_ns.empty() ? 0 : sent.out_ns[i])));
-        if (!sent.in_ns.empty()) samples.cast_in.push_back(kNs * sent.in_ns[i] / bytes);
+      std::vector<double> seconds, cast_in;
+      for (size_t k = 0; k < sent.ns.size() && sent.bytes[k] == bytes; ++k) {
+        seconds.push_back(kNs * (sent.ns[k] + (sent.out_ns.empty() ? 0 : sent.out_ns[k])));
+        if (!sent.in_ns.empty()) cast_in.push_back(kNs * sent.in_ns[k] / bytes);
       }
+      // A step's mean, because a small collective that waits for a processor is rare and long.
+      if (!seconds.empty()) samples.seconds.push_back(Mean(seconds));
+      if (!cast_in.empty()) samples.cast_in.push_back(Mean(cast_in));
     }
   }
   Communication communication;
@@ -159,21 +169,16 @@ LinkCosts Bf16Link(const Communication& communication, const LinkCosts& plain) {
   return LinkCosts(costs, plain.channels());
 }
 
-// Over a link that nobody measured bytes take as much of the processors as they did where it was recorded.
+// `launch`: one of those whose communication it is.
 LinkCosts LinkOf(const TorchLaunch& launch, const Communication& communication, bool bf16,
-                 const Elsewhere& elsewhere, int64_t world_size) {
-  constexpr double kBytes = 64 << 20;
-  if (communication.all_reduce.empty()) {
-    Require(elsewhere.wire.has_value(), "nothing was communicated: name a link");
-    return CostsOver({world_size, elsewhere.ranks_per_host, *elsewhere.wire, *elsewhere.wire}, 0);
+                 const Place& place) {
+  std::optional<MeasuredLink> recorded;
+  if (!communication.all_reduce.empty()) {
+    const LinkCosts plain(communication.all_reduce, ChannelsOf(launch));
+    const bool casts = bf16 && !place.wire && !place.link;
+    recorded = {casts ? Bf16Link(communication, plain) : plain, launch.world_size};
   }
-  const LinkCosts plain(communication.all_reduce, ChannelsOf(launch));
-  const CollectiveKind kind = CollectiveKind::kAllReduce;
-  if (elsewhere.wire)
-    return CostsOver({world_size, elsewhere.ranks_per_host, *elsewhere.wire, *elsewhere.wire},
-                     plain.Seconds(kind, kBytes) * plain.Processor(kind, kBytes, 1) / kBytes);
-  const LinkCosts link = bf16 ? Bf16Link(communication, plain) : plain;
-  return world_size == launch.world_size ? link : InRingOf(link, launch.world_size, world_size);
+  return CostsAt(place, recorded);
 }
 
 Round RoundOf(const TorchStep& step, const TorchLaunch& launch) {
@@ -218,11 +223,12 @@ constexpr double kLogError = 0.03;
 // The inputs of one launch. `pace`: how many times as long everything but communication takes.
 StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<PlannedBucket> buckets,
                     const Elsewhere& elsewhere, double pace) {
-  const Communication communication =
-      CommunicationOf(elsewhere.link_of != nullptr ? elsewhere.link_of->launches() : std::vector{launch});
-  const int64_t world_size = elsewhere.world_size > 0 ? elsewhere.world_size : launch.world_size;
-  const LinkCosts link =
-      LinkOf(launch, communication, row.bf16, elsewhere, world_size).Scaled(elsewhere.pace);
+  const std::vector<TorchLaunch> linked =
+      elsewhere.link_of != nullptr ? elsewhere.link_of->launches() : std::vector{launch};
+  const Communication communication = CommunicationOf(linked);
+  Place place = elsewhere;
+  if (place.world_size == 0) place.world_size = launch.world_size;
+  const LinkCosts link = LinkOf(linked.front(), communication, row.bf16, place).Scaled(elsewhere.pace);
   const std::vector<double> bytes = BytesOf(launch);
   const double total = std::reduce(bytes.begin(), bytes.end());
   double forward = 0, backward = 0, after = 0, share = 1;  // seconds more, and the optimizer's part
@@ -240,15 +246,15 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
     for (PlannedBucket& bucket : buckets) bucket.bytes /= 2;
   }
   if (row.zero1) {
-    share = LargestZero1Share(launch.parameters, world_size);
-    after = elsewhere.wire || world_size != launch.world_size
+    share = LargestZero1Share(launch.parameters, place.world_size);
+    after = place.wire || place.link || place.world_size != launch.world_size
                 ? link.Seconds(CollectiveKind::kAllGather, total)
                 : elsewhere.pace * communication.zero1 * total;
   }
   const auto on_host = std::ranges::count(launch.hosts, launch.hosts.front());
   StepInputs inputs{.plan = {.sends = StepPlan::Sends::kDuringBackward, .buckets = std::move(buckets)},
                     .parameter_bytes = bytes,
-                    .world_size = world_size,
+                    .world_size = place.world_size,
                     .calibration = {.link = link,
                                     .processors = {.available = static_cast<double>(launch.cores) /
                                                                 static_cast<double>(on_host),

@@ -13,25 +13,29 @@
 #include "tools/statistics/estimates.h"
 
 // What tools/record_torch.py wrote of a PyTorch model, and what DistributedDataParallel (DDP) will take for
-// it. Fields have the file's names, which are explained at the head of record_torch.py.
+// it. Fields have the file's names; times are nanoseconds.
 namespace gradsync::tools {
 
+// Of a probe.
 struct TorchCollectives {
-  std::string kind;
-  int in_flight = 1;
-  std::vector<double> bytes, ns, in_ns, out_ns;
-  double wall_ns = 0, cpu_ns = 0;
+  std::string kind;                       // all_reduce, bf16, or zero1: ZeroRedundancyOptimizer's broadcasts
+  int in_flight = 1;                      // one after the other; 0: all at once
+  std::vector<double> bytes;              // of each, in the model's dtype
+  std::vector<double> ns, in_ns, out_ns;  // of each, if one by one; bf16: of its casts
+  double wall_ns = 0, cpu_ns = 0;         // of all; of the process meanwhile
 };
 
 struct TorchStep {
-  std::string mode;
-  size_t row = 0;
-  double begin_ns = 0, before_ns = 0, backward_ns = 0, copy_back_ns = 0, rest_ns = 0, optimizer_ns = 0,
-         step_ns = 0;
-  std::vector<double> ready_ns;
+  std::string mode;     // none, probe or ddp
+  size_t row = 0;       // of ddp: its settings
+  double begin_ns = 0;  // by the host's clock, from which all others count
+  // To the last backward, that, copies back of a probe, from communication to the optimizer, and that.
+  double before_ns = 0, backward_ns = 0, copy_back_ns = 0, rest_ns = 0, optimizer_ns = 0, step_ns = 0;
+  std::vector<double> ready_ns;  // by parameter, since backward began; -1: no gradient
   TorchCollectives collectives;
 };
 
+// One that is trained; of the module's order, tied ones once.
 struct TorchParameter {
   std::string name;
   int64_t numel = 0;
@@ -42,20 +46,20 @@ struct TorchParameter {
 struct DdpRow {
   std::string name;
   double bucket_bytes = 25 << 20, first_bucket_bytes = 1 << 20;
-  bool views = false, bf16 = false, zero1 = false;
+  bool bf16 = false, zero1 = false;
   int64_t passes = 1;
-  std::vector<double> rebuilt_bucket_bytes = {};
+  std::vector<double> rebuilt_bucket_bytes = {};  // what DDP made of them
 };
 
 struct TorchLaunch {
-  int gradsync_torch = 0;  // the version of what it says
-  std::string device, backend, optimizer;
-  int64_t world_size = 1, threads = 1, cores = 1, passes = 1;
-  double link_rate = 0;  // bits a second; 0: unknown
-  bool views = false;
+  int gradsync_torch = 0;                                      // the version of what it says
+  std::string device, backend, optimizer;                      // "cpu" or the GPU
+  int64_t world_size = 1, threads = 1, cores = 1, passes = 1;  // threads of a rank, cores of a host
+  double link_rate = 0;            // bits a second, if GRADSYNC_LINK_RATE told; 0: unknown
+  bool views = false;              // whether probes leave views
   std::vector<std::string> hosts;  // by rank
   std::vector<TorchParameter> parameters;
-  std::vector<DdpRow> rows;
+  std::vector<DdpRow> rows;  // the script's own first; steps of ddp are compared with predictions only
   std::vector<std::vector<TorchStep>> ranks;  // steps by rank
 };
 
@@ -72,14 +76,12 @@ double LargestZero1Share(const std::vector<TorchParameter>& parameters, int64_t 
 class TorchProfile;
 
 // Where the answer is to hold, if not where it was recorded.
-struct Elsewhere {
-  int64_t world_size = 0, ranks_per_host = 1;  // 0: as recorded
-  std::optional<Wire> wire = {};               // between all ranks
-  const TorchProfile* link_of = nullptr;       // or the link of another recording
-  double none_s = 0;                           // the step without synchronisation there; 0: as recorded
-  double pace = 1;                             // how many times as long collectives take
+struct Elsewhere : Place {
+  const TorchProfile* link_of = nullptr;  // the link of another recording, without `wire` and `link`
+  double none_s = 0;                      // the step without synchronisation there; 0: as recorded
+  double pace = 1;                        // how many times as long collectives take
 
-  bool is_given() const { return world_size > 0 || wire || link_of != nullptr || none_s > 0; }
+  bool is_given() const { return world_size > 0 || wire || link || link_of != nullptr || none_s > 0; }
 };
 
 // The launches of one model.

@@ -127,6 +127,27 @@ TEST(TorchProfile, CommunicationTakesTheProcessor) {
   EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), 97 * kMs, 1e-9);
 }
 
+TEST(TorchProfile, TheRankThatCameLastTellsWhatCollectivesTake) {
+  json launch = TestTorchLaunch();
+  for (json& step : launch["ranks"][0]) {
+    if (!step.contains("collectives")) continue;
+    json& sent = step["collectives"];
+    sent["wall_ns"] = sent["wall_ns"].get<int64_t>() + 5'000'000;
+    for (json& ns : sent["ns"]) ns = ns.get<int64_t>() + 5'000'000;
+  }
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), (20 + 70 + 7) * kMs, 1e-9);
+}
+
+TEST(TorchProfile, RareLongCollectivesAreNotLost) {
+  json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) {
+    json& ns = step["collectives"]["ns"];
+    if (ns.size() == 4) ns[2] = ns[2].get<int64_t>() + 40'000'000;
+  });
+  // A MiB takes (3 * 10 + 50) / 4 ms, 4 MiB 40, and 3 MiB lie between: the first goes from 10 to 30 ms.
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), {.name = ""}), (20 + 40 + 20 + 20.0 * 2 / 3 + 7) * kMs, 1e-9);
+}
+
 TEST(TorchProfile, NcclSendsOneAfterTheOther) {
   json launch = TestTorchLaunch();
   ForEachStep(&launch, "probe", [](json& step) { step["ready_ns"] = {40'000'000, 40'000'000, 40'000'000}; });

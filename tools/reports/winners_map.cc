@@ -1,5 +1,6 @@
 #include "tools/reports/winners_map.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
@@ -19,7 +20,7 @@ constexpr char kStyle[] = R"css(
 .winners .paper { fill: #fff; } .winners text { fill: #474b51; }
 .winners .w { fill: #dcdcd6; } .winners .w0 { fill: #6f4ac7; } .winners .w1 { fill: #c78424; }
 .winners .w2 { fill: #1a794c; } .winners .w3 { fill: #4d95c4; } .winners .w4 { fill: #e73c86; }
-.winners .w5 { fill: #8c2304; } .winners .w6 { fill: #2c4497; } .winners .w7 { fill: #8a6d3b; }
+.winners .w5 { fill: #8c2304; } .winners .measured { stroke: #111; stroke-width: 1.5; } .winners .w6 { fill: #2c4497; } .winners .w7 { fill: #8a6d3b; }
 )css";
 constexpr size_t kNumColours = 8;
 
@@ -42,6 +43,11 @@ Svg PanelOf(const WinnersPanel& panel, const std::vector<std::string>& names) {
                absl::StrFormat("%.3g Gbit/s, %.3g %s: %s", gbit, quantity, panel.quantity,
                                winner ? names[*winner] : "undecided"));
     }
+  }
+  for (const WinnersPanel::Point& point : panel.measured) {
+    svg.Marker("measured " + ClassOf(point.winner), 0, x(point.gbit), y(point.value),
+               absl::StrFormat("%.3g Gbit/s, measured: %s", point.gbit,
+                               point.winner ? names[*point.winner] : "undecided"));
   }
   for (const Tick& tick : x.ticks())
     svg.Text("tick", x(tick.value), kHeight - kBottom + 16, "middle", tick.label);
@@ -67,6 +73,10 @@ void WriteWinnersMap(const std::string& path, const std::vector<std::string>& na
     all.Rect(ClassOf(is_name ? std::optional(i) : std::nullopt), kLeft, y, 12, 12);
     all.Text("key", kLeft + 18, y + 11, "start", is_name ? names[i] : "undecided: intervals overlap");
   }
+  const bool has_points =
+      std::ranges::any_of(panels, [](const auto& panel) { return !panel.measured.empty(); });
+  if (has_points)
+    all.Text("key", kWidth, kHeight + 11, "start", "circles: measured, in the colour of the fastest");
   WriteFile(path, [&](std::ostream& file) { file << all.Document("winners", kStyle); });
 }
 

@@ -15,9 +15,15 @@ struct WinnersPanel {
   double low = 1, high = 2;
   // At a rate, in Gbit/s, and a value of the quantity: the number of a name, or none where it is undecided.
   std::function<std::optional<size_t>(double gbit, double value)> winner{};
+  struct Point {
+    double gbit, value;
+    std::optional<size_t> winner;
+  };
+  std::vector<Point> measured{};
 };
 
-// Writes a picture (SVG) of which name wins where. Throws std::runtime_error if the file cannot be written.
+// Writes a picture (SVG) of which name wins where, with circles where it was measured. Throws
+// std::runtime_error if the file cannot be written.
 void WriteWinnersMap(const std::string& path, const std::vector<std::string>& names,
                      const std::vector<WinnersPanel>& panels);
 

@@ -1,0 +1,22 @@
+#ifndef GRADSYNC_TOOLS_PREDICT_MEASURED_LINK_H_
+#define GRADSYNC_TOOLS_PREDICT_MEASURED_LINK_H_
+
+#include <string>
+
+#include "tools/predict/network.h"
+
+namespace gradsync::tools {
+
+// A link that somebody has measured: what a program of nccl-tests printed (all_reduce_perf, and all-gathers
+// or reduce-scatters beside it) or wrote with -J, in place where it tells; or records of //bench:all_reduce
+// or
+// //bench:calibrate, of one backend. nccl-tests do not tell what collectives use of processors. Throws
+// InvalidInput, which names the path, for anything else.
+MeasuredLink ReadMeasuredLink(const std::string& path);
+
+// The same of a text of nccl-tests.
+MeasuredLink ParseNcclTests(const std::string& text);
+
+}  // namespace gradsync::tools
+
+#endif  // GRADSYNC_TOOLS_PREDICT_MEASURED_LINK_H_

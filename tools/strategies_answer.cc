@@ -1,0 +1,290 @@
+#include "tools/strategies_answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "model/error.h"
+#include "tools/predict/calibrate.h"
+#include "tools/records/reader.h"
+#include "tools/reports/winners_map.h"
+#include "tools/statistics/statistics.h"
+#include "tools/tables/words.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+
+// What nobody has measured: the part of a rank's processors that communication uses, and how far a link is
+// from its data sheet, as a standard deviation of the logarithm.
+constexpr double kAssumedProcessor = 0.1, kMostProcessor = 0.3, kAssumedLinkError = 0.1;
+
+// Predictions that are closer than this are not told apart, whatever their intervals.
+constexpr double kTellsApart = 0.01;
+
+bool IsAsGood(const Estimate& step, const Estimate& best) {
+  return step.interval.low <= best.interval.high || step.value <= (1 + kTellsApart) * best.value;
+}
+// The fastest: its index, or none where another is as good.
+std::optional<size_t> Winner(const std::vector<Estimate>& steps) {
+  const auto best = std::ranges::min_element(steps, {}, &Estimate::value);
+  for (const Estimate& step : steps) {
+    if (&step != &*best && IsAsGood(step, *best)) return std::nullopt;
+  }
+  return static_cast<size_t>(best - steps.begin());
+}
+
+bool IsFloor(const Record& record) { return record.variant.strategy == record.facts.StringOr("floor", "-"); }
+
+std::string Milliseconds(double seconds) { return absl::StrFormat("%.4g", 1e3 * seconds); }
+
+// A variant, and all that is known of it.
+struct Candidate {
+  const Record* record;
+  StepPlan plan;
+  std::optional<Calibration> calibration;  // of its backend
+
+  std::string name() const { return record->variant.name(); }
+};
+
+// The steps of variants that were measured over a link, by name, in seconds.
+struct MeasuredAt {
+  double gbit;
+  int64_t world_size;
+  std::map<std::string, double> steps;
+};
+
+class Answer {
+ public:
+  explicit Answer(const StrategiesQuestion& question) : place_(question.place) {
+    Problems problems;
+    records_ = ReadEach(question.records, &problems);
+    calibrations_ = ReadEach(question.calibrations, &problems);
+    Records floors;
+    for (const Record& record : records_) {
+      const bool is_model = question.model.empty() || record.config.StringOr("model", "") == question.model;
+      if (!IsFloor(record) || !is_model) continue;
+      // Only floors of one cell and one run count.
+      if (floors.empty() || (CellOf(record) == CellOf(*floors.front()) &&
+                             record.facts.StringOr("launch_set", record.run_id) ==
+                                 floors.front()->facts.StringOr("launch_set", floors.front()->run_id)))
+        floors.push_back(&record);
+    }
+    rounds_ = RoundsOf(floors);
+    Require(!rounds_.empty(), question.model.empty() ? "" : Join("model ", question.model, ": "),
+            "no steps of the floor with ready times: give records of //bench:plan or //bench:ddp "
+            "that have the variant none");
+    floor_ = floors.front();
+    const std::vector<std::string>& wanted = question.variants;
+    Records of_world;
+    for (const Record& one : calibrations_) {
+      if (one.world_size > 1) of_world.push_back(&one);
+    }
+    for (const Record& record : records_) {
+      const bool is_known = std::ranges::count(candidates_, record.variant.name(), &Candidate::name) > 0;
+      const bool is_wanted = wanted.empty() || std::ranges::count(wanted, record.variant.name()) > 0 ||
+                             std::ranges::count(wanted, record.variant.strategy) > 0;
+      if (is_known || !is_wanted || CellOf(record) != CellOf(*floor_)) continue;
+      if (std::optional<StepPlan> plan = PlanOf(record))
+        candidates_.push_back({&record, std::move(*plan), CalibrationOf(of_world, record.variant.backend)});
+    }
+    Require(!candidates_.empty(), "no variant that can be predicted: exact ones that communicate can be");
+    if (place_.world_size == 0) place_.world_size = floor_->world_size;
+    if (!question.measured.empty()) ReadMeasured(ReadEach(question.measured, &problems));
+  }
+
+  void Print(std::ostream& out) const {
+    struct Line {
+      std::string name;
+      Prediction prediction;
+    };
+    std::vector<Line> lines;
+    bool assumes_processor = false;
+    for (const Candidate& candidate : candidates_) {
+      lines.push_back({candidate.name(), Predict(candidate, place_)});
+      assumes_processor |= IsAssumed(candidate, place_);
+    }
+    std::ranges::stable_sort(lines, {}, [](const Line& line) { return line.prediction.step_s.value; });
+    const Prediction& best = lines.front().prediction;
+    out << floor_->config.StringOr("model", "") << ", " << RankCount(place_.world_size);
+    if (place_.wire) {
+      out << absl::StrFormat(" (%d on a host), %.4g Gbit/s and %.4g us between hosts", place_.ranks_per_host,
+                             8e-9 * place_.wire->bytes_per_second, 1e6 * place_.wire->latency_s);
+    }
+    out << absl::StrFormat("; without synchronisation %s ms, computed as on %s.\n\n",
+                           Milliseconds(best.none_s), floor_->provenance.cpu_model);
+    const MeasuredAt* const measured = MeasuredHere();
+    out << absl::StrFormat("%-40s %10s  %-20s %9s %9s %9s%s\n", "variant", "step (ms)", "95 %", "exposed",
+                           "floor", "(%)", measured != nullptr ? "  measured  error (%)" : "");
+    std::vector<std::string> as_good;
+    for (const auto& [name, prediction] : lines) {
+      const Estimate& step = prediction.step_s;
+      if (IsAsGood(step, best.step_s)) as_good.push_back(name);
+      out << absl::StrFormat(
+          "%-40s %10s  %-20s %9s %9s %+9.1f", name, Milliseconds(step.value),
+          absl::StrFormat("%s to %s", Milliseconds(step.interval.low), Milliseconds(step.interval.high)),
+          Milliseconds(prediction.exposed_s), Milliseconds(prediction.floor_s),
+          100 * (step.value / best.step_s.value - 1));
+      if (measured != nullptr && measured->steps.contains(name)) {
+        const double step_s = measured->steps.at(name);
+        out << absl::StrFormat(" %9s  %+9.1f", Milliseconds(step_s), 100 * (step.value / step_s - 1));
+      }
+      out << "\n";
+    }
+    out << (as_good.size() == 1 ? "\nFastest: "
+                                : "\nUndecided, intervals overlap or differ by less than 1 %: ")
+        << Listed(as_good) << ".\n";
+    if (assumes_processor) {
+      out << absl::StrFormat("Assumed: communication uses %g (0 to %g) of a rank's processors.\n",
+                             kAssumedProcessor, kMostProcessor);
+    }
+    if (place_.wire) {
+      out << absl::StrFormat(
+          "Assumed: the link is within %g %% of its data sheet; ranks of a host exchange %.4g Gbit/s.\n",
+          100 * kAssumedLinkError, 8e-9 * place_.within.bytes_per_second);
+    } else if (place_.world_size != LinkWorld()) {
+      out << "Assumed: collectives go around a ring.\n";
+    }
+  }
+
+  void WriteMap(const std::string& path) const {
+    const double tokens = static_cast<double>(floor_->facts.IntOr("tokens_per_step", 1)) /
+                          static_cast<double>(floor_->world_size);
+    const auto winner = [this](double gbit, int64_t ranks, double more_tokens) {
+      Place there = place_;
+      there.wire = Wire{gbit * 1e9 / 8, place_.wire ? place_.wire->latency_s : 5e-6};
+      there.world_size = ranks;
+      std::vector<Estimate> steps;
+      for (const Candidate& candidate : candidates_)
+        steps.push_back(Predict(candidate, there, more_tokens).step_s);
+      return Winner(steps);
+    };
+    WinnersPanel by_tokens{.quantity = "tokens of a rank in a step", .low = tokens / 8, .high = tokens * 64},
+        by_ranks{.quantity = "ranks", .low = 2, .high = 1024};
+    by_tokens.winner = [&](double gbit, double value) {
+      return winner(gbit, place_.world_size, value / tokens);
+    };
+    by_ranks.winner = [&](double gbit, double value) { return winner(gbit, static_cast<int64_t>(value), 1); };
+    for (const MeasuredAt& measured : measured_) {
+      std::vector<Estimate> steps;
+      for (const Candidate& candidate : candidates_) {
+        const auto step = measured.steps.find(candidate.name());
+        const double seconds = step == measured.steps.end() ? 1e9 : step->second;
+        steps.push_back({.value = seconds, .interval = {seconds, seconds}});
+      }
+      const std::optional<size_t> fastest = Winner(steps);
+      if (measured.world_size == place_.world_size)
+        by_tokens.measured.push_back({measured.gbit, tokens, fastest});
+      by_ranks.measured.push_back({measured.gbit, static_cast<double>(measured.world_size), fastest});
+    }
+    std::vector<std::string> names;
+    for (const Candidate& candidate : candidates_) names.push_back(candidate.name());
+    WriteWinnersMap(path, names, {by_tokens, by_ranks});
+  }
+
+ private:
+  // The prediction of one candidate. Where a constant is assumed, the interval holds its predictions over all
+  // of its range. `tokens`: how many times the tokens of a recorded step; computation is in proportion to
+  // them.
+  Prediction Predict(const Candidate& candidate, const Place& place, double tokens = 1) const {
+    StepInputs inputs{.plan = candidate.plan,
+                      .rounds = rounds_,
+                      .world_size = place.world_size,
+                      .calibration = CalibrationAt(candidate, place)};
+    for (std::vector<Round>& rank : inputs.rounds) {
+      for (Round& round : rank) {
+        round.forward_s *= tokens;
+        round.backward_s *= tokens;
+        for (double& ready : round.ready_s) ready *= tokens;
+      }
+    }
+    for (const int64_t bytes : floor_->parameter_bytes)
+      inputs.parameter_bytes.push_back(static_cast<double>(bytes));
+    Prediction prediction = PredictStep(inputs);
+    if (!IsAssumed(candidate, place)) return prediction;
+    for (const double processor : {0.0, kMostProcessor}) {
+      inputs.calibration.link = inputs.calibration.link.WithProcessor(processor);
+      const Interval other = PredictStep(inputs).step_s.interval;
+      Interval& all = prediction.step_s.interval;
+      all = {std::min(all.low, other.low), std::max(all.high, other.high)};
+    }
+    return prediction;
+  }
+
+  // How many ranks the link that is used was measured between.
+  int64_t LinkWorld() const {
+    return place_.link ? place_.link->world_size : calibrations_.front().world_size;
+  }
+
+  // Whether nobody has measured what communication uses of processors.
+  bool IsAssumed(const Candidate& candidate, const Place& place) const {
+    if (place.processor) return false;
+    if (!place.wire && place.link) return !place.link->has_processor;
+    return !candidate.calibration.has_value();
+  }
+
+  Calibration CalibrationAt(const Candidate& candidate, const Place& place) const {
+    const std::optional<Calibration>& measured = candidate.calibration;
+    std::optional<MeasuredLink> recorded;
+    if (measured) recorded = {measured->link, calibrations_.front().world_size};
+    LinkCosts costs = CostsAt(place, recorded);
+    if (IsAssumed(candidate, place)) costs = costs.WithProcessor(kAssumedProcessor);
+    Calibration calibration = measured.value_or(Calibration{.link = costs});
+    calibration.link = costs;
+    if (place.wire) calibration.log_error = std::max(calibration.log_error, kAssumedLinkError);
+    return calibration;
+  }
+
+  // Of this model and batch alone.
+  void ReadMeasured(const std::vector<Record>& records) {
+    for (const Record& record : records) {
+      const auto& [own, floor] = std::tie(record.config, floor_->config);
+      const double gbit = 1e-9 * static_cast<double>(own.IntOr("link_rate", 0));
+      const std::vector<int64_t>* const steps = record.samples.Find("step_ns");
+      if (gbit == 0 || steps == nullptr || own.StringOr("model", "") != floor.StringOr("model", "") ||
+          own.IntOr("batch_size", 0) != floor.IntOr("batch_size", 0) ||
+          own.IntOr("seq_len", 0) != floor.IntOr("seq_len", 0))
+        continue;
+      auto at = std::ranges::find_if(measured_, [&](const MeasuredAt& one) {
+        return one.gbit == gbit && one.world_size == record.world_size;
+      });
+      if (at == measured_.end())
+        at = measured_.insert(at, {.gbit = gbit, .world_size = record.world_size, .steps = {}});
+      std::vector<double> seconds;
+      for (const int64_t ns : *steps) seconds.push_back(1e-9 * static_cast<double>(ns));
+      double& step_s = at->steps[record.variant.name()];
+      step_s = std::max(step_s, TrimmedMean(seconds));
+    }
+  }
+  // What was measured over the place's own link.
+  const MeasuredAt* MeasuredHere() const {
+    for (const MeasuredAt& one : measured_) {
+      const bool same_rate =
+          place_.wire && std::abs(1e9 / 8 * one.gbit / place_.wire->bytes_per_second - 1) < 1e-6;
+      if (same_rate && one.world_size == place_.world_size) return &one;
+    }
+    return nullptr;
+  }
+
+  Place place_;
+  std::vector<Record> records_, calibrations_;
+  const Record* floor_ = nullptr;
+  std::vector<std::vector<Round>> rounds_;
+  std::vector<Candidate> candidates_;
+  std::vector<MeasuredAt> measured_;
+};
+
+}  // namespace
+
+void PrintStrategiesAnswer(const StrategiesQuestion& question, std::ostream& out) {
+  const Answer answer(question);
+  answer.Print(out);
+  if (!question.figure.empty()) answer.WriteMap(question.figure);
+}
+
+}  // namespace gradsync::tools

@@ -1,0 +1,212 @@
+#include "tools/strategies_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <utility>
+
+#include "model/error.h"
+#include "tools/records/test_records.h"
+
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr size_t kSteps = 12;
+
+// A rank whose step of 100 ms is 20 of forward, 40 of backward and 10 of the optimizer; `flat` and `overlap`
+// send 3000 bytes, once or 2000 and 1000 as they are ready, 40 and 60 ms after the step's begin.
+std::vector<Record> Plans() {
+  Record floor = DdpRecord("none", 0, Repeat(100 * kMs, kSteps));
+  using bench::SampleName;
+  for (const SampleName name : {SampleName("begin_ns"), SampleName("begin_step_ns"), SampleName("hooks_ns")})
+    floor.samples[name] = Repeat(0, kSteps);
+  floor.world_size = 1;
+  floor.buckets.clear();
+  floor.parameter_bytes = {1000, 2000};
+  for (size_t i = 0; i < kSteps; ++i) {
+    floor.moments["gradient_ready_ns"].push_back(60 * kMs);
+    floor.moments["gradient_ready_ns"].push_back(40 * kMs);
+  }
+  Record flat = DdpRecord("flat@gloo", 0, Repeat(1, kSteps)),
+         overlap = DdpRecord("overlap@gloo", 0, Repeat(1, kSteps));
+  flat.facts.Set("overlaps", bench::Value(false));
+  flat.buckets = {{3000, 2, "all_reduce", {1, 0}}};
+  overlap.buckets = {{2000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
+  for (Record* const record : {&flat, &overlap}) record->facts.Set("updates", "whole");
+  return {floor, flat, overlap};
+}
+
+std::vector<Record> Calibration() {
+  std::vector<Record> ranks;
+  for (const int64_t rank : {0, 1}) {
+    Record& record = ranks.emplace_back(AllReduceRecord(3000, rank, Repeat(9 * kMs, 3)));
+    record.samples["communication_cpu_ns"] = Repeat(0, 3);
+  }
+  return ranks;
+}
+
+std::string Written(std::string_view name, const std::vector<Record>& records) {
+  const std::string dir = FreshTestDir(name);
+  WriteLines(dir + "/all.jsonl", records);
+  return dir;
+}
+
+std::string AnswerOf(const Place& place, const std::vector<std::string>& variants = {},
+                     const std::vector<std::string>& calibrations = {}) {
+  std::ostringstream out;
+  PrintStrategiesAnswer({.records = {Written("plans", Plans())},
+                         .calibrations = calibrations,
+                         .variants = variants,
+                         .place = place},
+                        out);
+  return out.str();
+}
+
+TEST(StrategiesAnswerTest, PredictsOverALinkThatNobodyHas) {
+  // 3 ms for 3000 bytes between two ranks at 1 MB/s, beside no latency; overlap has 2 of them before backward
+  // ends.
+  const std::string text = AnswerOf({.world_size = 2, .wire = Wire{1e6, 1e-9}, .processor = 0.0});
+  EXPECT_THAT(text, HasSubstr("without synchronisation 100 ms"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("overlap@gloo +101 "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +103 "));
+  EXPECT_LT(text.find("overlap@gloo"), text.find("flat@gloo"));
+  EXPECT_THAT(text, HasSubstr("Fastest: overlap@gloo."));
+  EXPECT_THAT(text, Not(HasSubstr("rank's processors")));
+}
+
+TEST(StrategiesAnswerTest, WhatIsAssumedIsSaidAndWidens) {
+  const std::string text = AnswerOf({.world_size = 2, .wire = Wire{1e6, 1e-9}});
+  EXPECT_THAT(text, HasSubstr("Assumed: communication uses 0.1 (0 to 0.3) of a rank's processors."));
+  EXPECT_THAT(text, HasSubstr("Assumed: the link is within 10 % of its data sheet"));
+}
+
+TEST(StrategiesAnswerTest, IntervalsThatOverlapAreUndecided) {
+  EXPECT_THAT(AnswerOf({.world_size = 2, .wire = Wire{1e9, 1e-9}}),
+              HasSubstr("Undecided, intervals overlap or differ by less than 1 %: "));
+}
+
+TEST(StrategiesAnswerTest, TakesACalibratedLink) {
+  const std::string calibration = Written("calibration", Calibration());
+  EXPECT_THAT(AnswerOf({.world_size = 2}, {"flat"}, {calibration}),
+              ::testing::ContainsRegex("flat@gloo +109 "));
+  // Around a ring of 4 ranks: 3 hops in place of 1, of half the bytes.
+  const std::string text = AnswerOf({.world_size = 4}, {"flat"}, {calibration});
+  EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +113.5 "));
+  EXPECT_THAT(text, HasSubstr("Assumed: collectives go around a ring."));
+}
+
+TEST(StrategiesAnswerTest, TakesALinkThatOthersMeasured) {
+  // 9 ms between 4 ranks; nothing is known of processors.
+  const MeasuredLink link{LinkCosts({{.bytes = 3000, .seconds = 9e-3}}), 4, false};
+  const std::string text = AnswerOf({.world_size = 4, .link = link}, {"flat"});
+  EXPECT_THAT(text, ::testing::ContainsRegex("flat@gloo +109 "));
+  EXPECT_THAT(text, HasSubstr("Assumed: communication uses"));
+  EXPECT_THAT(text, Not(HasSubstr("ring")));
+  EXPECT_THAT(AnswerOf({.world_size = 8, .link = link}, {"flat"}), HasSubstr("go around a ring"));
+  MeasuredLink known = link;
+  known.has_processor = true;
+  EXPECT_THAT(AnswerOf({.world_size = 4, .link = known}, {"flat"}), Not(HasSubstr("Assumed")));
+}
+
+// Steps of both variants over a link of 8 Mbit/s.
+std::vector<Record> Measured(int64_t flat_ms, int64_t overlap_ms) {
+  std::vector<Record> records;
+  for (const int64_t rank : {0, 1}) {
+    for (const auto& [variant, ms] :
+         {std::pair("flat@gloo", flat_ms), std::pair("overlap@gloo", overlap_ms)}) {
+      // Rank 0 takes longer.
+      Record& record = records.emplace_back(DdpRecord(variant, rank, Repeat((ms - rank) * kMs, kSteps)));
+      record.config.Set("link_rate", 8'000'000);
+    }
+  }
+  return records;
+}
+
+TEST(StrategiesAnswerTest, ComparesWithWhatWasMeasuredOverTheSameLink) {
+  const auto answer = [](const std::vector<Record>& measured, double rate) {
+    std::ostringstream out;
+    PrintStrategiesAnswer({.records = {Written("plans", Plans())},
+                           .place = {.world_size = 2, .wire = Wire{rate, 1e-9}, .processor = 0.0},
+                           .measured = {Written("measured", measured)}},
+                          out);
+    return out.str();
+  };
+  EXPECT_THAT(answer(Measured(100, 202), 1e6), ::testing::ContainsRegex("flat@gloo .*  100 +\\+3.0\n"));
+  EXPECT_THAT(answer(Measured(100, 202), 1e6), ::testing::ContainsRegex("overlap@gloo .*  202 +-50.0\n"));
+  EXPECT_THAT(answer(Measured(100, 202), 2e6), Not(HasSubstr("error")));
+  for (const auto& change : {+[](Record& record) { record.config.Set("batch_size", 64); },
+                             +[](Record& record) { record.config.Set("seq_len", 7); },
+                             +[](Record& record) { record.config.Set("model", "large"); },
+                             +[](Record& record) { record.world_size = 4; }}) {
+    std::vector<Record> others = Measured(100, 202);
+    std::ranges::for_each(others, change);
+    EXPECT_THAT(answer(others, 1e6), Not(HasSubstr("error")));
+  }
+}
+
+TEST(StrategiesAnswerTest, MarksMeasuredWinnersInTheMap) {
+  const auto map_of = [](const std::vector<Record>& measured) {
+    const std::string path = FreshTestDir("map") + "/map.svg";
+    std::ostringstream out;
+    PrintStrategiesAnswer({.records = {Written("plans", Plans())},
+                           .place = {.world_size = 2, .wire = Wire{1e6, 1e-9}, .processor = 0.0},
+                           .figure = path,
+                           .measured = {Written("measured", measured)}},
+                          out);
+    return ReadTestFile(path);
+  };
+  EXPECT_THAT(map_of(Measured(100, 202)), HasSubstr("0.008 Gbit/s, measured: flat@gloo"));
+  EXPECT_THAT(map_of(Measured(202, 100)), HasSubstr("measured: overlap@gloo"));
+  EXPECT_THAT(map_of(Measured(200, 201)), HasSubstr("measured: undecided"));
+}
+
+TEST(StrategiesAnswerTest, ThousandsOfRanksTakeSeconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(AnswerOf({.world_size = 16384, .ranks_per_host = 8, .wire = Wire{12.5e9, 5e-6}}),
+              HasSubstr("16384 ranks (8 on a host), 100 Gbit/s and 5 us between hosts"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+TEST(StrategiesAnswerTest, AnswersForTheModelThatIsAskedFor) {
+  std::vector<Record> records = Plans();
+  records.insert(records.begin(), AllReduceRecord(3000, 0, {1}));  // has no floor
+  for (Record record : Plans()) {
+    record.config.Set("model", "other");
+    if (record.variant.strategy == "flat") record.buckets[0].bytes = 5000;
+    records.push_back(record);
+  }
+  const auto answer = [&](const std::string& model) {
+    std::ostringstream out;
+    PrintStrategiesAnswer({.records = {Written("models", records)},
+                           .model = model,
+                           .place = {.world_size = 2, .wire = Wire{1e6, 1e-9}, .processor = 0.0}},
+                          out);
+    return out.str();
+  };
+  EXPECT_THAT(answer(""), ::testing::ContainsRegex("flat@gloo +103 "));
+  EXPECT_THAT(answer("other"), ::testing::ContainsRegex("flat@gloo +105 "));
+  EXPECT_THROW(answer("large"), InvalidInput);
+}
+
+TEST(StrategiesAnswerTest, SaysWhatIsMissing) {
+  EXPECT_THROW(AnswerOf({.world_size = 2}), InvalidInput);  // no link
+  EXPECT_THROW(AnswerOf({.world_size = 2, .wire = Wire{1e6, 1e-9}}, {"zero1"}),
+               InvalidInput);  // no such variant
+  std::vector<Record> plans = Plans();
+  plans.erase(plans.begin());
+  std::ostringstream out;
+  EXPECT_THROW(
+      PrintStrategiesAnswer({.records = {Written("plans", plans)}, .place = {.wire = Wire{1e6, 1e-9}}}, out),
+      InvalidInput);
+}
+
+}  // namespace
+}  // namespace gradsync::tools
