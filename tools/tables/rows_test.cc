@@ -253,10 +253,10 @@ TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
 TEST(RowsTest, AKnownDifferenceInForwardGoesWithoutTheCovariate) {
   const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "1"; };
   const Change shared = [](Record& rank) { rank.facts.Set("places_values", true); };
-  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
-                   Made("naive", Wandering(2, {})),
-                   Made("flat", Wandering(2, {.forward = 5.01}), 0, "run", delayed),
-                   Made("zero1", Wandering(2, {}), 0, "run", shared)}});
+  const Tabled t(
+      {{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})), Made("naive", Wandering(2, {})),
+        Made("flat", Wandering(2, {.forward = 5.01}), 0, "run", delayed),
+        Made("zero1", Wandering(2, {}), 0, "run", shared)}});
   EXPECT_TRUE(t.row("core@gloo").uses_forward);
   EXPECT_TRUE(t.row("naive@gloo").uses_forward);
   EXPECT_FALSE(t.row("flat:forward_delay_us=1@gloo").uses_forward);
