@@ -16,10 +16,9 @@ auto PerParameter(bench::FactName fact) {
 
 void AddMemoryTables(const std::vector<Cell>& cells, std::vector<Table>* tables) {
   std::vector<Field<View>> fields = {
-      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kPeople, .leads = true}, &View::name},
-      {{.name = "variant", .kind = Kind::kText, .audience = Audience::kMachines},
-       [](const View& view) { return view.row.variant(); }},
-      {{.name = "step (s)"}, [](const View& view) { return view.row.step_s; }},
+      {{.name = "variant", .audience = Audience::kPeople}, &View::name},
+      {{.name = "variant", .audience = Audience::kMachines}, &View::variant},
+      {{.name = "step (s)"}, &View::step_s},
       {{.name = "sent (MB)", .digits = 3}, Million("sent_bytes_per_step")},
       {{.name = "in theory (MB)", .digits = 3}, Million("theory_sent_bytes")},
       {{.name = "weights", .digits = 3}, PerParameter("weights_bytes")},
@@ -31,9 +30,9 @@ void AddMemoryTables(const std::vector<Cell>& cells, std::vector<Table>* tables)
       {{.name = "after update", .digits = 3}, PerParameter("after_update_bytes")},
       {{.name = "peak", .digits = 3}, PerParameter("peak_bytes_in_use")},
       {{.name = "process (MB)", .digits = 3}, Million("peak_resident_bytes")},
-      {{.name = "model", .kind = Kind::kText, .said_once = true}, Text("model")},
-      {{.name = "batch_size", .kind = Kind::kInteger, .said_once = true}, Number("batch_size")},
-      {{.name = "seq_len", .kind = Kind::kInteger, .said_once = true}, Number("seq_len")}};
+      {{.name = "model", .said_once = true}, Text("model")},
+      ConfigField("batch_size"),
+      ConfigField("seq_len")};
   Append(RunFields(), &fields);
   TableOf<View> table("memory", "What a rank sends in a step, and bytes of its memory for each parameter",
                       std::move(fields));
