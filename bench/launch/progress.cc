@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -17,16 +18,20 @@ constexpr char kClearLine[] = "\r\033[K";
 
 }  // namespace
 
-std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t elapsed_ns) {
-  std::string line = Join(what, ": ", done, "/", total);
+std::string ProgressLine(std::string_view what, int64_t done, int64_t total, int64_t budget_ns,
+                         int64_t elapsed_ns) {
+  const std::string line = Join(what, ": ", done, total == 0 ? "" : Join("/", total));
   if (done == 0) return line;
-  const double left_s =
-      static_cast<double>(elapsed_ns) / 1e9 * static_cast<double>(total - done) / static_cast<double>(done);
-  return Join(line, ", ", absl::FormatDuration(absl::Seconds(std::llround(left_s))), " left");
+  const auto elapsed = static_cast<double>(elapsed_ns);
+  const double left_ns = total == 0 ? static_cast<double>(budget_ns) - elapsed
+                                    : elapsed * static_cast<double>(total - done) / static_cast<double>(done);
+  const auto left = absl::Seconds(std::llround(std::max(left_ns, 0.0) / 1e9));
+  return Join(line, ", ", absl::FormatDuration(left), " left");
 }
 
-Progress::Progress(int64_t total, bool visible, int64_t line_every_ns)
+Progress::Progress(int64_t total, int64_t budget_ns, bool visible, int64_t line_every_ns)
     : total_(total),
+      budget_ns_(budget_ns),
       visible_(visible),
       is_terminal_(isatty(STDERR_FILENO) == 1),
       show_every_ns_(is_terminal_ ? kRefreshNs : line_every_ns),
@@ -44,7 +49,8 @@ void Progress::Step(std::string_view what) {
   if (now_ns - shown_ns_ < show_every_ns_) return;
   shown_ns_ = now_ns;
   std::fprintf(stderr, "%s%s%s", is_terminal_ ? kClearLine : "",
-               ProgressLine(what, done_, total_, now_ns - begin_ns_).c_str(), is_terminal_ ? "" : "\n");
+               ProgressLine(what, done_, total_, budget_ns_, now_ns - begin_ns_).c_str(),
+               is_terminal_ ? "" : "\n");
   std::fflush(stderr);
 }
 

@@ -11,16 +11,23 @@ namespace gradsync::bench {
 namespace {
 
 TEST(ProgressLineTest, SaysWhatHowFarAndHowLong) {
-  EXPECT_EQ(ProgressLine("batch 2", 0, 70, 0), "batch 2: 0/70");
-  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 5'000'000'000), "batch 2: 10/70, 30s left");
-  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 11'000'000'000), "batch 2: 10/70, 1m6s left");
-  EXPECT_EQ(ProgressLine("batch 2", 70, 70, 5'000'000'000), "batch 2: 70/70, 0 left");
+  EXPECT_EQ(ProgressLine("batch 2", 0, 70, 0, 0), "batch 2: 0/70");
+  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 5'000'000'000), "batch 2: 10/70, 30s left");
+  EXPECT_EQ(ProgressLine("batch 2", 10, 70, 0, 11'000'000'000), "batch 2: 10/70, 1m6s left");
+  EXPECT_EQ(ProgressLine("batch 2", 70, 70, 0, 5'000'000'000), "batch 2: 70/70, 0 left");
+}
+
+TEST(ProgressLineTest, CountsTheTimeWhereStepsHaveNoEnd) {
+  EXPECT_EQ(ProgressLine("batch 2", 0, 0, 60'000'000'000, 0), "batch 2: 0");
+  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 20'000'000'000), "batch 2: 90, 40s left");
+  // What is as long as it has to be may take longer.
+  EXPECT_EQ(ProgressLine("batch 2", 90, 0, 60'000'000'000, 70'000'000'000), "batch 2: 90, 0 left");
 }
 
 TEST(ProgressTest, WritesNothingIntoAFileForHalfAMinute) {
   ::testing::internal::CaptureStderr();
   {
-    Progress progress(2, true);
+    Progress progress(2, 0, true);
     progress.Step("a");
     progress.Step("b");
   }
@@ -30,7 +37,7 @@ TEST(ProgressTest, WritesNothingIntoAFileForHalfAMinute) {
 TEST(ProgressTest, ThenWritesALineOfItsOwnIntoAFile) {
   ::testing::internal::CaptureStderr();
   {
-    Progress visible(2, true, /*line_every_ns=*/0), other_rank(2, false, /*line_every_ns=*/0);
+    Progress visible(2, 0, true, /*line_every_ns=*/0), other_rank(2, 0, false, /*line_every_ns=*/0);
     for (const char* const what : {"batch 1", "batch 2"}) {
       visible.Step(what);
       other_rank.Step(what);
@@ -46,7 +53,7 @@ TEST(ProgressTest, RewritesOneLineOnATerminal) {
   const int saved = dup(STDERR_FILENO);
   dup2(terminal, STDERR_FILENO);
   {
-    Progress progress(2, true);
+    Progress progress(2, 0, true);
     progress.Step("a");
     progress.Step("b");
   }

@@ -71,8 +71,9 @@ class Rank {
     return reduced;
   }
 
-  // From now on a terminal shows how many of so many steps are done.
-  void Expect(int64_t num_steps) { progress_.emplace(num_steps, is_first()); }
+  // From now on rank 0 shows how many of so many steps are done, or how much is left of `budget`.
+  void Expect(int64_t num_steps) { progress_.emplace(num_steps, /*budget_ns=*/0, is_first()); }
+  void Expect(std::chrono::nanoseconds budget) { progress_.emplace(/*total=*/0, budget.count(), is_first()); }
   void Step(std::string_view what) { progress_->Step(what); }
 
   // Rank 0 writes it to the standard output.

@@ -90,7 +90,7 @@ class TrainingJob : public RankJob {
 
   void Run() override {
     if (!options_.dump_grads.empty()) DumpGradients();
-    rank_.Expect(TotalSteps());
+    options_.time ? rank_.Expect(std::ssize(task_.cells) * *options_.time) : rank_.Expect(TotalSteps());
     for (const Cell& cell : task_.cells) {
       if (options_.interleaved()) {
         Measure(cell, options_.variants);

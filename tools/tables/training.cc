@@ -74,10 +74,14 @@ Fields DdpFields() {
       {{.name = "bucket_bytes", .kind = Kind::kInteger, .section = kSteps, .said_once = true},
        Fact("bucket_bytes")},
 
-      {{.name = "step (s)", .section = kHeadline}, &View::step_s},
+      {{.name = "step (s)", .header = "step, alone (s)", .section = kHeadline}, &View::step_s},
       {{.name = "delta (%)", .kind = Kind::kPercent, .header = "delta, paired (%)", .section = kHeadline},
        &View::delta_percent},
-      {{.name = "sync_cost (s)", .kind = Kind::kPart, .digits = 3, .section = kHeadline},
+      {{.name = "sync_cost (s)",
+        .kind = Kind::kPart,
+        .header = "sync_cost, paired (s)",
+        .digits = 3,
+        .section = kHeadline},
        CostOf(&Cost::total)},
       {{.name = "sent (MB)", .digits = 3, .section = kHeadline},
        [](const View& view) { return 1e-6 * Fact("sent_bytes_per_step")(view); }},
@@ -161,10 +165,11 @@ Fields DdpFields() {
 Table DdpTable(const std::string& title, Audience audience, const std::vector<Cell>& cells) {
   Fields fields = DdpFields();
   for (Field<View>& field : fields) {
-    const std::string& name = field.column.name;
-    if (!name.ends_with(" (s)")) continue;
-    field.column.header = Join(name.substr(0, name.size() - 2), "ms)");
-    field.column.times = 1e3;
+    Column& column = field.column;
+    if (!column.name.ends_with(" (s)")) continue;
+    const std::string& seconds = column.header.empty() ? column.name : column.header;
+    column.header = Join(seconds.substr(0, seconds.size() - 2), "ms)");
+    column.times = 1e3;
   }
   Append(RunFields(kSteps), &fields);
   TableOf<View> table("ddp", title, std::move(fields), audience);
