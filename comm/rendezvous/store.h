@@ -117,11 +117,10 @@ class StoreServer : public Store {
   Frame CauseFrame() const {
     return {kind_ == FailureKind::kBadArgument ? FrameType::kRefused : FrameType::kFailed, cause_};
   }
-  // If the job has failed, sends the cause unasked: a rank that asks when rank 0 has gone still finds it in
-  // its socket.
-  void LeaveCause(Connection& connection);
-  // If rank 0 is leaving, tells a process that has not joined to come again.
-  void SayLater(Connection& connection);
+  // Sends what nobody has asked for. To a rank, the cause if the job has failed: one that asks when rank 0
+  // has gone still finds it in its socket. To others, if rank 0 is leaving, that they may come again: a rank
+  // of the next run, which is joining meanwhile, would take rank 0 for dead.
+  void TakeLeave(Connection& connection, bool is_rank);
   // The rank knows the cause.
   void Told(int rank);
 

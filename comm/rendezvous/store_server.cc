@@ -209,7 +209,7 @@ void StoreServer::Serve(Connection& connection) {
   } catch (const std::exception&) {
     // It has left, it is a stranger, or rank 0 is leaving.
   }
-  is_rank ? LeaveCause(connection) : SayLater(connection);
+  TakeLeave(connection, is_rank);
   const std::lock_guard lock(mutex_);
   connection.channel.Close();
   if (connection.rank > 0) connected_.erase(connection.rank);
@@ -319,26 +319,19 @@ void StoreServer::Answer(Connection& connection) {
   }
 }
 
-// A rank of the next run may be joining while this run ends. Without an answer it would take rank 0 for dead.
-void StoreServer::SayLater(Connection& connection) {
+void StoreServer::TakeLeave(Connection& connection, bool is_rank) {
+  Frame last{};
   {
     const std::lock_guard lock(mutex_);
-    if (!is_stopping_) return;
+    if (is_rank) {
+      last = CauseFrame();
+    } else if (is_stopping_) {
+      last = {FrameType::kLater, "rank 0 is leaving"};
+    }
   }
+  if (last.payload.empty()) return;
   try {
-    connection.channel.Send({FrameType::kLater, "rank 0 is leaving"}, Clock::now() + kTakeWithin);
-  } catch (const std::runtime_error&) {
-    // It has left.
-  }
-}
-
-void StoreServer::LeaveCause(Connection& connection) {
-  std::unique_lock lock(mutex_);
-  const Frame cause = CauseFrame();
-  lock.unlock();
-  if (cause.payload.empty()) return;
-  try {
-    connection.channel.Send(cause, Clock::now() + kTakeWithin);
+    connection.channel.Send(last, Clock::now() + kTakeWithin);
   } catch (const std::runtime_error&) {
     // It has left.
   }
