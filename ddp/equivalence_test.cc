@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(ByRows, FewRowsTest,
 class GatheredTest : public UncommonParametersTest {};
 
 TEST_P(GatheredTest, EqualsOneProcessOnTheWholeBatch) {
-  for (const int world_size : {1, 3, 5}) {
+  for (const int world_size : {1, 2, 3, 4, 5, 8}) {
     for (const size_t bytes : {size_t{1}, size_t{400}}) {
       for (const bool skips : {false, true}) {
         for (const auto copy : {model::Parameter::Copy::kNone, model::Parameter::Copy::kBF16}) {

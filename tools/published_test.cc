@@ -17,8 +17,8 @@ using ::testing::Not;
 
 class PublishedTest : public ::testing::Test {
  protected:
-  static json Tables() {
-    const char* const arguments[] = {"summarize", "docs/published", "--format=json"};
+  static json Tables(const char* directory = "docs/published") {
+    const char* const arguments[] = {"summarize", directory, "--format=json"};
     std::ostringstream out;
     std::ostringstream err;
     EXPECT_EQ(RunSummarize(3, arguments, out, err), 0);
@@ -54,6 +54,22 @@ TEST_F(PublishedTest, ADdpRunOnOneRankCommunicatesNothing) {
   EXPECT_THAT(rows[1]["flags"].get<std::string>(), HasSubstr("too-fast"));
   // What overlap leaves exposed is no measure of what it communicates.
   EXPECT_EQ(rows[2]["flags"], "world=1 no-optimizer published");
+}
+
+// Two ranks save at most half of the memory, and not two thirds.
+TEST_F(PublishedTest, ShardedWeightsTookLessThanTheyCan) {
+  json ddp = Tables("docs/published/sharding")["ddp"];
+  const std::vector<json> rows = Rows(ddp, {{"world_size", 2}});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["variant"], "bucketed_async@nccl");
+  EXPECT_EQ(rows[0]["flags"], "below-theory:97% published");
+  EXPECT_EQ(rows[1]["flags"], "below-theory:65% published");
+  EXPECT_EQ(rows[2]["variant"], "zero3:keep=1@nccl");
+  EXPECT_EQ(rows[2]["flags"], "published");
+  const std::vector<json> passes = Rows(ddp, {{"world_size", 4}});
+  ASSERT_EQ(passes.size(), 3u);
+  EXPECT_EQ(passes[1]["accumulation_steps"], 32);
+  EXPECT_NEAR(passes[1]["delta (%)"].get<double>(), 100 * (8034.0 / 1747 - 1), 0.01);
 }
 
 TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {

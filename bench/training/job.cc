@@ -370,8 +370,11 @@ int RunTrainingProgram(int argc, char** argv, FlagTable& flags, TrainingOptions&
                        const MakeTrainingTask& make_task) {
   const auto complete = [&](const comm::World& world) {
     options.Complete(flags, world);
-    if (options.max_memory && world.launcher == "self")
-      options.variants = {options.variants.at(static_cast<size_t>(ThisLaunch().index))};
+    if (!options.max_memory || world.launcher != "self") return;
+    // There and back, so that a machine that drifts favours none.
+    const auto index = static_cast<size_t>(ThisLaunch().index), count = options.variants.size();
+    const size_t place = index % count;
+    options.variants = {options.variants[index / count % 2 == 0 ? place : count - 1 - place]};
   };
   const auto check = [&](const comm::World& world) {
     const std::optional<std::string> too_large = TooLargeForThisHost(options, world);

@@ -202,8 +202,8 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
   flags.Add(
       "max_memory", &max_memory, Bytes(),
       "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by "
-      "estimate; of --model launches each that fits in processes of its own, without --verify; fails if "
-      "one takes more.");
+      "estimate; of --model launches each that fits in processes of its own, without --verify, --repeats "
+      "times (by default 3) in turn; fails if one takes more.");
   flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "
@@ -314,10 +314,14 @@ void TrainingOptions::CompleteVariants(const FlagTable& flags) {
 
 void TrainingOptions::CompleteMemory(const FlagTable& flags, const comm::World& world) {
   Require(ranks.device == "cpu", "--max_memory: expected --device=cpu, found ", ranks.device);
-  for (const char* const name : {"repeats", "precision", "order", "with_peers", "verify"})
+  for (const char* const name : {"precision", "order", "with_peers", "verify"})
     Require(!flags.given(name), "--", name, ": cannot be given beside --max_memory");
   verify = false;
-  order = "blocks";
+  order = "launches";
+  // Launches are the samples.
+  if (!flags.given("repeats")) ranks.repeats = 3;
+  Require(ranks.repeats > 2, "--max_memory: compares launches, expected --repeats of 3 or more, found ",
+          ranks.repeats);
   estimates = EstimatesFor(*this, world);
   const double limit = static_cast<double>(*max_memory);
   double least = std::numeric_limits<double>::infinity();
@@ -328,7 +332,7 @@ void TrainingOptions::CompleteMemory(const FlagTable& flags, const comm::World& 
   });
   Require(!variants.empty(), "--max_memory=", ApproximateBytes(limit), ": no variant of --model=", model,
           " fits, the smallest takes about ", ApproximateBytes(least), "\n", estimates);
-  ranks.repeats = std::ssize(variants);
+  ranks.repeats *= std::ssize(variants);
   Require(world.launcher == "none" || world.launcher == "self" || variants.size() == 1,
           "--max_memory: ", world.launcher, " starts the ranks once, expected one variant that fits, found ",
           variants.size());

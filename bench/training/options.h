@@ -71,8 +71,8 @@ struct TrainingOptions {
   int64_t steps = 14;                             // a block of the seven variants that are the default
   std::optional<std::chrono::milliseconds> time;  // instead of steps; once completed, of one launch
   std::optional<double> precision;                // part of a step; repeats launches unless it is reached
-  std::string order = "interleaved";
-  // Of each rank, in bytes: each variant that is estimated to take less is launched alone.
+  std::string order = "interleaved";              // with max_memory: launches
+  // Of each rank, in bytes: each variant that is estimated to take less is launched alone, in turn.
   std::optional<int64_t> max_memory;
 
   bool verify = true;

@@ -332,13 +332,22 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
       ThrowsMessage<InvalidInput>(StartsWith("--max_memory=1.00 GiB: no variant of --model=small fits")));
   const TrainingOptions limited = Parse({"--variants=core,zero3", "--max_memory=3GiB", "--time=10s"});
   EXPECT_FALSE(limited.verify);
-  EXPECT_EQ(limited.ranks.repeats, 2);
-  EXPECT_EQ(limited.time, std::chrono::seconds(5));
+  EXPECT_EQ(limited.order, "launches");
+  EXPECT_TRUE(limited.is_alone());
+  EXPECT_EQ(limited.ranks.repeats, 3 * 2);
+  EXPECT_EQ(limited.time, std::chrono::milliseconds(1666));
+  EXPECT_EQ(Parse({"--variants=core,zero3", "--max_memory=3GiB", "--repeats=4"}).ranks.repeats, 4 * 2);
   EXPECT_THAT(
       [] {
         Parse({"--max_memory=3GiB", "--repeats=2"});
       },
-      ThrowsMessage<InvalidInput>("--repeats: cannot be given beside --max_memory"));
+      ThrowsMessage<InvalidInput>(
+          "--max_memory: compares launches, expected --repeats of 3 or more, found 2"));
+  EXPECT_THAT(
+      [] {
+        Parse({"--max_memory=3GiB", "--order=blocks"});
+      },
+      ThrowsMessage<InvalidInput>("--order: cannot be given beside --max_memory"));
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {

@@ -17,6 +17,8 @@ constexpr double kOutlierRelative = 0.05;
 constexpr double kRanksMayDifferBy = 0.1;
 // Others may take this part of the processor time that a host has in a step.
 constexpr double kOthersMayTake = 0.03;
+// Less memory than this part of the theory's is an error and no rounding.
+constexpr double kPartOfTheory = 0.99;
 
 // The detail of a flag; nothing if there is no reason for it.
 using Detail = std::optional<std::string>;
@@ -178,6 +180,13 @@ constexpr Check kChecks[] = {
      [](const Judged& judged) {
        const bench::Record& record = judged.measurement.record;
        return If(record.world_size != 1 && record.facts.StringOr("ranks_behind_times", "") == "rank 0");
+     }},
+    {Flag::kBelowTheory, "below-theory",
+     "all its memory is this part of what weights, gradients and state alone should take",
+     [](const Judged& judged) {
+       const double part =
+           judged.facts().DoubleOr("peak_bytes_in_use", kNaN) / judged.facts().DoubleOr("theory_bytes", kNaN);
+       return If(part < kPartOfTheory, Join(std::llround(100 * part), "%"));
      }},
     {Flag::kOneLaunch, "one-launch", "one launch: launch-to-launch variation is unknown (`--repeats`)",
      [](const Judged& judged) {

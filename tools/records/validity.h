@@ -32,6 +32,7 @@ enum class Flag {
   kNoBroadcast,        // "no-broadcast"
   kNoOptimizer,        // "no-optimizer"
   kRankZeroOnly,       // "rank0-only"
+  kBelowTheory,        // "below-theory:65%"
   kOneLaunch,          // "one-launch"
   kOutliers,           // "outliers:2"
   kTooFewForInterval,  // "n<10": see statistics.h

@@ -284,6 +284,17 @@ TEST(ValidityTest, Published) {
   EXPECT_EQ(TextOf(FlagsOf(Judge(PublishedFigures(6e8, 100)))), "published");
 }
 
+TEST(ValidityTest, BelowTheory) {
+  const auto flags = [](double theory_bytes) {
+    return AllFlags([=](Record& rank) {
+      rank.facts.Set("peak_bytes_in_use", 1000);
+      rank.facts.Set("theory_bytes", bench::Value(theory_bytes));
+    });
+  };
+  EXPECT_EQ(flags(1005), "");
+  EXPECT_EQ(flags(1600), "below-theory:63%");
+}
+
 TEST(ValidityTest, RankZeroOnly) {
   EXPECT_EQ(AllFlags([](Record& rank) { rank.facts.Set("ranks_behind_times", "rank 0"); }), "rank0-only");
 }

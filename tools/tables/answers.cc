@@ -269,7 +269,7 @@ std::string OptionsToDecide(const Cell& cell, const Estimate& difference, double
     const double wanted = std::ceil(launches * TimesToDecide(difference));
     // As long as they were: launches share the time.
     const double seconds = share * wanted * static_cast<double>(cell.num_rounds) / launches * cell.round_s;
-    const bool has_time = cell.any().config().Find("time") != nullptr;
+    const bool has_time = cell.takes_turns() && cell.any().config().Find("time") != nullptr;
     return Join("`", has_time ? Join("--time=", DurationFlag(seconds), " ") : "",
                 "--repeats=", Fixed(wanted, 0), "`");
   }

@@ -167,7 +167,31 @@ void EstimateCosts(const Rounds& rounds, Cell* cell) {
   }
 }
 
+LooseSample StepsByLaunch(const Row& row) {
+  LooseSample sample{.values = MainTimes(*row.measured).max};
+  for (const Launch& launch : row.measured->launches) sample.launches.push_back(launch.num_steps);
+  return sample;
+}
+
+// All rows with their baselines.
+void CompareWithBaselines(Cell* cell) {
+  RowPairs pairs;
+  std::vector<Row*> owners;
+  for (Row& row : cell->rows) {
+    if (row.baseline == Row::kNone || &row == &cell->rows[row.baseline]) continue;
+    pairs.emplace_back(&row, &cell->rows[row.baseline]);
+    owners.push_back(&row);
+  }
+  const std::vector<Estimate> estimates = CompareSteps(*cell, pairs);
+  for (size_t k = 0; k < owners.size(); ++k) owners[k]->against_baseline = estimates[k];
+}
+
 }  // namespace
+
+void EstimateByLaunches(Cell* cell) {
+  cell->num_launches = cell->any().measured->launches.size();
+  CompareWithBaselines(cell);
+}
 
 void EstimateInTurn(Cell* cell) {
   const Rounds rounds = RoundsOf(*cell);
@@ -180,20 +204,19 @@ void EstimateInTurn(Cell* cell) {
     cell->num_looks = static_cast<size_t>(std::max<int64_t>(2, record.facts.IntOr("launches", 2)) - 1);
   cell->coefficient = FindCoefficient(false, rounds, cell);
   cell->peer_coefficient = FindCoefficient(true, rounds, cell);
-  RowPairs pairs;
-  std::vector<Row*> owners;
-  for (Row& row : cell->rows) {
-    if (row.baseline == Row::kNone || &row == &cell->rows[row.baseline]) continue;
-    pairs.emplace_back(&row, &cell->rows[row.baseline]);
-    owners.push_back(&row);
-  }
-  const std::vector<Estimate> estimates = CompareSteps(*cell, pairs);
-  for (size_t k = 0; k < owners.size(); ++k) owners[k]->against_baseline = estimates[k];
+  CompareWithBaselines(cell);
   EstimateCosts(rounds, cell);
 }
 
 std::vector<Estimate> CompareSteps(const Cell& cell, const RowPairs& pairs) {
   std::vector<Estimate> estimates;
+  if (cell.has_own_launches() && cell.void_reason.empty()) {
+    std::vector<LooseComparison> family;
+    for (const auto& [own, other] : pairs) family.push_back({StepsByLaunch(*own), StepsByLaunch(*other)});
+    estimates = EstimateLoose(family);
+    for (Estimate& estimate : estimates) estimate.by_launches = true;
+    return estimates;
+  }
   if (!cell.takes_turns()) {
     for (const auto& [own, other] : pairs) estimates.push_back({own->step_s / other->step_s - 1});
     return estimates;

@@ -46,7 +46,7 @@ double Ratio(const View& view, SampleName own, SampleName whole) {
 
 // What the intervals of a cell rest on.
 std::string SamplesOf(const View& view) {
-  if (view.cell.num_rounds == 0) return "";
+  if (view.cell.num_launches == 0) return "";
   const bool by_launches = std::ranges::any_of(view.cell.rows, [](const Row& row) {
     return row.against_baseline.by_launches || row.cost.total.by_launches;
   });
@@ -225,6 +225,10 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
       "differences to the steps of the baseline over the same backend, and of the floor, in the same round; "
       "where `covariate` is not 0, less so many times the difference of forward. In brackets: simultaneous "
       "95 % CI, of all deltas of a cell, and of all its costs. Bold: may be fastest.");
+  if (std::ranges::any_of(all, &Cell::has_own_launches))
+    (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
+        "Rows that had launches of their own are compared unpaired: by the trimmed means of their steps, "
+        "which vary from launch to launch.");
 }
 
 }  // namespace gradsync::tools

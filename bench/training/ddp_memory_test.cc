@@ -1,0 +1,142 @@
+// What the training benchmark says of memory, from its command line to its files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "bench/training/ddp_test.h"
+
+namespace gradsync::bench {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What a rank keeps and sends is what theory says, but for padding to cache lines and to equal parts, and for
+// buffers; while it is checked against a single process.
+TEST(DdpMemoryTest, MemoryIsAsInTheory) {
+  const std::string out = FreshDirectory();
+  const Arguments arguments =
+      Micro(out, {"--variants=none,core,zero1,zero1:gather=forward,zero2,zero3,zero3:prefetch=0,"
+                  "zero3:keep=1,zero1@shm,zero3:shared=1@shm,core:rows=1,topk"});
+  const ProgramResult result =
+      RunProgram(kDdp, With(With(arguments, "--vocab_size", "1024"), "--bucket_bytes", "25MiB"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<std::string, double> theory, sent;  // bytes for each parameter, and vectors
+  for (const Record& record : RecordsIn(out)) {
+    const std::string name = record.variant.name();
+    ExpectOneCompleteRecord(record, 3);
+    if (record.variant.strategy != "none")
+      ExpectEqualGradients(record, record.variant.strategy == "topk" ? "equation" : "single_process");
+    const auto fact = [&](FactName name_of) {
+      return record.facts.DoubleOr(name_of, -1) / record.facts.DoubleOr("num_parameters", 0);
+    };
+    const double kept = fact("weights_bytes") + fact("gradients_bytes") + fact("state_bytes");
+    EXPECT_GE(fact("after_update_bytes"), kept) << name;
+    EXPECT_GE(fact("before_update_bytes"), kept) << name;
+    EXPECT_GE(fact("built_bytes"), kept) << name;
+    EXPECT_LE(fact("after_update_bytes"), fact("peak_bytes_in_use")) << name;
+    EXPECT_EQ(record.facts.Find("peak_resident_bytes"), nullptr) << name;
+    if (record.facts.Find("theory_bytes") == nullptr) continue;
+    EXPECT_GE(kept, fact("theory_bytes") * 0.999) << name;
+    EXPECT_LE(kept, fact("theory_bytes") * 1.05) << name;
+    EXPECT_GE(fact("sent_bytes_per_step"), fact("theory_sent_bytes") * 0.999) << name;
+    EXPECT_LE(fact("sent_bytes_per_step"), fact("theory_sent_bytes") * 1.05) << name;
+    theory[name] = fact("theory_bytes");
+    sent[name] = fact("theory_sent_bytes") / 2;  // each rank sends half of each vector
+    if (name != "zero1:gather=forward@gloo") continue;
+    EXPECT_EQ(record.facts.IntOr("period", 1), 3);
+    EXPECT_TRUE(record.samples.contains("forward_wait_ns"));
+  }
+  EXPECT_EQ(theory, (std::map<std::string, double>{{"core@gloo", 16},
+                                                   {"zero1@gloo", 12},
+                                                   {"zero1:gather=forward@gloo", 12},
+                                                   {"zero2@gloo", 10},
+                                                   {"zero3@gloo", 8},
+                                                   {"zero3:prefetch=0@gloo", 8},
+                                                   {"zero3:keep=1@gloo", 8},
+                                                   {"zero1@shm", 10},
+                                                   {"zero3:shared=1@shm", 8}}));
+  EXPECT_EQ(sent["core@gloo"], 2);
+  EXPECT_EQ(sent["zero1@shm"], 1);
+  EXPECT_EQ(sent["zero3:shared=1@shm"], 1);
+  EXPECT_EQ(sent["zero3:keep=1@gloo"], sent["zero2@gloo"]);
+  // Four units: the embedding and the head have 16 Ki elements each, blocks 2.6 Ki.
+  EXPECT_NEAR(sent["zero3@gloo"], 3 - 0.5, 0.1);
+  EXPECT_NEAR(sent["zero3:prefetch=0@gloo"], 3 - 0.43, 0.1);
+}
+
+// What a variant needs is the same whatever else is in memory: other variants, or what checks keep.
+TEST(DdpMemoryTest, MemoryIsThatOfTheVariantAlone) {
+  const auto peaks_of = [](const Arguments& more) {
+    const std::string out = FreshDirectory();
+    const ProgramResult result = RunProgram(kDdp, Micro(out, more));
+    EXPECT_EQ(result.status, 0) << result.err;
+    std::map<std::pair<std::string, int64_t>, int64_t> peaks;
+    for (const Record& record : RecordsIn(out))
+      peaks[{record.variant.qualified_strategy(), record.rank}] = record.facts.IntOr("peak_bytes_in_use", 0);
+    return peaks;
+  };
+  // The allocator hands out blocks of up to an eighth more than was asked for.
+  const auto expect_near = [](const auto& found, const auto& expected) {
+    for (const auto& [key, bytes] : found) {
+      const auto wanted = static_cast<double>(expected.at(key));
+      EXPECT_NEAR(static_cast<double>(bytes), wanted, 0.06 * wanted) << key.first << " " << key.second;
+    }
+  };
+  const auto interleaved = peaks_of({}), blocks = peaks_of({"--order=blocks"});
+  expect_near(interleaved, blocks);
+  expect_near(peaks_of({"--order=blocks", "--verify=false"}), blocks);
+  expect_near(peaks_of({"--strategies=flat"}), interleaved);
+  const auto of_rank_one = static_cast<double>(interleaved.at({"none", 1}));
+  EXPECT_NEAR(static_cast<double>(interleaved.at({"none", 0})), of_rank_one, 0.06 * of_rank_one);
+  EXPECT_GT(interleaved.at({"flat", 0}), interleaved.at({"none", 0}));
+}
+
+// Variants that fit are launched alone, in turn, there and back; they take no more than they may, and the
+// answer says which is fastest.
+TEST(DdpMemoryTest, FitsIntoMaxMemory) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kDdp, With(Micro(out, {"--variants=naive,zero3", "--max_memory=1GiB"}), "--steps", "4"));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out,
+              HasSubstr("Memory of each of 2 ranks by estimate, in brackets if more than 1.00 GiB"));
+  EXPECT_THAT(result.out, HasSubstr("zero3@gloo, batch 2, sequence 8: at most "));
+  EXPECT_THAT(result.out, HasSubstr("Launch 6 of 6"));
+  EXPECT_THAT(result.out, ContainsRegex("zero3 .* [+-][0-9.]+ \\[[^]]+\\]"));
+  std::map<int64_t, std::string> launches;
+  const std::vector<Record> records = RecordsIn(out);
+  EXPECT_EQ(records.size(), 12u);
+  for (const Record& record : records) {
+    launches[record.facts.IntOr("launch", -1)] += record.variant.strategy + " ";
+    EXPECT_EQ(record.config.StringOr("order", ""), "launches");
+    EXPECT_GT(record.facts.IntOr("peak_resident_bytes", 0), 1 << 20);
+    EXPECT_LT(record.facts.IntOr("peak_resident_bytes", 0), 1 << 30);
+    EXPECT_EQ(record.checks.IntOr("spot_checks", -1), 0);
+  }
+  EXPECT_EQ(launches, (std::map<int64_t, std::string>{{0, "naive naive "},
+                                                      {1, "zero3 zero3 "},
+                                                      {2, "zero3 zero3 "},
+                                                      {3, "naive naive "},
+                                                      {4, "naive naive "},
+                                                      {5, "zero3 zero3 "}}));
+}
+
+// No estimate knows how long a text is: the run that takes more than it may fails, and names what took it.
+TEST(DdpMemoryTest, FailsAboveMaxMemory) {
+  const std::string out = FreshDirectory(), text = out + "/text";
+  std::ofstream(text) << std::string(200 << 20, 'a');
+  Arguments arguments =
+      With(Micro(out, {"--variants=core", "--max_memory=100MiB", "--corpus=" + text}), "--vocab_size", "256");
+  const ProgramResult result = RunProgram(kDdp, arguments);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, ContainsRegex("core[^ ]*@gloo, batch 2, sequence 8: at most 2[0-9]+ MiB of memory "
+                                        "on each rank, expected 100 MiB"));
+  EXPECT_THAT(result.out, Not(HasSubstr("Launch 2 of")));
+}
+
+}  // namespace
+}  // namespace gradsync::bench

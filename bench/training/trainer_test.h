@@ -1,0 +1,83 @@
+#ifndef GRADSYNC_BENCH_TRAINING_TRAINER_TEST_H_
+#define GRADSYNC_BENCH_TRAINING_TRAINER_TEST_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/training/trainer.h"
+#include "comm/testing/rank_threads.h"
+#include "ddp/factory.h"
+#include "model/transformer.h"
+
+// A trainer of a model of a few hundred weights, on each of two ranks.
+namespace gradsync::bench {
+
+inline std::unique_ptr<model::Model> MicroTransformer(const model::DevicePtr& device) {
+  model::TransformerConfig config;
+  config.d_model = config.d_ff = 8;
+  config.num_layers = config.num_heads = 1;
+  config.vocab_size = 16;
+  config.context_length = 4;
+  return std::make_unique<model::Transformer>(config, device, model::DType::kF64, 0);
+}
+
+inline model::Batch BatchOf(const model::DevicePtr& device, int rank) {
+  const model::Tensor ids = model::Tensor::Empty(device, {2, 4}, model::DType::kI32);
+  for (int i = 0; i < 8; ++i) ids.data<int32_t>()[i] = (5 * i + 3 * rank) % 16;
+  return {ids, ids};
+}
+
+using MakeModel = std::function<std::unique_ptr<model::Model>(const model::DevicePtr& device)>;
+
+// One rank of two, with a replica.
+struct Rank {
+  Rank(std::unique_ptr<comm::ProcessGroup> inner, const MakeModel& make_model, const TrainerOptions& options)
+      : group(std::move(inner)),
+        device(model::CpuDevice()),
+        trainer(make_model(device), options, device, group, CpuClock(ThreadIds())) {
+    trainer.Restart();
+  }
+  std::unique_ptr<ddp::Strategy> Make(const std::string& name) {
+    return trainer.NewStrategy(name, {.bucket_bytes = 512}, group);
+  }
+  StepResult Step(ddp::Strategy& strategy, const model::Batch& batch) {
+    return trainer.Step({strategy, group}, batch);
+  }
+  std::vector<double> Grad(size_t i) { return trainer.params()[i]->grad().ToVector<double>(); }
+  std::vector<std::vector<double>> Grads() {
+    std::vector<std::vector<double>> grads;
+    for (size_t i = 0; i < trainer.params().size(); ++i) grads.push_back(Grad(i));
+    return grads;
+  }
+
+  comm::RecordingProcessGroup group;
+  model::DevicePtr device;
+  Trainer trainer;
+};
+
+inline void OnTwoRanks(const std::function<void(Rank& rank)>& body,
+                       const MakeModel& make_model = MicroTransformer, const TrainerOptions& options = {},
+                       const std::string& backend = "local") {
+  auto groups = comm::MakeGroups(backend, 2);
+  comm::RunRanks(2, [&](int number) {
+    Rank rank(std::move(groups[static_cast<size_t>(number)]), make_model, options);
+    body(rank);
+  });
+}
+
+// Those that take this model's f64 and that do in each step what they do in any.
+inline std::vector<std::string> Strategies() {
+  std::vector<std::string> names = ddp::StrategyNames();
+  std::erase_if(names, [](const std::string& name) {
+    const ddp::Traits& traits = ddp::TraitsOf(name);
+    return traits.needs_f32 || !traits.period_option.empty();
+  });
+  return names;
+}
+
+}  // namespace gradsync::bench
+
+#endif  // GRADSYNC_BENCH_TRAINING_TRAINER_TEST_H_
