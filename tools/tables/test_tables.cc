@@ -68,6 +68,41 @@ std::vector<double> Wobble(double mean_ms, size_t count, int phase) {
   return steps;
 }
 
+Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms,
+                 const std::string& run, const Change& change) {
+  std::vector<Record> ranks;
+  for (const int64_t rank : {0, 1}) {
+    Record record = DdpRecord(strategy, rank, Repeat(kMs, steps.size()));
+    const auto set = [&](SampleName name, const auto& value) {
+      std::vector<int64_t>& samples = record.samples[name];
+      samples.clear();
+      for (size_t i = 0; i < steps.size(); ++i) samples.push_back(std::llround(kMs * value(steps[i], i)));
+    };
+    const double less = rank == 0 ? 4 : 0, early = rank == 0 ? early_ms : 0;
+    set("begin_ns", [&](const Phases&, size_t i) { return 1000.0 * static_cast<double>(i) - early; });
+    set("begin_step_ns", [](const Phases& p, size_t) { return p.begin_step; });
+    set("forward_ns", [](const Phases& p, size_t) { return p.forward; });
+    set("backward_ns", [&](const Phases& p, size_t) { return p.backward - less; });
+    set("hooks_ns", [](const Phases& p, size_t) { return p.hooks; });
+    set("sync_exposed_ns", [&](const Phases& p, size_t) { return p.exposed + less + early; });
+    set("optimizer_ns", [](const Phases& p, size_t) { return p.optimizer; });
+    set("step_ns", [&](const Phases& p, size_t) {
+      return p.begin_step + p.forward + p.backward + p.hooks + p.exposed + p.optimizer + early;
+    });
+    record.run_id = run;
+    record.facts.Set("launch_set", "set");
+    if (change) change(record);
+    ranks.push_back(std::move(record));
+  }
+  return CombineRanks(std::move(ranks));
+}
+
+std::vector<Phases> Steps(const Phases& phases, size_t count) {
+  std::vector<Phases> steps(count, phases);
+  for (size_t i = 0; i < count; ++i) steps[i].backward += 0.1 * static_cast<double>(i % 5);
+  return steps;
+}
+
 Tabled::Tabled(std::vector<Group> all, std::string_view baseline_row) : groups(std::move(all)) {
   cells = CellsOf(groups, baseline_row);
   AddAllTables(cells, &tables);

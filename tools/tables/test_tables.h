@@ -37,6 +37,22 @@ Measurement Steady(std::string_view strategy, const std::vector<double>& steps_m
 // `mean_ms` and a deterministic wobble of up to 2 %, in `count` rounds; `phase` tells variants apart.
 std::vector<double> Wobble(double mean_ms, size_t count, int phase);
 
+// What a step of both ranks is made of, in ms. Rank 0 computes 4 ms less than rank 1, and waits for it.
+struct Phases {
+  double begin_step = 0;
+  double forward = 5;
+  double backward = 15;
+  double hooks = 0;
+  double exposed = 0;
+  double optimizer = 2;
+};
+
+// Rank 0 leaves the barrier so many ms before rank 1 in every step.
+Measurement Made(std::string_view strategy, const std::vector<Phases>& steps, double early_ms = 0,
+                 const std::string& run = "run", const Change& change = {});
+// So many steps, of which each is a little different, for every strategy alike.
+std::vector<Phases> Steps(const Phases& phases, size_t count = 24);
+
 // Everything that is made of groups; the groups live here.
 struct Tabled {
   std::vector<Group> groups;

@@ -1,0 +1,353 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/records/test_records.h"
+#include "tools/tables/rows.h"
+#include "tools/tables/test_tables.h"
+
+// Differences of steps of the same round: costs, their parts, and the covariate.
+namespace gradsync::tools {
+namespace {
+
+using bench::Record;
+
+double Of(const Cost& cost, const char* name) {
+  const auto found =
+      std::ranges::find(kCostParts, std::string_view(name), [](const auto& part) { return part.name; });
+  return 1e3 * (cost.*found->part);
+}
+
+void ExpectParts(const Cost& cost, double exposed, double own, double tax, double rest) {
+  EXPECT_NEAR(Of(cost, "exposed"), exposed, 1e-6);
+  EXPECT_NEAR(Of(cost, "own"), own, 1e-6);
+  EXPECT_NEAR(Of(cost, "tax"), tax, 1e-6);
+  EXPECT_NEAR(Of(cost, "rest"), rest, 1e-6);
+  EXPECT_NEAR(1e3 * cost.total.value, exposed + own + tax + rest, 1e-6);
+}
+
+TEST(CostTest, EachDelayHasItsPart) {
+  const Phases floor, exposed{.exposed = 3}, begin{.begin_step = 2}, hook{.hooks = 1.5}, slow{.backward = 16},
+      update{.optimizer = 2.5};
+  const Tabled t({{Made("none", Steps(floor)), Made("a", Steps(exposed)), Made("b", Steps(begin)),
+                   Made("c", Steps(hook)), Made("d", Steps(slow)), Made("e", Steps(update))}});
+  ExpectParts(t.row("a@gloo").cost, 3, 0, 0, 0);
+  ExpectParts(t.row("b@gloo").cost, 0, 2, 0, 0);
+  ExpectParts(t.row("c@gloo").cost, 0, 1.5, 0, 0);
+  ExpectParts(t.row("d@gloo").cost, 0, 0, 1, 0);
+  ExpectParts(t.row("e@gloo").cost, 0, 0, 0, 0.5);
+  EXPECT_NEAR(1e3 * t.row("a@gloo").MeanOf(kSkew), 4, 1e-6);  // nobody's communication
+  EXPECT_TRUE(std::isnan(t.row("none").cost.total.value));
+}
+
+// Rank 0 leaves every barrier 7 ms before rank 1, and waits for it: the step begins with rank 1.
+TEST(CostTest, AStepBeginsWhenTheLastRankHasLeftTheBarrier) {
+  const Tabled late({{Made("none", Steps({})), Made("core", Steps({.exposed = 3}), 7)}});
+  ExpectParts(late.row("core@gloo").cost, 3, 0, 0, 0);
+  EXPECT_NEAR(late.row("core@gloo").step_s, 25.2e-3, 1e-4);
+}
+
+// Clocks of two hosts do not compare.
+TEST(CostTest, OtherHostsAreNotAligned) {
+  const Change apart = [](Record& rank) { rank.provenance.host = "host" + std::to_string(rank.rank); };
+  const Tabled t(
+      {{Made("none", Steps({}), 0, "run", apart), Made("core", Steps({.exposed = 3}), 7, "run", apart)}});
+  EXPECT_NEAR(t.row("core@gloo").step_s, 32.2e-3, 1e-4);
+}
+
+// One of four launches was enough: with three looks, each interval is as wide as 1.67 % need.
+TEST(PrecisionTest, PlannedLooksWidenIntervals) {
+  const auto noisy = [](size_t seed) {
+    std::vector<Phases> steps = Steps({.exposed = 3}, 200);
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].exposed += 0.01 * static_cast<double>(i * seed % 101);
+    return steps;
+  };
+  const Change planned = [](Record& rank) {
+    rank.config.Set("precision", bench::Value(0.02));
+    rank.facts.Set("launches", 4);
+  };
+  const auto cell = [&](const Change& change) {
+    return std::vector{Made("none", Steps({}, 200), 0, "run", change),
+                       Made("core", noisy(7), 0, "run", change), Made("flat", noisy(11), 0, "run", change)};
+  };
+  const Tabled looked({cell(planned)}), fixed({cell({})});
+  EXPECT_EQ(looked.cells[0].num_looks, 3u);
+  EXPECT_EQ(fixed.cells[0].num_looks, 1u);
+  const double wider = SidakCritical(1, 0.05 / 3) / SidakCritical(1);
+  EXPECT_NEAR(PrecisionOf(looked.cells[0]) / PrecisionOf(fixed.cells[0]), wider, 0.01);
+  const Interval& widest = fixed.row("flat@gloo").against_baseline.interval;
+  EXPECT_NEAR(PrecisionOf(fixed.cells[0]), (widest.high - widest.low) / 2, 1e-9);
+  EXPECT_TRUE(std::isnan(PrecisionOf(Tabled({{Made("core", Steps({}))}}).cells[0])));
+}
+
+TEST(CostTest, WithoutTheFloorItIsUnknown) {
+  const Tabled t({{Made("core", Steps({.exposed = 3})), Made("naive", Steps({.exposed = 5}))}});
+  EXPECT_TRUE(std::isnan(t.row("core@gloo").cost.total.value));
+  EXPECT_FALSE(t.row("core@gloo").cost.total.interval.is_known());
+}
+
+// An interrupted run: `none` took more steps.
+TEST(CostTest, OnlyRoundsThatBothHaveArePaired) {
+  std::vector<Phases> more = Steps({});
+  more.insert(more.end(), 3, Phases{.backward = 500});
+  const Tabled t({{Made("none", more), Made("core", Steps({.exposed = 3}))}});
+  ExpectParts(t.row("core@gloo").cost, 3, 0, 0, 0);
+}
+
+// Disturbed steps, fewer than a fifth, move neither the cost nor its parts.
+TEST(CostTest, AFewDisturbedStepsMoveNothing) {
+  std::vector<Phases> core = Steps({.exposed = 3});
+  for (size_t i = 0; i < 4; ++i) core[6 * i].exposed = 80;
+  const Tabled t({{Made("none", Steps({})), Made("core", core)}});
+  ExpectParts(t.row("core@gloo").cost, 3, 0, 0, 0);
+}
+
+TEST(CostTest, APeersFloorIsItsOwn) {
+  const Tabled t({{Made("none", Steps({})), Made("pytorch_none", Steps({.backward = 30})),
+                   Made("pytorch_core", Steps({.backward = 30, .exposed = 3}))}});
+  ExpectParts(t.row("pytorch_core@gloo").cost, 3, 0, 0, 0);
+}
+
+// By how much rounds differ, for a strategy: deterministic, with a mean of about 0.
+double Noise(size_t round, int strategy) {
+  const double x = std::sin(12.9898 * static_cast<double>(round + 1) + 78.233 * strategy) * 43758.5453;
+  return x - std::floor(x) - 0.5;
+}
+
+// A run in which forward wanders by up to 1 ms and the rest of the step with it, twice as much, and by 0.5 ms
+// on its own.
+std::vector<Phases> Wandering(int strategy, const Phases& phases, size_t count = 40) {
+  std::vector<Phases> steps(count, phases);
+  for (size_t i = 0; i < count; ++i) {
+    steps[i].forward += Noise(i, strategy);
+    steps[i].backward += 2 * Noise(i, strategy) + 0.5 * Noise(i, 100 + strategy);
+  }
+  return steps;
+}
+
+TEST(RowsTest, ForwardExplainsWhatItShares) {
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
+                   Made("naive", Wandering(2, {.exposed = 5}))}});
+  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
+  EXPECT_NEAR(t.cells[0].coefficient, 3, 0.25);
+  const Estimate& naive = t.row("naive@gloo").against_baseline;
+  EXPECT_NEAR(naive.value, 2 / 25.0, 0.01);
+  EXPECT_LT(naive.interval.high - naive.interval.low, 0.015);
+  EXPECT_EQ(t.row("naive@gloo").verdict, Verdict::kSlower);
+  EXPECT_EQ(Number(t.table("ddp"), 2, "covariate"), t.cells[0].coefficient);
+  EXPECT_EQ(Text(t.table("ddp"), 2, "samples"), "40 rounds");
+}
+
+// A peer's backward wanders with its forward more than gradsync's does.
+TEST(RowsTest, AnotherFrameworksForwardHasACoefficientOfItsOwn) {
+  const auto peer = [](int strategy, const Phases& phases) {
+    std::vector<Phases> steps = Wandering(strategy, phases);
+    for (size_t i = 0; i < steps.size(); ++i) steps[i].backward += 6 * Noise(i, strategy);
+    return steps;
+  };
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
+                   Made("pytorch_none", peer(2, {})), Made("pytorch_core", peer(3, {.exposed = 3}))}});
+  EXPECT_NEAR(t.cells[0].coefficient, 3, 0.25);
+  EXPECT_NEAR(t.cells[0].peer_coefficient, 9, 0.25);
+  const Estimate& cost = t.row("pytorch_core@gloo").cost.total;
+  EXPECT_NEAR(cost.value, 0.003, 3e-4);
+  EXPECT_LT(cost.interval.half_width(), 3e-4);
+}
+
+// Launches differ over shm alone. Rows are told apart from launches among those with one baseline.
+TEST(RowsTest, WhatLaunchesHaveOfTheirOwnIsFoundForEachBaseline) {
+  const auto of_two_launches = [](std::string_view variant, int phase, double second_ms) {
+    const auto launch = [&](std::string_view run, double ms, int own_phase) {
+      return Steady(variant, Wobble(ms, 24, own_phase), [&](Record& rank) { rank.run_id = run; });
+    };
+    Measurement both = launch("a", 20, phase);
+    AddLaunch(launch("b", second_ms, phase + 10), &both);
+    return both;
+  };
+  const Tabled t({{of_two_launches("core@gloo", 1, 20), of_two_launches("flat@gloo", 2, 20),
+                   of_two_launches("core@shm", 3, 20), of_two_launches("flat@shm", 4, 22)}});
+  const auto steps = [&](size_t row) { return t.groups[0][row].Find("step_ns")->max; };
+  std::vector<RoundDifferences> family;
+  for (const size_t base : {0, 2}) {
+    std::vector<double> values = steps(base + 1);
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= steps(base)[i];
+    family.push_back({.values = values, .divisors = steps(base), .base = base});
+  }
+  const std::vector<Estimate> expected = EstimateRounds(family, {24, 24});
+  EXPECT_EQ(t.row("flat@gloo").against_baseline, expected[0]);
+  EXPECT_EQ(t.row("flat@shm").against_baseline, expected[1]);
+  family[1].base = 0;
+  EXPECT_NE(EstimateRounds(family, {24, 24})[0], expected[0]);
+}
+
+// One that communicates in forward makes it longer: the coefficient would multiply that.
+TEST(RowsTest, AStrategyThatChangesForwardGoesWithoutTheCovariate) {
+  const Tabled t({{Made("none", Wandering(0, {})), Made("core", Wandering(1, {.exposed = 3})),
+                   Made("zero1", Wandering(2, {.forward = 7, .exposed = 3}))}});
+  EXPECT_TRUE(t.row("core@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
+  EXPECT_NEAR(t.row("zero1@gloo").against_baseline.value, 2 / 25.0, 0.04);
+  EXPECT_EQ(Number(t.table("ddp"), 2, "covariate"), 0);
+}
+
+// Nobody knows then which rows leave it alone.
+TEST(RowsTest, WhereForwardDiffersInSeveralRowsNoneHasTheCovariate) {
+  const Tabled t(
+      {{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
+        Made("zero1", Wandering(2, {.forward = 7})), Made("zero2", Wandering(3, {.forward = 9}))}});
+  for (const Row& row : t.cells[0].rows) EXPECT_FALSE(row.uses_forward) << row.variant();
+}
+
+// Too small a difference for a test to find, and yet the coefficient would multiply it.
+TEST(RowsTest, AKnownDifferenceInForwardGoesWithoutTheCovariate) {
+  const Change delayed = [](Record& rank) { rank.variant.options["forward_delay_us"] = "1"; };
+  const Change shared = [](Record& rank) { rank.facts.Set("places_values", true); };
+  const Tabled t(
+      {{Made("none", Wandering(0, {})), Made("core", Wandering(1, {})), Made("naive", Wandering(2, {})),
+        Made("flat", Wandering(2, {.forward = 5.01}), 0, "run", delayed),
+        Made("zero1", Wandering(2, {}), 0, "run", shared)}});
+  EXPECT_TRUE(t.row("core@gloo").uses_forward);
+  EXPECT_TRUE(t.row("naive@gloo").uses_forward);
+  EXPECT_FALSE(t.row("flat:forward_delay_us=1@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
+}
+
+// The reference: differences by round, less the median slope times those of forward, trimmed by a fifth.
+TEST(RowsTest, EstimatesAreTheReferences) {
+  const std::vector<std::string> names = {"none", "naive", "flat", "core"};
+  Group group;
+  std::vector<std::vector<double>> steps, forwards;
+  for (size_t k = 0; k < names.size(); ++k) {
+    const std::vector<Phases> phases =
+        Wandering(static_cast<int>(k), {.exposed = 0.7 * static_cast<double>(k)});
+    group.push_back(Made(names[k], phases));
+    steps.emplace_back(group.back().Find("step_ns")->max);
+    forwards.emplace_back(group.back().Find("forward_ns")->max);
+  }
+  const size_t n = steps[0].size();
+  const auto above = [&](const std::vector<std::vector<double>>& of, size_t k, size_t i) {
+    return of[k][i] - (of[0][i] + of[1][i] + of[2][i] + of[3][i]) / 4;
+  };
+  std::vector<double> slopes;
+  for (size_t k = 0; k < 4; ++k) {
+    for (size_t j = 0; j < n; ++j) {
+      for (size_t i = j < 9 ? 0 : j - 9; i < j; ++i)
+        slopes.push_back((above(steps, k, i) - above(steps, k, j)) /
+                         (above(forwards, k, i) - above(forwards, k, j)));
+    }
+  }
+  const double coefficient = Median(slopes);
+  const Tabled t({group});
+  EXPECT_NEAR(t.cells[0].coefficient, coefficient, 1e-9);
+  for (const size_t k : {1u, 2u}) {
+    std::vector<double> differences;
+    for (size_t i = 0; i < n; ++i) {
+      differences.push_back(steps[k][i] - steps[3][i] - coefficient * (forwards[k][i] - forwards[3][i]));
+    }
+    std::ranges::sort(differences);
+    const size_t cut = n / 5;
+    const double location = Mean(std::span(differences).subspan(cut, n - 2 * cut));
+    const Row& row = t.row(names[k] + "@gloo");
+    EXPECT_NEAR(row.against_baseline.value * TrimmedMean(steps[3]), location, 1e-12);
+  }
+}
+
+// The floor is in every cost: too small a difference to be the largest of four is one of the floor's alone.
+TEST(RowsTest, AFloorWhoseForwardDiffersGoesWithoutTheCovariate) {
+  const Tabled t({{Made("none", Wandering(0, {.forward = 5.1})), Made("core", Wandering(1, {})),
+                   Made("naive", Wandering(2, {})), Made("flat", Wandering(3, {}))}});
+  EXPECT_FALSE(t.row("none").uses_forward);
+  for (const char* const variant : {"core@gloo", "naive@gloo", "flat@gloo"})
+    EXPECT_TRUE(t.row(variant).uses_forward) << variant;
+}
+
+// Forward is shorter where both ranks read the weights from one cache, and longer where it gathers them, by
+// too little for a test to find.
+TEST(RowsTest, ARowThatPlacesItsWeightsGoesWithoutTheCovariate) {
+  const Change placed = [](Record& rank) { rank.facts.Set("places_values", true); };
+  const Change gathers = [](Record& rank) { rank.samples["forward_wait_ns"] = Repeat(kMs / 100, 40); };
+  const std::vector<Measurement> rows = {
+      Made("none", Wandering(0, {})), Made("core", Wandering(1, {})),
+      Made("zero1", Wandering(2, {.forward = 4.99}), 0, "run", placed),
+      Made("flat", Wandering(3, {}), 0, "run", [](Record& rank) { rank.facts.Set("places_values", false); }),
+      Made("zero3", Wandering(4, {.forward = 5.01}), 0, "run", gathers)};
+  const Tabled t({rows});
+  EXPECT_TRUE(t.row("core@gloo").uses_forward);
+  EXPECT_TRUE(t.row("flat@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero1@gloo").uses_forward);
+  EXPECT_FALSE(t.row("zero3@gloo").uses_forward);
+  std::vector<double> plain = rows[2].Find("step_ns")->max;
+  for (size_t i = 0; i < plain.size(); ++i) plain[i] -= rows[1].Find("step_ns")->max[i];
+  EXPECT_NEAR(t.row("zero1@gloo").against_baseline.value * t.row("core@gloo").step_s, TrimmedMean(plain),
+              1e-9);
+  // So does what is compared with it.
+  const Tabled against({rows}, "zero1");
+  EXPECT_NEAR(against.row("core@gloo").against_baseline.value * against.row("zero1@gloo").step_s,
+              -TrimmedMean(plain), 1e-9);
+}
+
+// Ranks take turns in being slow. In one step the slower rank counts; over eight steps both are equally slow.
+// So a row with a period that does nothing is no faster than its floor. The machine is slower in the second
+// launch.
+TEST(CostTest, ThePeriodOfARowIsItsFloorsToo) {
+  const auto made = [](std::string_view strategy, int64_t period, int seed, const std::string& run) {
+    constexpr size_t kRounds = 300;
+    std::vector<Record> ranks;
+    for (const int rank : {0, 1}) {
+      Record record = DdpRecord(strategy, rank, Repeat(kMs, kRounds));
+      for (const auto& [name, samples] : DdpRecord(strategy, rank, {kMs}).samples)
+        record.samples[SampleName::Of(name)].assign(kRounds, 0);
+      for (size_t i = 0; i < kRounds; ++i) {
+        double sum_ms = 0;
+        for (int64_t step = 0; step < period; ++step)
+          sum_ms += (run == "a" ? 20 : 22) + 4 * Noise(i * 8 + static_cast<size_t>(step), seed + rank);
+        const int64_t ns = std::llround(kMs * sum_ms / static_cast<double>(period));
+        record.samples["forward_ns"][i] = 5 * kMs;
+        record.samples["backward_ns"][i] = ns - 5 * kMs;
+        record.samples["step_ns"][i] = ns;
+      }
+      if (period > 1) record.facts.Set("period", period);
+      record.facts.Set("launch_set", "set");
+      record.run_id = run;
+      ranks.push_back(std::move(record));
+    }
+    return CombineRanks(std::move(ranks));
+  };
+  Group group = {made("none", 1, 10, "a"), made("local_sgd", 8, 20, "a"), made("core", 1, 30, "a")};
+  AddLaunch(made("none", 1, 40, "b"), &group[0]);
+  AddLaunch(made("local_sgd", 8, 50, "b"), &group[1]);
+  AddLaunch(made("core", 1, 60, "b"), &group[2]);
+  const Tabled t({group});
+  const Cost& periodic = t.row("local_sgd@gloo").cost;
+  // The maximum of two draws is 0.67 ms above their mean, that of two means of eight 0.24 ms.
+  EXPECT_LT(1e3 * (t.row("local_sgd@gloo").step_s - t.row("none").step_s), -0.3);
+  EXPECT_NEAR(1e3 * periodic.total.value, 0, 0.12);
+  EXPECT_LT(periodic.total.interval.low, 0);
+  EXPECT_GT(periodic.total.interval.high, 0);
+  EXPECT_NEAR(1e3 * periodic.tax, 0, 0.12);
+  EXPECT_NEAR(1e3 * periodic.rest, 0, 1e-6);
+  // Every step of another row counts alone.
+  std::vector<double> plain = group[2].Find("step_ns")->max;
+  for (size_t i = 0; i < plain.size(); ++i) plain[i] -= group[0].Find("step_ns")->max[i];
+  EXPECT_NEAR(t.row("core@gloo").cost.total.value, TrimmedMean(plain), 1e-9);
+}
+
+// What clipping costs is no synchronisation.
+TEST(CostTest, TheFloorClipsAsTheRowDoes) {
+  const Change clip = [](Record& rank) { rank.variant.options["clip_norm"] = "1"; };
+  const Phases more{.optimizer = 3}, waits{.exposed = 2, .optimizer = 3};
+  const Tabled t({{Made("none", Steps({})), Made("none", Steps(more), 0, "run", clip),
+                   Made("core", Steps({.exposed = 2})), Made("core", Steps(waits), 0, "run", clip)}});
+  ExpectParts(t.row("core@gloo").cost, 2, 0, 0, 0);
+  ExpectParts(t.row("core:clip_norm=1@gloo").cost, 2, 0, 0, 0);
+  EXPECT_TRUE(std::isnan(t.row("none:clip_norm=1").cost.total.value));
+  // Its step is still compared with `core`'s.
+  EXPECT_NEAR(t.row("core:clip_norm=1@gloo").against_baseline.value, 1 / 24.2, 1e-3);
+  const Tabled without({{Made("none", Steps({})), Made("core", Steps(waits), 0, "run", clip)}});
+  ExpectParts(without.row("core:clip_norm=1@gloo").cost, 2, 0, 0, 1);
+}
+
+}  // namespace
+}  // namespace gradsync::tools
