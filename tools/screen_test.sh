@@ -18,17 +18,21 @@ check() {  # check DIRECTORY...: their screen
   tools/summarize --format=screen "$@" >"$TEST_TMPDIR/screen"
   (($(wc --lines <"$TEST_TMPDIR/screen") <= 29)) || fail "$*: more than 29 lines"
   (($(LC_ALL=C.UTF-8 wc --max-line-length <"$TEST_TMPDIR/screen") <= 110)) || fail "$*: more than 110 columns"
+  ! grep --quiet '^Undecided .*[^:.]$' "$TEST_TMPDIR/screen" || fail "$*: more than a line says what is undecided"
   count=$((count + 1))
 }
 for directory in "$records"/*; do check "$directory"; done
 ((count > 10)) || fail "no records"
 check "$records"/{all_reduce,tiny,small,grid,resnet50}
 for part in '^Use .* for tiny b2 s64 over shm: ' '^Use .* for small b1 s64 over gloo: ' '^Undecided in [0-9] of 4 ' \
-  '^  \./bazelw run //bench:ddp -- .*--model=' '^core  *[0-9.]* ms' '^zero1 .*\[.*\] ' '^floor ' "^best row's step " \
+  '^ *gloo  *shm  *gloo  *shm$' '^  \./bazelw run //bench:ddp -- .*--model=' '^core  *[0-9.]* ms' '^zero1 .*\[.*\] ' '^floor ' "^best row's step " \
   "^best row's cost " '^sent .*37.3' '^all_reduce .*GB/s' '^tiny  *best: core in .* of 8;' \
   '^checks  *[0-9]* of [0-9]* rows .*every sum is right' '^flags .*oversubscribed'; do
   grep --quiet -- "$part" "$TEST_TMPDIR/screen" || fail "no $part"
 done
+# Two baselines over each backend.
+tools/summarize --format=screen "$records/resnet50" >"$TEST_TMPDIR/screen"
+grep --quiet '^ *gloo, 1Mi  *shm, 1Mi  *gloo, 7Mi  *shm, 7Mi$' "$TEST_TMPDIR/screen" || fail "columns of two baselines"
 # One run of several.
 run=$(find "$records/link" -name '*.jsonl' -printf '%f\n' | cut --delimiter=. --fields=2 | sort | head --lines=1)
 tools/summarize --format=screen --run="$run" "$records/link" >"$TEST_TMPDIR/screen"

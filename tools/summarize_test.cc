@@ -84,7 +84,7 @@ TEST(SummarizeTest, PrintsTablesForPeople) {
   EXPECT_THAT(outcome.out, HasSubstr("host bench1, 8 x Some CPU, 16 GiB, Debian GNU/Linux 12 (bookworm)"));
   EXPECT_THAT(outcome.out, HasSubstr("gradsync 0123456789ab (opt, gcc 12.2.0), gloo 0.5.0"));
   EXPECT_THAT(outcome.out, HasSubstr("`./bazelw run //bench:ddp -- --model=small`"));
-  EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MB) | time (s) |"));
+  EXPECT_THAT(outcome.out, HasSubstr("| backend | data_size (MiB) | time (s) |"));
   EXPECT_THAT(
       outcome.out,
       ContainsRegex(
@@ -344,6 +344,29 @@ TEST(SummarizeTest, ManyRecordsFitIntoMemory) {
   EXPECT_LT(PeakMemoryKb() - before_kb, 400 << 10);
   const std::string ddp = ReadTestFile(dir + "/out/ddp.csv");
   EXPECT_EQ(std::count(ddp.begin(), ddp.end(), '\n'), 1 + 4 * kRuns);
+}
+
+// What tells two rows apart stands in one line, with their names if these fit.
+TEST(SummarizeTest, TheScreenSaysInOneLineWhatIsUndecided) {
+  const auto screen_with = [](const std::string& rival) {
+    const std::string dir = FreshTestDir("undecided");
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      std::vector<int64_t> steps, of_rival;
+      for (int64_t i = 0; i < 24; ++i) {
+        steps.push_back((100 + i % 5) * kMs);
+        of_rival.push_back((100 + i % 7) * kMs);
+      }
+      WriteLines(dir + "/ddp.20261121T101500-4f2a.rank" + std::to_string(rank) + ".jsonl",
+                 {DdpRecord("core", rank, steps), DdpRecord(rival, rank, of_rival)});
+    }
+    return RunWith({dir, "--format=screen"}).out;
+  };
+  EXPECT_THAT(
+      screen_with("zero1"),
+      ContainsRegex("\nUndecided in 1 of 1 settings[.] This tells core from zero1 [(].* over gloo[)]:\n  "));
+  const std::string long_name = "zero1:" + std::string(60, 'a') + "=1";
+  EXPECT_THAT(screen_with(long_name),
+              HasSubstr("\nUndecided in 1 of 1 settings. This tells two rows apart:\n  "));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/render/screen.h"
 #include "tools/render/text.h"
@@ -36,6 +37,20 @@ std::string TextIn(const Choice& choice, const std::string& label, int decimals 
 
 std::string CostIn(const Row* row) {
   return row == nullptr || !row->cost.total.interval.is_known() ? "" : TimeRange(row->cost.total.interval);
+}
+
+// What heads a column of one setting: "gloo", or "gloo, 1Mi" beside another baseline of the cell over gloo,
+// which has buckets of another size.
+std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
+  const std::string& backend = choice.base->backend();
+  const auto is_alike = [&](const Choice& other) {
+    return other.cell == choice.cell && other.base->backend() == backend;
+  };
+  if (std::ranges::count_if(choices, is_alike) == 1) return backend;
+  const auto elements = static_cast<int64_t>(LabelOf(*choice.base->measured));
+  return Join(backend, ", ",
+              elements > 0 ? bench::FormatCount(elements)
+                           : bench::FormatByteCount(choice.base->facts().IntOr("bucket_bytes", 0)));
 }
 
 // The rows of all choices: first the baseline, then by their mean difference.
@@ -205,7 +220,7 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
     grid.over.resize(columns.size());
     if (choice.cell != last) grid.over.back() = NameOf(*choice.cell);
     last = choice.cell;
-    column.push_back(in_lines ? NameOf(choice) : choice.base->backend());
+    column.push_back(in_lines ? NameOf(choice) : HeadOf(choice, choices));
     for (const std::string& label : labels) column.push_back(TextIn(choice, label, decimals));
     const Row* const floor = FloorOf(choice);
     column.push_back(floor == nullptr ? "" : TimeText(floor->step_s));

@@ -50,10 +50,11 @@ void AddUndecided(const std::vector<Choice>& choices, Lines* lines) {
     }
   }
   if (num_undecided == 0) return;
-  AddText("",
-          Join("Undecided in ", num_undecided, " of ", choices.size(), " settings.",
-               command.empty() ? "" : Join(" This tells ", what, ":")),
-          2, lines);
+  const std::string head = Join("Undecided in ", num_undecided, " of ", choices.size(), " settings.");
+  std::string line = command.empty() ? head : Join(head, " This tells ", what, ":");
+  // The command names both rows too.
+  if (NumCharacters(line) > kScreenColumns) line = head + " This tells two rows apart:";
+  lines->push_back(line);
   if (!command.empty()) AddText("  ", command, 4, lines, " \\");
 }
 

@@ -38,11 +38,6 @@ Scale Along(const Interval& range, bool is_log, double from, double to, Scale::E
                 : Scale::Linear(low, high, from, to, kTicks, ends);
 }
 
-std::string SeriesStyle(size_t number) {
-  constexpr size_t kNumColours = 11;  // classes c-1, c-2, ... of the style sheet, beside grey
-  return Join("c-", 1 + number % kNumColours);
-}
-
 struct Plot {
   Scale x;
   Scale y;
@@ -146,6 +141,11 @@ void DrawMark(const ChartRow& row, const Scale& scale, double y, Svg& svg) {
 }
 
 }  // namespace
+
+std::string SeriesStyle(size_t number) {
+  constexpr size_t kNumColours = 11;  // classes c-1, c-2, ... of the style sheet, beside grey
+  return Join("c-", 1 + number % kNumColours);
+}
 
 Svg DrawLines(const LineChart& chart) {
   const Plot plot = MakePlot(chart);

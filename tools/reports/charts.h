@@ -29,6 +29,9 @@ struct ChartPoint {
   std::string tip{};
 };
 
+// The class that sets the n-th colour.
+std::string SeriesStyle(size_t number);
+
 // The n-th of a chart has the n-th colour and marker.
 struct ChartSeries {
   std::string name{};

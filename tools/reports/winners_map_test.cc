@@ -25,13 +25,13 @@ TEST(WinnersMapTest, ShowsWhoWinsWhere) {
   WriteWinnersMap(path, {"core", "zero1"}, {{"tokens", 1, 100, winner, {{1, 10, 1}, {4, 10, std::nullopt}}}});
   const std::string svg = ReadTestFile(path);
   // 16 x 10 places, half of the rows undecided, and the key.
-  EXPECT_EQ(Count(svg, "class='w0'"), 40u + 1);
-  EXPECT_EQ(Count(svg, "class='w1'"), 40u + 1);
-  EXPECT_EQ(Count(svg, "class='w'"), 80u + 1);
-  EXPECT_EQ(Count(svg, "class='measured w1'"), 1u);
-  EXPECT_EQ(Count(svg, "class='measured w'"), 1u);
+  EXPECT_EQ(Count(svg, "<rect class='marker c-1'"), 40u + 1);
+  EXPECT_EQ(Count(svg, "<rect class='marker c-2'"), 40u + 1);
+  EXPECT_EQ(Count(svg, "<rect class='cell open'"), 80u + 1);
+  EXPECT_EQ(Count(svg, "class='interval total marker c-2'"), 1u);
+  EXPECT_EQ(Count(svg, "class='interval total cell open'"), 1u + 1);
   EXPECT_NE(svg.find("4 Gbit/s, measured: undecided"), std::string::npos);
-  EXPECT_NE(svg.find("circles: measured"), std::string::npos);
+  EXPECT_NE(svg.find("measured, likewise"), std::string::npos);
   EXPECT_NE(svg.find(">zero1<"), std::string::npos);
   EXPECT_NE(svg.find("undecided: intervals overlap"), std::string::npos);
 }

@@ -22,9 +22,7 @@ constexpr SampleName kTime = "time_ns";
 
 double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
-std::string SizeText(double bytes) {
-  return bytes < kMiB ? bench::FormatByteCount(static_cast<int64_t>(bytes)) : Join(bytes / kMiB, " MB");
-}
+std::string SizeText(double bytes) { return bench::FormatByteCount(static_cast<int64_t>(bytes)); }
 
 // " broadcast" of another collective than an all-reduce.
 std::string OperationOf(const View& view) {
@@ -36,7 +34,7 @@ std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
       {{.name = "backend"}, &View::backend},
-      {{.name = "data_size (MB)", .kind = Kind::kPlain},
+      {{.name = "data_size (MB)", .kind = Kind::kPlain, .header = "data_size (MiB)"},
        [](const View& view) { return BytesOf(view) / kMiB; }},
       {{.name = "time_taken", .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_means); })},
@@ -70,7 +68,7 @@ std::vector<Field<View>> Fields() {
   return fields;
 }
 
-// "Bus bandwidth at 100 MB: gloo 1.43 GB/s and shm 14.1 GB/s.": at the size that most have, the largest of
+// "Bus bandwidth at 100MiB: gloo 1.43 GB/s and shm 14.1 GB/s.": at the size that most have, the largest of
 // several. Empty if there is none.
 std::string BandwidthsOf(const std::vector<Cell>& cells) {
   std::map<double, std::vector<std::string>> all;  // by size
@@ -130,7 +128,7 @@ void AddAllReduceTables(const std::vector<Cell>& all, std::vector<Table>* tables
   }
   for (std::string& sentence : FindingsOf(cells)) table.AddFinding(std::move(sentence));
   table.AddNote(
-      "1 MB = 2^20 bytes, 1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
+      "1 GB/s = 10^9 bytes per second. time: 20 % trimmed mean of each iteration's "
       "slowest rank; delta: the difference to the first backend in the same iteration, with a simultaneous "
       "95 % CI at each size where backends took turns.");
   table.AddNote(

@@ -84,11 +84,11 @@ TEST(AllReduceSentencesTest, SayWhatAllBackendsReachAtTheLargestSize) {
   const Tabled t({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 100)},
                   {Transfer("gloo", 10, 10000), Transfer("shm", 10, 5000)}});
   EXPECT_THAT(t.findings("all_reduce"),
-              ContainsRegex("^Bus bandwidth at 10 MB: gloo 1.0[45][0-9]* GB/s and shm 2.[01][0-9]* GB/s."));
+              ContainsRegex("^Bus bandwidth at 10MiB: gloo 1.0[45][0-9]* GB/s and shm 2.[01][0-9]* GB/s."));
   // What is wrong at the largest size does not count there.
   const Tabled wrong({{Transfer("gloo", 1, 4000), Transfer("shm", 1, 1000)},
                       {Transfer("gloo", 10, 10000), Transfer("shm", 10, 5000, 24, 1)}});
-  EXPECT_THAT(wrong.findings("all_reduce"), HasSubstr("Bus bandwidth at 1 MB: gloo "));
+  EXPECT_THAT(wrong.findings("all_reduce"), HasSubstr("Bus bandwidth at 1MiB: gloo "));
 }
 
 TEST(AllReduceSentencesTest, ABackendIsFasterWhereThatIsShown) {
@@ -96,8 +96,8 @@ TEST(AllReduceSentencesTest, ABackendIsFasterWhereThatIsShown) {
                   {Transfer("gloo", 10, 10000), Transfer("shm", 10, 10010)},
                   {Transfer("gloo", 100, 100000), Transfer("shm", 100, 140000)}});
   EXPECT_THAT(t.findings("all_reduce"),
-              ContainsRegex("shm against gloo: slower by [0-9.]+ to [0-9.]+ %: 100 MB; faster by 7[0-9.]+ to "
-                            "7[0-9.]+ %: 1 MB; equal within 3 %: 10 MB\\."));
+              ContainsRegex("shm against gloo: slower by [0-9.]+ to [0-9.]+ %: 100MiB; faster by 7[0-9.]+ to "
+                            "7[0-9.]+ %: 1MiB; equal within 3 %: 10MiB\\."));
   const Tabled few({{Transfer("gloo", 1, 4000, 9), Transfer("shm", 1, 1000, 9)}});
   EXPECT_THAT(few.findings("all_reduce"), Not(HasSubstr("faster")));
   EXPECT_THAT(few.findings("all_reduce"), HasSubstr("No verdict. `n<10`"));
@@ -114,7 +114,7 @@ TEST(AllReduceSentencesTest, DifferencesAreOfOneIteration) {
   };
   const Tabled t({{drifting("gloo", 1000), drifting("shm", 900)}});
   EXPECT_THAT(t.findings("all_reduce"),
-              ContainsRegex("1 MB, against gloo: faster by [0-9.]+ to 1[0-9.]+ %: shm"));
+              ContainsRegex("1MiB, against gloo: faster by [0-9.]+ to 1[0-9.]+ %: shm"));
 }
 
 // If records do not say that backends took turns, they did not: the machine may have changed between them.
@@ -123,7 +123,7 @@ TEST(AllReduceSentencesTest, WithoutTurnsThereIsNoInterval) {
   EXPECT_NEAR(Number(t.table("all_reduce"), 1, "delta (%)"), -75, 1);
   EXPECT_TRUE(std::isnan(Number(t.table("all_reduce"), 1, "delta_low (%)")));
   EXPECT_THAT(t.findings("all_reduce"), Not(HasSubstr("gainst")));
-  EXPECT_THAT(t.findings("all_reduce"), HasSubstr("Bus bandwidth at 1 MB: gloo "));
+  EXPECT_THAT(t.findings("all_reduce"), HasSubstr("Bus bandwidth at 1MiB: gloo "));
 }
 
 // Nobody can choose it.
