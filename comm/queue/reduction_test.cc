@@ -64,7 +64,7 @@ TEST(ReduceTest, GoesFromTheFirstPartToTheLast) {
 }
 
 TEST(ReduceTest, ResultsMayBeTheParts) {
-  for (const size_t count : {2, 5}) {
+  for (const size_t count : {2, 3, 4, 5}) {
     auto parts = Parts<int32_t>(count, 1500);
     const auto inputs = parts;
     Reduce(DType::kI32, ReduceOp::kSum, Pointers(parts), Pointers(parts), 1500);
@@ -85,6 +85,17 @@ TEST(ReduceTest, BF16IsRoundedOnce) {
   EXPECT_EQ(static_cast<float>(result), 260);
   Reduce(DType::kBF16, ReduceOp::kMean, Pointers(parts), {&bytes, 1}, 1);
   EXPECT_EQ(result.bits, BF16(260.0f / 6).bits);
+}
+
+// Of as many parts as are read in one pass, and of more.
+TEST(ReduceTest, AMeanIsDividedByTheNumberOfParts) {
+  for (size_t count = 2; count <= 5; ++count) {
+    std::vector<std::vector<float>> parts(count, std::vector<float>(1500, 6));
+    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500);
+    for (const auto& part : parts) EXPECT_EQ(part, std::vector<float>(1500, 6)) << count;
+    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500, /*num_ranks=*/12);
+    for (const auto& part : parts) EXPECT_EQ(part.back(), 6 * static_cast<float>(count) / 12) << count;
+  }
 }
 
 // A float's third is another number.
