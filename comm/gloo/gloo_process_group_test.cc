@@ -155,9 +155,11 @@ TEST(GlooQueueTest, AShortOneIsLeftToACallerThatWaitsAtOnce) {
     work.Wait();
     other.join();
   }
-  // A long one is not left to the caller.
+  // Neither a long one nor one that is waited for later is left to the caller.
   const Work taken = groups[0]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce);
   groups[1]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce).Wait();
+  const Work later = groups[0]->AllReduce(Zeros(10), ReduceOp::kSum);
+  groups[1]->AllReduce(Zeros(10), ReduceOp::kSum).Wait();
 }
 
 TEST(GlooOptionsTest, ThreadsMustBePositive) {

@@ -87,6 +87,17 @@ TEST(ReduceTest, BF16IsRoundedOnce) {
   EXPECT_EQ(result.bits, BF16(260.0f / 6).bits);
 }
 
+TEST(ReduceTest, ThereMayBeFewerResultsThanParts) {
+  auto parts = Parts<int32_t>(4, 7);
+  const auto inputs = parts;
+  const std::vector<std::byte*> pointers = Pointers(parts);
+  Reduce(DType::kI32, ReduceOp::kSum, pointers, std::span(pointers).first(2), 7);
+  for (size_t i = 0; i < 7; ++i) {
+    const int32_t expected = inputs[0][i] + inputs[1][i] + inputs[2][i] + inputs[3][i];
+    for (size_t k = 0; k < 4; ++k) EXPECT_EQ(parts[k][i], k < 2 ? expected : inputs[k][i]);
+  }
+}
+
 // Of as many parts as are read in one pass, and of more.
 TEST(ReduceTest, AMeanIsDividedByTheNumberOfParts) {
   for (size_t count = 2; count <= 5; ++count) {

@@ -266,6 +266,8 @@ TEST(ShmQueueTest, ALongOneIsLeftToACallerThatWaitsAtOnce) {
     work.Wait();
     other.join();
   }
+  const Work later = groups[0]->AllReduce(Zeros(100'000), ReduceOp::kSum);
+  groups[1]->AllReduce(Zeros(100'000), ReduceOp::kSum).Wait();
 }
 
 TEST(ShmOptionsTest, RanksOnDifferentHostsAreRefused) {
