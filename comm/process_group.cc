@@ -44,16 +44,21 @@ int64_t Request::bytes() const {
   return static_cast<int64_t>(std::max(input.nbytes(), output.nbytes()));
 }
 
-Work ProcessGroup::AllReduce(Tensor tensor, ReduceOp op) {
+Work ProcessGroup::AllReduce(Tensor tensor, ReduceOp op, Waits waits) {
   Check(Collective::kAllReduce, "tensor", tensor);
   CheckReduction(Collective::kAllReduce, tensor.dtype(), op);
-  return Issue({.collective = Collective::kAllReduce, .op = op, .input = tensor, .output = tensor});
+  return Issue(
+      {.collective = Collective::kAllReduce, .op = op, .waits = waits, .input = tensor, .output = tensor});
 }
 
-Work ProcessGroup::Broadcast(Tensor tensor, int root) {
+Work ProcessGroup::Broadcast(Tensor tensor, int root, Waits waits) {
   Check(Collective::kBroadcast, "tensor", tensor);
   Require(root >= 0 && root < size_, "broadcast: root is ", root, ", expected a rank below ", size_);
-  return Issue({.collective = Collective::kBroadcast, .root = root, .input = tensor, .output = tensor});
+  return Issue({.collective = Collective::kBroadcast,
+                .root = root,
+                .waits = waits,
+                .input = tensor,
+                .output = tensor});
 }
 
 Work ProcessGroup::ReduceScatter(Tensor input, Tensor output, ReduceOp op) {
@@ -65,10 +70,12 @@ Work ProcessGroup::ReduceScatter(Tensor input, Tensor output, ReduceOp op) {
                 .output = std::move(output)});
 }
 
-Work ProcessGroup::AllGather(Tensor input, Tensor output) {
+Work ProcessGroup::AllGather(Tensor input, Tensor output, Waits waits) {
   CheckParts(Collective::kAllGather, "output", output, "input", input);
-  return Issue(
-      {.collective = Collective::kAllGather, .input = std::move(input), .output = std::move(output)});
+  return Issue({.collective = Collective::kAllGather,
+                .waits = waits,
+                .input = std::move(input),
+                .output = std::move(output)});
 }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::Split(const std::vector<int>&) {

@@ -23,6 +23,10 @@ std::string_view Name(ReduceOp op);  // "sum", "mean", "max", "min"
 enum class Collective { kAllReduce, kBroadcast, kReduceScatter, kAllGather, kBarrier };
 std::string_view Name(Collective collective);  // "all_reduce", "broadcast", ...
 
+// When the caller waits for a collective. kAtOnce: before it does anything else. Its own thread may then run
+// the collective, so that no other has to be woken.
+enum class Waits { kLater, kAtOnce };
+
 // When a collective moved data, on the clock of Now(): from the moment a communication thread or stream took
 // it up, to its completion.
 struct Interval {
@@ -78,8 +82,9 @@ struct Request {
   Collective collective = Collective::kBarrier;
   ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
   int root = -1;                 // of kBroadcast
-  int64_t sequence = -1;         // counts the collectives of this rank from 0; -1: the backend counts
-  bool is_check = false;         // compares the collectives of this number (queue/checked_process_group.h)
+  Waits waits = Waits::kLater;
+  int64_t sequence = -1;  // counts the collectives of this rank from 0; -1: the backend counts
+  bool is_check = false;  // compares the collectives of this number (queue/checked_process_group.h)
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};
   model::Tensor output{};
@@ -136,17 +141,17 @@ class ProcessGroup {
   }
 
   // Every rank's tensor becomes the reduction over all ranks. Bitwise equal on all ranks.
-  Work AllReduce(model::Tensor tensor, ReduceOp op);
+  Work AllReduce(model::Tensor tensor, ReduceOp op, Waits waits = Waits::kLater);
   // Every rank's tensor becomes root's.
-  Work Broadcast(model::Tensor tensor, int root);
+  Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
   // input: size() * n elements; output: n. Rank r's output becomes the reduction of everyone's r-th n
   // elements. output may be that very part of input; the rest of input is then left undefined.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // input: n elements; output: size() * n. Everyone's output becomes all inputs in rank order.
   // input may be this rank's part of output.
-  Work AllGather(model::Tensor input, model::Tensor output);
+  Work AllGather(model::Tensor input, model::Tensor output, Waits waits = Waits::kLater);
   // Returns when every rank has called it and all earlier collectives of this rank are done.
-  void Barrier() { Issue({}).Wait(); }
+  void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 
   // A group of these ranks alone: rank i of it is members[i]. All of them call this, with the same members
   // and in the same order as other groups; the others need not. Throws InvalidInput unless members are ranks

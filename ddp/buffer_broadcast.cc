@@ -29,7 +29,7 @@ void BufferBroadcast::Run(comm::ProcessGroup& group) const {
   if (group.rank() == kRoot) {
     for (size_t i = 0; i < buffers_.size(); ++i) views_[i].CopyFrom(buffers_[i]);
   }
-  group.Broadcast(storage_, kRoot).Wait();
+  group.Broadcast(storage_, kRoot, comm::Waits::kAtOnce).Wait();
   if (group.rank() == kRoot) return;
   for (size_t i = 0; i < buffers_.size(); ++i) buffers_[i].CopyFrom(views_[i]);
 }

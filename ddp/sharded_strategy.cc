@@ -166,7 +166,7 @@ double ShardedStrategy::SquaredNorm(std::span<Parameter* const> /*params*/) {
   }
   const Tensor total =
       Tensor::From<double>(plan_.buckets.front().device(), {1}, std::span<const double>(&sum, 1));
-  group_.AllReduce(total, comm::ReduceOp::kSum).Wait();
+  group_.AllReduce(total, comm::ReduceOp::kSum, comm::Waits::kAtOnce).Wait();
   return total.ToVector<double>().front();
 }
 

@@ -26,8 +26,10 @@ class Exercise {
            const model::DevicePtr& device, comm::Collective collective, model::Tensor pattern, int64_t numel,
            int64_t in_flight = 1);
 
-  // Writes the inputs anew, lets all ranks meet, and takes the time of so many in a row, or so many times all
-  // that are in flight. Each but the first works on what the one before it left.
+  // Writes the inputs anew, and lets all ranks meet.
+  void Prepare();
+  // Takes the time of so many in a row, or so many times all that are in flight. Each but the first works on
+  // what the one before it left. To be called after Prepare.
   int64_t TimeOf(PhaseTimer& timer, int64_t count);
 
   // The elements of this rank's outputs that are not what one run makes of the inputs; the outputs' length.

@@ -58,6 +58,7 @@ TEST(ExerciseTest, TheTimeBeginsWhenAllRanksHaveMet) {
   Exercise exercise(group, options, /*is_limit=*/false, device, Collective::kAllReduce, pattern, 8);
   log.clear();
   LoggingTimer timer(log);
+  exercise.Prepare();
   EXPECT_EQ(exercise.TimeOf(timer, 2), 700);
   EXPECT_THAT(log, testing::ElementsAre("barrier", "begin", "all_reduce", "all_reduce", "end"));
   EXPECT_EQ(exercise.NumWrong(), 0);
@@ -75,6 +76,7 @@ TEST(ExerciseTest, ThoseInFlightHaveMemoryOfTheirOwnAndAreAllChecked) {
                     pattern, 8, /*in_flight=*/3);
   log.clear();
   LoggingTimer timer(log);
+  exercise.Prepare();
   exercise.TimeOf(timer, 1);
   EXPECT_THAT(log, testing::ElementsAre("barrier", "begin", "all_reduce", "all_reduce", "all_reduce", "end"));
   EXPECT_EQ(exercise.NumWrong(), 0);

@@ -1,7 +1,6 @@
 #include "bench/collectives/run.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,11 +47,9 @@ class AllReduceJob : public RankJob {
  public:
   AllReduceJob(const AllReduceOptions& options, Rank& rank)
       : options_(options), rank_(rank), timer_(MakePhaseTimer(*rank.device())) {
-    const std::vector<int> threads_before = ThreadIds();
     std::vector<std::string> groups;
     for (const std::string& backend : options.backends) groups.push_back(GroupOf(backend));
     rank.Join(groups);
-    cpu_clock_.emplace(threads_before);
     Record record;
     record.experiment = "all_reduce";
     rank.SetRecords(std::move(record));
@@ -113,6 +110,7 @@ class AllReduceJob : public RankJob {
   void Measure(const std::string& collective, int64_t size_bytes, int64_t in_flight) {
     std::vector<Series> all = Prepare(collective, size_bytes, in_flight);
     for (Series& series : all) {
+      series.exercise->Prepare();
       series.exercise->TimeOf(*timer_, 1);
       series.wrong = series.exercise->NumWrong();
       rank_.Step(series.name);
@@ -125,15 +123,18 @@ class AllReduceJob : public RankJob {
       const bool is_timed = i >= 0;
       for (const int k : RoundOrder(num_backends, is_timed ? i : ~i, is_timed ? seed : ~seed)) {
         Series& series = all[static_cast<size_t>(k)];
+        series.exercise->Prepare();
         const int64_t row_ns = series.exercise->TimeOf(*timer_, in_a_row);
-        const CpuTimes before = cpu_clock_->Read();
+        series.exercise->Prepare();
+        const int64_t before_ns = ProcessCpuNs();
         const int64_t time_ns = series.exercise->TimeOf(*timer_, 1);
-        const CpuTimes used = cpu_clock_->Read() - before;
+        const int64_t cpu_ns = ProcessCpuNs() - before_ns;
         rank_.Step(series.name);
         if (!is_timed) continue;
         series.record.samples["position"].push_back(position_++);
         series.record.samples["time_ns"].push_back(time_ns);
-        series.record.samples["communication_cpu_ns"].push_back(used.communication_ns);
+        // The thread that waits may communicate itself.
+        series.record.samples["communication_cpu_ns"].push_back(cpu_ns);
         series.record.samples["back_to_back_ns"].push_back(row_ns / in_a_row);
       }
     }
@@ -157,7 +158,6 @@ class AllReduceJob : public RankJob {
   const AllReduceOptions& options_;
   Rank& rank_;
   const std::unique_ptr<PhaseTimer> timer_;
-  std::optional<CpuClock> cpu_clock_;  // of the groups' threads
   int64_t position_ = 0;
 };
 

@@ -29,7 +29,7 @@ class GlooProcessGroup : public QueueGroup {
         options_(options),
         tuning_(tuning),
         gpu_(device->is_cpu() ? nullptr : std::static_pointer_cast<model::CudaDevice>(device)),
-        memory_(static_cast<size_t>(options.num_threads)) {
+        memory_(static_cast<size_t>(options.num_threads) + 1) {
     const World& world = options.world;
     const bool is_part = first_cause != nullptr;
     if (!is_part) first_cause = std::make_shared<FirstCause>(world);
@@ -41,14 +41,14 @@ class GlooProcessGroup : public QueueGroup {
         RequestQueueOptions{.rank = world.NameOf(world.rank),
                             .backend = options_.backend,
                             .num_threads = options.num_threads,
-                            .run = [this](const Request& request,
-                                          int thread) { Run(request, memory_[static_cast<size_t>(thread)]); },
+                            .run = [this](const Request& request, int thread) { Run(request, thread); },
                             .abort =
                                 [this] {
                                   if (mesh_.has_value()) mesh_->Abort();
                                 },
                             .first_cause = first_cause,
-                            .is_part = is_part});
+                            .is_part = is_part,
+                            .begin = [this](const Request& request) { return IsForCaller(request); }});
   }
   ~GlooProcessGroup() override { queue_.reset(); }
 
@@ -68,13 +68,23 @@ class GlooProcessGroup : public QueueGroup {
   }
 
  private:
-  // What a communication thread keeps from one collective to the next.
+  // What a thread keeps from one collective to the next.
   struct Memory {
     Scratch scratch;
     std::optional<CudaStaging> staging;
   };
 
-  void Run(const Request& request, Memory& memory) {
+  // Whether it takes less than to wake a communication thread.
+  bool IsForCaller(const Request& request) const {
+    return request.waits == Waits::kAtOnce && gpu_ == nullptr && request.output.defined() &&
+           static_cast<size_t>(request.bytes()) * (static_cast<size_t>(size()) - 1) <= tuning_.direct_bytes;
+  }
+
+  void Run(const Request& request, int thread) {
+    // Communication threads have inherited it.
+    std::optional<BlockSigpipe> block_sigpipe;
+    if (thread == RequestQueueOptions::kCaller) block_sigpipe.emplace();
+    Memory& memory = memory_[static_cast<size_t>(thread - RequestQueueOptions::kCaller)];
     const auto run_on_host = [&](const Request& part) { RunOnHost(part, memory.scratch); };
     if (gpu_ == nullptr || !request.output.defined()) return run_on_host(request);
     if (!memory.staging.has_value()) memory.staging.emplace(gpu_, options_.timeout);
@@ -91,7 +101,7 @@ class GlooProcessGroup : public QueueGroup {
   const GlooTuning tuning_;
   const std::shared_ptr<model::CudaDevice> gpu_;  // null for tensors of the CPU
   std::optional<GlooMesh> mesh_;                  // nullopt in a world of one
-  std::vector<Memory> memory_;                    // by thread
+  std::vector<Memory> memory_;                    // of a caller and of each communication thread
 };
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
+#include <thread>
+
 #include "comm/rendezvous/job.h"
 #include "comm/rendezvous/network.h"
 #include "comm/rendezvous/rendezvous.h"
@@ -138,6 +140,26 @@ TEST(GlooCheckTest, WithoutTheCheckAMismatchEndsAtTheDeadlineWithAHint) {
     EXPECT_THAT(errors[0] + errors[1], HasSubstr("GRADSYNC_CHECK_COLLECTIVES=1 shows whether")) << other;
     for (const std::string& error : errors) EXPECT_THAT(error, HasSubstr("all_reduce #0 of ")) << other;
   }
+}
+
+// Then no thread takes it, unless one is awake because it has just started.
+TEST(GlooQueueTest, AShortOneIsLeftToACallerThatWaitsAtOnce) {
+  auto groups = Connect(2, [](GroupOptions&) {});
+  const auto deadline = Soon();
+  for (bool is_left = false; !is_left;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    Work work = groups[0]->AllReduce(Zeros(10), ReduceOp::kSum, Waits::kAtOnce);
+    std::thread other([&] { groups[1]->AllReduce(Zeros(10), ReduceOp::kSum, Waits::kAtOnce).Wait(); });
+    std::this_thread::sleep_for(milliseconds(50));
+    is_left = !work.Done();
+    work.Wait();
+    other.join();
+  }
+  // Neither a long one nor one that is waited for later is left to the caller.
+  const Work taken = groups[0]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce);
+  groups[1]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce).Wait();
+  const Work later = groups[0]->AllReduce(Zeros(10), ReduceOp::kSum);
+  groups[1]->AllReduce(Zeros(10), ReduceOp::kSum).Wait();
 }
 
 TEST(GlooOptionsTest, ThreadsMustBePositive) {

@@ -34,9 +34,40 @@ size_t AccumulateSome(std::span<const std::byte* const> parts, int64_t begin, in
   return count;
 }
 
+// Few parts, read side by side, and a sum that goes to memory at once: to one result or to as many as parts.
+template <size_t kParts, size_t kResults, class T, class Op>
+void ReduceFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
+               double factor, Op op) {
+  using C = model::Wide<T>;
+  std::array<const T*, kParts> x;
+  std::array<T*, kResults> y;
+  for (size_t k = 0; k < kParts; ++k) x[k] = reinterpret_cast<const T*>(parts[k]);
+  for (size_t k = 0; k < kResults; ++k) y[k] = reinterpret_cast<T*>(results[k]);
+  const C scale = static_cast<C>(factor);
+#pragma GCC ivdep  // a result is one of the parts, or overlaps none
+  for (int64_t i = 0; i < n; ++i) {
+    C sum = C(x[0][i]);
+    for (size_t k = 1; k < kParts; ++k) sum = static_cast<C>(op(sum, C(x[k][i])));
+    const T result = T(static_cast<C>(sum * scale));
+    for (size_t k = 0; k < kResults; ++k) y[k][i] = result;
+  }
+}
+
+// Whether it was done.
+template <size_t kParts, class T, class Op>
+bool ReduceIfFew(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
+                 double factor, Op op) {
+  if (parts.size() != kParts || (results.size() != 1 && results.size() != kParts)) return false;
+  results.size() == 1 ? ReduceFew<kParts, 1, T>(parts, results, n, factor, op)
+                      : ReduceFew<kParts, kParts, T>(parts, results, n, factor, op);
+  return true;
+}
+
 template <class T, class Op>
 void ReduceBlocks(std::span<const std::byte* const> parts, std::span<std::byte* const> results, int64_t n,
                   double factor, Op op) {
+  if (ReduceIfFew<2, T>(parts, results, n, factor, op) || ReduceIfFew<4, T>(parts, results, n, factor, op))
+    return;
   using C = model::Wide<T>;
   std::array<C, kBlockNumel> sum;
   for (int64_t begin = 0; begin < n; begin += kBlockNumel) {

@@ -64,7 +64,7 @@ TEST(ReduceTest, GoesFromTheFirstPartToTheLast) {
 }
 
 TEST(ReduceTest, ResultsMayBeTheParts) {
-  for (const size_t count : {2, 5}) {
+  for (const size_t count : {2, 3, 4, 5}) {
     auto parts = Parts<int32_t>(count, 1500);
     const auto inputs = parts;
     Reduce(DType::kI32, ReduceOp::kSum, Pointers(parts), Pointers(parts), 1500);
@@ -85,6 +85,28 @@ TEST(ReduceTest, BF16IsRoundedOnce) {
   EXPECT_EQ(static_cast<float>(result), 260);
   Reduce(DType::kBF16, ReduceOp::kMean, Pointers(parts), {&bytes, 1}, 1);
   EXPECT_EQ(result.bits, BF16(260.0f / 6).bits);
+}
+
+TEST(ReduceTest, ThereMayBeFewerResultsThanParts) {
+  auto parts = Parts<int32_t>(4, 7);
+  const auto inputs = parts;
+  const std::vector<std::byte*> pointers = Pointers(parts);
+  Reduce(DType::kI32, ReduceOp::kSum, pointers, std::span(pointers).first(2), 7);
+  for (size_t i = 0; i < 7; ++i) {
+    const int32_t expected = inputs[0][i] + inputs[1][i] + inputs[2][i] + inputs[3][i];
+    for (size_t k = 0; k < 4; ++k) EXPECT_EQ(parts[k][i], k < 2 ? expected : inputs[k][i]);
+  }
+}
+
+// Of as many parts as are read in one pass, and of more.
+TEST(ReduceTest, AMeanIsDividedByTheNumberOfParts) {
+  for (size_t count = 2; count <= 5; ++count) {
+    std::vector<std::vector<float>> parts(count, std::vector<float>(1500, 6));
+    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500);
+    for (const auto& part : parts) EXPECT_EQ(part, std::vector<float>(1500, 6)) << count;
+    Reduce(DType::kF32, ReduceOp::kMean, Pointers(parts), Pointers(parts), 1500, /*num_ranks=*/12);
+    for (const auto& part : parts) EXPECT_EQ(part.back(), 6 * static_cast<float>(count) / 12) << count;
+  }
 }
 
 // A float's third is another number.

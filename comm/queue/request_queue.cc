@@ -14,9 +14,11 @@ namespace gradsync::comm {
 // One collective, shared by the caller's handles and the thread that runs it.
 class RequestQueue::Item : public Work::State {
  public:
-  // `helped`: the queue, if those who wait run what is next.
-  Item(Request request, RequestQueue* helped, bool is_divided)
-      : request_(std::move(request)), signature_(request_), helped_(helped), is_divided_(is_divided) {}
+  Item(Request request, bool is_divided)
+      : request_(std::move(request)), signature_(request_), is_divided_(is_divided) {}
+
+  // Those who wait run what is next in the queue. To be called before anybody waits.
+  void LetWaitersHelp(RequestQueue* queue) { helped_ = queue; }
 
   void Wait() override {
     // What is done may have outlived its queue.
@@ -56,7 +58,7 @@ class RequestQueue::Item : public Work::State {
  private:
   Request request_;  // of the thread that runs it
   const Signature signature_;
-  RequestQueue* const helped_;
+  RequestQueue* helped_ = nullptr;
   const bool is_divided_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -99,13 +101,13 @@ Work RequestQueue::Issue(Request request) {
   if (request.sequence < 0) request.sequence = next_sequence_++;
   const bool is_divided = static_cast<bool>(options_.divide);
   if (is_divided && failure_.empty()) request.after = options_.divide(request);
-  auto item =
-      std::make_shared<Item>(std::move(request), options_.begin || is_divided ? this : nullptr, is_divided);
+  auto item = std::make_shared<Item>(std::move(request), is_divided);
   const bool is_first = num_unfinished_++ == 0;
   items_.push_back(item);
   const Request& issued = item->request();
   const bool can_wait = options_.begin && is_first && failure_.empty() && issued.after.Done() &&
                         !issued.prepare && options_.begin(issued);
+  if (can_wait || is_divided || options_.waiters_help) item->LetWaitersHelp(this);
   if (!can_wait) issued_.notify_one();
   return Work(item);
 }

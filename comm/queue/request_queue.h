@@ -39,11 +39,13 @@ struct RequestQueueOptions {
   // notes; the larger one reads.
   std::shared_ptr<FirstCause> first_cause;
   bool is_part = false;
-  // For a backend with one thread, whose short requests are not worth a change of thread; else empty. Called
-  // when a request is issued and the queue is empty: does what the other ranks wait for, and returns true if
-  // the rest can be done later. The rest then runs on the thread that calls Work::Wait, unless the
+  // For a backend whose requests are not all worth a change of thread; else empty. Called when a request is
+  // issued and the queue is empty: does what the other ranks wait for, and returns true if the rest need not
+  // begin before the caller waits. The rest then runs on the thread that calls Work::Wait, unless a
   // communication thread has taken it.
   std::function<bool(const Request& request)> begin = {};
+  // Whether a thread that waits also runs what was not left to it, if no communication thread has taken it.
+  bool waiters_help = false;
 };
 
 // The collectives of one rank, between the caller and the threads that run them, in the order of issue. When

@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -275,8 +276,9 @@ void ShmMesh::WaitForAll() {
     const int peer = (rank_ + i) % size_;
     while (!HasReached(peer, steps_)) {
       const auto waited = Clock::now() - begin;
-      if (can_spin_ && waited < spin_) {
-        for (int k = 0; k < 32 && !HasReached(peer, steps_); ++k) __builtin_ia32_pause();
+      if ((can_spin_ || yields_) && waited < spin_) {
+        for (int k = 0; k < 32 && can_spin_ && !HasReached(peer, steps_); ++k) __builtin_ia32_pause();
+        if (yields_ && !HasReached(peer, steps_)) sched_yield();
         continue;
       }
       ThrowIfGone(steps_);

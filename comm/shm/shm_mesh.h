@@ -43,8 +43,12 @@ class ShmMesh {
 
   // Counts one step. Other ranks see what this rank wrote before it when they have waited for it.
   void Step();
-  // How long WaitForAll spins before it sleeps. Where there are fewer CPUs than ranks it does not.
-  void set_spin(std::chrono::nanoseconds spin) { spin_ = spin; }
+  // How long WaitForAll spins before it sleeps, and whether it lets other threads run meanwhile, of which one
+  // may be the rank that it waits for. Where there are fewer CPUs than ranks it only spins so.
+  void set_spin(std::chrono::nanoseconds spin, bool yields) {
+    spin_ = spin;
+    yields_ = yields;
+  }
   // How often a rank that sleeps looks whether the others live.
   void set_look_every(std::chrono::nanoseconds period) { look_every_ = period; }
   // Returns when all ranks have made as many steps as this one. Throws PeerError, which names a rank that is
@@ -93,6 +97,7 @@ class ShmMesh {
   const std::chrono::milliseconds timeout_;
   const bool can_spin_;
   std::chrono::nanoseconds spin_{0};
+  bool yields_ = false;
   std::chrono::nanoseconds look_every_ = std::chrono::milliseconds(50);
   std::vector<FileDescriptor> sockets_;  // by rank; none to this one
   std::unique_ptr<SharedMemory> control_;

@@ -18,8 +18,9 @@ constexpr std::string_view kBackend = "shm";
 
 // Waking a thread takes some 25 us on a virtual machine. If ranks spin for less, each falls asleep while the
 // other one is being woken, in every collective. If they spin for longer, they take the core from a thread
-// that could use it, perhaps the one that they wait for. The communication thread may spin on the core that
-// its own rank computes on.
+// that could use it, perhaps the one that they wait for: a caller lets that one run. The communication thread
+// may spin on the core that its own rank computes on. It does not yield, because after that the computation
+// would keep the core for milliseconds.
 constexpr std::chrono::microseconds kCallerSpins{50};
 constexpr std::chrono::microseconds kThreadSpins{20};
 
@@ -48,8 +49,10 @@ class ShmProcessGroup : public QueueGroup {
                             .is_part = is_part,
                             .begin =
                                 [this](const Request& request) {
-                                  return !collectives_.has_value() || collectives_->Begin(request);
-                                }});
+                                  return !collectives_.has_value() || collectives_->Begin(request) ||
+                                         request.waits == Waits::kAtOnce;
+                                },
+                            .waiters_help = true});
   }
   ~ShmProcessGroup() override { queue_.reset(); }
 
@@ -93,7 +96,8 @@ class ShmProcessGroup : public QueueGroup {
 
   void Run(const Request& request, int thread) {
     if (collectives_.has_value()) {
-      mesh_->set_spin(thread == RequestQueueOptions::kCaller ? kCallerSpins : kThreadSpins);
+      const bool is_caller = thread == RequestQueueOptions::kCaller;
+      mesh_->set_spin(is_caller ? kCallerSpins : kThreadSpins, /*yields=*/is_caller);
       return collectives_->Run(request);
     }
     RunAlone(request);

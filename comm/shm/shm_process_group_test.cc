@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -250,6 +251,23 @@ TEST(ShmQueueTest, AShortCollectiveNeedsNoWait) {
   const Tensor dropped = Zeros(10);
   groups[0]->AllReduce(dropped, ReduceOp::kSum);
   groups[1]->AllReduce(Zeros(10), ReduceOp::kSum).Wait();
+}
+
+// Then no thread takes it, unless one is awake because it has just started.
+TEST(ShmQueueTest, ALongOneIsLeftToACallerThatWaitsAtOnce) {
+  auto groups = Connect(2);
+  const auto deadline = Soon();
+  for (bool is_left = false; !is_left;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    Work work = groups[0]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce);
+    std::thread other([&] { groups[1]->AllReduce(Zeros(100'000), ReduceOp::kSum, Waits::kAtOnce).Wait(); });
+    std::this_thread::sleep_for(milliseconds(50));
+    is_left = !work.Done();
+    work.Wait();
+    other.join();
+  }
+  const Work later = groups[0]->AllReduce(Zeros(100'000), ReduceOp::kSum);
+  groups[1]->AllReduce(Zeros(100'000), ReduceOp::kSum).Wait();
 }
 
 TEST(ShmOptionsTest, RanksOnDifferentHostsAreRefused) {

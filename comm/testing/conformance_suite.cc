@@ -344,6 +344,24 @@ TEST_P(ConformanceTest, ManyInFlightWaitedInAnyOrder) {
   });
 }
 
+// On the caller's thread or on another, with others in flight or none, short and long.
+TEST_P(ConformanceTest, WaitingAtOnceChangesNothing) {
+  OnAllRanks([](ProcessGroup& group) {
+    std::vector<Tensor> tensors;
+    std::vector<Work> works;
+    for (int64_t i = 0; i < 40; ++i) {
+      tensors.push_back(Filled<float>(group.rank(), i % 5 == 4 ? 70'001 : 3 * i + 1));
+      if (i % 4 == 1) works.push_back(group.AllReduce(tensors.back(), ReduceOp::kSum));
+      if (i % 4 != 1) group.AllReduce(tensors.back(), ReduceOp::kSum, Waits::kAtOnce).Wait();
+      if (i % 8 == 3)
+        group.Broadcast(tensors.back(), static_cast<int>(i) % group.size(), Waits::kAtOnce).Wait();
+    }
+    for (Work& work : works) work.Wait();
+    for (const Tensor& tensor : tensors)
+      EXPECT_EQ(CountWrong<float>(tensor, ReduceOp::kSum, group.size()), 0);
+  });
+}
+
 TEST_P(ConformanceTest, WorkOutlivesItsHandleAndKeepsItsTensor) {
   OnAllRanks([](ProcessGroup& group) {
     const Tensor kept = Filled<float>(group.rank(), 200'000);

@@ -16,7 +16,7 @@ class BucketedSync : public Strategy {
     for (const Bucket& bucket : plan_.buckets) {
       const model::Tensor buffer = storage_.SliceBytes(0, {bucket.numel}, bucket.dtype());
       CopyIn(bucket, buffer);
-      group_.AllReduce(buffer, comm::ReduceOp::kMean).Wait();
+      group_.AllReduce(buffer, comm::ReduceOp::kMean, comm::Waits::kAtOnce).Wait();
       CopyOut(bucket, buffer);
     }
   }

@@ -17,7 +17,7 @@ class Flat : public Strategy {
   void Finish() override {
     for (size_t i = 0; i < buffers_.size(); ++i) {
       CopyIn(plan_.buckets[i], buffers_[i]);
-      group_.AllReduce(buffers_[i], comm::ReduceOp::kMean).Wait();
+      group_.AllReduce(buffers_[i], comm::ReduceOp::kMean, comm::Waits::kAtOnce).Wait();
       CopyOut(plan_.buckets[i], buffers_[i]);
     }
   }

@@ -15,7 +15,7 @@ class Naive : public Strategy {
   void Finish() override {
     for (model::Parameter* param : params_) {
       Scale(param->grad(), 1.0 / group_.size());
-      group_.AllReduce(param->grad(), comm::ReduceOp::kSum).Wait();
+      group_.AllReduce(param->grad(), comm::ReduceOp::kSum, comm::Waits::kAtOnce).Wait();
     }
   }
 

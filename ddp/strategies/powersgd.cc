@@ -57,7 +57,7 @@ class PowerSgd : public OverlappedBuckets {
 
   void Finish() override {
     ReceiveAll();
-    if (q_buffer_.defined()) group_.AllReduce(q_buffer_, comm::ReduceOp::kMean).Wait();
+    if (q_buffer_.defined()) group_.AllReduce(q_buffer_, comm::ReduceOp::kMean, comm::Waits::kAtOnce).Wait();
     for (auto& [param, gradient] : gradients_) gradient.Finish();
   }
 
