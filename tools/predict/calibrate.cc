@@ -21,6 +21,7 @@ using bench::SampleName;
 // much.
 constexpr double kAssumedLogError = 0.03;
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
+constexpr double kMostBesideSeconds = 0.005;  // longer than a thread waits for a processor
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
 
@@ -83,60 +84,127 @@ std::vector<CollectiveCost> SweepOf(const Records& records) {
   return costs;
 }
 
+// Clocks of several hosts have nothing in common; ranks are then taken to begin together.
+double BeginOf(const Record& rank, const Launch& launch, size_t step) {
+  const bool one_host = std::ranges::all_of(
+      launch, [&](const Record* const other) { return other->provenance.host == rank.provenance.host; });
+  return one_host ? Seconds(rank.samples.at("begin_ns").at(step)) : 0;
+}
+
+// From the last rank's begin to the last rank's end.
+double StepOf(const Launch& launch) {
+  std::vector<double> steps;
+  for (size_t s = 0; s < launch.front()->samples.at("step_ns").size(); ++s) {
+    double begin = -kUnknown, end = -kUnknown;
+    for (const Record* const rank : launch) {
+      const double own = BeginOf(*rank, launch, s);
+      begin = std::max(begin, own);
+      end = std::max(end, own + Seconds(rank->samples.at("step_ns").at(s)));
+    }
+    steps.push_back(end - begin);
+  }
+  return TrimmedMean(steps);
+}
+
+double EndOfBackward(const Record& rank, const Launch& launch, size_t step) {
+  const auto sample = [&](SampleName name) { return Seconds(rank.samples.at(name).at(step)); };
+  return BeginOf(rank, launch, step) + sample("begin_step_ns") + sample("forward_ns") +
+         sample("backward_ns") + sample("hooks_ns");
+}
+
+// When backward ends after the step's begin, on average over ranks, and how much later than that on the last
+// rank.
+std::pair<double, double> BackwardEnds(const Launch& launch) {
+  std::vector<double> means, late;
+  for (size_t s = 0; s < launch.front()->samples.at("step_ns").size(); ++s) {
+    double begin = -kUnknown, last = -kUnknown, sum = 0;
+    for (const Record* const rank : launch) {
+      begin = std::max(begin, BeginOf(*rank, launch, s));
+      const double end = EndOfBackward(*rank, launch, s);
+      last = std::max(last, end);
+      sum += end;
+    }
+    const double mean = sum / static_cast<double>(launch.size());
+    means.push_back(mean - begin);
+    late.push_back(last - mean);
+  }
+  return {TrimmedMean(means), TrimmedMean(late)};
+}
+
+// A strategy without buckets sends tensors as they lie.
+CollectiveKind KindInStep(const Record& record, CollectiveKind kind) {
+  const bool has_buckets =
+      record.facts.BoolOr("copies_gradients", false) || record.facts.BoolOr("places_gradients", false);
+  return kind == CollectiveKind::kAllReduce && !has_buckets ? CollectiveKind::kAllReduceUnplaced : kind;
+}
+
 // A launch of a strategy that sends after backward: typical values over its steps, in seconds.
 struct ProbeLaunch {
   std::vector<CollectiveCost> costs = {};  // by bucket
   double total_s = 0, processor_s = 0;     // of all collectives, and CPU-seconds of a rank
   // By bucket: what is done before it is issued, from the end of backward, or of the one before.
   std::vector<double> gaps_s = {};
-  double outside_s = 0;  // from the end of backward until all is averaged, less all collectives
+  double after_s = 0;    // what is done after the last one, until all is averaged
+  double outside_s = 0;  // all of these
+  bool copies = false;
+
+  double bytes() const {
+    double sum = 0;
+    for (const CollectiveCost& cost : costs) sum += cost.bytes;
+    return sum;
+  }
 };
 
-// In each step the rank that waited least in all collectives came last, and tells what they take.
+// A collective takes from the moment at which the last rank has issued it until it is done on all ranks, as
+// in a replay.
 ProbeLaunch ReadProbe(const Launch& launch) {
   const Record& any = *launch.front();
   const size_t num_buckets = any.buckets.size(), num_steps = any.samples.at("step_ns").size();
   std::vector<std::vector<double>> times(num_buckets), gaps(num_buckets);
-  std::vector<double> totals, outside;
+  std::vector<double> totals, after, outside;
   for (size_t s = 0; s < num_steps; ++s) {
-    std::vector<double> least, before;
-    double least_s = kUnknown, exposed_s = 0;
+    std::vector<double> issued(num_buckets, -kUnknown), done(num_buckets, -kUnknown);
+    double computed = -kUnknown, averaged = -kUnknown;
+    bool is_known = true;
     for (const Record* const rank : launch) {
       const auto sample = [&](SampleName name) { return Seconds(rank->samples.at(name).at(s)); };
       const auto moment = [&](bench::NameIn<bench::Part::kMoments> name, size_t i) {
         return Seconds(rank->moments.at(name).at(s * num_buckets + i));
       };
-      double end =
-          sample("begin_step_ns") + sample("forward_ns") + sample("backward_ns") + sample("hooks_ns");
-      std::vector<double> own, own_gaps;
-      for (size_t i = 0; i < num_buckets && moment("ready_ns", i) >= 0; ++i) {
-        const double issued = moment("ready_ns", i) + moment("issued_ns", i);
-        own.push_back(moment("started_ns", i) + moment("ended_ns", i));
-        own_gaps.push_back(issued - end);
-        end = issued + own.back();
+      const double begin = BeginOf(*rank, launch, s), end = EndOfBackward(*rank, launch, s);
+      computed = std::max(computed, end);
+      averaged = std::max(averaged, end + sample("sync_exposed_ns"));
+      for (size_t i = 0; i < num_buckets; ++i) {
+        is_known &= moment("ready_ns", i) >= 0;
+        const double own = begin + moment("ready_ns", i) + moment("issued_ns", i);
+        issued[i] = std::max(issued[i], own);
+        done[i] = std::max(done[i], own + moment("started_ns", i) + moment("ended_ns", i));
       }
-      const double own_s = std::reduce(own.begin(), own.end());
-      if (own.size() < num_buckets || own_s >= least_s) continue;
-      least_s = own_s;
-      exposed_s = sample("sync_exposed_ns");
-      least = own;
-      before = own_gaps;
     }
-    if (least.empty()) continue;
-    totals.push_back(least_s);
-    outside.push_back(exposed_s - least_s);
+    if (!is_known) continue;
+    double end = computed, total = 0;
     for (size_t i = 0; i < num_buckets; ++i) {
-      times[i].push_back(least[i]);
-      gaps[i].push_back(before[i]);
+      times[i].push_back(done[i] - issued[i]);
+      gaps[i].push_back(issued[i] - end);
+      total += times[i].back();
+      end = done[i];
     }
+    totals.push_back(total);
+    after.push_back(averaged - end);
+    outside.push_back(averaged - computed - total);
   }
-  ProbeLaunch probe{.total_s = TrimmedMean(totals), .outside_s = TrimmedMean(outside)};
-  probe.processor_s = MeanOver(launch, "communication_cpu_ns");
+  ProbeLaunch probe{.total_s = TrimmedMean(totals),
+                    .processor_s = MeanOver(launch, "communication_cpu_ns"),
+                    .after_s = TrimmedMean(after),
+                    .outside_s = TrimmedMean(outside),
+                    .copies = any.facts.BoolOr("copies_gradients", false)};
   // A small collective seldom takes long, but then it takes milliseconds. Its trimmed mean would lose them;
   // that of all of a step's collectives does not.
   const double typical = probe.total_s / Mean(totals);
+  const CollectiveKind kind = KindInStep(any, CollectiveKind::kAllReduce);
   for (size_t i = 0; i < num_buckets; ++i) {
-    probe.costs.push_back({.bytes = static_cast<double>(any.buckets[i].bytes),
+    probe.costs.push_back({.kind = kind,
+                           .bytes = static_cast<double>(any.buckets[i].bytes),
                            .seconds = typical * Mean(times[i]),
                            .processor = probe.processor_s / probe.total_s});
     probe.gaps_s.push_back(TrimmedMean(gaps[i]));
@@ -149,9 +217,7 @@ ProbeLaunch ReadProbe(const Launch& launch) {
 void ShareProcessor(std::vector<ProbeLaunch>* probes) {
   double nn = 0, nb = 0, bb = 0, np = 0, bp = 0;  // sums of products of number, bytes and CPU-seconds
   for (const ProbeLaunch& probe : *probes) {
-    double bytes = 0;
-    for (const CollectiveCost& cost : probe.costs) bytes += cost.bytes;
-    const double number = static_cast<double>(probe.costs.size());
+    const double number = static_cast<double>(probe.costs.size()), bytes = probe.bytes();
     nn += number * number;
     nb += number * bytes;
     bb += bytes * bytes;
@@ -167,10 +233,35 @@ void ShareProcessor(std::vector<ProbeLaunch>* probes) {
   }
 }
 
-// What several launches said.
-struct Sayings : std::vector<double> {
-  double mean() const { return empty() ? 0 : std::max(0.0, Mean(*this)); }
-};
+// So many CPU-seconds as a launch that overlaps used beyond those of its collectives alone, and so many
+// seconds that a replay of it, `without` them too short, takes as long as its steps did. Nothing if it has no
+// plan.
+std::optional<Beside> BesideOf(const Launch& launch, const Launch& floors, const Calibration& without) {
+  const Record& any = *launch.front();
+  std::optional<StepPlan> plan = PlanOf(any);
+  StepInputs inputs{.plan = plan.value_or(StepPlan{}),
+                    .rounds = RoundsOf(floors),
+                    .world_size = any.world_size,
+                    .calibration = without};
+  if (!plan || inputs.rounds.empty()) return std::nullopt;
+  for (const int64_t bytes : floors.front()->parameter_bytes)
+    inputs.parameter_bytes.push_back(static_cast<double>(bytes));
+  double used = MeanOver(launch, "communication_cpu_ns");
+  for (const auto& [parameters, bytes, kind] : inputs.plan.buckets)
+    used -= without.link.Seconds(kind, bytes) * without.link.Processor(kind, bytes, 1);
+  Beside beside{.processor_s = std::max(0.0, used / static_cast<double>(inputs.plan.buckets.size()))};
+  const double step_s = StepOf(launch);
+  double low = 0, high = kMostBesideSeconds;
+  for (int i = 0; i < 10; ++i) {
+    beside.seconds = (low + high) / 2;
+    inputs.calibration.link.set_beside(beside);
+    (TypicalStep(inputs) < step_s ? low : high) = beside.seconds;
+  }
+  return beside;
+}
+
+// The mean of what several launches said.
+double Said(const std::vector<double>& values) { return values.empty() ? 0 : std::max(0.0, Mean(values)); }
 
 // Reads the launches of probes one after the other.
 class ProbeReader {
@@ -188,13 +279,86 @@ class ProbeReader {
       return MeanOver(launch, name) - MeanOver(floor->second, name);
     };
     const bool copies = any.facts.BoolOr("copies_gradients", false);
-    (copies ? copied_optimizer : remote_optimizer).push_back(longer("optimizer_ns") / bytes);
+    const bool overlaps = any.facts.BoolOr("overlaps", true);
+    if (overlaps && any.buckets.size() > 1) {
+      const auto [mean, late] = BackwardEnds(launch);
+      const auto [floor_mean, floor_late] = BackwardEnds(floor->second);
+      overlapping_.push_back(launch);
+      uneven_.push_back((late - floor_late) / (mean - floor_mean));
+      return;
+    }
+    (copies ? copied_optimizer_ : remote_optimizer_).push_back(longer("optimizer_ns") / bytes);
     if (any.facts.BoolOr("places_gradients", false))
-      placed_backward.push_back((longer("backward_ns") + longer("hooks_ns")) / bytes);
-    if (any.facts.BoolOr("overlaps", true)) return;
-    const ProbeLaunch& probe = probes_.emplace_back(ReadProbe(launch));
-    totals_[any.variant.name()].push_back(std::log(probe.total_s));
-    TakeGaps(probe, copies);
+      placed_backward_.push_back((longer("backward_ns") + longer("hooks_ns")) / bytes);
+    if (overlaps) return;
+    probes_.push_back(ReadProbe(launch));
+    totals_[any.variant.name()].push_back(std::log(probes_.back().total_s));
+  }
+
+  // By the probes alone.
+  std::vector<CollectiveCost> Costs() {
+    ShareProcessor(&probes_);
+    std::vector<CollectiveCost> costs;
+    for (const ProbeLaunch& probe : probes_)
+      costs.insert(costs.end(), probe.costs.begin(), probe.costs.end());
+    return costs;
+  }
+
+  // All but the link and the processors, which are there.
+  void Complete(Calibration* calibration) const {
+    TakeGaps(calibration);
+    calibration->placed_backward = Said(placed_backward_);
+    calibration->remote_optimizer = Said(remote_optimizer_);
+    calibration->copied_optimizer = Said(copied_optimizer_);
+    calibration->log_error = LogError();
+    calibration->processors.uneven = Said(uneven_);
+    std::vector<double> seconds, processor_s;
+    for (const Launch& launch : overlapping_) {
+      const std::optional<Beside> beside = BesideOf(launch, floors_.at(launch.front()->run_id), *calibration);
+      if (!beside) continue;
+      seconds.push_back(beside->seconds);
+      processor_s.push_back(beside->processor_s);
+    }
+    calibration->link.set_beside({Said(seconds), Said(processor_s)});
+  }
+
+ private:
+  // Before the first collective lies work for its bytes; before a later one also what the wait for the one
+  // before takes beyond its end and, of copies, the work for its result.
+  void TakeGaps(Calibration* calibration) const {
+    std::vector<double> waits, scales;
+    for (const ProbeLaunch& probe : probes_) {
+      if (probe.copies) continue;
+      // The work on small gradients is nothing beside the wait.
+      constexpr double kSmallBytes = 64 << 10;
+      std::vector<double> small;
+      for (size_t i = 1; i < probe.costs.size(); ++i) {
+        if (probe.costs[i].bytes <= kSmallBytes) small.push_back(probe.gaps_s[i]);
+      }
+      const double wait_s = small.empty() ? 0 : TrimmedMean(small);
+      waits.push_back(wait_s);
+      scales.push_back((probe.outside_s - wait_s * static_cast<double>(probe.costs.size())) / probe.bytes());
+    }
+    const double wait_s = calibration->blocking_s = Said(waits);
+    calibration->scale = Said(scales);
+    // A copy into or out of a small buffer, which stays in a cache, is faster.
+    std::vector<Curve::Point> in, out;
+    for (const ProbeLaunch& probe : probes_) {
+      if (!probe.copies) continue;
+      const double first = probe.costs.front().bytes, last = probe.costs.back().bytes;
+      in.emplace_back(first, probe.gaps_s.front() / first);
+      for (size_t i = 1; i < probe.costs.size(); ++i) {
+        const double bytes = probe.costs[i].bytes;
+        if (bytes != probe.costs[i - 1].bytes) continue;
+        const double half = std::max(0.0, probe.gaps_s[i] - wait_s) / 2 / bytes;
+        in.emplace_back(bytes, half);
+        out.emplace_back(bytes, half);
+      }
+      out.emplace_back(last, std::max(0.0, probe.after_s - wait_s) / last);
+    }
+    if (in.empty()) return;
+    calibration->copy_in = Curve(std::move(in));
+    calibration->copy_out = Curve(std::move(out));
   }
 
   // How far launches of the same variant are apart, as a standard deviation of the logarithm.
@@ -208,42 +372,12 @@ class ProbeReader {
     return degrees > 0 ? std::sqrt(sum / degrees) : kAssumedLogError;
   }
 
-  std::vector<CollectiveCost> Costs() {
-    ShareProcessor(&probes_);
-    std::vector<CollectiveCost> costs;
-    for (const ProbeLaunch& probe : probes_)
-      costs.insert(costs.end(), probe.costs.begin(), probe.costs.end());
-    return costs;
-  }
-
-  Sayings copy_in, copy_out, scale, placed_backward, remote_optimizer, copied_optimizer, blocking;
-
- private:
-  // Before the first collective lies work for its bytes; before a later one also what the wait for the one
-  // before takes beyond its end and, of copies, the work for its result.
-  void TakeGaps(const ProbeLaunch& probe, bool copies) {
-    double bytes = 0;
-    for (const CollectiveCost& cost : probe.costs) bytes += cost.bytes;
-    if (copies) {
-      const double in = probe.gaps_s.front() / probe.costs.front().bytes;
-      copy_in.push_back(in);
-      copy_out.push_back(probe.outside_s / bytes - in);
-      return;
-    }
-    // The work on small gradients is nothing beside the wait.
-    constexpr double kSmallBytes = 64 << 10;
-    std::vector<double> small;
-    for (size_t i = 1; i < probe.costs.size(); ++i) {
-      if (probe.costs[i].bytes <= kSmallBytes) small.push_back(probe.gaps_s[i]);
-    }
-    const double wait_s = small.empty() ? 0 : TrimmedMean(small);
-    blocking.push_back(wait_s);
-    scale.push_back((probe.outside_s - wait_s * static_cast<double>(probe.costs.size())) / bytes);
-  }
-
   std::map<std::string, Launch> floors_;  // by run
   std::vector<ProbeLaunch> probes_;
+  std::vector<Launch> overlapping_;
   std::map<std::string, std::vector<double>> totals_;
+  std::vector<double> placed_backward_, remote_optimizer_, copied_optimizer_;  // seconds a byte
+  std::vector<double> uneven_;
 };
 
 // Sweeps say how many in flight, and other kinds, compare with one all-reduce of the same size; probes what
@@ -253,13 +387,19 @@ LinkCosts CostsOf(std::vector<CollectiveCost> probes, const std::vector<Collecti
   if (sweeps.empty()) return LinkCosts(probes, channels);
   if (probes.empty()) return LinkCosts(sweeps, channels);
   const LinkCosts alone(sweeps, channels), inside(probes, channels);
-  for (CollectiveCost cost : sweeps) {
-    if (cost.kind == CollectiveKind::kAllReduce && cost.in_flight == 1) continue;
-    const CollectiveKind like = CollectiveKind::kAllReduce;
-    cost.seconds *= inside.Seconds(like, cost.bytes) / alone.Seconds(like, cost.bytes);
-    const double used = alone.Processor(like, cost.bytes, 1);
+  const auto add = [&](CollectiveCost cost, CollectiveKind like) {
+    cost.seconds *= inside.Seconds(like, cost.bytes) / alone.Seconds(CollectiveKind::kAllReduce, cost.bytes);
+    const double used = alone.Processor(CollectiveKind::kAllReduce, cost.bytes, 1);
     if (used > 0) cost.processor *= inside.Processor(like, cost.bytes, 1) / used;
     probes.push_back(cost);
+  };
+  for (CollectiveCost cost : sweeps) {
+    const bool is_all_reduce = cost.kind == CollectiveKind::kAllReduce;
+    if (is_all_reduce && cost.in_flight == 1) continue;
+    add(cost, CollectiveKind::kAllReduce);
+    if (!is_all_reduce || !inside.has(CollectiveKind::kAllReduceUnplaced)) continue;
+    cost.kind = CollectiveKind::kAllReduceUnplaced;
+    add(cost, cost.kind);
   }
   return LinkCosts(probes, channels);
 }
@@ -299,14 +439,7 @@ std::optional<Calibration> CalibrationOf(const Records& records, std::string_vie
   }
   const double cpus = static_cast<double>(any.provenance.cpu_count);
   calibration.processors = {cpus / static_cast<double>(on_host.size()), threads};
-  calibration.copy_in = reader.copy_in.mean();
-  calibration.copy_out = reader.copy_out.mean();
-  calibration.scale = reader.scale.mean();
-  calibration.placed_backward = reader.placed_backward.mean();
-  calibration.remote_optimizer = reader.remote_optimizer.mean();
-  calibration.copied_optimizer = reader.copied_optimizer.mean();
-  calibration.blocking_s = reader.blocking.mean();
-  calibration.log_error = reader.LogError();
+  reader.Complete(&calibration);
   return calibration;
 }
 
@@ -330,7 +463,7 @@ std::vector<std::vector<Round>> RoundsOf(const Records& floors) {
       for (size_t s = 0; s < num_rounds; ++s) {
         const auto sample = [&](SampleName name) { return Seconds(rank.samples.at(name)[s]); };
         Round& round = ranks[r].emplace_back();
-        round.begin_s = sample("begin_ns");
+        round.begin_s = BeginOf(rank, launch, s);
         round.forward_s = sample("begin_step_ns") + sample("forward_ns");
         round.backward_s = sample("backward_ns") + sample("hooks_ns");
         round.optimizer_s = sample("optimizer_ns");
@@ -359,7 +492,7 @@ std::optional<StepPlan> PlanOf(const Record& record) {
   for (const bench::BucketRecord& bucket : record.buckets) {
     PlannedBucket& planned = plan.buckets.emplace_back();
     planned.bytes = static_cast<double>(bucket.bytes);
-    planned.kind = KindOf(bucket.collective);
+    planned.kind = KindInStep(record, KindOf(bucket.collective));
     planned.parameters.assign(bucket.parameters.begin(), bucket.parameters.end());
   }
   // Gathers before what is reduced are for forward, which the model does not know.
