@@ -258,6 +258,13 @@ TEST(CalibrateTest, TensorsAsTheyLieHaveTimesOfTheirOwn) {
     EXPECT_NEAR(link.Gain(kind, 400'000, 2), 40.0 / 32, 1e-3);
 }
 
+TEST(CalibrateTest, AllIsAveragedWhenTheLastRankHasIt) {
+  std::vector<Record> records = NaiveProbe();
+  for (int64_t& ns : records[2].samples["sync_exposed_ns"]) ns += 2 * kMs;
+  ASSERT_EQ(records[2].rank, 0);
+  EXPECT_NEAR(CalibrationOf(Pointers(records), "gloo")->scale * 401'000, 0.006, 1e-9);
+}
+
 TEST(CalibrateTest, RanksOfSeveralHostsBeginTogether) {
   std::vector<Record> records = NaiveProbe();
   for (Record& record : records) {
@@ -299,6 +306,15 @@ TEST(CalibrateTest, ALaunchThatOverlapsTellsHowUnevenProcessorsAreShared) {
   EXPECT_NEAR(calibration->processors.uneven, 4.5 / 10.5, 1e-9);
   EXPECT_EQ(calibration->placed_backward, 0);
   EXPECT_EQ(CalibrationOf(Pointers(NaiveProbe()), "gloo")->processors.uneven, 0);
+  // Disturbed: more than all, or backward is shorter.
+  for (const auto& [backward_ms, expected] : {std::pair(170, 0.0), std::pair(185, 1.0)}) {
+    std::vector<Record> disturbed = records;
+    for (Record& record : disturbed) {
+      if (record.facts.BoolOr("overlaps", false) && record.rank == 0)
+        record.samples["backward_ns"].assign(3, backward_ms * kMs);
+    }
+    EXPECT_EQ(CalibrationOf(Pointers(disturbed), "gloo")->processors.uneven, expected) << backward_ms;
+  }
 }
 
 TEST(CalibrateTest, ALaunchThatOverlapsTellsWhatCollectivesTakeMoreBesideComputation) {

@@ -53,6 +53,15 @@ TEST(StepTest, OneBucketAfterBackward) {
   EXPECT_DOUBLE_EQ(prediction.cost_s.value, 35);
 }
 
+TEST(StepTest, TheTypicalStepIsThatOfAllRounds) {
+  StepInputs inputs = Inputs(Singles(Sends::kAfterBackward));
+  Round slow = ARound();
+  slow.forward_s += 8;
+  for (std::vector<Round>& rank : inputs.rounds) rank = {ARound(), slow};
+  EXPECT_DOUBLE_EQ(TypicalStep(inputs), 33 + 20 + 4);
+  EXPECT_DOUBLE_EQ(StepOf(inputs), 33 + 20 + 4);
+}
+
 TEST(StepTest, CopiesTakeAsLongAsBucketsOfTheirSize) {
   StepPlan plan = Singles(Sends::kAfterBackward);
   plan.copies = true;
