@@ -85,13 +85,18 @@ class Answer {
     for (const Record& one : calibrations_) {
       if (one.world_size > 1) of_world.push_back(&one);
     }
+    std::map<std::string, std::optional<Calibration>> by_backend;
     for (const Record& record : records_) {
       const bool is_known = std::ranges::count(candidates_, record.variant.name(), &Candidate::name) > 0;
       const bool is_wanted = wanted.empty() || std::ranges::count(wanted, record.variant.name()) > 0 ||
                              std::ranges::count(wanted, record.variant.strategy) > 0;
       if (is_known || !is_wanted || CellOf(record) != CellOf(*floor_)) continue;
-      if (std::optional<StepPlan> plan = PlanOf(record))
-        candidates_.push_back({&record, std::move(*plan), CalibrationOf(of_world, record.variant.backend)});
+      std::optional<StepPlan> plan = PlanOf(record);
+      if (!plan) continue;
+      const std::string& backend = record.variant.backend;
+      const auto [calibration, is_new] = by_backend.try_emplace(backend);
+      if (is_new) calibration->second = CalibrationOf(of_world, backend);
+      candidates_.push_back({&record, std::move(*plan), calibration->second});
     }
     Require(!candidates_.empty(), "no variant that can be predicted: exact ones that communicate can be");
     if (place_.world_size == 0) place_.world_size = floor_->world_size;

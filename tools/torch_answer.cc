@@ -132,7 +132,10 @@ class Answer {
     for (const DdpRow& row : measured_.launches().front().rows) {
       const Estimate measured = measured_.Measured("ddp", row.name);
       if (std::isnan(measured.value)) continue;
-      if (first) out_ << absl::StrFormat("\n%-31s %-20s %-22s %s\n", "DDP", "predicted", "measured", "error");
+      if (first) {
+        out_ << absl::StrFormat("\n%-31s %-20s %-22s %-8s %s\n", "DDP", "predicted", "measured", "error",
+                                "second run");
+      }
       first = false;
       const Prediction prediction = profile_.Predict(row, elsewhere_);
       std::vector<double> sizes, rebuilt = row.rebuilt_bucket_bytes;
@@ -141,10 +144,10 @@ class Answer {
       std::ranges::sort(rebuilt);
       const double half = (measured.interval.high - measured.interval.low) / 2 / measured.value;
       out_ << absl::StrFormat(
-          "%-31s %-20s %-22s %s\n", row.name, Range(prediction.step_s.interval),
+          "%-31s %-20s %-22s %-8s %s%s\n", row.name, Range(prediction.step_s.interval),
           Milliseconds(measured.value) + (half >= 0 ? absl::StrFormat(" +- %.1f %%", 100 * half) : ""),
-          Signed(prediction.step_s.value / measured.value - 1) +
-              (rebuilt.empty() || sizes == rebuilt ? "" : "  DDP made other buckets"));
+          Signed(prediction.step_s.value / measured.value - 1), Signed(measured_.SecondRunError(row.name)),
+          rebuilt.empty() || sizes == rebuilt ? "" : "  DDP made other buckets");
     }
   }
 

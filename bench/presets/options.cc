@@ -198,16 +198,17 @@ void Resolution(const SuiteOptions& options, Builder& builder) {
 }
 
 // Steps that do to memory what strategies do, and overlap nothing: each gradient alone, copies in buckets of
-// three sizes, and one bucket that gradients are written into.
+// three sizes, and one bucket that gradients are written into. And one that overlaps, which shows what both
+// sides lose where they share processors.
 void Calibrate(const SuiteOptions& options, Builder& builder) {
   builder.AllReduce({"--collectives=all_reduce,reduce_scatter,all_gather", "--in_flight=1,2",
                      "--sizes=1KiB,16KiB,64KiB,256KiB,1MiB,4MiB,16MiB,64MiB", "--iterations=12",
                      "--warmup_iterations=2"});
   builder.Train(
-      "ddp", OfModels({options.model}, "steps that overlap nothing",
+      "ddp", OfModels({options.model}, "steps that overlap nothing, and one that does",
                       {"--variants=none,naive,flat,bucketed_sync:bucket_bytes=1Mi,"
                        "bucketed_sync:bucket_bytes=4Mi,"
-                       "core:bucket_bytes=4Gi,small_first=0,small_last=0",
+                       "core:bucket_bytes=4Gi,small_first=0,small_last=0,core:bucket_bytes=4Mi",
                        "--batch_size=2", "--seq_len=64", "--warmup_steps=2", "--steps=22", "--repeats=3"}));
 }
 

@@ -6,7 +6,8 @@
 # What stands between such lines of a document is a table, or the sentences above it:
 #   <!-- begin: ddp docs/records/tiny -->              summarize --table=ddp docs/records/tiny
 #   <!-- begin: screen docs/records/tiny -->           summarize --format=screen docs/records/tiny
-#   <!-- begin: predicted docs/records/tiny docs/records/calibration -->   or its steps beside their predictions
+#   <!-- begin: predicted docs/records/tiny docs/records/calibration [docs/records/quick] -->
+#                                                     or its steps beside their predictions and a second run's steps
 #   <!-- begin: what_if docs/recordings -->            or what what_if says of PyTorch's steps in each file there
 #   <!-- begin: answer what_if docs/records/quick ... -->   or what that program prints
 #   <!-- begin: file ddp/strategies/core_update.cc -->  or that file
@@ -73,27 +74,53 @@ table() {  # table NAME ARGUMENT...
     awk '/^## / && ++heading == 2 {exit} /^`--details`/ {exit} /^## / {next} {print}'
 }
 
-predicted() {  # predicted DIRECTORY CALIBRATION: every step that can be predicted, and how far off that is
-  (cd "$scratch" && "$programs/summarize" "$1" --calibration="$2" --format=json </dev/null) | jq --raw-output '
+sizes() {  # sizes TEXT: of the numbers that are read, a line each
+  tr --delete '+-' | sort --numeric-sort | awk -v text="$1" '
+    { v[NR] = $1 }
+    END {
+      if (NR > 0) printf "%s: %d, median %.1f %%, nine in ten within %.1f %%, the largest %.1f %%.\n", text, NR,
+        (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2, v[int(0.9 * (NR - 1)) + 1], v[NR]
+    }'
+}
+
+predicted() {  # predicted DIRECTORY CALIBRATION [SECOND_RUN]: every step that can be predicted, and how far off that is
+  local has_second=$(($# > 2))
+  (cd "$scratch" && "$programs/summarize" "${3-$1}" --format=json </dev/null) >"$scratch/second_run.json"
+  (cd "$scratch" && "$programs/summarize" "$1" --calibration="$2" --format=json </dev/null) |
+    jq --raw-output --slurpfile second "$scratch/second_run.json" --argjson has_second "$has_second" '
     def rounded($digits): if . == null then "" else . * pow(10; $digits) | round / pow(10; $digits) end;
-    "| model, batch, sequence | variant | step (ms) | predicted (ms) | error (%) | error of cost (%) | |",
-    "|:--|:--|--:|--:|--:|--:|:--|",
-    (.tables[] | select(.name == "ddp") | .columns as $columns | .rows[]
-      | def at($name): .[$columns | index($name)];
-        select(at("predicted (s)") != null)
-      | "| \(at("model_size")), \(at("batch_size")), \(at("seq_len")) | \(at("variant")) "
-        + "| \(at("step (s)") * 1000 | rounded(1)) | \(at("predicted (s)") * 1000 | rounded(1)) "
-        + "| \(at("error (%)") | rounded(1)) | \(at("cost error (%)") | rounded(0)) | \(at("explained") | if . == "yes" then "" else . end) |")'
+    def rows: .tables[] | select(.name == "ddp") | .columns as $columns | .rows[]
+      | [$columns, .] | transpose | map({key: .[0], value: .[1]}) | from_entries;
+    def name: [.model_size, .batch_size, .seq_len // empty | tostring] | join(", ");
+    ([$second[0] | rows | {key: "\(name) \(.variant)", value: .["step (s)"]}] | from_entries) as $steps |
+    rows | select(.["predicted (s)"] != null) | .["step (s)"] as $step
+    | (if $has_second == 1 then $steps["\(name) \(.variant)"] | if . then (. / $step - 1) * 100 else . end
+      else .["second run (%)"] end) as $again
+    | "| \(name) | \(.variant) | \($step * 1000 | rounded(1)) | \(.["predicted (s)"] * 1000 | rounded(1)) "
+      + "| \(.["error (%)"] | rounded(1)) | \($again | rounded(1)) "
+      + "| \(.["cost error (%)"] | rounded(0)) | \(if .explained == "yes" then "" else .explained end) |"
+    ' >"$scratch/predictions"
+  awk -F '|' '{ print $6 }' "$scratch/predictions" | sizes 'Errors of predictions'
+  awk -F '|' '$7 != "  " { print $7 }' "$scratch/predictions" | sizes 'Of second runs'
+  echo
+  echo '| model, batch, sequence | variant | step (ms) | predicted (ms) | error (%) | second run (%) | error of cost (%) | |'
+  echo '|:--|:--|--:|--:|--:|--:|--:|:--|'
+  cat "$scratch/predictions"
 }
 
 what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside their predictions
   local file
-  echo '```'
   for file in "$1"/*.jsonl.gz; do
     gzip --decompress --stdout "$file" >"$scratch/recording.jsonl"
     basename "$file" .jsonl.gz
     "$programs/what_if" "$scratch/recording.jsonl" </dev/null | awk '/^DDP / { on = 1 } on { print "  " $0 }'
-  done
+  done >"$scratch/what_if"
+  # Error and second run are the last two numbers with a sign.
+  sed --quiet 's/.* \([+-][0-9.]*\) % *[+-][0-9.]* %.*/\1/p' "$scratch/what_if" | sizes 'Errors of predictions'
+  sed --quiet 's/.* [+-][0-9.]* % *\([+-][0-9.]*\) %.*/\1/p' "$scratch/what_if" | sizes 'Of second runs'
+  echo
+  echo '```'
+  cat "$scratch/what_if"
   echo '```'
 }
 

@@ -58,6 +58,7 @@ class Builder {
     for (const size_t parameter : plan_.buckets[i].parameters) bytes += inputs_.parameter_bytes.at(parameter);
     return bytes;
   }
+  double CopySeconds(const Curve& copy, size_t i) const { return copy.RatioAt(BytesOf(i)) * BytesOf(i); }
   // How much longer backward is where it writes into buckets.
   double Placed(const Round& round) const {
     if (!plan_.places_gradients || round.backward_s <= 0) return 1;
@@ -72,7 +73,7 @@ class Builder {
   }
 
   void Prepare(size_t i) {
-    if (plan_.copies) Compute(machine_.copy_in * BytesOf(i));
+    if (plan_.copies) Compute(CopySeconds(machine_.copy_in, i));
     if (plan_.scales) Compute(machine_.scale * BytesOf(i));
   }
 
@@ -104,13 +105,13 @@ class Builder {
       Prepare(i);
       Issue();
       Wait(i);
-      Compute(machine_.blocking_s + (plan_.copies ? machine_.copy_out * BytesOf(i) : 0));
+      Compute(machine_.blocking_s + (plan_.copies ? CopySeconds(machine_.copy_out, i) : 0));
     }
   }
 
   void Receive(size_t i) {
     Wait(i);
-    if (plan_.copies) Compute(machine_.copy_out * BytesOf(i));
+    if (plan_.copies) Compute(CopySeconds(machine_.copy_out, i));
   }
 
   // The optimizer's step of this share of all parameters.
@@ -145,7 +146,7 @@ class Builder {
   }
   void TakeValues(size_t i) {
     Wait(i);
-    Compute(machine_.copy_out * BytesOf(i));
+    Compute(CopySeconds(machine_.copy_out, i));
   }
 
   const StepInputs& inputs_;

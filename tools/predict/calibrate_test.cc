@@ -100,6 +100,26 @@ std::vector<Record> NaiveProbe() {
   return records;
 }
 
+std::vector<Record> Sweep(std::string_view collective, int64_t in_flight, int64_t bytes, int64_t ms,
+                          int64_t cpu_ms) {
+  std::vector<Record> records;
+  for (const int64_t rank : {0, 1}) {
+    Record& record = records.emplace_back();
+    record.experiment = "all_reduce";
+    record.run_id = "sweep";
+    record.rank = rank;
+    record.world_size = 2;
+    record.variant.backend = "gloo";
+    record.config.Set("collective", std::string(collective));
+    record.config.Set("size_bytes", bytes);
+    if (in_flight > 1) record.config.Set("in_flight", in_flight);
+    record.provenance.cpu_count = 2;
+    record.samples["time_ns"] = {ms * kMs + rank * kMs};  // rank 1 waits for rank 0
+    record.samples["communication_cpu_ns"] = {cpu_ms * kMs};
+  }
+  return records;
+}
+
 TEST(CalibrateTest, TimesInsideAStepAreThoseOfTheLastRank) {
   std::vector<Record> records = NaiveProbe();
   // Whichever it is.
@@ -165,9 +185,10 @@ TEST(CalibrateTest, ProcessorsAreUsedByTheCollectiveAndByTheByte) {
   }
   const LinkCosts link = CalibrationOf(Pointers(records), "gloo")->link;
   const double a_byte = 0.0245 / 401'000;
-  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 1000, 1), (0.0005 + 1000 * a_byte) / 0.010, 1e-9);
-  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 400'000, 1), (0.0005 + 400'000 * a_byte) / 0.030,
+  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduceUnplaced, 1000, 1), (0.0005 + 1000 * a_byte) / 0.010,
               1e-9);
+  EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduceUnplaced, 400'000, 1),
+              (0.0005 + 400'000 * a_byte) / 0.030, 1e-9);
   EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 401'000, 1), 0.025 / 0.025, 1e-9);
 }
 
@@ -186,11 +207,135 @@ TEST(CalibrateTest, CopiesAreWhatLiesBeforeTheFirstAndAfter) {
   }
   const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "shm");
   ASSERT_TRUE(calibration.has_value());
-  EXPECT_NEAR(calibration->copy_in * 401'000, 0.008, 1e-9);
-  EXPECT_NEAR(calibration->copy_out * 401'000, 0.012, 1e-9);
+  EXPECT_NEAR(calibration->copy_in.RatioAt(401'000) * 401'000, 0.008, 1e-9);
+  EXPECT_NEAR(calibration->copy_out.RatioAt(401'000) * 401'000, 0.012, 1e-9);
   EXPECT_NEAR(calibration->copied_optimizer * 401'000, 0.004, 1e-9);
   EXPECT_EQ(calibration->remote_optimizer, 0);
   EXPECT_EQ(calibration->link.channels(), 1);
+}
+
+TEST(CalibrateTest, CopiesOfEqualBucketsAreBothBetweenThem) {
+  // 1 ms for each wait, so 7 of the 8 between two buckets are copies.
+  std::vector<Record> records = NaiveProbe();
+  for (Record& record : records) {
+    if (record.buckets.empty()) continue;
+    for (int step = 0; step < 3; ++step) record.moments["issued_ns"][2 * step + 1] -= 2 * kMs;
+  }
+  for (const int64_t rank : {0, 1}) {
+    Record& probe = records.emplace_back(Probe("bucketed_sync@gloo", rank, {3, 30}, {20, 20}, 61));
+    probe.buckets = {{200'000, 1, "all_reduce", {1}}, {200'000, 1, "all_reduce", {0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+    probe.facts.Set("copies_gradients", bench::Value(true));
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(calibration->blocking_s, 0.001, 1e-9);
+  // 4 ms before the first, and 3.5 that are half of what lies between them; after the last 11 less the wait.
+  EXPECT_NEAR(calibration->copy_in.RatioAt(1) * 200'000, (0.004 + 0.0035) / 2, 1e-9);
+  EXPECT_NEAR(calibration->copy_out.RatioAt(1) * 200'000, (0.0035 + 0.010) / 2, 1e-9);
+  // Between buckets that differ it is not known whose copy takes how long.
+  for (Record& record : records) {
+    if (record.variant.strategy == "bucketed_sync") record.buckets[1].bytes = 100'000;
+  }
+  const std::optional<Calibration> uneven = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(uneven->copy_in.RatioAt(1) * 200'000, 0.004, 1e-9);
+  EXPECT_NEAR(uneven->copy_out.RatioAt(1) * 100'000, 0.010, 1e-9);
+}
+
+TEST(CalibrateTest, TensorsAsTheyLieHaveTimesOfTheirOwn) {
+  std::vector<Record> records = NaiveProbe();
+  for (const int64_t rank : {0, 1}) {
+    Record& probe = records.emplace_back(Probe("flat@gloo", rank, {8}, {20}, 8 + 20 + 12));
+    probe.buckets = {{401'000, 2, "all_reduce", {1, 0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+    probe.facts.Set("copies_gradients", bench::Value(true));
+  }
+  for (const Record& record : Sweep("all_reduce", 1, 400'000, 20, 10)) records.push_back(record);
+  for (const Record& record : Sweep("all_reduce", 2, 400'000, 32, 10)) records.push_back(record);
+  const LinkCosts link = CalibrationOf(Pointers(records), "gloo")->link;
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduce, 401'000), 0.019, 1e-9);
+  EXPECT_NEAR(link.Seconds(CollectiveKind::kAllReduceUnplaced, 400'000), 0.030, 1e-9);
+  for (const CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllReduceUnplaced})
+    EXPECT_NEAR(link.Gain(kind, 400'000, 2), 40.0 / 32, 1e-3);
+}
+
+TEST(CalibrateTest, AllIsAveragedWhenTheLastRankHasIt) {
+  std::vector<Record> records = NaiveProbe();
+  for (int64_t& ns : records[2].samples["sync_exposed_ns"]) ns += 2 * kMs;
+  ASSERT_EQ(records[2].rank, 0);
+  EXPECT_NEAR(CalibrationOf(Pointers(records), "gloo")->scale * 401'000, 0.006, 1e-9);
+}
+
+TEST(CalibrateTest, RanksOfSeveralHostsBeginTogether) {
+  std::vector<Record> records = NaiveProbe();
+  for (Record& record : records) {
+    if (record.rank == 0) continue;
+    record.provenance.host = "another";
+    for (int64_t& ns : record.samples["begin_ns"]) ns += 5'000 * kMs;
+  }
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(calibration->link.Seconds(CollectiveKind::kAllReduce, 400'000), 0.030, 1e-9);
+  EXPECT_EQ(RoundsOf({&records[0], &records[1]})[1][0].begin_s, 0);
+}
+
+// Two buckets that travel beside backward, which they make 5 and 15 ms longer.
+std::vector<Record> OverlappingProbe(int64_t step_ns) {
+  std::vector<Record> records = NaiveProbe();
+  for (Record& floor : records) {
+    for (size_t i = 0; i < floor.moments["gradient_ready_ns"].size(); i += 2)
+      floor.moments["gradient_ready_ns"][i] = 300 * kMs;  // the second is sent just before backward ends
+  }
+  for (const int64_t rank : {0, 1}) {
+    Record& probe = records.emplace_back(Probe("core@gloo", rank, {0, 0}, {31, 11}, 20));
+    probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
+    probe.facts.Set("overlaps", bench::Value(true));
+    probe.facts.Set("places_gradients", bench::Value(true));
+    probe.facts.Set("agreement", "exact");
+    probe.facts.Set("updates", "whole");
+    for (int64_t& ns : probe.samples["backward_ns"]) ns += (5 + 10 * rank) * kMs;
+    for (int64_t& ns : probe.samples["step_ns"]) ns = step_ns;
+    for (int64_t& ns : probe.samples["communication_cpu_ns"]) ns = 14 * kMs;
+  }
+  return records;
+}
+
+TEST(CalibrateTest, ALaunchThatOverlapsTellsHowUnevenProcessorsAreShared) {
+  const std::vector<Record> records = OverlappingProbe(390 * kMs);
+  // Backward ends on average 300.5 ms after the last rank's begin, on the last rank 0.5 ms later; with
+  // communication after 311, and 5 ms later. Its optimizer and backward tell nothing of memory.
+  const std::optional<Calibration> calibration = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(calibration->processors.uneven, 4.5 / 10.5, 1e-9);
+  EXPECT_EQ(calibration->placed_backward, 0);
+  EXPECT_EQ(CalibrationOf(Pointers(NaiveProbe()), "gloo")->processors.uneven, 0);
+  // Disturbed: more than all, or backward is shorter.
+  for (const auto& [backward_ms, expected] : {std::pair(170, 0.0), std::pair(185, 1.0)}) {
+    std::vector<Record> disturbed = records;
+    for (Record& record : disturbed) {
+      if (record.facts.BoolOr("overlaps", false) && record.rank == 0)
+        record.samples["backward_ns"].assign(3, backward_ms * kMs);
+    }
+    EXPECT_EQ(CalibrationOf(Pointers(disturbed), "gloo")->processors.uneven, expected) << backward_ms;
+  }
+}
+
+TEST(CalibrateTest, ALaunchThatOverlapsTellsWhatCollectivesTakeMoreBesideComputation) {
+  const auto replayed = [](const std::vector<Record>& records, const Calibration& calibration) {
+    return TypicalStep({.plan = *PlanOf(records.back()),
+                        .rounds = RoundsOf({&records[0], &records[1]}),
+                        .parameter_bytes = {1000, 400'000},
+                        .calibration = calibration});
+  };
+  // A step that is shorter than the replay tells nothing.
+  const std::vector<Record> records = OverlappingProbe(330 * kMs);
+  const std::optional<Calibration> none = CalibrationOf(Pointers(records), "gloo");
+  EXPECT_NEAR(none->link.beside().seconds, 0, 1e-5);
+  // Alone they use 10 ms of a processor; 14 were used.
+  EXPECT_NEAR(none->link.beside().processor_s, 0.002, 1e-9);
+  const auto base_ns = static_cast<int64_t>(1e9 * replayed(records, *none));
+  for (const int64_t more_ms : {1, 3}) {
+    const std::vector<Record> longer = OverlappingProbe(base_ns + more_ms * kMs);
+    const Calibration calibration = *CalibrationOf(Pointers(longer), "gloo");
+    EXPECT_NEAR(replayed(longer, calibration), 1e-9 * static_cast<double>(base_ns + more_ms * kMs), 2e-5);
+  }
 }
 
 TEST(CalibrateTest, OneBucketOfViewsTellsWhatPlacingCosts) {
@@ -228,26 +373,6 @@ TEST(CalibrateTest, LaunchesTellTheErrorOfTheNext) {
   // Two of 40 and one of 42 ms: of three launches two degrees are left.
   EXPECT_NEAR(CalibrationOf(Pointers(records), "gloo")->log_error, std::log(42.0 / 40) / std::sqrt(3.0),
               1e-9);
-}
-
-std::vector<Record> Sweep(std::string_view collective, int64_t in_flight, int64_t bytes, int64_t ms,
-                          int64_t cpu_ms) {
-  std::vector<Record> records;
-  for (const int64_t rank : {0, 1}) {
-    Record& record = records.emplace_back();
-    record.experiment = "all_reduce";
-    record.run_id = "sweep";
-    record.rank = rank;
-    record.world_size = 2;
-    record.variant.backend = "gloo";
-    record.config.Set("collective", std::string(collective));
-    record.config.Set("size_bytes", bytes);
-    if (in_flight > 1) record.config.Set("in_flight", in_flight);
-    record.provenance.cpu_count = 2;
-    record.samples["time_ns"] = {ms * kMs + rank * kMs};  // rank 1 waits for rank 0
-    record.samples["communication_cpu_ns"] = {cpu_ms * kMs};
-  }
-  return records;
 }
 
 TEST(CalibrateTest, SweepsAloneGiveTheirTimes) {

@@ -95,8 +95,16 @@ LinkCosts CostsAt(const Place& place, const std::optional<MeasuredLink>& recorde
     const double processor_s =
         recorded ? recorded->costs.Seconds(kind, kBytes) * recorded->costs.Processor(kind, kBytes, 1) / kBytes
                  : 0;
-    costs = CostsOver({place.world_size, place.ranks_per_host, *place.wire, place.within, place.algorithm},
-                      processor_s);
+    Wire wire = *place.wire;
+    if (processor_s > 0) {
+      // Hosts' processors move the data, so it is TCP, which has so many of an Ethernet frame's bytes; and a
+      // rank that sums or copies a part does not send it meanwhile.
+      constexpr double kPayload = 1448.0 / 1514;
+      wire.bytes_per_second = 1 / (1 / (kPayload * wire.bytes_per_second) + processor_s);
+    }
+    costs =
+        CostsOver({place.world_size, place.ranks_per_host, wire, place.within, place.algorithm}, processor_s);
+    if (recorded) costs->set_beside(recorded->costs.beside());
   } else {
     costs = measured->world_size == place.world_size
                 ? measured->costs

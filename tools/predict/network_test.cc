@@ -85,9 +85,17 @@ TEST(NetworkTest, APlaceHasItsWireOrItsLinkOrWhatWasRecorded) {
   EXPECT_DOUBLE_EQ(at({.world_size = 4, .link = other}).Processor(kAllReduce, 1024, 1), 0.25);
   // Over a wire a byte takes as much of processors as where it was recorded.
   const Place over_wire{.world_size = 2, .wire = Wire{1024, 1}, .link = other};
-  EXPECT_DOUBLE_EQ(at(over_wire).Seconds(kAllReduce, 1024), 2 * (1 + 0.5));
-  EXPECT_DOUBLE_EQ(at(over_wire).Processor(kAllReduce, 1024, 1), 0.5);
+  const double bytes_s = 512 * (1514.0 / 1448 / 1024 + 3 * 0.5 / 1024);  // on the wire, and on the processor
+  EXPECT_DOUBLE_EQ(at(over_wire).Seconds(kAllReduce, 1024), 2 * (1 + bytes_s));
+  EXPECT_DOUBLE_EQ(at(over_wire).Processor(kAllReduce, 1024, 1), 1.5 / (2 * (1 + bytes_s)));
+  // Without use of processors nothing is known of the frames.
+  EXPECT_DOUBLE_EQ(CostsAt(over_wire, MeasuredLink{LinkCosts({{.bytes = 1024, .seconds = 3}}), 2})
+                       .Seconds(kAllReduce, 1024),
+                   2 * (1 + 0.5));
   EXPECT_DOUBLE_EQ(at({.world_size = 2, .processor = 0.125}).Processor(kAllReduce, 1024, 1), 0.125);
+  MeasuredLink spinning = recorded;
+  spinning.costs.set_beside({.seconds = 0.5, .processor_s = 0.25});
+  EXPECT_EQ(CostsAt(over_wire, spinning).beside().seconds, 0.5);
   EXPECT_EQ(CostsAt(over_wire, std::nullopt).Processor(kAllReduce, 1024, 1), 0);
   EXPECT_THROW(CostsAt({.world_size = 2}, std::nullopt), InvalidInput);
 }

@@ -53,34 +53,49 @@ class Link {
   };
   struct InFlight {
     size_t index;
-    double left;  // seconds, alone
+    double left;     // seconds, alone
+    bool is_beside;  // it started while a rank computed
   };
 
-  // How much longer everything takes that shares processors with what is in flight.
-  double SlowDown() const {
-    if (in_flight_.empty()) return 1;
-    double wanted = 0;
-    for (const InFlight& one : in_flight_) {
-      const auto& [kind, bytes] = collectives_[one.index];
-      wanted += costs_.Processor(kind, bytes, static_cast<int>(in_flight_.size()));
-    }
-    wanted /= static_cast<double>(in_flight_.size());
-    return std::max(1.0, (processors_.computing + wanted) / processors_.available);
+  double AllSeconds(const ReplayedCollective& one, bool is_beside) const {
+    return costs_.Seconds(one.kind, one.bytes) + (is_beside ? costs_.beside().seconds : 0);
+  }
+  // What it uses of a rank's processors.
+  double Used(const InFlight& in_flight) const {
+    const ReplayedCollective& one = collectives_[in_flight.index];
+    const double used = costs_.Processor(one.kind, one.bytes, static_cast<int>(in_flight_.size()));
+    if (!in_flight.is_beside) return used;
+    return (used * costs_.Seconds(one.kind, one.bytes) + costs_.beside().processor_s) / AllSeconds(one, true);
   }
 
-  void Start() {
+  // How much longer what shares processors with what is in flight takes, and that itself.
+  struct SlowDowns {
+    double computation = 1, communication = 1;
+  };
+  SlowDowns SlowDown() const {
+    if (in_flight_.empty()) return {};
+    double wanted = 0;
+    for (const InFlight& one : in_flight_) wanted += Used(one);
+    wanted /= static_cast<double>(in_flight_.size());
+    const auto slow = [&](double used) {
+      return std::max(1.0, (processors_.computing + used) / processors_.available);
+    };
+    return {slow((1 + processors_.uneven) * wanted), slow(wanted)};
+  }
+
+  void Start(bool is_busy) {
     while (next_ < issued_work_.size() && issued_work_[next_] <= work_ &&
            std::ssize(in_flight_) < costs_.channels()) {
-      const auto& [kind, bytes] = collectives_[next_];
-      in_flight_.push_back({next_++, costs_.Seconds(kind, bytes)});
+      const double seconds = AllSeconds(collectives_[next_], is_busy);
+      in_flight_.push_back({next_++, seconds, is_busy});
     }
   }
 
   // To the next moment at which something changes.
   void Advance(double until_work, double busy_until) {
-    Start();
-    const double slow = SlowDown();
     const bool is_busy = work_ < busy_until;
+    Start(is_busy);
+    const auto [slow, slow_link] = SlowDown();
     double step = (until_work - work_) * slow;
     double next_work = until_work;
     const auto at_work = [&](double work) {
@@ -93,7 +108,7 @@ class Link {
     const auto pace = [&](const InFlight& one) {
       const auto& [kind, bytes] = collectives_[one.index];
       const int together = static_cast<int>(in_flight_.size());
-      return costs_.Gain(kind, bytes, together) / together / (is_busy ? slow : 1);
+      return costs_.Gain(kind, bytes, together) / together / (is_busy ? slow_link : 1);
     };
     bool ends = false;
     for (const InFlight& one : in_flight_) {

@@ -117,12 +117,21 @@ StepInputs PlainInputs(const StepInputs& inputs) {
       costs.push_back({.kind = kind, .bytes = size, .seconds = machine.link.Seconds(kind, size)});
   }
   machine.link = LinkCosts(costs);
-  machine.copy_in = machine.copy_out = machine.scale = machine.placed_backward = 0;
-  machine.remote_optimizer = machine.copied_optimizer = machine.blocking_s = 0;
+  machine.copy_in = machine.copy_out = Curve({{0, 0}});
+  machine.scale = machine.placed_backward = machine.remote_optimizer = 0;
+  machine.copied_optimizer = machine.blocking_s = 0;
   return plain;
 }
 
 }  // namespace
+
+double TypicalStep(const StepInputs& inputs) {
+  Check(inputs);
+  std::mt19937_64 random(1);
+  std::vector<double> steps;
+  for (const Draw& draw : DrawRounds(inputs, random)) steps.push_back(StepSeconds(inputs, draw));
+  return TrimmedMean(steps);
+}
 
 Prediction PredictStep(const StepInputs& inputs) {
   Check(inputs);

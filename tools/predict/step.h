@@ -59,8 +59,9 @@ struct Round {
 struct Calibration {
   LinkCosts link;
   RankProcessors processors = {};
-  // For each byte of gradients, in seconds.
-  double copy_in = 0, copy_out = 0, scale = 0;
+  // For each byte of gradients, in seconds; of copies by the size of the bucket.
+  Curve copy_in{{{0, 0}}}, copy_out{{{0, 0}}};
+  double scale = 0;
   double placed_backward = 0;   // backward is longer where gradients are written into buckets
   double remote_optimizer = 0;  // the optimizer is longer where another thread has written the gradients
   double copied_optimizer = 0;  // or where they were copied back
@@ -95,6 +96,9 @@ struct Prediction {
 // Replays every round, and rounds drawn anew with times of collectives drawn anew for the interval. The same
 // numbers in every call. Throws InvalidInput where rounds, parameters and plan do not fit.
 Prediction PredictStep(const StepInputs& inputs);
+
+// Its step_s.value alone, of a plan whose every step synchronises.
+double TypicalStep(const StepInputs& inputs);
 
 // The actions of all ranks in one round; seconds of rank r are in place r. `rounds`: of each rank.
 struct StepActions {

@@ -45,12 +45,30 @@ TEST(StepTest, WithoutSynchronisationIsTheSumOfItsPhases) {
 TEST(StepTest, OneBucketAfterBackward) {
   StepPlan plan{.sends = Sends::kAfterBackward, .buckets = {{{0, 1, 2}, 20}}, .copies = true};
   StepInputs inputs = Inputs(plan);
-  inputs.calibration.copy_in = 0.5;
-  inputs.calibration.copy_out = 0.25;
+  inputs.calibration.copy_in = Curve({{0, 0.5}});
+  inputs.calibration.copy_out = Curve({{0, 0.25}});
   const Prediction prediction = PredictStep(inputs);
   EXPECT_DOUBLE_EQ(prediction.step_s.value, 33 + 10 + 20 + 5);
   EXPECT_DOUBLE_EQ(prediction.exposed_s, 35);
   EXPECT_DOUBLE_EQ(prediction.cost_s.value, 35);
+}
+
+TEST(StepTest, TheTypicalStepIsThatOfAllRounds) {
+  StepInputs inputs = Inputs(Singles(Sends::kAfterBackward));
+  Round slow = ARound();
+  slow.forward_s += 8;
+  for (std::vector<Round>& rank : inputs.rounds) rank = {ARound(), slow};
+  EXPECT_DOUBLE_EQ(TypicalStep(inputs), 33 + 20 + 4);
+  EXPECT_DOUBLE_EQ(StepOf(inputs), 33 + 20 + 4);
+}
+
+TEST(StepTest, CopiesTakeAsLongAsBucketsOfTheirSize) {
+  StepPlan plan = Singles(Sends::kAfterBackward);
+  plan.copies = true;
+  StepInputs inputs = Inputs(plan);
+  inputs.calibration.copy_in = Curve({{4, 0.5}, {10, 2}});
+  // Of 10, 6 and 4 bytes.
+  EXPECT_DOUBLE_EQ(StepOf(inputs), 33 + 20 + 10 * 2 + 6 * 1 + 4 * 0.5);
 }
 
 TEST(StepTest, BlockingCollectivesPayTheirLatencyEach) {
@@ -96,8 +114,8 @@ TEST(StepTest, SharesProcessorsDuringBackward) {
 TEST(StepTest, CopiesDuringBackwardMakeItLonger) {
   StepPlan plan{.sends = Sends::kDuringBackward, .buckets = {{{2}, 10}, {{0, 1}, 10}}, .copies = true};
   StepInputs inputs = Inputs(plan);
-  inputs.calibration.copy_in = 0.1;
-  inputs.calibration.copy_out = 0.2;
+  inputs.calibration.copy_in = Curve({{0, 0.1}});
+  inputs.calibration.copy_out = Curve({{0, 0.2}});
   // 1 s of copies from 15 on, and from 29 on: backward ends at 32. Links from 16 to 26 and 30 to 40; then the
   // second one's 2 s of copies.
   EXPECT_DOUBLE_EQ(StepOf(inputs), 40 + 2 + 3);
@@ -140,7 +158,7 @@ TEST(StepTest, PartsAreUpdatedAndGathered) {
     plan.buckets.push_back(gathered);
   }
   StepInputs inputs = Inputs(plan);
-  inputs.calibration.copy_out = 0.1;
+  inputs.calibration.copy_out = Curve({{0, 0.1}});
   // Updates end at 30.75 and 31.2. The gather of the first takes until 35.75, its copy until 36.75, the
   // third's update until 37.05. The second's gather ends at 38.75, its copy at 39.35; the third's from 38.75
   // at 40.75.

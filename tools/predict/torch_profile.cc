@@ -104,12 +104,12 @@ int ChannelsOf(const TorchLaunch& launch) { return launch.backend == "gloo" ? 2 
 // What probes tell of communication.
 struct Communication {
   std::vector<CollectiveCost> all_reduce, bf16;  // of bf16 with the cast back, which its thread does
-  double cast_in = 0, zero1 = 0;                 // seconds a byte of gradients
+  double cast_in = 0, cast_out = 0, zero1 = 0;   // seconds a byte of gradients
 };
 
 Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
   struct Samples {
-    std::vector<double> seconds, processor, cast_in;
+    std::vector<double> seconds, processor, cast_in, cast_out;
   };
   std::map<std::tuple<std::string, int, double>, Samples> all;  // by kind, number in flight, bytes of each
   for (const TorchLaunch& launch : launches) {
@@ -132,14 +132,18 @@ Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
       samples.processor.push_back(launch.device == "cpu" ? sent.cpu_ns / sent.wall_ns : 0);
       // All have been issued, and as many run at a time as there are channels.
       if (sent.in_flight == 0) samples.seconds.push_back(kNs * sent.wall_ns * in_flight * bytes / total);
-      std::vector<double> seconds, cast_in;
+      std::vector<double> seconds, cast_in, cast_out;
       for (size_t k = 0; k < sent.ns.size() && sent.bytes[k] == bytes; ++k) {
         seconds.push_back(kNs * (sent.ns[k] + (sent.out_ns.empty() ? 0 : sent.out_ns[k])));
-        if (!sent.in_ns.empty()) cast_in.push_back(kNs * sent.in_ns[k] / bytes);
+        if (sent.in_ns.empty()) continue;
+        cast_in.push_back(kNs * sent.in_ns[k] / bytes);
+        cast_out.push_back(kNs * sent.out_ns[k] / bytes);
       }
       // A step's mean, because a small collective that waits for a processor is rare and long.
       if (!seconds.empty()) samples.seconds.push_back(Mean(seconds));
-      if (!cast_in.empty()) samples.cast_in.push_back(Mean(cast_in));
+      if (cast_in.empty()) continue;
+      samples.cast_in.push_back(Mean(cast_in));
+      samples.cast_out.push_back(Mean(cast_out));
     }
   }
   Communication communication;
@@ -154,6 +158,7 @@ Communication CommunicationOf(const std::vector<TorchLaunch>& launches) {
     if (kind != "bf16") continue;
     communication.bf16.push_back(cost);
     communication.cast_in = TrimmedMean(samples.cast_in);  // of the largest
+    communication.cast_out = TrimmedMean(samples.cast_out);
   }
   return communication;
 }
@@ -237,9 +242,13 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
     const double none =
         MeanOf(launch, "none", [](const TorchStep& step) { return step.before_ns + step.backward_ns; });
     forward = none * (static_cast<double>(row.passes) / static_cast<double>(launch.passes) - 1);
-    // To add to a gradient costs about what a probe's copy of it does: as many bytes move.
-    if (launch.passes == 1)
-      backward = std::max(0.0, MeanOf(launch, "probe", backward_ns) - MeanOf(launch, "none", backward_ns));
+    // To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+    if (launch.passes == 1) {
+      backward = communication.bf16.empty()
+                     ? MeanOf(launch, "probe", backward_ns) - MeanOf(launch, "none", backward_ns)
+                     : (communication.cast_in + communication.cast_out) * total;
+      backward = std::max(0.0, backward);
+    }
   }
   if (row.bf16) {
     backward += communication.cast_in * total;
@@ -336,19 +345,40 @@ std::vector<PlannedBucket> TorchProfile::Buckets(const DdpRow& row) const {
   return planned;
 }
 
-Estimate TorchProfile::Measured(const std::string& mode, const std::string& row) const {
-  RoundDifferences steps;
-  std::vector<size_t> num_steps;  // of each launch
+std::vector<std::vector<double>> TorchProfile::Steps(const std::string& mode, const std::string& row) const {
+  std::vector<std::vector<double>> launches;
   for (const TorchLaunch& launch : launches_) {
-    const size_t before = steps.values.size();
+    std::vector<double> steps;
     for (size_t i = 0; i < launch.ranks.front().size(); ++i) {
       const TorchStep& step = launch.ranks.front()[i];
       if (step.mode == mode && (mode != "ddp" || launch.rows[step.row].name == row))
-        steps.values.push_back(StepSeconds(launch, i));
+        steps.push_back(StepSeconds(launch, i));
     }
-    if (steps.values.size() > before) num_steps.push_back(steps.values.size() - before);
+    if (!steps.empty()) launches.push_back(std::move(steps));
+  }
+  return launches;
+}
+
+Estimate TorchProfile::Measured(const std::string& mode, const std::string& row) const {
+  RoundDifferences steps;
+  std::vector<size_t> num_steps;
+  for (const std::vector<double>& launch : Steps(mode, row)) {
+    steps.values.insert(steps.values.end(), launch.begin(), launch.end());
+    num_steps.push_back(launch.size());
   }
   return steps.values.empty() ? Estimate{} : EstimateRounds({&steps, 1}, num_steps).front();
+}
+
+double TorchProfile::SecondRunError(const std::string& row) const {
+  std::vector<double> halves[2];
+  const std::vector<std::vector<double>> launches = Steps("ddp", row);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    for (size_t k = 0; k < launches[i].size(); ++k) {
+      const bool second = launches.size() > 1 ? i >= launches.size() / 2 : k >= launches[i].size() / 2;
+      halves[second].push_back(launches[i][k]);
+    }
+  }
+  return halves[0].empty() ? kNaN : TrimmedMean(halves[1]) / TrimmedMean(halves[0]) - 1;
 }
 
 Prediction TorchProfile::Predict(const DdpRow& row, const Elsewhere& elsewhere) const {

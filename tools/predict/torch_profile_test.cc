@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model/error.h"
 #include "tools/predict/test_torch_profiles.h"
 
@@ -60,6 +62,24 @@ TEST(TorchProfile, ReadsWhatWasMeasured) {
   EXPECT_NEAR(profile.Measured("none").value, 63 * kMs, 1e-9);
   EXPECT_NEAR(profile.Measured("ddp", "as the script has it").value, 90 * kMs, 1e-9);
   EXPECT_TRUE(std::isnan(profile.Measured("ddp", "another").value));
+}
+
+TEST(TorchProfile, ASecondRunIsTheOtherHalfOfTheLaunches) {
+  const std::string row = "as the script has it";
+  json slow = TestTorchLaunch();
+  ForEachStep(&slow, "ddp", [](json& step) { step["step_ns"] = 99'000'000; });
+  EXPECT_NEAR(ProfileOf({TestTorchLaunch(), slow}).SecondRunError(row), 0.1, 1e-9);
+  EXPECT_NEAR(ProfileOf({TestTorchLaunch(), slow, slow}).SecondRunError(row), 0.1, 1e-9);
+  EXPECT_NEAR(ProfileOf({slow, TestTorchLaunch()}).SecondRunError(row), -1.0 / 11, 1e-9);
+  EXPECT_EQ(ProfileOf({slow}).SecondRunError(row), 0);
+  EXPECT_TRUE(std::isnan(ProfileOf({slow}).SecondRunError("another")));
+  // Of one launch, of its steps.
+  for (json& rank : slow["ranks"]) {
+    for (size_t i = rank.size() / 2; i < rank.size(); ++i) {
+      if (rank[i]["mode"] == "ddp") rank[i]["step_ns"] = 198'000'000;
+    }
+  }
+  EXPECT_NEAR(ProfileOf({slow}).SecondRunError(row), 1, 1e-9);
 }
 
 TEST(TorchProfile, AStepLastsFromTheLastRanksBeginToTheLastRanksEnd) {
@@ -197,12 +217,22 @@ TEST(TorchProfile, Zero1UpdatesPartsAndBroadcastsThem) {
 TEST(TorchProfile, MorePassesAddWhatDoesNotSynchroniseAndTheirAdditions) {
   DdpRow row = OneBucket();
   row.passes = 3;
-  // Two passes of 19 + 38 ms; a gradient is added to for 40 - 38.
-  const Prediction three = ProfileOf({TestTorchLaunch()}).Predict(row);
-  EXPECT_NEAR(three.step_s.value, (2 * 57 + 20 + 42 + 40 + 7) * kMs, 1e-9);
-  EXPECT_NEAR(three.cost_s.value, three.step_s.value - 3 * 63 * kMs, 1e-9);
-  // A script that accumulates has its additions in its own steps.
+  // Two passes of 19 + 38 ms; to add 4 MiB to gradients takes as long as two casts.
   json launch = TestTorchLaunch();
+  ForEachStep(&launch, "probe", [](json& step) {
+    if (step["collectives"].contains("out_ns"))
+      step["collectives"]["out_ns"] = json::array({1, 1, 1, 8'000'000 - 3});
+  });
+  const Prediction three = ProfileOf({launch}).Predict(row);
+  EXPECT_NEAR(three.step_s.value, (2 * 57 + 20 + 40 + 4 + 8 + 40 + 7) * kMs, 1e-9);
+  EXPECT_NEAR(three.cost_s.value, three.step_s.value - 3 * 63 * kMs, 1e-9);
+  // Without casts as long as a probe's copy: 40 - 38.
+  ForEachStep(&launch, "probe", [](json& step) {
+    if (step["collectives"]["kind"] == "bf16") step.erase("collectives");
+  });
+  EXPECT_NEAR(StepOf(ProfileOf({launch}), row), (2 * 57 + 20 + 42 + 40 + 7) * kMs, 1e-9);
+  // A script that accumulates has its additions in its own steps.
+  launch = TestTorchLaunch();
   launch["passes"] = 3;
   EXPECT_NEAR(StepOf(ProfileOf({launch}), row), 107 * kMs, 1e-9);
   row.passes = 6;
@@ -281,13 +311,15 @@ TEST(TorchProfile, ALinkIsARing) {
   zero.zero1 = true;
   elsewhere.world_size = 2;
   EXPECT_NEAR(StepOf(profile, zero, elsewhere), (64 + 102 + 51) * kMs, 1e-6);
-  // Its bytes take the processor that they took where they were recorded: 10 ms of the first bucket's 27 slow
-  // down backward, which has 30 left.
   json busy = TestTorchLaunch();
   ForEachStep(&busy, "probe",
               [](json& step) { step["collectives"]["cpu_ns"] = step["collectives"]["wall_ns"]; });
   EXPECT_NEAR(StepOf(profile, {.name = ""}, elsewhere), (20 + 40 + 77 + 7) * kMs, 1e-6);
-  EXPECT_NEAR(StepOf(ProfileOf({busy}), {.name = ""}, elsewhere), (20 + 50 + 77 + 7) * kMs, 1e-6);
+  // Where bytes take the processor, 10 ms a MiB, they take it over a wire too, beside the wire's time for
+  // frames: so much of the first bucket's time slows down the 30 ms of backward that are left.
+  const double mib = 25.0 * 1514 / 1448 + 10, first = mib + 2, second = 3 * mib + 2;
+  EXPECT_NEAR(StepOf(ProfileOf({busy}), {.name = ""}, elsewhere),
+              (20 + 10 + first + 30 * 10 / first + second + 7) * kMs, 1e-6);
 }
 
 TEST(TorchProfile, WithoutProcessesOnlyALinkThatIsNamedTells) {
