@@ -92,11 +92,19 @@ class Answer {
                              std::ranges::count(wanted, record.variant.strategy) > 0;
       if (is_known || !is_wanted || CellOf(record) != CellOf(*floor_)) continue;
       std::optional<StepPlan> plan = PlanOf(record);
-      if (!plan) continue;
       const std::string& backend = record.variant.backend;
+      if (!plan || ((place_.wire || place_.link) && backend == "shm")) continue;
       const auto [calibration, is_new] = by_backend.try_emplace(backend);
       if (is_new) calibration->second = CalibrationOf(of_world, backend);
       candidates_.push_back({&record, std::move(*plan), calibration->second});
+    }
+    for (const std::string& one : wanted) {
+      const bool is_there = std::ranges::any_of(candidates_, [&](const Candidate& candidate) {
+        return candidate.name() == one || candidate.record->variant.strategy == one;
+      });
+      Require(is_there, "--variants: ", one,
+              " cannot be predicted, or has no plan here: exact variants can be, but for those that gather "
+              "weights before they are read (zero3, zero1:gather=forward), and over shm on one host alone");
     }
     Require(!candidates_.empty(), "no variant that can be predicted: exact ones that communicate can be");
     if (place_.world_size == 0) place_.world_size = floor_->world_size;

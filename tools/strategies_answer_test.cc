@@ -17,6 +17,7 @@ namespace {
 using bench::Record;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr size_t kSteps = 12;
@@ -114,6 +115,27 @@ TEST(StrategiesAnswerTest, TakesALinkThatOthersMeasured) {
   MeasuredLink known = link;
   known.has_processor = true;
   EXPECT_THAT(AnswerOf({.world_size = 4, .link = known}, {"flat"}), Not(HasSubstr("Assumed")));
+}
+
+TEST(StrategiesAnswerTest, RefusesWhatItCannotPredict) {
+  const Place place{.world_size = 2, .wire = Wire{1e6, 1e-9}};
+  EXPECT_NO_THROW(AnswerOf(place, {"flat@gloo", "overlap"}));
+  EXPECT_THAT(
+      [&] {
+        AnswerOf(place, {"flat", "zero3"});
+      },
+      ThrowsMessage<InvalidInput>(HasSubstr("--variants: zero3 cannot be predicted")));
+}
+
+TEST(StrategiesAnswerTest, SharedMemoryIsNoLinkBetweenHosts) {
+  std::vector<Record> plans = Plans();
+  plans.push_back(plans[1]);
+  plans.back().variant.backend = "shm";
+  std::ostringstream out;
+  PrintStrategiesAnswer(
+      {.records = {Written("shared", plans)}, .place = {.world_size = 2, .wire = Wire{1e6, 1e-9}}}, out);
+  EXPECT_THAT(out.str(), HasSubstr("flat@gloo"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("flat@shm")));
 }
 
 // Steps of both variants over a link of 8 Mbit/s.

@@ -59,7 +59,7 @@ inline constexpr SchemaName kSchema[] = {
     {kConfig, "model", kText, kSome, "by name"},
     {kConfig, "batch_size", kInt, kSome, "of one rank"},
     {kConfig, "accumulation_steps", kInt, kSome, "such batches in a step, if there are several"},
-    {kConfig, "order", kText, kBenchmarks, "interleaved or blocks"},
+    {kConfig, "order", kText, kBenchmarks, "interleaved, blocks, or launches of one variant"},
     {kConfig, "warmup_steps", kInt, kSome, "untimed", kRun},
     {kConfig, "steps", kInt, kSome, "timed", kRun},
     {kConfig, "time", kText, kSome, "of a launch, for timed steps, instead of a number of them", kRun},

@@ -127,24 +127,35 @@ std::string FlagsOf(const std::vector<Cell>& cells) {
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
 
-// "37.3 MB a rank and step; zero1@shm 18.6": what baselines send, and rows that send another amount.
+// "MB a rank and step: tiny b2 s64 37.3, zero1@shm 18.6; small b1 s64 515": what baselines send, and rows
+// that send another amount, by cell.
 std::string BytesOf(const std::vector<Choice>& choices) {
-  std::vector<std::string> amounts, others;
-  const auto add = [](std::string text, std::vector<std::string>* all) {
-    if (std::ranges::count(*all, text) == 0) all->push_back(std::move(text));
-  };
-  for (const Choice& choice : choices) {
-    add(SentIn(choice.base), &amounts);
-    for (const Row& row : choice.cell->rows) {
-      if (RowOf(choice, row.label()) != &row || SentIn(&row) == SentIn(choice.base)) continue;
-      const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
-        return other.cell != choice.cell || SentIn(RowOf(other, row.label())) == SentIn(&row);
-      });
-      add(Join(is_everywhere ? row.label() : row.variant(), " ", SentIn(&row)), &others);
+  std::vector<const Cell*> cells;
+  std::vector<std::string> parts;
+  for (const Choice& first : choices) {
+    if (std::ranges::count(cells, first.cell) > 0) continue;
+    cells.push_back(first.cell);
+    std::vector<std::string> amounts;
+    const auto add = [&](std::string text) {
+      if (std::ranges::count(amounts, text) == 0) amounts.push_back(std::move(text));
+    };
+    const auto is_here = [&](const Choice& choice) { return choice.cell == first.cell; };
+    for (const Choice& choice : choices) {
+      if (is_here(choice)) add(SentIn(choice.base));
     }
+    for (const Choice& choice : choices) {
+      if (!is_here(choice)) continue;
+      for (const Row& row : choice.cell->rows) {
+        if (RowOf(choice, row.label()) != &row || SentIn(&row) == SentIn(choice.base)) continue;
+        const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
+          return !is_here(other) || SentIn(RowOf(other, row.label())) == SentIn(&row);
+        });
+        add(Join(is_everywhere ? row.label() : row.variant(), " ", SentIn(&row)));
+      }
+    }
+    parts.push_back(Join(NameOf(*first.cell), " ", absl::StrJoin(amounts, ", ")));
   }
-  return Join(Listed(amounts), " MB a rank and step", others.empty() ? "" : "; ",
-              absl::StrJoin(others, ", "));
+  return "MB a rank and step: " + absl::StrJoin(parts, "; ");
 }
 
 void AddLearning(const Summary& summary, Lines* lines) {
