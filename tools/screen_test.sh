@@ -28,7 +28,7 @@ for directory in "$records"/*; do check "$directory"; done
 check "$records"/{all_reduce,tiny,small,grid,resnet50}
 for part in '^Use .* for tiny b2 s64 over shm: ' '^Use .* for small b1 s64 over gloo: ' '^Undecided in [0-9] of 4 ' \
   '^ *gloo  *shm  *gloo  *shm$' '^  \./bazelw run //bench:ddp -- .*--model=' '^core  *[0-9.]* ms' '^zero1 .*\[.*\] ' '^floor ' "^best row's step " \
-  "^best row's cost " '^sent  *MB a rank and step: tiny b2 s64 37.3, .*zero1@shm 18.6.*; small b1 s64 515, .*zero1@shm 257' '^all_reduce .*GB/s' '^tiny  *best: core in .* of 8;' \
+  "^best row's cost " '^sent  *MB a step: tiny 37.3 (core:rows=1 27.2; zero1@shm, zero2@shm 18.6), small 515 (zero1@shm 257)' '^all_reduce .*GB/s' '^tiny  *best: core in .* of 8;' \
   '^checks  *[0-9]* of [0-9]* rows .*every sum is right' '^flags .*oversubscribed'; do
   grep --quiet -- "$part" "$TEST_TMPDIR/screen" || fail "no $part"
 done

@@ -17,6 +17,7 @@
 namespace gradsync::bench {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::StartsWith;
@@ -331,6 +332,12 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
       [&] { names("--max_memory=1GiB"); },
       ThrowsMessage<InvalidInput>(StartsWith("--max_memory=1.00 GiB: no variant of --model=small fits")));
   const TrainingOptions limited = Parse({"--variants=core,zero3", "--max_memory=3GiB", "--time=10s"});
+  // By model: what does not fit is in brackets.
+  const std::string table =
+      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"})
+          .estimates;
+  EXPECT_THAT(table, ContainsRegex("core@gloo +[0-9]+ MiB +\\(2[.0-9]* GiB\\)"));
+  EXPECT_THAT(table, ContainsRegex("zero3@gloo +[0-9]+ MiB +1[.0-9]* GiB +\\("));
   EXPECT_FALSE(limited.verify);
   EXPECT_EQ(limited.order, "launches");
   EXPECT_TRUE(limited.is_alone());

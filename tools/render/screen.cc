@@ -127,35 +127,41 @@ std::string FlagsOf(const std::vector<Cell>& cells) {
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
 
-// "MB a rank and step: tiny b2 s64 37.3, zero1@shm 18.6; small b1 s64 515": what baselines send, and rows
-// that send another amount, by cell.
+// "MB a step: tiny 37.3 (zero1@shm, zero2@shm 18.6); small 515": what baselines send, and rows that
+// send another amount, by model.
 std::string BytesOf(const std::vector<Choice>& choices) {
-  std::vector<const Cell*> cells;
-  std::vector<std::string> parts;
+  const auto model_of = [](const Choice& choice) {
+    return choice.cell->any().config().StringOr("model", "");
+  };
+  std::vector<std::string> models, parts;
   for (const Choice& first : choices) {
-    if (std::ranges::count(cells, first.cell) > 0) continue;
-    cells.push_back(first.cell);
+    if (std::ranges::count(models, model_of(first)) > 0) continue;
+    models.push_back(model_of(first));
     std::vector<std::string> amounts;
-    const auto add = [&](std::string text) {
-      if (std::ranges::count(amounts, text) == 0) amounts.push_back(std::move(text));
-    };
-    const auto is_here = [&](const Choice& choice) { return choice.cell == first.cell; };
+    std::vector<std::pair<std::string, std::vector<std::string>>> others;  // names by amount
     for (const Choice& choice : choices) {
-      if (is_here(choice)) add(SentIn(choice.base));
-    }
-    for (const Choice& choice : choices) {
-      if (!is_here(choice)) continue;
+      if (model_of(choice) != models.back()) continue;
+      const std::string base = SentIn(choice.base);
+      if (std::ranges::count(amounts, base) == 0) amounts.push_back(base);
       for (const Row& row : choice.cell->rows) {
-        if (RowOf(choice, row.label()) != &row || SentIn(&row) == SentIn(choice.base)) continue;
+        const std::string amount = SentIn(&row);
+        if (RowOf(choice, row.label()) != &row || amount == base) continue;
         const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
-          return !is_here(other) || SentIn(RowOf(other, row.label())) == SentIn(&row);
+          return other.cell != choice.cell || SentIn(RowOf(other, row.label())) == amount;
         });
-        add(Join(is_everywhere ? row.label() : row.variant(), " ", SentIn(&row)));
+        const std::string& name = is_everywhere ? row.label() : row.variant();
+        auto same = std::ranges::find(others, amount, [](const auto& other) { return other.first; });
+        if (same == others.end()) same = others.insert(others.end(), {amount, {}});
+        if (std::ranges::count(same->second, name) == 0) same->second.push_back(name);
       }
     }
-    parts.push_back(Join(NameOf(*first.cell), " ", absl::StrJoin(amounts, ", ")));
+    std::vector<std::string> differing;
+    for (const auto& [amount, names] : others)
+      differing.push_back(Join(absl::StrJoin(names, ", "), " ", amount));
+    parts.push_back(Join(models.back(), " ", Listed(amounts),
+                         differing.empty() ? "" : Join(" (", absl::StrJoin(differing, "; "), ")")));
   }
-  return "MB a rank and step: " + absl::StrJoin(parts, "; ");
+  return Join("MB a step: ", absl::StrJoin(parts, ", "));
 }
 
 void AddLearning(const Summary& summary, Lines* lines) {
