@@ -70,12 +70,10 @@ Work ProcessGroup::ReduceScatter(Tensor input, Tensor output, ReduceOp op) {
                 .output = std::move(output)});
 }
 
-Work ProcessGroup::AllGather(Tensor input, Tensor output, Waits waits) {
+Work ProcessGroup::AllGather(Tensor input, Tensor output) {
   CheckParts(Collective::kAllGather, "output", output, "input", input);
-  return Issue({.collective = Collective::kAllGather,
-                .waits = waits,
-                .input = std::move(input),
-                .output = std::move(output)});
+  return Issue(
+      {.collective = Collective::kAllGather, .input = std::move(input), .output = std::move(output)});
 }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::Split(const std::vector<int>&) {

@@ -149,7 +149,7 @@ class ProcessGroup {
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // input: n elements; output: size() * n. Everyone's output becomes all inputs in rank order.
   // input may be this rank's part of output.
-  Work AllGather(model::Tensor input, model::Tensor output, Waits waits = Waits::kLater);
+  Work AllGather(model::Tensor input, model::Tensor output);
   // Returns when every rank has called it and all earlier collectives of this rank are done.
   void Barrier() { Issue({.waits = Waits::kAtOnce}).Wait(); }
 

@@ -220,13 +220,14 @@ void AddTrainingTables(const std::vector<Cell>& all, std::vector<Table>* tables)
   }
   const Audience audience = runs.size() == 1 ? Audience::kAll : Audience::kMachines;
   tables->push_back(DdpTable(kTitle, audience, TrainingOf(all)));
-  (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
+  Table& last = (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)];  // of those for people
+  last.AddNote(
       "step: 20 % trimmed mean of the row alone. delta and sync_cost, paired: 20 % trimmed means of "
       "differences to the steps of the baseline over the same backend, and of the floor, in the same round; "
       "where `covariate` is not 0, less so many times the difference of forward. In brackets: simultaneous "
       "95 % CI, of all deltas of a cell, and of all its costs. Bold: may be fastest.");
   if (std::ranges::any_of(all, &Cell::has_own_launches))
-    (*tables)[tables->size() - (runs.size() == 1 ? 1 : 2)].AddNote(
+    last.AddNote(
         "Rows that had launches of their own are compared unpaired: by the trimmed means of their steps, "
         "which vary from launch to launch.");
 }
