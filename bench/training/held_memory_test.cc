@@ -50,9 +50,10 @@ TEST(HeldMemoryTest, PartsWithinHostsAreAsInTheory) {
     const Tensor ids = Tensor::Zeros(device, {2, 4}, model::DType::kI32);
     const auto bytes = 8 * static_cast<double>(trainer.num_elements());
     for (const auto& [name, kept] : vectors_kept) {
-      const TrainingVariant variant = MakeVariants("variants", std::vector{name + "@hierarchical"},
-                                                   {.backends = {}, .bucket_bytes = {}, .element_bytes = 8})
-                                          .front();
+      const TrainingVariant variant =
+          MakeVariants("variants", std::vector{name + "@hierarchical"},
+                       {.backends = {}, .bucket_bytes = {kDefaultBucketBytes}, .element_bytes = 8})
+              .front();
       const auto strategy = trainer.NewStrategy(variant.strategy, variant.strategy_options(), group);
       for (int step = 0; step < 2; ++step) trainer.Step({*strategy, group}, {ids, ids});
       FactFields facts;
