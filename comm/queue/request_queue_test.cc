@@ -46,16 +46,15 @@ class RequestQueueTest : public testing::Test {
   std::vector<int> threads_;
 };
 
-// The thread has the time to take it, if something has woken it.
+// The thread has the time to take it, if something has woken it. When it starts it looks for work by itself.
 TEST_F(RequestQueueTest, ACallerThatWaitsAtOnceRunsItsOwn) {
   RequestQueue queue(Options());
-  const auto deadline = Soon();
-  while (std::ranges::count(threads_, kCaller) < 20) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  for (int i = 0; i < 40; ++i) {
     Work work = queue.Issue(AtOnce());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     work.Wait();
   }
+  EXPECT_GE(std::ranges::count(threads_, kCaller), 35);
 }
 
 TEST_F(RequestQueueTest, WhatNobodyWaitsForRunsOnAThread) {
