@@ -122,6 +122,15 @@ class MadeGroup : public GroupDecorator {
     return MakeProcessGroup(part, device_);
   }
 
+  ProcessGroup* host_group() override {
+    ProcessGroup* const group = GroupDecorator::host_group();
+    if (group != nullptr || options_.world.job == nullptr) return group;
+    const std::vector<std::string> hosts = HostsOf(options_.world);
+    Require(std::ranges::count(hosts, hosts[0]) == std::ssize(hosts), "backend ", options_.backend,
+            ": reduces nothing within a host, and not all ranks are on one; expected backend hierarchical");
+    return nullptr;
+  }
+
  private:
   const GroupOptions options_;
   const model::DevicePtr device_;

@@ -167,6 +167,32 @@ TEST(FactoryTest, AGroupCanBeSplit) {
   }
 }
 
+// Only one backend reduces within a host; on one host all ranks are its ranks.
+TEST(FactoryTest, RanksOfAHostAreAGroupOfHierarchicalAlone) {
+  for (const bool is_one_host : {true, false}) {
+    if (!is_one_host && OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+    const TemporaryDirectory directory;
+    RunRanks(4, [&](int rank) {
+      World world{.rank = rank, .size = 4, .local_size = 0, .rendezvous = "file://" + directory.path()};
+      if (!is_one_host) world.host = Join("host", rank / 2);
+      world = JoinJob(world, {}, std::chrono::seconds(60));
+      const auto make = [&](const std::string& backend) {
+        return MakeProcessGroup({.backend = backend, .world = world, .interface_or_address = {}},
+                                model::CpuDevice());
+      };
+      const auto gloo = make("gloo"), hierarchical = make("hierarchical");
+      const auto* const host = hierarchical->host_group();
+      EXPECT_EQ(host == nullptr ? 0 : host->size(), is_one_host ? 0 : 2);
+      const std::string refusal = ErrorOf<InvalidInput>([&] { gloo->host_group(); });
+      EXPECT_EQ(refusal, is_one_host
+                             ? "no error"
+                             : "backend gloo: reduces nothing within a host, and not all ranks are on "
+                               "one; expected backend hierarchical");
+      hierarchical->Barrier();
+    });
+  }
+}
+
 TEST(FactoryTest, OptionsOfABackendAreChecked) {
   const auto error_of = [](const std::string& backend, const BackendOptions& options) {
     return ErrorOf<InvalidInput>([&] { CheckBackendOptions(backend, options); });

@@ -83,8 +83,9 @@ struct Request {
   ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
   int root = -1;                 // of kBroadcast
   Waits waits = Waits::kLater;
-  int64_t sequence = -1;  // counts the collectives of this rank from 0; -1: the backend counts
-  bool is_check = false;  // compares the collectives of this number (queue/checked_process_group.h)
+  int64_t sequence = -1;     // counts the collectives of this rank from 0; -1: the backend counts
+  bool is_check = false;     // compares the collectives of this number (queue/checked_process_group.h)
+  bool within_host = false;  // for the ranks of each host, see HostGroup
   // In place: the same tensor twice. A barrier has none.
   model::Tensor input{};
   model::Tensor output{};
@@ -124,6 +125,11 @@ class ProcessGroup {
   // What else a record should say of the group, as names and values. "interface": the network interface that
   // it communicates over.
   virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
+  // On so many hosts there is a group such as this one, with the same parts: see HostGroup.
+  virtual int num_hosts() const { return 1; }
+  // The ranks of this rank's host, of a backend that takes Request::within_host. Null: there is no other
+  // host. Throws InvalidInput if the backend does not take it, or if each host has one rank.
+  virtual ProcessGroup* host_group() { return nullptr; }
 
   // A tensor in memory where this backend reduces fastest, for data that is sent again and again. Its
   // contents are undefined. This is a collective: every rank calls it in the same order with the same shape
@@ -145,7 +151,8 @@ class ProcessGroup {
   // Every rank's tensor becomes root's.
   Work Broadcast(model::Tensor tensor, int root, Waits waits = Waits::kLater);
   // input: size() * n elements; output: n. Rank r's output becomes the reduction of everyone's r-th n
-  // elements. output may be that very part of input; the rest of input is then left undefined.
+  // elements. output may be that very part of input; the rest of input is then left undefined. Parts are
+  // equal: whoever shards a vector pads it, so that no backend needs a table of offsets.
   Work ReduceScatter(model::Tensor input, model::Tensor output, ReduceOp op);
   // input: n elements; output: size() * n. Everyone's output becomes all inputs in rank order.
   // input may be this rank's part of output.
@@ -192,6 +199,8 @@ class GroupDecorator : public ProcessGroup {
   std::string_view backend() const override { return inner_.backend(); }
   int num_threads() const override { return inner_.num_threads(); }
   std::vector<std::pair<std::string, std::string>> facts() const override { return inner_.facts(); }
+  int num_hosts() const override { return inner_.num_hosts(); }
+  ProcessGroup* host_group() override { return inner_.host_group(); }
   model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
     return inner_.Allocate(device, std::move(shape), dtype);
   }
@@ -208,6 +217,37 @@ class GroupDecorator : public ProcessGroup {
  private:
   ProcessGroup& inner_;
   std::unique_ptr<ProcessGroup> owned_;
+};
+
+// The ranks of this rank's host, as a view of the group of all ranks. Each has one part of a vector, and
+// every host has all parts. ReduceScatter reduces over the ranks of all hosts: first within each host, then
+// between the ranks that have the same part. Nothing is widened: a host's sum of bf16 is rounded to bf16. All
+// other collectives stay within the host.
+class HostGroup : public ProcessGroup {
+ public:
+  // `all` has a host_group(), and must outlive this.
+  explicit HostGroup(ProcessGroup& all) : HostGroup(all, *all.host_group()) {}
+
+  std::string_view backend() const override { return all_.backend(); }
+  int num_hosts() const override { return all_.size() / size(); }
+  model::Tensor Allocate(const model::DevicePtr& device, model::Shape shape, model::DType dtype) override {
+    return all_.Allocate(device, std::move(shape), dtype);
+  }
+  model::Tensor AllocateShared(const model::DevicePtr& device, model::Shape shape,
+                               model::DType dtype) override {
+    return host_.AllocateShared(device, std::move(shape), dtype);
+  }
+  Work Issue(Request request) override {
+    request.within_host = true;
+    return all_.Issue(std::move(request));
+  }
+
+ private:
+  HostGroup(ProcessGroup& all, ProcessGroup& host)
+      : ProcessGroup(host.rank(), host.size(), all.device_name()), all_(all), host_(host) {}
+
+  ProcessGroup& all_;
+  ProcessGroup& host_;
 };
 
 }  // namespace gradsync::comm

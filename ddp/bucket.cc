@@ -59,15 +59,19 @@ int64_t BucketPlan::numel() const {
   return numel;
 }
 
-double SentBytes(comm::Collective collective, double bytes, int world_size) {
-  const double share = bytes * (world_size - 1) / world_size;
+double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts) {
+  const int num_parts = world_size / num_hosts;
+  const double share = bytes * (num_parts - 1) / num_parts;
+  if (collective == comm::Collective::kReduceScatter && num_hosts > 1)
+    return share + SentBytes(comm::Collective::kAllReduce, bytes / num_parts, num_hosts);
   return collective == comm::Collective::kAllReduce ? 2 * share : share;
 }
 
 double BucketPlan::SentBytes(int world_size) const {
   double sent = 0;
   for (const Bucket& bucket : buckets)
-    sent += ddp::SentBytes(bucket.collective, static_cast<double>(bucket.sent_bytes()), world_size);
+    sent += ddp::SentBytes(bucket.collective, static_cast<double>(bucket.sent_bytes()), world_size,
+                           bucket.num_hosts);
   return sent;
 }
 

@@ -24,6 +24,8 @@ struct Bucket {
   size_t messages_bytes = 0;
   // How it travels.
   comm::Collective collective = comm::Collective::kAllReduce;
+  // More than one: the ranks of each of so many hosts do, as comm::HostGroup says.
+  int num_hosts = 1;
   // Holds what operations read of the parameters (Parameter::ForwardValue), of which all have a copy or none.
   bool is_read = false;
 
@@ -43,8 +45,9 @@ struct Bucket {
 
 // The least that each of p ranks sends, on average, in a collective on a whole vector of so many bytes: (p -
 // 1) / p of them when it is reduced to parts, gathered from parts or broadcast, and twice that for an
-// all-reduce.
-double SentBytes(comm::Collective collective, double bytes, int world_size);
+// all-reduce. With several hosts p is the number of ranks on one, and parts that have been reduced there are
+// all-reduced between hosts.
+double SentBytes(comm::Collective collective, double bytes, int world_size, int num_hosts = 1);
 
 // What is sent together, in the order in which it is sent. A parameter whose gradient is reduced to parts,
 // and whose value is gathered from parts, is in a bucket of each kind.

@@ -207,10 +207,17 @@ TEST_F(BucketTest, SendsWhatTheFastestAlgorithmsSend) {
   EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllGather, 100, 4), 75);
   EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kReduceScatter, 100, 2), 50);
   EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllReduce, 100, 1), 0);
+  // On two hosts of three ranks: two thirds within a host, and what an all-reduce of one third takes.
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kReduceScatter, 90, 6, 2), 60 + 30);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kAllGather, 90, 6, 2), 60);
+  EXPECT_DOUBLE_EQ(SentBytes(comm::Collective::kReduceScatter, 90, 6, 6), 150)
+      << "one rank each: an all-reduce";
   for (int i = 0; i < 2; ++i) Add(25);
   BucketPlan plan = PlanBuckets(params_, Equal(100));
   plan.buckets[1].collective = comm::Collective::kAllGather;
   EXPECT_DOUBLE_EQ(plan.SentBytes(4), 150 + 75);
+  plan.buckets[1].num_hosts = 2;
+  EXPECT_DOUBLE_EQ(plan.SentBytes(4), 150 + 50);
 }
 
 }  // namespace

@@ -43,6 +43,18 @@ INSTANTIATE_TEST_SUITE_P(AllStrategiesOnHosts, EquivalenceTest,
                                           testing::Values(size_t{4000}, size_t{25} << 20)),
                          CaseName);
 
+// Of two and of three hosts, each has all parts.
+INSTANTIATE_TEST_SUITE_P(WithinHosts, EquivalenceTest,
+                         testing::Combine(testing::Values(Tested{"zero1", {{"within", 1}}},
+                                                          Tested{"zero1", {{"gather", 1}, {"within", 1}}},
+                                                          Tested{"zero3", {{"within", 1}}},
+                                                          Tested{"zero3", {{"shared", 1}, {"within", 1}}}),
+                                          testing::Values("hierarchical"),
+                                          testing::ValuesIn(comm::OuterAddress().empty() ? std::vector{2}
+                                                                                         : std::vector{4, 6}),
+                                          testing::Values(size_t{4000}, size_t{25} << 20)),
+                         CaseName);
+
 // With an optimizer that has state.
 class AdamWEquivalenceTest : public testing::TestWithParam<Tested> {};
 
@@ -94,9 +106,32 @@ TEST_P(AdamWEquivalenceTest, NormsAreThoseOfTheMean) {
   });
 }
 
+// A host's ranks have all parts, each once.
+TEST(WithinHostsTest, NormsAreThoseOfTheMean) {
+  if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  double expected = 0;
+  for (const std::vector<float>& grad : SingleProcess(4, {.num_steps = 1}).grads) {
+    for (const float g : grad) expected += static_cast<double>(g) * g;
+  }
+  const auto groups = comm::MakeGroups("hierarchical", Cpus(4), std::chrono::seconds(60), 2);
+  comm::RunRanks(4, [&](int rank) {
+    const auto model = MakeModel({}, model::CpuDevice());
+    const auto strategy =
+        MakeStrategy("zero1", {.params = model->params(),
+                               .group = *groups[static_cast<size_t>(rank)],
+                               .options = {.bucket_bytes = 300000, .values = {{"within", 1}}}});
+    strategy->BeginStep();
+    model::Backward(TestModel::Scaled(model->Loss(rank, 0), strategy->loss_scale()), model->params(),
+                    [&](model::Parameter& p) { strategy->OnGradReady(p); });
+    strategy->Finish();
+    EXPECT_NEAR(strategy->SquaredNorm(model->params()), expected, 1e-9 * expected);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(AllStrategies, AdamWEquivalenceTest, kAveragingStrategies,
                          [](const auto& tested) { return tested.param.name(); });
-INSTANTIATE_TEST_SUITE_P(InForward, AdamWEquivalenceTest, testing::Values(Tested{"zero1", {{"gather", 1}}}),
+INSTANTIATE_TEST_SUITE_P(InForward, AdamWEquivalenceTest,
+                         testing::Values(Tested{"zero1", {{"gather", 1}}}, Tested{"zero1", {{"within", 1}}}),
                          [](const auto& tested) { return tested.param.name(); });
 
 // A parameter as PyTorch's DistributedDataParallel takes it: shared by several uses, whose gradients are

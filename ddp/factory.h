@@ -60,6 +60,11 @@ inline bool CarriesOver(const Traits& traits, const StrategyOptions& options) {
   return !traits.carry_option.empty() && ValueOf(traits, traits.carry_option, options) != 0;
 }
 
+// Whether every host has all parts of what it shards.
+inline bool IsWithinHost(const Traits& traits, const StrategyOptions& options) {
+  return traits.FindOption(kWithin.name) != nullptr && ValueOf(traits, kWithin.name, options) != 0;
+}
+
 // Memory of its buffers, in copies of all gradients, at most. `largest_unit`: its part of all elements.
 inline double CopiesOf(const Traits& traits, const StrategyOptions& options, int world_size,
                        double largest_unit = 1) {

@@ -40,7 +40,7 @@ PlanOfUnits PlanUnits(const StrategyContext& context, bool as_one) {
   const size_t num_in_turn = units.size();
   if (!rest.empty()) units.push_back(rest);
   BucketPlan plan = PlanUnits(units);
-  for (Bucket& bucket : plan.buckets) PadToParts(context.group.size(), bucket);
+  for (Bucket& bucket : plan.buckets) PadToParts(context.group, bucket);
   return {std::move(plan), num_in_turn};
 }
 

@@ -20,7 +20,7 @@ BucketPlan PlanParts(const Traits& traits, const StrategyContext& context) {
       PlanPlaced(std::vector(context.params.rbegin(), context.params.rend()), context.options.bucket_bytes,
                  ValueOf(traits, kSmallFirst.name, context.options) != 0,
                  ValueOf(traits, kSmallLast.name, context.options) != 0);
-  for (Bucket& bucket : plan.buckets) PadToParts(context.group.size(), bucket);
+  for (Bucket& bucket : plan.buckets) PadToParts(context.group, bucket);
   return plan;
 }
 
@@ -35,9 +35,10 @@ void GiveBack(const Tensor& tensor) {
 
 }  // namespace
 
-void PadToParts(int num_parts, Bucket& bucket) {
+void PadToParts(const comm::ProcessGroup& group, Bucket& bucket) {
   bucket.collective = comm::Collective::kReduceScatter;
-  bucket.numel = (bucket.numel + num_parts - 1) / num_parts * num_parts;
+  bucket.num_hosts = group.num_hosts();
+  bucket.numel = (bucket.numel + group.size() - 1) / group.size() * group.size();
 }
 
 ShardedStrategy::ShardedStrategy(const Traits& traits, const StrategyContext& context, bool in_common)

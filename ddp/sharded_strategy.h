@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ddp/factory.h"
@@ -10,8 +11,8 @@
 
 namespace gradsync::ddp {
 
-// Makes all parts of a bucket that are to be reduced the same size.
-void PadToParts(int num_parts, Bucket& bucket);
+// Makes all ranks' parts of a bucket that is to be reduced the same size.
+void PadToParts(const comm::ProcessGroup& group, Bucket& bucket);
 
 // Every rank updates one part of every bucket, and keeps the optimizer's state of that part alone: "ZeRO",
 // arXiv:1910.02054, section 5. Rank r has elements [r m, (r + 1) m) of a bucket of p m elements, wherever
@@ -21,6 +22,10 @@ void PadToParts(int num_parts, Bucket& bucket);
 //
 // Ranks that have memory in common (ProcessGroup::AllocateShared) keep one copy of the weights there, and
 // gather nothing: they meet when all have read the old weights, and when all have written the new ones.
+//
+// The group may be one host's ranks (MakeSharded): then every host has all parts ("MiCS", arXiv:2205.00119;
+// PyTorch's hybrid sharding). Gradients are reduced to parts within each host; each part is then all-reduced
+// between the hosts, so that the link carries what an all-reduce of one part takes, and weights never.
 class ShardedStrategy : public OverlappedBuckets {
  public:
   // Leaves the weights in memory of the parameters' own.
@@ -34,10 +39,13 @@ class ShardedStrategy : public OverlappedBuckets {
   void Update(model::Optimizer& optimizer, double grad_scale) override;
   std::vector<model::NamedTensor> State() override;
   void Reset() override;
-  double loss_scale() const override { return 1.0 / group_.size(); }
+  double loss_scale() const override { return 1.0 / (group_.size() * group_.num_hosts()); }
   bool places_values() const override { return !values_.empty(); }
   // Without the two barriers. Gradients travel as often as in the last step.
   BucketPlan plan() const override;
+
+  // To keep, if the strategy was made with it.
+  void OwnGroup(std::unique_ptr<comm::ProcessGroup> group) { owned_group_ = std::move(group); }
 
  protected:
   // plan_ has the buckets in the order in which gradients are reduced, padded so that all parts of one have
@@ -90,6 +98,7 @@ class ShardedStrategy : public OverlappedBuckets {
   void UpdateInCommonMemory(double grad_scale);
   void UpdateAndGather(double grad_scale);
 
+  std::unique_ptr<comm::ProcessGroup> owned_group_;
   std::vector<std::vector<Own>> own_;  // by bucket
   std::vector<model::Tensor> values_;  // of all ranks, by bucket; empty: every rank has its own
   const bool is_alone_;                // see StrategyOptions
@@ -99,6 +108,18 @@ class ShardedStrategy : public OverlappedBuckets {
   std::vector<model::Tensor> own_grads_, own_values_;
   std::unique_ptr<model::Optimizer> optimizer_;  // from the first update on, at the latest
 };
+
+// One of class S, which a context makes; with kWithin in each host's ranks, if there are several hosts.
+template <class S>
+std::unique_ptr<Strategy> MakeSharded(const Traits& traits, const StrategyContext& context) {
+  if (!IsWithinHost(traits, context.options) || context.group.host_group() == nullptr)
+    return std::make_unique<S>(context);
+  auto group = std::make_unique<comm::HostGroup>(context.group);
+  auto strategy = std::make_unique<S>(
+      StrategyContext{context.params, *group, context.options, context.optimizer, context.units});
+  strategy->OwnGroup(std::move(group));
+  return strategy;
+}
 
 }  // namespace gradsync::ddp
 

@@ -52,6 +52,18 @@ inline constexpr Option kSmallLast = {
     false,
     true};
 
+inline constexpr std::string_view kWithinWords[] = {"world", "host"};
+inline constexpr Option kWithin = {
+    "within",
+    "who shares one set of parts: the world, or each host, between which gradients are all-reduced",
+    Option::Unit::kCount,
+    0,
+    0,
+    1,
+    false,
+    false,
+    kWithinWords};
+
 class Reference;
 struct ReferenceContext;
 struct StrategyOptions;
@@ -66,7 +78,7 @@ struct Traits {
   bool has_buckets = false;    // takes StrategyOptions::bucket_bytes
   bool owns_update = false;    // does not update every weight by Optimizer::Step alone, or communicates then
   bool owns_state = false;     // leaves the state of the optimizer that Update gets alone: it has its own
-  bool shards_state = false;   // of which every rank has one part, as many as there are ranks
+  bool shards_state = false;   // of which every rank has one part, as many as there are ranks (but kWithin)
   bool shards_grads = false;   // likewise, between steps
   bool shards_values = false;  // likewise, between steps
   bool needs_f32 = false;      // of parameters and gradients

@@ -31,11 +31,12 @@ constexpr int kDone = 0;
 constexpr int kRankFailed = 1;
 constexpr int kBadArguments = 2;
 
-// Where torchrun looks for what a rank died of.
+// Where torchrun looks for what a rank died of. It shows the message if there is no py_callstack, not even an
+// empty one.
 void WriteErrorFile(const std::string& line) {
   const char* const path = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (path == nullptr) return;
-  const nlohmann::json extra = {{"py_callstack", ""}, {"timestamp", std::to_string(std::time(nullptr))}};
+  const nlohmann::json extra = {{"timestamp", std::to_string(std::time(nullptr))}};
   std::ofstream(path) << nlohmann::json{{"message", {{"message", line}, {"extraInfo", extra}}}};
 }
 

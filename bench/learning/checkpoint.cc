@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_split.h"
@@ -34,8 +35,10 @@ Range RangeOf(const std::string& text) {
 
 Tensor Flat(const Tensor& tensor, int64_t begin, int64_t count) { return tensor.Slice(begin, {count}); }
 
-// Copies what the file has of the target's elements. Returns how many those are.
-int64_t FillFrom(const SafetensorsFile& file, const Range& wanted, const Tensor& target) {
+// Copies what the file has of the target's elements in parts that no file before had (`seen`: each host may
+// have them). Returns how many those are.
+int64_t FillFrom(const SafetensorsFile& file, const Range& wanted, const Tensor& target,
+                 std::set<std::string>& seen) {
   const int64_t end = wanted.end < 0 ? target.numel() : wanted.end;
   int64_t filled = 0;
   for (const SafetensorsFile::Entry& entry : file.entries()) {
@@ -43,7 +46,7 @@ int64_t FillFrom(const SafetensorsFile& file, const Range& wanted, const Tensor&
     if (part.name != wanted.name || entry.dtype != target.dtype()) continue;
     const int64_t part_end = part.begin + model::Numel(entry.shape);
     const int64_t from = std::max(part.begin, wanted.begin), to = std::min(part_end, end);
-    if (from >= to) continue;
+    if (from >= to || !seen.insert(entry.name).second) continue;
     const Tensor loaded = file.Load(entry.name, target.device());
     Flat(target, from - wanted.begin, to - from).CopyFrom(Flat(loaded, from - part.begin, to - from));
     filled += to - from;
@@ -87,8 +90,9 @@ void LoadCheckpoint(const std::vector<std::string>& paths, std::span<const model
         continue;
       }
       int64_t filled = 0;
+      std::set<std::string> seen;
       for (const std::string& path : paths)
-        filled += FillFrom(SafetensorsFile::Open(path), RangeOf(name), target);
+        filled += FillFrom(SafetensorsFile::Open(path), RangeOf(name), target, seen);
       Require(filled == target.numel(), paths.front(), ": there is no ", name, ", nor all parts of it");
     }
   } catch (const InvalidInput& error) {

@@ -75,7 +75,8 @@ TrialStep Trial::Step() {
   ++num_steps_;
   step.loss = trainer_.loss();
   for (const comm::RecordingProcessGroup::Entry& entry : group_.entries())
-    step.sent_bytes += ddp::SentBytes(entry.collective, static_cast<double>(entry.bytes), group_.size());
+    step.sent_bytes +=
+        ddp::SentBytes(entry.collective, static_cast<double>(entry.bytes), group_.size(), entry.num_hosts);
   group_.Clear();
   return step;
 }

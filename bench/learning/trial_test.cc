@@ -391,6 +391,10 @@ TEST(CheckpointTest, EveryPartOfATensorIsNeeded) {
   const std::vector<model::NamedTensor> targets = {{"m", whole}};
   LoadCheckpoint(paths, targets);
   EXPECT_EQ(whole.ToVector<float>(), (std::vector<float>{1, 2, 3, 4, 5}));
+  // Each host may have all parts.
+  whole.Zero();
+  LoadCheckpoint({paths[0], paths[0], paths[1], paths[1]}, targets);
+  EXPECT_EQ(whole.ToVector<float>(), (std::vector<float>{1, 2, 3, 4, 5}));
   for (const std::string& path : paths) {
     try {
       LoadCheckpoint({path}, targets);

@@ -176,7 +176,8 @@ inline constexpr SchemaName kSchema[] = {
      "whether the mean takes a pass over them before they are sent"},
     {kFacts, "places_gradients", kBool, kSome, "whether kernels write them into buckets"},
     {kFacts, "updates", kText, kSome,
-     "whole: by the optimizer, all at once; by_bucket; parts: of each bucket, one on each rank"},
+     "whole: by the optimizer, all at once; by_bucket; parts: of each bucket, one on each rank, or "
+     "parts_within_hosts: one on each rank of a host"},
     {kFacts, "period", kInt, kSome,
      "steps of which a sample is the mean: from one synchronisation to the next, or several in a row of a "
      "strategy that leaves weights to the next forward"},

@@ -164,6 +164,8 @@ TEST(DdpLaunchTest, ABadArgumentIsOneOnAllRanks) {
     const auto left = nlohmann::json::parse(std::ifstream(errors + "/" + std::to_string(rank++)));
     EXPECT_EQ(left["message"]["message"].get<std::string>() + "\n", result.err);
     EXPECT_TRUE(left["message"]["extraInfo"]["timestamp"].is_string());
+    EXPECT_FALSE(left["message"]["extraInfo"].contains("py_callstack"))
+        << "in its place torchrun shows the message";
     EXPECT_EQ(result.status, 2);
     EXPECT_THAT(result.err, ::testing::StartsWith("/nonexistent: "));
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1);

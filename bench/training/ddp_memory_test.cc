@@ -125,8 +125,8 @@ TEST(DdpMemoryTest, FitsIntoMaxMemory) {
                                                       {5, "zero3 zero3 "}}));
 }
 
-// No estimate knows how long a text is: the run that takes more than it may fails, and names what took it. The text
-// is longer than a program with CUDA's libraries, whose pages count as well.
+// No estimate knows how long a text is: the run that takes more than it may fails, and names what took it.
+// The text is longer than a program with CUDA's libraries, whose pages count as well.
 TEST(DdpMemoryTest, FailsAboveMaxMemory) {
   const std::string out = FreshDirectory(), text = out + "/text";
   std::ofstream(text) << std::string(600 << 20, 'a');
@@ -134,8 +134,9 @@ TEST(DdpMemoryTest, FailsAboveMaxMemory) {
       With(Micro(out, {"--variants=core", "--max_memory=500MiB", "--corpus=" + text}), "--vocab_size", "256");
   const ProgramResult result = RunProgram(kDdp, arguments);
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, ContainsRegex("core[^ ]*@gloo, batch 2, sequence 8: at most [6-9][0-9]+ MiB of memory "
-                                        "on each rank, expected 500 MiB"));
+  EXPECT_THAT(result.err,
+              ContainsRegex("core[^ ]*@gloo, batch 2, sequence 8: at most [6-9][0-9]+ MiB of memory "
+                            "on each rank, expected 500 MiB"));
   EXPECT_THAT(result.out, Not(HasSubstr("Launch 2 of")));
 }
 

@@ -24,9 +24,9 @@ double Numel(std::span<Parameter* const> params) {
 
 // "ZeRO", arXiv:1910.02054, table 1, and section 7 for what is sent.
 void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const TrainingVariant& variant,
-                    int64_t state_copies, int world_size, FactFields& facts) {
+                    int64_t state_copies, int num_parts, int num_hosts, FactFields& facts) {
   const ddp::Traits& traits = *variant.traits;
-  const double params = Numel(trainer.params()), ranks = world_size;
+  const double params = Numel(trainer.params()), ranks = num_parts, hosts = num_hosts;
   const auto bytes = params * static_cast<double>(SizeOf(trainer.params().front()->dtype()));
   const auto part = [&](bool is_sharded) { return is_sharded ? 1 / ranks : 1.0; };
   const bool is_common = strategy.places_values();
@@ -39,7 +39,9 @@ void DescribeTheory(Trainer& trainer, const ddp::Strategy& strategy, const Train
                          : traits.gathers == nullptr ? 1
                                                      : traits.gathers(variant.strategy_options(), units);
   // An all-reduce is a reduce-scatter and a gathering too.
-  facts.Set("theory_sent_bytes", Value((1 + gathers) * bytes * (ranks - 1) / ranks));
+  // Between hosts there is one of each part.
+  const double between_hosts = 2 * (bytes / ranks) * (hosts - 1) / hosts;
+  facts.Set("theory_sent_bytes", Value((1 + gathers) * bytes * (ranks - 1) / ranks + between_hosts));
 }
 
 }  // namespace
@@ -61,6 +63,9 @@ int64_t DistinctBytes(std::span<const Tensor> tensors) {
 
 void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVariant& variant, int world_size,
                     FactFields& facts) {
+  const ddp::BucketPlan plan = strategy.plan();
+  const int num_hosts = plan.buckets.empty() ? 1 : plan.buckets.front().num_hosts;
+  const int num_parts = world_size / num_hosts;
   ddp::Strategy::Parts parts = strategy.parts();
   std::vector<NamedTensor> states = strategy.State();
   if (!variant.traits->owns_state) std::ranges::move(trainer.optimizer().State(), std::back_inserter(states));
@@ -71,14 +76,15 @@ void DescribeMemory(Trainer& trainer, ddp::Strategy& strategy, const TrainingVar
     if (has_values) parts.values.push_back(param->value());
     if (has_grads && param->has_grad()) parts.grads.push_back(param->grad());
   }
-  facts.Set("weights_bytes", DistinctBytes(parts.values) / (strategy.places_values() ? world_size : 1));
+  facts.Set("weights_bytes", DistinctBytes(parts.values) / (strategy.places_values() ? num_parts : 1));
   facts.Set("gradients_bytes", DistinctBytes(parts.grads));
   facts.Set("state_bytes", DistinctBytes(state));
   const bool is_known = variant.traits->agreement == ddp::Agreement::kExact && variant.traits->communicates &&
                         !strategy.rows_save_bytes() && !trainer.params().front()->has_copy();
   if (!is_known) return;
   const auto of_one_element = trainer.optimizer().ForParts({{trainer.params().front(), 0, 1}});
-  DescribeTheory(trainer, strategy, variant, std::ssize(of_one_element->State()), world_size, facts);
+  DescribeTheory(trainer, strategy, variant, std::ssize(of_one_element->State()), num_parts, num_hosts,
+                 facts);
 }
 
 }  // namespace gradsync::bench

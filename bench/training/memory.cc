@@ -36,7 +36,7 @@ bool MayShareValues(const TrainingVariant& variant) {
 
 // In the process of a rank: values, the gradients and the state that checks and all strategies share that
 // have none of their own, and what strategies keep at the same time.
-double OwnCopies(const TrainingOptions& options, double largest_unit, int world_size) {
+double OwnCopies(const TrainingOptions& options, double largest_unit, const comm::World& world) {
   bool share_gradients = options.verify, share_state = options.verify;
   double all = 0, largest = 0;
   for (const TrainingVariant& variant : options.variants) {
@@ -44,8 +44,9 @@ double OwnCopies(const TrainingOptions& options, double largest_unit, int world_
     share_gradients = share_gradients || !traits.places_gradients;
     share_state = share_state || !traits.owns_state;
     if (variant.is_peer()) continue;
-    const double ranks = traits.shards_state ? world_size : 1;
-    double copies = CopiesOf(traits, variant.strategy_options(), world_size, largest_unit);
+    const int num_parts = variant.num_parts(world);
+    const double ranks = traits.shards_state ? num_parts : 1;
+    double copies = CopiesOf(traits, variant.strategy_options(), num_parts, largest_unit);
     const double state = traits.owns_state ? StateCopies(options) / ranks : 0;
     // A part of the values, which ranks with memory in common keep there.
     if (MayShareValues(variant)) copies += 1 / ranks;
@@ -80,7 +81,7 @@ double PeerCopies(const TrainingOptions& options) {
 }
 
 // Elements of one rank and of its peer, where they compute.
-double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, int world_size) {
+double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, const comm::World& world) {
   // Operation by operation, without fusion, about twice as much is left behind for backward.
   constexpr double kEagerActivations = 2;
   // Activations in bf16 are smaller, and then there is a copy of the values: in elements of gradients.
@@ -88,8 +89,7 @@ double ElementsOfRank(const TrainingOptions& options, const TrainingSize& size, 
   if (options.element_type() != options.gradient_type())
     activations = (activations + size.params) * static_cast<double>(SizeOf(options.element_type())) /
                   static_cast<double>(SizeOf(options.gradient_type()));
-  const double own =
-      OwnCopies(options, size.largest_unit, world_size) * size.params + activations + size.batch;
+  const double own = OwnCopies(options, size.largest_unit, world) * size.params + activations + size.batch;
   if (!options.peers.wanted()) return own;
   return own + PeerCopies(options) * size.params + kEagerActivations * size.activations + size.batch;
 }
@@ -160,7 +160,7 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
       (options.restarts() ? size.params : 0) + (options.verify ? 2 * world.local_size * size.params : 0);
   // It also has all ranks' batches, where it computes.
   const double batches = options.verify ? world.size * size.batch : 0;
-  const double rank = ElementsOfRank(options, size, world.size);
+  const double rank = ElementsOfRank(options, size, world);
   if (options.ranks.device == "cpu") {
     return {.host_bytes = (world.local_size * (rank + batches) + kept) * bytes + programs * world.local_size};
   }
@@ -176,7 +176,8 @@ double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& var
   constexpr double kRounding = 17.0 / 16;
   TrainingOptions alone = options;
   alone.variants = {variant};
-  const double common = MayShareValues(variant) ? alone.Size().params * (1 - 1.0 / world.size) : 0;
+  const double common =
+      MayShareValues(variant) ? alone.Size().params * (1 - 1.0 / variant.num_parts(world)) : 0;
   return kRounding * (EstimateMemory(alone, world, 0).host_bytes / world.local_size +
                       common * static_cast<double>(SizeOf(alone.gradient_type())));
 }

@@ -321,6 +321,13 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   EXPECT_NEAR(per_param(4), 8 + 4 * (3 + 3) / 16.8, 0.5);
   EXPECT_NEAR(per_param(5), 8 + 4 + 4 * 3 / 16.8, 0.5);
   EXPECT_THAT(EstimatesFor(options, WorldOf(2)), ::testing::HasSubstr("zero3:keep=1@gloo"));
+  // Of four ranks on two hosts: half of the state, and one copy of the weights on each host.
+  const TrainingOptions within = Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
+                                        "--variants=zero1:within=host@hierarchical"});
+  comm::World hosts = WorldOf(4);
+  hosts.local_size = 2;
+  const double of_rank = EstimateOfRank(within, within.variants.front(), hosts);
+  EXPECT_NEAR((of_rank * 16 / 17 - (64 << 20)) / params, 4 + 4 + 4 + 4, 0.1);
 
   const auto names = [](const char* memory) {
     return NamesOf(

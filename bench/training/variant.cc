@@ -166,7 +166,10 @@ void TrainingVariant::Describe(Record& record) const {
   record.facts.Set("copies_gradients", Value(CopiesGradients(*this)));
   record.facts.Set("scales_gradients", Value(traits->scales_gradients));
   record.facts.Set("places_gradients", Value(traits->places_gradients));
-  record.facts.Set("updates", traits->shards_state ? "parts" : traits->owns_update ? "by_bucket" : "whole");
+  record.facts.Set("updates", ddp::IsWithinHost(*traits, strategy_options()) ? "parts_within_hosts"
+                              : traits->shards_state                         ? "parts"
+                              : traits->owns_update                          ? "by_bucket"
+                                                                             : "whole");
   if (turn_steps() > 1) record.facts.Set("period", turn_steps());
   if (delays().total_ns() > 0) record.facts.Set("delay_ns", delays().total_ns());
   if (!is_peer()) return;

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_BENCH_TRAINING_VARIANT_H_
 #define GRADSYNC_BENCH_TRAINING_VARIANT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include "bench/records/record.h"
 #include "bench/records/variant.h"
+#include "comm/rendezvous/world.h"
 #include "ddp/factory.h"
 
 namespace gradsync::bench {
@@ -56,6 +58,10 @@ struct TrainingVariant : Variant {
   int64_t turn_steps() const { return carries() ? 3 : period(); }
   int64_t lead_in_steps() const { return carries() ? 1 : 0; }
   bool carries() const { return ddp::CarriesOver(*traits, strategy_options()); }
+  // Of what it shards: how many ranks have one part each.
+  int num_parts(const comm::World& world) const {
+    return ddp::IsWithinHost(*traits, strategy_options()) ? std::max(1, world.local_size) : world.size;
+  }
   bool is_peer() const { return !framework.empty(); }
   // What PyTorch's process calls a peer (bench/peers/pytorch_training.py).
   std::string peer() const;

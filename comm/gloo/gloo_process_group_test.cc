@@ -4,7 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "comm/rendezvous/job.h"
@@ -194,6 +201,39 @@ TEST(GlooOptionsTest, LoopbackByNameOrAddress) {
 TEST(GlooIdentityTest, APeerThatHasGoneKillsNobody) {
   const BlockSigpipe block_sigpipe;
   raise(SIGPIPE);
+}
+
+// Whether the thread of this process blocks SIGPIPE, or waits for a while until it does.
+bool BlocksSigpipe(pid_t thread) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::ifstream status(Join("/proc/self/task/", thread, "/status"));
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigBlk:") && (std::stoull(line.substr(7), nullptr, 16) >> (SIGPIPE - 1) & 1) != 0)
+        return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+// Nor on the caller's own thread, which runs what it waits for at once, while the peer is not there.
+TEST(GlooIdentityTest, APeerThatHasGoneDoesNotKillTheCaller) {
+  auto groups = Connect(2, [](GroupOptions&) {});
+  std::atomic<pid_t> caller = 0;
+  RunRanks(2, [&](int rank) {
+    ProcessGroup& group = *groups[static_cast<size_t>(rank)];
+    if (rank == 0) {
+      caller = gettid();
+    } else {
+      while (caller == 0) std::this_thread::yield();
+      EXPECT_TRUE(BlocksSigpipe(caller));
+    }
+    group.AllReduce(Zeros(1), ReduceOp::kSum, Waits::kAtOnce).Wait();
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    EXPECT_EQ(sigismember(&blocked, SIGPIPE), 0) << "afterwards it is the caller's again";
+  });
 }
 
 // What each of two ranks says whose jobs have these secrets.

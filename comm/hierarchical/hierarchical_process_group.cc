@@ -100,18 +100,18 @@ class HierarchicalProcessGroup : public QueueGroup {
     }
     ranks_ = RanksByHost(HostsOf(world));
     own_ = PlaceOf(world.rank, ranks_);
-    const bool has_both = num_hosts() > 1 && num_local() > 1;
+    const bool has_both = all_hosts() > 1 && num_local() > 1;
     // A rank of this host that does nothing may be waiting for one of another host.
     const auto first_cause = has_both ? std::make_shared<FirstCause>(world, options.timeout) : nullptr;
     GroupOptions part = options;
     part.backend_options = {};
-    if (num_hosts() == 1 || has_both) {
+    if (all_hosts() == 1 || has_both) {
       part.backend = options.backend_options.at("inner");
       part.world = PartOf(world, ranks_[own_.host]);
       part.num_threads = 1;
       inner_ = make_part(part, first_cause);
     }
-    if (num_hosts() > 1) {
+    if (all_hosts() > 1) {
       std::vector<int> members;
       for (const std::vector<int>& ranks : ranks_) members.push_back(ranks[own_.local]);
       part.backend = options.backend_options.at("outer");
@@ -128,10 +128,14 @@ class HierarchicalProcessGroup : public QueueGroup {
   int num_threads() const override { return (outer_ != nullptr ? outer_ : inner_)->num_threads(); }
   std::vector<std::pair<std::string, std::string>> facts() const override {
     std::vector<std::pair<std::string, std::string>> facts = {
-        {"hosts", Join(num_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
+        {"hosts", Join(all_hosts(), " of ", num_local(), num_local() == 1 ? " rank" : " ranks",
                        host_.empty() ? "" : ", by GRADSYNC_HOST")}};
     if (outer_ != nullptr) std::ranges::move(outer_->facts(), std::back_inserter(facts));
     return facts;
+  }
+  ProcessGroup* host_group() override {
+    Require(num_local() > 1, "backend hierarchical: there is one rank on each host, expected several");
+    return all_hosts() > 1 ? inner_.get() : nullptr;
   }
   Tensor Allocate(const model::DevicePtr& device, model::Shape shape, DType dtype) override {
     try {
@@ -159,9 +163,9 @@ class HierarchicalProcessGroup : public QueueGroup {
     Tensor Of(const Tensor& part) const { return part.Slice(begin, {numel}); }
   };
 
-  int64_t num_hosts() const { return static_cast<int64_t>(ranks_.size()); }
-  int64_t num_local() const { return size() / num_hosts(); }
-  int64_t ChunkBytes() const { return kChunkBytesPerHost * num_hosts(); }
+  int64_t all_hosts() const { return static_cast<int64_t>(ranks_.size()); }
+  int64_t num_local() const { return size() / all_hosts(); }
+  int64_t ChunkBytes() const { return kChunkBytesPerHost * all_hosts(); }
   // On the link: one for each of its threads, and one that waits for a thread.
   int64_t max_chunks() const { return outer_->num_threads() + 1; }
   ProcessGroup& only_or_inner() const { return inner_ != nullptr ? *inner_ : *outer_; }
@@ -184,6 +188,7 @@ class HierarchicalProcessGroup : public QueueGroup {
   }
 
   Work Divide(const Request& request) {
+    if (request.within_host) return IssueWithinHost(request);
     std::vector<Work> works;
     switch (request.collective) {
       case Collective::kAllReduce:
@@ -202,6 +207,14 @@ class HierarchicalProcessGroup : public QueueGroup {
         works.push_back(outer_->Issue({.after = inner_->Issue({})}));
     }
     return Work(std::make_shared<All>(std::move(works)));
+  }
+
+  // As HostGroup says. The link carries one vector while memory works on the next: there are no chunks.
+  Work IssueWithinHost(const Request& request) {
+    Request inner = PartOf(request, request.collective, request.input, request.output);
+    Work in_host = inner_->Issue(std::move(inner));
+    if (request.collective != Collective::kReduceScatter) return in_host;
+    return outer_->Issue(PartOf(request, Collective::kAllReduce, request.output, request.output, in_host));
   }
 
   // Chunk after chunk: `start` returns its last request, which is to the link; `finish` is given that, and
@@ -319,7 +332,7 @@ class HierarchicalProcessGroup : public QueueGroup {
 
   // The chunk of the ranks with this one's place on all hosts, by host; and what uses that memory until then.
   Tensor OwnParts(const Chunk& chunk, DType dtype) const {
-    return own_parts_[Slot(chunk)].SliceBytes(0, {num_hosts() * chunk.numel}, dtype);
+    return own_parts_[Slot(chunk)].SliceBytes(0, {all_hosts() * chunk.numel}, dtype);
   }
   Work& UseOf(const Chunk& chunk) { return uses_[Slot(chunk)]; }
   size_t Slot(const Chunk& chunk) const { return static_cast<size_t>(chunk.number) % own_parts_.size(); }

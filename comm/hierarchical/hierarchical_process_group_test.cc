@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/factory.h"
+#include "comm/testing/errors.h"
 #include "comm/testing/rank_threads.h"
 #include "model/error.h"
 
@@ -103,6 +104,56 @@ TEST(HierarchicalTest, RanksOfAHostNeedNotFollowEachOther) {
       }
     });
   }
+}
+
+// What is reduced to parts comes from all ranks, in every host; the rest stays within a host.
+TEST(HierarchicalTest, AHostsRanksAreAGroup) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  constexpr int64_t kNumel = 100'001;
+  for (const bool follow : {true, false}) {
+    const auto host_of = [&](int rank) { return follow ? rank / (kSize / kHosts) : rank % kHosts; };
+    auto groups = Connect(follow ? "gloo" : "shm", host_of);
+    RunRanks(kSize, [&](int rank) {
+      HostGroup group(*groups[static_cast<size_t>(rank)]);
+      const int local = follow ? rank % 2 : rank / kHosts;
+      const int other = follow ? rank ^ 1 : (rank + kHosts) % kSize;  // on this host
+      ASSERT_EQ(group.rank(), local);
+      ASSERT_EQ(group.size(), 2);
+      ASSERT_EQ(group.num_hosts(), kHosts);
+      const auto make = [](int64_t numel) { return Tensor::Zeros(Cpu(), {numel}, DType::kF32); };
+      const Tensor input = make(2 * kNumel), part = make(kNumel), mean = make(kNumel);
+      const Tensor gathered = make(2 * kNumel), own = gathered.Slice(local * kNumel, {kNumel});
+      const Tensor reduced = make(kNumel), copied = make(kNumel);
+      for (const Tensor& tensor : {input, own, reduced, copied}) Fill(tensor, rank);
+      std::vector<Work> works = {group.ReduceScatter(input, part, ReduceOp::kSum),
+                                 group.ReduceScatter(input, mean, ReduceOp::kMean),
+                                 group.AllGather(own, gathered), group.AllReduce(reduced, ReduceOp::kSum),
+                                 group.Broadcast(copied, 1)};
+      for (Work& work : works) work.Wait();
+      group.Barrier();
+      EXPECT_EQ(CountWrong(part, [&](int64_t i) { return SumOfRanks(local * kNumel + i); }), 0);
+      EXPECT_EQ(CountWrong(mean, [&](int64_t i) { return SumOfRanks(local * kNumel + i) / kSize; }), 0);
+      const auto rank_at = [&](int64_t index) { return index == local ? rank : other; };
+      EXPECT_EQ(CountWrong(gathered, [&](int64_t i) { return Value(rank_at(i / kNumel), i % kNumel); }), 0);
+      EXPECT_EQ(CountWrong(reduced, [&](int64_t i) { return Value(rank, i) + Value(other, i); }), 0);
+      EXPECT_EQ(CountWrong(copied, [&](int64_t i) { return Value(rank_at(1), i); }), 0);
+      // Its memory is the host's own.
+      EXPECT_FALSE(groups[static_cast<size_t>(rank)]->AllocateShared(Cpu(), {1}, DType::kF32).defined());
+      const Tensor common = group.AllocateShared(Cpu(), {2}, DType::kF32);
+      ASSERT_EQ(common.defined(), !follow);
+      if (follow) return;
+      common.data<float>()[local] = static_cast<float>(rank);
+      group.Barrier();
+      EXPECT_EQ(common.data<float>()[1 - local], static_cast<float>(other));
+    });
+  }
+}
+
+TEST(HierarchicalTest, OneRankOnEachHostIsNoGroup) {
+  if (OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  auto groups = Connect("shm", [](int rank) { return rank; });
+  EXPECT_EQ(ErrorOf<InvalidInput>([&] { HostGroup group(*groups[0]); }),
+            "backend hierarchical: there is one rank on each host, expected several");
 }
 
 TEST(RanksByHostTest, InTheOrderOfTheLowestRanks) {

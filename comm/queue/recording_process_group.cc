@@ -41,6 +41,7 @@ Work RecordingProcessGroup::Issue(Request request) {
               .root = request.root,
               .dtype = request.dtype(),
               .bytes = request.bytes(),
+              .num_hosts = request.within_host ? size() / host_group()->size() : 1,
               .issue_ns = Now()};
   int64_t& waited_ns = waited_ns_[static_cast<size_t>(request.collective)];
   works_.push_back(GroupDecorator::Issue(std::move(request)));

@@ -27,6 +27,7 @@ class RecordingProcessGroup : public GroupDecorator {
     model::DType dtype = model::DType::kF32;
     // The whole vector: the tensor of all_reduce and broadcast, the larger tensor of the other two.
     int64_t bytes = 0;
+    int num_hosts = 1;     // more: it is within a host, see HostGroup
     int64_t issue_ns = 0;  // when the call was made, on Now()
     Interval interval{};   // when the data moved
   };

@@ -126,6 +126,23 @@ TEST(RecordingTest, MeasuresWaitsAndNotWhatItWaitsForItself) {
   EXPECT_GE(group.waited_ns(), 2'000'000);
 }
 
+// Says which collectives are within one of how many hosts.
+TEST(RecordingTest, KnowsWhatStaysWithinAHost) {
+  struct Silent : ProcessGroup {
+    Silent(int size, ProcessGroup* host) : ProcessGroup(0, size), host_(host) {}
+    std::string_view backend() const override { return "silent"; }
+    ProcessGroup* host_group() override { return host_; }
+    Work Issue(Request) override { return {}; }
+    ProcessGroup* const host_;
+  };
+  Silent host(2, nullptr);
+  RecordingProcessGroup group(std::make_unique<Silent>(6, &host));
+  HostGroup(group).Barrier();
+  group.Barrier();
+  EXPECT_EQ(group.entries()[0].num_hosts, 3);
+  EXPECT_EQ(group.entries()[1].num_hosts, 1);
+}
+
 TEST(RecordingTest, PassesOnTheInnerGroup) {
   auto groups = MakeLocalGroups(1);
   const ProcessGroup& inner = *groups[0];

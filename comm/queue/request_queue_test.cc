@@ -46,16 +46,15 @@ class RequestQueueTest : public testing::Test {
   std::vector<int> threads_;
 };
 
-// The thread has the time to take it, if something has woken it.
+// The thread has the time to take it, if something has woken it. When it starts it looks for work by itself.
 TEST_F(RequestQueueTest, ACallerThatWaitsAtOnceRunsItsOwn) {
   RequestQueue queue(Options());
-  const auto deadline = Soon();
-  while (std::ranges::count(threads_, kCaller) < 20) {
-    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  for (int i = 0; i < 40; ++i) {
     Work work = queue.Issue(AtOnce());
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     work.Wait();
   }
+  EXPECT_GE(std::ranges::count(threads_, kCaller), 35);
 }
 
 TEST_F(RequestQueueTest, WhatNobodyWaitsForRunsOnAThread) {
@@ -97,13 +96,80 @@ TEST_F(RequestQueueTest, ACallerThatGoesOnIsNotWaitedFor) {
   EXPECT_TRUE(left.Done());
 }
 
+// What the other ranks wait for is only done for a request that may run at once: not behind another, not
+// before what it comes after, and not before it is prepared.
+TEST_F(RequestQueueTest, WhatCannotRunYetIsNotBegun) {
+  struct Unfinished : Work::State {
+    void Wait() override {
+      while (!is_done) std::this_thread::yield();
+    }
+    Interval interval() override {
+      Wait();
+      return {};
+    }
+    bool Done() override { return is_done; }
+    std::atomic<bool> is_done = false;
+  };
+  std::vector<int64_t> begun;
+  RequestQueueOptions options = Options();
+  options.begin = [&](const Request& request) {
+    begun.push_back(request.sequence);
+    return request.waits == Waits::kAtOnce;
+  };
+  RequestQueue queue(options);
+  const auto first = std::make_shared<Unfinished>();
+  Request after = AtOnce(), prepared = AtOnce();
+  after.after = Work(first);
+  prepared.prepare = [] {};
+  std::vector<Work> works = {queue.Issue(after), queue.Issue(AtOnce())};
+  first->is_done = true;
+  for (Work& work : works) work.Wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));  // The thread leaves the queue.
+  queue.Issue(prepared).Wait();
+  EXPECT_THAT(begun, ElementsAre());
+  const auto deadline = Soon();
+  while (begun.empty()) {  // The thread may not have left the queue yet.
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    queue.Issue(AtOnce()).Wait();
+  }
+}
+
+// The thread has found the caller at work, and would not look again.
+TEST_F(RequestQueueTest, WhatComesWhileACallerRunsIsRunAfterIt) {
+  RequestQueueOptions options = Options();
+  RequestQueue* made = nullptr;
+  Work second;
+  options.run = [&](const Request& request, int) {
+    if (request.waits == Waits::kLater) return;
+    second = made->Issue(Later());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  RequestQueue queue(options);
+  made = &queue;
+  queue.Issue(AtOnce()).Wait();
+  const auto deadline = In(std::chrono::seconds(10));
+  while (!second.Done()) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+}
+
+TEST_F(RequestQueueTest, WhatIsDoneOutlivesTheQueue) {
+  auto queue = std::make_unique<RequestQueue>(Options());
+  Work work = queue->Issue(AtOnce());
+  work.Wait();
+  queue.reset();
+  EXPECT_TRUE(work.Done());
+  work.Wait();
+}
+
 TEST_F(RequestQueueTest, AFailureOnTheCallerFailsWhatComesLater) {
   RequestQueueOptions options = Options();
   options.run = [](const Request&, int) { throw PeerError(1, "rank 1 is late"); };
+  int num_begun = 0;
+  options.begin = [&](const Request&) { return ++num_begun > 0; };
   RequestQueue queue(options);
   EXPECT_THAT(ErrorOf<CollectiveError>([&] { queue.Issue(AtOnce()).Wait(); }), HasSubstr("rank 1 is late"));
   EXPECT_TRUE(is_aborted_);
   EXPECT_THAT(ErrorOf<CollectiveError>([&] { queue.Issue(AtOnce()).Wait(); }), HasSubstr("rank 1 is late"));
+  EXPECT_EQ(num_begun, 1) << "the connections are closed";
 }
 
 TEST_F(RequestQueueTest, AnAbortEndsTheCallersWait) {

@@ -23,9 +23,6 @@ constexpr char kGather[] = "gather";
 // travel through the same storage.
 //
 // In bf16 every rank keeps the whole f32 weights, and gathers f32: ZeRO shards them too, and gathers bf16.
-//
-// Gradients do not exist once: each rank's own are its summand, and of the sum a rank needs its part alone.
-//
 // With gather=forward all-gathers begin when all parts are updated, the first layers' first, and each read of
 // the next forward waits for its own (ddp/carried_weights.h). Over shm, too, every rank then has whole
 // weights.
@@ -95,6 +92,7 @@ double WeightsBuffer(const StrategyOptions& options, int /*world_size*/, double 
 constexpr std::string_view kGatherWords[] = {"update", "forward"};
 constexpr Option kOptions[] = {kSmallFirst,
                                kSmallLast,
+                               kWithin,
                                {kGather, "when weights are gathered: in the update, or in the next forward",
                                 Option::Unit::kCount, 0, 0, 1, false, false, kGatherWords}};
 
@@ -115,6 +113,8 @@ constinit const Traits kTraits = {
     .carry_option = kGather,
     .pytorch_twin = "zero1"};
 
-std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero1>(context); }
+std::unique_ptr<Strategy> Make(const StrategyContext& context) {
+  return MakeSharded<Zero1>(kTraits, context);
+}
 
 }  // namespace gradsync::ddp::zero1

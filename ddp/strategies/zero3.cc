@@ -11,6 +11,7 @@ constexpr std::string_view kUnitWords[] = {"layer", "model"};
 constexpr Option kOptions[] = {
     {"prefetch", "so many units are gathered ahead", kCount, 1, 0, 2},
     {"keep", "1: weights stay from forward to backward, 0: they are gathered again", kCount, 0, 0, 1},
+    kWithin,
     {"unit", "what is gathered at once, layer or model", kCount, 0, 0, 1, false, false, kUnitWords},
     {"shared", "1: weights exist once for each host, where ranks share memory", kCount, 0, 0, 1}};
 
@@ -75,6 +76,8 @@ constinit const Traits kTraits = {
     .gathers = Gathers,
     .pytorch_twin = "fully_shard"};
 
-std::unique_ptr<Strategy> Make(const StrategyContext& context) { return std::make_unique<Zero3>(context); }
+std::unique_ptr<Strategy> Make(const StrategyContext& context) {
+  return MakeSharded<Zero3>(kTraits, context);
+}
 
 }  // namespace gradsync::ddp::zero3

@@ -143,6 +143,8 @@ std::optional<StepPlan> PlanOf(const Record& record) {
   const auto is_known = [](const bench::BucketRecord& bucket) { return !bucket.parameters.empty(); };
   if (record.buckets.empty() || !std::ranges::all_of(record.buckets, is_known)) return std::nullopt;
   if (facts.StringOr("agreement", "") != "exact" || facts.Find("updates") == nullptr) return std::nullopt;
+  // Parts within hosts travel over two links, which the model does not know.
+  if (facts.StringOr("updates", "") == "parts_within_hosts") return std::nullopt;
   StepPlan plan;
   plan.sends =
       facts.BoolOr("overlaps", false) ? StepPlan::Sends::kDuringBackward : StepPlan::Sends::kAfterBackward;

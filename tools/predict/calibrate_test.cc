@@ -439,6 +439,9 @@ TEST(PlanTest, IsWhatTheRecordSays) {
   EXPECT_EQ(plan->buckets[1].kind, CollectiveKind::kAllGather);
   std::swap(record.buckets[0], record.buckets[1]);
   EXPECT_FALSE(PlanOf(record).has_value()) << "gathers for forward";
+  std::swap(record.buckets[0], record.buckets[1]);
+  record.facts.Set("updates", "parts_within_hosts");
+  EXPECT_FALSE(PlanOf(record).has_value());
   record.facts.Set("updates", "by_bucket");
   record.facts.Set("overlaps", bench::Value(false));
   record.facts.Set("copies_gradients", bench::Value(true));
