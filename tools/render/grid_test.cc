@@ -35,5 +35,34 @@ TEST(GridTest, BaselinesOfTwoCellsNeedNoMoreThanTheirBackend) {
               ElementsAre("", "gloo", "gloo"));
 }
 
+Lines LinesOf(const Grid& grid) {
+  Lines lines;
+  grid.AddTo(10, &lines);
+  return lines;
+}
+
+TEST(GridTest, ColumnsAreAsWideAsTheirHeading) {
+  EXPECT_THAT(LinesOf({.over = {"", "tiny, batch 2", "", "small, batch 1"},
+                       .rows = {{"", "gloo", "shm", "gloo"}, {"core", "9 ms", "7 ms", "8 ms"}}}),
+              ElementsAre("      tiny, batch 2  small, batch 1",  //
+                          "      gloo  shm      gloo",            //
+                          "core  9 ms  7 ms     8 ms"));
+  // One column, and none that needs more.
+  EXPECT_THAT(LinesOf({.over = {"", "tiny", ""}, .rows = {{"", "gloo", "shm"}}}),
+              ElementsAre("  tiny", "  gloo  shm"));
+}
+
+TEST(GridTest, HeadingsTakeNoColumnItsRoom) {
+  const std::string heading(60, 'h'), name(30, 'n'), last(34, 'x');
+  const Grid grid{.over = {"", heading, "", ""}, .rows = {{name, "gloo", "shm", last}}};
+  EXPECT_TRUE(grid.fits());
+  const Lines lines = LinesOf(grid);
+  EXPECT_THAT(lines[0], ::testing::EndsWith("h"));
+  EXPECT_EQ(lines[0].size(), 32u + 60);
+  const Grid full{.over = {"", "", heading}, .rows = {{name, last, last + last, "y"}}};
+  EXPECT_THAT(LinesOf(full)[1], ::testing::HasSubstr(last));
+  for (const std::string& line : LinesOf(full)) EXPECT_LE(line.size(), 112u) << line;
+}
+
 }  // namespace
 }  // namespace gradsync::tools

@@ -70,7 +70,7 @@ void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
     svg.Text("tick", plot.left - kGap, y + 4, "end", tick.label);
   }
   double free_from = -kGap;
-  for (const Tick& tick : plot.x.ticks()) {
+  for (const Tick& tick : chart.x_ticks.empty() ? plot.x.ticks() : chart.x_ticks) {
     const double x = plot.x(tick.value), half = TextWidth(tick.label) / 2;
     svg.Line("axis-line", x, kBottom, x, kBottom + 4);
     if (x - half < free_from + kGap) continue;

@@ -205,6 +205,7 @@ TEST(BandwidthFigureTest, IsLogLogWithIntervals) {
   }
   ASSERT_THAT(x, SizeIs(3));
   EXPECT_NEAR(x[1] - x[0], x[2] - x[1], 0.02);
+  EXPECT_THAT(TextsOf(WithClass(figure, "tick")), ::testing::IsSupersetOf({"1MiB", "10MiB", "100MiB"}));
   EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("Bus bandwidth at ")));
 }
 

@@ -34,7 +34,9 @@ std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
       {{.name = "backend"}, &View::backend},
-      {{.name = "data_size (MB)", .kind = Kind::kPlain, .header = "data_size (MiB)"},
+      {{.name = "data_size", .audience = Audience::kPeople},
+       [](const View& view) { return SizeText(BytesOf(view)); }},
+      {{.name = "data_size (MB)", .audience = Audience::kMachines},  // the published tables' name for MiB
        [](const View& view) { return BytesOf(view) / kMiB; }},
       {{.name = "time_taken", .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_means); })},
@@ -53,7 +55,7 @@ std::vector<Field<View>> Fields() {
        TimePercentile(kTime, 0.95)},
       {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99},
        TimePercentile(kTime, 0.99)},
-      {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline},
+      {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
        [](const View& view) {
          const std::optional<int64_t>& wrong = view.measured().wrong_elements;
          return wrong ? static_cast<double>(*wrong) : kNaN;

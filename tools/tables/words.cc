@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "model/error.h"
 
 namespace gradsync::tools {
@@ -38,6 +39,10 @@ std::string Listed(const std::vector<std::string>& items) {
     text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
   }
   return text;
+}
+
+std::string Brief(std::string_view place) {
+  return absl::StrReplaceAll(place, {{", batch ", " b"}, {"batch ", "b"}, {", sequence ", " s"}});
 }
 
 std::string Fixed(double value, int decimals) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/statistics/estimates.h"
@@ -20,6 +21,9 @@ std::string Fixed(double value, int decimals);
 // harder to read.
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
+
+// "tiny b2 s64" for "tiny, batch 2, sequence 64", where there is little room.
+std::string Brief(std::string_view place);
 
 // "14 to 19 %" for {0.14, 0.19}; "up to 19 %" where the lower end is next to nothing.
 std::string PercentRange(const Interval& interval);
