@@ -41,7 +41,7 @@ std::string Listed(const std::vector<std::string>& items) {
   return text;
 }
 
-std::string Brief(std::string_view place) {
+std::string Brief(const std::string& place) {
   return absl::StrReplaceAll(place, {{", batch ", " b"}, {"batch ", "b"}, {", sequence ", " s"}});
 }
 
@@ -85,8 +85,10 @@ std::string TimeRange(const Interval& seconds) {
 }
 
 std::string TimeText(double seconds) {
-  const bool is_long = std::abs(seconds) >= 1;
-  return Significant(is_long ? seconds : 1e3 * seconds, is_long ? 2 : 3) + (is_long ? " s" : " ms");
+  const double size = std::abs(seconds);
+  if (size >= 1) return Significant(seconds, 2) + " s";
+  return size >= 1e-3 || size == 0 ? Significant(1e3 * seconds, 3) + " ms"
+                                   : Significant(1e6 * seconds, 3) + " us";
 }
 
 std::string RateText(double rate) {

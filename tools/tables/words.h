@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tools/statistics/estimates.h"
@@ -23,7 +22,7 @@ inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
 // "tiny b2 s64" for "tiny, batch 2, sequence 64", where there is little room.
-std::string Brief(std::string_view place);
+std::string Brief(const std::string& place);
 
 // "14 to 19 %" for {0.14, 0.19}; "up to 19 %" where the lower end is next to nothing.
 std::string PercentRange(const Interval& interval);
@@ -33,7 +32,7 @@ std::string PercentAtMost(double part);
 
 // "31 to 36 ms", "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
-// "118 ms", "1.1 s".
+// "13.7 us", "118 ms", "1.1 s".
 std::string TimeText(double seconds);
 // "200 Mbit/s", "4 Gbit/s".
 std::string RateText(double bits_per_second);
