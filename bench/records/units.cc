@@ -55,7 +55,10 @@ std::string FormatCount(int64_t count) {
   return absl::StrCat(count);
 }
 
-std::string FormatByteCount(int64_t bytes) { return FormatCount(bytes) + "B"; }
+std::string FormatByteCount(int64_t bytes) {
+  const std::string count = FormatCount(bytes);
+  return count.ends_with('i') ? count + "B" : count;
+}
 
 std::string ApproximateBytes(double bytes) {
   for (const auto& [name, bits] : kBinaryPrefixes) {

@@ -20,7 +20,7 @@ std::optional<int64_t> ParseByteCount(std::string_view text);
 
 // The shortest exact spelling that ParseCount reads back: "3Mi", "1536Ki", "1000".
 std::string FormatCount(int64_t count);
-// The same of bytes: "1MiB", "1536KiB", "1000B".
+// The same of bytes: "1MiB", "1536KiB", "1000".
 std::string FormatByteCount(int64_t bytes);
 
 // A rounded size for people: "37.1 MiB".

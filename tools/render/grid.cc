@@ -48,9 +48,9 @@ std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
   };
   if (std::ranges::count_if(choices, is_alike) == 1) return backend;
   const auto elements = static_cast<int64_t>(LabelOf(*choice.base->measured));
-  return Join(backend, ", ",
-              elements > 0 ? bench::FormatCount(elements)
-                           : bench::FormatByteCount(choice.base->facts().IntOr("bucket_bytes", 0)));
+  return Join(
+      backend, ", ",
+      elements > 0 ? bench::FormatCount(elements) : SizeText(choice.base->facts().IntOr("bucket_bytes", 0)));
 }
 
 // The rows of all choices: first the baseline, then by their mean difference.

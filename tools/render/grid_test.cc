@@ -52,16 +52,22 @@ TEST(GridTest, ColumnsAreAsWideAsTheirHeading) {
               ElementsAre("  tiny", "  gloo  shm"));
 }
 
+// 30 + 2 + 34 + 2 + 34 = 102 of 110 characters: eight are left for a heading that needs 16 more.
 TEST(GridTest, HeadingsTakeNoColumnItsRoom) {
-  const std::string heading(60, 'h'), name(30, 'n'), last(34, 'x');
-  const Grid grid{.over = {"", heading, "", ""}, .rows = {{name, "gloo", "shm", last}}};
-  EXPECT_TRUE(grid.fits());
-  const Lines lines = LinesOf(grid);
-  EXPECT_THAT(lines[0], ::testing::EndsWith("h"));
-  EXPECT_EQ(lines[0].size(), 32u + 60);
-  const Grid full{.over = {"", "", heading}, .rows = {{name, last, last + last, "y"}}};
-  EXPECT_THAT(LinesOf(full)[1], ::testing::HasSubstr(last));
-  for (const std::string& line : LinesOf(full)) EXPECT_LE(line.size(), 112u) << line;
+  const std::string heading(20, 'h'), name(30, 'n'), wide(34, 'x');
+  const auto grid = [&](const std::string& first) {
+    return Grid{.over = {"", heading, wide}, .rows = {{name, first, wide}}};
+  };
+  EXPECT_TRUE(grid("gloo").fits());
+  EXPECT_THAT(LinesOf(grid("gloo")), ElementsAre(std::string(32, ' ') + heading + "  " + wide,
+                                                 name + "  gloo" + std::string(18, ' ') + wide));
+  const Grid full{.over = {"", heading, wide}, .rows = {{name + wide, "gloo", wide}}};
+  EXPECT_THAT(LinesOf(full)[0], ::testing::HasSubstr("hhhhh…"));
+  EXPECT_EQ(LinesOf(full)[1], name + wide + "  gloo      " + wide);
+  // Two headings share the room.
+  const std::string label(90, 'n');
+  EXPECT_THAT(LinesOf({.over = {"", heading, heading}, .rows = {{label, "gloo", "shm"}}})[1],
+              ::testing::StartsWith(label + "  gloo"));
 }
 
 }  // namespace

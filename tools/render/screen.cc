@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/render/grid.h"
 #include "tools/render/text.h"
@@ -192,9 +191,8 @@ void AddCollectives(const std::vector<Cell>& cells, Lines* lines) {
   for (const std::string& backend : backends) grid.rows[0].push_back(Join(backend, ": time, GB/s"));
   for (const Cell& cell : cells) {
     const bench::ConfigFields& config = cell.any().config();
-    std::vector<std::string>& line = grid.rows.emplace_back(
-        std::vector<std::string>{Join(config.StringOr("collective", "all_reduce"), " of ",
-                                      bench::FormatByteCount(config.IntOr("size_bytes", 0)))});
+    std::vector<std::string>& line = grid.rows.emplace_back(std::vector<std::string>{
+        Join(config.StringOr("collective", "all_reduce"), " of ", SizeText(config.IntOr("size_bytes", 0)))});
 
     line.resize(1 + backends.size());
     for (const Row& row : cell.rows)

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/render/text.h"
 #include "tools/reports/figures.h"
@@ -61,7 +60,7 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
       if (series == chart.series.end()) series = chart.series.insert(series, {.name = name});
       const int64_t size_bytes = row.config().IntOr("size_bytes", 0);
       const auto size = static_cast<double>(size_bytes);
-      const std::string& size_text = sizes[size] = bench::FormatByteCount(size_bytes);
+      const std::string& size_text = sizes[size] = SizeText(size_bytes);
       const double speed = row.bus_bytes_per_second / kGB;
       // The bandwidth is so many bytes over the time.
       const double bytes = speed * row.step_s;

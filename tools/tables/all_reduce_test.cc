@@ -64,10 +64,12 @@ TEST(AllReduceTableTest, PeopleReadSizesInTheirUnits) {
   for (const int64_t bytes : {8, 64 << 10, 1536 << 10, 1 << 30})
     groups.push_back({CombineRanks({AllReduceRecord(bytes, 0, {kMs}), AllReduceRecord(bytes, 1, {kMs})})});
   const Tabled t(groups);
+  const Table& table = t.table("all_reduce");
   std::vector<std::string> sizes;
   for (size_t row = 0; row < groups.size(); ++row)
-    sizes.push_back(Text(t.table("all_reduce"), row, "data_size"));
+    sizes.push_back(table.text(row, table.column("data_size")));
   EXPECT_THAT(sizes, ElementsAre("8B", "64KiB", "1536KiB", "1GiB"));
+  EXPECT_EQ(table.text(0, table.column("time")), "1.00 ms");
 }
 
 TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_join.h"
 #include "bench/records/rounds.h"
-#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/tables/words.h"
 
@@ -248,7 +247,7 @@ void NameCells(std::vector<Cell>* cells) {
     const double rate = ConfigNumber(*cell.any().measured, "link_rate");
     own["link_rate"] = std::isnan(rate) ? "no link" : RateText(rate);
     if (const int64_t size_bytes = cell.any().config().IntOr("size_bytes", 0); size_bytes > 0)
-      own["size_bytes"] = bench::FormatByteCount(size_bytes);
+      own["size_bytes"] = SizeText(size_bytes);
     for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
   }
   std::map<std::pair<std::string, std::string>, size_t> namesakes;

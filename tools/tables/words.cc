@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "bench/records/units.h"
 #include "model/error.h"
 
 namespace gradsync::tools {
@@ -90,6 +91,8 @@ std::string TimeText(double seconds) {
   return size >= 1e-3 || size == 0 ? Significant(1e3 * seconds, 3) + " ms"
                                    : Significant(1e6 * seconds, 3) + " us";
 }
+
+std::string SizeText(int64_t bytes) { return bench::FormatCount(bytes) + "B"; }
 
 std::string RateText(double rate) {
   return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");

@@ -30,6 +30,8 @@ std::string PercentRange(const Interval& interval);
 std::string PercentAtLeast(double part);
 std::string PercentAtMost(double part);
 
+// "8B", "64KiB", "1MiB".
+std::string SizeText(int64_t bytes);
 // "31 to 36 ms", "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
 // "13.7 us", "118 ms", "1.1 s".
