@@ -281,7 +281,7 @@ TEST(RowChartTest, ValuesStandBelowNamesThatLeaveThemNoRoom) {
   RowChart chart = TwoRows();
   chart.rows[1].value = "+13.4 % [+10.4, +16.4]";
   const std::vector<XmlElement> beside = ParseXml(DrawRows(chart).Finish());
-  const XmlElement &short_name = WithClass(beside, "name")[1], &value = WithClass(beside, "value")[1];
+  const XmlElement short_name = WithClass(beside, "name")[1], value = WithClass(beside, "value")[1];
   EXPECT_EQ(value.Number("y"), short_name.Number("y"));
   EXPECT_LE(TextWidth(short_name.text), value.Number("x"));
 
