@@ -18,12 +18,14 @@
 
 #include "bench/testing/run_program.h"
 #include "model/cuda_device.h"
+#include "model/error.h"
 #include "model/safetensors.h"
 #include "model/tensor.h"
 
 namespace gradsync::bench {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
@@ -165,6 +167,17 @@ TEST(LauncherTest, WhatWouldBeIgnoredIsRefused) {
   EXPECT_EQ(result.err, "--interface=lo: no backend here sends over a network: shm\n");
   EXPECT_EQ(RunProgram("bench/gpus", {"--help"}).status, 0);
   EXPECT_EQ(RunProgram("bench/gpus", {"--all"}).status, 2);
+}
+
+TEST(AnswerTest, IsTheLastScreenAndNamesTheNextCommand) {
+  const std::string out = FreshDirectory();
+  const ProgramResult result =
+      RunProgram(kAllReduce, {"--backend=shm", "--sizes=8,1KiB", "--iterations=2", "--out=" + out});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nall_reduce of 8B "));
+  EXPECT_THAT(result.out, HasSubstr("\nchecks      every sum is right\n"));
+  EXPECT_THAT(result.out, EndsWith(Join("Next: ./bazelw run //tools:report -- ", out,
+                                        ", or //tools:summarize with --details\n")));
 }
 
 TEST(HelpTest, NamesEveryFlagAndExitsWith0) {

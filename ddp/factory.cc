@@ -71,7 +71,8 @@ void CheckValue(const Option& option, double value) {
   Require(
       value >= option.minimum && value <= option.maximum && (allows_fractions || std::floor(value) == value),
       option.name, ": found ", value, ", expected a ", allows_fractions ? "" : "whole ", "number from ",
-      option.minimum, " to ", option.maximum);
+      option.minimum, " to ",
+      allows_fractions ? Join(option.maximum) : Join(static_cast<int64_t>(option.maximum)));
 }
 
 std::unique_ptr<Strategy> MakeStrategy(std::string_view name, const StrategyContext& context) {

@@ -35,6 +35,9 @@ done
 # Two baselines over each backend.
 tools/summarize --format=screen "$records/resnet50" >"$TEST_TMPDIR/screen"
 grep --quiet '^ *gloo, 1Mi  *shm, 1Mi  *gloo, 7Mi  *shm, 7Mi$' "$TEST_TMPDIR/screen" || fail "columns of two baselines"
+# Sizes have their own units.
+tools/summarize --format=screen "$records/sweep" >"$TEST_TMPDIR/screen"
+for size in 8B 1KiB 1MiB; do grep --quiet "^all_reduce of $size " "$TEST_TMPDIR/screen" || fail "no $size"; done
 # One run of several.
 run=$(find "$records/link" -name '*.jsonl' -printf '%f\n' | cut --delimiter=. --fields=2 | sort | head --lines=1)
 tools/summarize --format=screen --run="$run" "$records/link" >"$TEST_TMPDIR/screen"

@@ -253,7 +253,7 @@ class Answer {
     return calibration;
   }
 
-  // Of this model and batch alone.
+  // Keeps the steps of this model and batch.
   void ReadMeasured(const std::vector<Record>& records) {
     for (const Record& record : records) {
       const auto& [own, floor] = std::tie(record.config, floor_->config);

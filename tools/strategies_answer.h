@@ -11,14 +11,14 @@ namespace gradsync::tools {
 
 // What is asked of gradsync's own strategies.
 struct StrategiesQuestion {
-  // Of //bench:plan or //bench:ddp: the floor's steps, and variants' plans.
+  // From //bench:plan or //bench:ddp: the floor's steps, and variants' plans.
   std::vector<std::string> records = {};
   std::vector<std::string> calibrations = {};  // of //bench:calibrate; may be empty if the place has a link
   std::vector<std::string> variants = {};      // variants or strategies; empty: all that can be predicted
   std::string model = {};                      // of the records; empty: the first that has the floor
   Place place = {};
   std::string figure = {};  // a file for the map of which variant is fastest where, or empty
-  // Of //bench:ddp over links: steps that are compared, and marked in the map.
+  // From //bench:ddp over links: steps that are compared, and marked in the map.
   std::vector<std::string> measured = {};
 };
 

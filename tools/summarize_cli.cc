@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,15 +24,13 @@ namespace {
 constexpr int kWorseThanBaseline = 3, kNotPrecise = 3;
 
 constexpr char kSummary[] =
-    "Turns benchmark records into tables. Statistics are computed here, from the raw samples of all ranks; "
-    "every row "
-    "lists the reasons not to trust it.\n\n"
-    "With --baseline=DIR two sets of results are compared row by row instead.\n\n"
-    "Lines that are no records are named on stderr and left out. Exit status: 0 done, 1 no record could be "
-    "used, 2 bad arguments, or nothing to compare, 3 with --baseline a row has become slower, has vanished, "
-    "or has "
-    "wrong or unequal results; with --precision differences are not yet known to it. With one launch on a "
-    "side a slower row is only warned of.";
+    "Turns benchmark records into tables. Every row lists the reasons not to trust it.\n"
+    "  ./bazelw run //tools:summarize -- DIR --format=screen       the answer on one screen\n"
+    "  ./bazelw run //tools:summarize -- DIR --baseline=OLD_DIR    what has become slower\n\n"
+    "Lines that are no records are named on stderr and left out. Exit status: 0 done; 1 no record could be\n"
+    "used; 2 bad arguments, or nothing to compare; 3 with --baseline a row has become slower, has vanished,\n"
+    "or has wrong or unequal results (with one launch on a side a slower row is only warned of), with\n"
+    "--precision an interval is wider.";
 
 struct CommandLine {
   std::vector<std::string> inputs;
@@ -42,7 +41,7 @@ struct CommandLine {
   std::string table;
   std::string baseline;
   std::vector<std::string> calibrations;
-  double precision = 0;
+  std::optional<double> precision;
 };
 
 void AddFlags(CommandLine* line, bench::FlagTable* flags) {
@@ -51,8 +50,9 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "files, or directories of which it takes every *.jsonl, but nothing in directories below");
   flags->Add(
       "format", &line->format, bench::OneOf({"markdown", "csv", "latex", "json", "screen"}),
-      "screen: the answer on one screen. csv is RFC 4180; several tables on stdout or in one file "
-      "each follow a line '# name'. Without it the suffix of --out decides: .md, .csv, .tex or .json.");
+      "screen (the answer alone), or tables as markdown, csv, latex or json. In csv (RFC 4180) each of "
+      "several tables on stdout or in one file follows a line '# name'. Without this flag the suffix of "
+      "--out decides: .md, .csv, .tex or .json.");
   flags->Add("baseline_row", &line->baseline_row, bench::Text("a strategy or a variant of the records"),
              "The row that others are compared with, over the same backend and at the same size if it is "
              "there. Default: core, or the first row where there is no core.");
@@ -73,8 +73,8 @@ void AddFlags(CommandLine* line, bench::FlagTable* flags) {
       "prediction is.");
   flags->Add(
       "precision", &line->precision, bench::Percent(),
-      "Makes no tables. Exits with 3 unless every interval of the latest run is within +- this part of "
-      "the baseline's step.");
+      "Exits with 3 unless every interval of the latest run is within +- this part of the baseline's step. "
+      "Makes no tables.");
   flags->Add("out", &line->out,
              bench::Path("a file, or with --format=csv a directory (existing, or named with a / at its end)"),
              "Where the tables go, in place of stdout. In a directory every table gets a file, <name>.csv.");
@@ -201,7 +201,7 @@ int RunSummarize(int argc, const char* const* argv, std::ostream& out, std::ostr
     Summary summary = Summarize(line.inputs, line.baseline_row, line.run, line.calibrations);
     PrintProblems(summary, err);
     if (summary.num_records == 0) return Fail(kFailed, WhyNoRecords(line.inputs), err);
-    if (line.precision > 0) return CheckPrecision(summary, line.precision, err);
+    if (line.precision) return CheckPrecision(summary, *line.precision, err);
     if (line.format == "screen") {
       out << ScreenOf(summary) << std::flush;
       return kDone;

@@ -239,7 +239,7 @@ std::string FlagTable::Usage() const {
     return usage;
   }
   // A line for each flag, as long as that is a screen; the flags of later groups are only named.
-  constexpr size_t kMostLines = 42, kNameWidth = 24, kMostDefault = 12, kWidth = 110;
+  constexpr size_t kMostLines = 42, kNameWidth = 27, kMostDefault = 12, kWidth = 110;
   std::string usage = summary_ + "\n\n";
   if (paths_ != nullptr) usage += program_ + " takes " + paths_help_ + ".\n\n";
   std::string_view group;
@@ -250,9 +250,9 @@ std::string FlagTable::Usage() const {
     if (i == 0 || flag.group != group) {
       group = flag.group;
       const auto size = static_cast<size_t>(std::ranges::count(flags_, flag.group, &Flag::group));
+      if (is_named) usage += '\n';
       is_named = num_lines + 1 + size > kMostLines;
       num_lines += is_named ? 1 : 1 + size;
-      if (is_named) usage += '\n';
       usage += group.empty() ? "Flags of " + program_ + ":" : Join(group, ":");
       if (!is_named) usage += "\n";
     }
@@ -267,6 +267,7 @@ std::string FlagTable::Usage() const {
     if (line.size() > kWidth) line = line.substr(0, line.rfind(' ', kWidth - 4)) + " ...";
     usage += line + (line.ends_with('.') ? "\n" : ".\n");
   }
+  if (is_named) usage += '\n';
   return usage + "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n";
 }
 

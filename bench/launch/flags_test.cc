@@ -238,8 +238,8 @@ TEST(FlagTableTest, UsageShowsFlagsByGroups) {
   table.BeginGroup("Data");
   table.Add("batch_size", &batch_size, Integer(1, 10), "Rows of a batch.");
   EXPECT_EQ(table.Usage(),
-            "Demonstrates flags.\n\nFlags of demo:\n  --steps=1             Steps to take.\nData:\n"
-            "  --batch_size=2        Rows of a batch.\n"
+            "Demonstrates flags.\n\nFlags of demo:\n  --steps=1                Steps to take.\nData:\n"
+            "  --batch_size=2           Rows of a batch.\n"
             "\n--help=FLAG, or a group in small letters, explains in full; --help=all everything.\n");
   Parse(table, {"--help=data"});
   EXPECT_THAT(table.Usage(), AllOf(HasSubstr("--batch_size\n"), Not(HasSubstr("--steps"))));
@@ -258,7 +258,20 @@ TEST(FlagTableTest, UsageIsAScreen) {
   std::istringstream lines(usage);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120) << line;
   EXPECT_THAT(usage, AllOf(HasSubstr("\n  --flag0=1"), HasSubstr("\nGroup 50: --flag50 --flag51"),
-                           Not(HasSubstr("Not this"))));
+                           HasSubstr(" --flag59\n\n--help=FLAG"), Not(HasSubstr("Not this"))));
+}
+
+// A group that fits may follow one that does not.
+TEST(FlagTableTest, UsageBeginsEveryGroupWithALine) {
+  std::vector<int64_t> values(80, 1);
+  FlagTable table("demo", "Demonstrates flags.");
+  table.BeginGroup("Large");
+  for (size_t i = 1; i < values.size(); ++i) table.Add(Join("flag", i), &values[i], Integer(1, 10), "One.");
+  table.BeginGroup("Small");
+  table.Add("last", &values[0], Integer(1, 10), "The last.");
+  EXPECT_THAT(table.Usage(),
+              AllOf(HasSubstr("flags.\n\nLarge: --flag1 --flag2 "),
+                    HasSubstr(" --flag79\nSmall:\n  --last=1                 The last.\n\n--help")));
 }
 
 TEST(ResolvePathTest, CountsFromWhereTheCommandWasTyped) {

@@ -24,7 +24,8 @@ void RankOptions::AddTo(FlagTable& flags) {
   flags.Add("comm_threads", &comm_threads, Integer(1, kMaxThreads),
             "Communication threads of each rank: how many collectives progress at the same time.");
   flags.Add("placement", &placement, OneOf({"none", "pin"}),
-            "pin: every rank computes on CPUs of its own, and communicates on others if any are left.");
+            "Where threads run. pin: every rank computes on CPUs of its own, and communicates on others if "
+            "any are left.");
   flags.Add(
       "interface", &interface_or_address,
       Text("a network interface such as eth0, or an address of this host"),

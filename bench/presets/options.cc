@@ -198,7 +198,7 @@ void Resolution(const SuiteOptions& options, Builder& builder) {
 }
 
 // Steps that do to memory what strategies do, and overlap nothing: each gradient alone, copies in buckets of
-// three sizes, and one bucket that gradients are written into. And one that overlaps, which shows what both
+// three sizes, and one bucket that gradients are written into. The last one overlaps, and shows what both
 // sides lose where they share processors.
 void Calibrate(const SuiteOptions& options, Builder& builder) {
   builder.AllReduce({"--collectives=all_reduce,reduce_scatter,all_gather", "--in_flight=1,2",
@@ -217,6 +217,7 @@ void Calibrate(const SuiteOptions& options, Builder& builder) {
 void SuiteOptions::AddTo(FlagTable& flags) {
   flags.Add(
       "preset", &preset, OneOf({"smoke", "quick", "resolution", "calibrate", "reference"}),
+      "Which experiments: smoke, quick, resolution, calibrate or reference. "
       "smoke: whether everything works, within a minute. quick: a comparison, within ten on two cores. "
       "resolution: how small a difference can be shown, by known delays. "
       "calibrate: what predictions need of this machine and its link, within two minutes for each backend. "

@@ -132,7 +132,10 @@ TEST(DdpLaunchTest, EndsOnceDifferencesAreKnownToThePrecision) {
       EXPECT_GT(record.config.DoubleOr("precision", 0), 0);
       EXPECT_EQ(record.facts.IntOr("launches", 0), 3);
     }
-    return records.size() / (2u * 3u);
+    const size_t launches = records.size() / (2u * 3u);
+    const bool says_why = result.out.find(" %: no further launch\n") != std::string::npos;
+    EXPECT_EQ(says_why, launches < 3) << result.out;
+    return launches;
   };
   EXPECT_EQ(launches_at("--precision=1000000%"), 2u);
   EXPECT_EQ(launches_at("--precision=0.000001%"), 3u);

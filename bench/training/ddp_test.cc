@@ -220,6 +220,7 @@ TEST(DdpTest, ATimeIsSpentInWholeBlocks) {
   std::erase(arguments, "--steps=3");
   const ProgramResult result = RunProgram(kDdp, arguments);
   ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(": 12 rounds are the fewest that decide anything\n"));
   const std::vector<Record> records = RecordsIn(out);
   EXPECT_EQ(records.size(), 6u);
   for (const Record& record : records) {

@@ -231,6 +231,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "gradients, and cannot clip them"},
         std::pair{"core:clip_norm=-1",
                   "--variants=core:clip_norm=-1: clip_norm: found -1, expected a number from 0 "},
+        std::pair{"powersgd:rank=0",
+                  "--variants=powersgd:rank=0: rank: found 0, expected a whole number from 1 to 1048576"},
         std::pair{"core:bucket_bytes", "--variants=core:bucket_bytes: 'bucket_bytes': expected option=value"},
         std::pair{"core:bucket_bytes=0", "--variants=core:bucket_bytes=0: bucket_bytes: expected "},
         std::pair{"core:bucket_bytes=1,bucket_elements=1",

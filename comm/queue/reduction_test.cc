@@ -98,7 +98,7 @@ TEST(ReduceTest, ThereMayBeFewerResultsThanParts) {
   }
 }
 
-// Of as many parts as are read in one pass, and of more.
+// As many parts as are read in one pass, and more.
 TEST(ReduceTest, AMeanIsDividedByTheNumberOfParts) {
   for (size_t count = 2; count <= 5; ++count) {
     std::vector<std::vector<float>> parts(count, std::vector<float>(1500, 6));

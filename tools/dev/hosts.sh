@@ -107,7 +107,7 @@ for rate in "${rates[@]}"; do
   fi
   for ((host = 0; host < num_hosts; ++host)); do
     if [[ $rate ]]; then limit "$prefix-$host" link0; fi
-    # Of two hosts one receives what the other sends, which is limited already.
+    # With two hosts, one receives what the other sends, which is limited already.
     if [[ $rate ]] && ((num_hosts > 2)); then limit "$prefix-switch" "port$host"; fi
     before+=("$(sent_by "$host")")
   done

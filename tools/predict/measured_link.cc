@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-// Of the program that measured, such as /opt/build/all_reduce_perf.
+// By the name of the program that measured, such as /opt/build/all_reduce_perf.
 CollectiveKind KindOfProgram(const std::string& program) {
   for (const char* const name : {"all_reduce", "reduce_scatter", "all_gather"})
     if (absl::StrContains(program, Join(name, "_perf"))) return KindOf(name);

@@ -67,7 +67,7 @@ TEST(StepTest, CopiesTakeAsLongAsBucketsOfTheirSize) {
   plan.copies = true;
   StepInputs inputs = Inputs(plan);
   inputs.calibration.copy_in = Curve({{4, 0.5}, {10, 2}});
-  // Of 10, 6 and 4 bytes.
+  // Copies of 10, 6 and 4 bytes.
   EXPECT_DOUBLE_EQ(StepOf(inputs), 33 + 20 + 10 * 2 + 6 * 1 + 4 * 0.5);
 }
 

@@ -73,7 +73,7 @@ TEST(TorchProfile, ASecondRunIsTheOtherHalfOfTheLaunches) {
   EXPECT_NEAR(ProfileOf({slow, TestTorchLaunch()}).SecondRunError(row), -1.0 / 11, 1e-9);
   EXPECT_EQ(ProfileOf({slow}).SecondRunError(row), 0);
   EXPECT_TRUE(std::isnan(ProfileOf({slow}).SecondRunError("another")));
-  // Of one launch, of its steps.
+  // One launch: its steps are compared.
   for (json& rank : slow["ranks"]) {
     for (size_t i = rank.size() / 2; i < rank.size(); ++i) {
       if (rank[i]["mode"] == "ddp") rank[i]["step_ns"] = 198'000'000;

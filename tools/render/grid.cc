@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "bench/records/units.h"
 #include "model/error.h"
@@ -48,9 +48,9 @@ std::string HeadOf(const Choice& choice, const std::vector<Choice>& choices) {
   };
   if (std::ranges::count_if(choices, is_alike) == 1) return backend;
   const auto elements = static_cast<int64_t>(LabelOf(*choice.base->measured));
-  return Join(backend, ", ",
-              elements > 0 ? bench::FormatCount(elements)
-                           : bench::FormatByteCount(choice.base->facts().IntOr("bucket_bytes", 0)));
+  return Join(
+      backend, ", ",
+      elements > 0 ? bench::FormatCount(elements) : SizeText(choice.base->facts().IntOr("bucket_bytes", 0)));
 }
 
 // The rows of all choices: first the baseline, then by their mean difference.
@@ -103,25 +103,38 @@ void AddText(const std::string& head, const std::string& text, size_t most, Line
   lines->push_back(Shortened(line, kScreenColumns));
 }
 
-size_t Grid::WidthOf(size_t column) const {
-  size_t width = 0;
-  for (const auto& row : rows) width = std::max(width, NumCharacters(row[column]));
-  return width;
+std::vector<size_t> Grid::Widths() const {
+  std::vector<size_t> widths(rows[0].size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], NumCharacters(row[i]));
+  }
+  const size_t whole = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
+  size_t room = kScreenColumns - std::min(kScreenColumns, whole);
+  for (size_t begin = 0, end = 1; begin < over.size(); begin = end++) {
+    size_t width = widths[begin];
+    for (; end < over.size() && over[end].empty(); ++end) width += 2 + widths[end];
+    const size_t more =
+        std::min(room, NumCharacters(over[begin]) - std::min(width, NumCharacters(over[begin])));
+    widths[end - 1] += more;
+    room -= more;
+  }
+  return widths;
 }
 
 bool Grid::fits() const {
-  size_t width = std::min(WidthOf(0), kMostLabel);
-  for (size_t i = 1; i < rows[0].size(); ++i) width += 2 + WidthOf(i);
-  return width <= kScreenColumns;
+  const std::vector<size_t> widths = Widths();
+  return std::accumulate(widths.begin() + 1, widths.end(),
+                         std::min(widths[0], kMostLabel) + 2 * (widths.size() - 1)) <= kScreenColumns;
 }
 
 void Grid::AddTo(size_t most, Lines* lines) const {
+  const std::vector<size_t> widths = Widths();
   size_t label_width = kScreenColumns;
-  for (size_t i = 1; i < rows[0].size(); ++i) label_width -= std::min(label_width, WidthOf(i) + 2);
+  for (size_t i = 1; i < widths.size(); ++i) label_width -= std::min(label_width, widths[i] + 2);
   label_width = std::max(label_width, kMostLabel);
   std::vector<size_t> begins = {0};
-  for (size_t i = 0; i < rows[0].size(); ++i) {
-    const size_t end = begins.back() + std::min(WidthOf(i), i == 0 ? label_width : kMostLabel) + 2;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    const size_t end = begins.back() + std::min(widths[i], i == 0 ? label_width : kMostLabel) + 2;
     if (end > kScreenColumns + 2) break;
     begins.push_back(end);
   }
@@ -140,7 +153,7 @@ void Grid::AddTo(size_t most, Lines* lines) const {
   for (size_t row = 0; row < rows.size(); ++row) {
     if (row >= shown && row < first_last) {
       names.push_back(rows[row][0]);
-      if (row + 1 == first_last) AddText("and ", absl::StrJoin(names, ", "), 1, lines);
+      if (row + 1 == first_last) AddText("not shown: ", absl::StrJoin(names, ", "), 1, lines);
       continue;
     }
     std::string line;
@@ -187,8 +200,7 @@ std::string NameOf(const Cell& cell) {
 }
 
 std::string NameOf(const Choice& choice) {
-  return Join(absl::StrReplaceAll(NameOf(*choice.cell), {{", batch ", " b"}, {", sequence ", " s"}}),
-              " over ", choice.base->backend());
+  return Join(Brief(NameOf(*choice.cell)), " over ", choice.base->backend());
 }
 
 Grid GridOf(const std::vector<Choice>& choices, int decimals) {
@@ -213,7 +225,7 @@ Grid GridOf(const std::vector<Choice>& choices, int decimals) {
   const bool in_lines = choices.size() > kMostSettings;
   std::vector<std::vector<std::string>> columns = {{""}};
   Append(labels, &columns[0]);
-  Append({"floor", "baseline's cost", "best row's step", "best row's cost"}, &columns[0]);
+  Append({"floor (no sync)", "baseline's cost", "best row's step", "best row's cost"}, &columns[0]);
   const Cell* last = nullptr;
   for (const Choice& choice : choices) {
     std::vector<std::string>& column = columns.emplace_back();

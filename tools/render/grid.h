@@ -28,7 +28,8 @@ struct Grid {
   std::vector<std::vector<std::string>> rows{};  // the first holds the headers
   size_t num_last = 0;                           // rows at the end that stay
 
-  size_t WidthOf(size_t column) const;
+  // How many characters each column has. Where there is room, a heading fits over its columns.
+  std::vector<size_t> Widths() const;
   bool fits() const;
   // At most so many lines: of the others those that come last are only named.
   void AddTo(size_t most, Lines* lines) const;

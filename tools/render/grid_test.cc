@@ -35,5 +35,40 @@ TEST(GridTest, BaselinesOfTwoCellsNeedNoMoreThanTheirBackend) {
               ElementsAre("", "gloo", "gloo"));
 }
 
+Lines LinesOf(const Grid& grid) {
+  Lines lines;
+  grid.AddTo(10, &lines);
+  return lines;
+}
+
+TEST(GridTest, ColumnsAreAsWideAsTheirHeading) {
+  EXPECT_THAT(LinesOf({.over = {"", "tiny, batch 2", "", "small, batch 1"},
+                       .rows = {{"", "gloo", "shm", "gloo"}, {"core", "9 ms", "7 ms", "8 ms"}}}),
+              ElementsAre("      tiny, batch 2  small, batch 1",  //
+                          "      gloo  shm      gloo",            //
+                          "core  9 ms  7 ms     8 ms"));
+  // One column, and none that needs more.
+  EXPECT_THAT(LinesOf({.over = {"", "tiny", ""}, .rows = {{"", "gloo", "shm"}}}),
+              ElementsAre("  tiny", "  gloo  shm"));
+}
+
+// 30 + 2 + 34 + 2 + 34 = 102 of 110 characters: eight are left for a heading that needs 16 more.
+TEST(GridTest, HeadingsTakeNoColumnItsRoom) {
+  const std::string heading(20, 'h'), name(30, 'n'), wide(34, 'x');
+  const auto grid = [&](const std::string& first) {
+    return Grid{.over = {"", heading, wide}, .rows = {{name, first, wide}}};
+  };
+  EXPECT_TRUE(grid("gloo").fits());
+  EXPECT_THAT(LinesOf(grid("gloo")), ElementsAre(std::string(32, ' ') + heading + "  " + wide,
+                                                 name + "  gloo" + std::string(18, ' ') + wide));
+  const Grid full{.over = {"", heading, wide}, .rows = {{name + wide, "gloo", wide}}};
+  EXPECT_THAT(LinesOf(full)[0], ::testing::HasSubstr("hhhhh…"));
+  EXPECT_EQ(LinesOf(full)[1], name + wide + "  gloo      " + wide);
+  // Two headings share the room.
+  const std::string label(90, 'n');
+  EXPECT_THAT(LinesOf({.over = {"", heading, heading}, .rows = {{label, "gloo", "shm"}}})[1],
+              ::testing::StartsWith(label + "  gloo"));
+}
+
 }  // namespace
 }  // namespace gradsync::tools

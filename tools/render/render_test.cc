@@ -73,10 +73,10 @@ TEST(RenderTest, Markdown) {
 
 All rows: ranks 2.
 
-| who       |    time | delta [simultaneous 95 % CI] |
-|:----------|--------:|-----------------------------:|
-| a\|b_"c", |  0.0123 |            -2.5 [-3.1, -1.2] |
-| é         | 1.5000* |                              |
+| who       |    time |   delta [95 % CI] |
+|:----------|--------:|------------------:|
+| a\|b_"c", |  0.0123 | -2.5 [-3.1, -1.2] |
+| é         | 1.5000* |                   |
 
 second:
 
@@ -121,7 +121,7 @@ TEST(RenderTest, Latex) {
 \small
 \begin{tabular}{lrr}
 \toprule
-who & time & delta [simultaneous 95 \% CI] \\
+who & time & delta [95 \% CI] \\
 \midrule
 a|b\_"c", & 0.0123 & -2.5 [-3.1, -1.2] \\
 é & 1.5000* &  \\

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/render/grid.h"
 #include "tools/render/text.h"
@@ -127,40 +126,47 @@ std::string FlagsOf(const std::vector<Cell>& cells) {
   return parts.empty() ? "" : Join(absl::StrJoin(parts, ", "), " of ", num_rows, " rows");
 }
 
-// "MB a step: tiny 37.3 (zero1@shm, zero2@shm 18.6); small 515": what baselines send, and rows that
-// send another amount, by model.
-std::string BytesOf(const std::vector<Choice>& choices) {
-  const auto model_of = [](const Choice& choice) {
-    return choice.cell->any().config().StringOr("model", "");
-  };
-  std::vector<std::string> models, parts;
-  for (const Choice& first : choices) {
-    if (std::ranges::count(models, model_of(first)) > 0) continue;
-    models.push_back(model_of(first));
-    std::vector<std::string> amounts;
-    std::vector<std::pair<std::string, std::vector<std::string>>> others;  // names by amount
-    for (const Choice& choice : choices) {
-      if (model_of(choice) != models.back()) continue;
-      const std::string base = SentIn(choice.base);
-      if (std::ranges::count(amounts, base) == 0) amounts.push_back(base);
-      for (const Row& row : choice.cell->rows) {
-        const std::string amount = SentIn(&row);
-        if (RowOf(choice, row.label()) != &row || amount == base) continue;
-        const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
-          return other.cell != choice.cell || SentIn(RowOf(other, row.label())) == amount;
-        });
-        const std::string& name = is_everywhere ? row.label() : row.variant();
-        auto same = std::ranges::find(others, amount, [](const auto& other) { return other.first; });
-        if (same == others.end()) same = others.insert(others.end(), {amount, {}});
-        if (std::ranges::count(same->second, name) == 0) same->second.push_back(name);
-      }
+template <class T>
+using Groups = std::vector<std::pair<std::string, T>>;  // in the order in which they were begun
+
+template <class T>
+T& GroupOf(const std::string& name, Groups<T>* groups) {
+  const auto group = std::ranges::find(*groups, name, &std::pair<std::string, T>::first);
+  return group == groups->end() ? groups->emplace_back(name, T()).second : group->second;
+}
+
+void AddOnce(const std::string& text, std::vector<std::string>* all) {
+  if (std::ranges::count(*all, text) == 0) all->push_back(text);
+}
+
+// "37.3 (zero1@shm, zero2@shm 18.6)": what the baselines of a model send, and rows that send another amount.
+std::string AmountsOf(const std::vector<Choice>& choices) {
+  std::vector<std::string> amounts, differing;
+  Groups<std::vector<std::string>> others;  // names by amount
+  for (const Choice& choice : choices) {
+    const std::string base = SentIn(choice.base);
+    AddOnce(base, &amounts);
+    for (const Row& row : choice.cell->rows) {
+      const std::string amount = SentIn(&row);
+      if (RowOf(choice, row.label()) != &row || amount == base) continue;
+      const bool is_everywhere = std::ranges::all_of(choices, [&](const Choice& other) {
+        return other.cell != choice.cell || SentIn(RowOf(other, row.label())) == amount;
+      });
+      AddOnce(is_everywhere ? row.label() : row.variant(), &GroupOf(amount, &others));
     }
-    std::vector<std::string> differing;
-    for (const auto& [amount, names] : others)
-      differing.push_back(Join(absl::StrJoin(names, ", "), " ", amount));
-    parts.push_back(Join(models.back(), " ", Listed(amounts),
-                         differing.empty() ? "" : Join(" (", absl::StrJoin(differing, "; "), ")")));
   }
+  for (const auto& [amount, names] : others)
+    differing.push_back(Join(absl::StrJoin(names, ", "), " ", amount));
+  return Join(Listed(amounts), differing.empty() ? "" : Join(" (", absl::StrJoin(differing, "; "), ")"));
+}
+
+// "MB a step: tiny 37.3 (zero1@shm, zero2@shm 18.6), small 515".
+std::string BytesOf(const std::vector<Choice>& choices) {
+  Groups<std::vector<Choice>> models;
+  for (const Choice& choice : choices)
+    GroupOf(choice.cell->any().config().StringOr("model", ""), &models).push_back(choice);
+  std::vector<std::string> parts;
+  for (const auto& [model, own] : models) parts.push_back(Join(model, " ", AmountsOf(own)));
   return Join("MB a step: ", absl::StrJoin(parts, ", "));
 }
 
@@ -179,17 +185,14 @@ void AddLearning(const Summary& summary, Lines* lines) {
 void AddCollectives(const std::vector<Cell>& cells, Lines* lines) {
   std::vector<std::string> backends;
   for (const Cell& cell : cells) {
-    for (const Row& row : cell.rows) {
-      if (std::ranges::count(backends, row.backend()) == 0) backends.push_back(row.backend());
-    }
+    for (const Row& row : cell.rows) AddOnce(row.backend(), &backends);
   }
   Grid grid{.rows = {{""}}};
   for (const std::string& backend : backends) grid.rows[0].push_back(Join(backend, ": time, GB/s"));
   for (const Cell& cell : cells) {
     const bench::ConfigFields& config = cell.any().config();
-    std::vector<std::string>& line = grid.rows.emplace_back(
-        std::vector<std::string>{Join(config.StringOr("collective", "all_reduce"), " of ",
-                                      bench::FormatByteCount(config.IntOr("size_bytes", 0)))});
+    std::vector<std::string>& line = grid.rows.emplace_back(std::vector<std::string>{
+        Join(config.StringOr("collective", "all_reduce"), " of ", SizeText(config.IntOr("size_bytes", 0)))});
 
     line.resize(1 + backends.size());
     for (const Row& row : cell.rows)
@@ -209,12 +212,9 @@ std::string ScreenOf(const Summary& summary) {
                        [](const Cell& cell) { return cell.any().strategy().empty(); });
   // The settings of the first run, and of others as long as there is room and they have the same baseline.
   std::vector<Choice> shown;
-  std::vector<std::pair<std::string, std::vector<Choice>>> others;
-  for (const Choice& choice : ChoicesOf(training)) {
-    const std::string& run = choice.base->measured->record.run_id;
-    if (others.empty() || others.back().first != run) others.emplace_back(run, std::vector<Choice>());
-    others.back().second.push_back(choice);
-  }
+  Groups<std::vector<Choice>> others;
+  for (const Choice& choice : ChoicesOf(training))
+    GroupOf(choice.base->measured->record.run_id, &others).push_back(choice);
   std::erase_if(others, [&](const auto& run) {
     const bool fits = shown.empty() || (shown.size() + run.second.size() < kMostSettings &&
                                         run.second[0].base->label() == shown[0].base->label());

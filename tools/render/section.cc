@@ -114,7 +114,7 @@ void AddColumn(const Table& table, size_t i, Section* section) {
   bool is_interval = false;
   for (size_t row = 0; row < section->rows.size(); ++row) is_interval |= has_ends(row);
   section->headers.push_back(!column.header.empty() ? column.header
-                             : is_interval          ? column.name + " [simultaneous 95 % CI]"
+                             : is_interval          ? column.name + " [95 % CI]"
                                                     : column.name);
   section->is_text.push_back(table.is_text(i));
   for (size_t row = 0; row < section->rows.size(); ++row) {

@@ -26,6 +26,13 @@ TEST(ReportTextTest, WritesForPeople) {
   EXPECT_EQ(Readable(std::nan(""), 3), "n/a");
   EXPECT_EQ(Listed({"a", "b", "c"}), "a, b and c");
   EXPECT_EQ(Shortened("αβγδ", 3), "αβ…");
+  EXPECT_EQ(Brief("tiny, batch 2, sequence 64, 1 rank"), "tiny b2 s64, 1 rank");
+  EXPECT_EQ(Brief("batch 16"), "b16");
+  EXPECT_EQ(TimeText(7.07e-7), "0.707 us");
+  EXPECT_EQ(TimeText(0.00099), "990 us");
+  EXPECT_EQ(TimeText(0.001), "1.00 ms");
+  EXPECT_EQ(TimeText(-0.0123), "-12.3 ms");
+  EXPECT_EQ(TimeText(1.04), "1.0 s");
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ void DrawAxes(const LineChart& chart, const Plot& plot, Svg& svg) {
     svg.Text("tick", plot.left - kGap, y + 4, "end", tick.label);
   }
   double free_from = -kGap;
-  for (const Tick& tick : plot.x.ticks()) {
+  for (const Tick& tick : chart.x_ticks.empty() ? plot.x.ticks() : chart.x_ticks) {
     const double x = plot.x(tick.value), half = TextWidth(tick.label) / 2;
     svg.Line("axis-line", x, kBottom, x, kBottom + 4);
     if (x - half < free_from + kGap) continue;
@@ -188,14 +188,16 @@ Svg DrawRows(const RowChart& chart) {
   const auto [low, high] = chart.range.With(RangeOf(chart.rows));
   const Scale scale =
       Scale::Linear(low, high, kMarkerWidth, kChartWidth - kMarkerWidth, kTicks, Scale::Ends::kExact);
-  double bottom = 4, value_x = 0, value_width = 0;
-  for (const ChartRow& row : chart.rows) value_width = std::max(value_width, TextWidth(row.value));
-  // Names leave room for values. Text is narrower than TextWidth says.
-  const auto longest = static_cast<size_t>((kChartWidth - 0.9 * value_width - kGap) / TextWidth("x"));
+  double bottom = 4, name_width = 0, value_width = 0;
   for (const ChartRow& row : chart.rows) {
-    bottom += HeightOf(row);
-    value_x = std::max(value_x, TextWidth(Shortened(row.name, longest)) + kGap);
+    name_width = std::max(name_width, TextWidth(row.name));
+    value_width = std::max(value_width, TextWidth(row.value));
   }
+  // Values stand behind names, or below where that has no room. Text is narrower than TextWidth says.
+  const bool is_below = name_width + kGap + 0.9 * value_width > kChartWidth;
+  const double value_x = is_below ? 0 : name_width + kGap, below = is_below ? kNameHeight : 0;
+  const auto longest = static_cast<size_t>(kChartWidth / TextWidth("x"));
+  for (const ChartRow& row : chart.rows) bottom += HeightOf(row) + below;
   Svg svg(kChartWidth, bottom + kAxisHeight, Join(chart.title, ": ", chart.x_label));
   for (const Tick& tick : scale.ticks()) {
     const double x = scale(tick.value), half = TextWidth(tick.label) / 2;
@@ -210,6 +212,7 @@ Svg DrawRows(const RowChart& chart) {
     }
     const std::string name = Shortened(row.name, longest);
     svg.Text("name over", 0, y + kNameHeight - 3, "start", name, name == row.name ? "" : row.name);
+    y += below;
     svg.Text("value over", value_x, y + kNameHeight - 3, "start", row.value);
     // Not through the text: across a minus sign it would make a plus.
     svg.Line("zero", scale(0), y + kNameHeight, scale(0), y + kRowHeight);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/reports/scale.h"
 #include "tools/reports/svg.h"
 #include "tools/statistics/estimates.h"
 
@@ -42,6 +43,7 @@ struct LineChart {
   std::string title{};  // for screen readers
   std::string x_label{};
   std::string y_label{};
+  std::vector<Tick> x_ticks{};  // empty: round numbers
   bool log_x = false, log_y = false;
   double reference = kNaN;  // a line at this y, which the axis holds
   std::vector<ChartSeries> series{};

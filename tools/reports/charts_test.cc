@@ -277,15 +277,34 @@ TEST(RowChartTest, LeavesOutWhatCannotBeDrawn) {
   EXPECT_NO_THROW(ParseXml(DrawRows({}).Finish()));
 }
 
-TEST(RowChartTest, CutsLongNamesAndKeepsThemInTips) {
+TEST(RowChartTest, ValuesStandBelowNamesThatLeaveThemNoRoom) {
   RowChart chart = TwoRows();
-  chart.rows[0].name = "a strategy with a very, very long name";
   chart.rows[1].value = "+13.4 % [+10.4, +16.4]";
+  const std::vector<XmlElement> beside = ParseXml(DrawRows(chart).Finish());
+  const XmlElement short_name = WithClass(beside, "name")[1], value = WithClass(beside, "value")[1];
+  EXPECT_EQ(value.Number("y"), short_name.Number("y"));
+  EXPECT_LE(TextWidth(short_name.text), value.Number("x"));
+
+  chart.rows[0].name = "core:bucket_elements=7Mi,small_first=0,small_last=0";
   const std::vector<XmlElement> elements = ParseXml(DrawRows(chart).Finish());
-  const std::vector<XmlElement> names = WithClass(elements, "name");
-  EXPECT_EQ(names[0].text, "a strategy with a very, very l…");
-  EXPECT_EQ(names[0].tip, "a strategy with a very, very long name");
-  EXPECT_LE(names[0].Number("x") + TextWidth(names[0].text), WithClass(elements, "value")[0].Number("x"));
+  const std::vector<XmlElement> names = WithClass(elements, "name"), values = WithClass(elements, "value"),
+                                zeros = WithClass(elements, "zero");
+  EXPECT_EQ(names[0].text, chart.rows[0].name);
+  for (size_t row = 0; row < 2; ++row) {
+    EXPECT_EQ(values[row].Number("x"), 0);
+    EXPECT_EQ(values[row].Number("y"), names[row].Number("y") + 15);
+    EXPECT_GT(zeros[row].Number("y1"), values[row].Number("y"));
+  }
+  EXPECT_LT(zeros[0].Number("y2"), names[1].Number("y"));
+  EXPECT_EQ(WithClass(elements, "axis")[0].Number("y"), WithClass(beside, "axis")[0].Number("y") + 30);
+}
+
+TEST(RowChartTest, CutsNamesThatAreWiderThanTheChartAndKeepsThemInTips) {
+  RowChart chart = TwoRows();
+  chart.rows[0].name = "a strategy with a very, very long name, which goes on and on";
+  const std::vector<XmlElement> names = WithClass(ParseXml(DrawRows(chart).Finish()), "name");
+  EXPECT_EQ(names[0].text, "a strategy with a very, very long name, which goes …");
+  EXPECT_EQ(names[0].tip, chart.rows[0].name);
 }
 
 TEST(MapChartTest, HasACellForEachRowAndColumn) {

@@ -68,7 +68,7 @@ std::string FasterText(const std::vector<Answer>& answers) {
   std::vector<std::string> parts;
   for (const auto& [row, where] : faster) {
     const std::string text =
-        where.size() > 2 ? Join(where.size(), " of ", places.size(), " settings") : Listed(where);
+        where.size() > 2 ? Join(where.size(), " of ", places.size(), " settings") : Brief(Listed(where));
     parts.push_back(Join(row, places.size() > 1 ? " (" + text + ")" : ""));
   }
   return Join("Faster than ", base, ": ", Listed(parts));

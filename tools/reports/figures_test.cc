@@ -150,7 +150,7 @@ TEST(DifferencesFigureTest, FewRowsInManyPlacesAreOnePanelOfPlaces) {
   EXPECT_THAT(TextsOf(WithClass(figure, "chart-title")), ElementsAre(StartsWith("naive: ")));
   EXPECT_THAT(TextsOf(WithClass(figure, "name")), ElementsAre("batch 1", "batch 2", "batch 4"));
   EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")),
-              ElementsAre("Figure 1. Faster than core: naive (batch 1)"));
+              ElementsAre("Figure 1. Faster than core: naive (b1)"));
 }
 
 TEST(DifferencesFigureTest, WhatDecidesNothingIsNotDrawn) {
@@ -201,10 +201,13 @@ TEST(BandwidthFigureTest, IsLogLogWithIntervals) {
   EXPECT_THAT(WithClass(figure, "band"), SizeIs(1));
   std::vector<double> x;
   for (const XmlElement& marker : WithClass(figure, "marker")) {
-    if (!marker.tip.empty()) x.push_back(marker.Number("cx"));
+    if (marker.tip.empty()) continue;
+    x.push_back(marker.Number("cx"));
+    EXPECT_THAT(marker.tip, HasSubstr("MiB: "));
   }
   ASSERT_THAT(x, SizeIs(3));
   EXPECT_NEAR(x[1] - x[0], x[2] - x[1], 0.02);
+  EXPECT_THAT(TextsOf(WithClass(figure, "tick")), ::testing::IsSupersetOf({"1MiB", "10MiB", "100MiB"}));
   EXPECT_THAT(TextsOf(WithClass(figure, "figure-title")), ElementsAre(HasSubstr("Bus bandwidth at ")));
 }
 

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -13,7 +16,7 @@
 namespace gradsync::tools {
 namespace {
 
-constexpr double kMiB = 1 << 20, kGB = 1e9;
+constexpr double kGB = 1e9;
 
 // "−20", and below "±8".
 MapCell MapCellOf(const Row& row) {
@@ -44,9 +47,10 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
       .table = "all_reduce",
       .caption =
           "Bus bandwidth, by the trimmed mean of each iteration's slowest rank; the bands are its 95 % "
-          "intervals. 1 MiB is 2^20 bytes, 1 GB is 10^9."};
+          "intervals. 1 KiB is 2^10 bytes, 1 MiB 2^20, 1 GB 10^9."};
   LineChart chart{
-      .title = "Bus bandwidth", .x_label = "size (MiB)", .y_label = "GB/s", .log_x = true, .log_y = true};
+      .title = "Bus bandwidth", .x_label = "size", .y_label = "GB/s", .log_x = true, .log_y = true};
+  std::map<double, std::string> sizes;
   for (const Cell& cell : cells) {
     for (const Row& row : cell.rows) {
       if (!row.strategy().empty() || row.measured->wrong_elements.value_or(0) > 0) continue;
@@ -54,8 +58,10 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
       const std::string name = Join(row.backend(), collective == "all_reduce" ? "" : " " + collective);
       auto series = std::ranges::find(chart.series, name, &ChartSeries::name);
       if (series == chart.series.end()) series = chart.series.insert(series, {.name = name});
-      const double size = ConfigNumber(*row.measured, "size_bytes") / kMiB,
-                   speed = row.bus_bytes_per_second / kGB;
+      const int64_t size_bytes = row.config().IntOr("size_bytes", 0);
+      const auto size = static_cast<double>(size_bytes);
+      const std::string& size_text = sizes[size] = SizeText(size_bytes);
+      const double speed = row.bus_bytes_per_second / kGB;
       // The bandwidth is so many bytes over the time.
       const double bytes = speed * row.step_s;
       // With few iterations the interval may reach zero, where the bandwidth has no bound: then there is no
@@ -64,12 +70,13 @@ Figure BandwidthFigure(const std::vector<Cell>& cells) {
       const Interval time = interval.low > 0 ? interval : Interval{row.step_s, row.step_s};
       series->points.push_back({size,
                                 {speed, {bytes / time.high, bytes / time.low}},
-                                Join(name, ", ", Readable(size, 3), " MiB: ", Readable(speed, 3), " GB/s")});
+                                Join(name, ", ", size_text, ": ", Readable(speed, 3), " GB/s")});
     }
   }
   for (ChartSeries& series : chart.series) std::ranges::stable_sort(series.points, {}, &ChartPoint::x);
   if (std::ranges::none_of(chart.series, [](const ChartSeries& series) { return series.points.size() > 1; }))
     return figure;
+  for (const auto& [bytes, text] : sizes) chart.x_ticks.push_back({bytes, text});
   figure.panels.push_back({"", DrawLines(chart)});
   figure.key = SeriesKey({chart});
   return figure;

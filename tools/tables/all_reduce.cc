@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "bench/records/record.h"
-#include "bench/records/units.h"
 #include "model/error.h"
 #include "tools/tables/all_tables.h"
 #include "tools/tables/answers.h"
@@ -22,7 +21,7 @@ constexpr SampleName kTime = "time_ns";
 
 double BytesOf(const View& view) { return Number("size_bytes")(view); }
 
-std::string SizeText(double bytes) { return bench::FormatByteCount(static_cast<int64_t>(bytes)); }
+std::string SizeOf(const View& view) { return SizeText(static_cast<int64_t>(BytesOf(view))); }
 
 // " broadcast" of another collective than an all-reduce.
 std::string OperationOf(const View& view) {
@@ -34,13 +33,16 @@ std::vector<Field<View>> Fields() {
   enum Section { kHeadline = 1, kDetails };
   std::vector<Field<View>> fields = {
       {{.name = "backend"}, &View::backend},
-      {{.name = "data_size (MB)", .kind = Kind::kPlain, .header = "data_size (MiB)"},
+      {{.name = "data_size", .audience = Audience::kPeople}, [](const View& view) { return SizeOf(view); }},
+      {{.name = "data_size (MB)", .audience = Audience::kMachines},  // the published tables' name for MiB
        [](const View& view) { return BytesOf(view) / kMiB; }},
       {{.name = "time_taken", .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_means); })},
       {{.name = "std_time", .digits = 3, .section = kDetails},
        OfTimes(kTime, [](const Series& series) { return Mean(series.rank_stds); })},
-      {{.name = "time (s)", .section = kHeadline}, &View::step_s},
+      {{.name = "time", .audience = Audience::kPeople, .section = kHeadline},
+       [](const View& view) { return TimeText(view.row.step_s); }},
+      {{.name = "time (s)", .audience = Audience::kMachines}, &View::step_s},
       {{.name = "delta (%)", .kind = Kind::kPercent, .section = kHeadline}, &View::delta_percent},
       {{.name = "time_max (s)", .section = kDetails}, MeanTime(kTime)},
       {{.name = "back_to_back (s)", .section = kDetails}, MeanTime("back_to_back_ns")},
@@ -53,7 +55,7 @@ std::vector<Field<View>> Fields() {
        TimePercentile(kTime, 0.95)},
       {{.name = "p99 (s)", .section = kDetails, .marked_with = Flag::kTooFewForP99},
        TimePercentile(kTime, 0.99)},
-      {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline},
+      {{.name = "wrong elements", .kind = Kind::kInteger, .section = kHeadline, .said_once = true},
        [](const View& view) {
          const std::optional<int64_t>& wrong = view.measured().wrong_elements;
          return wrong ? static_cast<double>(*wrong) : kNaN;
@@ -84,7 +86,7 @@ std::string BandwidthsOf(const std::vector<Cell>& cells) {
   if (all.empty()) return "";
   const auto& [bytes, parts] = *std::ranges::max_element(
       all, {}, [](const auto& size) { return std::pair(size.second.size(), size.first); });
-  return Join("Bus bandwidth at ", SizeText(bytes), ": ", Listed(parts), ".");
+  return Join("Bus bandwidth at ", SizeText(static_cast<int64_t>(bytes)), ": ", Listed(parts), ".");
 }
 
 std::vector<std::string> FindingsOf(const std::vector<Cell>& cells) {
@@ -99,8 +101,8 @@ std::vector<std::string> FindingsOf(const std::vector<Cell>& cells) {
       // Nobody can choose the limit of memory.
       if (row.verdict == Verdict::kNone || view.base() == &row || row.backend() == bench::kMemoryLimit)
         continue;
-      answers.push_back({SizeText(BytesOf(view)) + OperationOf(view), row.backend(), view.base()->backend(),
-                         row.verdict, row.against_baseline});
+      answers.push_back({SizeOf(view) + OperationOf(view), row.backend(), view.base()->backend(), row.verdict,
+                         row.against_baseline});
     }
   }
   std::vector<std::string> findings;

@@ -25,7 +25,9 @@ Measurement OneMiB() {
 TEST(AllReduceTableTest, HasTheReferencesColumnsFirst) {
   const Tabled t({{OneMiB()}});
   std::vector<std::string> names;
-  for (const Column& column : t.table("all_reduce").columns()) names.push_back(column.name);
+  for (const Column& column : t.table("all_reduce").columns()) {
+    if (column.audience != Audience::kPeople) names.push_back(column.name);
+  }
   names.resize(4);
   EXPECT_THAT(names, ElementsAre("backend", "data_size (MB)", "time_taken", "std_time"));
 }
@@ -55,6 +57,19 @@ TEST(AllReduceTableTest, ComputesTheReferencesNumbersAndTheFairOnes) {
   EXPECT_EQ(Text(table, 0, "flags"), "one-launch n<10 n<20 n<100");
   EXPECT_EQ(FlagsIn({table}), (std::set<Flag>{Flag::kOneLaunch, Flag::kTooFewForInterval, Flag::kTooFewForP95,
                                               Flag::kTooFewForP99}));
+}
+
+TEST(AllReduceTableTest, PeopleReadSizesInTheirUnits) {
+  std::vector<Group> groups;
+  for (const int64_t bytes : {8, 64 << 10, 1536 << 10, 1 << 30})
+    groups.push_back({CombineRanks({AllReduceRecord(bytes, 0, {kMs}), AllReduceRecord(bytes, 1, {kMs})})});
+  const Tabled t(groups);
+  const Table& table = t.table("all_reduce");
+  std::vector<std::string> sizes;
+  for (size_t row = 0; row < groups.size(); ++row)
+    sizes.push_back(table.text(row, table.column("data_size")));
+  EXPECT_THAT(sizes, ElementsAre("8B", "64KiB", "1536KiB", "1GiB"));
+  EXPECT_EQ(table.text(0, table.column("time")), "1.00 ms");
 }
 
 TEST(AllReduceTableTest, AHundredSamplesNeedNoMark) {

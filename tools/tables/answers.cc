@@ -214,8 +214,10 @@ std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells) {
 std::string SentenceOf(const Choice& choice) {
   if (choice.best == nullptr) return "";
   std::vector<std::string> rivals;
-  for (const Row* row : choice.rivals) rivals.push_back(row->label());
-  const std::string perhaps = rivals.empty() ? "" : "; maybe " + absl::StrJoin(rivals, ", ");
+  for (const Row* row : choice.rivals) {
+    if (row != choice.base) rivals.push_back(row->label());
+  }
+  const std::string perhaps = rivals.empty() ? "" : Join("; ", Listed(rivals), " may be as fast");
   const Answer answer = AnswerOf(*choice.cell, *choice.best);
   const Interval& interval = answer.difference.interval;
   if (choice.best == choice.base)
@@ -224,9 +226,9 @@ std::string SentenceOf(const Choice& choice) {
                     : "other exact rows take at least " + PercentAtLeast(choice.lead) + " longer",
                 perhaps);
   return Join(answer.verdict == Verdict::kFaster
-                  ? PercentRange({-interval.high, -interval.low}) + " faster than "
-                  : PercentRange(interval) + ", not told apart from ",
-              answer.baseline, perhaps);
+                  ? Join(PercentRange({-interval.high, -interval.low}), " faster than ", answer.baseline)
+                  : Join("not told apart from ", answer.baseline, " (", PercentRange(interval), ")"),
+              perhaps);
 }
 
 std::string CostText(const Row& row) {

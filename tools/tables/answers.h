@@ -51,7 +51,7 @@ struct Choice {
 };
 // One for each baseline.
 std::vector<Choice> ChoicesOf(const std::vector<Cell>& cells);
-// "7 to 12 % faster than core; maybe zero2": how sure the best is.
+// "7 to 12 % faster than core; zero2 may be as fast": how sure the best is.
 std::string SentenceOf(const Choice& choice);
 // "core costs 19 to 26 ms of its 98.8 ms step over gloo.": what the baselines cost; empty where they are
 // many.

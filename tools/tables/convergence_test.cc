@@ -164,7 +164,7 @@ TEST(ConvergenceTest, APeriodCountsAsAWhole) {
   const auto send_seldom = [](bench::Record& record) {
     record.facts.Set("period", 5);
     for (size_t i = 4; i < 20; i += 5) record.samples["step_ns"][i] += 50 * kMs;
-    // One period of four is slow. Of sixteen that overlapped, more than half would be.
+    // One period of four is slow. With sixteen that overlapped, more than half would be.
     for (size_t i = 5; i < 10; ++i) record.samples["step_ns"][i] += 40 * kMs;
   };
   const Learnt learnt({{Trial("naive", 0, {3, 2}), Trial("local", 0, {3, 2}, 10, send_seldom)}});

@@ -25,7 +25,7 @@ TEST(PeersTableTest, ComparesWithTheTwinOfTheSameCell) {
        {AtPlace("naive", 8, 128, 1)}});
   const Table& table = t.table("peers");
   ASSERT_EQ(table.num_rows(), 2u);
-  EXPECT_EQ(Text(table, 0, "variant"), "batch 2: naive@gloo");
+  EXPECT_EQ(Text(table, 0, "variant"), "b2: naive@gloo");
   EXPECT_EQ(Text(table, 0, "peer"), "pytorch_naive@gloo");
   EXPECT_NEAR(Number(table, 0, "ratio_to_pytorch"), 0.25, 1e-9);
   EXPECT_NEAR(Number(table, 1, "ratio_to_pytorch"), 0.5, 1e-9);

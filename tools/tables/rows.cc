@@ -246,6 +246,8 @@ void NameCells(std::vector<Cell>* cells) {
     own["ranks"] = RankCount(cell.any().measured->world_size());
     const double rate = ConfigNumber(*cell.any().measured, "link_rate");
     own["link_rate"] = std::isnan(rate) ? "no link" : RateText(rate);
+    if (const int64_t size_bytes = cell.any().config().IntOr("size_bytes", 0); size_bytes > 0)
+      own["size_bytes"] = SizeText(size_bytes);
     for (const auto& [field, word] : kWords) values[cell.experiment][field].insert(own[field]);
   }
   std::map<std::pair<std::string, std::string>, size_t> namesakes;

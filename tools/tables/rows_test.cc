@@ -7,6 +7,7 @@
 
 #include "tools/records/test_records.h"
 #include "tools/tables/test_tables.h"
+#include "tools/tables/views.h"
 
 namespace gradsync::tools {
 namespace {
@@ -156,6 +157,13 @@ TEST(RowsTest, CellsAreNamedByWhatDiffers) {
   EXPECT_EQ(t.cells[1].name, "batch 4");
   const Tabled one({{AtPlace("core", 2, 128, 1)}});
   EXPECT_EQ(one.cells[0].name, "");
+  const auto of_size = [](int64_t bytes) { return Group{CombineRanks({AllReduceRecord(bytes, 0, {kMs})})}; };
+  EXPECT_EQ(Tabled({of_size(8), of_size(1 << 20)}).cells[1].name, "1MiB");
+}
+
+TEST(RowsTest, TablesNameCellsBriefly) {
+  const Tabled t({{AtPlace("core", 2, 128, 1)}, {AtPlace("core", 4, 64, 1)}});
+  EXPECT_EQ((View{t.cells[0], t.cells[0].rows[0]}.name()), "b2 s128: core@gloo");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "model/error.h"
 #include "tools/tables/fields.h"
 #include "tools/tables/rows.h"
+#include "tools/tables/words.h"
 
 // What columns show of a row.
 namespace gradsync::tools {
@@ -20,7 +21,7 @@ struct View {
 
   const Measurement& measured() const { return *row.measured; }
   // The variant, with its cell where there are several.
-  std::string name() const { return Join(cell.name, cell.name.empty() ? "" : ": ", row.variant()); }
+  std::string name() const { return Join(Brief(cell.name), cell.name.empty() ? "" : ": ", row.variant()); }
   // Null if there is none.
   const Row* base() const { return row.baseline == Row::kNone ? nullptr : &cell.rows[row.baseline]; }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "bench/records/units.h"
 #include "model/error.h"
 
 namespace gradsync::tools {
@@ -38,6 +40,10 @@ std::string Listed(const std::vector<std::string>& items) {
     text += (i == 0 ? "" : i + 1 == items.size() ? " and " : ", ") + items[i];
   }
   return text;
+}
+
+std::string Brief(const std::string& place) {
+  return absl::StrReplaceAll(place, {{", batch ", " b"}, {"batch ", "b"}, {", sequence ", " s"}});
 }
 
 std::string Fixed(double value, int decimals) {
@@ -80,9 +86,13 @@ std::string TimeRange(const Interval& seconds) {
 }
 
 std::string TimeText(double seconds) {
-  const bool is_long = std::abs(seconds) >= 1;
-  return Significant(is_long ? seconds : 1e3 * seconds, is_long ? 2 : 3) + (is_long ? " s" : " ms");
+  const double size = std::abs(seconds);
+  if (size >= 1) return Significant(seconds, 2) + " s";
+  return size >= 1e-3 || size == 0 ? Significant(1e3 * seconds, 3) + " ms"
+                                   : Significant(1e6 * seconds, 3) + " us";
 }
+
+std::string SizeText(int64_t bytes) { return bench::FormatCount(bytes) + "B"; }
 
 std::string RateText(double rate) {
   return rate < 1e9 ? Join(std::llround(rate / 1e6), " Mbit/s") : Join(rate / 1e9, " Gbit/s");

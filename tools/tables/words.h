@@ -21,15 +21,20 @@ std::string Fixed(double value, int decimals);
 inline constexpr double kSmallestFixed = 1e-5;
 std::string Significant(double value, int digits);
 
+// "tiny b2 s64" for "tiny, batch 2, sequence 64", where there is little room.
+std::string Brief(const std::string& place);
+
 // "14 to 19 %" for {0.14, 0.19}; "up to 19 %" where the lower end is next to nothing.
 std::string PercentRange(const Interval& interval);
 // "4 %", "0.3 %": rounded down, and up, so that "at least" and "at most" hold. Not below 0.
 std::string PercentAtLeast(double part);
 std::string PercentAtMost(double part);
 
+// "8B", "64KiB", "1MiB".
+std::string SizeText(int64_t bytes);
 // "31 to 36 ms", "0.31 to 0.36 s".
 std::string TimeRange(const Interval& seconds);
-// "118 ms", "1.1 s".
+// "13.7 us", "118 ms", "1.1 s".
 std::string TimeText(double seconds);
 // "200 Mbit/s", "4 Gbit/s".
 std::string RateText(double bits_per_second);
