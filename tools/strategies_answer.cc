@@ -95,7 +95,8 @@ class Answer {
       const std::string& backend = record.variant.backend;
       if (!plan || ((place_.wire || place_.link) && backend == "shm")) continue;
       const auto [calibration, is_new] = by_backend.try_emplace(backend);
-      if (is_new) calibration->second = CalibrationOf(of_world, backend);
+      if (is_new)
+        calibration->second = CalibrationOf(of_world, backend, floor_->config.StringOr("model", ""));
       candidates_.push_back({&record, std::move(*plan), calibration->second});
     }
     for (const std::string& one : wanted) {

@@ -69,11 +69,11 @@ class Answer {
   }
 
   void PrintSizes() {
-    struct Size {
+    struct OfSize {
       double mib;
       Estimate step;
     };
-    std::vector<Size> sizes;
+    std::vector<OfSize> sizes;
     size_t num_buckets = 0;
     out_ << absl::StrFormat("%-16s %8s  %-20s %10s %10s\n", "bucket_cap_mb", "buckets", "step", "cost",
                             "exposed");
@@ -88,9 +88,10 @@ class Answer {
       out_ << absl::StrFormat("%-16g %8d  %-20s %10s %10s\n", mib, buckets, Range(prediction.step_s.interval),
                               Milliseconds(prediction.cost_s.value), Milliseconds(prediction.exposed_s));
     }
-    const Size& best = *std::ranges::min_element(sizes, {}, [](const Size& size) { return size.step.value; });
+    const OfSize& best =
+        *std::ranges::min_element(sizes, {}, [](const OfSize& size) { return size.step.value; });
     std::vector<std::string> as_good;
-    for (const Size& size : sizes) {
+    for (const OfSize& size : sizes) {
       if (Overlap(size.step.interval, best.step.interval)) as_good.push_back(absl::StrFormat("%g", size.mib));
     }
     if (as_good.size() == sizes.size()) {
@@ -127,8 +128,29 @@ class Answer {
     PrintOption("a link that takes twice as long", own_, slower);
   }
 
+  // DDP's settings that differ in sizes of buckets alone.
+  struct Size {
+    Estimate predicted, measured;
+  };
+  void PrintOrder(const std::vector<Size>& sizes) {
+    int differ = 0, named = 0;
+    for (const Size& fast : sizes) {
+      for (const Size& slow : sizes) {
+        if (!(fast.measured.interval.high < slow.measured.interval.low)) continue;
+        if (fast.predicted.value == slow.predicted.value) continue;  // the same buckets
+        ++differ;
+        named += fast.predicted.value < slow.predicted.value;
+      }
+    }
+    if (differ > 0)
+      out_ << absl::StrFormat(
+          "Sizes of buckets that differ by more than intervals: %d pairs, the faster one predicted: %d\n",
+          differ, named);
+  }
+
   void PrintMeasured() {
     bool first = true;
+    std::vector<Size> sizes;
     for (const DdpRow& row : measured_.launches().front().rows) {
       const Estimate measured = measured_.Measured("ddp", row.name);
       if (std::isnan(measured.value)) continue;
@@ -138,17 +160,21 @@ class Answer {
       }
       first = false;
       const Prediction prediction = profile_.Predict(row, elsewhere_);
-      std::vector<double> sizes, rebuilt = row.rebuilt_bucket_bytes;
-      for (const PlannedBucket& bucket : profile_.Buckets(row)) sizes.push_back(bucket.bytes);
-      std::ranges::sort(sizes);
+      std::vector<double> planned, rebuilt = row.rebuilt_bucket_bytes;
+      for (const PlannedBucket& bucket : profile_.Buckets(row)) planned.push_back(bucket.bytes);
+      std::ranges::sort(planned);
       std::ranges::sort(rebuilt);
+      if (!row.bf16 && !row.zero1 && row.passes == own_.passes)
+        sizes.push_back({prediction.step_s, measured});
+      const double again = measured_.SecondRunError(row.name);
       const double half = (measured.interval.high - measured.interval.low) / 2 / measured.value;
       out_ << absl::StrFormat(
           "%-31s %-20s %-22s %-8s %s%s\n", row.name, Range(prediction.step_s.interval),
           Milliseconds(measured.value) + (half >= 0 ? absl::StrFormat(" +- %.1f %%", 100 * half) : ""),
-          Signed(prediction.step_s.value / measured.value - 1), Signed(measured_.SecondRunError(row.name)),
-          rebuilt.empty() || sizes == rebuilt ? "" : "  DDP made other buckets");
+          Signed(prediction.step_s.value / measured.value - 1), std::isnan(again) ? "" : Signed(again),
+          rebuilt.empty() || planned == rebuilt ? "" : "  DDP made other buckets");
     }
+    PrintOrder(sizes);
   }
 
   const TorchProfile& profile_;

@@ -53,7 +53,8 @@ TEST(TorchAnswer, TellsTheStepWithAndWithoutSynchronisation) {
 }
 
 TEST(TorchAnswer, ComparesWhatWasMeasured) {
-  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()})),
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch()})), HasSubstr("90 ms +- 0.0 %         +7.8 %   \n"));
+  EXPECT_THAT(AnswerOf(ProfileOf({TestTorchLaunch(), TestTorchLaunch()})),
               HasSubstr("90 ms +- 0.0 %         +7.8 %   +0.0 %\n"));
   // 97 ms beside 45 that were measured elsewhere.
   json there = TestTorchLaunch();
@@ -69,9 +70,44 @@ TEST(TorchAnswer, ComparesWhatWasMeasured) {
 TEST(TorchAnswer, SaysWhereDdpMadeOtherBuckets) {
   json launch = TestTorchLaunch();
   launch["rows"][0]["rebuilt_bucket_bytes"] = {4 << 20};
-  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr("+7.8 %   +0.0 %  DDP made other buckets"));
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr("+7.8 %     DDP made other buckets"));
   launch["rows"][0]["rebuilt_bucket_bytes"] = {3 << 20, 1 << 20};
-  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr("+7.8 %   +0.0 %\n"));
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr("+7.8 %   \n"));
+}
+
+TEST(TorchAnswer, CountsWhetherTheFasterSizeIsPredictedFaster) {
+  // One bucket of all is predicted to take 107 ms, and the script's own two 97.
+  json launch = TestTorchLaunch();
+  json one = launch["rows"][0];
+  one["name"] = "one";
+  one["first_bucket_bytes"] = 25 << 20;
+  one["rebuilt_bucket_bytes"] = json::array();
+  json again = one;
+  again["name"] = "the same buckets";
+  launch["rows"].push_back(one);
+  launch["rows"].push_back(again);
+  for (json& rank : launch["ranks"]) {
+    for (int row = 1; row < 3; ++row) {
+      for (int i = 0; i < 12; ++i)
+        rank.push_back({{"mode", "ddp"}, {"row", row}, {"begin_ns", 0}, {"step_ns", (95 + row) * 1'000'000}});
+    }
+  }
+  const std::string counted =
+      "Sizes of buckets that differ by more than intervals: 2 pairs, the faster one predicted: ";
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr(counted + "2\n"));
+  ForEachStep(&launch, "ddp", [](json& step) {
+    if (step["row"] == 1) step["step_ns"] = 89'000'000;
+  });
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), HasSubstr(counted + "1\n"));
+  // Only sizes may differ.
+  for (const auto& [name, value] :
+       {std::pair<std::string, json>("bf16", true), {"zero1", true}, {"passes", 2}}) {
+    json other = launch;
+    other["rows"][1][name] = value;
+    EXPECT_THAT(AnswerOf(ProfileOf({other})), HasSubstr("intervals: 1 pairs, the faster one predicted: 1\n"));
+  }
+  ForEachStep(&launch, "ddp", [](json& step) { step["step_ns"] = 90'000'000; });
+  EXPECT_THAT(AnswerOf(ProfileOf({launch})), Not(HasSubstr("Sizes of buckets")));
 }
 
 TEST(TorchAnswer, NamesTheBestSizeOnlyIfItCanBeTold) {

@@ -133,13 +133,17 @@ def launch(model, link, out, rounds):
 
 
 def answer(*arguments):
-    """What what_if prints, and of each row the error and that of a second run in per cent."""
+    """What what_if prints, and of each row the error and, of several launches, that of a second run in per cent."""
     text = subprocess.run([ROOT / "bazel-bin/tools/what_if", *arguments], check=True, capture_output=True, text=True).stdout
-    return text, [(float(m[1]), float(m[2])) for m in re.finditer(r"([+-]\d+\.\d) % +([+-]\d+\.\d) %(?:  DDP.*)?$", text, re.M)]
+    errors = re.finditer(r" ms (?:\+- \S+ %)? *([+-]\d+\.\d) % *(?:([+-]\d+\.\d) %)?(?: *DDP.*)?$", text, re.M)
+    return text, [(float(m[1]), float(m[2]) if m[2] else None) for m in errors]
 
 
 def summary(title, errors):
-    for kind, sizes in zip(("predictions", "second runs"), (sorted(map(abs, column)) for column in zip(*errors))):
+    for kind, column in zip(("predictions", "second runs"), zip(*errors)):
+        sizes = sorted(abs(error) for error in column if error is not None)
+        if not sizes:
+            continue
         print(f"{title}: {len(sizes)} {kind}, median |error| {statistics.median(sizes):.1f} %, nine in ten within "
               f"{sizes[int(0.9 * (len(sizes) - 1))]:.1f} %, worst {sizes[-1]:.1f} %")
 

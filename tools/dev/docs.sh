@@ -113,11 +113,13 @@ what_if() {  # what_if DIRECTORY: PyTorch's steps in each recording, beside thei
   for file in "$1"/*.jsonl.gz; do
     gzip --decompress --stdout "$file" >"$scratch/recording.jsonl"
     basename "$file" .jsonl.gz
-    "$programs/what_if" "$scratch/recording.jsonl" </dev/null | awk '/^DDP / { on = 1 } on { print "  " $0 }'
+    "$programs/what_if" "$scratch/recording.jsonl" </dev/null | awk '/^DDP / { on = 1 } on { sub(/ +$/, ""); print "  " $0 }'
   done >"$scratch/what_if"
-  # Error and second run are the last two numbers with a sign.
-  sed --quiet 's/.* \([+-][0-9.]*\) % *[+-][0-9.]* %.*/\1/p' "$scratch/what_if" | sizes 'Errors of predictions'
+  # The error follows the measured step, and a second run's, if there is one, that.
+  sed --quiet 's/.* ms \(+- [0-9.]* %\)\? *\([+-][0-9.]*\) %.*/\2/p' "$scratch/what_if" | sizes 'Errors of predictions'
   sed --quiet 's/.* [+-][0-9.]* % *\([+-][0-9.]*\) %.*/\1/p' "$scratch/what_if" | sizes 'Of second runs'
+  awk '/Sizes of buckets/ { pairs += $(NF - 6); named += $NF }
+    END { printf "Of %d pairs of bucket sizes whose measured steps differ by more than their intervals, the faster one is predicted: %d.\n", pairs, named }' "$scratch/what_if"
   echo
   echo '```'
   cat "$scratch/what_if"

@@ -74,9 +74,15 @@ StepPlan::Updates UpdatesOf(const std::string& name) {
 
 }  // namespace
 
-std::optional<Calibration> CalibrationOf(const Records& records, std::string_view backend) {
+std::optional<Calibration> CalibrationOf(const Records& records, std::string_view backend,
+                                         std::string_view model) {
+  const auto is_of_model = [&](const Record* record) {
+    return record->experiment == "ddp" && record->config.StringOr("model", "") == model;
+  };
+  const bool has_model = std::ranges::any_of(records, is_of_model);
   Records sweeps, floors, probes;
   for (const Record* const record : records) {
+    if (has_model && record->experiment == "ddp" && !is_of_model(record)) continue;
     const bool is_floor = record->variant.strategy == record->facts.StringOr("floor", "");
     if (record->experiment == "ddp" && is_floor) floors.push_back(record);
     if (record->variant.backend != backend) continue;

@@ -16,8 +16,11 @@ using Records = std::vector<const bench::Record*>;
 // What the records of //bench:calibrate say of a backend: steps of strategies that overlap nothing give the
 // time of an all-reduce of each size inside a step, its use of processors, and what else a strategy does to
 // memory; one that overlaps what both sides lose where they share processors; sweeps what other collectives
-// and several in flight take, as ratios. Empty where there are no such records.
-std::optional<Calibration> CalibrationOf(const Records& records, std::string_view backend);
+// and several in flight take, as ratios. Steps of `model` alone count where there are any: how often a small
+// collective waits for a processor, and what overlap costs, differ between models. Empty where there are no
+// such records.
+std::optional<Calibration> CalibrationOf(const Records& records, std::string_view backend,
+                                         std::string_view model = "");
 
 // Steps without synchronisation: `floors` are the records of one configuration, of all launches. Ranks x
 // rounds; empty where they hold no ready times.

@@ -192,6 +192,29 @@ TEST(CalibrateTest, ProcessorsAreUsedByTheCollectiveAndByTheByte) {
   EXPECT_NEAR(link.Processor(CollectiveKind::kAllReduce, 401'000, 1), 0.025 / 0.025, 1e-9);
 }
 
+TEST(CalibrateTest, StepsOfTheModelCountAloneWhereThereAreAny) {
+  std::vector<Record> records = NaiveProbe();
+  for (const int64_t rank : {0, 1}) {
+    records.push_back(Floor(rank, "other"));
+    Record& probe = records.emplace_back(Probe("naive@gloo", rank, {4, 57}, {51, 11}, 70, "other"));
+    probe.buckets = {{400'000, 1, "all_reduce", {1}}, {1000, 1, "all_reduce", {0}}};
+    probe.facts.Set("overlaps", bench::Value(false));
+  }
+  for (Record& record : records) record.config.Set("model", record.run_id == "other" ? "large" : "tiny");
+  const auto seconds = [&](std::string_view model) {
+    return CalibrationOf(Pointers(records), "gloo", model)->link.Seconds(CollectiveKind::kAllReduce, 400'000);
+  };
+  EXPECT_NEAR(seconds("tiny"), 0.030, 1e-9);
+  EXPECT_NEAR(seconds("large"), 0.050, 1e-9);
+  EXPECT_NEAR(seconds("another"), 0.040, 1e-9);
+  // Sweeps train nothing, so they count for every model.
+  for (const Record& record : Sweep("all_reduce", 1, 400'000, 20, 10)) records.push_back(record);
+  for (const Record& record : Sweep("all_reduce", 2, 400'000, 30, 15)) records.push_back(record);
+  EXPECT_NEAR(
+      CalibrationOf(Pointers(records), "gloo", "large")->link.Gain(CollectiveKind::kAllReduce, 400'000, 2),
+      40.0 / 30, 1e-9);
+}
+
 TEST(CalibrateTest, OtherBackendsSayNothing) {
   const std::vector<Record> records = NaiveProbe();
   EXPECT_FALSE(CalibrationOf(Pointers(records), "shm").has_value());

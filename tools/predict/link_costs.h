@@ -28,8 +28,8 @@ struct CollectiveCost {
   double processor = 0;
 };
 
-// What a collective takes more, whatever its size, if it starts while a rank computes: its threads and the
-// peers' wait for processors, and some spin meanwhile.
+// What a collective takes more, whatever its size, if it starts while a rank computes, and as soon as it is
+// issued: its threads and the peers' wait for processors, and some spin meanwhile.
 struct Beside {
   double seconds = 0, processor_s = 0;  // CPU-seconds of a rank
 };

@@ -54,7 +54,7 @@ class Link {
   struct InFlight {
     size_t index;
     double left;     // seconds, alone
-    bool is_beside;  // it started while a rank computed
+    bool is_beside;  // it started as soon as it was issued, while a rank computed
   };
 
   double AllSeconds(const ReplayedCollective& one, bool is_beside) const {
@@ -86,8 +86,10 @@ class Link {
   void Start(bool is_busy) {
     while (next_ < issued_work_.size() && issued_work_[next_] <= work_ &&
            std::ssize(in_flight_) < costs_.channels()) {
-      const double seconds = AllSeconds(collectives_[next_], is_busy);
-      in_flight_.push_back({next_++, seconds, is_busy});
+      // The threads of one that waited for its turn are awake.
+      const bool is_beside = is_busy && issued_work_[next_] == work_;
+      in_flight_.push_back({next_, AllSeconds(collectives_[next_], is_beside), is_beside});
+      ++next_;
     }
   }
 

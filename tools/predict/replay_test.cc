@@ -90,6 +90,11 @@ TEST(ReplayTest, ACollectiveThatStartsBesideComputationTakesMore) {
       Replay({0, 0}, {Issue(), Compute({20, 20}), Wait(0)}, {{kAllReduce, 10}}, link, {});
   EXPECT_DOUBLE_EQ(replayed.finished[0], 24);
   EXPECT_DOUBLE_EQ(replayed.end, 24 + 5);
+  // The second waits for its turn, until 24, so its threads are awake: 10 s, at 1 / 1.5.
+  const Replayed two = Replay({0, 0}, {Issue(), Issue(), Compute({60, 60}), Wait(1)},
+                              {{kAllReduce, 10}, {kAllReduce, 10}}, link, {});
+  EXPECT_DOUBLE_EQ(two.finished[0], 24);
+  EXPECT_DOUBLE_EQ(two.finished[1], 24 + 15);
   // Nothing is computed beside a blocking one.
   EXPECT_DOUBLE_EQ(Replay({0, 0}, {Issue(), Wait(0)}, {{kAllReduce, 10}}, link, {}).end, 10);
 }

@@ -221,6 +221,14 @@ std::vector<size_t> ReadyOrder(const TorchLaunch& launch) {
   return order;
 }
 
+// What a rank computes in each of its steps without synchronisation, in seconds.
+std::vector<double> PassesOf(const std::vector<TorchStep>& steps) {
+  std::vector<double> seconds;
+  for (const TorchStep& step : steps)
+    if (step.mode == "none") seconds.push_back(kNs * (step.before_ns + step.backward_ns));
+  return seconds;
+}
+
 // How far one launch's collectives are from another's, as a standard deviation of the logarithm. The place of
 // memory alone changes them by 3 %.
 constexpr double kLogError = 0.03;
@@ -236,19 +244,14 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
   const LinkCosts link = LinkOf(linked.front(), communication, row.bf16, place).Scaled(elsewhere.pace);
   const std::vector<double> bytes = BytesOf(launch);
   const double total = std::reduce(bytes.begin(), bytes.end());
-  double forward = 0, backward = 0, after = 0, share = 1;  // seconds more, and the optimizer's part
+  double backward = 0, after = 0, share = 1;  // seconds more, and the optimizer's part
   const auto backward_ns = [](const TorchStep& step) { return step.backward_ns; };
-  if (row.passes != launch.passes) {
-    const double none =
-        MeanOf(launch, "none", [](const TorchStep& step) { return step.before_ns + step.backward_ns; });
-    forward = none * (static_cast<double>(row.passes) / static_cast<double>(launch.passes) - 1);
-    // To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
-    if (launch.passes == 1) {
-      backward = communication.bf16.empty()
-                     ? MeanOf(launch, "probe", backward_ns) - MeanOf(launch, "none", backward_ns)
-                     : (communication.cast_in + communication.cast_out) * total;
-      backward = std::max(0.0, backward);
-    }
+  // To add to a gradient moves as many bytes as a cast to bf16 and back, or else as a probe's copy.
+  if (row.passes != launch.passes && launch.passes == 1) {
+    backward = communication.bf16.empty()
+                   ? MeanOf(launch, "probe", backward_ns) - MeanOf(launch, "none", backward_ns)
+                   : (communication.cast_in + communication.cast_out) * total;
+    backward = std::max(0.0, backward);
   }
   if (row.bf16) {
     backward += communication.cast_in * total;
@@ -270,12 +273,17 @@ StepInputs InputsOf(const TorchLaunch& launch, const DdpRow& row, std::vector<Pl
                                                    .computing = static_cast<double>(launch.threads)},
                                     .log_error = kLogError}};
   for (const std::vector<TorchStep>& steps : launch.ranks) {
+    const std::vector<double> passes = PassesOf(steps);
+    Require(!passes.empty(), "no steps of mode \"none\"");
     std::vector<Round>& rounds = inputs.rounds.emplace_back();
     for (const TorchStep& step : steps) {
       if (!IsWholeProbe(step, total)) continue;
       Round& round = rounds.emplace_back(RoundOf(step, launch));
       const double longer = pace * (1 + backward / round.backward_s);  // spread over backward
-      round.forward_s = pace * (round.forward_s + forward);
+      // Ranks do not meet after passes that do not synchronise, so each may be the last of this round.
+      for (int64_t more = row.passes / launch.passes - 1; more > 0; --more)
+        round.forward_s += passes[(rounds.size() + static_cast<size_t>(more)) % passes.size()];
+      round.forward_s *= pace;
       round.backward_s *= longer;
       for (double& ready : round.ready_s) ready *= longer;
       round.optimizer_s *= pace * share;
@@ -345,40 +353,28 @@ std::vector<PlannedBucket> TorchProfile::Buckets(const DdpRow& row) const {
   return planned;
 }
 
-std::vector<std::vector<double>> TorchProfile::Steps(const std::string& mode, const std::string& row) const {
-  std::vector<std::vector<double>> launches;
+LooseSample TorchProfile::Steps(const std::string& mode, const std::string& row) const {
+  LooseSample steps;
   for (const TorchLaunch& launch : launches_) {
-    std::vector<double> steps;
+    const size_t before = steps.values.size();
     for (size_t i = 0; i < launch.ranks.front().size(); ++i) {
       const TorchStep& step = launch.ranks.front()[i];
       if (step.mode == mode && (mode != "ddp" || launch.rows[step.row].name == row))
-        steps.push_back(StepSeconds(launch, i));
+        steps.values.push_back(StepSeconds(launch, i));
     }
-    if (!steps.empty()) launches.push_back(std::move(steps));
+    if (steps.values.size() > before) steps.launches.push_back(steps.values.size() - before);
   }
-  return launches;
+  return steps;
 }
 
 Estimate TorchProfile::Measured(const std::string& mode, const std::string& row) const {
-  RoundDifferences steps;
-  std::vector<size_t> num_steps;
-  for (const std::vector<double>& launch : Steps(mode, row)) {
-    steps.values.insert(steps.values.end(), launch.begin(), launch.end());
-    num_steps.push_back(launch.size());
-  }
-  return steps.values.empty() ? Estimate{} : EstimateRounds({&steps, 1}, num_steps).front();
+  const auto [steps, launches] = Steps(mode, row);
+  const RoundDifferences rounds{.values = steps};
+  return steps.empty() ? Estimate{} : EstimateRounds({&rounds, 1}, launches).front();
 }
 
 double TorchProfile::SecondRunError(const std::string& row) const {
-  std::vector<double> halves[2];
-  const std::vector<std::vector<double>> launches = Steps("ddp", row);
-  for (size_t i = 0; i < launches.size(); ++i) {
-    for (size_t k = 0; k < launches[i].size(); ++k) {
-      const bool second = launches.size() > 1 ? i >= launches.size() / 2 : k >= launches[i].size() / 2;
-      halves[second].push_back(launches[i][k]);
-    }
-  }
-  return halves[0].empty() ? kNaN : TrimmedMean(halves[1]) / TrimmedMean(halves[0]) - 1;
+  return tools::SecondRunError(Steps("ddp", row));
 }
 
 Prediction TorchProfile::Predict(const DdpRow& row, const Elsewhere& elsewhere) const {

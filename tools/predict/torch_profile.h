@@ -99,16 +99,15 @@ class TorchProfile {
   // What was measured: the step of a mode ("none"), of "ddp" that with the settings of this name. NaN without
   // such steps.
   Estimate Measured(const std::string& mode, const std::string& row = "") const;
-  // How far DDP's steps of the second half of the launches (of one: of its steps) are from those of the
-  // first.
+  // Of DDP with these settings: see tools/statistics/estimates.h.
   double SecondRunError(const std::string& row) const;
   // What a step with these settings should take, of `row.passes` passes. No step of DDP enters. Throws
   // InvalidInput if nothing was communicated and `elsewhere` has no link.
   Prediction Predict(const DdpRow& row, const Elsewhere& elsewhere = {}) const;
 
  private:
-  // Of each launch that has any, in seconds.
-  std::vector<std::vector<double>> Steps(const std::string& mode, const std::string& row) const;
+  // In seconds.
+  LooseSample Steps(const std::string& mode, const std::string& row) const;
 
   std::vector<TorchLaunch> launches_;
 };

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <span>
 
 #include "model/error.h"
 #include "tools/predict/calibrate.h"
@@ -53,14 +52,16 @@ class Predictor {
 
  private:
   const std::optional<Calibration>& Calibrated(const Record& row) {
-    const std::string key = Join(row.variant.backend, ", ", PlaceOf(row), ", not ", LaunchSet(row));
+    const std::string model = row.config.StringOr("model", "");
+    const std::string key =
+        Join(model, ", ", row.variant.backend, ", ", PlaceOf(row), ", not ", LaunchSet(row));
     const auto [found, is_new] = by_place_.try_emplace(key);
     if (!is_new) return found->second;
     Records records;
     for (const Record& record : calibrations_) {
       if (PlaceOf(record) == PlaceOf(row) && LaunchSet(record) != LaunchSet(row)) records.push_back(&record);
     }
-    return found->second = CalibrationOf(records, row.variant.backend);
+    return found->second = CalibrationOf(records, row.variant.backend, model);
   }
 
   std::vector<Record> floors_, calibrations_;
@@ -89,14 +90,11 @@ double CostPredictionError(const Row& row) {
 }
 
 double SecondRunError(const Row& row) {
-  const std::vector<Launch>& launches = row.measured->launches;
   const Series* const steps = row.measured->Find("step_ns");
-  if (launches.size() < 2 || steps == nullptr) return kNaN;
-  size_t first_half = 0;
-  for (size_t i = 0; i < launches.size() / 2; ++i) first_half += launches[i].num_steps;
-  if (first_half >= steps->max.size()) return kNaN;
-  const std::span<const double> all(steps->max);
-  return TrimmedMean(all.subspan(first_half)) / TrimmedMean(all.first(first_half)) - 1;
+  if (steps == nullptr) return kNaN;
+  LooseSample sample{.values = steps->max};
+  for (const Launch& launch : row.measured->launches) sample.launches.push_back(launch.num_steps);
+  return SecondRunError(sample);
 }
 
 std::string IsExplained(const Row& row) {

@@ -20,8 +20,7 @@ void AddPredictions(const std::vector<std::string>& inputs, const std::vector<st
 double PredictionError(const Row& row);
 // The same of what it costs, in parts of the cost.
 double CostPredictionError(const Row& row);
-// How far the steps of the second half of the launches are from those of the first: what a prediction that is
-// a measurement would be off by. NaN of one launch.
+// See tools/statistics/estimates.h.
 double SecondRunError(const Row& row);
 // "yes" where the measured step lies within the interval of its prediction, as far as each is known;
 // "unexplained"; empty without a prediction.
