@@ -311,7 +311,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
              "--variants=core,zero1,zero1@shm,zero1:gather=forward,zero3,zero3:keep=1"});
   const double params = static_cast<double>(NumParameters(options.transformer_config()));
   const auto per_param = [&](size_t i) {
-    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2)) * 16 / 17 - (64 << 20)) / params;
+    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2), 0) * 16 / 17 - (64 << 20)) / params;
   };
   EXPECT_NEAR(per_param(0), 16, 0.1);
   EXPECT_NEAR(per_param(1), 4 + 4 + 4, 0.1);
@@ -320,14 +320,20 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   // Parts of all four, two units of gradients and two or all of weights; each unit has a seventeenth.
   EXPECT_NEAR(per_param(4), 8 + 4 * (3 + 3) / 16.8, 0.5);
   EXPECT_NEAR(per_param(5), 8 + 4 + 4 * 3 / 16.8, 0.5);
-  EXPECT_THAT(EstimatesFor(options, WorldOf(2)), ::testing::HasSubstr("zero3:keep=1@gloo"));
+  EXPECT_THAT(EstimatesFor(options, WorldOf(2), 0), ::testing::HasSubstr("zero3:keep=1@gloo"));
+  // A program that is larger than was thought, beside buffers of 32 MiB.
+  const auto with_program = [&](int64_t bytes) {
+    return EstimateOfRank(options, options.variants.at(0), WorldOf(2), bytes);
+  };
+  EXPECT_EQ(with_program(30 * kMebi), with_program(0));
+  EXPECT_EQ(with_program(180 * kMebi) - with_program(0), (180 + 32 - 64) * kMebi);
 
   const auto names = [](const char* memory) {
     return NamesOf(
         Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero1,zero3", memory}));
   };
   EXPECT_THAT(names("--max_memory=3GiB"), ElementsAre("core@gloo", "zero1@gloo", "zero3@gloo"));
-  EXPECT_THAT(names("--max_memory=1800MiB"), ElementsAre("zero1@gloo", "zero3@gloo"));
+  EXPECT_THAT(names("--max_memory=2000MiB"), ElementsAre("zero1@gloo", "zero3@gloo"));
   EXPECT_THAT(
       [&] { names("--max_memory=1GiB"); },
       ThrowsMessage<InvalidInput>(StartsWith("--max_memory=1.00 GiB: no variant of --model=small fits")));
@@ -355,6 +361,29 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
         Parse({"--max_memory=3GiB", "--order=blocks"});
       },
       ThrowsMessage<InvalidInput>("--order: cannot be given beside --max_memory"));
+}
+
+// The largest unit is that of the models themselves: a block, or the head with a large vocabulary; a stage.
+TEST(MemoryTest, KnowsTheLargestUnitOfAModel) {
+  const auto largest_of = [](const model::Model& model) {
+    double largest = 0, all = 0;
+    for (const std::vector<model::Parameter*>& unit : model.units()) {
+      double numel = 0;
+      for (const model::Parameter* const param : unit) numel += static_cast<double>(param->numel());
+      largest = std::max(largest, numel);
+      all += numel;
+    }
+    return largest / all;
+  };
+  for (const char* const flag : {"--vocab_size=20", "--vocab_size=5000", "--d_ff=7"}) {
+    const TrainingOptions options =
+        Parse({"--model=tiny", "--num_layers=2", "--d_model=16", "--num_heads=2", flag});
+    const model::Transformer model(options.transformer_config(), model::CpuDevice(), model::DType::kF32, 1);
+    EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << flag;
+  }
+  const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=32"});
+  const model::ResNet model(options.resnet_config(), model::CpuDevice(), model::DType::kF32, 1);
+  EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model));
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
