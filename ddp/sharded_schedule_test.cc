@@ -296,6 +296,11 @@ TEST_F(ScheduleTest, Zero3GathersOnceWhatIsReadAtAnyTime) {
   strategy_->EndPass();
   for (const size_t i : {2, 4}) EXPECT_TRUE(group_.Holds(model_.params()[i]->grad()));
   EXPECT_EQ(std::ranges::count(log_, "all_gather 524288"), 1);
+  // Neither does a gradient that is complete before backward comes to the first unit.
+  Make("zero3", 2 * kBytes, {{"prefetch", 0}});
+  events = Step();
+  EXPECT_EQ(std::ranges::count(events, "reduce_scatter 131072"), 3);
+  EXPECT_LT(IndexOf(events, "grad 0"), IndexOf(events, "reduce_scatter 262144"));
 }
 
 // Backward may read a unit again while it is there, and not when it has gone on.

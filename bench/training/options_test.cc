@@ -344,6 +344,13 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
           .estimates;
   EXPECT_THAT(table, ContainsRegex("core@gloo +[0-9]+ MiB +\\(2[.0-9]* GiB\\)"));
   EXPECT_THAT(table, ContainsRegex("zero3@gloo +[0-9]+ MiB +1[.0-9]* GiB +\\("));
+  // What the program has already taken counts.
+  const std::vector<char> more(size_t{200} << 20, 1);
+  EXPECT_NE(
+      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"})
+          .estimates,
+      table)
+      << more.back();
   EXPECT_FALSE(limited.verify);
   EXPECT_EQ(limited.order, "launches");
   EXPECT_TRUE(limited.is_alone());
@@ -381,9 +388,11 @@ TEST(MemoryTest, KnowsTheLargestUnitOfAModel) {
     const model::Transformer model(options.transformer_config(), model::CpuDevice(), model::DType::kF32, 1);
     EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << flag;
   }
-  const TrainingOptions options = Parse({"--model=resnet50", "--width=8", "--image_size=32"});
-  const model::ResNet model(options.resnet_config(), model::CpuDevice(), model::DType::kF32, 1);
-  EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model));
+  for (const char* const width : {"--width=8", "--width=32"}) {
+    const TrainingOptions options = Parse({"--model=resnet50", width, "--image_size=32"});
+    const model::ResNet model(options.resnet_config(), model::CpuDevice(), model::DType::kF32, 1);
+    EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << width;
+  }
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {
