@@ -89,6 +89,7 @@ struct Graph {
   bool adamw = false;
   double grad_scale = 1;                                        // with AdamW
   model::Parameter::Copy copy = model::Parameter::Copy::kNone;  // what forward reads
+  std::vector<size_t> without_copy = {};                        // of these it reads the values themselves
 };
 
 using Values = std::vector<std::vector<float>>;
@@ -104,7 +105,7 @@ struct Result {
 };
 
 inline std::unique_ptr<TestModel> MakeModel(const Graph& graph, const model::DevicePtr& device) {
-  auto model = std::make_unique<TestModel>(graph.numels, device, graph.copy);
+  auto model = std::make_unique<TestModel>(graph.numels, device, graph.copy, graph.without_copy);
   for (const size_t p : graph.frozen) model->params()[p]->Freeze();
   return model;
 }

@@ -284,6 +284,12 @@ TEST_P(GatheredTest, EqualsOneProcessOnTheWholeBatch) {
                             .num_passes = skips ? 2 : 1,
                             .copy = copy});
         }
+        // Norms have no copy in bf16.
+        CheckEquivalence(GetParam(), bytes, "shm", Cpus(world_size),
+                         {.numels = {5, 100, 1, 700, 33, 3000, 16, 17},
+                          .num_passes = skips ? 2 : 1,
+                          .copy = model::Parameter::Copy::kBF16,
+                          .without_copy = {1, 7}});
       }
     }
   }

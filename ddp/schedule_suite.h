@@ -124,7 +124,10 @@ class ScheduleTest : public testing::Test {
     StrategyContext context = {.params = p, .group = group_, .options = {}};
     context.options.bucket_bytes = bucket_bytes;
     context.options.values = values;
-    context.units = {{p[0], p[1]}, {p[2], p[3]}, {p[4]}};
+    for (const std::vector<size_t>& unit : units_) {
+      std::vector<model::Parameter*>& params = context.units.emplace_back();
+      for (const size_t i : unit) params.push_back(p[i]);
+    }
     strategy_ = MakeStrategy(name, context);
   }
 
@@ -179,6 +182,7 @@ class ScheduleTest : public testing::Test {
                                              [](const std::string& e) { return e.starts_with("reduce"); }));
   }
 
+  std::vector<std::vector<size_t>> units_ = {{0, 1}, {2, 3}, {4}};
   std::vector<std::string> log_;
   LoggingGroup group_{log_};
   TestModel model_{std::vector<int64_t>(5, kNumel)};

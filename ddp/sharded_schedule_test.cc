@@ -257,6 +257,73 @@ TEST_F(ScheduleTest, Zero3GathersAsFarAheadAsItIsTold) {
   }
 }
 
+// Weights that may be read at any time, such as tied ones, are gathered before the step's first read, once
+// for all passes. Their gradients are in memory of the group from the beginning of a pass, whenever they are
+// ready, and are reduced when all others are.
+TEST_F(ScheduleTest, Zero3GathersOnceWhatIsReadAtAnyTime) {
+  units_ = {{0}, {1}, {3}};  // {2, 4} are in none
+  Make("zero3", 2 * kBytes, {{"prefetch", 0}});
+  strategy_->BeginStep();
+  const Events at_any_time = {"all_gather 524288"};
+  EXPECT_EQ(log_, at_any_time);
+  for (const size_t i : {2, 4}) EXPECT_TRUE(group_.Holds(model_.params()[i]->grad()));
+  for (const size_t i : {0, 1, 3}) EXPECT_FALSE(model_.params()[i]->has_grad());
+  model_.params()[4]->ForwardValue();
+  model_.params()[0]->ForwardValue();
+  EXPECT_EQ(log_, (Events{"all_gather 524288", "wait all_gather 524288", "all_gather 262144",
+                          "wait all_gather 262144"}));
+  // Backward comes to them first and last; they do not bring it to another unit.
+  Events events = Step({4, 2, 0, 1, 2, 3, 4});
+  std::erase_if(events, [](const std::string& event) { return event.starts_with("wait"); });
+  const Events expected = {"all_gather 524288",
+                           "all_gather 262144",
+                           "all_gather 262144",
+                           "all_gather 262144",
+                           "grad 4",
+                           "grad 3",
+                           "reduce_scatter 131072",
+                           "grad 2",
+                           "all_gather 262144",
+                           "grad 1",
+                           "reduce_scatter 131072",
+                           "all_gather 262144",
+                           "grad 0",
+                           "reduce_scatter 131072",
+                           "grad 2",
+                           "grad 4",
+                           "reduce_scatter 262144"};
+  EXPECT_EQ(events, expected);
+  strategy_->EndPass();
+  for (const size_t i : {2, 4}) EXPECT_TRUE(group_.Holds(model_.params()[i]->grad()));
+  EXPECT_EQ(std::ranges::count(log_, "all_gather 524288"), 1);
+  // Neither does a gradient that is complete before backward comes to the first unit.
+  Make("zero3", 2 * kBytes, {{"prefetch", 0}});
+  events = Step();
+  EXPECT_EQ(std::ranges::count(events, "reduce_scatter 131072"), 3);
+  EXPECT_LT(IndexOf(events, "grad 0"), IndexOf(events, "reduce_scatter 262144"));
+}
+
+// Backward may read a unit again while it is there, and not when it has gone on.
+TEST_F(ScheduleTest, Zero3sBackwardDoesNotComeBackToAUnit) {
+  Make("zero3");
+  strategy_->BeginStep();
+  for (model::Parameter* const param : model_.params()) param->ForwardValue();
+  for (const size_t i : {4, 2, 3, 2}) strategy_->OnUse(*model_.params()[i]);
+  EXPECT_THROW(strategy_->OnUse(*model_.params()[4]), std::logic_error);
+}
+
+// So many units of weights, and two of gradients: none is written to while the one before it travels.
+TEST_F(ScheduleTest, Zero3TakesMemoryForTheUnitsInFlight) {
+  units_ = {{0}, {1}, {2}, {3}, {4}};
+  const std::vector<std::pair<Values, size_t>> rooms = {
+      {{{"prefetch", 0}}, 1}, {{}, 2}, {{{"prefetch", 2}}, 3}, {{{"keep", 1}}, 5}};
+  for (const auto& [values, weights] : rooms) {
+    const size_t before = group_.allocated_bytes();
+    Make("zero3", 2 * kBytes, values);
+    EXPECT_EQ(group_.allocated_bytes() - before, (weights + 2) * kBytes) << weights;
+  }
+}
+
 // With keep=1 as much as zero2; without, what forward does not leave for backward once more.
 TEST_F(ScheduleTest, Zero3SendsThreeVectorsLessWhatStays) {
   const auto sent = [&](const Values& values) {

@@ -38,7 +38,7 @@ void ShardedUnits::BeginPass() {
 void ShardedUnits::OnUse(const Parameter& param) {
   if (!has_bucket(param)) return;
   const size_t i = bucket_of(param);
-  if (i < num_units_ && i + 1 < num_entered_)
+  if (i + 1 < num_entered_)
     throw std::logic_error("backward uses parameter '" + param.name() + "' after those of an earlier unit");
   if (i < num_units_) EnterThrough(i);
   if (weights_) weights_->Use(i);
@@ -46,7 +46,6 @@ void ShardedUnits::OnUse(const Parameter& param) {
 
 void ShardedUnits::OnGradReady(Parameter& param) {
   const size_t i = bucket_of(param);
-  if (i < num_sent()) return;  // No operation of this pass used it: it was sent as zero.
   if (i < num_units_) EnterThrough(i);
   ShardedStrategy::OnGradReady(param);
 }

@@ -1,6 +1,7 @@
 #ifndef GRADSYNC_DDP_TEST_MODEL_H_
 #define GRADSYNC_DDP_TEST_MODEL_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -26,15 +27,17 @@ class TestModel {
   // The rows that a use of a parameter touches; nullopt: all of them.
   using RowsOfUse = std::function<std::optional<std::vector<int32_t>>(int use)>;
 
-  // One parameter, a matrix of so many rows of one element, for each entry of `numels`, in forward order.
+  // One parameter, a matrix of so many rows of one element, for each entry of `numels`, in forward order. All
+  // but those `without_copy` have that copy.
   explicit TestModel(const std::vector<int64_t>& numels, model::DevicePtr device = model::CpuDevice(),
-                     model::Parameter::Copy copy = model::Parameter::Copy::kNone)
+                     model::Parameter::Copy copy = model::Parameter::Copy::kNone,
+                     const std::vector<size_t>& without_copy = {})
       : device_(std::move(device)) {
     for (const int64_t numel : numels) {
       const auto index = static_cast<int>(owned_.size());
       owned_.push_back(std::make_unique<model::Parameter>(
           "p" + std::to_string(index), Integers(numel, [&](int64_t i) { return (i * 7 + index) % 11; }),
-          copy));
+          std::ranges::count(without_copy, owned_.size()) > 0 ? model::Parameter::Copy::kNone : copy));
       params_.push_back(owned_.back().get());
     }
   }

@@ -72,6 +72,22 @@ TEST_F(PublishedTest, ShardedWeightsTookLessThanTheyCan) {
   EXPECT_NEAR(passes[1]["delta (%)"].get<double>(), 100 * (8034.0 / 1747 - 1), 0.01);
 }
 
+// CS336: what is measured before the update is what theory says, but for buffers and what norms keep.
+TEST_F(PublishedTest, ShardedStateTakesWhatTheorySays) {
+  const json memory = Tables("docs/published/cs336")["memory"];
+  const std::vector<json> rows = Rows(memory, json::object());
+  ASSERT_EQ(rows.size(), 7u);
+  for (const json& row : rows) {
+    const double theory = row.at("in theory").get<double>();
+    EXPECT_GE(row.at("before update").get<double>(), theory) << row;
+    EXPECT_LE(row.at("before update").get<double>(), 1.03 * theory) << row;
+  }
+  json ddp = Tables("docs/published/cs336")["ddp"];
+  const std::vector<json> overlap = Rows(ddp, {{"run", "published-cs336-2026"}, {"variant", "overlap@nccl"}});
+  ASSERT_EQ(overlap.size(), 1u);
+  EXPECT_NEAR(overlap[0].at("delta (%)").get<double>(), 100 * (1505.9 / 1808.6 - 1), 0.01);
+}
+
 TEST_F(PublishedTest, TheGridsTimerHeldTheTailOfBackward) {
   const std::vector<json> rows = Rows(tables_["ddp"], {{"world_size", 2}});
   ASSERT_EQ(rows.size(), 18u);

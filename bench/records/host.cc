@@ -12,6 +12,13 @@ namespace {
 
 std::optional<int64_t> ReadInteger(const char* path) { return ParseInteger(ReadEntry(path, "", "\n")); }
 
+// An entry that is a number of KiB.
+std::optional<int64_t> ReadBytes(const char* path, const char* key) {
+  std::optional<int64_t> bytes = ParseInteger(ReadEntry(path, key, ": kB\t"));
+  if (bytes) *bytes *= 1024;
+  return bytes;
+}
+
 }  // namespace
 
 std::string ReadEntry(const std::string& path, std::string_view key, const char* separators) {
@@ -27,8 +34,7 @@ std::string ReadEntry(const std::string& path, std::string_view key, const char*
 }
 
 std::optional<int64_t> AvailableMemoryBytes() {
-  std::optional<int64_t> available = ParseInteger(ReadEntry("/proc/meminfo", "MemAvailable", ": kB"));
-  if (available) *available *= 1024;
+  std::optional<int64_t> available = ReadBytes("/proc/meminfo", "MemAvailable");
   // The root of the control groups as a container sees it. A bare host has no such files there.
   const std::optional<int64_t> limit = ReadInteger("/sys/fs/cgroup/memory.max");
   const std::optional<int64_t> used = ReadInteger("/sys/fs/cgroup/memory.current");
@@ -41,11 +47,9 @@ std::optional<int64_t> AvailableMemoryBytes() {
 
 void ResetPeakResidentBytes() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-std::optional<int64_t> PeakResidentBytes() {
-  std::optional<int64_t> bytes = ParseInteger(ReadEntry("/proc/self/status", "VmHWM", ": kB\t"));
-  if (bytes) *bytes *= 1024;
-  return bytes;
-}
+std::optional<int64_t> ResidentBytes() { return ReadBytes("/proc/self/status", "VmRSS"); }
+
+std::optional<int64_t> PeakResidentBytes() { return ReadBytes("/proc/self/status", "VmHWM"); }
 
 std::vector<int> AllowedCpus() {
   cpu_set_t set;

@@ -14,6 +14,9 @@ namespace gradsync::bench {
 // left if that is less. Nullopt where neither can be read.
 std::optional<int64_t> AvailableMemoryBytes();
 
+// The memory that this process has now, in pages that are resident, with those of its code and libraries.
+std::optional<int64_t> ResidentBytes();
+
 // The most memory that this process has had at once since then, or, where the system does not allow that,
 // since it began, without what has been swapped out; nullopt where it cannot be read.
 void ResetPeakResidentBytes();

@@ -95,6 +95,27 @@ TEST(DdpMemoryTest, MemoryIsThatOfTheVariantAlone) {
   EXPECT_GT(interleaved.at({"flat", 0}), interleaved.at({"none", 0}));
 }
 
+// What the system has counted for one variant does not count for the next. Of ten units with all weights, the
+// first variant keeps all from forward to backward, the second one: 3.5 bytes less for each parameter. Before
+// the first step it has whole weights too, and saves less of the peak.
+TEST(DdpMemoryTest, ResidentMemoryIsThatOfTheVariant) {
+  const std::string out = FreshDirectory();
+  Arguments arguments =
+      Micro(out, {"--variants=zero3:keep=1,zero3:prefetch=0", "--order=blocks", "--verify=false"});
+  for (const auto& [flag, value] : {std::pair{"--num_layers", "8"}, {"--d_model", "256"}, {"--d_ff", "1024"}})
+    arguments = With(arguments, flag, value);
+  const ProgramResult result = RunProgram(kDdp, arguments);
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::map<int64_t, double> saved;  // bytes for each parameter, by rank
+  for (const Record& record : RecordsIn(out)) {
+    const double bytes = record.facts.DoubleOr("peak_resident_bytes", 0);
+    saved[record.rank] += (record.variant.options.contains("keep") ? bytes : -bytes) /
+                          record.facts.DoubleOr("num_parameters", 0);
+  }
+  ASSERT_EQ(saved.size(), 2u);
+  for (const auto& [rank, bytes] : saved) EXPECT_GT(bytes, 1) << rank;
+}
+
 // Variants that fit are launched alone, in turn, there and back; they take no more than they may, and the
 // answer says which is fastest.
 TEST(DdpMemoryTest, FitsIntoMaxMemory) {

@@ -18,6 +18,7 @@ constexpr double kMiB = 1 << 20;
 // Code, libraries and communication buffers of one rank; what a CUDA program takes of a GPU before it asks
 // for any; a Python interpreter with PyTorch.
 constexpr double kProgramBytes = 64 * kMiB;
+constexpr double kBufferBytes = 32 * kMiB;  // of these for communication
 constexpr double kCudaContextBytes = 512 * kMiB;
 constexpr double kPythonBytes = 400 * kMiB;
 
@@ -171,18 +172,20 @@ TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World&
 }
 
 double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& variant,
-                      const comm::World& world) {
+                      const comm::World& world, int64_t program_bytes) {
   // Blocks are rounded up by at most an eighth. What ranks have in common counts for each of them.
   constexpr double kRounding = 17.0 / 16;
   TrainingOptions alone = options;
   alone.variants = {variant};
   const double common =
       MayShareValues(variant) ? alone.Size().params * (1 - 1.0 / variant.num_parts(world)) : 0;
-  return kRounding * (EstimateMemory(alone, world, 0).host_bytes / world.local_size +
-                      common * static_cast<double>(SizeOf(alone.gradient_type())));
+  const double more_program =
+      std::max(0.0, static_cast<double>(program_bytes) + kBufferBytes - kProgramBytes);
+  return more_program + kRounding * (EstimateMemory(alone, world, 0).host_bytes / world.local_size +
+                                     common * static_cast<double>(SizeOf(alone.gradient_type())));
 }
 
-std::string EstimatesFor(const TrainingOptions& options, const comm::World& world) {
+std::string EstimatesFor(const TrainingOptions& options, const comm::World& world, int64_t program_bytes) {
   constexpr int kWidth = 12;
   const std::vector<std::string> models =
       options.on_images() ? std::vector{options.model} : model::TransformerNames();
@@ -197,7 +200,7 @@ std::string EstimatesFor(const TrainingOptions& options, const comm::World& worl
     for (const std::string& model : models) {
       TrainingOptions of_model = options;
       of_model.model = model;
-      const double bytes = EstimateOfRank(of_model, variant, world);
+      const double bytes = EstimateOfRank(of_model, variant, world, program_bytes);
       const std::string shown = ApproximateBytes(bytes);
       text += absl::StrFormat("%*s", kWidth, bytes > limit ? Join("(", shown, ")") : shown);
     }

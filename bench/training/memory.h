@@ -33,12 +33,13 @@ struct MemoryLimits {
 // activations and its program are guesses.
 TrainingMemory EstimateMemory(const TrainingOptions& options, const comm::World& world, int num_gpus);
 
-// The same of one rank that trains this variant alone, on the CPU.
+// The same of one rank that trains this variant alone, on the CPU. `program_bytes`: resident before training,
+// code and libraries, which are more in a build with CUDA.
 double EstimateOfRank(const TrainingOptions& options, const TrainingVariant& variant,
-                      const comm::World& world);
+                      const comm::World& world, int64_t program_bytes);
 // What the options' variants take by it, for people: a line for each, a column for each size of their model.
 // In brackets what is more than max_memory.
-std::string EstimatesFor(const TrainingOptions& options, const comm::World& world);
+std::string EstimatesFor(const TrainingOptions& options, const comm::World& world, int64_t program_bytes);
 
 // Nothing if that is within the limits, else one line that says what is needed, what there is, and what would
 // help.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "bench/records/host.h"
 #include "bench/records/units.h"
 #include "bench/timing/nvtx.h"
 #include "bench/training/batches.h"
@@ -203,7 +204,10 @@ void TrainingOptions::AddStepsTo(FlagTable& flags) {
       "max_memory", &max_memory, Bytes(),
       "Memory that each rank may take, such as 4GiB. Prints which variants of which model fit, by "
       "estimate; of --model launches each that fits in processes of its own, without --verify, --repeats "
-      "times (by default 3) in turn; fails if one takes more.");
+      "times (by default 3) in turn; fails if one takes more. Counted are all resident pages of a rank's "
+      "process, those of code and libraries too: before it trains 20 to 30 MiB, with CUDA's libraries about "
+      "180 "
+      "MiB. Memory that ranks share counts for each of them.");
   flags.Add(
       "repeats", &ranks.repeats, Integer(1, kMaxRepeats),
       "Launches, one after the other. Each has fresh processes, another seed and another order, so that "
@@ -322,11 +326,12 @@ void TrainingOptions::CompleteMemory(const FlagTable& flags, const comm::World& 
   if (!flags.given("repeats")) ranks.repeats = 3;
   Require(ranks.repeats > 2, "--max_memory: compares launches, expected --repeats of 3 or more, found ",
           ranks.repeats);
-  estimates = EstimatesFor(*this, world);
+  const int64_t program_bytes = ResidentBytes().value_or(0);
+  estimates = EstimatesFor(*this, world, program_bytes);
   const double limit = static_cast<double>(*max_memory);
   double least = std::numeric_limits<double>::infinity();
   std::erase_if(variants, [&](const TrainingVariant& variant) {
-    const double bytes = EstimateOfRank(*this, variant, world);
+    const double bytes = EstimateOfRank(*this, variant, world, program_bytes);
     least = std::min(least, bytes);
     return bytes > limit;
   });

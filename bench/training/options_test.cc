@@ -311,7 +311,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
              "--variants=core,zero1,zero1@shm,zero1:gather=forward,zero3,zero3:keep=1"});
   const double params = static_cast<double>(NumParameters(options.transformer_config()));
   const auto per_param = [&](size_t i) {
-    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2)) * 16 / 17 - (64 << 20)) / params;
+    return (EstimateOfRank(options, options.variants.at(i), WorldOf(2), 0) * 16 / 17 - (64 << 20)) / params;
   };
   EXPECT_NEAR(per_param(0), 16, 0.1);
   EXPECT_NEAR(per_param(1), 4 + 4 + 4, 0.1);
@@ -320,13 +320,19 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
   // Parts of all four, two units of gradients and two or all of weights; each unit has a seventeenth.
   EXPECT_NEAR(per_param(4), 8 + 4 * (3 + 3) / 16.8, 0.5);
   EXPECT_NEAR(per_param(5), 8 + 4 + 4 * 3 / 16.8, 0.5);
-  EXPECT_THAT(EstimatesFor(options, WorldOf(2)), ::testing::HasSubstr("zero3:keep=1@gloo"));
+  EXPECT_THAT(EstimatesFor(options, WorldOf(2), 0), ::testing::HasSubstr("zero3:keep=1@gloo"));
+  // A program that is larger than was thought, beside buffers of 32 MiB.
+  const auto with_program = [&](int64_t bytes) {
+    return EstimateOfRank(options, options.variants.at(0), WorldOf(2), bytes);
+  };
+  EXPECT_EQ(with_program(30 * kMebi), with_program(0));
+  EXPECT_EQ(with_program(180 * kMebi) - with_program(0), (180 + 32 - 64) * kMebi);
   // Of four ranks on two hosts: half of the state, and one copy of the weights on each host.
   const TrainingOptions within = Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--verify=false",
                                         "--variants=zero1:within=host@hierarchical"});
   comm::World hosts = WorldOf(4);
   hosts.local_size = 2;
-  const double of_rank = EstimateOfRank(within, within.variants.front(), hosts);
+  const double of_rank = EstimateOfRank(within, within.variants.front(), hosts, 0);
   EXPECT_NEAR((of_rank * 16 / 17 - (64 << 20)) / params, 4 + 4 + 4 + 4, 0.1);
 
   const auto names = [](const char* memory) {
@@ -334,7 +340,7 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
         Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero1,zero3", memory}));
   };
   EXPECT_THAT(names("--max_memory=3GiB"), ElementsAre("core@gloo", "zero1@gloo", "zero3@gloo"));
-  EXPECT_THAT(names("--max_memory=1800MiB"), ElementsAre("zero1@gloo", "zero3@gloo"));
+  EXPECT_THAT(names("--max_memory=2000MiB"), ElementsAre("zero1@gloo", "zero3@gloo"));
   EXPECT_THAT(
       [&] { names("--max_memory=1GiB"); },
       ThrowsMessage<InvalidInput>(StartsWith("--max_memory=1.00 GiB: no variant of --model=small fits")));
@@ -345,6 +351,13 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
           .estimates;
   EXPECT_THAT(table, ContainsRegex("core@gloo +[0-9]+ MiB +\\(2[.0-9]* GiB\\)"));
   EXPECT_THAT(table, ContainsRegex("zero3@gloo +[0-9]+ MiB +1[.0-9]* GiB +\\("));
+  // What the program has already taken counts.
+  const std::vector<char> more(size_t{200} << 20, 1);
+  EXPECT_NE(
+      Parse({"--model=small", "--batch_size=1", "--seq_len=1", "--variants=core,zero3", "--max_memory=2GiB"})
+          .estimates,
+      table)
+      << more.back();
   EXPECT_FALSE(limited.verify);
   EXPECT_EQ(limited.order, "launches");
   EXPECT_TRUE(limited.is_alone());
@@ -362,6 +375,31 @@ TEST(MemoryTest, ComparesVariantsWithWhatARankMayTake) {
         Parse({"--max_memory=3GiB", "--order=blocks"});
       },
       ThrowsMessage<InvalidInput>("--order: cannot be given beside --max_memory"));
+}
+
+// The largest unit is that of the models themselves: a block, or the head with a large vocabulary; a stage.
+TEST(MemoryTest, KnowsTheLargestUnitOfAModel) {
+  const auto largest_of = [](const model::Model& model) {
+    double largest = 0, all = 0;
+    for (const std::vector<model::Parameter*>& unit : model.units()) {
+      double numel = 0;
+      for (const model::Parameter* const param : unit) numel += static_cast<double>(param->numel());
+      largest = std::max(largest, numel);
+      all += numel;
+    }
+    return largest / all;
+  };
+  for (const char* const flag : {"--vocab_size=20", "--vocab_size=5000", "--d_ff=7"}) {
+    const TrainingOptions options =
+        Parse({"--model=tiny", "--num_layers=2", "--d_model=16", "--num_heads=2", flag});
+    const model::Transformer model(options.transformer_config(), model::CpuDevice(), model::DType::kF32, 1);
+    EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << flag;
+  }
+  for (const char* const width : {"--width=8", "--width=32"}) {
+    const TrainingOptions options = Parse({"--model=resnet50", width, "--image_size=32"});
+    const model::ResNet model(options.resnet_config(), model::CpuDevice(), model::DType::kF32, 1);
+    EXPECT_DOUBLE_EQ(options.Size().largest_unit, largest_of(model)) << width;
+  }
 }
 
 TEST(MemoryTest, OnlyTheRanksOfThisHostCount) {

@@ -1,13 +1,12 @@
 #include "bench/training/verify.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <string_view>
 
 #include "bench/launch/over_ranks.h"
 #include "model/error.h"
@@ -57,25 +56,6 @@ double RelativeError(const Tensor& found, const Tensor& expected, double root_me
   if (!std::isfinite(difference) || !std::isfinite(norm)) return kInfinity;
   if (norm == 0) return difference == 0 ? 0 : kInfinity;
   return difference / norm;
-}
-
-// FNV-1a over the bytes eight at a time.
-uint64_t HashBytes(const Tensor& tensor, uint64_t hash) {
-  constexpr uint64_t kPrime = 1099511628211u;
-  const Tensor host = OnHost(tensor);
-  const auto* const bytes = static_cast<const std::byte*>(host.raw_data());
-  const size_t end = host.nbytes() / 8 * 8;
-  uint64_t word = 0;
-  const auto mix = [&] { hash = std::rotl((hash ^ word) * kPrime, 29); };
-  for (size_t i = 0; i < end; i += 8) {
-    std::memcpy(&word, bytes + i, 8);
-    mix();
-  }
-  if (end == host.nbytes()) return hash;
-  word = 0;
-  std::memcpy(&word, bytes + end, host.nbytes() - end);
-  mix();
-  return hash;
 }
 
 // On the CPU.
@@ -130,7 +110,11 @@ std::vector<Tensor> ValuesOf(std::span<Parameter* const> params) {
 std::vector<int> RanksThatDiffer(std::span<const Tensor> tensors, comm::ProcessGroup& group,
                                  const model::DevicePtr& device) {
   uint64_t hash = 0;
-  for (const Tensor& tensor : tensors) hash = HashBytes(tensor, hash);
+  for (const Tensor& tensor : tensors) {
+    const Tensor host = OnHost(tensor);
+    const std::string_view bytes(static_cast<const char*>(host.raw_data()), host.nbytes());
+    hash = 1099511628211u * hash + std::hash<std::string_view>()(bytes);
+  }
   const std::vector<int64_t> numbers =
       GatherOverRanks(std::vector{static_cast<int64_t>(hash)}, group, device);
   const int64_t most = *std::ranges::max_element(
