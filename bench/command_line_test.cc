@@ -28,6 +28,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kAllReduce[] = "bench/all_reduce";
@@ -188,6 +189,10 @@ TEST(HelpTest, NamesEveryFlagAndExitsWith0) {
     for (const char* const flag : {"--world_size", "--device", "--timeout", "--out", "--help="})
       EXPECT_THAT(result.out, HasSubstr(flag)) << program;
     EXPECT_LE(std::ranges::count(result.out, '\n'), 52) << program;
+    const std::string name = std::filesystem::path(program).filename();
+    EXPECT_THAT(result.out, HasSubstr("\n  ./bazelw run //bench:" + name + " -- ")) << program;
+    EXPECT_THAT(result.out,
+                ::testing::AnyOf(HasSubstr("\nFlags of " + name + ":\n"), Not(HasSubstr("Flags of "))));
     EXPECT_THAT(RunProgram(program, {"--help=timeout"}).out, HasSubstr("Default: 1m.")) << program;
   }
 }

@@ -233,6 +233,9 @@ class TrainingJob : public RankJob {
   void TakeStep(Series& series, int64_t round, int64_t sample, const Batch& batch) {
     Stepper& stepper = *series.stepper;
     source_->Fill(rank_.world().rank, round, batch);
+    // Hosts that have all parts each begin with equal ones, as in training: `none` has left ranks' weights
+    // different.
+    if (round == 0 && stepper.variant().num_parts(rank_.world()) < rank_.world().size) trainer_.Restart();
     const bool listen = sample >= 0 && !stepper.variant().is_peer() && (options_.trace || options_.profile);
     const int64_t before_ns = disturbance_.NowNs();
     const StepResult result = stepper.Step(batch, listen ? &recorder_ : nullptr);

@@ -153,6 +153,21 @@ TEST(DifferencesFigureTest, FewRowsInManyPlacesAreOnePanelOfPlaces) {
               ElementsAre("Figure 1. Faster than core: naive (b1)"));
 }
 
+TEST(DifferencesFigureTest, PlacesAndVerdictsNameTheirModel) {
+  std::vector<Record> records;
+  for (const char* const model : {"tiny", "small"}) {
+    const size_t first = records.size();
+    AddVariant("core", "gloo", 60, 40, &records);
+    AddVariant("naive", "gloo", 60, 60, &records);
+    for (size_t i = first; i < records.size(); ++i) records[i].config.Set("model_size", std::string(model));
+  }
+  const std::vector<XmlElement> figure = FigureOf("report_models", records, "figure-differences");
+  EXPECT_THAT(TextsOf(WithClass(figure, "name")), ::testing::UnorderedElementsAre("tiny", "small"));
+  const std::vector<XmlElement> page = ParseXml(ReportOn(DirectoryWith("report_models", records)).page);
+  EXPECT_THAT(WithClass(page, "findings").at(0).text,
+              ::testing::AllOf(HasSubstr("tiny"), HasSubstr("small")));
+}
+
 TEST(DifferencesFigureTest, WhatDecidesNothingIsNotDrawn) {
   std::vector<Record> records;
   AddVariant("none", "none", 60, 0, &records, 3);

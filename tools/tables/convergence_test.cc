@@ -93,6 +93,14 @@ TEST(ConvergenceTest, OneSeedShowsNothing) {
   EXPECT_THAT(Learnt({group}).sentence(), HasSubstr("naive is missing"));
 }
 
+TEST(ConvergenceTest, TheBaselineAloneIsComparedWithNothing) {
+  Group group;
+  AddTrials("naive", {0, 0, 0, 0, 0}, 10, &group);
+  const Learnt learnt({group});
+  EXPECT_EQ(learnt.table().num_rows(), 1);
+  EXPECT_THAT(learnt.table().findings(), ::testing::IsEmpty());
+}
+
 TEST(ConvergenceTest, TwoSeedsAreTooFew) {
   for (const size_t num_seeds : {2u, 3u}) {
     Group group;
