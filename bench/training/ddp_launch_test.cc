@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "bench/training/ddp_test.h"
+#include "comm/testing/rank_threads.h"
 
 namespace gradsync::bench {
 namespace {
@@ -208,6 +209,37 @@ TEST(DdpLaunchTest, RanksThatDisagreeOnTheWorldFail) {
     EXPECT_EQ(result.status, 1);
     EXPECT_NE(result.err, "");
   }
+}
+
+// `none` trains each rank's weights apart; who keeps all parts on each host nevertheless begins with equal ones.
+TEST(DdpLaunchTest, RanksOfTwoHostsStayEqualWithPartsOnEach) {
+  if (comm::OuterAddress().empty()) GTEST_SKIP() << "this machine has no network";
+  const std::string out = FreshDirectory(), meeting = comm::FreeTcpUrl(comm::OuterAddress());
+  const Arguments arguments = With(Micro(out, {"--backend=hierarchical",
+                                               "--variants=none,zero3:within=host,zero1:within=host"}),
+                                   "--steps", "3");
+  std::vector<std::unique_ptr<RunningProgram>> ranks;
+  for (const int rank : {0, 1, 2, 3}) {
+    ranks.push_back(std::make_unique<RunningProgram>(
+        kDdp, arguments,
+        std::vector<std::pair<std::string, std::string>>{{"GRADSYNC_RANK", std::to_string(rank)},
+                                                         {"GRADSYNC_WORLD_SIZE", "4"},
+                                                         {"GRADSYNC_LOCAL_RANK", std::to_string(rank % 2)},
+                                                         {"GRADSYNC_LOCAL_WORLD_SIZE", "2"},
+                                                         {"GRADSYNC_HOST", rank < 2 ? "a" : "b"},
+                                                         {"GRADSYNC_RENDEZVOUS", meeting}}));
+  }
+  for (const auto& rank : ranks) {
+    const ProgramResult result = rank->Wait(std::chrono::seconds(60));
+    EXPECT_EQ(result.status, 0) << result.err;
+  }
+  int64_t checked = 0;
+  for (const Record& record : RecordsIn(out)) {
+    if (record.variant.strategy == "none") continue;
+    ExpectEqualGradients(record, "single_process");
+    checked += record.checks.IntOr("equal_spot_checks", 0);
+  }
+  EXPECT_EQ(checked, 2 * 4);
 }
 
 }  // namespace
